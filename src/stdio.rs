@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 
 /// Whether a terminal interprets a character instead of showing it: all control characters, and those that change the
 /// direction of writing.
-pub fn acts(letter: char) -> bool {
-    let turns = '\u{061c}' == letter
-        || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    letter.is_control() || turns
+pub fn acts(ch: char) -> bool {
+    let turns =
+        '\u{061c}' == ch || matches!(ch, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    ch.is_control() || turns
 }
 
 /// A name or a reason from a file or a server, made safe for one of our lines: characters that a terminal interprets
@@ -27,7 +27,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
 
 /// The same for a whole text, whose line ends and tabs are our own.
 fn harmless(text: &str) -> Cow<'_, str> {
-    escaped(text, |letter| acts(letter) && !matches!(letter, '\n' | '\t'))
+    escaped(text, |ch| acts(ch) && !matches!(ch, '\n' | '\t'))
 }
 
 fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -35,10 +35,10 @@ fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
-    for letter in text.chars() {
-        match acts(letter) {
-            true => drop(write!(shown, "{}", letter.escape_default())),
-            false => shown.push(letter),
+    for ch in text.chars() {
+        match acts(ch) {
+            true => drop(write!(shown, "{}", ch.escape_default())),
+            false => shown.push(ch),
         }
     }
     Cow::Owned(shown)
@@ -184,12 +184,9 @@ mod tests {
             .into_iter()
             .chain('\u{202a}'..='\u{202e}')
             .chain('\u{2066}'..='\u{2069}');
-        for letter in turning.chain('\u{80}'..='\u{9f}') {
-            let name = format!("a{letter}b");
-            assert_eq!(
-                (harmless(&name), shown(&name)),
-                (format!("a{}b", letter.escape_default()).into(), harmless(&name))
-            );
+        for ch in turning.chain('\u{80}'..='\u{9f}') {
+            let name = format!("a{ch}b");
+            assert_eq!((harmless(&name), shown(&name)), (format!("a{}b", ch.escape_default()).into(), harmless(&name)));
         }
     }
 }

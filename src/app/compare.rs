@@ -22,16 +22,14 @@ pub fn compare(wanted: &Comparison) -> Result<u8> {
     let differences = differences(&one.setup, &other.setup);
     if !differences.is_empty() && !wanted.force {
         let what = differences.join("; ");
-        return Err(Error::input(format!(
-            "{names} are of different things: {what}; --force compares them all the same"
-        )));
+        return Err(Error::input(format!("{names} measured different things: {what}; --force compares them anyway")));
     }
-    differences.iter().for_each(|what| note!("of different things, compared because of --force: {what}"));
+    differences.iter().for_each(|what| note!("different things measured, compared because of --force: {what}"));
     if let Some(path) = [(&one, &wanted.reference), (&other, &wanted.other)]
         .iter()
         .find_map(|(read, path)| read.variants.as_ref().map(|_| path))
     {
-        let rule = "it is of variants, which are compared in it already; triton-bench report draws them";
+        let rule = "it already compares its variants; draw them with triton-bench report";
         return Err(Error::input(format!("{}: {rule}", shown(path))));
     }
     let changes = changes(&one, &other, wanted.margin);

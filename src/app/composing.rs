@@ -27,8 +27,8 @@ pub fn with_composing(backend: &dyn Backend, roots: &mut [ModelSpec], bls: &[Mod
         if depth > MAX_DEPTH || known.len() > MAX_MODELS {
             let (root, last) = (&roots[0].id, &layer[0]);
             return Err(Error::server(format!(
-                "model '{root}': it calls models that call others, down to '{last}', {depth} deep and {} in all; at most \
-                 {MAX_DEPTH} deep and {MAX_MODELS} in all are followed; measure a part of it",
+                "model '{root}': its calls lead down to '{last}', {depth} deep and {} models in total; at most \
+                    {MAX_DEPTH} deep and {MAX_MODELS} in total are followed; measure a part of it",
                 known.len()
             )));
         }
@@ -41,8 +41,8 @@ pub fn with_composing(backend: &dyn Backend, roots: &mut [ModelSpec], bls: &[Mod
         root.sequences = graph.calls_sequences(root);
         if graph.parts(root) > MAX_PARTS {
             note!(
-                "model '{}': its models call each other in more than {MAX_PARTS} ways; the server's figures leave out the \
-                 parts of those beyond",
+                "model '{}': its models call each other in more than {MAX_PARTS} ways; the server's figures leave \
+                    out the rest",
                 root.id
             );
         }
@@ -168,7 +168,7 @@ mod tests {
         let message = walk(ever_new, &[]).unwrap_err().to_string();
         assert!(message.starts_with("model 'root': ") && message.contains("at most 16 deep"), "{message}");
         let many = |name: &str| if name == "root" { (0..2000).map(|n| n.to_string()).collect() } else { vec![] };
-        assert!(walk(many, &[]).unwrap_err().to_string().contains("1000 in all"));
+        assert!(walk(many, &[]).unwrap_err().to_string().contains("1000 in total"));
         // 6^14 ways through 14 layers of 6.
         let layers = |name: &str| {
             let layer: usize = name.split('.').next().unwrap().parse().unwrap_or(0);

@@ -47,12 +47,13 @@ pub fn check(plan: &Plan) -> Result<()> {
         return Ok(());
     }
     if !io::stderr().is_terminal() {
-        let rule = "the dashboard needs a terminal, and standard error is none; leave --live out, and long runs have a log there";
+        let rule = "the dashboard needs a terminal, and standard error is not one; leave --live out, and long runs \
+            log their progress there instead";
         return Err(Error::usage(format!("--live: {rule}")));
     }
     if plan.rounds.is_some() || matches!(plan.load.mode, LoadMode::Periodic(_)) {
-        let rule = "the dashboard shows levels that are measured one after the other, which --variant, --matrix and \
-                    --periodic-concurrency-range have not; leave --live out";
+        let rule = "the dashboard shows levels that are measured one after another, which --variant, --matrix and \
+            --periodic-concurrency-range do not have; leave --live out";
         return Err(Error::usage(format!("--live: {rule}")));
     }
     Ok(())
@@ -88,7 +89,7 @@ impl Dashboard {
     /// # Errors
     /// Where the terminal does not accept it.
     pub fn start(plan: &Plan) -> Result<Self> {
-        let failed = |error: io::Error| Error::machine(format!("--live: the terminal cannot be drawn on: {error}"));
+        let failed = |error: io::Error| Error::machine(format!("--live: cannot draw on the terminal: {error}"));
         let terminal = Terminal::new(CrosstermBackend::new(io::stderr())).map_err(failed)?;
         let title = match &plan.target.mix[..] {
             [] => plan.target.model.to_string(),
@@ -198,7 +199,7 @@ impl Shared {
             let _ = stream.write(&text);
         }
         if said > MAX_KEPT {
-            let _ = Stream::Error.write(&format!("triton-bench: {} texts were left out here\n", said - MAX_KEPT));
+            let _ = Stream::Error.write(&format!("triton-bench: {} messages were left out here\n", said - MAX_KEPT));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::machine::fitness::{Finding, Grade, gpu, limits, memory, processors, t
 use crate::machine::gauge::{Machine, Server};
 use crate::machine::processors::{allowed, times};
 use crate::machine::{cgroup, processes, read};
-use crate::measure::disturbance::look;
+use crate::measure::disturbance::sample;
 use crate::plan::{Checkup, Plan};
 
 /// How long the load of others is observed.
@@ -73,7 +73,10 @@ fn of_processors(wanted: &Checkup) -> Vec<Finding> {
     let absent: Vec<String> = wanted.pinned().iter().filter(|cpu| !own.contains(cpu)).map(usize::to_string).collect();
     if !absent.is_empty() {
         let what = format!("processors {} of --cpus or --worker-cpus", absent.join(", "));
-        found.push(Finding::warning(what, "this process may not use them, and a run is refused; see taskset -p $$"));
+        found.push(Finding::warning(
+            what,
+            "this process may not use them, so a run would be refused; see taskset -p $$",
+        ));
     }
     found.extend(cheap(wanted));
     found
@@ -90,7 +93,7 @@ fn of_time(_: &Checkup) -> Vec<Finding> {
 fn of_others(wanted: &Checkup) -> Vec<Finding> {
     let ticks = rustix::param::clock_ticks_per_second();
     let since_start = processors::steal(&times(&read("/proc/stat").unwrap_or_default(), ticks));
-    let (others, stolen) = look(&Machine::new(Server::NotAmongOthers, &wanted.pinned()), SAMPLE_TIME);
+    let (others, stolen) = sample(&Machine::new(Server::NotAmongOthers, &wanted.pinned()), SAMPLE_TIME);
     vec![since_start, load(others, stolen)]
 }
 
@@ -98,7 +101,7 @@ fn of_others(wanted: &Checkup) -> Vec<Finding> {
 fn load(others: f64, stolen: f64) -> Finding {
     let percent = |share: f64| (share * 100.0).round();
     let what =
-        format!("load now: other processes have {}% of the processors, steal {}%", percent(others), percent(stolen));
+        format!("load now: other processes use {}% of the processors, steal {}%", percent(others), percent(stolen));
     if others <= IDLE && stolen <= IDLE {
         return Finding::good(what);
     }
@@ -186,7 +189,7 @@ mod tests {
     fn load_is_told() {
         assert_eq!(load(0.02, 0.0).grade, Grade::Good);
         assert_eq!(load(0.5, 0.0).grade, Grade::Warning);
-        assert_eq!(load(0.0, 0.1).what, "load now: other processes have 0% of the processors, steal 10%");
+        assert_eq!(load(0.0, 0.1).what, "load now: other processes use 0% of the processors, steal 10%");
     }
 
     #[test]

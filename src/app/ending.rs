@@ -40,7 +40,8 @@ static LEAVING: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// Where the thread cannot be started.
 pub fn watch() -> Result<()> {
-    let failed = |error| Error::machine(format!("cannot start the thread that bounds the program's end: {error}"));
+    let failed =
+        |error| Error::machine(format!("cannot start the thread that limits how long stopping takes: {error}"));
     thread::Builder::new().name("end".to_owned()).spawn(keep).map(drop).map_err(failed)
 }
 
@@ -65,7 +66,7 @@ fn keep() {
             Some((limit, code)) if Stamp::now() >= limit => {
                 let waiting = bound.waiting.clone();
                 drop(bound);
-                try_to(move || note!("the server was left before it had ended: {waiting}"));
+                try_to(move || note!("the server was left before it had stopped: {waiting}"));
                 leave(code);
             }
             Some((limit, _)) => drop(SETTLED.wait_for(&mut bound, limit.from_now())),

@@ -18,7 +18,7 @@ use crate::plan::{GapDistribution, LoadMode, StageLoad};
 /// A level's load.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// How reports name it.
+    /// Its name in reports.
     pub load: LevelLoad,
     /// How requests leave.
     pub shape: LoadShape,

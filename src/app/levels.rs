@@ -2,7 +2,7 @@
 
 use crate::app::job::Job;
 use crate::app::runner::Runner;
-use crate::app::{further, periodic, stages, sweep};
+use crate::app::{periodic, stages, sweep, undecided};
 use crate::error::Result;
 use crate::exit::Codes;
 use crate::measure::reasons::{InvalidReason, Verdict};
@@ -93,7 +93,7 @@ fn search<T: LevelValue>(
             confirm(runner, &job(value)?, result)?;
         }
         if measured {
-            further::decide(runner, &job(value)?, result)?;
+            undecided::decide(runner, &job(value)?, result)?;
         }
         let Some(level) = result.levels.last() else { break };
         if level.ending == Ending::Unstable {
@@ -170,7 +170,7 @@ fn end_of_growth(synchronous: bool, range: &Range<u32>, limit: u32) -> String {
     format!("--concurrency-range {start}:0:{step} ended before the latency threshold was met: {reason}")
 }
 
-/// Whether a search may go on above this level. A level whose windows do not agree says nothing about the next, but
+/// Whether a search may continue above this level. A level whose windows do not agree says nothing about the next, but
 /// ends perf_analyzer's ranges.
 fn passes(codes: Codes, level: &LevelSummary) -> bool {
     match level.ending {

@@ -1,21 +1,21 @@
 //! Runs a plan: connects, loads data, measures level after level, reports.
 
-mod anew;
 mod batches;
-mod company;
 mod compare;
 mod composing;
 mod dashboard;
 mod doctor;
 mod ending;
-mod further;
+mod gauge;
 mod job;
 mod levels;
 mod models;
-mod outlook;
 mod outputs;
+mod peers;
 mod periodic;
 mod phase;
+mod progress;
+mod reload;
 mod report;
 mod restarts;
 mod resume;
@@ -25,11 +25,11 @@ mod screen;
 mod session;
 mod signals;
 mod stages;
-mod surroundings;
 mod sweep;
 mod texts;
 mod traces;
 mod tune;
+mod undecided;
 mod variants;
 
 pub use compare::compare;
@@ -70,10 +70,10 @@ use crate::stdio::{self, note};
 pub fn run(plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
     let mut plan = plan.for_callers_of(codes);
     // Before our own signal handlers: MPI sets some.
-    let ranks = company::join(&mut plan, codes)?;
+    let ranks = peers::join(&mut plan, codes)?;
     let outcome = run_plan(plan, codes, connect, ranks.as_ref().filter(|ranks| ranks.place().is_shared()));
     match &ranks {
-        Some(ranks) => company::leave(ranks, outcome),
+        Some(ranks) => peers::leave(ranks, outcome),
         None => outcome,
     }
 }
@@ -110,7 +110,7 @@ type Way<'a> = (Connect, Option<&'a Ranks>);
 fn open(plan: Plan, (connect, ranks): Way<'_>) -> Result<Session> {
     let session = Session::open(plan, connect)?;
     batches::check(&session)?;
-    ranks.map_or(Ok(()), company::all_are_there)?;
+    ranks.map_or(Ok(()), peers::all_ready)?;
     Ok(session)
 }
 
@@ -188,7 +188,7 @@ fn check_baseline(plan: &Plan, baseline: Option<&RunResult>, setup: &Setup) -> R
         return Ok(());
     }
     let rule = "name a result of the same work, or leave changes such as p99<+5% out of --require";
-    Err(Error::input(format!("--baseline {path}: it is of something else: {}; {rule}", others.join("; "))))
+    Err(Error::input(format!("--baseline {path}: it measured something else: {}; {rule}", others.join("; "))))
 }
 
 /// Writes every file that is made from the result.
@@ -222,7 +222,8 @@ fn write_traces(session: &Session, interrupts: Interrupts) -> Result<()> {
     if left_out > 0 {
         let all = left_out + traces.len() as u64;
         note!(
-            "traces: {left_out} of {all} are left out of the files; trace fewer (--trace-rate) to have all that are traced"
+            "traces: {left_out} of {all} are left out of the files; trace fewer requests (--trace-rate) to keep \
+                every trace"
         );
     }
     let chrome = tracing.export.as_deref().map(|path| reports::chrome::write((path, interrupts), &traces));

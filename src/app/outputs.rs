@@ -49,7 +49,7 @@ pub fn check_files(written: &[Named<'_>], read: &[Named<'_>]) -> Result<()> {
         let others = written[..number].iter().chain(read);
         let same = |(_, other): &&Named<'_>| report::is_same_file(other, path);
         if let Some((other, _)) = others.into_iter().find(same) {
-            let rule = format!("is the file of {other}, too: one would replace the other; name two files");
+            let rule = format!("is also the file of {other}: one would overwrite the other; name two files");
             return Err(Error::usage(format!("{flag} {}: {rule}", path.display())));
         }
         report::check_writable(flag, path)?;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::app::company;
 use crate::app::job::Job;
+use crate::app::peers;
 use crate::app::runner::Runner;
 use crate::backend::InferError;
 use crate::clock::Stamp;
@@ -143,7 +143,7 @@ struct PartResult {
 /// The sum of all processes' contributions, and the counts of all requests.
 fn joined(joint: Option<&Ranks>, own: PartResult, stopped: Result<LoadReport>) -> Result<(PartResult, LoadReport)> {
     let Some(ranks) = joint else { return Ok((own, stopped?)) };
-    let all = company::tell_of(ranks, stopped.map(|requests| (own, requests)))?;
+    let all = peers::share(ranks, stopped.map(|requests| (own, requests)))?;
     let requests = all.iter().fold(LoadReport::default(), |sum, (_, one)| sum.and(*one));
     let mut errors: Vec<(InferError, u64)> = Vec::new();
     for (error, count) in all.iter().flat_map(|(part, _)| &part.errors) {

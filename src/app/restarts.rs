@@ -1,4 +1,4 @@
-//! `--restarts`: a level that was measured is measured again, with the model loaded anew each time.
+//! `--restarts`: repeats a measured level, with the model reloaded each time.
 
 use crate::error::Result;
 use crate::measure::restarts::restarts;
@@ -6,9 +6,10 @@ use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::MeasurementPlan;
 use crate::stdio::note;
 
-/// Adds to `level` what it came to at as many starts as the plan asks for, the one that it has had included. `again` loads the
-/// model anew and measures; it is told whether it is called for the first time. Nothing that happens there costs what was measured
-/// before: where `may_go_on` says no (it is told whether the last start was of use), or a model does not come back, the repetition ends.
+/// Adds to `level` its results at as many starts as the plan asks for, including the first. `again` reloads the model
+/// and measures; its argument is whether this is the first call. Failures there do not lose earlier results: if
+/// `may_go_on` returns false (its argument is whether the last start was useful), or a model cannot be reloaded, the
+/// repetition ends.
 pub fn repeat(
     plan: &MeasurementPlan,
     level: &mut LevelSummary,

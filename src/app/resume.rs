@@ -27,19 +27,19 @@ impl EarlierRun {
         let Some(path) = &plan.output.resume else { return Ok(Self::default()) };
         let mut result = RunResult::read(path)?;
         let refuse = |what: String| {
-            let next = "give the same flags, or measure anew without --resume";
+            let next = "give the same flags, or start over without --resume";
             Err(Error::usage(format!("--resume {}: {what}; {next}", path.display())))
         };
         let differences = between(&result.setup.flags, &plan.words.flags);
         if !differences.is_empty() {
-            return refuse(format!("it is of another plan: {}", differences.join(", ")));
+            return refuse(format!("it is from another plan: {}", differences.join(", ")));
         }
         while result.levels.last().is_some_and(|level| !is_finished(level)) {
             result.levels.pop();
         }
         if let LoadMode::Sweep { .. } = plan.load.mode {
             if result.sweep_steps.is_empty() && !result.levels.is_empty() {
-                return refuse("it does not hold the search that the rates of its sweep follow from".to_owned());
+                return refuse("it lacks the search that found the rates of its sweep".to_owned());
             }
             cut(&mut result.sweep_steps, &result.levels);
         }
@@ -89,7 +89,7 @@ impl EarlierRun {
         }
         let path = self.0.as_ref().map(|(path, _)| path.display().to_string()).unwrap_or_default();
         let what = found.join("; ");
-        Err(Error::input(format!("--resume {path}: it is of something else: {what}; measure anew without --resume")))
+        Err(Error::input(format!("--resume {path}: it measured something else: {what}; start over without --resume")))
     }
 
     /// Whether the plan continues an earlier run.

@@ -9,7 +9,7 @@ use crate::app::job::Job;
 use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
-use crate::app::{company, report as pages, restarts};
+use crate::app::{peers, report as pages, restarts};
 use crate::backend::Threading;
 use crate::clock::Stamp;
 use crate::error::Result;
@@ -138,7 +138,7 @@ impl<'a> Runner<'a> {
             self.screen.print(&header)?;
         }
         let level = self.measure(job, measurement, (self.observers, true))?;
-        if let Some(agreement) = self.ranks.and_then(|ranks| company::agreement(ranks, self.plan(), &level)) {
+        if let Some(agreement) = self.ranks.and_then(|ranks| peers::agreement(ranks, self.plan(), &level)) {
             self.screen.print(agreement)?;
         }
         let results = console::results(&self.session.setup, &level);
@@ -212,7 +212,7 @@ impl<'a> Runner<'a> {
         let mut measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
         measured.summary.course.began = began;
         if repeats {
-            let again = |is_first| self.measure_anew(job, plan, is_first);
+            let again = |is_first| self.measure_restarted(job, plan, is_first);
             restarts::repeat(plan, &mut measured.summary, |is_of_use| self.all_repeat(is_of_use), again);
         }
         if let Some(observers) = exporting {
@@ -308,11 +308,11 @@ impl<'a> Runner<'a> {
     /// Starts the load of `job`, at the same time as the other processes, if any.
     ///
     /// # Errors
-    /// As [`Runner::start`]; or one of the others cannot go on.
+    /// As [`Runner::start`]; or one of the others cannot continue.
     pub fn begin(&self, recorder: &Arc<Recorder>, job: &Job) -> Result<RunningLoad> {
         let prepared = self.prepare(recorder, job, job.quota)?;
         let running = match self.ranks {
-            Some(ranks) => prepared.go_at(company::agree_on_start(ranks, (self.plan(), job), self.interrupts)?),
+            Some(ranks) => prepared.go_at(peers::agree_on_start(ranks, (self.plan(), job), self.interrupts)?),
             None => prepared.go(),
         };
         Ok(self.let_go(running))
@@ -363,7 +363,7 @@ fn report_lost(requests: &LoadReport) {
         );
     }
     if !requests.adds_up() {
-        note!("requests do not add up, please report this fault: {requests:?}");
+        note!("requests do not add up, please report this bug: {requests:?}");
     }
 }
 

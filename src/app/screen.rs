@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::app::dashboard::Dashboard;
 use crate::app::job::Job;
-use crate::app::outlook::{Length, Outlook};
+use crate::app::progress::{Length, LevelProgress};
 use crate::app::session::Session;
 use crate::clock::Stamp;
 use crate::error::Result;
@@ -32,7 +32,7 @@ pub struct Screen {
     quiet: bool,
     /// The current position in the run; empty if there is only one level.
     place: RefCell<String>,
-    outlook: RefCell<Outlook>,
+    progress: RefCell<LevelProgress>,
     level: Cell<Level>,
     live: RefCell<Option<Dashboard>>,
     began: Stamp,
@@ -57,7 +57,7 @@ impl Screen {
         Self {
             quiet: false,
             place: RefCell::default(),
-            outlook: RefCell::new(Outlook::new(&LoadMode::Sessions(1), false)),
+            progress: RefCell::new(LevelProgress::new(&LoadMode::Sessions(1), false)),
             level: Cell::default(),
             live: RefCell::default(),
             began: Stamp::now(),
@@ -70,9 +70,9 @@ impl Screen {
     /// # Errors
     /// Where a dashboard is wanted and the terminal does not support it.
     pub fn of(plan: &Plan, codes: Codes) -> Result<Self> {
-        let outlook = RefCell::new(Outlook::new(&plan.load.mode, plan.measurement.binary_search));
+        let progress = RefCell::new(LevelProgress::new(&plan.load.mode, plan.measurement.binary_search));
         let live = if plan.output.live { Some(Dashboard::start(plan)?) } else { None };
-        Ok(Self { quiet: codes == Codes::PerfAnalyzers, outlook, live: RefCell::new(live), ..Self::new() })
+        Ok(Self { quiet: codes == Codes::PerfAnalyzers, progress, live: RefCell::new(live), ..Self::new() })
     }
 
     /// Measuring is over: shows what was held back.
@@ -91,7 +91,7 @@ impl Screen {
     /// Sets the position of a run that does not walk through levels, with the parts that are over and their total, if
     /// known.
     pub fn at(&self, place: &str, parts: Option<(usize, usize)>) {
-        self.outlook.borrow_mut().at(parts);
+        self.progress.borrow_mut().at(parts);
         self.call(place);
     }
 
@@ -116,7 +116,7 @@ impl Screen {
 
     /// The next level begins.
     pub fn next(&self) {
-        let place = self.outlook.borrow_mut().next();
+        let place = self.progress.borrow_mut().next();
         self.call(&place);
     }
 
@@ -128,7 +128,7 @@ impl Screen {
 
     /// A level has been measured, and is printed.
     pub fn finished(&self, level: &LevelSummary) {
-        self.outlook.borrow_mut().finished();
+        self.progress.borrow_mut().finished();
         let place = self.place.borrow();
         if self.has_log() && !place.is_empty() {
             self.said.set(Stamp::now());
@@ -188,7 +188,7 @@ impl LevelScreen<'_> {
             throughput: level.lately.0,
             latency_ns: level.lately.1,
             elapsed: Stamp::now() - screen.began,
-            rest: screen.outlook.borrow().rest(level.length, plan, moment),
+            rest: screen.progress.borrow().rest(level.length, plan, moment),
         }
     }
 }
@@ -220,14 +220,14 @@ impl Watcher for LevelScreen<'_> {
         }
     }
 
-    fn progress(&self, look: &dyn Fn() -> Moment) {
+    fn progress(&self, poll: &dyn Fn() -> Moment) {
         let now = Stamp::now();
         if now < self.due.get() {
             return;
         }
         self.due.set(now.plus_duration(Duration::from_secs(1) / u32::from(REDRAWN)));
         if let Some(live) = &*self.screen.live.borrow() {
-            let moment = look();
+            let moment = poll();
             let outstanding = match self.screen.level.get().load {
                 Some(LevelLoad::Concurrency(requests)) => u64::from(requests),
                 _ => moment.under_way,
@@ -235,9 +235,9 @@ impl Watcher for LevelScreen<'_> {
             return live.show(self.standing(&moment), outstanding, self.session.gauge.as_ref());
         }
         match &self.line {
-            Some(line) => line.show(&self.standing(&look())),
+            Some(line) => line.show(&self.standing(&poll())),
             None if now - self.screen.said.get() >= BETWEEN_LINES => {
-                self.screen.log(&self.standing(&look()).line(LOG_COLUMNS));
+                self.screen.log(&self.standing(&poll()).line(LOG_COLUMNS));
             }
             None => {}
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::composing::with_composing;
-use crate::app::{surroundings, texts};
+use crate::app::{gauge, texts};
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::traces::ChangedTraces;
 use crate::backends::{Connect, Connected};
@@ -170,7 +170,7 @@ impl Session {
             models: with_entries,
             roots: models.into_iter().map(|model| model.id).collect(),
             all_models,
-            gauge: surroundings::gauge(&plan),
+            gauge: gauge::open(&plan),
             setup: Arc::new(setup),
             plan,
             announcement: payloads.announcement,
@@ -325,13 +325,13 @@ fn traces_of(plan: &Plan, backend: &dyn Backend, changed: Option<&ChangedTraces>
     }
     if !plan.target.service.is_embedded() {
         let reader = changed.map_or(Ok(None), ChangedTraces::reader).unwrap_or_else(|error| {
-            note!("{error}; there are averages of its statistics instead");
+            note!("{error}; the averages of its statistics are shown instead");
             None
         });
         return reader.map(TraceLog::joining).transpose();
     }
     if !backend.traces() {
-        note!("this libtritonserver.so cannot trace requests; there are averages only, and no files of traces");
+        note!("this libtritonserver.so cannot trace requests; only averages are shown, and no trace files are written");
         return Ok(None);
     }
     TraceLog::start().map(Some)
@@ -349,8 +349,8 @@ fn observed_bytes(finite: bool, free: Option<u64>) -> usize {
 fn warn_of_tolerance(plan: &Plan, payloads: &Payloads) {
     if plan.data.tolerance.is_some() && payloads.table.iter().all(|payload| payload.expected.is_none()) {
         note!(
-            "--validate-tolerance has no effect: the input data do not say what must come out; give \"validation_data\" \
-             beside \"data\" in JSON, or files or arrays that are called like outputs"
+            "--validate-tolerance has no effect: the input data has no expected outputs; give \"validation_data\" \
+                beside \"data\" in JSON, or files or arrays named like the outputs"
         );
     }
 }

@@ -95,15 +95,16 @@ fn answer(phase: Phase, first: bool) -> Answer {
             ending::bound(LOAD_LIMIT, exit::INTERRUPTED, "its models were still being loaded");
             Answer::Say(
                 "\ntriton-bench: interrupted before anything was measured; waiting for the server to load its models, for \
-                 10 s at most (interrupt again to leave at once)\n",
+                 10 s at most (interrupt again to exit at once)\n",
             )
         }
         Phase::Measuring if first => {
-            Answer::Say("\ntriton-bench: interrupted; reporting what there is (interrupt again to leave at once)\n")
+            Answer::Say("\ntriton-bench: interrupted; reporting the results so far (interrupt again to exit at once)\n")
         }
         Phase::Loading | Phase::Measuring => Answer::Leave(exit::INTERRUPTED),
         Phase::Written(_) if first => Answer::Say(
-            "\ntriton-bench: interrupted; everything is written, and the server is being stopped (interrupt again to leave at once)\n",
+            "\ntriton-bench: interrupted; everything is written, and the server is being stopped (interrupt again to \
+                exit at once)\n",
         ),
         Phase::Written(code) => Answer::Leave(code),
     }

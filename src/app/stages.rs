@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::app::company;
 use crate::app::job::Job;
+use crate::app::peers;
 use crate::app::runner::Runner;
 use crate::app::session::IdBlock;
 use crate::clock::Stamp;
@@ -100,7 +100,7 @@ impl Director for Play<'_> {
 
     fn agree(&self) -> Result<Option<Stamp>> {
         let Runner { ranks: Some(ranks), interrupts, .. } = *self.runner else { return Ok(None) };
-        company::agree_on_start(ranks, (self.runner.plan(), &self.jobs[0]), interrupts).map(Some)
+        peers::agree_on_start(ranks, (self.runner.plan(), &self.jobs[0]), interrupts).map(Some)
     }
 
     fn begun(&self, number: usize) {

@@ -25,7 +25,7 @@ pub fn summarise(wanted: &TraceFiles) -> Result<u8> {
     for path in &wanted.files {
         let (traces, is_unended) = read(path)?;
         if is_unended {
-            note!("{}: it has no end, as while its server runs: what is in it so far was read", path.display());
+            note!("{}: it is incomplete, as while its server runs: it was read as far as it goes", path.display());
         }
         screen.print(&file(path, &traces, wanted)?)?;
         if wanted.export.is_some() {
@@ -42,7 +42,7 @@ fn file(path: &Path, traces: &[Trace], wanted: &TraceFiles) -> Result<String> {
     let (models, left_out) = add_up(traces);
     if models.is_empty() {
         return Err(Error::input(format!(
-            "trace file '{}': it holds no request from start to end; trace with level TIMESTAMPS",
+            "trace file '{}': it contains no complete request; trace with level TIMESTAMPS",
             path.display()
         )));
     }

@@ -12,7 +12,7 @@ pub struct ServerIdentity {
     pub name: String,
     /// Its version, such as `2.51.0`.
     pub version: String,
-    /// What runs the models, in process; over a network no protocol tells it.
+    /// The backends that run the models, in process; no network protocol reports them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backends: Vec<BackendIdentity>,
 }
@@ -26,7 +26,7 @@ impl ServerIdentity {
     }
 }
 
-/// Which build of a backend it is. Triton asks backends for no version, so it is told by what is loaded.
+/// The build of a backend, identified by what is loaded, because Triton's backends report no version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackendIdentity {
     /// Its name, such as `onnxruntime`.
@@ -36,6 +36,6 @@ pub struct BackendIdentity {
     pub library: PathBuf,
     /// SHA-256 of that file; absent where it cannot be read, or is larger than 256 MiB.
     pub sha256: Option<String>,
-    /// Libraries beside it that are loaded and have a version in their names, such as `libonnxruntime.so.1.19.2`.
+    /// Loaded libraries next to it that have a version in their names, such as `libonnxruntime.so.1.19.2`.
     pub versions: Vec<String>,
 }

@@ -31,8 +31,8 @@ impl Extensions {
     pub fn say_what_lacks(&self, url: &str, config: bool, json: bool) {
         let lacks = [
             (!config, "model configurations (models do not batch, unless -b is given and the first dimension is -1)"),
-            (!self.statistics, "statistics (the report has no server's part)"),
-            (json, "binary tensors over HTTP (they travel as JSON)"),
+            (!self.statistics, "statistics (the report has no server figures)"),
+            (json, "binary tensors over HTTP (they are sent as JSON)"),
         ];
         let named: Vec<&str> = lacks.into_iter().filter_map(|(lacking, what)| lacking.then_some(what)).collect();
         if !named.is_empty() && !self.said.swap(true, Ordering::Relaxed) {

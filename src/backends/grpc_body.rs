@@ -12,7 +12,7 @@ use crate::shm::Region;
 use crate::wire::coding;
 use crate::wire::grpc::{self, PREFIX_LEN};
 
-/// Tensors below this size are copied into each request; larger ones are sent from where they are.
+/// Tensors below this size are copied into each request; larger ones are sent from where they are stored.
 pub const COPY_BELOW: usize = 4096;
 
 /// A tensor's bytes in place.

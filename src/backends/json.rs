@@ -26,7 +26,7 @@ pub(super) fn write_elements(out: &mut Vec<u8>, datatype: DataType, bytes: &[u8]
         DataType::Fp64 => write_all(out, bytes, |raw| finite(f64::from_le_bytes(raw)))?,
         DataType::Bytes => write_texts(out, bytes)?,
         DataType::Fp16 | DataType::Bf16 | DataType::Json => {
-            return Err(format!("{datatype} values have no form in JSON"));
+            return Err(format!("{datatype} values cannot be represented in JSON"));
         }
     }
     if out.last() == Some(&b',') {
@@ -51,14 +51,14 @@ fn write_all<const N: usize>(
 fn finite(value: impl serde::Serialize) -> Result<String, String> {
     match serde_json::to_string(&value) {
         Ok(text) if text != "null" => Ok(text),
-        _ => Err("it holds infinities or NaN, which have no form in JSON".to_owned()),
+        _ => Err("it holds infinities or NaN, which JSON cannot represent".to_owned()),
     }
 }
 
 fn write_texts(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), String> {
     let mut rest = bytes;
     while !rest.is_empty() {
-        let (element, after) = split_element(rest).ok_or("its BYTES elements break off")?;
+        let (element, after) = split_element(rest).ok_or("its BYTES elements are cut off")?;
         let text = std::str::from_utf8(element).map_err(|_| "it holds BYTES that are not UTF-8".to_owned())?;
         serde_json::to_writer(&mut *out, text).map_err(|error| error.to_string())?;
         out.push(b',');
@@ -117,7 +117,7 @@ pub(super) fn pack_elements(out: &mut Vec<u8>, datatype: DataType, value: &Value
     if let Value::Array(items) = value {
         return items.iter().try_for_each(|item| pack_elements(out, datatype, item));
     }
-    pack(out, datatype, value).ok_or_else(|| format!("its value {value} is no {datatype}"))
+    pack(out, datatype, value).ok_or_else(|| format!("its value {value} does not fit {datatype}"))
 }
 
 fn pack(out: &mut Vec<u8>, datatype: DataType, value: &Value) -> Option<()> {

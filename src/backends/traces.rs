@@ -47,7 +47,7 @@ impl ChangedTraces {
     pub fn make(server: Arc<dyn TraceControl>, model: &str, settings: &TraceSettings) -> Result<Self> {
         let values = values(settings);
         let before = before(server.as_ref(), model, &values).unwrap_or_else(|error| {
-            note!("{error}; the trace settings of model '{model}' cannot be put back when the run is over");
+            note!("{error}; the trace settings of model '{model}' cannot be restored after the run");
             TraceValues::new()
         });
         server.put_traces(model, &values).map_err(|error| explained(error, settings))?;
@@ -72,7 +72,7 @@ impl Drop for ChangedTraces {
         if !self.before.is_empty()
             && let Err(error) = self.server.put_traces(&self.model, &self.before)
         {
-            note!("{error}; the trace settings of model '{}' are not put back", self.model);
+            note!("{error}; the trace settings of model '{}' are not restored", self.model);
         }
         // Traces are written out when the settings change.
         if let Some(files) = self.now.as_ref().and_then(written) {
@@ -82,7 +82,7 @@ impl Drop for ChangedTraces {
     }
 }
 
-/// The files that a server writes with these settings: one, or one for every so many traces.
+/// The files that a server writes with these settings: one, or one for every N traces.
 fn written(settings: &TraceValues) -> Option<String> {
     let word = |name: &str| settings.get(name)?.as_ref()?.first().filter(|word| !word.is_empty());
     let file = word("trace_file")?;
@@ -106,8 +106,8 @@ fn before(server: &dyn TraceControl, model: &str, values: &TraceValues) -> Resul
 fn explained(error: Error, settings: &TraceSettings) -> Error {
     if settings.levels.is_some() && error.to_string().contains("invalid trace setting") {
         return error.advice(
-            "a server traces only if it was started with a trace file (--trace-config=triton,file=FILE), and no further than \
-             its trace count: if that is used up, give a new one with --trace-count",
+            "a server traces only if it was started with a trace file (--trace-config=triton,file=FILE), and only \
+                until its trace count is used up: then set a new one with --trace-count",
         );
     }
     error

@@ -13,18 +13,18 @@ use crate::plan::Comparison;
 /// This command.
 pub const WORD: Word = Word { name: "compare", flags: word::flags::<Compare>, read: |_, words| read(words) };
 
-const AFTER: &str = "The files are those of --summary-file. Each figure is `worse`, `better`, `same` or `undecided` within these two runs: \
-    a run that is started again may differ by more (--restarts, or several runs, tell). Exit codes: 0 compared, whatever was found; \
-    99 bad flags, or files that cannot be compared.";
+const AFTER: &str = "The files are those of --summary-file. Each figure is `worse`, `better`, `same` or `undecided` \
+    within these two runs: a repeated run may differ by more (--restarts, or several runs, show how much). Exit \
+    codes: 0 compared, whatever was found; 99 bad flags, or files that cannot be compared.";
 
-/// Holds one result against another: what changed from A to B, level by level, and how sure that is.
+/// Compares two results: what changed from A to B, level by level, and how certain that is.
 #[derive(Parser, Debug)]
 #[command(override_usage = "triton-bench compare A.json B.json [--margin SHARE] [--force]", after_help = AFTER)]
 struct Compare {
     #[arg(hide = true)]
     files: Vec<PathBuf>,
 
-    /// Changes up to this share count as none
+    /// Changes up to this share count as no change
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     margin: f64,
 
@@ -39,7 +39,7 @@ fn read(words: Words<'_>) -> Result<Command> {
         let [reference, other] = <[PathBuf; 2]>::try_from(files).map_err(|files| {
             let count = files.len();
             Error::usage(format!(
-                "compare takes two files of --summary-file, and got {count}; see triton-bench compare --help"
+                "compare takes two files of --summary-file, got {count}; see triton-bench compare --help"
             ))
         })?;
         Ok(Command::Compare(Comparison { reference, other, margin, force }))
@@ -69,7 +69,7 @@ mod tests {
         let refusal = |line| parse(line).unwrap_err().to_string();
         assert!(refusal("a").contains("takes two files"));
         assert!(refusal("a b c").contains("got 3"));
-        assert!(refusal("a b -m").contains("-m is no flag of compare"));
+        assert!(refusal("a b -m").contains("-m is not a flag of compare"));
         assert!(refusal("a b --margin x").starts_with("--margin 'x': "));
     }
 }

@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 use crate::plan::{DataPlan, DataSource, Given};
 use crate::shm::Placement;
 
-/// What requests carry.
+/// The inputs of requests.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Input data")]
 pub struct DataArgs {
-    /// Batch elements in a request. Of a list, such as `1,2,4:64`, whose ranges double, each is measured with every level
+    /// Inferences per request. A list, such as `1,2,4:64` (ranges double), measures each batch size at every level
     #[arg(short = 'b', long, value_name = "N[,N|:N]...", default_value = "1", value_parser = batch_sizes)]
     batch_size: BatchSizes,
 
@@ -44,12 +44,13 @@ pub struct DataArgs {
     #[arg(long, value_name = "INPUT:LOW:HIGH", value_parser = random_range, allow_hyphen_values = true)]
     random_range: Vec<RandomRange>,
 
-    /// How far floats may be from expected outputs: relative, and absolute if wanted. Default: outputs must be equal
+    /// How far floats may differ from expected outputs: relative and, optionally, absolute. Default: outputs must be
+    /// equal
     #[arg(long, value_name = "REL[:ABS]", value_parser = tolerance_form)]
     validate_tolerance: Option<Tolerance>,
 
-    /// Holds every response against the model: its name, and the names, types, shapes and sizes of its outputs. Default: the
-    /// first response to each input data in each slot
+    /// Checks every response against the model: its name, and the names, types, shapes and sizes of its outputs.
+    /// Default: checks the first response to each payload in each slot
     #[arg(long)]
     validate_replies: bool,
 
@@ -61,16 +62,16 @@ pub struct DataArgs {
     #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
     priority: u64,
 
-    /// Time, in microseconds or as in 20ms, after which the server gives up a queued request, if the model's queue policy allows that
-    /// and has a longer time of its own. 0: the model's default
+    /// Time, in microseconds or as in 20ms, after which the server drops a queued request, if the model's queue policy
+    /// allows that and its own timeout is longer. 0: the model's default
     #[arg(long, value_name = "US", default_value = "0", value_parser = period(US, Duration::ZERO))]
     request_timeout_us: Duration,
 
-    /// Cancels every request so long after it was sent, in microseconds or as in 20ms. Default: never
+    /// Cancels every request this long after it was sent, in microseconds or as in 20ms. Default: never
     #[arg(long, value_name = "US", value_parser = period(US, US))]
     cancel_after_us: Option<Duration>,
 
-    /// Puts tensors into shared memory that the server is told about: POSIX, or CUDA on --cuda-device
+    /// Passes tensors in shared memory that is registered with the server: POSIX, or CUDA on --cuda-device
     #[arg(long, value_name = "none|system|cuda", default_value = "none",
         value_parser = one_of(&[("none", Shared::None), ("system", Shared::System), ("cuda", Shared::Cuda)]))]
     shared_memory: Shared,
@@ -79,7 +80,7 @@ pub struct DataArgs {
     #[arg(long, value_name = "BYTES", default_value = "102400", value_parser = whole::<usize>(0, 1 << 40))]
     output_shared_memory_size: usize,
 
-    /// In process: where inputs live. Default: pageable
+    /// In process: where inputs are kept. Default: pageable
     #[arg(long, value_name = "pageable|pinned|gpu:N", value_parser = placement)]
     input_memory: Option<Placement>,
 
@@ -87,13 +88,13 @@ pub struct DataArgs {
     #[arg(long, value_name = "pageable|pinned|gpu:N", value_parser = placement)]
     output_memory: Option<Placement>,
 
-    /// Memory that input data may take together, in bytes or as in 512M or 8G; what needs more is refused before it is read.
-    /// Default: three quarters of the free memory
+    /// Maximum memory for all input data, in bytes or as in 512M or 8G; data that needs more is refused before it is
+    /// read. Default: three quarters of the free memory
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_input_memory: Option<u64>,
 
-    /// GPU that CUDA shared memory is on; of several, separated by commas, the first has the inputs, and slots take turns with
-    /// their outputs
+    /// GPU that holds CUDA shared memory. With several, separated by commas, the first holds the inputs, and the
+    /// outputs are spread over all, slot by slot
     #[arg(long, value_name = "N[,M...]", default_value = "0", value_delimiter = ',',
         value_parser = whole::<u32>(0, 1023))]
     cuda_device: Vec<u32>,
@@ -126,7 +127,7 @@ enum Shared {
 struct Tolerance(f64, f64);
 
 impl DataArgs {
-    /// What requests carry.
+    /// The inputs of requests.
     ///
     /// # Errors
     /// Where sources are given that exclude each other.

@@ -11,10 +11,10 @@ use crate::plan::Checkup;
 /// This command.
 pub const WORD: Word = Word { name: "doctor", flags: word::flags::<Doctor>, read: |_, words| read(words) };
 
-const AFTER: &str = "A line per check: `ok`, `note` (matters to some runs) or `warning` (figures are worse, or spread more, than they need). \
-    Exit codes: 0 looked, whatever was found; 99 bad flags.";
+const AFTER: &str = "One line per check: `ok`, `note` (matters to some runs) or `warning` (figures are worse, or \
+    spread more, than they need to be). Exit codes: 0 checked, whatever was found; 99 bad flags.";
 
-/// Names what makes this machine unfit for measuring: the value found, why it matters, what to do.
+/// Checks whether this machine is fit for measuring: the value found, why it matters, what to do.
 #[derive(Parser, Debug)]
 #[command(override_usage = "triton-bench doctor [--cpus LIST] [--worker-cpus LIST]", after_help = AFTER)]
 struct Doctor {
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn others_are_refused() {
         let refusal = |line| parse(line).unwrap_err().to_string();
-        assert_eq!(refusal("-m x"), "-m is no flag of doctor; see triton-bench doctor --help");
+        assert_eq!(refusal("-m x"), "-m is not a flag of doctor; see triton-bench doctor --help");
         assert!(refusal("--cpus").starts_with("--cpus '': it must not be empty"));
         assert!(refusal("--cpus x").starts_with("--cpus 'x': it must be a list"));
     }

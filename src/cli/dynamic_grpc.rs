@@ -10,17 +10,18 @@ use crate::plan::{DynamicGrpcPlan, GrpcMethod};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "gRPC services of any kind (--service-kind dynamic_grpc)")]
 pub struct DynamicGrpcArgs {
-    /// The method that every request calls. A step of the input data is one call, with all its messages: `message_generator` is a
-    /// shell command that writes them, each after its length as 4 bytes in the machine's order. Required
+    /// The method that every request calls. A step of the input data is one call, with all its messages:
+    /// `message_generator` is a shell command that writes them, each preceded by its length as 4 bytes in native byte
+    /// order. Required
     #[arg(long, value_name = "PACKAGE.SERVICE/METHOD", value_parser = method)]
     grpc_method: Option<GrpcMethod>,
 
-    /// The file that describes the method: steps may then hold messages as JSON in `payload`, one or a list, and the profile export
-    /// has answers as JSON. Default: none
+    /// The .proto file that defines the method: steps may then hold messages as JSON in `payload`, one or a list, and
+    /// the profile export has the answers as JSON. Default: none
     #[arg(long, value_name = "FILE", value_parser = file)]
     proto: Option<PathBuf>,
 
-    /// A folder of files that the one of --proto imports; repeat it for more. Default: its own folder
+    /// A folder with files that --proto imports; repeat it for more. Default: its own folder
     #[arg(long, value_name = "DIR", value_parser = folder)]
     proto_include: Vec<PathBuf>,
 }

@@ -61,7 +61,7 @@ pub struct EmbeddedArgs {
     #[arg(long, value_name = "GPU:BYTES", value_parser = device_bytes)]
     cuda_virtual_address_size: Vec<(i32, u64)>,
 
-    /// Least compute capability of a GPU to be used; 0 takes any. Default: the server's
+    /// Minimum compute capability of the GPUs to use; 0 accepts any. Default: the server's
     #[arg(long, value_name = "VERSION", value_parser = number(0.0, 1000.0))]
     min_supported_compute_capability: Option<f64>,
 
@@ -70,8 +70,8 @@ pub struct EmbeddedArgs {
         value_parser = one_of(&[("off", false), ("execution_count", true)]))]
     rate_limit: bool,
 
-    /// How much there is of a resource for the rate limiter, on one GPU or on each; repeat it for more. Default: as
-    /// much as the models ask for
+    /// Quantity of a rate-limiter resource, on one GPU or on each; repeat it for more. Default: as much as the models
+    /// ask for
     #[arg(long, value_name = "NAME:COUNT[:GPU]", value_parser = resource)]
     rate_limit_resource: Vec<(String, u64, i32)>,
 
@@ -83,11 +83,11 @@ pub struct EmbeddedArgs {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, MAX_THREADS))]
     model_load_thread_count: Option<u32>,
 
-    /// How often a failed load is tried again
+    /// How often a failed load is retried
     #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u32>(0, 1_000_000))]
     model_load_retry_count: u32,
 
-    /// Threads that gather and scatter tensors. Default: the server's (0, the caller does it)
+    /// Threads that gather and scatter tensors. Default: the server's (0: the calling thread does it)
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0, MAX_THREADS))]
     buffer_manager_thread_count: Option<u32>,
 
@@ -97,27 +97,27 @@ pub struct EmbeddedArgs {
         hide_default_value = true, default_missing_value = "true", value_parser = boolean)]
     enable_peer_access: bool,
 
-    /// Whether a model's configuration must be complete; else the server completes it. Default: false
+    /// Whether a model's configuration must be complete; if not, the server completes it. Default: false
     #[arg(long, action = ArgAction::Set, value_name = "true|false", num_args = 0..=1, require_equals = true,
         default_value = "false",
         hide_default_value = true, default_missing_value = "true", value_parser = boolean)]
     strict_model_config: bool,
 
-    /// Takes a model's configuration from configs/NAME.pbtxt where there is one. Default: config.pbtxt
+    /// Takes a model's configuration from configs/NAME.pbtxt if that exists. Default: config.pbtxt
     #[arg(long, value_name = "NAME", value_parser = filled)]
     model_config_name: Option<String>,
 
-    /// Whether models of the same name in several repositories are told apart. Default: false
+    /// Whether models of the same name in different repositories are kept apart. Default: false
     #[arg(long, action = ArgAction::Set, value_name = "true|false", num_args = 0..=1, require_equals = true,
         default_value = "false",
         hide_default_value = true, default_missing_value = "true", value_parser = boolean)]
     model_namespacing: bool,
 
-    /// Least severe messages of the server's log, which goes to standard error, repeated lines folded
+    /// Minimum severity of the server's log, which goes to standard error with repeated lines folded
     #[arg(long, value_name = "none|error|warning|info", default_value = "error", value_parser = one_of(LEVELS))]
     log_level: LogLevel,
 
-    /// Verbosity of the server's verbose messages; 0 is none
+    /// Level of the server's verbose messages; 0: none
     #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u32>(0, 1000))]
     log_verbose: u32,
 
@@ -125,12 +125,12 @@ pub struct EmbeddedArgs {
     #[arg(long, value_name = "FILE")]
     log_file: Option<PathBuf>,
 
-    /// Form of the server's log: the server's own, or with ISO 8601 stamps
+    /// Format of the server's log: its own, or with ISO 8601 timestamps
     #[arg(long, action = ArgAction::Set, value_name = "default|ISO8601", default_value = "default",
         value_parser = one_of(&[("default", false), ("ISO8601", true)]))]
     log_format: bool,
 
-    /// Whether the server keeps metrics. Default: off, with --collect-metrics on
+    /// Whether the server collects metrics. Default: off, with --collect-metrics on
     #[arg(long, value_name = "on|off", value_parser = boolean)]
     server_metrics: Option<bool>,
 
@@ -138,7 +138,7 @@ pub struct EmbeddedArgs {
     #[arg(long, value_name = "[NAME,]SETTING=VALUE", value_parser = open_setting)]
     metrics_config: Vec<Setting>,
 
-    /// Seconds that the server waits for requests when it stops; the program leaves it after 4
+    /// Seconds that the server waits for requests when it stops; the program waits for it for 4 at most
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = whole::<u32>(0, 86_400))]
     exit_timeout_secs: u32,
 }

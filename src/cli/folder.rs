@@ -14,18 +14,18 @@ const TIMESTAMP: &str = "{timestamp}";
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Report")]
 pub struct FolderArgs {
-    /// Writes reports with inference-perf's names and keys into this folder, which is made: times are in seconds. `{timestamp}` in
-    /// it becomes date and time (UTC). Default: off
+    /// Writes reports with inference-perf's names and keys into this folder, creating it if needed: times are in
+    /// seconds. `{timestamp}` becomes the date and time (UTC). Default: off
     #[arg(long, value_name = "DIR")]
     report_dir: Option<PathBuf>,
 
-    /// What --report-dir has: the run as a whole, each stage or level, each entry of --model-mix, each of these in each stage,
-    /// each request (from --profile-export-file, which is put into the folder where it is not given); or none
+    /// What --report-dir contains: the whole run, each stage or level, each entry of --model-mix, each entry in each
+    /// stage, each request (from --profile-export-file, written to the folder unless given); or none
     #[arg(long, value_name = "summary,stages,adapters,adapter-stages,requests", default_value = "summary,stages,adapters,adapter-stages",
         value_parser = parts)]
     report_parts: Parts,
 
-    /// What the names of all files of --report-dir begin with. Default: nothing
+    /// Prefix of all file names in --report-dir. Default: none
     #[arg(long, value_name = "TEXT", value_parser = prefix)]
     report_prefix: Option<String>,
 }

@@ -117,7 +117,7 @@ pub fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("it must be Name:Value")?;
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(token) {
-        return Err("what stands before the colon is no header name".to_owned());
+        return Err("the text before the colon is not a header name".to_owned());
     }
     if value.chars().any(char::is_control) {
         return Err("the value must not hold control characters".to_owned());

@@ -213,7 +213,7 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
     }
     if ABSENT.contains(&name) {
         return Err(Error::usage(format!(
-            "--{name} is a flag of perf_analyzer for what is not part of this version; see --help"
+            "--{name} is a flag of perf_analyzer that this version does not support; see --help"
         )));
     }
     let begins = |long: Option<&str>| !name.is_empty() && long.is_some_and(|long| long.starts_with(name));
@@ -223,8 +223,8 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
     match (&upstream[..], &candidates[..]) {
         ([only], _) | ([], [only]) => Ok(only),
         (_, []) => Err(Error::usage(match shown_alike(command, name).as_slice() {
-            [] => format!("--{name} is no flag of this program; see --help"),
-            some => format!("--{name} is no flag of this program: did you mean {}? see --help", some.join(" or ")),
+            [] => format!("--{name} is not a flag of this program; see --help"),
+            some => format!("--{name} is not a flag of this program: did you mean {}? see --help", some.join(" or ")),
         })),
         _ => {
             let mut names: Vec<String> = candidates.iter().map(|arg| shown(arg)).collect();
@@ -286,13 +286,13 @@ pub fn with_one_hyphen(command: &Command, word: &OsStr) -> Option<(String, Strin
 fn short_flags<'a>(command: &'a Command, cluster: &[u8]) -> Result<Vec<Flag<'a>>> {
     let mut flags = Vec::new();
     for (index, &byte) in cluster.iter().enumerate() {
-        let letter = char::from(byte);
+        let ch = char::from(byte);
         let arg = command.get_arguments().find(|arg| {
-            arg.get_short() == Some(letter) || arg.get_all_short_aliases().is_some_and(|all| all.contains(&letter))
+            arg.get_short() == Some(ch) || arg.get_all_short_aliases().is_some_and(|all| all.contains(&ch))
         });
         let arg = arg.ok_or_else(|| {
             Error::usage(format!(
-                "-{} is no flag of this program; see --help",
+                "-{} is not a flag of this program; see --help",
                 String::from_utf8_lossy(&cluster[index..])
             ))
         })?;

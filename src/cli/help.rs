@@ -27,15 +27,15 @@ Measures inference servers: Triton in this process, or one on the network
 Usage: triton-bench -m MODEL [FLAGS]
 
   -m MODEL                        the model to measure
-  --model-repository DIR          in this process, out of this directory
-  -u HOST:PORT, -i http|grpc      or at a server on the network
-  --concurrency-range 1:16        so many requests outstanding, level by level
-  --request-rate-range 100:500    or so many requests a second
+  --model-repository DIR          run it in this process, from this directory
+  -u HOST:PORT, -i http|grpc      or measure it on a server on the network
+  --concurrency-range 1:16        requests outstanding, level by level
+  --request-rate-range 100:500    or requests a second
   --input-data FILE               what requests carry; random by default
   --async                         no thread waits for each request
   --percentile 99                 judge by this percentile
   -f FILE, --summary-file FILE    figures as CSV, the whole result as JSON
-  --require 'p99<20ms'            end with 6 where this does not hold
+  --require 'p99<20ms'            exit with code 6 if this is not met
 
 Examples:
   triton-bench -m resnet50 --model-repository /models --concurrency-range 1:8
@@ -106,13 +106,13 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
 /// are not shown.
 pub fn stray(called: &Called, words: &[OsString], private: bool) -> Error {
     if private {
-        let rule = "words that belong to no flag stand beside -H, whose value may have to be quoted";
+        let rule = "words next to -H belong to no flag; its value may have to be quoted";
         return Error::usage(format!("{} {rule}; see --help", words.len()));
     }
     let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
     let first = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     let meant = nearest(&first, called.commands.iter().map(|word| word.name)).map_or_else(
-        || format!(" ({}); quote a value that has blanks;", called.names()),
+        || format!(" ({}); quote a value that contains spaces;", called.names()),
         |name| format!(": did you mean {name}?"),
     );
     Error::usage(format!("{}: no flag takes it, and it is no command{meant} see --help", shown.join(" ")))

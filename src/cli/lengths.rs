@@ -14,7 +14,7 @@ pub fn prompt_length(text: &str) -> Result<PromptLength, String> {
 /// `MEAN[:STDDEV]`, or a shape's name and its numbers.
 pub fn length(text: &str) -> Result<TokenLength, String> {
     const RULE: &str = "it must be MEAN, MEAN:STDDEV, normal:MEAN:STDDEV, lognormal:MEAN:STDDEV, skew-normal:MEAN:STDDEV:SKEW, \
-        poisson:MEAN (each with :MIN:MAX if wanted) or uniform:MIN:MAX";
+        poisson:MEAN (each optionally with :MIN:MAX) or uniform:MIN:MAX";
     let most = u64::from(MAX_TOKENS);
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     let Some((count, make)) = shape(kind) else {

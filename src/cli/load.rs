@@ -26,48 +26,48 @@ const ENDLESS_THREADS: usize = 1024;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Load (one of concurrency, rate, schedule and others)")]
 pub struct LoadArgs {
-    /// Keeps so many requests outstanding, one level after the other. Without an end: one level; an end of 0: grows
-    /// until --latency-threshold is passed; a step of `*2` doubles. Or a list, such as `1,2,4:8`
+    /// Keeps this many requests outstanding, one level after another. Without END: one level; END 0: grows until
+    /// --latency-threshold is exceeded; STEP `*2`: doubles. Or a list, such as `1,2,4:8`
     #[arg(long, value_name = "START[:END[:STEP]]", default_value = "1:1:1", value_parser = concurrency)]
     concurrency_range: Range<u32>,
 
-    /// Sends so many requests a second, one level after the other, whatever the server does. Parts as in
-    /// --concurrency-range, with fractions. Default: off
+    /// Sends this many requests a second, one level after another, whether or not the server keeps up. Range as in
+    /// --concurrency-range; fractions allowed. Default: off
     #[arg(long, value_name = "START[:END[:STEP]]", value_parser = rate)]
     request_rate_range: Option<Range<f64>>,
 
-    /// Gaps between the sends of a rate: all equal, exponential, or gamma with --burstiness
+    /// Distribution of the gaps between sends at a given rate: equal, exponential, or gamma with --burstiness
     #[arg(long, value_name = "constant|poisson|gamma", default_value = "constant",
         value_parser = one_of(&[("constant", Gaps::Constant), ("poisson", Gaps::Poisson), ("gamma", Gaps::Gamma)]))]
     request_distribution: Gaps,
 
-    /// Shape of gamma gaps: 1 is Poisson, less comes in bursts, more is more even
+    /// Shape of the gamma distribution: 1 is Poisson, below 1 is bursty, above 1 is more even
     #[arg(long, value_name = "SHAPE", default_value = "1", value_parser = shape_factor)]
     burstiness: f64,
 
-    /// Takes the gaps between sends from a file, one a line, in microseconds, over and over. Default: off
+    /// Reads the gaps between sends from a file, one per line, in microseconds, and repeats them. Default: off
     #[arg(long, value_name = "FILE", value_parser = file)]
     request_intervals: Option<PathBuf>,
 
-    /// Takes the moments of sending from the input data: the UINT64 input `timestamp`, in milliseconds. Default: off
+    /// Takes the send times from the input data: the UINT64 input `timestamp`, in milliseconds. Default: off
     #[arg(long)]
     fixed_schedule: bool,
 
-    /// Takes the moments of sending from a recorded trace: CSV with a column `TIMESTAMP` or `offset_ms`. Default: off
+    /// Takes the send times from a recorded trace: CSV with a column `TIMESTAMP` or `offset_ms`. Default: off
     #[arg(long, value_name = "FILE", value_parser = file)]
     trace_replay: Option<PathBuf>,
 
-    /// Replays the trace so many times faster than it was recorded
+    /// Replays the trace this many times faster than recorded
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
     trace_speed: f64,
 
-    /// Takes token counts from a trace under another load than its own, row after row: for --trace-input and --trace-parameter.
-    /// Default: off
+    /// Takes token counts for --trace-input and --trace-parameter from this trace, row by row, while another load sets
+    /// the send times. Default: off
     #[arg(long, value_name = "FILE", value_parser = file)]
     trace_lengths: Option<PathBuf>,
 
-    /// Makes this input as long as the trace says: its one free dimension is the row's ContextTokens, at most LONGEST
-    /// (default 131072). Needs generated input data. Default: off
+    /// Sizes this input by the trace: its one free dimension is the row's ContextTokens, at most LONGEST (default
+    /// 131072). Needs generated input data. Default: off
     #[arg(long, value_name = "NAME[:LONGEST]", value_parser = token_input)]
     trace_input: Option<TokenInput>,
 
@@ -75,22 +75,22 @@ pub struct LoadArgs {
     #[arg(long, value_name = "NAME", value_parser = parameter_name)]
     trace_parameter: Option<String>,
 
-    /// For decoupled models: sends START requests, then STEP more each time that all of the latest batch have had
-    /// --request-period responses, END in all. Default: off
+    /// For decoupled models: sends START requests, then STEP more whenever every request of the latest batch has had
+    /// --request-period responses, END in total. Default: off
     #[arg(long, value_name = "START:END[:STEP]", value_parser = periodic)]
     periodic_concurrency_range: Option<Periodic>,
 
-    /// Responses that requests must have had before a periodic load sends more
+    /// Responses that each request must have had before a periodic load sends more
     #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<u32>(1, u64::from(u32::MAX)))]
     request_period: u32,
 
-    /// One stage of a load, such as `rate:100:30s` or `concurrency:8:500req`; repeat it for further stages. `pause:5s` before
-    /// a stage lets the server rest until then. Default: off
+    /// One stage of a load, such as `rate:100:30s` or `concurrency:8:500req`; repeat it for further stages. `pause:5s`
+    /// before a stage leaves the server idle for that long. Default: off
     #[arg(long, value_name = "KIND:VALUE:LENGTH", value_parser = stage)]
     stage: Vec<StageForm>,
 
-    /// Between stages without a pause: `overlap` starts the next load while requests of the last are outstanding, so that the
-    /// server sees no gap; `drain` waits for them first, so that it never has more than a stage asks for
+    /// Between stages without a pause: `overlap` starts the next load while requests of the last are still outstanding,
+    /// so the server sees no gap; `drain` waits for them first, so it never has more than one stage's load
     #[arg(long, value_name = "overlap|drain", default_value = "overlap",
         value_parser = one_of(&[("overlap", StageEdges::Overlap), ("drain", StageEdges::Drain)]))]
     stage_edges: StageEdges,
@@ -100,34 +100,35 @@ pub struct LoadArgs {
     #[arg(long, value_name = "linear|geometric[:N]", value_parser = sweep)]
     sweep: Option<SweepForm>,
 
-    /// Issues requests without waiting for answers, from few threads. Default: off, except for sequence models
+    /// Issues requests without waiting for answers, from a few threads. Default: off, except for sequence models
     #[arg(short = 'a', long = "async")]
     asynchronous: bool,
 
-    /// Waits for each answer, on one thread per outstanding request, for sequence models too. Where requests follow a
-    /// schedule no thread waits. Default: on
+    /// Waits for each answer, on one thread per outstanding request, for sequence models too. In open loops (rates and
+    /// schedules) no thread waits. Default: on
     #[arg(long)]
     sync: bool,
 
-    /// Most threads that issue requests; there are as few as the load needs: over HTTP and gRPC, one for every two
-    /// processors or one for each of --worker-cpus. Synchronous closed loops have one per outstanding request all the
-    /// same; without an end they grow to so many. Default: 16, where requests follow a schedule 4, for synchronous growth
-    /// 1024
+    /// Maximum threads that issue requests; no more are started than the load needs: over HTTP and gRPC, one for every
+    /// two processors, or one for each of --worker-cpus. A synchronous closed loop always has one per outstanding
+    /// request; a range without an end stops at this many. Default: 16; in open loops 4; for a synchronous range
+    /// without an end 1024
     #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 100_000))]
     max_threads: Option<usize>,
 
-    /// Most requests outstanding where requests follow a schedule; those that find no place leave late, and the report
-    /// says so. Default: no bound
+    /// Maximum outstanding requests in open loops (rates and schedules); requests that find no free slot are sent late,
+    /// and the report says so. Default: no limit
     #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 100_000))]
     max_outstanding: Option<usize>,
 
-    /// Most connections to a server on the network that requests go over: those that find none free wait for one, and their
-    /// latency tells. Over gRPC many requests share a connection, of which each thread has one; this bounds the threads. Needs
-    /// --async where more requests are outstanding. Default: one for each outstanding request, over gRPC for each thread
+    /// Maximum connections to a server on the network. A request that finds none free waits for one, and that wait is
+    /// part of its latency. Over gRPC each thread has one connection, which many requests share, so this limits the
+    /// threads. Needs --async if more requests are outstanding. Default: one per outstanding request, over gRPC one per
+    /// thread
     #[arg(long, value_name = "N", value_parser = whole::<usize>(1, 100_000))]
     max_connections: Option<usize>,
 
-    /// Pins the whole process, an embedded server included, to these processors, such as `0,2-5`. Default: all
+    /// Pins the whole process, including an embedded server, to these processors, such as `0,2-5`. Default: all
     #[arg(long, value_name = "LIST", value_parser = processors)]
     cpus: Option<Processors>,
 
@@ -135,13 +136,13 @@ pub struct LoadArgs {
     #[arg(long, value_name = "LIST", value_parser = processors)]
     worker_cpus: Option<Processors>,
 
-    /// How a synchronous thread waits for its answer: asleep, spinning, or spinning for a moment and then asleep
+    /// How a synchronous thread waits for its answer: sleeping, spinning, or spinning briefly and then sleeping
     #[arg(long, value_name = "park|spin|hybrid", default_value = "park",
         value_parser = one_of(&[("park", Wait::Park), ("spin", Wait::Spin), ("hybrid", Wait::Hybrid)]))]
     wait: Wait,
 
-    /// Seed of every random draw: gaps, data, sequences, mixes. The same seed and flags give the same load; `time` takes
-    /// another each time, which is said
+    /// Seed of every random draw: gaps, data, sequences, mixes. The same seed and flags give the same load; `time`
+    /// draws a new seed for each run and prints it
     #[arg(long, value_name = "N|time", default_value = "1", value_parser = seed)]
     seed: u64,
 
@@ -199,13 +200,14 @@ impl LoadArgs {
     pub fn notes(&self, given: &Given) -> Vec<String> {
         let by_time = given.value("--seed").is_some_and(|seed| seed.eq_ignore_ascii_case("time"));
         let seed =
-            by_time.then(|| format!("--seed {}: drawn from the clock; name it to have the same load again", self.seed));
+            by_time.then(|| format!("--seed {}: drawn from the clock; pass it to repeat the same load", self.seed));
         self.note().into_iter().chain(seed).collect()
     }
 
     fn note(&self) -> Option<String> {
         (self.sync && self.mode().follows_schedule()).then(|| {
-            "--sync: requests of a schedule leave when they are due, answered or not; no thread waits for an answer"
+            "--sync: in an open loop requests are sent when they are due, answered or not; no thread waits for \
+                an answer"
                 .into()
         })
     }

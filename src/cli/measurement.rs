@@ -12,7 +12,7 @@ use crate::plan::{
     DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StopRule, WindowRule,
 };
 
-/// How long to measure, and when to believe it.
+/// How long to measure, and when the result is valid.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Measurement")]
 pub struct MeasurementArgs {
@@ -25,11 +25,11 @@ pub struct MeasurementArgs {
         value_parser = one_of(&[("time_windows", WindowKind::Time), ("count_windows", WindowKind::Count)]))]
     measurement_mode: WindowKind,
 
-    /// Least completed requests of a window in count_windows mode
+    /// Minimum completed requests per window in count_windows mode
     #[arg(long, value_name = "N", default_value = "50", value_parser = whole::<u64>(1, u64::MAX))]
     measurement_request_count: u64,
 
-    /// Sends exactly so many requests instead of measuring windows until they agree. 0: measures windows
+    /// Sends exactly this many requests instead of measuring windows until they agree. 0: measures windows
     #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
     request_count: u64,
 
@@ -41,34 +41,34 @@ pub struct MeasurementArgs {
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = period(MS, Duration::ZERO))]
     warmup_duration: Duration,
 
-    /// Windows agree if the largest throughput and latency of the last three are at most so many percent above the
+    /// Windows agree if the largest throughput and latency of the last three are at most this percentage above the
     /// smallest
     #[arg(short = 's', long, value_name = "PERCENT", default_value = "10", value_parser = number(0.0, 1e6))]
     stability_percentage: f64,
 
-    /// Most windows of a level; then it counts as unstable
+    /// Maximum windows per level; a level that has not stabilised by then is unstable
     #[arg(short = 'r', long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, 1_000_000))]
     max_trials: usize,
 
-    /// Time of a level's windows in all, such as 30s: where the next one would end later, the level is judged by those that
-    /// it has. 0 is no bound
+    /// Maximum total time of a level's windows, such as 30s: if the next window would end later, the level is judged by
+    /// those it has. 0: no limit
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = period(MS, Duration::ZERO))]
     max_level_time: Duration,
 
-    /// Percentile of the latency, such as 99 or 99.9, that stability, search and the summary look at and that is reported
-    /// too; -1 is the average
+    /// Latency percentile, such as 99 or 99.9, to use for stability, search and the summary, and to add to the report;
+    /// -1 is the average
     #[arg(long, value_name = "N", default_value = "-1", value_parser = percentile)]
     percentile: Percentile,
 
-    /// Percentiles that reports show beside perf_analyzer's four, such as 50,90,99,99.9,99.99. Default: none
+    /// Percentiles to report in addition to perf_analyzer's four, such as 50,90,99,99.9,99.99. Default: none
     #[arg(long, value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = percentiles)]
     percentiles: Percentiles,
 
-    /// Highest latency allowed, in milliseconds or as in 500us: a range ends at the first level above it. 0: no limit
+    /// Maximum latency, in milliseconds or as in 500us: a range ends at the first level above it. 0: no limit
     #[arg(short = 'l', long, value_name = "MS", default_value = "0", value_parser = period(MS, Duration::ZERO))]
     latency_threshold: Duration,
 
-    /// Searches the range for the highest level within --latency-threshold by halving; the step is the precision.
+    /// Finds the highest level within --latency-threshold by binary search of the range; STEP is the precision.
     /// Default: walks through the range
     #[arg(long)]
     binary_search: bool,
@@ -77,20 +77,20 @@ pub struct MeasurementArgs {
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     max_errors: f64,
 
-    /// Ends the run where more requests fail than that within some time, whatever --max-errors allows: such as
-    /// `errors>10% over 5s`, or `errors>10% over 5s of 20` to need 20 requests and no more; or where more than so many fail one
-    /// after the other: `consecutive>10`; repeat it for more. Default: off
+    /// Ends the run early when too many requests fail, whatever --max-errors allows: `errors>10% over 5s` once the 5 s
+    /// have passed, `errors>10% over 5s of 20` as soon as 20 requests have ended in that time, `consecutive>10` when
+    /// more than 10 fail in a row; repeat it for more. Default: off
     #[arg(long, value_name = "CONDITION", value_parser = stop_rule)]
     stop_on: Vec<StopRule>,
 
-    /// Measures until the confidence interval of a statistic is at most so wide to each side, or --max-trials windows
-    /// are over: `p99:2%`, `avg:1%`, `throughput:1%`. Default: off
+    /// Measures until the half-width of a statistic's confidence interval is at most this share of its value, or until
+    /// --max-trials windows have ended: `p99:2%`, `avg:1%`, `throughput:1%`. Default: off
     #[arg(long, value_name = "STAT:SHARE", value_parser = precision)]
     precision: Option<Precision>,
 
-    /// Measures every level so often, with the model loaded anew in between (over the network where the server loads
-    /// models on request, else with new connections), and gives the interval between these starts and the share of the
-    /// variance that lies there
+    /// Measures every level this many times, reloading the model in between (over the network only if the server loads
+    /// models on request, else with new connections), and reports the interval over these starts and the share of the
+    /// variance between them
     #[arg(long, value_name = "STARTS", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     restarts: u32,
 
@@ -99,26 +99,28 @@ pub struct MeasurementArgs {
         value_parser = one_of(&[("first", DecoupledLatency::First), ("last", DecoupledLatency::Last)]))]
     decoupled_latency: DecoupledLatency,
 
-    /// Where the latency starts if requests follow a schedule: when they were due, which counts waiting in the
-    /// client, or when they were sent, as perf_analyzer has it
+    /// Where latency starts in open loops (rates and schedules): when a request was due, which includes waiting in the
+    /// client, or when it was sent, as in perf_analyzer
     #[arg(long, value_name = "due|sent", default_value = "due",
         value_parser = one_of(&[("due", LatencyOrigin::Intended), ("sent", LatencyOrigin::Sent)]))]
     latency_from: LatencyOrigin,
 
-    /// What becomes of a window that other processes, the hypervisor or a quota took much from: another is measured in its
-    /// place within --max-trials; or it counts, and its level is marked. Default: replace, and mark under perf_analyzer's name
+    /// What to do about a window that other processes, the hypervisor or a CPU quota disturbed: `replace` measures
+    /// another in its place, within --max-trials; `mark` keeps it and marks the level; `ignore` does not check.
+    /// Default: replace, and mark under the name perf_analyzer
     #[arg(long, value_name = "replace|mark|ignore", value_parser = one_of(&[("replace", OnDisturbance::Replace),
         ("mark", OnDisturbance::Mark), ("ignore", OnDisturbance::Ignore)]))]
     on_disturbance: Option<OnDisturbance>,
 
-    /// Where the latency of synchronous requests ends if a concurrency is asked for: with the last response, or when the
-    /// thread that waits for it goes on, as perf_analyzer has it
+    /// Where latency ends in synchronous closed loops: with the last response, or when the thread that waits for it
+    /// wakes up, as in perf_analyzer
     #[arg(long, value_name = "response|wakeup", default_value = "response",
         value_parser = one_of(&[("response", LatencyEnd::Response), ("wakeup", LatencyEnd::Wakeup)]))]
     latency_to: LatencyEnd,
 
-    /// What a request must keep to be a good one, such as `latency<20ms`, `ttft<50ms` or `itl<10ms` (the last two of language
-    /// models); repeat it for more. The report then has the rate and share of good requests; failures are none. Default: off
+    /// Limit that a good request keeps, such as `latency<20ms`, `ttft<50ms` or `itl<10ms` (the last two for language
+    /// models); repeat it for more. Adds the rate and share of good requests to the report; failed requests are never
+    /// good. Default: off
     #[arg(long, value_name = "FIGURE<TIME", value_parser = goodput::limit)]
     goodput: Vec<goodput::Limit>,
 }
@@ -138,7 +140,7 @@ enum WindowKind {
 }
 
 impl MeasurementArgs {
-    /// How long to measure, and when to believe it.
+    /// How long to measure, and when the result is valid.
     pub fn plan(&self) -> MeasurementPlan {
         MeasurementPlan {
             window: match self.measurement_mode {

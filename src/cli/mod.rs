@@ -61,7 +61,7 @@ pub enum Command {
     Run(Box<Plan>),
     /// A summary of a server's traces.
     TraceSummary(TraceFiles),
-    /// One result held against another.
+    /// Two results compared.
     Compare(Comparison),
     /// The best configuration.
     Tune(Box<TunePlan>),
@@ -90,9 +90,10 @@ const HELP_WIDTH: usize = 110;
 const NARROWEST: usize = 40;
 
 /// The end of the help.
-const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; the last of several counts. \
+const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; if one is repeated, the last counts. \
     Exit codes: 0 measured, 2 unstable or above the latency threshold, 3 nothing succeeded or too many errors, \
-    4 another load than asked for, 6 a requirement does not hold, 99 bad flags, bad input or no server, 130 interrupted twice or before the load.";
+    4 the load was not delivered, 6 a requirement is not met, 99 bad flags, bad input or no server, 130 interrupted \
+    twice or before the load.";
 
 /// Every flag of a run.
 #[derive(Parser, Debug)]
@@ -178,9 +179,8 @@ fn flags_of_a_run(called: &Called, words: impl IntoIterator<Item = OsString>, co
 /// The flags as clap knows them: for the help, the documentation and tests.
 pub fn command() -> clap::Command {
     let commands = commands::ALL.iter().map(|word| word.name).collect::<Vec<_>>().join(", ");
-    let rule = format!(
-        "Commands, each with --help, in the place of the first flag: {commands}. A section alone: --help load."
-    );
+    let rule =
+        format!("Commands, each with --help, given as the first argument: {commands}. One section alone: --help load.");
     Flags::command().no_binary_name(true).after_help(format!("{AFTER_HELP}\n\n{rule}"))
 }
 
@@ -220,7 +220,7 @@ fn run(command: &clap::Command, words: Vec<OsString>, codes: Codes) -> Result<Pl
         return one(command, (&matches, &flags), codes, false);
     }
     if flags.rounds.matrix().is_some() {
-        return Err(Error::usage("--matrix is a set of variants of its own: leave it or --variant out"));
+        return Err(Error::usage("--matrix brings its own variants: leave out one of the two"));
     }
     let variants = variants::plans(command, (&words, variants), codes, |words| {
         let (matches, flags) = matched(command, words)?;
@@ -310,7 +310,7 @@ impl Flags {
         if old { Rounds { count: self.measurement.plan().max_trials, ..rounds } } else { rounds }
     }
 
-    /// What requests carry. Payloads are generated unless something else is asked for.
+    /// The inputs of requests. Payloads are generated unless something else is asked for.
     fn data(&self, given: &Given) -> Result<DataPlan> {
         let mut data = self.data.plan(given)?;
         if let (Some(prompts), DataSource::Random) = (self.openai.prompts(), &data.source) {
@@ -347,7 +347,7 @@ impl Flags {
 /// The note if levels may not get as many windows as they need.
 fn too_few_windows(plan: &MeasurementPlan, mode: &LoadMode) -> Option<String> {
     let few = plan.request_count.is_none() && plan.max_trials < 3 && mode.has_windows();
-    let rule = "a level counts as stable where three windows agree, so that none can be";
+    let rule = "a level is stable when three windows agree, so none can be";
     few.then(|| format!("--max-trials {}: {rule}", plan.max_trials))
 }
 

@@ -22,7 +22,8 @@ pub const KINDS: [(&str, ServiceKind); 6] = [
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// The model to measure. Required, unless --model-mix names models, or --service-kind dynamic_grpc has none
+    /// The model to measure. Required, unless --model-mix names models, or --service-kind is dynamic_grpc, which has no
+    /// models
     #[arg(short = 'm', long, value_name = "NAME", value_parser = filled)]
     model: Option<String>,
 
@@ -30,25 +31,25 @@ pub struct ModelArgs {
     #[arg(short = 'x', long, value_name = "N", value_parser = version)]
     model_version: Option<Version>,
 
-    /// How the model is served: `triton` is a server on the network, `triton_c_api` is Triton inside this process, `openai` is an
-    /// endpoint that takes JSON as OpenAI's do, `tfserving` is TensorFlow Serving, `torchserve` is TorchServe, `dynamic_grpc` is any
-    /// method of any gRPC service
+    /// How the model is served: `triton` is a server on the network, `triton_c_api` is Triton inside this process,
+    /// `openai` is an OpenAI-compatible endpoint, `tfserving` is TensorFlow Serving, `torchserve` is TorchServe,
+    /// `dynamic_grpc` is any method of any gRPC service
     #[arg(long, value_name = "KIND", default_value = "triton", value_parser = service_kind)]
     service_kind: ServiceKind,
 
-    /// Models that a BLS model calls, separated by commas, each with `:version` if wanted: their server-side times are
-    /// reported too. Default: none
+    /// Comma-separated models that a BLS model calls, each with an optional `:version`: reports their server-side times
+    /// too. Default: none
     #[arg(long, value_name = "NAME[:N],...", value_delimiter = ',', value_parser = model)]
     bls_composing_models: Vec<ModelId>,
 
-    /// Draws each request's model from this mix, such as `a:0.7,b:2:0.3` or `llm?lora_name=x:1`: entries separated by
-    /// commas, each with a version and request parameters if wanted, and its share; the shares sum to 1. Default: one
+    /// Draws each request's model from this mix, such as `a:0.7,b:2:0.3` or `llm?lora_name=x:1`: comma-separated
+    /// entries, each with an optional version, optional request parameters and its share; shares sum to 1. Default: one
     /// model
     #[arg(long, value_name = "NAME[:N][?K=V]:SHARE,...", value_delimiter = ',', value_parser = mix_entry)]
     model_mix: Vec<MixEntry>,
 
-    /// For models of Triton that generate text: the output that holds it, as text (a response is a chunk) or as the numbers of
-    /// tokens. The report then has the figures of language models. Default: off
+    /// For Triton models that generate text: the output that holds it, as text (each response is a chunk) or as token
+    /// IDs. Adds language-model metrics to the report. Default: off
     #[arg(long, value_name = "OUTPUT", value_parser = filled)]
     tokens_from: Option<String>,
 }

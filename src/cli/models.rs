@@ -13,7 +13,7 @@ use crate::plan::Survey;
 pub const WORD: Word = Word { name: "models", flags: || command().about(ABOUT), read };
 
 const ABOUT: &str =
-    "Lists the models that a repository or a server offers, with their tensors, and why some cannot be had";
+    "Lists the models that a repository or a server offers, with their tensors, and why any cannot be loaded";
 
 const USAGE: &str = "\
 triton-bench models --model-repository DIR [FLAGS]
@@ -26,15 +26,16 @@ const AFTER: &str = "Flags about the server (headers, TLS, the embedded server's
 #[derive(Parser)]
 #[command(about = ABOUT, override_usage = USAGE, after_help = AFTER)]
 struct Usual {
-    /// This one only. Default: all
+    /// Only this model. Default: all
     #[arg(short, long, value_name = "NAME")]
     _model: Option<String>,
 
-    /// Loads the models of this directory into this process, one after the other (--triton-server-directory says which Triton)
+    /// Loads the models in this directory into this process, one after another, with the Triton of
+    /// --triton-server-directory
     #[arg(long = "model-repository", value_name = "DIR")]
     _repository: Option<String>,
 
-    /// Asks a server on the network, by -i http or -i grpc
+    /// Asks a server on the network, over -i http or -i grpc
     #[arg(short, long = "url", value_name = "HOST:PORT")]
     _url: Option<String>,
 }

@@ -18,28 +18,28 @@ pub struct OpenAiArgs {
     #[arg(long, value_name = "PATH", value_parser = endpoint)]
     endpoint: Option<String>,
 
-    /// Generates payloads in place of --input-data: prompts of so many tokens, for which words stand. Normally distributed, or
-    /// as in `lognormal:MEAN:STDDEV[:MIN:MAX]` (also normal, skew-normal with a third number, poisson:MEAN, uniform:MIN:MAX), or
-    /// as recorded in `trace:FILE.csv`, with its outputs. Default: off
+    /// Generates payloads instead of --input-data: prompts of this many tokens, made of words. Normally distributed, or
+    /// as in `lognormal:MEAN:STDDEV[:MIN:MAX]` (also normal, skew-normal with a third number, poisson:MEAN,
+    /// uniform:MIN:MAX), or as recorded in `trace:FILE.csv`, with its outputs. Default: off
     #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = prompt_length)]
     prompt_tokens: Option<PromptLength>,
 
-    /// Most tokens of the outputs of generated payloads, their `max_tokens`; distributed as those of --prompt-tokens can be.
-    /// Default: as recorded, or as the server has it
+    /// Maximum output tokens of generated payloads, their `max_tokens`; takes the same distributions as
+    /// --prompt-tokens. Default: as recorded, or the server's default
     #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = length)]
     output_tokens: Option<TokenLength>,
 
-    /// A model's tokenizer.json, by which tokens are counted: those of generated payloads, and those of answers of which the server
-    /// tells no usage. Default: none, a word stands for a token of a payload, and a chunk for one of a stream
+    /// A model's tokenizer.json, used to count the tokens of generated payloads, and of answers for which the server
+    /// reports no usage. Default: none; each word of a payload, and each chunk of a stream, counts as one token
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
 
-    /// How many different payloads are generated. Default: 100, or as many as are recorded
+    /// How many different payloads to generate. Default: 100, or as many as are recorded
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 10_000_000))]
     num_prompts: Option<u32>,
 
-    /// Plays conversations, so many at a time and each once: payloads of the same `session_id` are turns that follow each other,
-    /// `delay` milliseconds after the answer before. Each turn sends all that was said before. Default: off
+    /// Plays this many conversations at a time, each once: payloads with the same `session_id` are its turns, each sent
+    /// `delay` milliseconds after the previous answer. Each turn includes the conversation so far. Default: off
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u64::from(MAX_CONCURRENCY)))]
     session_concurrency: Option<u32>,
 }
@@ -54,13 +54,14 @@ impl OpenAiArgs {
     pub fn note(&self) -> Option<String> {
         let length = match self.prompt_tokens.as_ref()? {
             PromptLength::Drawn(length) => length.to_string(),
-            PromptLength::Recorded(_) => "as many words as tokens are recorded".to_owned(),
+            PromptLength::Recorded(_) => "as many words as recorded tokens".to_owned(),
         };
         if self.tokenizer.is_some() {
             return None;
         }
         Some(format!(
-            "--prompt-tokens: prompts are of {length}; how many tokens these are the server's tokenizer decides (--tokenizer)"
+            "--prompt-tokens: prompts have {length}; how many tokens that is depends on the server's tokenizer \
+                (--tokenizer)"
         ))
     }
 

@@ -20,46 +20,46 @@ pub struct OutputArgs {
     #[arg(long)]
     verbose_csv: bool,
 
-    /// Writes the result as JSON, anew after every level: settings, machine, figures with intervals, histograms, verdicts.
-    /// Default: off
+    /// Writes the result as JSON, updated after every level: settings, machine, figures with intervals, histograms,
+    /// verdicts. Default: off
     #[arg(long, value_name = "FILE")]
     summary_file: Option<PathBuf>,
 
-    /// Goes on after the last finished level, step of a sweep or round of an earlier run of the same plan, whose --summary-file this
-    /// is; the result is written there again unless --summary-file names another file. Default: off
+    /// Continues an earlier run of the same plan from its --summary-file, after the last finished level, sweep step or
+    /// round; the result is written back there unless --summary-file names another file. Default: off
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 
-    /// What must hold, such as `p99<20ms`, `throughput>=1000`, `errors<0.1%@concurrency:8`, or `p99<+5%` of --baseline's; judged on
-    /// the confidence interval. Repeatable. Exit code 6 where one does not. Default: none
+    /// Requirement, such as `p99<20ms`, `throughput>=1000`, `errors<0.1%@concurrency:8`, or `p99<+5%` relative to
+    /// --baseline; judged on the confidence interval. Repeatable. Exit code 6 if one is not met. Default: none
     #[arg(long, value_name = "CONDITION", action = ArgAction::Append, value_parser = requirement)]
     require: Vec<Requirement>,
 
-    /// A file of --summary-file that --require compares with. Default: none
+    /// An earlier run's --summary-file that --require compares with. Default: none
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
-    /// What a requirement counts as whose interval holds the bound; with `more` its level is measured again, up to twice, until it is
-    /// decided. Default: its value decides, with a warning
+    /// Outcome of a requirement whose confidence interval contains the bound; `more` measures its level again, up to
+    /// twice, until it is decided. Default: the value decides, with a warning
     #[arg(long, value_name = "pass|fail|more",
         value_parser = one_of(&[("pass", Decision::Pass), ("fail", Decision::Fail), ("more", Decision::More)]))]
     undecided: Option<Decision>,
 
-    /// Writes what became of the requirements as JUnit's XML. Default: off
+    /// Writes the outcome of every requirement as JUnit XML. Default: off
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
-    /// Writes every request with its moments as JSON. Default: off
+    /// Writes every request with its timestamps as JSON. Default: off
     #[arg(long, value_name = "FILE")]
     profile_export_file: Option<PathBuf>,
 
-    /// Prints every window as it ends; given twice, each with its requests and latencies, and the models as the server
+    /// Prints every window as it ends; given twice, also its requests and latencies, and the models as the server
     /// describes them. Default: off
     #[arg(short = 'v', long, action = ArgAction::Count)]
     verbose: u8,
 
-    /// Shows a dashboard on the terminal while the run goes on, and the report after it; the key q ends the run as Ctrl-C does.
-    /// Default: off
+    /// Shows a dashboard on the terminal during the run, and the report after it; q ends the run like Ctrl-C. Default:
+    /// off
     #[arg(long)]
     live: bool,
 

@@ -14,21 +14,21 @@ pub const WORD: Word = Word { name: "report", flags: word::flags::<Report>, read
 
 const USAGE: &str = "triton-bench report RESULT.json... -o FILE.html [--svg FIGURE:FILE] [--markdown FILE]";
 
-const AFTER: &str = "Results are files of --summary-file, or reports, which hold their results. Exit codes: 0 written; 99 bad flags, files that are \
-    no results, or files that cannot be written.";
+const AFTER: &str = "Results are files of --summary-file, or reports, which contain their results. Exit codes: 0 \
+    written; 99 bad flags, files that are not results, or files that cannot be written.";
 
-/// Makes a report of results: one HTML file that needs nothing else, pictures, tables.
+/// Makes a report of results: one self-contained HTML file, charts, tables.
 #[derive(Parser, Debug)]
 #[command(override_usage = USAGE, after_help = AFTER)]
 struct Report {
     #[arg(hide = true)]
     results: Vec<PathBuf>,
 
-    /// Writes the report. Several results are overlaid, and each is held against the first
+    /// Writes the report. Several results are overlaid, and each is compared with the first
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
 
-    /// Writes a picture alone, for a slide: throughput, spectrum, timeline, heatmap, waterfall, failures or comparison.
+    /// Writes a single chart, for a slide: throughput, spectrum, timeline, heatmap, waterfall, failures or comparison.
     /// Repeatable
     #[arg(long, value_name = "FIGURE:FILE", action = ArgAction::Append, value_parser = figure)]
     svg: Vec<PictureFile>,
@@ -42,11 +42,11 @@ struct Report {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Report")]
 pub struct PageArgs {
-    /// Writes a report with pictures: one HTML file that needs nothing else, with the result in it. Default: off
+    /// Writes a report with charts: one self-contained HTML file that includes the result. Default: off
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
-    /// Writes a picture alone, for a slide: throughput, spectrum, timeline, heatmap, waterfall, failures, or comparison
+    /// Writes a single chart, for a slide: throughput, spectrum, timeline, heatmap, waterfall, failures, or comparison
     /// (with --baseline). Repeatable. Default: none
     #[arg(long, value_name = "FIGURE:FILE", action = ArgAction::Append, value_parser = figure)]
     svg: Vec<PictureFile>,
@@ -115,7 +115,7 @@ mod tests {
         assert!(refusal("-o r.html").contains("takes one or more files"));
         assert!(refusal("a.json").contains("nothing to write"));
         assert!(refusal("a.json -o").contains("-o '': it must not be empty"));
-        assert!(refusal("a.json --html x").contains("--html is no flag of report"));
+        assert!(refusal("a.json --html x").contains("--html is not a flag of report"));
         let wrong = refusal("a.json --svg pie:x.svg");
         assert!(wrong.starts_with("--svg 'pie:x.svg': ") && wrong.contains("heatmap"), "{wrong}");
         assert!(refusal("a.json --svg heatmap:").contains("FIGURE:FILE"));

@@ -36,9 +36,9 @@ pub struct BatchSizes(pub Vec<u64>);
 /// How one value of a range follows the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
-    /// By so much more.
+    /// Adds this much.
     Add(f64),
-    /// So many times as large.
+    /// Multiplies by this factor.
     Times(f64),
 }
 
@@ -91,7 +91,7 @@ fn spread((start, end): (f64, f64), by: Step, values: &mut Vec<f64>) -> Result<(
         }
         values.push(value.min(end));
         if values.len() > MAX_LISTED {
-            return Err(format!("these are more than {MAX_LISTED} values; take a larger step"));
+            return Err(format!("the list has more than {MAX_LISTED} values; take a larger step"));
         }
     }
     Ok(())
@@ -130,7 +130,7 @@ pub fn periodic(text: &str) -> Result<Periodic, String> {
     if !listed.is_empty() {
         return Err("it must be start:end or start:end:step: a periodic load grows by the same step".to_owned());
     }
-    let end = end.ok_or("the end must be above 0: it is the number of requests in all")?;
+    let end = end.ok_or("the end must be above 0: it is the number of requests in total")?;
     if (end - start) % step != 0 {
         return Err(format!("the step must divide end - start, but {step} does not divide {}", end - start));
     }

@@ -16,13 +16,14 @@ const RANK: &str = "{rank}";
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Several processes")]
 pub struct RanksArgs {
-    /// Measures together with the other processes that mpirun or mpiexec has started, over MPI (docs/scale-out.md); `{rank}` in the
-    /// value of a flag is the number of the process. Default: off
+    /// Measures together with the other processes that mpirun or mpiexec started (docs/scale-out.md). `{rank}` in a
+    /// flag's value becomes the rank of the process. Default: off
     #[arg(long)]
     enable_mpi: bool,
 
-    /// What they have to do with each other: one load, of which each has a part, and one report by the first; or a load and a
-    /// report of its own each, as in perf_analyzer, which begin and end together. Default: joint where all have the same flags
+    /// How the processes share the work: `joint` divides one load among them, and rank 0 writes the one report; with
+    /// `separate` each has its own load and report, as in perf_analyzer, and all start and end together. Default: joint
+    /// if all have the same flags
     #[arg(long, value_name = "joint|separate",
         value_parser = one_of(&[("joint", Mode::Joint), ("separate", Mode::Separate)]))]
     ranks: Option<Mode>,

@@ -12,33 +12,32 @@ use crate::plan::{Order, Rounds};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Variants")]
 pub struct RoundsArgs {
-    /// A way to do the run: a name, and flags that are put over the others; two or more, of which the first is the reference.
-    /// They are measured in turns and compared. Default: none
+    /// A variant of the run: its name, and flags that override the others. Give two or more; the first is the
+    /// reference. They are measured in turns and compared. Default: none
     #[arg(long, value_name = "NAME:'FLAGS'", action = ArgAction::Append, value_parser = variant)]
     variant: Vec<VariantWords>,
 
-    /// Repeats the same run over every placement of tensors, or over every way to reach the server, and compares.
-    /// Default: off
+    /// Repeats the run for every tensor placement, or for every transport, and compares the results. Default: off
     #[arg(long, value_name = "memory|transports",
         value_parser = one_of(&[("memory", MatrixKind::Memory), ("transports", MatrixKind::Transports)]))]
     matrix: Option<MatrixKind>,
 
-    /// Bytes that each input with free dimensions has, as in `64,64KiB,4MiB`: --matrix measures every one of these sizes.
-    /// Default: what the other flags say
+    /// Sizes in bytes of every input with free dimensions, as in `64,64KiB,4MiB`: --matrix measures each of them.
+    /// Default: as the other flags set
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = size)]
     matrix_sizes: Vec<u64>,
 
-    /// How often each variant, or cell of --matrix, is measured: a warm-up and one window at a time. 6 are the least that can
-    /// tell a difference from chance
+    /// How often each variant, or cell of --matrix, is measured: a warm-up and one window at a time. At least 6 are
+    /// needed to tell a difference from chance
     #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, 10_000))]
     rounds: usize,
 
-    /// In which order a round measures: there and back again, the way there drawn from --seed with `random`
+    /// Order within a round: forwards and then backwards; with `random` the forward order is drawn from --seed
     #[arg(long, value_name = "abba|random", default_value = "abba",
         value_parser = one_of(&[("abba", Order::Abba), ("random", Order::Random)]))]
     order: Order,
 
-    /// Changes up to this share count as none
+    /// Changes up to this share count as no change
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     margin: f64,
 }
@@ -57,7 +56,7 @@ impl RoundsArgs {
     pub fn variants(&self) -> Result<&[VariantWords]> {
         let alike = |one: &VariantWords| self.variant.iter().filter(|other| other.name == one.name).count() > 1;
         if let Some(twice) = self.variant.iter().find(|one| alike(one)) {
-            return Err(Error::usage(format!("--variant '{}': there are two of that name: name each", twice.name)));
+            return Err(Error::usage(format!("--variant '{}': two have that name: give each its own", twice.name)));
         }
         match self.variant.as_slice() {
             [alone] => Err(Error::usage(format!(

@@ -14,12 +14,11 @@ const LENGTH: u64 = 20;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sequences")]
 pub struct SequenceArgs {
-    /// Requests in a sequence, before variation. Default: the length of the data stream where input data are given,
-    /// else 20
+    /// Requests in a sequence, before variation. Default: the length of the data stream if there is input data, else 20
     #[arg(long, value_name = "N", value_parser = sequence_length)]
     sequence_length: Option<u64>,
 
-    /// Lengths vary by up to so many percent in both directions. Not where the length is a data stream's
+    /// Percentage by which sequence lengths vary, up or down. Not used where a data stream sets the length
     #[arg(long, value_name = "PERCENT", default_value = "20", value_parser = number(0.0, 100_000.0))]
     sequence_length_variation: f64,
 
@@ -32,11 +31,11 @@ pub struct SequenceArgs {
         value_parser = one_of(&[("number", CorrelationForm::Number), ("string", CorrelationForm::Text)]))]
     sequence_id_type: CorrelationForm,
 
-    /// Sequences alive at once where requests follow a schedule; in closed loops it is the concurrency
+    /// Concurrent sequences in open loops (rates and schedules); in closed loops the concurrency sets it
     #[arg(long, value_name = "N", default_value = "4", value_parser = whole::<usize>(1, 100_000))]
     num_of_sequences: usize,
 
-    /// At most one request of a sequence outstanding where requests follow a schedule. Default: off
+    /// Keeps at most one request of each sequence outstanding in open loops. Default: off
     #[arg(long)]
     serial_sequences: bool,
 }

@@ -21,8 +21,9 @@ const FORMATS: &[(&str, TensorFormat)] = &[("binary", TensorFormat::Binary), ("j
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server on the network")]
 pub struct ServerArgs {
-    /// Where the server is: host:port, or a URL; with --matrix transports HTTP's, with gRPC at the next port, or both as
-    /// HTTP,GRPC. Default: localhost:8000, with gRPC localhost:8001, of tfserving localhost:8500, over HTTP localhost:8501
+    /// Address of the server: host:port, or a URL. With --matrix transports, its HTTP address, with gRPC on the next
+    /// port, or both as HTTP,GRPC. Default: localhost:8000, with gRPC localhost:8001; for tfserving localhost:8500,
+    /// with HTTP localhost:8501
     #[arg(short = 'u', long, value_name = "URL", value_parser = filled)]
     url: Option<String>,
 
@@ -31,12 +32,12 @@ pub struct ServerArgs {
         value_parser = one_of(&[("http", Wire::Http), ("grpc", Wire::Grpc)]))]
     protocol: Option<Wire>,
 
-    /// A header of every request, over gRPC its metadata; repeat it for more. Default: none
+    /// A header of every request, over gRPC a metadata entry; repeat it for more. Default: none
     #[arg(short = 'H', long, value_name = "NAME:VALUE", value_parser = header)]
     header: Vec<(String, String)>,
 
-    /// gRPC: a stream per slot in place of a call per request; decoupled models need it. Implies --async.
-    /// Default: off
+    /// gRPC: one stream per slot instead of one call per request; decoupled models need it. Implies --async. Default:
+    /// off
     #[arg(long)]
     streaming: bool,
 
@@ -44,15 +45,15 @@ pub struct ServerArgs {
     #[arg(long, value_name = "none|gzip|deflate", default_value = "none", value_parser = one_of(COMPRESSIONS))]
     grpc_compression_algorithm: Compression,
 
-    /// HTTP: compression of requests, accepted for replies too
+    /// HTTP: compression of requests, also accepted for responses
     #[arg(long, value_name = "none|gzip|deflate", default_value = "none", value_parser = one_of(COMPRESSIONS))]
     http_compression: Compression,
 
-    /// HTTP: how inputs are sent. Default: binary where the server takes it, else json
+    /// HTTP: how inputs are sent. Default: binary if the server supports it, else json
     #[arg(long, value_name = "binary|json", value_parser = one_of(FORMATS))]
     input_tensor_format: Option<TensorFormat>,
 
-    /// HTTP: how outputs are asked for. Default: binary where the server has it, else json
+    /// HTTP: how outputs are requested. Default: binary if the server supports it, else json
     #[arg(long, value_name = "binary|json", value_parser = one_of(FORMATS))]
     output_tensor_format: Option<TensorFormat>,
 
@@ -60,17 +61,17 @@ pub struct ServerArgs {
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     server_wait: Duration,
 
-    /// Makes a lost connection again, in place of ending the level. Default: off
+    /// Reconnects after a lost connection instead of ending the level. Default: off
     #[arg(long)]
     reconnect: bool,
 
-    /// How long an answer may take, in microseconds or as in 20ms; then the client gives the request up, and it counts as failed. Over
-    /// gRPC this is the call's deadline, of which the server is told. Default: no limit
+    /// Timeout of a request, in microseconds or as in 20ms; then the client abandons it, and it counts as failed. Over
+    /// gRPC this is the call's deadline, which the server is sent too. Default: no limit
     #[arg(long, value_name = "US", value_parser = period(US, US))]
     client_timeout_us: Option<Duration>,
 
-    /// Largest response in bytes, unpacked; a request with a larger one fails. Where all outputs of a model have fixed sizes,
-    /// these are the bound. Default: 2147483647
+    /// Maximum size of a response in bytes, decompressed; a request with a larger one fails. If all outputs of the
+    /// model have fixed sizes, those set the limit. Default: 2147483647
     #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(1, 1 << 40))]
     max_reply_bytes: Option<u64>,
 
@@ -78,7 +79,7 @@ pub struct ServerArgs {
     #[arg(long)]
     collect_metrics: bool,
 
-    /// Where the server's metrics are; of torchserve, counters of its models are read there, too. Default: port 8002 of the
+    /// URL of the server's metrics; with torchserve, also the source of its models' counters. Default: port 8002 of the
     /// server's host, path /metrics; with torchserve none
     #[arg(long, value_name = "URL", value_parser = filled)]
     metrics_url: Option<String>,
@@ -87,21 +88,22 @@ pub struct ServerArgs {
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = period(MS, MS))]
     metrics_interval: Duration,
 
-    /// What the server traces of requests; repeat it for both. In this process TIMESTAMPS alone, into --trace-file. Default: as the
-    /// server has it; in this process OFF
+    /// What the server traces of each request; repeat it for both. In this process only TIMESTAMPS, written to
+    /// --trace-file. Default: the server's setting; in this process OFF
     #[arg(long, value_name = "OFF|TIMESTAMPS|TENSORS", value_parser = one_of(&[
         ("OFF", None), ("TIMESTAMPS", Some(TraceLevel::Timestamps)), ("TENSORS", Some(TraceLevel::Tensors))]))]
     trace_level: Vec<Option<TraceLevel>>,
 
-    /// One request in so many is traced. Default: as the server has it; in this process as many as cost 1% of a processor
+    /// Traces one in N requests. Default: the server's setting; in this process as many as cost 1% of a processor
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1, u64::from(u32::MAX)))]
     trace_rate: Option<u64>,
 
-    /// How many traces the server takes, or --trace-file gets; -1 is no bound. Default: as the server has it; in this process -1
+    /// Maximum number of traces, by the server or in --trace-file; -1: no limit. Default: the server's setting; in this
+    /// process -1
     #[arg(long, value_name = "N", value_parser = trace_count)]
     trace_count: Option<i64>,
 
-    /// Traces in one file of the server's; 0 writes one when it stops. Default: as the server has it
+    /// Traces per file that the server writes; 0 writes one file when it stops. Default: the server's setting
     #[arg(long, value_name = "N", value_parser = whole::<u64>(0, u64::from(u32::MAX)))]
     log_frequency: Option<u64>,
 

@@ -14,13 +14,13 @@ const FORMS: &[(&str, bool)] = &[("PEM", false), ("DER", true)];
 #[derive(Args, Debug)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsArgs {
-    /// gRPC: encrypts. Default: false
+    /// gRPC: uses TLS. Default: false
     #[arg(long, action = ArgAction::Set, value_name = "true|false", num_args = 0..=1, require_equals = true,
         default_value = "false",
         hide_default_value = true, default_missing_value = "true", value_parser = boolean)]
     ssl_grpc_use_ssl: bool,
 
-    /// gRPC: authorities to trust, PEM. Default: the system's
+    /// gRPC: trusted certificate authorities, PEM. Default: the system's
     #[arg(long, value_name = "FILE", value_parser = file)]
     ssl_grpc_root_certifications_file: Option<PathBuf>,
 
@@ -32,15 +32,15 @@ pub struct TlsArgs {
     #[arg(long, value_name = "FILE", value_parser = file)]
     ssl_grpc_certificate_chain_file: Option<PathBuf>,
 
-    /// HTTPS: whether the server's certificate is verified; 0 takes any
+    /// HTTPS: whether to verify the server's certificate; 0 accepts any
     #[arg(long, value_name = "0|1", default_value = "1", value_parser = whole::<u8>(0, 1))]
     ssl_https_verify_peer: u8,
 
-    /// HTTPS: whether the certificate must name the host; 0 takes any
+    /// HTTPS: whether the certificate must match the host name; 0 accepts any
     #[arg(long, value_name = "0|1|2", default_value = "2", value_parser = whole::<u8>(0, 2))]
     ssl_https_verify_host: u8,
 
-    /// HTTPS: authorities to trust, PEM. Default: the system's
+    /// HTTPS: trusted certificate authorities, PEM. Default: the system's
     #[arg(long, value_name = "FILE", value_parser = file)]
     ssl_https_ca_certificates_file: Option<PathBuf>,
 
@@ -48,7 +48,7 @@ pub struct TlsArgs {
     #[arg(long, value_name = "FILE", value_parser = file)]
     ssl_https_client_certificate_file: Option<PathBuf>,
 
-    /// HTTPS: form of the client's certificate
+    /// HTTPS: format of the client's certificate
     #[arg(long, action = ArgAction::Set, value_name = "PEM|DER", default_value = "PEM", value_parser = one_of(FORMS))]
     ssl_https_client_certificate_type: bool,
 
@@ -56,7 +56,7 @@ pub struct TlsArgs {
     #[arg(long, value_name = "FILE", value_parser = file)]
     ssl_https_private_key_file: Option<PathBuf>,
 
-    /// HTTPS: form of the private key
+    /// HTTPS: format of the private key
     #[arg(long, action = ArgAction::Set, value_name = "PEM|DER", default_value = "PEM", value_parser = one_of(FORMS))]
     ssl_https_private_key_type: bool,
 }

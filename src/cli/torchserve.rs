@@ -9,12 +9,13 @@ use crate::plan::TorchServePlan;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "TorchServe (--service-kind torchserve)")]
 pub struct TorchServeArgs {
-    /// Where the server is managed, usually port 8081: the model must be there before anything is sent, with a worker that is ready
-    /// (waited for as --server-wait says), and how it batches is told. Default: nothing is asked
+    /// URL of the management API, usually port 8081: checks that the model is registered and a worker is ready before
+    /// anything is sent (waiting for --server-wait), and reports its batching. Default: not used
     #[arg(long, value_name = "URL", value_parser = filled)]
     management_url: Option<String>,
 
-    /// The key for management, where the server wants one: it is another than the one for inferences. Default: what -H says
+    /// The key for the management API, if the server wants one: it differs from the inference key. Default: the one
+    /// given with -H
     #[arg(long, value_name = "KEY", value_parser = filled)]
     management_key: Option<String>,
 }

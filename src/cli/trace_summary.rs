@@ -13,9 +13,9 @@ use crate::plan::TraceFiles;
 /// This command.
 pub const WORD: Word = Word { name: "trace-summary", flags: word::flags::<TraceSummary>, read: |_, words| read(words) };
 
-const AFTER: &str = "A server writes traces where it was started with --trace-config=triton,file=FILE, and traces requests as --trace-level, \
-    --trace-rate and --trace-count of a run ask for; in this process --trace-level TIMESTAMPS writes such a file. HTTP and gRPC requests are \
-    summarised apart, times are in microseconds.";
+const AFTER: &str = "A server writes traces if it was started with --trace-config=triton,file=FILE, and traces \
+    requests as a run's --trace-level, --trace-rate and --trace-count ask; in this process --trace-level TIMESTAMPS \
+    writes such a file. HTTP and gRPC requests are summarised separately; times are in microseconds.";
 
 /// Summarises traces that a Triton server wrote: how long requests took, and where.
 #[derive(Parser, Debug)]
@@ -24,15 +24,15 @@ struct TraceSummary {
     #[arg(hide = true)]
     files: Vec<PathBuf>,
 
-    /// Prints every trace too, with the time between its moments. Default: off
+    /// Also prints every trace, with the times between its timestamps. Default: off
     #[arg(short = 't', long = "show-trace")]
     each: bool,
 
-    /// How many of each model's slowest traces are told
+    /// How many of each model's slowest traces to show
     #[arg(long, value_name = "N", default_value = "3", value_parser = whole::<usize>(0, 1_000_000))]
     slowest: usize,
 
-    /// Prints JSON in place of text, in microseconds. Default: off
+    /// Prints JSON instead of text, in microseconds. Default: off
     #[arg(long)]
     json: bool,
 

@@ -14,19 +14,20 @@ const TRACE_FILE: &str = "trace.json";
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Where the time goes")]
 pub struct TracingArgs {
-    /// Shows where the time of requests went, stage by stage: mean, percentiles, share, and what the slowest hundredth spent
-    /// theirs on. In this process from traces of single requests (--trace-rate), over the network from those that a Triton on this
-    /// machine writes to its trace file (--trace-level TIMESTAMPS), else from the server's averages. Default: off
+    /// Shows where requests spend their time, stage by stage: mean, percentiles, share, and where the slowest 1% spend
+    /// theirs. In this process from traces of individual requests (--trace-rate), over the network from those that a
+    /// Triton on this machine writes to its trace file (--trace-level TIMESTAMPS), else from the server's averages.
+    /// Default: off
     #[arg(long)]
     breakdown: bool,
 
-    /// Writes traced requests as a Chrome trace, which Perfetto opens. In this process, or of a Triton on this machine with
-    /// --trace-level TIMESTAMPS. Default: off
+    /// Writes traced requests as a Chrome trace, which Perfetto opens. In this process, or with a Triton on this
+    /// machine and --trace-level TIMESTAMPS. Default: off
     #[arg(long, value_name = "FILE")]
     trace_export: Option<PathBuf>,
 
-    /// Writes traced requests in the form of Triton's own trace files, for trace-summary. In this process. Default: off; with
-    /// --trace-level TIMESTAMPS trace.json
+    /// Writes traced requests in the format of Triton's own trace files, for trace-summary. Only in this process.
+    /// Default: off; with --trace-level TIMESTAMPS trace.json
     #[arg(long, value_name = "FILE")]
     trace_file: Option<PathBuf>,
 }

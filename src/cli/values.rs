@@ -30,7 +30,7 @@ pub fn size(text: &str) -> Result<u64, String> {
     let rule = || "it must be a number of bytes of at least 1, or as in 512M or 8G".to_owned();
     let upper = text.to_ascii_uppercase();
     let bare = upper.strip_suffix("IB").unwrap_or(&upper);
-    let unit = UNITS.iter().find(|(letter, _)| bare.ends_with(*letter));
+    let unit = UNITS.iter().find(|(suffix, _)| bare.ends_with(*suffix));
     let number = if unit.is_some() { &bare[..bare.len() - 1] } else { upper.as_str() };
     let bytes =
         number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << unit.map_or(0, |(_, shift)| *shift)));
@@ -148,7 +148,7 @@ pub fn file(text: &str) -> Result<PathBuf, String> {
     match path.metadata() {
         Ok(found) if found.is_file() => Ok(path),
         Ok(found) if found.is_dir() => Err("that is a directory, but a file is needed".to_owned()),
-        Ok(_) => Err("that is no regular file".to_owned()),
+        Ok(_) => Err("that is not a regular file".to_owned()),
         Err(_) => Err("there is no such file".to_owned()),
     }
 }

@@ -62,16 +62,16 @@ fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, c
         CommandLine::Run(own, strays) if strays.is_empty() || codes == Codes::PerfAnalyzers => own,
         CommandLine::Run(_, strays) => {
             let word = strays[0].to_string_lossy().into_owned();
-            return Err(Error::usage(format!("'{word}' belongs to no flag: quote values that hold blanks")));
+            return Err(Error::usage(format!("'{word}' belongs to no flag: quote values that contain spaces")));
         }
         CommandLine::Help(_) | CommandLine::Version => {
-            return Err(Error::usage("--help and --version are no way to measure"));
+            return Err(Error::usage("--help and --version cannot be part of a variant"));
         }
     };
     let arg =
         |word: &OsString| command.get_arguments().find(|arg| arg.get_long().is_some_and(|long| same(name(word), long)));
     if let Some(flag) = own.iter().filter_map(arg).find(|arg| is_common(arg)).map(shown) {
-        return Err(Error::usage(format!("{flag} is about the whole run: write it outside of the variant")));
+        return Err(Error::usage(format!("{flag} applies to the whole run: give it outside the variant")));
     }
     let is_overridden = |word: &&OsString| !same(name(word), "variant") && !overrides(command, &own, name(word));
     Ok(words.iter().filter(is_overridden).cloned().chain(own.iter().cloned()).collect())

@@ -98,10 +98,10 @@ pub fn refused(command: &clap::Command, error: &clap::Error, name: &str, see: &s
     let value = text(ContextKind::InvalidValue).unwrap_or_default();
     let rule = match (error.source(), error.kind(), error.get(ContextKind::ValidValue)) {
         (_, ErrorKind::UnknownArgument, _) if written.starts_with('-') => {
-            return Error::usage(format!("{written} is no flag of {name}; {see}"));
+            return Error::usage(format!("{written} is not a flag of {name}; {see}"));
         }
         (_, ErrorKind::UnknownArgument, _) => {
-            return Error::usage(format!("{name} takes no word more, and got '{written}'; {see}"));
+            return Error::usage(format!("{name} takes no further argument, got '{written}'; {see}"));
         }
         (_, ErrorKind::InvalidUtf8, _) => {
             return Error::usage(format!("a value that must be text is not UTF-8; {see}"));

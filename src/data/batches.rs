@@ -192,8 +192,8 @@ fn bytes<'a>(regions: &'a [Arc<Region>], value: &Value) -> Result<Cow<'a, [u8]>>
 fn check_expected((one, other): (Element<'_>, Element<'_>)) -> Option<String> {
     let lacking = |without: Element<'_>, with: Element<'_>| {
         Some(format!(
-            "nothing is expected of the outputs of {without}, but something of those of {with}, which is in the same \
-             batch; give both steps expected outputs, or neither"
+            "{with} has expected outputs, but {without} in the same batch has none; give both steps expected \
+                outputs, or neither"
         ))
     };
     let (left, right) = match (one.expected, other.expected) {

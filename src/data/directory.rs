@@ -66,11 +66,9 @@ fn find(directory: &Path, tensor: &str) -> Result<Option<Found>> {
     }
     let (plain, array) = (directory.join(tensor), directory.join(format!("{tensor}.npy")));
     match (plain.is_file(), array.is_file()) {
-        (true, true) => Err(Error::input(format!(
-            "'{}' and '{}' are both there; keep one of them",
-            plain.display(),
-            array.display()
-        ))),
+        (true, true) => {
+            Err(Error::input(format!("'{}' and '{}' both exist; keep one of them", plain.display(), array.display())))
+        }
         (false, true) => Ok(Some(Found { path: array, array: true })),
         // A path that exists but is not a file, such as a dangling link, is refused when it is opened.
         (false, false) if array.symlink_metadata().is_ok() => Ok(Some(Found { path: array, array: true })),

@@ -43,7 +43,8 @@ impl Header {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(file: &[u8]) -> Result<Self, String> {
-        let rest = file.strip_prefix(b"\x93NUMPY").ok_or("it is no .npy array: its first bytes are not \\x93NUMPY")?;
+        let rest =
+            file.strip_prefix(b"\x93NUMPY").ok_or("it is not a .npy array: its first bytes are not \\x93NUMPY")?;
         let cut_off = "its header is cut off";
         let (length, start) = match rest.get(..2).ok_or(cut_off)? {
             [1, _] => {
@@ -310,7 +311,7 @@ impl Array {
         for first in (0..self.elements).step_by(piece) {
             let bytes = steps.next(piece.min(self.elements - first) * self.width)?;
             for (index, element) in bytes.chunks_exact(self.width).enumerate() {
-                let no_unicode = || format!("its string {} of step {step} is no Unicode", first + index);
+                let no_unicode = || format!("its string {} of step {step} is not Unicode", first + index);
                 let text = match self.encoding {
                     Encoding::Wide(_) => Cow::Owned(wide(element).ok_or_else(no_unicode)?),
                     _ => Cow::Borrowed(element),

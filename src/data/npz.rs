@@ -31,7 +31,7 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf]) -> Result<Loaded> {
     for path in files {
         let (file, _) = open_regular(path)?;
         let archive = ZipArchive::new(BufReader::new(file))
-            .map_err(|e| Error::input(format!("{}: it is no .npz archive: {e}", in_file(path))))?;
+            .map_err(|e| Error::input(format!("{}: it is not a .npz archive: {e}", in_file(path))))?;
         read_stream(target, path, archive, &mut loaded)?;
     }
     Ok(loaded)
@@ -106,7 +106,7 @@ fn members(archive: &Archive, path: &Path) -> Result<Vec<String>> {
     for name in &names {
         if let Some(other) = known.insert(tensor_of(name), name) {
             return Err(Error::input(format!(
-                "{}: '{other}' and '{name}' are both there; keep one of them",
+                "{}: '{other}' and '{name}' both exist; keep one of them",
                 in_file(path)
             )));
         }

@@ -60,8 +60,8 @@ pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, rows: &[TokenCounts])
         let shape = target.shapes.inputs[0].clone();
         stream.push([Some(Value { region: 0, offset, len: memory.len() - offset, shape })]);
     }
-    let warnings =
-        (inexact > 0).then(|| format!("--tokenizer: {inexact} prompts have not quite the tokens that were asked for"));
+    let warnings = (inexact > 0)
+        .then(|| format!("--tokenizer: {inexact} prompts have slightly more or fewer tokens than asked for"));
     let warnings = warnings.into_iter().collect();
     Ok(Loaded { regions: vec![memory.finish()], streams: vec![stream], warnings })
 }

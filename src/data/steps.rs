@@ -229,7 +229,8 @@ fn check_whole(tensor: &TensorSpec, bytes: &[u8]) -> Result<u64, String> {
     match tensor.datatype.size() {
         Some(size) if bytes.len().is_multiple_of(size) => Ok((bytes.len() / size) as u64),
         Some(size) => Err(format!(
-            "mismatch in the data provided for {name}. Got: {} bytes, which is no multiple of the {size} bytes of {}",
+            "mismatch in the data provided for {name}. Got: {} bytes, which is not a multiple of the {size} bytes of \
+                {}",
             bytes.len(),
             tensor.datatype
         )),

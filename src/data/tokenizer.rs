@@ -27,12 +27,11 @@ impl Tokenizer {
     /// Where there is no such file, or it is not a tokenizer's.
     pub fn read(path: &Path) -> Result<Self> {
         let flag = format!("--tokenizer {}", path.display());
-        let fault = |reason: String| {
-            Error::input(format!("{flag}: {reason}; name the file tokenizer.json of the model that is asked"))
-        };
+        let fault =
+            |reason: String| Error::input(format!("{flag}: {reason}; name the tokenizer.json of the measured model"));
         let bytes = bytes(path).map_err(fault)?;
         let mut tokenizer = tokenizers::Tokenizer::from_bytes(bytes)
-            .map_err(|error| fault(format!("it is no file of a tokenizer: {error}")))?;
+            .map_err(|error| fault(format!("it is not a tokenizer file: {error}")))?;
         tokenizer.with_truncation(None).map_err(|error| fault(error.to_string()))?;
         tokenizer.with_padding(None);
         Ok(Self { tokenizer, flag })
@@ -77,7 +76,7 @@ impl Tokenizer {
 fn bytes(path: &Path) -> Result<Vec<u8>, String> {
     let unread = |error| format!("cannot be read: {error}");
     if !fs::metadata(path).map_err(unread)?.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("it is not a tokenizer file".to_owned());
     }
     let mut bytes = Vec::new();
     File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(unread)?;
@@ -138,14 +137,14 @@ mod tests {
     fn what_is_no_tokenizer_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.json");
-        for (text, said) in [("{}", "no file of a tokenizer"), ("\u{0}", "no file of a tokenizer")] {
+        for (text, said) in [("{}", "not a tokenizer file"), ("\u{0}", "not a tokenizer file")] {
             fs::write(&path, text).unwrap();
             let error = Tokenizer::read(&path).err().unwrap().to_string();
             assert!(error.contains("--tokenizer") && error.contains("t.json") && error.contains(said), "{error}");
         }
         for path in [folder.path(), Path::new("/dev/zero"), &folder.path().join("none")] {
             let error = Tokenizer::read(path).err().unwrap().to_string();
-            assert!(error.contains("it is no file") || error.contains("cannot be read"), "{error}");
+            assert!(error.contains("it is not a tokenizer file") || error.contains("cannot be read"), "{error}");
         }
     }
 }

@@ -121,7 +121,7 @@ impl<T: Transport> Client for NetworkClient<T> {
 
     fn submit(&mut self, slot: SlotId, request: Request) -> Result<()> {
         if !self.exchanges.is_free(slot.index()) {
-            return Err(Error::server(format!("slot {} is no free slot of this client", slot.0)));
+            return Err(Error::server(format!("slot {} is not a free slot of this client", slot.0)));
         }
         self.begin(slot.index(), request)?;
         self.transport.flush(&mut self.exchanges);
@@ -151,7 +151,7 @@ impl<T: Transport> Client for NetworkClient<T> {
     fn cancel(&mut self, slot: SlotId, _sent_before: Stamp) -> bool {
         if self.exchanges.is_pending(slot.index()) {
             self.exchanges.now = Stamp::now();
-            let error = InferError::new(InferError::CANCELLED, "given up by the client");
+            let error = InferError::new(InferError::CANCELLED, "abandoned by the client");
             self.transport.give_up(slot.index(), error, true, &mut self.exchanges);
             self.transport.flush(&mut self.exchanges);
         }

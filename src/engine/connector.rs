@@ -90,7 +90,7 @@ fn look_up(host: String, port: u16, deadline: Deadline) -> io::Result<Vec<Socket
         match answered.recv_timeout(INTERRUPT_POLL) {
             Ok(found) => return found,
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the name resolver broke off")),
+            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the name resolver failed")),
         }
     }
 }

@@ -10,7 +10,7 @@ pub fn failure(error: &io::Error) -> InferError {
     let (code, message) = match error.kind() {
         ErrorKind::ConnectionRefused => (ConnectionFault::Refused, "nothing listens at that address".to_owned()),
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-            (ConnectionFault::Reset, "the server broke the connection off".to_owned())
+            (ConnectionFault::Reset, "the server reset the connection".to_owned())
         }
         ErrorKind::ConnectionAborted | ErrorKind::UnexpectedEof => {
             (ConnectionFault::Closed, "the server closed the connection".to_owned())

@@ -52,7 +52,7 @@ impl Endpoint {
         }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if authority.contains('@') {
-            return Err(refuse("credentials do not belong into the address, pass them with -H 'Authorization:…'"));
+            return Err(refuse("credentials do not belong in the address, pass them with -H 'Authorization:…'"));
         }
         let (host, given_port) =
             split_authority(authority).ok_or_else(|| refuse("host and port cannot be told apart"))?;
@@ -61,7 +61,7 @@ impl Endpoint {
         }
         let port = match given_port {
             None => port,
-            Some(digits) => parse_port(digits).ok_or_else(|| refuse("the port is no number from 1 to 65535"))?,
+            Some(digits) => parse_port(digits).ok_or_else(|| refuse("the port is not a number from 1 to 65535"))?,
         };
         Ok(Self { secure, host: host.to_owned(), port, prefix: path.trim_end_matches('/').to_owned() })
     }

@@ -3,19 +3,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What became of every request of a load.
+/// The outcome of every request of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadReport {
-    /// Sent, the requests that only end sequences included.
+    /// Sent, including requests that only end sequences.
     pub sent: u64,
     /// Succeeded.
     pub completed: u64,
     /// Failed.
     pub failed: u64,
-    /// Never came back.
+    /// Never completed.
     pub outstanding: u64,
-    /// Found no free slot when their turn came in an open loop: as many were outstanding as may be, or every serial
-    /// sequence had one.
+    /// Found no free slot when they were due in an open loop: the maximum was outstanding, or every serial sequence had
+    /// one.
     pub held_back: u64,
 }
 

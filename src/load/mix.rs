@@ -26,7 +26,7 @@ impl Mix {
     /// Where there is none, one is not above 0, or they do not sum to 1 within 0.001.
     pub fn new(shares: &[f64], run_seed: u64) -> Result<Self> {
         if let Some(bad) = shares.iter().find(|&&share| !(share > 0.0 && share <= 1.0)) {
-            return Err(Error::usage(format!("--model-mix: share {bad} is not above 0 and at most 1")));
+            return Err(Error::usage(format!("--model-mix: share {bad} must be above 0 and at most 1")));
         }
         let total: f64 = shares.iter().sum();
         if total.is_nan() || (total - 1.0).abs() > TOLERANCE {

@@ -102,7 +102,7 @@ impl PeriodicLoop {
     }
 }
 
-/// What one batch of a periodic load came to.
+/// Result of one batch of a periodic load.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PeriodicBatch {
     /// Requests under way or sent until then, these included.
@@ -115,7 +115,7 @@ pub struct PeriodicBatch {
     pub first_response: Distribution,
     /// Between neighbouring responses of a request; the mean is exact, percentiles are within 0.8 %.
     pub gap: Distribution,
-    /// Longest such time, in nanoseconds.
+    /// The longest of these times, in nanoseconds.
     pub gap_max_ns: u64,
 }
 

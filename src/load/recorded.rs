@@ -80,7 +80,7 @@ fn counts(file: &Path) -> Result<Vec<TokenCounts>> {
     let opened = File::open(file).map_err(|error| Error::input(format!("cannot open the file: {error}")))?;
     let trace = parse_trace(opened, 1.0)?;
     match trace.tokens.is_empty() {
-        true => Err(Error::input("the columns ContextTokens and GeneratedTokens are lacking")),
+        true => Err(Error::input("the columns ContextTokens and GeneratedTokens are missing")),
         false => Ok(trace.tokens),
     }
 }

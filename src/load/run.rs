@@ -91,7 +91,7 @@ const LEAD_NS: u64 = 2_000_000;
 
 /// How long to wait for outstanding requests if the server no longer answers.
 const ABANDON_LIMIT: Duration = Duration::from_millis(100);
-/// How long the workers of a load that cannot go on may take to end.
+/// How long the workers of a load that cannot continue may take to end.
 const STRANDED_LIMIT: Duration = Duration::from_millis(500);
 
 /// A load whose clients are open and whose workers wait for the start signal. Dropping it ends them.
@@ -190,7 +190,7 @@ impl RunningLoad {
         self.control.broken.load(Ordering::Acquire) || self.backend.is_gone()
     }
 
-    /// Ends a load that cannot go on, so that the failures of its last requests are recorded: stops it, and waits a
+    /// Ends a load that cannot continue, so that the failures of its last requests are recorded: stops it, and waits a
     /// moment until its workers have ended. Does nothing to other loads.
     pub fn settle_if_stranded(&self) {
         if !self.is_stranded() {
@@ -268,7 +268,7 @@ impl RunningLoad {
         for worker in self.workers.drain(..) {
             let ended = worker
                 .join()
-                .unwrap_or_else(|_| Err(Error::server("a worker thread panicked; please report this fault")));
+                .unwrap_or_else(|_| Err(Error::server("a worker thread panicked; please report this bug")));
             first = first.and(ended);
         }
         first.map(|()| self.report())
@@ -322,7 +322,7 @@ impl RunningLoad {
         let mut errors = results.into_iter().filter_map(|result| result.ok().and_then(Result::err));
         errors
             .next()
-            .unwrap_or_else(|| Error::server("a worker thread ended before the load began; please report this fault"))
+            .unwrap_or_else(|| Error::server("a worker thread ended before the load began; please report this bug"))
     }
 }
 

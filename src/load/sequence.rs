@@ -105,7 +105,7 @@ impl Sequences {
         }
         if ids < lanes.all as u64 {
             return Err(Error::usage(format!(
-                "--sequence-id-range holds {ids} ids, but {} sequences are alive at once and each needs its own: \
+                "--sequence-id-range holds {ids} ids, but {} sequences are active at once and each needs its own: \
                  widen the range or lower the concurrency (--num-of-sequences in rate modes)",
                 lanes.all
             )));

@@ -55,7 +55,7 @@ impl Counters {
 fn refused(error: &Error) -> String {
     let why = match error.kind() {
         ErrorKind::NotFound => "this machine, perhaps a virtual one, has none",
-        ErrorKind::PermissionDenied => "/proc/sys/kernel/perf_event_paranoid, or a container, keeps them to others",
+        ErrorKind::PermissionDenied => "/proc/sys/kernel/perf_event_paranoid, or a container, denies access to them",
         _ => return format!("no instructions, cycles and cache misses: {error}"),
     };
     format!("no instructions, cycles and cache misses: {why}")

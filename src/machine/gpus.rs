@@ -28,7 +28,7 @@ impl Gpus {
         match nvml.device_count() {
             Ok(0) => Err("NVML finds no GPU".to_owned()),
             Ok(_) => Ok(Self(nvml)),
-            Err(error) => Err(format!("NVML does not tell of GPUs: {error}")),
+            Err(error) => Err(format!("NVML cannot query GPUs: {error}")),
         }
     }
 

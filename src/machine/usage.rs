@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Stamp;
 use crate::machine::read;
 
-/// What processes had of the machine.
+/// What processes used of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Processors that were busy for them in the mean: 1.5 is one and a half.
+    /// Processors that were busy for them on average: 1.5 is one and a half.
     pub processors: f64,
-    /// Bytes of memory that they had at the end; absent where that is not told.
+    /// Bytes of memory that they used at the end; absent if unknown.
     pub memory_bytes: Option<u64>,
 }
 

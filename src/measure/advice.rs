@@ -10,7 +10,7 @@ const MOST: f64 = 100.0;
 /// A rate that is this share of what the server completes leaves its queue empty now and then.
 const SUSTAINABLE: f64 = 0.9;
 
-/// For a server that completed so many requests a second, and was sent more.
+/// For a server that completed this many requests a second, and was sent more.
 pub(super) fn slower(completed: f64) -> String {
     let rate = two_digits_down(SUSTAINABLE * completed);
     format!("lower the rate, to {rate} or less: the server's queue grows for as long as the level lasts")
@@ -23,8 +23,8 @@ pub(super) fn steadier(plan: &MeasurementPlan, apart: &Disagreement) -> String {
         return format!("{} would do, or a higher --max-trials", longer(plan, factor));
     }
     if apart.low > 0.0 {
-        return "that is no chance: see with -v how the windows differ, and what else runs on this machine or on the \
-                server's"
+        return "that is not chance: see with -v how the windows differ, and check what else runs on this machine or \
+            the server's"
             .to_owned();
     }
     format!("a window had no request; {} may do", longer(plan, 10.0))
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(text, "--measurement-request-count 400 would do, or a higher --max-trials");
         plan.request_count = Some(70);
         assert!(steadier(&plan, &apart(100.0, 120.0)).starts_with("--request-count 560 would"));
-        assert!(steadier(&plan, &apart(100.0, 900.0)).contains("no chance"));
+        assert!(steadier(&plan, &apart(100.0, 900.0)).contains("not chance"));
         assert!(steadier(&plan, &apart(0.0, 900.0)).contains("no request; --request-count 700 may do"));
     }
 

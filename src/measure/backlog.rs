@@ -1,23 +1,23 @@
 //! Whether a backlog grows in a load that is measured whole, from its first request to its last answer.
 //!
 //! In such a load, sends and completions are equal in the end, whatever the server can do. The number of outstanding
-//! requests tells: a server that keeps up has as many in the last quarter of the sending as in the second; one that
-//! does not has more, by the requests that it fell short of meanwhile.
+//! requests shows the difference: a server that keeps up has as many in the last quarter of the sending as in the
+//! second; one that does not has more, by the requests that it fell short of meanwhile.
 
 use std::time::Duration;
 
 use crate::load::Sends;
 use crate::measure::summary::ClientSummary;
 
-/// Sending that is over sooner says too little: one slow request looks like a queue.
+/// A shorter sending phase shows too little: one slow request looks like a queue.
 const SHORTEST_SENDING: Duration = Duration::from_millis(500);
-/// Fewer looks in a quarter say too little.
+/// Minimum samples in a quarter.
 const MIN_LOOKS: u64 = 50;
 
 /// So much of a rate piles up only where the server is far from keeping up.
 const PILED_UP_SHARE: f64 = 0.1;
 
-/// Fewer looks say too little about the mean of what is under way.
+/// Minimum samples for the mean number of requests under way.
 const MIN_FOR_MEAN: u64 = 500;
 /// Its multiples, but for their whole parts, spread evenly over 0 to 1 from the first on.
 const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
@@ -30,18 +30,18 @@ pub(super) struct OutstandingSamples {
 }
 
 impl OutstandingSamples {
-    /// These, and one at which so many were under way.
+    /// These, and one sample with this many under way.
     pub(super) fn and(self, under_way: u64) -> Self {
         Self { sum: self.sum + under_way, count: self.count + 1 }
     }
 
-    /// The mean and the number of looks, where these are enough.
+    /// The mean and the number of samples, if there are enough.
     pub(super) fn mean(self) -> Option<(f64, u64)> {
         (self.count >= MIN_FOR_MEAN).then(|| (self.sum as f64 / self.count as f64, self.count))
     }
 
-    /// How long to wait for the next look, `pause` in the mean: a steady rhythm could fall in with that of the requests and
-    /// always see the same moment of theirs.
+    /// How long to wait for the next sample, `pause` on average: a steady rhythm could fall in with that of the
+    /// requests and always see the same moment of theirs.
     pub(super) fn uneven(self, pause: Duration) -> Duration {
         pause.mul_f64(0.5 + (self.count as f64 * GOLDEN_RATIO).fract())
     }
@@ -52,19 +52,19 @@ impl OutstandingSamples {
 pub(super) struct BacklogTrend {
     /// How long the sending takes; zero where that is not known.
     sending: Duration,
-    /// Requests under way at all looks, and how many looks, in the second and in the last quarter.
+    /// Sum of requests under way over all samples, and the number of samples, in the second and in the last quarter.
     second: (u64, u64),
     last: (u64, u64),
 }
 
 impl BacklogTrend {
-    /// No look yet at a load that sends for so long.
+    /// No sample yet of a load that sends for this long.
     pub(super) fn of(sending: Option<Duration>) -> Self {
         Self { sending: sending.unwrap_or_default(), ..Self::default() }
     }
 
-    /// Notes the requests under way so long after the start.
-    pub(super) fn look(&mut self, elapsed: Duration, under_way: u64) {
+    /// Records the requests under way this long after the start.
+    pub(super) fn poll(&mut self, elapsed: Duration, under_way: u64) {
         let quarter = elapsed.as_secs_f64() * 4.0 / self.sending.as_secs_f64();
         let looks = match quarter {
             1.0..2.0 => &mut self.second,
@@ -74,7 +74,7 @@ impl BacklogTrend {
         *looks = (looks.0 + under_way, looks.1 + 1);
     }
 
-    /// By how many requests a second the number under way grew; `None` where that cannot be told.
+    /// By how many requests a second the number under way grew; `None` if unknown.
     fn per_second(&self) -> Option<f64> {
         let mean = |(sum, looks): (u64, u64)| (looks >= MIN_LOOKS).then(|| sum as f64 / looks as f64);
         let grown = mean(self.last)? - mean(self.second)?;
@@ -118,7 +118,7 @@ mod tests {
     /// Two seconds in which as many requests are under way as `under_way` says of each millisecond.
     fn looked_at(under_way: impl Fn(u64) -> u64) -> BacklogTrend {
         let mut trend = BacklogTrend::of(Some(Duration::from_secs(2)));
-        (0..2500).for_each(|ms| trend.look(Duration::from_millis(ms), under_way(ms)));
+        (0..2500).for_each(|ms| trend.poll(Duration::from_millis(ms), under_way(ms)));
         trend
     }
 
@@ -144,12 +144,12 @@ mod tests {
         assert_eq!(looked_at(|ms| 100 - ms / 25).per_second(), Some(0.0), "a queue that shrinks is no reason");
         // A hundred requests a second more than the server completes.
         assert!((looked_at(|ms| ms / 10).per_second().unwrap() - 100.0).abs() < 1.0);
-        // A stall of 50 ms with 200 requests a second is over soon.
+        // A stall of 50 ms with 200 requests a second is soon over.
         let stall = looked_at(|ms| if (1700..1750).contains(&ms) { (ms - 1700) / 5 } else { 1 });
         assert!(stall.per_second().unwrap() < 1.0);
         assert_eq!(BacklogTrend::of(None).per_second(), None);
         let mut short = BacklogTrend::of(Some(Duration::from_millis(400)));
-        (0..400).for_each(|ms| short.look(Duration::from_millis(ms), ms));
+        (0..400).for_each(|ms| short.poll(Duration::from_millis(ms), ms));
         assert_eq!(short.per_second(), None);
     }
 

@@ -13,7 +13,7 @@ pub struct ExecutedBatches<'a> {
     pub sizes: Vec<(u64, f64, f64)>,
 }
 
-/// Those of a model and of all that it calls, but for models that the server tells no batches of.
+/// Those of a model and of all that it calls, except models for which the server reports no batches.
 pub fn executed_batches(server: &ServerSummary) -> Vec<ExecutedBatches<'_>> {
     let batches = server.delta.batches.iter().map(|(size, executions)| (*size, *executions as f64));
     let executions: f64 = batches.clone().map(|(_, executions)| executions).sum();

@@ -20,7 +20,7 @@ const BETWEEN: Duration = Duration::from_millis(50);
 /// How far a process is.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct State {
-    /// When it said so, on rank 0's clock; filled in by [`Beats::look`].
+    /// When it said so, on rank 0's clock; filled in by [`Beats::poll`].
     pub(super) at: u64,
     /// Windows or stages that are over here.
     pub(super) over: usize,
@@ -50,7 +50,7 @@ pub(super) struct Beats<'a, T> {
     next: Stamp,
     under_way: bool,
     untold: VecDeque<T>,
-    /// What each has told that not all have.
+    /// What each has sent that not all have.
     heard: Vec<VecDeque<T>>,
 }
 
@@ -71,7 +71,7 @@ impl<'a, T: Serialize + DeserializeOwned> Beats<'a, T> {
         self.untold.push_back(result);
     }
 
-    /// Whether the next beat tells the last of what there is to tell.
+    /// Whether the next beat is the last one with something to send.
     pub(super) fn told_but_one(&self) -> bool {
         self.untold.len() < 2
     }
@@ -80,11 +80,11 @@ impl<'a, T: Serialize + DeserializeOwned> Beats<'a, T> {
     /// Never waits.
     ///
     /// # Errors
-    /// A process is lost, or cannot go on; or the launcher ends this one.
-    pub(super) fn look(&mut self, own: impl FnOnce() -> State) -> Result<Option<Vec<State>>> {
+    /// A process is lost, or cannot continue; or the launcher ends this one.
+    pub(super) fn poll(&mut self, own: impl FnOnce() -> State) -> Result<Option<Vec<State>>> {
         if interrupt::is_terminated() {
             return Err(Error::machine(
-                "the launcher ends this process, because another has ended or the user wants it",
+                "the launcher is ending this process, because another has ended or the user asked for it",
             ));
         }
         if !self.under_way {
@@ -96,7 +96,7 @@ impl<'a, T: Serialize + DeserializeOwned> Beats<'a, T> {
             }
             return Ok(None);
         }
-        let Some(all) = self.ranks.look::<Beat<T>>()? else { return Ok(None) };
+        let Some(all) = self.ranks.poll::<Beat<T>>()? else { return Ok(None) };
         self.under_way = false;
         self.next = Stamp::now().plus_duration(self.between);
         let heard = self.heard.iter_mut().zip(all).map(|(heard, beat)| {
@@ -106,7 +106,7 @@ impl<'a, T: Serialize + DeserializeOwned> Beats<'a, T> {
         Ok(Some(heard.collect()))
     }
 
-    /// The next result of each, once all have told of it.
+    /// The next result of each, once all have sent it.
     pub(super) fn take(&mut self) -> Option<Vec<T>> {
         if self.heard.iter().any(VecDeque::is_empty) {
             return None;
@@ -114,7 +114,7 @@ impl<'a, T: Serialize + DeserializeOwned> Beats<'a, T> {
         Some(self.heard.iter_mut().filter_map(VecDeque::pop_front).collect())
     }
 
-    /// A moment so long after the last of these states that all know of it in time, on this process' clock.
+    /// A time far enough after the last of these states that all know of it in time, on this process's clock.
     pub(super) fn after(&self, states: &[State], lead: Duration) -> Stamp {
         let last = states.iter().map(|state| state.at).max().unwrap_or(0);
         Stamp(self.ranks.offset().to_own(Stamp(last).plus_duration(lead).0))
@@ -139,7 +139,7 @@ mod tests {
             let (mut taken, mut decided) = (Vec::new(), None);
             while decided.is_none() {
                 let over = taken.len();
-                if let Some(all) = beats.look(|| State { over, ..State::default() }).unwrap() {
+                if let Some(all) = beats.poll(|| State { over, ..State::default() }).unwrap() {
                     taken.extend(beats.take());
                     if all.iter().all(|state| state.over == 3) {
                         decided = Some(beats.after(&all, Duration::from_millis(5)));

@@ -27,14 +27,14 @@ pub struct Block {
     pub failed: u64,
     /// The same by reason.
     pub errors: Vec<(InferError, u64)>,
-    /// How late the latest request left, where they follow a schedule.
+    /// How late the latest request was sent, in open loops.
     pub late_ns: Option<u64>,
     /// How often each latency of the histogram's occurs, ascending.
     counts: Vec<(u64, u64)>,
 }
 
 impl Block {
-    /// That of a summary of so much time.
+    /// That of a summary over this much time.
     pub fn of(client: &ClientSummary) -> Self {
         let recorded = client.latency.histogram.iter_recorded();
         Self {
@@ -48,7 +48,7 @@ impl Block {
         }
     }
 
-    /// That of so many seconds with these latencies, which are added to those of `whole`.
+    /// That of this many seconds with these latencies, which are added to those of `whole`.
     #[cfg(test)]
     pub(super) fn of_latencies(seconds: f64, latencies: &mut [u64], whole: &mut crate::record::Distribution) -> Self {
         latencies.sort_unstable();
@@ -126,9 +126,9 @@ impl Block {
     }
 }
 
-/// How long several processes measured the same window, each with its requests and its seconds: so long that the rate is the sum of
-/// theirs. Whoever is held up at a window's edge has a longer one, and a shorter one after it; the longest of all would count that
-/// time twice.
+/// How long several processes measured the same window, each with its requests and its seconds: the length for which
+/// the rate is the sum of theirs. A process that is delayed at a window's edge has a longer one, followed by a shorter
+/// one; the longest of all would count that time twice.
 pub(super) fn shared_seconds(each: impl Iterator<Item = (u64, f64)> + Clone) -> f64 {
     let requests: u64 = each.clone().map(|(requests, _)| requests).sum();
     let timed = each.clone().filter(|(_, seconds)| *seconds > 0.0);
@@ -140,12 +140,12 @@ pub(super) fn shared_seconds(each: impl Iterator<Item = (u64, f64)> + Clone) -> 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Blocks {
     each: Vec<Block>,
-    /// The length that they have, in seconds; that of the first where it was not told.
+    /// Their length in seconds; that of the first if unknown.
     length: f64,
 }
 
 impl Blocks {
-    /// None yet, of so much time each.
+    /// None yet, of this much time each.
     pub(super) fn of(length: Duration) -> Self {
         Self { each: Vec::new(), length: length.as_secs_f64() }
     }

@@ -11,21 +11,21 @@ pub struct Breakdown {
     pub model: String,
     /// What it is made of.
     pub source: Source,
-    /// Requests that were traced, and succeeded in the windows that make the result.
+    /// Requests that were traced, and succeeded in the result's windows.
     pub traced: u64,
-    /// Of so many requests one was traced, on average; absent where none was.
+    /// One in this many requests was traced, on average; absent if none was.
     pub one_in: Option<f64>,
     /// Traces of the level that were lost, because they came faster than they can be kept.
     pub lost: u64,
-    /// Traces that went through more models than are told.
+    /// Traces that went through more models than are reported.
     pub cut: u64,
-    /// The stages in the order of a request's way.
+    /// The stages, in the order in which a request passes them.
     pub stages: Vec<RequestStage>,
-    /// What no stage accounts for.
+    /// Time that no stage accounts for.
     pub unexplained: RequestStage,
     /// The latency that the stages are parts of.
     pub latency: RequestStage,
-    /// From the last response until the thread that waited for it went on, where the latency ends before.
+    /// From the last response until the waiting thread woke up, if the latency ends before that.
     pub wake_up: Option<RequestStage>,
     /// Where the slowest requests spent their time.
     pub slowest: Option<Slowest>,
@@ -41,21 +41,21 @@ pub enum Source {
     Statistics,
 }
 
-/// One stage of a request's way.
+/// One stage of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestStage {
     /// What it is called.
     pub name: String,
-    /// The model that it is a stage of, where the request goes through several.
+    /// The model that it is a stage of, if the request goes through several.
     pub model: Option<String>,
     /// How many models deep that is.
     pub depth: usize,
     /// Mean over all requests, in nanoseconds; a request without this stage counts as 0.
     pub mean_ns: f64,
-    /// Percentiles 50, 90, 95 and 99 over all requests, in nanoseconds; absent where only averages are known.
+    /// Percentiles 50, 90, 95 and 99 over all requests, in nanoseconds; absent if only averages are known.
     pub percentiles_ns: Option<[u64; 4]>,
-    /// Share of the mean in the latency's mean, 0 to 1. Stages that overlap, such as those of a model and of what it calls, may have
-    /// more than 1 together.
+    /// Its mean as a share of the mean latency, 0 to 1. Overlapping stages, such as those of a model and of the models
+    /// it calls, may sum to more than 1.
     pub share: f64,
 }
 
@@ -77,7 +77,7 @@ pub struct Slowest {
     pub median_requests: u64,
     /// Their mean latency in nanoseconds.
     pub median_mean_ns: f64,
-    /// Stage by stage, in the order of the breakdown's stages, what is unexplained last.
+    /// Stage by stage, in the order of the breakdown's stages, with unexplained time last.
     pub stages: Vec<SlowStage>,
 }
 

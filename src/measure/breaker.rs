@@ -20,11 +20,11 @@ pub struct Breaker<'a> {
 
 #[derive(Default)]
 struct State {
-    /// What was over of the open window at the last look.
+    /// What had ended in the open window at the last poll.
     last: Completed,
     /// Requests that were over so far, and those of them that failed.
     sums: (u64, u64),
-    /// Sums at earlier looks, oldest first.
+    /// Sums at earlier polls, oldest first.
     looks: VecDeque<(Stamp, (u64, u64))>,
     is_open: bool,
 }
@@ -40,9 +40,9 @@ impl<'a> Breaker<'a> {
         self.state.borrow().is_open
     }
 
-    /// Looks at what is over of the window that is open now, and how many requests of the level failed in a row at most; says so
-    /// where that ends the run. Returns whether it does.
-    pub(super) fn look(&self, now: Stamp, completed: Completed, in_a_row: u64) -> bool {
+    /// Checks what has ended in the open window, and the longest run of failed requests in the level; says so where
+    /// that ends the run. Returns whether it does.
+    pub(super) fn poll(&self, now: Stamp, completed: Completed, in_a_row: u64) -> bool {
         if self.rules.is_empty() {
             return false;
         }
@@ -56,7 +56,7 @@ impl<'a> Breaker<'a> {
                     found.map(|(all, failed)| format!("{failed} of the latest {all} requests failed"))
                 }
                 StopRule::InARow { failures } => {
-                    (in_a_row >= failures).then(|| format!("{in_a_row} requests failed one after the other"))
+                    (in_a_row >= failures).then(|| format!("{in_a_row} requests failed in a row"))
                 }
             };
             if let Some(found) = found {
@@ -71,7 +71,7 @@ impl<'a> Breaker<'a> {
 }
 
 impl State {
-    /// Adds what was over since the last look. A window that is new counts from nothing.
+    /// Adds what has ended since the last poll. A new window counts from zero.
     fn add(&mut self, completed: Completed) {
         let is_new = completed.all() < self.last.all() || completed.failed < self.last.failed;
         let before = if is_new { Completed::default() } else { self.last };
@@ -80,7 +80,7 @@ impl State {
         self.last = completed;
     }
 
-    /// Requests that were over within a rule's time and how many of them failed, once that can be told.
+    /// Requests that ended within a rule's time and how many of them failed, once known.
     fn within(&self, (over, least): (Duration, u64), now: Stamp) -> Option<(u64, u64)> {
         let whole = self.looks.iter().rev().find(|(at, _)| now - *at >= over);
         let since = if least > 0 { whole.or(self.looks.front()) } else { whole };
@@ -89,7 +89,7 @@ impl State {
         (all >= least.max(1)).then_some((all, failed))
     }
 
-    /// Keeps a look where the last one is some time ago, and none that no rule needs.
+    /// Keeps a sample if the last one is some time ago, and drops those that no rule needs.
     fn keep(&mut self, rules: &[StopRule], now: Stamp) {
         let time = |rule: &StopRule| match rule {
             StopRule::Share { over, .. } => Some(*over),
@@ -115,7 +115,7 @@ mod tests {
         StopRule::Share { share: 0.1, over: Duration::from_secs(5), least }
     }
 
-    /// Looks every 100 ms at a load of 10 requests each, of which `failed` tells how many fail; tells when it ended.
+    /// Polls a load of 10 requests every 100 ms, of which `failed` returns how many fail; returns when it ended.
     fn ends(rule: StopRule, windows: u64, failed: impl Fn(u64) -> u64) -> Option<u64> {
         let rules = [rule];
         let breaker = Breaker::new(&rules);
@@ -126,7 +126,7 @@ mod tests {
             }
             succeeded += 10 - failed(look);
             bad += failed(look);
-            breaker.look(Stamp(look * 100_000_000), Completed { succeeded, failed: bad, cancelled: 0 }, 0)
+            breaker.poll(Stamp(look * 100_000_000), Completed { succeeded, failed: bad, cancelled: 0 }, 0)
         })
     }
 
@@ -158,15 +158,15 @@ mod tests {
     fn failures_in_a_row_end_it_at_once() {
         let rules = [StopRule::InARow { failures: 10 }];
         let breaker = Breaker::new(&rules);
-        let look = |at, in_a_row| breaker.look(Stamp(at), Completed::default(), in_a_row);
-        assert!(!look(1, 9) && !breaker.is_open());
-        assert!(look(2, 12) && breaker.is_open() && look(3, 0), "it stays so");
+        let poll = |at, in_a_row| breaker.poll(Stamp(at), Completed::default(), in_a_row);
+        assert!(!poll(1, 9) && !breaker.is_open());
+        assert!(poll(2, 12) && breaker.is_open() && poll(3, 0), "it stays so");
     }
 
     #[test]
     fn without_rules_nothing_is_kept() {
         let breaker = Breaker::new(&[]);
-        assert!(!breaker.look(Stamp(1), Completed { failed: 9, ..Completed::default() }, 9));
+        assert!(!breaker.poll(Stamp(1), Completed { failed: 9, ..Completed::default() }, 9));
         assert!(breaker.state.borrow().looks.is_empty());
     }
 }

@@ -30,18 +30,17 @@ impl Collector {
     /// Reads the metrics once, so that a wrong address is found before anything is measured, and starts to poll.
     ///
     /// # Errors
-    /// Where the metrics cannot be read, or the server's answer holds none.
+    /// If the metrics cannot be read, or the server's answer contains none.
     pub fn start(backend: Arc<dyn Backend>, interval: Duration, model: &str) -> Result<Self> {
         let unread = |error: Error| error.context("--collect-metrics");
         let page = read(backend.as_ref(), model).map_err(unread)?;
         // Triton answers any wrong path with nothing.
         if !page.is_metrics() {
-            let reason =
-                "the answer holds no metrics in Prometheus' text format; name their address with --metrics-url";
+            let reason = "the answer contains no metrics in Prometheus' text format; give their URL with --metrics-url";
             return Err(unread(Error::server(reason)));
         }
         if page.lacks_gpus() {
-            note!("--collect-metrics: the server tells nothing of GPUs; their figures are left out");
+            note!("--collect-metrics: the server reports no GPU metrics; GPU figures are left out");
         }
         let shared = Arc::new(Shared { open: Mutex::new(MetricsFold::new(model)), stop: AtomicBool::new(false) });
         let poll = {
@@ -94,7 +93,7 @@ fn poll(backend: &dyn Backend, interval: Duration, (model, shared): (&str, &Shar
             }
             Err(error) if !warned => {
                 warned = true;
-                note!("--collect-metrics: {error}; figures of that time are left out");
+                note!("--collect-metrics: {error}; figures from that time are left out");
             }
             Err(_) => {}
         }
@@ -142,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Readings up to the next that holds something.
+    /// Readings up to the next non-empty one.
     fn next(collector: &Collector) -> f64 {
         let patience = Stamp::now().plus_duration(Duration::from_secs(10));
         while Stamp::now() < patience {

@@ -9,26 +9,26 @@ use crate::machine::counters::{Counters, Counts};
 use crate::machine::gpus::{GpuReading, Gpus};
 use crate::machine::thread_usage::{self, Owner, Usage, Used};
 
-/// What an inference costs. All but sums of memory are per inference.
+/// What an inference costs. All values are per inference, except totals of memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
-    /// Inferences that succeeded while it was measured: in all windows of the level.
+    /// Inferences that succeeded in all windows of the level, over which the cost was measured.
     pub inferences: u64,
     /// Processor time of the server's threads and processes, in nanoseconds.
     pub server_cpu_ns: f64,
-    /// How often a thread or a process of the server had to be woken.
+    /// How often a thread or process of the server had to be woken.
     pub server_wakeups: f64,
     /// By group of threads.
     pub groups: Vec<GroupCost>,
     /// Bytes of memory of this process at the end, server and client.
     pub memory_bytes: u64,
-    /// Bytes of memory of the processes below it at the end.
+    /// Bytes of memory of its child processes at the end.
     pub stubs_memory_bytes: u64,
-    /// Why there are no counters of the processors.
+    /// Why there are no hardware counters.
     pub no_counters: Option<String>,
-    /// What GPUs used, where there are any.
+    /// What GPUs used, if there are any.
     pub gpu: Option<GpuCost>,
-    /// Why nothing is known of GPUs.
+    /// Why there is no GPU data.
     pub no_gpu: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub struct Cost {
 pub struct GroupCost {
     /// Whose they are.
     pub kind: GroupKind,
-    /// What the threads or the processes are called; empty for our own.
+    /// Name of the threads or processes; empty for our own.
     pub name: String,
     /// How many threads there are at the end.
     pub threads: usize,
@@ -45,7 +45,7 @@ pub struct GroupCost {
     pub cpu_ns: f64,
     /// How often one had to be woken: voluntary context switches.
     pub wakeups: f64,
-    /// How often the processor was taken from one.
+    /// How often one was preempted.
     pub preemptions: f64,
     /// Page faults.
     pub page_faults: f64,
@@ -63,7 +63,7 @@ pub struct GroupCost {
 pub enum GroupKind {
     /// The server's in this process: model instances, pools of backends, schedulers.
     Server,
-    /// Processes below this one: stubs of the python backend.
+    /// Child processes: stubs of the python backend.
     Stubs,
     /// Our threads that issue requests.
     Issuing,
@@ -101,7 +101,7 @@ impl CostMeter {
         Self { begun, counters, gpus, inferences: 0, latest: None }
     }
 
-    /// A window has ended, in which so many inferences succeeded.
+    /// A window has ended, in which this many inferences succeeded.
     pub(super) fn window(&mut self, inferences: u64) {
         self.inferences += inferences;
         self.latest = Some(thread_usage::read());
@@ -110,7 +110,7 @@ impl CostMeter {
         }
     }
 
-    /// What it came to; nothing without an inference.
+    /// The result; nothing without an inference.
     pub(super) fn result(&mut self) -> Option<Cost> {
         let latest = self.latest.take().filter(|_| self.inferences > 0)?;
         let counts = self.counters.as_mut().map(Counters::read);
@@ -184,7 +184,7 @@ fn groups(begun: &Usage, ended: &Usage, counts: Option<&HashMap<i32, Counts>>, i
 
 fn gpu(readings: &[GpuReading], inferences: u64) -> Option<GpuCost> {
     let (first, last) = (readings.first()?, readings.last()?);
-    // The first tells of the time before.
+    // The first is about the time before.
     let later = &readings[1..];
     let at_work = later.iter().map(|reading| reading.at_work).sum::<f64>() / later.len().max(1) as f64;
     Some(GpuCost {

@@ -30,7 +30,7 @@ struct Reading {
     counters: StatisticsSnapshot,
 }
 
-/// What a reading came to; nothing where the server does not answer and may come back.
+/// The result of a reading; nothing if the server does not answer but may come back.
 type Come = Result<Option<Reading>>;
 
 /// What the server counted over some windows, as nearly as its readings tell.
@@ -99,7 +99,7 @@ impl Counters {
     ///
     /// # Errors
     /// Where the server refuses to tell its counters, or cannot be reached.
-    pub(super) fn look(&mut self) -> Result<bool> {
+    pub(super) fn poll(&mut self) -> Result<bool> {
         let come = match &self.thread {
             Some((_, told)) if self.under_way => told.try_recv(),
             _ => return Ok(true),
@@ -114,7 +114,7 @@ impl Counters {
     /// Waits until every wish has been read.
     ///
     /// # Errors
-    /// As [`Counters::look`].
+    /// As [`Counters::poll`].
     pub(super) fn wait(&mut self) -> Result<()> {
         self.wait_for_one()?;
         if self.missed {
@@ -213,7 +213,7 @@ mod tests {
     fn the_readings_nearest_to_both_edges_count() {
         assert_eq!(counted(&[0, 505, 1_010, 1_500, 2_005], 500, 2_000), Some((1_500, None)));
         assert_eq!(counted(&[0, 900, 1_800, 2_700], 1_000, 2_500), Some((1_800, Some(1_800))), "of another time");
-        // A load that is over before its counters can be read is no reason to have none.
+        // A load that ends before its counters can be read should still have some.
         assert_eq!(counted(&[7, 12], 10, 11), Some((5, Some(5))));
         assert_eq!(counted(&[7], 10, 11), None);
     }

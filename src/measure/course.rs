@@ -13,7 +13,7 @@ use crate::measure::disturbance::Disturbance;
 /// Classes of a slice's histogram in which a latency doubles: each is 9 % wide.
 pub const CLASSES_PER_DOUBLING: f64 = 8.0;
 
-/// A window of a level, or neighbouring ones where there are more than 1 024.
+/// A window of a level, or several neighbouring ones if there are more than 1 024.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowRow {
     /// When it began, on the monotonic clock.
@@ -23,9 +23,9 @@ pub struct WindowRow {
     #[serde(rename = "duration_s", with = "crate::seconds")]
     #[schemars(with = "f64")]
     pub duration: Duration,
-    /// How many windows these are; of several, percentiles are the highest.
+    /// How many windows these are; for several, percentiles are their maximum.
     pub windows: usize,
-    /// Whether it is one of those that make the level's result.
+    /// Whether it is part of the level's result.
     pub counted: bool,
     /// Requests that succeeded, a second.
     pub rate: f64,
@@ -37,15 +37,16 @@ pub struct WindowRow {
     pub failed: u64,
     /// Mean of the headline latency.
     pub avg_ns: f64,
-    /// Its percentiles, such as `99.9`; those of `--percentiles`, too.
+    /// Its percentiles, such as `99.9`, including those of `--percentiles`.
     pub percentiles_ns: BTreeMap<String, u64>,
     /// The largest.
     pub max_ns: u64,
-    /// How late requests left, where they follow a schedule: the 99th percentile.
+    /// How late requests were sent, in open loops: the 99th percentile.
     pub late_ns: Option<u64>,
-    /// What others took from it, where that counts.
+    /// How it was disturbed, if that counts.
     pub disturbance: Option<Disturbance>,
-    /// Of those that failed, how many for each of the course's `reasons`, as far as there are any; the rest for others.
+    /// Failed requests by the course's `reasons`, up to the last that occurred; the remaining failures had other
+    /// reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_for: Vec<u64>,
 }
@@ -85,15 +86,15 @@ impl WindowRow {
 pub struct Slice {
     /// Its length.
     pub duration_s: f64,
-    /// Requests that failed; absent where none did.
+    /// Requests that failed; absent if none did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failed: u64,
-    /// As of a window.
+    /// As for a window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_for: Vec<u64>,
     /// The largest headline latency.
     pub max_ns: u64,
-    /// How late the latest request left, where they follow a schedule.
+    /// How late the latest request was sent, in open loops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
     /// Number of the first class in `counts`: class n holds latencies from 2^(n/8) to 2^((n+1)/8) nanoseconds.
@@ -108,7 +109,7 @@ impl Slice {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Below so many nanoseconds the class that holds this share (0 to 1) of the requests lies; none without any.
+    /// Upper bound in nanoseconds of the class that contains this share (0 to 1) of the requests; none without any.
     pub fn quantile_ns(&self, share: f64) -> Option<f64> {
         let (wanted, mut below) = (share * self.requests() as f64, 0.0);
         let holds = |count: &u64| {
@@ -173,17 +174,17 @@ pub fn lower_edge_ns(class: f64) -> f64 {
 /// When a level's load began, and slices of the time in which it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Course {
-    /// When its load began, warm-up included, on the monotonic clock; what lies before the first window is left out.
+    /// When its load began, including warm-up, on the monotonic clock; time before the first window is left out.
     #[serde(rename = "began_ns")]
     pub began: Stamp,
     /// Slices of all its windows, counted or not, at most 64.
     pub slices: Vec<Slice>,
-    /// Why requests failed, as far as windows and slices tell it apart: the first reasons that there were, at most 12.
+    /// The reasons for failures that windows and slices distinguish: the first to occur, at most 12.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<InferError>,
 }
 
-/// At most so many rows: neighbours become one.
+/// Maximum number of rows: neighbours are merged.
 pub fn thinned(mut rows: Vec<WindowRow>, most: usize) -> Vec<WindowRow> {
     while rows.len() > most.max(1) {
         pair(&mut rows, WindowRow::absorb);

@@ -53,7 +53,8 @@ pub(super) fn is_hopeless(window: &ClientSummary, plan: &MeasurementPlan) -> boo
         && window.open_loop.as_ref().is_some_and(falls_behind)
 }
 
-/// How the result stands to the plan's limit, where it has one: `interval` is that of its key latency, if one is known.
+/// How the result compares with the plan's limit, if it has one: `interval` is that of its key latency, if one is
+/// known.
 pub(super) fn check_limit(
     plan: &MeasurementPlan,
     result: &ClientSummary,
@@ -72,7 +73,7 @@ pub(super) fn check_with(plan: &MeasurementPlan, result: &ClientSummary, interva
     check_limit(plan, result, || Known::find(intervals, key))
 }
 
-/// How a load that ended by itself ends, as it stands to the limit.
+/// How a load that ended by itself is judged against the limit.
 pub(super) fn complete(limit: Option<LimitCheck>) -> Ending {
     if limit.is_some_and(|check| check.over) { Ending::OverThreshold } else { Ending::Complete }
 }
@@ -82,7 +83,7 @@ fn key_statistic(plan: &MeasurementPlan) -> Statistic {
     plan.percentile.map_or(Statistic::MeanLatency, Statistic::Percentile)
 }
 
-/// Whether there are as many samples as the percentile needs to be told at all.
+/// Whether there are enough samples to report the percentile at all.
 fn has_enough_samples(result: &ClientSummary, percentile: Option<f64>) -> bool {
     let needed = percentile.and_then(early_stopping_floor).unwrap_or(0);
     // Without any, more of the same windows are no help.

@@ -10,7 +10,7 @@ use crate::plan::Statistic;
 /// Windows that have to agree.
 pub const STABLE_WINDOWS: usize = 3;
 
-/// A figure in which windows differ by more than they may.
+/// A figure in which windows differ by more than is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disagreement {
     /// Which.

@@ -15,10 +15,10 @@ use crate::machine::processors::Times;
 use crate::machine::threads::{self, Waits};
 use crate::machine::usage::{self, Usage};
 
-/// The kernel counts in ticks of 10 ms. What is told by fewer than so many for a processor may be rounding.
+/// The kernel counts in ticks of 10 ms. Less than this many per processor may be rounding.
 const SHORTEST_WINDOW: Duration = Duration::from_millis(50);
-/// What the kernel counts must be as long as the time that has passed, but for this share; where it is not, it tells nothing
-/// (some sandboxes show zeros).
+/// What the kernel counts must add up to the time that has passed, within this share; if not, it shows nothing (some
+/// sandboxes show zeros).
 const CLOCK_TOLERANCE: f64 = 0.5;
 
 /// What may disturb a window.
@@ -62,7 +62,7 @@ impl Cause {
             Self::Waiting => 0.05,
             // Where nobody of ours waits this matters less.
             Self::Others => 0.2,
-            // A quota stops for tens of milliseconds at once: every such pause is in the latencies.
+            // A quota throttles for tens of milliseconds at a time: every such pause is in the latencies.
             Self::Throttled => 0.01,
             // All processors together run up to a quarter slower than one of them alone.
             Self::Slowed => 0.3,
@@ -70,12 +70,13 @@ impl Cause {
     }
 }
 
-/// What others took from a window, or the most that they took from several: shares from 0 to 1, and only those that count.
+/// How much other processes and the system disturbed a window, or the maximum over several windows: shares from 0 to 1,
+/// and only those that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbance {
     /// By cause, in the order of [`Cause::ALL`].
     shares: [f64; Cause::ALL.len()],
-    /// How often a processor was taken from a thread of ours.
+    /// How often one of our threads was preempted.
     pub switches: u64,
 }
 
@@ -116,17 +117,17 @@ impl fmt::Display for Disturbance {
             let percent = (share * 100.0).round();
             match cause {
                 Cause::Steal => write!(f, "the hypervisor took {percent}% of the processors' time")?,
-                Cause::Others => write!(f, "other processes had {percent}% of the processors")?,
+                Cause::Others => write!(f, "other processes used {percent}% of the processors")?,
                 Cause::Waiting => {
                     let is_said = self.causes().any(|(cause, _)| cause == Cause::Others);
                     if is_said {
-                        write!(f, "{percent}% while threads of ours waited")?;
+                        write!(f, "{percent}% while our threads waited")?;
                     } else {
-                        write!(f, "other processes had {percent}% of the processors while threads of ours waited")?;
+                        write!(f, "other processes used {percent}% of the processors while our threads waited")?;
                     }
                     write!(f, " ({} involuntary context switches)", self.switches)?;
                 }
-                Cause::Throttled => write!(f, "a control group's quota stopped us {percent}% of the time")?,
+                Cause::Throttled => write!(f, "a control group's quota throttled us {percent}% of the time")?,
                 Cause::Slowed => write!(f, "the processors ran {percent}% slower than before")?,
             }
         }
@@ -180,7 +181,7 @@ impl<'a> Sentry<'a> {
 
 /// What others take of the machine now, looked at for a while: other processes' share of the processors, and the hypervisor's of
 /// the time that they are wanted, from 0 to 1.
-pub fn look(gauge: &dyn Gauge, length: Duration) -> (f64, f64) {
+pub fn sample(gauge: &dyn Gauge, length: Duration) -> (f64, f64) {
     gauge.look_around();
     let before = gauge.read();
     thread::sleep(length);
@@ -196,7 +197,7 @@ fn between(before: &Reading, after: &Reading, highest_khz: u64) -> Option<Distur
     Disturbance::judged(shares(before, after, highest_khz), switches)
 }
 
-/// The share of each cause between two readings, in the order of [`Cause::ALL`], as far as it can be told.
+/// The share of each cause between two readings, in the order of [`Cause::ALL`], where known.
 fn shares(before: &Reading, after: &Reading, highest_khz: u64) -> [Option<f64>; Cause::ALL.len()] {
     let wall = after.at - before.at;
     let rows = after.processors.iter();
@@ -232,8 +233,8 @@ fn shares(before: &Reading, after: &Reading, highest_khz: u64) -> [Option<f64>; 
 
 /// Seconds of processor time that processes had that are not ours; `None` where it is not known which are.
 ///
-/// The kernel tells idle time to the microsecond on most machines, and busy time by looking at each tick who runs. A load that
-/// keeps time with the ticks is at work whenever the kernel looks, or never; so what others had is the smaller of both tellings.
+/// On most machines the kernel measures idle time to the microsecond, but samples busy time at each tick. A load in
+/// step with the ticks is busy at every sample, or at none; so the time of others is the smaller of both measurements.
 fn others(before: &Reading, after: &Reading, spent: &Times, capacity: f64) -> Option<f64> {
     let had = after.busy.iter().filter_map(|(pid, now)| now.checked_sub(*before.busy.get(pid)?));
     let ours = (had.sum::<Duration>() + after.beside.saturating_sub(before.beside)).as_secs_f64();

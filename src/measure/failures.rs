@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use crate::backend::{ErrorCode, InferError};
 use crate::record::{FURTHER_REASONS, without_numbers};
 
-/// Most reasons that are told apart, besides one for what is left of each code.
+/// Maximum number of distinguished reasons, besides one for the rest of each code.
 const MOST: usize = 32;
 
 /// The reasons, most frequent first. Where there are many, those that differ in numbers only become one; where there are still

@@ -116,7 +116,7 @@ pub(super) struct History {
 
 #[cfg(test)]
 impl WindowSet {
-    /// A window of so many requests, a multiple of 16, that all took so long: 16 blocks of a second.
+    /// A window of this many requests, a multiple of 16, that all took this long: 16 blocks of a second.
     pub(super) fn sample(requests: u64, latency_ns: u64) -> Self {
         use crate::measure::summary::sample;
         let mut blocks = Blocks::default();

@@ -34,7 +34,7 @@ use crate::record::Recorder;
 
 /// A load that is to be measured.
 pub struct LevelRun {
-    /// How reports name it.
+    /// Its name in reports.
     pub load: LevelLoad,
     /// Where it records.
     pub recorder: Arc<Recorder>,
@@ -57,7 +57,7 @@ pub struct LevelRun {
 
 /// A level, and what became of all its requests.
 pub struct MeasuredLevel {
-    /// What it came to.
+    /// Its result.
     pub summary: LevelSummary,
     /// Requests of the whole load, those outside the windows included.
     pub requests: LoadReport,
@@ -67,7 +67,7 @@ pub struct MeasuredLevel {
     pub trouble: Option<Error>,
 }
 
-/// How often a waiting measurement looks around.
+/// Poll interval of a waiting measurement.
 const WINDOW_POLL: Duration = Duration::from_millis(20);
 /// How often completed requests are counted where their number ends the window.
 const COUNT_POLL: Duration = Duration::from_millis(1);
@@ -92,7 +92,7 @@ struct Trials<'a> {
     slicer: Slicer,
     /// Looks at the requests under way in an open loop.
     under_way: Cell<OutstandingSamples>,
-    /// Keeps in touch with other processes, where there are any.
+    /// Keeps in touch with other processes, if there are any.
     pulse: Pulse<'a>,
 }
 
@@ -216,9 +216,9 @@ impl<'a> Trials<'a> {
                 break;
             }
             let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed().all());
-            trend.look(elapsed, self.running.under_way());
-            self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher);
-            stall.look(elapsed, completed, self.running.under_way());
+            trend.poll(elapsed, self.running.under_way());
+            self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher);
+            stall.poll(elapsed, completed, self.running.under_way());
             self.measurement.watcher.progress(&|| self.moment(None, start));
             thread::sleep(COUNT_POLL);
         }
@@ -292,13 +292,14 @@ impl<'a> Trials<'a> {
         end
     }
 
-    /// Waits until the window that began at `start` is over, as planned if nothing ends it before; returns when it ended.
+    /// Waits until the window that began at `start` is over, as planned if nothing ends it earlier; returns when it
+    /// ended.
     fn wait_for_end(&mut self, start: Stamp) -> Result<Stamp> {
         let timed = matches!(self.measurement.plan.window, WindowRule::Time(_));
         loop {
             self.running.settle_if_stranded();
-            self.counters.look()?;
-            if let Some(end) = self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
+            self.counters.poll()?;
+            if let Some(end) = self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
                 return Ok(end);
             }
             let is_over = self.is_full(start) || self.is_interrupted() || self.running.is_finished();

@@ -82,7 +82,7 @@ impl Log {
         }
     }
 
-    /// How many failed for each of the reasons that are told apart.
+    /// Number of failures for each distinguished reason.
     fn by_reason(&mut self, errors: &[(InferError, u64)]) -> Vec<u64> {
         let mut counts = Vec::new();
         for (error, count) in errors {
@@ -93,8 +93,8 @@ impl Log {
         counts
     }
 
-    /// Which of the reasons it is; none where there are too many. Those that differ in numbers only, such as that of the request,
-    /// are one, and are called so from the second on.
+    /// Which of the reasons it is; none if there are too many. Those that differ in numbers only, such as that of the
+    /// request, are one, and are called so from the second on.
     fn place(&mut self, error: &InferError) -> Option<usize> {
         let alike = without_numbers(&error.message);
         let is_same = |known: &InferError| known.code == error.code && without_numbers(&known.message) == alike;

@@ -17,7 +17,7 @@ use crate::plan::MeasurementPlan;
 use crate::ranks::Ranks;
 use crate::record::{Completed, Recorder};
 
-/// Errors are judged before a window's end only after so much of it.
+/// Errors are judged before a window's end only after this much of it.
 const ERROR_PATIENCE: Duration = Duration::from_millis(1000);
 
 /// What a level is measured with; the same for all levels of a run.
@@ -38,7 +38,7 @@ pub struct Measurement<'a> {
     pub breaker: Breaker<'a>,
     /// Told of every window as it ends.
     pub watcher: &'a dyn Watcher,
-    /// The other processes that measure with this one, where there are any.
+    /// The other processes that measure with this one, if there are any.
     pub ranks: Option<&'a Ranks>,
     /// Waits until everything that has completed is recorded, also by those who look at requests later.
     pub settle: &'a dyn Fn(),
@@ -52,8 +52,8 @@ pub trait Watcher {
     /// A block of the open window is over.
     fn block(&self, block: &Block);
 
-    /// Time goes by; `look` tells how far the level is, for whoever shows that.
-    fn progress(&self, look: &dyn Fn() -> Moment);
+    /// Time passes; `poll` returns how far the level is, for whoever shows that.
+    fn progress(&self, poll: &dyn Fn() -> Moment);
 }
 
 /// How far a level is at a moment.
@@ -84,7 +84,7 @@ impl Measurement<'_> {
     pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp) -> bool {
         let (completed, now) = (recorder.completed(), Stamp::now());
         let Completed { succeeded, failed, .. } = completed;
-        self.breaker.look(now, completed, recorder.failed_in_a_row())
+        self.breaker.poll(now, completed, recorder.failed_in_a_row())
             || (failed > 0 && now - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed))
     }
 

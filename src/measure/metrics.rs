@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::measure::summary::{GpuMetrics, HostMetrics};
 use crate::wire::prometheus::{MetricSample, name, sample};
 
-/// GPUs that are told apart; no machine has more, and a server must not fill our memory with names.
+/// Maximum GPUs to distinguish; no machine has more, and a server must not fill our memory with names.
 const MAX_GPUS: usize = 1024;
 /// Larger than anything that is read here: bytes, watts, shares, requests. Sums of such values cannot overflow.
 const LARGEST: f64 = 1e18;
@@ -202,7 +202,7 @@ impl Page {
         self.odd.as_ref().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// What was read.
+    /// The counters read so far.
     pub fn fold(mut self) -> MetricsFold {
         if let Some(pending) = self.pending {
             self.fold.pending.add(pending);

@@ -8,38 +8,39 @@ use serde::{Deserialize, Serialize};
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
 
-/// What a level came to. Of several that hold, the gravest.
+/// The outcome of a level. If several apply, the most serious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Measured, and within the latency threshold where there is one.
+    /// Measured, and within the latency threshold if there is one.
     Valid,
-    /// Measured, but others took something from its windows, and there were none left to replace them.
+    /// Measured, but windows were disturbed, and no trials were left to replace them.
     Disturbed,
     /// The latency is above the threshold.
     #[serde(rename = "over latency threshold")]
     OverThreshold,
-    /// The confidence interval of the latency holds the threshold: its value is below, and it may be above all the same.
+    /// The confidence interval of the latency contains the threshold: the value is below it, but the true latency may
+    /// be above.
     Undecided,
     /// Rate and latency do not belong to the same requests (Little's law).
     Inconsistent,
-    /// Fewer requests than the percentile needs, or a figure is not known as well as `--precision` asks for.
+    /// Fewer requests than the percentile needs, or a figure is less precise than `--precision` asks for.
     Imprecise,
-    /// The client sent another load than the one asked for.
+    /// The client did not send the requested load.
     #[serde(rename = "load not delivered")]
     Undelivered,
     /// The windows did not agree.
     Unstable,
-    /// The server did not keep up with the rate. (Its windows do not agree either; what to change is the rate.)
+    /// The server did not keep up with the rate. (Its windows do not agree either; change the rate.)
     Overloaded,
     /// The user interrupted.
     Interrupted,
-    /// Nothing succeeded, or more failed than may.
+    /// Nothing succeeded, or more requests failed than allowed.
     Failed,
 }
 
 impl Outcome {
-    /// What `level` came to.
+    /// The outcome of `level`.
     pub fn of(level: &LevelSummary) -> Self {
         let reasons = match &level.verdict {
             Verdict::Valid => &[][..],
@@ -68,8 +69,8 @@ impl Outcome {
         matches!(self, Self::Valid | Self::Disturbed)
     }
 
-    /// Whether the level can be held against something. Little's law alone is a hint: of a short run on a busy machine it does not
-    /// hold to a few percent.
+    /// Whether the level can be compared with something. Little's law alone is a hint: of a short run on a busy machine
+    /// it does not hold to a few percent.
     pub fn is_comparable(self) -> bool {
         self.is_valid() || self == Self::Inconsistent
     }

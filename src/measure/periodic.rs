@@ -16,10 +16,11 @@ const BETWEEN: Duration = Duration::from_millis(2);
 /// How often it is looked for one that is under way.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Tells the load how far all are, until it has ended in all processes, or one was interrupted, which `interrupts` hear of.
+/// Tells the load the progress of all, until it has ended in all processes, or one was interrupted, which is passed to
+/// `interrupts`.
 ///
 /// # Errors
-/// A process is lost, or cannot go on; or the launcher ends this one.
+/// A process is lost, or cannot continue; or the launcher ends this one.
 pub fn follow(ranks: &Ranks, load: (&RunningLoad, &BatchProgress), interrupts: &AtomicUsize) -> Result<()> {
     let (running, progress) = load;
     let mut beats = Beats::<()>::new(ranks).every(BETWEEN);
@@ -31,7 +32,7 @@ pub fn follow(ranks: &Ranks, load: (&RunningLoad, &BatchProgress), interrupts: &
             leaves: running.is_finished(),
             ..State::default()
         };
-        if let Some(all) = beats.look(own)? {
+        if let Some(all) = beats.poll(own)? {
             let reached: u64 = all.iter().map(|state| state.requests).sum();
             progress.tell_all(usize::try_from(reached).unwrap_or(usize::MAX));
             if all.iter().any(|state| state.interrupted) {

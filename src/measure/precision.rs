@@ -6,11 +6,11 @@
 //! number of a block's requests below it, which gives the effective sample size of the level, and so the order
 //! statistics between which the percentile lies.
 //!
-//! Queues come in bursts. A run that saw few bursts has latencies that are too low and differ too little, and so seems to
-//! have a larger sample size than it has; a rule that shows a figure if the sample size is large enough selects exactly
-//! such runs. So where neighbours are alike and the sample size is small, intervals reach further up, by as much as
-//! simulated runs were wrong; where it is too small, the figure is not known: rare events cannot be told from a lucky
-//! quiet time.
+//! Queues come in bursts. A run that saw few bursts has latencies that are too low and differ too little, and so seems
+//! to have a larger sample size than it has; a rule that shows a figure if the sample size is large enough selects
+//! exactly such runs. So if neighbours are similar and the sample size is small, intervals reach further up, by as much
+//! as simulated runs were wrong; where it is too small, the figure is not known: rare events cannot be told from a
+//! lucky quiet time.
 
 use crate::measure::blocks::{Block, Blocks};
 use crate::measure::summary::{ClientSummary, Known};
@@ -25,22 +25,22 @@ const AIM: f64 = 0.96;
 /// the percentile with this rarer side.
 const MIN_BEYOND: f64 = 10.0;
 const RARER_SIDE_OF_MEAN: f64 = 0.1;
-/// Where neighbours are alike, it takes so much more of them.
+/// If neighbours are similar, up to this share more of them are needed.
 const MORE_WHERE_ALIKE: f64 = 0.7;
 /// With no more than that, the upper side is as much longer again; with twice as many, by a quarter of it.
 const FURTHER_UP: f64 = 1.5;
-/// Samples that are worth fewer than one independent one for so many of them are alike to a degree. Those that have nothing in common seem
-/// to be worth as few by chance, but not fewer.
+/// If this many samples are worth less than one independent one, they are similar to a degree. Those that have nothing
+/// in common seem to be worth as few by chance, but not fewer.
 const WORTH_LITTLE: f64 = 1.5;
 /// An interval that is wider than half of its value to either side says nothing.
 const WIDEST: f64 = 0.5;
-/// One as narrow as this is told however few they are: where latencies are so much alike, there is nothing rare.
+/// An interval as narrow as this is reported however few they are: if latencies are so similar, there is nothing rare.
 const NARROW: f64 = 0.05;
 /// The resolution of the histograms: latencies that are closer are alike.
 const RESOLUTION: f64 = 0.001;
 /// Half the width of an interval where standard deviations are certain: the normal distribution's.
 const CERTAIN_HALF_WIDTH: f64 = 2.053_748_911;
-/// More independent samples than so many times the samples are chance.
+/// More independent samples than this many times the samples are due to chance.
 const MAX_WORTH: f64 = 4.0;
 
 /// The interval of a figure: latencies in nanoseconds, throughput in inferences a second. `all` is `blocks` merged. `None`
@@ -145,9 +145,9 @@ pub fn standard_error(value: f64, interval: Interval) -> f64 {
     (value - interval.low) / CERTAIN_HALF_WIDTH
 }
 
-/// How many independent samples `n` are worth, where a sum of as many would have the variance `independent` and theirs has
-/// that of these blocks. The latter is an estimate: what makes intervals wider for that is made up for here, so that others may take
-/// the result for certain.
+/// How many independent samples `n` are worth, where a sum of as many would have the variance `independent` and theirs
+/// has that of these blocks. The latter is an estimate: the widening of intervals for that is compensated here, so that
+/// others may take the result for certain.
 fn worth(n: f64, independent: f64, ratio: &Ratio) -> f64 {
     let estimate = (CERTAIN_HALF_WIDTH / half_width(ratio.excess.len())).powi(2);
     let worth = n * independent / variance_of_sum(&ratio.excess) * estimate;
@@ -177,7 +177,7 @@ fn worth_below(ns: u64, p: f64, blocks: &Blocks, n: f64) -> f64 {
 /// Percentiles of a latency that every report shows.
 pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
-/// What a level's report tells of: throughput, mean latency, the usual percentiles and those asked for.
+/// The figures of a level's report: throughput, mean latency, the usual percentiles and the requested ones.
 pub fn intervals(blocks: &Blocks, all: &ClientSummary, asked: impl IntoIterator<Item = f64>) -> Vec<Known> {
     let mut percentiles = PERCENTILES.to_vec();
     for percentile in asked {

@@ -20,7 +20,7 @@ use crate::ranks::{ANSWER_LIMIT, Ranks};
 
 /// Time between two of them.
 const BETWEEN: Duration = Duration::from_millis(200);
-/// A process that only waits for others looks so often.
+/// Poll interval of a process that only waits for others.
 const WAIT: Duration = Duration::from_millis(2);
 
 /// What a process says of itself.
@@ -71,7 +71,7 @@ impl<'a> Pulse<'a> {
     pub(super) fn is_over(&self) -> bool {
         let Some(ranks) = self.ranks else { return false };
         if !self.over.get()
-            && let Err(error) = self.look(ranks)
+            && let Err(error) = self.poll(ranks)
         {
             *self.trouble.borrow_mut() = Some(error);
             self.over.set(true);
@@ -79,10 +79,11 @@ impl<'a> Pulse<'a> {
         self.over.get()
     }
 
-    fn look(&self, ranks: &Ranks) -> Result<()> {
+    fn poll(&self, ranks: &Ranks) -> Result<()> {
         if interrupt::is_terminated() {
-            let reason =
-                Error::machine("the launcher ends this process, because another has ended or the user wants it");
+            let reason = Error::machine(
+                "the launcher is ending this process, because another has ended or the user asked for it",
+            );
             ranks.fall_silent(&reason);
             return Err(reason);
         }
@@ -94,7 +95,7 @@ impl<'a> Pulse<'a> {
             }
             return Ok(());
         }
-        let Some(all) = ranks.look::<Beat>()? else { return Ok(()) };
+        let Some(all) = ranks.poll::<Beat>()? else { return Ok(()) };
         self.under_way.set(false);
         self.next.set(Stamp::now().plus_duration(BETWEEN));
         let interrupted = all.iter().any(|beat| beat.interrupted);
@@ -105,11 +106,11 @@ impl<'a> Pulse<'a> {
         Ok(())
     }
 
-    /// What the level ends with, where it is over for all and this process has had what it needs: the window that is open is no
-    /// part of it, because others have stopped already.
+    /// What the level ends with, if it is over for all and this process has had what it needs: the window that is open
+    /// is no part of it, because others have stopped already.
     ///
     /// # Errors
-    /// One is lost, or cannot go on.
+    /// One is lost, or cannot continue.
     pub(super) fn is_over_with(&self) -> Result<Option<Ending>> {
         self.check()?;
         Ok(self.own.get().filter(|_| self.over.get()))

@@ -17,7 +17,7 @@ use crate::measure::verdict::{Evidence, judge};
 use crate::measure::window::join;
 use crate::ranks::Ranks;
 
-/// What a process tells of a window.
+/// What a process sends about a window.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Told {
     /// What it saw; the start is on rank 0's clock.
@@ -44,7 +44,7 @@ impl Told {
     }
 }
 
-/// How long the load was measured of which all have told.
+/// How long the load that all have reported was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Span {
     /// For a window, whose ends all had agreed on.
@@ -53,8 +53,8 @@ pub(super) enum Span {
     Whole,
 }
 
-/// The window that all have told of, as one, and what others took from it where that was most; on this process' clock, with the
-/// server's metrics as it read them.
+/// The window that all have reported, as one, and its worst disturbance; on this process' clock, with the server's
+/// metrics as it read them.
 pub(super) fn joined(
     ranks: &Ranks,
     told: Vec<Told>,
@@ -75,11 +75,11 @@ pub(super) fn joined(
     Some((WindowSet { client, readings, blocks, ranks: each }, disturbance))
 }
 
-/// What a process tells when its load has ended.
+/// What a process sends when its load has ended.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Closing {
     held_back: u64,
-    /// Requests under way in the mean, and at how many looks.
+    /// Mean number of requests under way, and the number of samples.
     outstanding: Option<(f64, u64)>,
     /// What its server counted, where no other process asked the same one.
     servers: Vec<ServerSummary>,
@@ -103,7 +103,7 @@ impl Closing {
     }
 }
 
-/// Completes a level and its evidence by what all have told; returns what became of all requests.
+/// Completes a level and its evidence with what all have sent; returns the outcomes of all requests.
 pub(super) fn close(
     (level, evidence): (&mut LevelSummary, &mut Evidence),
     (ranks, told, each): (&Ranks, &[Closing], &[RankPart]),
@@ -188,7 +188,7 @@ mod tests {
     use crate::ranks::threads::together;
     use crate::seed;
 
-    /// A window of 16 blocks with so many requests each, whose latencies spread over a decade.
+    /// A window of 16 blocks with this many requests each, whose latencies spread over a decade.
     fn window(rank: u64, requests: u64) -> WindowSet {
         let (mut blocks, mut client) = (Blocks::default(), None);
         for block in 0..16 {

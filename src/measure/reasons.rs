@@ -9,13 +9,13 @@ use crate::measure::advice;
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::plan::{MeasurementPlan, Precision};
 
-/// Whether a level's numbers can be believed.
+/// Whether a level's figures are valid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// No test complained.
+    /// All checks passed.
     Valid,
-    /// What the tests complained of, gravest first; never empty.
+    /// The failed checks, most serious first; never empty.
     Invalid(Vec<InvalidReason>),
 }
 
@@ -31,20 +31,20 @@ pub enum InvalidReason {
     Errors(u64, u64),
     /// The user ended it.
     Interrupted,
-    /// Fewer requests left than intended: requested and achieved sends a second.
+    /// Fewer requests were sent than intended: requested and achieved sends a second.
     RateNotReached(f64, f64),
     /// The server completed fewer requests than were sent: sent and completed a second.
     Overloaded(f64, f64),
-    /// So many sends waited for `--max-outstanding`, or for their serial sequence.
+    /// Number of sends that waited for `--max-outstanding`, or for their serial sequence.
     HeldBack(u64),
-    /// Too many requests left late: share of requests, 0 to 1.
+    /// Too many requests were sent late: share of requests, 0 to 1.
     IssuersLate(f64),
-    /// The load broke off: a client broke, or the server answers no more.
+    /// The load ended early: a client failed, or the server no longer answers.
     BrokenOff,
-    /// The last windows disagree: in what, where there are enough to compare.
+    /// The last windows disagree: in which figures, if there are enough windows to compare.
     Unstable(Option<Disagreement>),
-    /// A figure is not known as well as it should be: what was asked for, and half the interval's width as a share of the
-    /// figure, where there is an interval.
+    /// A figure is less precise than requested: the requested precision, and the interval's half-width as a share of
+    /// the figure, if there is an interval.
     Imprecise(Precision, Option<f64>),
     /// Too few samples for a percentile: percentile, samples, samples needed.
     TooFewSamples(f64, u64, u64),
@@ -76,7 +76,7 @@ impl InvalidReason {
         }
     }
 
-    /// What to change in a plan like `plan`, with the value that would do where that can be told.
+    /// What to change in a plan like `plan`, with a sufficient value if it is known.
     pub fn remedy(&self, plan: &MeasurementPlan) -> String {
         let text = match *self {
             Self::Nothing => "see the errors and the server's log; check that the input data fit the model",
@@ -90,11 +90,11 @@ impl InvalidReason {
             Self::RankLate(..) => {
                 "give that rank's machine more room (fewer ranks on it, --max-threads), or lower the rate"
             }
-            Self::RankWithout(_) => "see what that rank's machine says, and whether it reaches the server",
+            Self::RankWithout(_) => "check that rank's machine, and whether it reaches the server",
             Self::HeldBack(_) => {
                 "raise --max-outstanding (with --serial-sequences: --num-of-sequences) or lower the rate"
             }
-            Self::BrokenOff => "see what is said on standard error, and the server's log",
+            Self::BrokenOff => "see standard error and the server's log",
             Self::Unstable(Some(apart)) => return advice::steadier(plan, &apart),
             Self::Unstable(None) => return advice::more_windows(),
             Self::Imprecise(wanted, known) => return advice::more_precise(plan, wanted, known),
@@ -115,7 +115,7 @@ impl fmt::Display for InvalidReason {
             Self::Errors(failed, all) => write!(f, "{failed} of {all} requests failed"),
             Self::Interrupted => f.write_str("interrupted"),
             Self::RateNotReached(wanted, reached) => {
-                write!(f, "sent {reached:.1} requests a second where {wanted:.1} were asked for")
+                write!(f, "sent {reached:.1} requests a second instead of {wanted:.1}")
             }
             Self::Overloaded(sent, completed) => {
                 write!(f, "the server completed {completed:.1} of {sent:.1} requests a second")
@@ -128,7 +128,7 @@ impl fmt::Display for InvalidReason {
                 write!(f, "rank {rank} sent {:.1}% of its requests more than 1 ms late", share * 100.0)
             }
             Self::RankWithout(rank) => write!(f, "no request of rank {rank} succeeded"),
-            Self::BrokenOff => f.write_str("the load broke off before its end"),
+            Self::BrokenOff => f.write_str("the load ended early"),
             Self::Unstable(None) => write!(f, "there were fewer windows than the {STABLE_WINDOWS} that have to agree"),
             Self::Unstable(Some(apart)) => write!(f, "{apart}"),
             Self::Imprecise(precision, None) => write!(f, "not known: {precision}"),

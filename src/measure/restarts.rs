@@ -10,7 +10,7 @@ use crate::measure::summary::{Between, ClientSummary, Known, LevelSummary, Resta
 use crate::plan::Statistic;
 use crate::stats::{Interval, batch_means};
 
-/// What one start came to.
+/// The result of one start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Figure {
     value: f64,
@@ -18,7 +18,7 @@ struct Figure {
     error: Option<f64>,
 }
 
-/// What these measurements of one level, each after a start of its own, come to; `None` for fewer than two.
+/// The combined result of these measurements of one level, each after its own start; `None` for fewer than two.
 pub fn restarts(levels: &[LevelSummary], percentile: Option<f64>) -> Option<Restarts> {
     let latency = percentile.map_or(Statistic::MeanLatency, Statistic::Percentile);
     let figures = [Statistic::Throughput, latency].map(|of| {

@@ -15,7 +15,7 @@ use crate::measure::summary::{Ending, LevelSummary};
 use crate::model::statistics::CountedTime;
 use crate::plan::{Rounds, Statistic};
 
-/// So many requests, at least, are above a percentile that is told of a round.
+/// Minimum number of requests above a percentile for a round to report it.
 const MIN_BEYOND: f64 = 5.0;
 /// A subject that has failed so often in a row is given up.
 const PATIENCE: usize = 2;
@@ -26,7 +26,7 @@ const PATIENCE: usize = 2;
 pub enum Figure {
     /// What the client saw: inferences a second, latencies in nanoseconds.
     Client(Statistic),
-    /// What the server says of its part of a request, on average, in nanoseconds.
+    /// What the server reports for its part of a request, on average, in nanoseconds.
     Server(ServerPart),
 }
 
@@ -89,25 +89,26 @@ pub struct Value {
     pub value: f64,
 }
 
-/// What a subject came to in one round.
+/// Result of a subject in one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unit {
-    /// Its figures; none where it failed. Percentiles are left out that too few requests are above.
+    /// Its figures; none if it failed. Percentiles with too few requests above them are left out.
     pub values: Vec<Value>,
     /// Requests that succeeded.
     pub requests: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Whether others took something from it.
+    /// Whether it was disturbed.
     pub disturbed: bool,
-    /// Why it could not be measured, where it could not.
+    /// Why it could not be measured, if so.
     pub problem: Option<String>,
-    /// What else is wrong with it, in words of reports: the load was not delivered, or the server did not keep up.
+    /// What else is wrong with it, as reports word it: the load was not delivered, or the server did not keep up.
     pub remark: Option<String>,
 }
 
 impl Unit {
-    /// What a level of one window came to; `further` are percentiles beside the usual. None where the user broke it off.
+    /// The result of a level of one window; `further` are percentiles besides the usual ones. None if the user
+    /// interrupted it.
     pub fn of(level: &LevelSummary, further: &[f64]) -> Option<Self> {
         let client = &level.client;
         let base = Self {
@@ -185,20 +186,20 @@ pub struct Turn {
 /// Each subject, measured once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Round {
-    /// At which start of the servers it was, from 1.
+    /// Number of the server start it belongs to, from 1.
     pub start: u32,
     /// Its number among the rounds of that start, from 1.
     pub number: usize,
-    /// In which order the subjects had their turns: their numbers, from 0.
+    /// The order in which the subjects were measured: their numbers, from 0.
     pub order: Vec<usize>,
-    /// What each came to; none where it had no turn.
+    /// Result of each; none if it was not measured.
     pub units: Vec<Option<Unit>>,
-    /// Whether it was disturbed, and others were measured in its place.
+    /// Whether it was disturbed and another round was measured in its place.
     pub set_aside: bool,
 }
 
 impl Round {
-    /// What subject number `subject` came to, where that counts.
+    /// The result of subject number `subject`, if it counts.
     pub fn counted(&self, subject: usize) -> Option<&Unit> {
         let unit = self.units.get(subject)?.as_ref()?;
         (!self.set_aside && unit.problem.is_none()).then_some(unit)
@@ -240,13 +241,13 @@ impl Failures {
         (0..self.0.len()).all(|subject| self.is_given_up(subject))
     }
 
-    /// What `subject` came to in a round.
+    /// The result of `subject` in a round.
     fn tell(&mut self, Turn { round, subject }: Turn, unit: &Unit) {
         let at_once = if round == 0 { PATIENCE } else { self.0[subject] + 1 };
         self.0[subject] = if unit.problem.is_some() { at_once } else { 0 };
     }
 
-    /// What all came to in the next of some rounds.
+    /// The results of all in the next round.
     fn tell_all(&mut self, number: usize, round: &Round) {
         let units = round.units.iter().enumerate().filter_map(|(subject, unit)| Some((subject, unit.as_ref()?)));
         units.for_each(|(subject, unit)| self.tell(Turn { round: number, subject }, unit));
@@ -276,9 +277,10 @@ impl Interleaving {
     }
 }
 
-/// Measures all subjects in turns: `measure` one of them at a time, `finished` is told of all rounds so far after each. `kept` are
-/// rounds that were measured before ([`Interleaving::kept`]), after which it goes on. A subject that fails at its first turn, or
-/// twice in a row, is given up; an interrupt ends all, and the round that it broke off has no unit of whoever had no turn.
+/// Measures all subjects in turns: `measure` one of them at a time, `finished` is called with all rounds so far after
+/// each. `kept` are rounds that were measured before ([`Interleaving::kept`]), after which it continues. A subject that
+/// fails at its first turn, or twice in a row, is given up; an interrupt ends all, and the round that it broke off has
+/// no unit of whoever had no turn.
 pub fn interleave(
     plan: &Interleaving,
     kept: Vec<Round>,
@@ -323,7 +325,7 @@ pub fn interleave(
     all
 }
 
-/// Disturbed rounds do not count where there are enough others.
+/// Disturbed rounds do not count if there are enough others.
 fn set_aside(all: &mut [Round], count: usize) {
     let calm = all.iter().filter(|round| !round.is_disturbed()).count();
     for round in all.iter_mut() {

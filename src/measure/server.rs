@@ -11,7 +11,8 @@ use crate::stdio::note;
 
 /// Deepest nesting of ensembles that is followed.
 pub const MAX_DEPTH: usize = 16;
-/// Into so many parts the figures of a model are taken at most. A model is one for each way in which it is reached.
+/// Maximum number of parts into which a model's figures are divided. A model is one for each way in which it is
+/// reached.
 pub const MAX_PARTS: usize = 1_000;
 
 /// The server's counters of every model of `specs`; `None` where it keeps none, or does not answer and may come back,
@@ -27,7 +28,7 @@ pub fn read_statistics(backend: &dyn Backend, specs: &[ModelSpec]) -> Result<Opt
     match read(backend, &ids) {
         Ok(statistics) => Ok(Some(statistics)),
         Err(error) if backend.awaits_server() => {
-            note!("{error}; the server's figures of that time are left out (--reconnect)");
+            note!("{error}; the server's figures from that time are left out (--reconnect)");
             Ok(None)
         }
         Err(error) => Err(error),
@@ -41,7 +42,7 @@ fn read(backend: &dyn Backend, ids: &[&ModelId]) -> Result<StatisticsSnapshot> {
     if let Some(found) = together.and_then(|all| all.only(ids)) {
         return Ok(found);
     }
-    // A server whose answer lacks a model says why when it is asked for that one.
+    // If a server's answer lacks a model, asking for that model alone returns the reason.
     let mut sum = StatisticsSnapshot::default();
     ids.iter().try_for_each(|id| backend.statistics(id).map(|statistics| sum.absorb(statistics)))?;
     Ok(sum)
@@ -139,7 +140,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// `path` holds the names above, so that a server which names a model as its own part cannot trap us.
+    /// `path` holds the names above, so that a server which names a model as its own part cannot cause an endless loop.
     fn node(&self, id: &ModelId, path: &mut Vec<String>) -> Option<ServerSummary> {
         if self.parts.get() >= MAX_PARTS {
             return None;
@@ -319,7 +320,7 @@ mod tests {
         assert!(summary.composing[0].composing.is_empty());
     }
 
-    /// A server that tells of all models in one answer, or does not, and writes down whom it was asked for.
+    /// A server that returns all models in one answer, or does not, and records which models were requested.
     struct Keeper {
         all: Result<Option<Vec<(&'static str, &'static str)>>>,
         asked: Mutex<Vec<String>>,

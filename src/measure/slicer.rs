@@ -13,8 +13,8 @@ use crate::record::Recorder;
 const OF_A_WINDOW: u32 = 16;
 /// No block is shorter: each takes the recorder's histograms out once. Those of windows whose length is not known begin so.
 const SHORTEST_BLOCK: Duration = Duration::from_millis(50);
-/// The last block of a window is at least so long: when it begins, the end of the window is told to the recorder, and a thread
-/// that a busy machine holds up for less does not put it off.
+/// Minimum length of a window's last block: when it begins, the end of the window is announced to the recorder, and a
+/// thread that a busy machine delays by less than this does not postpone it.
 const MIN_AT_END: Duration = Duration::from_millis(200);
 
 /// The open window: when it ends, and its blocks so far.
@@ -39,7 +39,7 @@ impl Slicer {
         slicer
     }
 
-    /// When the open block ends, as it was told to the recorder.
+    /// When the open block ends, as announced to the recorder.
     pub(super) fn end(&self) -> Stamp {
         self.end
     }
@@ -66,8 +66,8 @@ impl Slicer {
         if end.plus_duration(last) > self.window_end { self.window_end } else { end }
     }
 
-    /// Opens the next block where one is over, and tells `watcher` of that. Returns when the window ended, if it has.
-    pub(super) fn look(
+    /// Opens the next block when one is over, and notifies `watcher`. Returns when the window ended, if it has.
+    pub(super) fn poll(
         &mut self,
         (recorder, facts): (&Recorder, &WindowFacts),
         watcher: &dyn Watcher,

@@ -1,9 +1,9 @@
 //! `--stage`, several of them: one load after the other, a row of results for each.
 //!
-//! The next stage's clients are opened while the stage before it still runs. At the boundary the next load starts, and only
-//! then the one before it stops sending: the server sees no pause and is not drained. What was outstanding then completes
-//! beside the next stage's requests and counts for no stage, because it completes after its own stage's end. A stage with a *rest*
-//! before it waits for what is outstanding, and then for so long.
+//! The next stage's clients are opened while the stage before it still runs. At the boundary the next load starts, and
+//! only then the one before it stops sending: the server sees no pause and is not drained. What was outstanding then
+//! completes beside the next stage's requests and counts for no stage, because it completes after its own stage's end.
+//! A stage with a *rest* before it waits for outstanding requests, and for this long.
 //!
 //! Several processes that share the stages walk through them in [`together`].
 
@@ -26,11 +26,11 @@ use crate::measure::stages::over::FinishedStage;
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::StageLength;
 
-/// How often a waiting stage looks around.
+/// Poll interval of a waiting stage.
 const STAGE_POLL: Duration = Duration::from_millis(1);
-/// How long requests of a stage may hold up the next one, where it is to find the server idle.
+/// How long requests of a stage may delay the next one if that must find the server idle.
 const LONGEST_DRAIN: Duration = Duration::from_secs(600);
-/// How often a rest looks around.
+/// Poll interval during a pause.
 const REST_POLL: Duration = Duration::from_millis(20);
 /// Threads that were recording when a stage ended get this long to finish.
 const GRACE: Duration = Duration::from_micros(200);
@@ -58,7 +58,7 @@ struct RunningStage {
     planned_end: Stamp,
 }
 
-/// Who makes stages ready, and is told when they begin and end.
+/// Prepares stages, and is notified when they begin and end.
 pub trait Director {
     /// Makes the stage with that number (from 0) ready.
     ///
@@ -69,7 +69,7 @@ pub trait Director {
     /// When the first stage begins, where other processes begin with this one: a moment that all agree on.
     ///
     /// # Errors
-    /// One of them cannot go on.
+    /// One of them cannot continue.
     fn agree(&self) -> Result<Option<Stamp>>;
 
     /// A stage has just begun, or is about to.
@@ -115,7 +115,7 @@ pub fn measure_stages(
     })
 }
 
-/// A stage, what it came to, and what ended it early.
+/// A stage, its result, and what ended it early.
 type Played = (RunningStage, LevelSummary, Option<Error>);
 
 /// The stages so far.
@@ -125,7 +125,7 @@ struct Play<'a> {
     counters: Counters,
     sentry: Sentry<'a>,
     over: Option<FinishedStage>,
-    /// Keeps in touch with other processes, each with stages of its own.
+    /// Keeps in touch with other processes, each with its own stages.
     pulse: Pulse<'a>,
     played: Vec<Played>,
 }
@@ -133,7 +133,7 @@ struct Play<'a> {
 impl Play<'_> {
     fn all(&mut self, count: usize, first: (StageRun, Option<Stamp>)) -> Result<()> {
         self.walk(count, first)?;
-        // Others may have more to do; what became of them is told at the end of the run.
+        // Others may have more to do; their outcome is reported at the end of the run.
         drop(self.pulse.wait_with(Ending::Complete));
         Ok(())
     }
@@ -144,10 +144,10 @@ impl Play<'_> {
         while let Some(stage) = current.take() {
             number += 1;
             let next = if number < count { Some(self.director.prepare(number)?) } else { None };
-            let ending = stage.wait(self.measurement, || self.look());
+            let ending = stage.wait(self.measurement, || self.poll());
             self.settle();
             if self.is_in_trouble() {
-                // The server is gone: what this stage came to is not worth telling.
+                // The server is gone: this stage's result is not worth reporting.
                 drop(stage.load.stop());
                 return Ok(());
             }
@@ -180,7 +180,7 @@ impl Play<'_> {
         stage
     }
 
-    /// Stops a stage whose time is over. `next`: the number of the one that runs already.
+    /// Stops a stage whose time has passed. `next`: the number of the one that already runs.
     fn leave(&mut self, stage: RunningStage, (end, ending): (Stamp, Ending), next: Option<usize>) {
         if ending == Ending::Complete {
             stage.load.catch_up(CATCH_UP);
@@ -225,10 +225,11 @@ impl Play<'_> {
         stage
     }
 
-    /// Sums up the stage that ended last as soon as the server's counters have come. Returns whether the next may go on.
-    fn look(&mut self) -> bool {
+    /// Sums up the stage that ended last as soon as the server's counters have arrived. Returns whether the next may
+    /// continue.
+    fn poll(&mut self) -> bool {
         if self.over.is_some() {
-            let read = self.counters.look();
+            let read = self.counters.poll();
             match read {
                 Ok(false) => {}
                 Ok(true) => self.sum_up(None),
@@ -291,9 +292,9 @@ impl RunningStage {
         Self { trend, slicer: RefCell::new(slicer), level, load, planned_end }
     }
 
-    /// Waits until the stage is over, or may not go on.
+    /// Waits until the stage is over, or must not continue.
     fn wait(&self, measurement: &Measurement<'_>, mut may_go_on: impl FnMut() -> bool) -> Ending {
-        while self.look(measurement).is_none() {
+        while self.poll(measurement).is_none() {
             let may_go_on = may_go_on();
             if measurement.interrupts.load(Ordering::Relaxed) > 0 {
                 return Ending::Interrupted;
@@ -306,14 +307,14 @@ impl RunningStage {
             }
             if self.load.is_finished() {
                 self.load.settle_if_stranded();
-                // The last requests may all have failed since the last look.
+                // The last requests may all have failed since the last poll.
                 let fails = measurement.fails_too_often(&self.level.recorder, self.load.started());
                 let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded() && !fails;
                 return if complete { Ending::Complete } else { Ending::Failed };
             }
             let mut trend = self.trend.get();
             let elapsed = Stamp::now() - self.load.started();
-            trend.look(elapsed, self.load.under_way());
+            trend.poll(elapsed, self.load.under_way());
             self.trend.set(trend);
             measurement.watcher.progress(&|| {
                 let (completed, under_way) = (self.level.recorder.completed(), self.load.under_way());
@@ -324,14 +325,14 @@ impl RunningStage {
         Ending::Complete
     }
 
-    /// Opens the next block where one is over. Returns when the stage ended, if its time is over.
-    fn look(&self, measurement: &Measurement<'_>) -> Option<Stamp> {
-        self.slicer.borrow_mut().look((&self.level.recorder, &self.level.facts), measurement.watcher)
+    /// Opens the next block when one is over. Returns when the stage ended, if its time has passed.
+    fn poll(&self, measurement: &Measurement<'_>) -> Option<Stamp> {
+        self.slicer.borrow_mut().poll((&self.level.recorder, &self.level.facts), measurement.watcher)
     }
 
     /// When the stage ended, which may be now.
     fn end(&self, measurement: &Measurement<'_>) -> Stamp {
-        if let Some(end) = self.look(measurement) {
+        if let Some(end) = self.poll(measurement) {
             return end;
         }
         // What was recorded after the open block's end belongs to the stage, too.

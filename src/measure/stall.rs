@@ -1,11 +1,11 @@
-//! A load that waits for its last answers waits as long as they take; this tells the user if they take long.
+//! A load waits for its last answers as long as they take; this warns the user if they take long.
 
 use std::time::Duration;
 
 use crate::measure::summary::LevelLoad;
 use crate::stdio::note;
 
-/// How long no request ends until that is told.
+/// How long no request must end before a warning.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Watches for requests that are not answered. Tells of it once.
@@ -23,9 +23,8 @@ impl StallWatch {
         Self { closed: matches!(load, LevelLoad::Concurrency(_)), completed: 0, since: Duration::ZERO, told: false }
     }
 
-    /// Notes how many requests have ended so long after the start, and how many of an open loop are under
-    /// way.
-    pub(super) fn look(&mut self, elapsed: Duration, completed: u64, under_way: u64) {
+    /// Records how many requests have ended this long after the start, and how many of an open loop are under way.
+    pub(super) fn poll(&mut self, elapsed: Duration, completed: u64, under_way: u64) {
         if let Some(words) = self.words(elapsed, completed, under_way) {
             note!("{words}");
         }
@@ -42,8 +41,8 @@ impl StallWatch {
         self.told = true;
         let seconds = PATIENCE.as_secs();
         Some(format!(
-            "no request has ended for {seconds} s, and answers are still waited for: see the server's log; Ctrl-C reports \
-             what there is, and over the network --client-timeout-us US gives up requests that take longer"
+            "no request has ended for {seconds} s, and answers are outstanding: see the server's log; Ctrl-C reports \
+                the results so far, and over the network --client-timeout-us US abandons requests that take longer"
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! What a level came to: everything that the reports read.
+//! The result of a level: everything that the reports read.
 //!
 // budget: one list of all figures, each with the sentence that is its description in the schema.
 
@@ -40,7 +40,7 @@ pub struct ClientSummary {
     /// Start of the (first) window.
     #[serde(rename = "start_ns")]
     pub start: Stamp,
-    /// Its true length; of several windows, their sum.
+    /// Its actual length; for several windows, their sum.
     #[serde(rename = "duration_s", with = "crate::seconds")]
     #[schemars(with = "f64")]
     pub duration: Duration,
@@ -48,7 +48,7 @@ pub struct ClientSummary {
     pub requests: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Requests that were cancelled as the plan asked; not among the failed ones.
+    /// Requests that were cancelled as the plan asked; not counted as failed.
     pub cancelled: u64,
     /// Failures by reason, most frequent first.
     pub errors: Vec<(InferError, u64)>,
@@ -70,22 +70,22 @@ pub struct ClientSummary {
     pub decoupled: Option<DecoupledSummary>,
     /// What language models generated.
     pub generated: Option<Box<Generated>>,
-    /// Conversations that ended, where the load plays such.
+    /// Conversations that ended, if the load plays conversations.
     pub sessions: Option<Box<Sessions>>,
-    /// Requests that kept the limits of `--goodput`, where there are any.
+    /// Requests that kept the limits of `--goodput`, if there are any.
     pub good: Option<u64>,
     /// Average time to hand a request over, in nanoseconds.
     pub send_ns: f64,
     /// Average time from the response's first sign to the client having it, in nanoseconds.
     pub receive_ns: f64,
-    /// From the last response until the thread that waited for it went on; of synchronous closed loops in process.
+    /// From the last response until the waiting thread woke up; for synchronous closed loops in process.
     pub wakeup: Option<Distribution>,
-    /// Average time from the end of a request to the send of the next one in its slot, in nanoseconds: the server's
-    /// letting go of the request and the client's own turn. 0 in open loops.
+    /// Average time from the end of a request to the send of the next one in its slot, in nanoseconds: the server
+    /// releasing the request and the client's own work. 0 in open loops.
     pub turnaround_ns: f64,
-    /// The same of each entry of a mix, in the mix's order; empty where there is one model.
+    /// The same for each entry of a mix, in the mix's order; empty with a single model.
     pub entries: Vec<ClientSummary>,
-    /// Share of the window that the issuing threads were busy with the tool's own work, 0 to 1.
+    /// Share of the window in which the issuing threads were busy with the client's own work, 0 to 1.
     pub overhead_share: f64,
 }
 
@@ -100,9 +100,9 @@ pub struct OpenLoopSummary {
     pub schedule_delay: Distribution,
     /// Intended sends a second.
     pub requested_rate: f64,
-    /// Actual sends a second; of a load that is measured whole, from the first to the last.
+    /// Actual sends a second; for a load that is measured as a whole, from the first to the last.
     pub achieved_rate: f64,
-    /// Requests that were over a second while others were sent, whatever became of them.
+    /// Requests that ended a second while others were sent, whatever their outcome.
     pub completed_rate: f64,
 }
 
@@ -138,7 +138,8 @@ impl ClientSummary {
         self.per_second(self.generated.as_ref().map_or(0, |generated| generated.tokens))
     }
 
-    /// Good requests a second, and their share of all that are over and were not cancelled, 0 to 1; none where no limits are set.
+    /// Good requests a second, and their share of all that have ended without being cancelled, 0 to 1; none if no
+    /// limits are set.
     pub fn goodput(&self) -> Option<(f64, f64)> {
         let good = self.good?;
         Some((self.per_second(good), share(good, self.requests + self.failed)))
@@ -163,7 +164,7 @@ impl ClientSummary {
         share(self.failed, self.requests + self.failed)
     }
 
-    /// Requests that are over, whatever became of them.
+    /// Requests that have ended, whatever their outcome.
     pub fn completed(&self) -> u64 {
         self.requests + self.failed + self.cancelled
     }
@@ -183,7 +184,7 @@ impl ClientSummary {
         self.per_second(self.sent)
     }
 
-    /// The latency that stability and search look at: the percentile where one is given, else the mean. Nanoseconds.
+    /// The latency that stability and search use: the percentile if one is given, else the mean. Nanoseconds.
     pub fn key_latency_ns(&self, percentile: Option<f64>) -> f64 {
         percentile.map_or_else(|| self.latency.mean_ns(), |p| self.latency.percentile_ns(p) as f64)
     }
@@ -210,11 +211,11 @@ pub struct ServerSummary {
     pub name: String,
     /// Version, as the server writes it.
     pub version: String,
-    /// Differences over the windows, clamped where a backend reported nonsense.
+    /// Differences over the windows, clamped where a backend reported invalid values.
     pub delta: ModelStatistics,
-    /// Whether cache figures are to be shown.
+    /// Whether to show cache figures.
     pub cached: bool,
-    /// Whether other versions of it were busy too, where none was asked for.
+    /// Whether other versions of it were busy too, if none was requested.
     pub several_versions: bool,
     /// Models that this ensemble (or BLS model) calls.
     pub composing: Vec<ServerSummary>,
@@ -226,7 +227,7 @@ pub struct ServerSummary {
 pub enum Ending {
     /// The last three windows agree.
     Stable,
-    /// Every window that was asked for is there (`--request-count` and schedules: one window).
+    /// All requested windows were measured (`--request-count` and schedules: one window).
     Complete,
     /// `--max-trials` windows, and the last three do not agree.
     Unstable,
@@ -238,29 +239,29 @@ pub enum Ending {
     Failed,
 }
 
-/// How a level's latency stands to the one allowed.
+/// How a level's latency compares with the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitCheck {
-    /// The latency allowed.
+    /// The maximum latency.
     #[serde(rename = "limit_s", with = "crate::seconds")]
     #[schemars(with = "f64")]
     pub limit: Duration,
-    /// Whether the level's is as high, or higher.
+    /// Whether the level's latency is as high or higher.
     pub over: bool,
     /// Whether its whole confidence interval is on that side of the limit.
     pub certain: bool,
 }
 
-/// What others took from a level's windows.
+/// Disturbances of a level's windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbances {
-    /// Windows that make the result.
+    /// Windows in the result.
     pub windows: usize,
-    /// Those of them that others took something from.
+    /// Those of them that were disturbed.
     pub disturbed: usize,
-    /// Disturbed windows that are not in the result: others were measured in their place.
+    /// Disturbed windows that are not in the result because others were measured in their place.
     pub replaced: usize,
-    /// The most that was taken: from a window of the result, or from a replaced one where none of those was disturbed.
+    /// The worst disturbance: of a window in the result, or of a replaced one if none of those was disturbed.
     pub worst: Option<Disturbance>,
 }
 
@@ -271,12 +272,12 @@ impl Disturbances {
     }
 }
 
-/// How well a figure is known.
+/// The precision of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Known {
     /// Which one.
     pub of: Statistic,
-    /// Its interval; none where too little is known.
+    /// Its interval; none if there is too little data.
     pub interval: Option<Interval>,
 }
 
@@ -294,9 +295,9 @@ pub struct Between {
     pub of: Statistic,
     /// Mean of the starts.
     pub mean: f64,
-    /// The interval of what another start would have in the mean, neither end below 0.
+    /// Interval for the mean of another start, with neither end below 0.
     pub interval: Option<Interval>,
-    /// Share of the variance that lies between starts, 0 to 1, where the runs tell enough of themselves.
+    /// Share of the variance between starts, 0 to 1; absent if the runs have too little data.
     pub share: Option<f64>,
 }
 
@@ -305,18 +306,18 @@ pub struct Between {
 pub struct Restarts {
     /// How many starts there were.
     pub starts: usize,
-    /// Throughput in inferences a second, and the latency in nanoseconds: the mean, or the percentile that was asked for.
+    /// Throughput in inferences a second, and the latency in nanoseconds: the mean, or the requested percentile.
     pub figures: Vec<Between>,
 }
 
-/// What one process had of a level whose load several shared.
+/// One process's part of a level whose load several shared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankSummary {
     /// Its number.
     pub rank: usize,
     /// The machine that it ran on.
     pub host: String,
-    /// Requests that succeeded in the windows that make the result.
+    /// Requests that succeeded in the windows of the result.
     pub requests: u64,
     /// Requests that failed in them.
     pub failed: u64,
@@ -326,11 +327,11 @@ pub struct RankSummary {
     pub p50_ns: Option<f64>,
     /// Its 99th percentile.
     pub p99_ns: Option<f64>,
-    /// How late its latest request left, where they follow a schedule.
+    /// How late its latest request was sent, in open loops.
     pub late_ns: Option<u64>,
-    /// Processors that were busy for it in the mean.
+    /// Processors that were busy for it on average.
     pub processors: Option<f64>,
-    /// How far the clock of rank 0 is ahead of its own, in nanoseconds.
+    /// How far rank 0's clock is ahead of its own, in nanoseconds.
     pub clock_offset_ns: i64,
     /// By how much that may be wrong either way.
     pub clock_error_ns: u64,
@@ -339,60 +340,60 @@ pub struct RankSummary {
 /// One level, measured.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LevelSummary {
-    /// What load it was.
+    /// The load.
     pub load: LevelLoad,
-    /// The windows that the result is made of, merged.
+    /// The windows of the result, merged.
     pub client: ClientSummary,
-    /// What the server counted during those windows; absent where it keeps no statistics. Of a mix, its first model.
+    /// What the server counted during those windows; absent if it has no statistics. For a mix, its first model.
     pub server: Option<ServerSummary>,
-    /// The same of the further models of a mix.
+    /// The same for the further models of a mix.
     pub further_servers: Vec<ServerSummary>,
-    /// How long the server counted, where its counters could not be read at the windows' start and end.
+    /// How long the server counted, if its counters could not be read at the windows' start and end.
     #[serde(rename = "server_span_s", with = "crate::seconds::optional", default)]
     #[schemars(with = "Option<f64>")]
     pub server_span: Option<Duration>,
-    /// Where the time of the requests went, for each model that they were for; empty where that was not asked for.
+    /// Where the time of the requests went, for each requested model; empty unless requested.
     #[serde(default)]
     pub breakdown: Vec<Breakdown>,
-    /// What an inference costs this machine, where that was asked for and the server is in this process.
+    /// What an inference costs this machine, if requested and the server is in this process.
     #[serde(default)]
     pub cost: Option<Cost>,
     /// GPU metrics, where collected.
     pub gpus: Option<Vec<GpuMetrics>>,
     /// Processor, memory and queue metrics, where collected.
     pub host: Option<HostMetrics>,
-    /// How well figures are known, at [`CONFIDENCE`](crate::measure::precision::CONFIDENCE); latencies in nanoseconds.
-    /// A figure that too little is known of has none.
+    /// Confidence intervals of figures, at [`CONFIDENCE`](crate::measure::precision::CONFIDENCE); latencies in
+    /// nanoseconds. A figure with too little data has none.
     pub intervals: Vec<Known>,
     /// Why the measurement ended.
     pub ending: Ending,
-    /// How it fared at further starts of the model, where these were asked for.
+    /// Its results at further starts of the model, if requested.
     pub restarts: Option<Restarts>,
-    /// How the latency stands to `--latency-threshold`, where there is one.
+    /// How the latency compares with `--latency-threshold`, if there is one.
     pub limit: Option<LimitCheck>,
-    /// What others took from its windows.
+    /// Disturbances of its windows.
     pub disturbances: Disturbances,
-    /// Whether its numbers can be believed.
+    /// Whether its figures are valid.
     pub verdict: Verdict,
-    /// Its windows in order, those that do not count among them.
+    /// Its windows in order, including those that do not count.
     #[serde(default)]
     pub windows: Vec<WindowRow>,
-    /// Slices of its time, for pictures.
+    /// Slices of its time, for charts.
     #[serde(default)]
     pub course: Course,
-    /// What the client's process had of the machine, where that is known; the server in it included.
+    /// What the client's process used of the machine, if known, including a server inside it.
     #[serde(default)]
     pub client_usage: Option<Usage>,
-    /// What the server's processes had, where they are on this machine and known: in process, those of its models.
+    /// What the server's processes used, if they are known and on this machine; in process, those of its models.
     #[serde(default)]
     pub server_usage: Option<Usage>,
     /// Threads that issued requests.
     #[serde(default)]
     pub threads: Option<usize>,
-    /// Most connections that requests went over at once; none where there is no network between.
+    /// Maximum number of connections in use at once; none without a network in between.
     #[serde(default)]
     pub connections: Option<usize>,
-    /// What each process had of the load, where several shared it.
+    /// Each process's part of the load, if several shared it.
     #[serde(default)]
     pub ranks: Vec<RankSummary>,
 }
@@ -402,7 +403,7 @@ pub struct LevelSummary {
 pub struct EntrySummary {
     /// Model, version and parameters, as in `--model-mix`.
     pub name: String,
-    /// Share of the requests that it was meant to have, 0 to 1.
+    /// Intended share of the requests, 0 to 1.
     pub share: f64,
 }
 
@@ -410,7 +411,7 @@ pub struct EntrySummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Headline {
-    /// From the actual send to the last response: closed loops, and open ones that are asked for it.
+    /// From the actual send to the last response: closed loops, and open loops on request.
     ServiceTime,
     /// From the intended send to the last response: open loops.
     ResponseTime,

@@ -1,6 +1,6 @@
 //! `--sweep linear|geometric[:N]`: finds the rate that the server sustains, then measures rates up to and just past it.
 //!
-//! A state machine of values: [`Sweep::next`] says what to run, [`Sweep::observe`] takes what it came to. Three phases:
+//! A state machine of values: [`Sweep::next`] says what to run, [`Sweep::observe`] takes the result. Three phases:
 //!
 //! 1. *Burst*: many requests at once, as fast as they complete. Their completion rate is a first guess.
 //! 2. *Confirm*: an open loop at the guess. While the server sustains it, the rate is raised; while it does not, lowered;
@@ -41,30 +41,30 @@ pub struct SweepPlan {
     pub rates: usize,
 }
 
-/// What is to be run next.
+/// What to run next.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SweepStep {
     /// Many requests outstanding; its completion rate is the observation.
     Burst,
-    /// An open loop at this rate (requests a second), long enough to tell whether it is sustained.
+    /// An open loop at this rate (requests a second), long enough to show whether it is sustained.
     Confirm(f64),
     /// An open loop at this rate, measured and reported.
     Measure(f64),
-    /// The measured point with that number (from 0), once more; what it comes to replaces what was there.
+    /// The measured point with this number (from 0), once more; the new result replaces the old one.
     Again(usize, f64),
 }
 
-/// What a step came to.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepObservation {
     /// Requests completed a second.
     pub completed_rate: f64,
-    /// Whether the server kept up: the rate was reached and the number of outstanding requests did not grow.
+    /// Whether the server kept up: it reached the rate, and the number of outstanding requests did not grow.
     pub sustained: bool,
-    /// Whether its windows agreed. Where they did not, it proves no rate that the search did not find sustained.
+    /// Whether its windows agreed. If not, the step cannot show that a rate is sustained unless the search found so.
     pub settled: bool,
-    /// The latency that the report looks at, in nanoseconds.
+    /// The latency that the report uses, in nanoseconds.
     pub latency_ns: f64,
 }
 
@@ -73,7 +73,7 @@ pub struct SweepObservation {
 pub struct StepTaken {
     /// What was run.
     pub step: SweepStep,
-    /// What it came to.
+    /// Its result.
     pub observed: SweepObservation,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Replay<'a> {
         Self(steps)
     }
 
-    /// What `step` came to then; none where it is to be run now.
+    /// The earlier result of `step`; none if it must be run now.
     pub fn answer(&mut self, step: SweepStep) -> Option<SweepObservation> {
         let known = self.0.split_first().filter(|(taken, _)| taken.step == step);
         self.0 = known.map_or(&[], |(_, rest)| rest);
@@ -130,16 +130,16 @@ struct Measuring {
 pub struct SweepPoint {
     /// Intended sends a second.
     pub rate: f64,
-    /// What it came to.
+    /// Its result.
     pub observed: SweepObservation,
 }
 
 /// What a sweep found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepResult {
-    /// Highest rate that was sustained below every one that was not, in requests a second.
+    /// Highest sustained rate below all unsustained ones, in requests a second.
     pub saturation: f64,
-    /// Lowest rate that was not sustained; absent where every rate was.
+    /// Lowest rate that was not sustained; absent if every rate was.
     pub unsustained: Option<f64>,
     /// Rate after which latency grows faster than load; see [`knee`].
     pub knee: Option<f64>,
@@ -174,7 +174,7 @@ impl Sweep {
         }
     }
 
-    /// Takes what the step of [`Sweep::next`] came to.
+    /// Takes the result of the step of [`Sweep::next`].
     pub fn observe(&mut self, observed: SweepObservation) {
         match &mut self.phase {
             Phase::Burst if observed.completed_rate > 0.0 => {

@@ -15,7 +15,7 @@ use crate::stats::{early_stopping_floor, littles_law_gap};
 pub const RATE_TOLERANCE: f64 = 0.01;
 /// Chance is granted this many standard deviations of the number of requests in the window.
 const CHANCE_DEVIATIONS: f64 = 3.0;
-/// Most requests that may leave more than 1 ms late, as a share.
+/// Maximum share of requests that may be sent more than 1 ms late.
 pub const DELAYED_TOLERANCE: f64 = 0.01;
 /// How far Little's law may be off: what the ends of a window and the tool's own turn-around explain.
 pub const LITTLE_TOLERANCE: f64 = 0.05;
@@ -23,9 +23,9 @@ pub const LITTLE_TOLERANCE: f64 = 0.05;
 /// What the judgement needs to know besides the summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Percentile that the headline and the search look at.
+    /// Percentile that the headline and the search use.
     pub percentile: Option<f64>,
-    /// What decides that a level is over, in place of windows that agree.
+    /// What decides that a level is over, instead of windows that agree.
     pub precision: Option<Precision>,
     /// In what the last windows do not agree.
     pub disagreement: Option<Disagreement>,
@@ -34,7 +34,7 @@ pub struct Evidence {
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean: 0 for constant rates, 1 for
     /// Poisson, `1 / sqrt(shape)` for gamma.
     pub gap_variation: f64,
-    /// Mean number of requests under way, and at how many independent looks; needed for Little's law in open loops.
+    /// Mean number of requests under way, and the number of independent samples; needed for Little's law in open loops.
     pub outstanding: Option<(f64, u64)>,
     /// Requests that left late because `--max-outstanding` were under way.
     pub held_back: u64,
@@ -143,7 +143,7 @@ fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<Invali
         }
         (_, Some(open)) => {
             let (mean, looks) = looks?;
-            // Each look counts some requests; how many they are in all is as certain as the number of rare events is.
+            // Each sample counts some requests; their total has the statistical error of a count of rare events.
             let chance = CHANCE_DEVIATIONS / (mean * looks as f64).sqrt();
             (mean, open.service_time.mean_ns(), chance)
         }

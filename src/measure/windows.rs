@@ -7,7 +7,7 @@ use crate::measure::history::{History, WindowSet};
 use crate::measure::summary::{ClientSummary, Disturbances, Ending};
 use crate::plan::{MeasurementPlan, OnDisturbance};
 
-/// Where so many windows were disturbed and no other was seen, the disturbance will not pass.
+/// If this many windows were disturbed and no other was seen, the disturbance will not pass.
 const PATIENCE: usize = 2 * STABLE_WINDOWS;
 
 /// The windows of a level so far.
@@ -40,8 +40,8 @@ impl Windows {
         self.all.push(window, plan);
     }
 
-    /// What the level ends with; `None` where it needs another window. Without disturbances that is [`decide`]'s answer. With
-    /// them, windows go on until enough of them are calm; where there will not be as many, that answer stands all the same.
+    /// What the level ends with; `None` where it needs another window. Without disturbances that is [`decide`]'s
+    /// answer. With them, windows go on until enough of them are calm; if there will not be enough, that answer stands.
     pub(super) fn decide(&mut self, plan: &MeasurementPlan) -> Option<Ending> {
         let usual = decide(&self.all, plan);
         let Some(calm) = &self.calm else { return usual };
@@ -90,7 +90,7 @@ impl Windows {
         self.chosen().disagreement(plan)
     }
 
-    /// What others took from the result, and how many windows were measured again for that.
+    /// How the result was disturbed, and how many windows were measured again because of that.
     pub(super) fn disturbances(&self) -> Disturbances {
         let windows = self.chosen().in_result();
         let first = self.closed() - windows.min(self.closed());

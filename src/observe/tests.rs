@@ -21,7 +21,7 @@ use crate::report::export::ExportSpec;
 
 const REQUESTS: u64 = 50_000;
 
-/// A load of so many requests on the server that does nothing.
+/// A load of this many requests on the null backend.
 fn context(requests: u64) -> LoadContext {
     let mut context = null_load().unwrap();
     context.quota = Some(requests);
@@ -96,7 +96,7 @@ fn into_a_stalled_pipe(most_bytes: usize) -> (u64, u64, String) {
 fn a_stalled_pipe_does_not_hold_the_load_back_and_what_is_lost_is_said() {
     let (held, missing, said) = into_a_stalled_pipe(1 << 20);
     assert!(missing > 0 && held > 100 && held + missing == REQUESTS, "{held} held, {missing} missing");
-    let line = format!("Concurrency 1: {missing} requests are missing in --profile-export-file");
+    let line = format!("Concurrency 1: {missing} requests are missing from --profile-export-file");
     assert!(said.to_lowercase().contains(&line.to_lowercase()), "{said}");
 }
 

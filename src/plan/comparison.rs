@@ -9,7 +9,7 @@ pub struct Comparison {
     pub reference: PathBuf,
     /// The result compared with it.
     pub other: PathBuf,
-    /// Changes up to this share count as none.
+    /// Changes up to this share count as no change.
     pub margin: f64,
     /// Whether results of different things are compared anyway.
     pub force: bool,

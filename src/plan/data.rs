@@ -1,4 +1,4 @@
-//! What requests carry.
+//! The inputs of requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::backend::Parameter;
 use crate::data::{CorpusSpec, DataSource, RandomRange};
 use crate::shm::{Allowance, Placement, Placements};
 
-/// What requests carry.
+/// The inputs of requests.
 #[derive(Clone, Debug)]
 pub struct DataPlan {
     /// Batch elements per request; of several sizes, the first.

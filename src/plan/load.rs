@@ -84,24 +84,24 @@ impl Calls {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadMode {
-    /// Keep so many requests outstanding.
+    /// Keep this many requests outstanding.
     Concurrency(Range<u32>),
-    /// Send so many requests a second.
+    /// Send this many requests a second.
     RequestRate {
         /// Requests a second.
         range: Range<f64>,
         /// Gaps between sends.
         distribution: GapDistribution,
     },
-    /// Gaps between sends are the lines of this file, in microseconds, over and over.
+    /// Gaps between sends are the lines of this file, in microseconds, repeated.
     Intervals(
         #[serde(serialize_with = "shown")]
         #[schemars(with = "String")]
         PathBuf,
     ),
-    /// Moments of sending are in the input data: the UINT64 input `timestamp`, in milliseconds from the start.
+    /// Send times are in the input data: the UINT64 input `timestamp`, in milliseconds from the start.
     FixedSchedule,
-    /// Moments of sending are those of a recorded trace.
+    /// Send times are those of a recorded trace.
     TraceReplay {
         /// CSV with a column `TIMESTAMP` or `offset_ms`.
         #[serde(serialize_with = "shown")]
@@ -109,20 +109,20 @@ pub enum LoadMode {
         file: PathBuf,
         /// How much faster than recorded; 1 is as recorded.
         speed: f64,
-        /// What the recorded token counts decide.
+        /// What the recorded token counts set.
         tokens: TokenUse,
     },
-    /// Outstanding requests grow as responses come.
+    /// The number of outstanding requests grows as responses arrive.
     Periodic(Periodic),
-    /// So many conversations at a time, each played once.
+    /// This many conversations at a time, each played once.
     Sessions(u32),
-    /// One load after the other.
+    /// One load after another.
     Stages {
         /// In order.
         stages: Vec<Stage>,
         /// Gaps between sends in stages of a rate.
         distribution: GapDistribution,
-        /// What happens where one ends and the next begins.
+        /// What happens when one ends and the next begins.
         #[serde(default)]
         edges: StageEdges,
     },
@@ -196,10 +196,10 @@ impl LoadMode {
     }
 }
 
-/// What the token counts of a trace decide of each request.
+/// What the token counts of a trace set in each request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenUse {
-    /// Input whose free dimension is the number of context tokens.
+    /// The input whose free dimension is the number of context tokens.
     pub input: Option<TokenInput>,
     /// Request parameter (an integer) that is the number of generated tokens.
     pub parameter: Option<String>,
@@ -212,22 +212,22 @@ impl TokenUse {
     }
 }
 
-/// An input that is as long as a trace says.
+/// An input whose length comes from a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenInput {
     /// Name in the model.
     pub name: String,
-    /// Longest length; recorded prompts that are longer are cut to it.
+    /// Maximum length; longer recorded prompts are cut to it.
     pub longest: u64,
 }
 
-/// Growth of a periodic load: `start` requests first; each time that every request of the latest batch has had
-/// `request_period` responses, `step` more, until `end` were sent in all.
+/// Growth of a periodic load: `start` requests first, then `step` more whenever every request of the latest batch has
+/// had `request_period` responses, until `end` have been sent in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Periodic {
     /// Requests of the first batch.
     pub start: u32,
-    /// Requests in all.
+    /// Requests in total.
     pub end: u32,
     /// Requests of each further batch; divides `end - start`.
     pub step: u32,
@@ -242,7 +242,7 @@ pub struct Stage {
     pub load: StageLoad,
     /// For how long.
     pub length: StageLength,
-    /// How long the server rests before it.
+    /// How long the server is idle before it.
     #[serde(default, with = "crate::seconds", skip_serializing_if = "Duration::is_zero")]
     #[schemars(with = "f64")]
     pub pause: Duration,
@@ -263,14 +263,14 @@ impl Stage {
     }
 }
 
-/// What happens where a stage ends and the next begins.
+/// What happens when one stage ends and the next begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StageEdges {
-    /// What is outstanding completes beside the next stage's requests: the server sees no pause.
+    /// Outstanding requests complete alongside the next stage's requests: the server sees no pause.
     #[default]
     Overlap,
-    /// What is outstanding is waited for: the server sees no more than either stage asks for.
+    /// Outstanding requests complete first: the server never sees more than one stage's load.
     Drain,
 }
 
@@ -288,13 +288,13 @@ pub enum StageLoad {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StageLength {
-    /// So much time.
+    /// This much time.
     Time(
         #[serde(with = "crate::seconds")]
         #[schemars(with = "f64")]
         Duration,
     ),
-    /// So many requests.
+    /// This many requests.
     Requests(u64),
 }
 
@@ -308,7 +308,7 @@ pub enum Spacing {
     Geometric,
 }
 
-/// `start:end:step`; without an end the range grows until the latency threshold is met. Or a list of values.
+/// `start:end:step`; without an end the range grows until the latency threshold is exceeded. Or a list of values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Range<T> {
     /// First value.
@@ -317,7 +317,8 @@ pub struct Range<T> {
     pub end: Option<T>,
     /// Stride, or the precision of a binary search.
     pub step: T,
-    /// The values, ascending, where a list or a factor names them: then only the first and the last of the rest count.
+    /// The values, ascending, if a list or a factor gives them; then `start` and `end` are only the first and last of
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listed: Vec<T>,
 }

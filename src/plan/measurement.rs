@@ -1,4 +1,4 @@
-//! How long to measure, and when to believe it.
+//! How long to measure, and when the result is valid.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,31 +8,31 @@ use std::time::Duration;
 
 use crate::plan::StopRule;
 
-/// How long to measure, and when to believe it.
+/// How long to measure, and when the result is valid.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MeasurementPlan {
     /// What ends a window.
     pub window: WindowRule,
-    /// Windows that make a result must agree within this share (0.1 is 10 %).
+    /// The windows of a result must agree within this share (0.1 is 10 %).
     pub stability: f64,
     /// Most windows per level.
     pub max_trials: usize,
-    /// No window begins that would end later than so long after a level's first.
+    /// No window begins that would end later than this after the start of a level's first.
     #[serde(rename = "level_time_s", with = "crate::seconds::optional", default)]
     #[schemars(with = "Option<f64>")]
     pub level_time: Option<Duration>,
-    /// Percentile that stability, search and the headline look at, instead of the mean.
+    /// Percentile that stability, search and the headline use instead of the mean.
     pub percentile: Option<f64>,
-    /// Further percentiles whose interval is told.
+    /// Further percentiles whose interval is reported.
     pub further_percentiles: Vec<f64>,
-    /// Percentiles that reports show beside the usual (`--percentiles`), ascending.
+    /// Percentiles that reports show in addition to the usual ones (`--percentiles`), ascending.
     #[serde(default)]
     pub percentiles: Vec<f64>,
     /// Largest latency allowed.
     #[serde(rename = "latency_threshold_s", with = "crate::seconds::optional", default)]
     #[schemars(with = "Option<f64>")]
     pub latency_threshold: Option<Duration>,
-    /// Halve the range instead of walking through it.
+    /// Search the range by bisection instead of walking through it.
     pub binary_search: bool,
     /// Requests per level; replaces windows.
     pub request_count: Option<u64>,
@@ -47,19 +47,19 @@ pub struct MeasurementPlan {
     /// What ends the run early.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_on: Vec<StopRule>,
-    /// Windows go on until this statistic is known well enough, or `max_trials` is reached.
+    /// Windows continue until this statistic is precise enough, or `max_trials` is reached.
     pub precision: Option<Precision>,
-    /// How often a level is measured, the model loaded anew in between.
+    /// How often a level is measured, with the model reloaded in between.
     pub restarts: u32,
     /// Which response of a decoupled model ends its latency.
     pub decoupled_latency: DecoupledLatency,
-    /// From where the headline latency of an open loop runs.
+    /// Where the headline latency of an open loop starts.
     pub latency_from: LatencyOrigin,
-    /// What becomes of windows that others took something from; `None` is what the program's name says.
+    /// What to do about disturbed windows; `None` is the default for the program's name.
     pub on_disturbance: Option<OnDisturbance>,
     /// Where the latency of a synchronous closed loop ends.
     pub latency_to: LatencyEnd,
-    /// What a request must keep to be a good one.
+    /// Limits that a good request keeps.
     pub goodput: Goodput,
     /// Windows of requests last a second at least, as perf_analyzer's documentation has it, and not half of it.
     #[serde(skip)]
@@ -74,7 +74,7 @@ impl MeasurementPlan {
     }
 }
 
-/// What a request must keep to be a good one: figures below these.
+/// Limits that a good request keeps: its figures are below these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Goodput {
     /// The latency, from the intended send in open loops.
@@ -91,24 +91,24 @@ pub struct Goodput {
     pub inter_token: Option<Duration>,
 }
 
-/// What becomes of a window that others took something from.
+/// What to do about a disturbed window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDisturbance {
-    /// Another one is measured in its place, as long as there are windows left.
+    /// Another is measured in its place, as long as there are windows left.
     Replace,
-    /// It counts, and the level says so.
+    /// It counts, and the level is marked.
     Mark,
-    /// Nobody looks.
+    /// Not checked.
     Ignore,
 }
 
-/// How well a statistic has to be known: the half width of its confidence interval relative to its value.
+/// The precision that a statistic needs: the half-width of its confidence interval relative to its value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Precision {
     /// Which statistic.
     pub of: Statistic,
-    /// Largest half width, as a share of the value (0.02 is 2 %).
+    /// Maximum half-width, as a share of the value (0.02 is 2 %).
     pub share: f64,
 }
 
@@ -162,13 +162,13 @@ pub enum DecoupledLatency {
     Last,
 }
 
-/// From where the headline latency of an open loop runs.
+/// Where the headline latency of an open loop starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyOrigin {
-    /// The moment at which the schedule wanted the request sent: response time.
+    /// When the schedule wanted the request sent: response time.
     Intended,
-    /// The moment at which it was sent: service time, which hides waiting in the client.
+    /// When it was sent: service time, which hides waiting in the client.
     Sent,
 }
 
@@ -178,7 +178,7 @@ pub enum LatencyOrigin {
 pub enum LatencyEnd {
     /// With the last response, as everywhere else.
     Response,
-    /// When the thread that waited for it goes on, as in perf_analyzer.
+    /// When the thread that waited for it wakes up, as in perf_analyzer.
     Wakeup,
 }
 
@@ -186,12 +186,12 @@ pub enum LatencyEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WindowRule {
-    /// So much time.
+    /// This much time.
     Time(
         #[serde(with = "crate::seconds")]
         #[schemars(with = "f64")]
         Duration,
     ),
-    /// At least so many completed requests.
+    /// At least this many completed requests.
     Count(u64),
 }

@@ -77,7 +77,7 @@ pub struct Plan {
     pub load: LoadPlan,
     /// What they carry.
     pub data: DataPlan,
-    /// How long to measure, and when to believe it.
+    /// How long to measure, and when the result is valid.
     pub measurement: MeasurementPlan,
     /// What is written where.
     pub output: ReportPlan,

@@ -79,7 +79,7 @@ const RULES: &[Rule] = &[
         broken: |plan, model| model.sequences && plan.load.sequences.ids < sequences(plan),
         message: |plan, _| {
             format!(
-                "--sequence-id-range holds {} IDs, but {} sequences are alive at once: widen it",
+                "--sequence-id-range holds {} IDs, but {} sequences are active at once: widen it",
                 plan.load.sequences.ids,
                 sequences(plan)
             )

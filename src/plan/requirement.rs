@@ -47,7 +47,7 @@ pub enum Decision {
 /// A condition on a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requirement {
-    /// As it was written.
+    /// As written.
     pub text: String,
     /// Which figure.
     pub of: Figure,

@@ -11,9 +11,9 @@ use crate::seed::{self, Purpose};
 pub struct Rounds {
     /// How often every variant is measured.
     pub count: usize,
-    /// In which order within a round.
+    /// Order within a round.
     pub order: Order,
-    /// Changes up to this share count as none.
+    /// Changes up to this share count as no change.
     pub margin: f64,
 }
 
@@ -21,7 +21,7 @@ pub struct Rounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// There and back: AB, BA, AB and so on, so that a drift meets all alike.
+    /// There and back: AB, BA, AB and so on, so that a drift affects all alike.
     Abba,
     /// Drawn for each round.
     Random,
@@ -47,7 +47,7 @@ impl Rounds {
 /// One of several ways to do a run.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// How reports name it.
+    /// Its name in reports.
     pub name: String,
     /// Its flags, as they were written.
     pub flags: String,

@@ -12,18 +12,18 @@ use serde::{Deserialize, Serialize};
 pub enum StopRule {
     /// A share of the requests of some time.
     Share {
-        /// More than this share of the requests that were over failed, 0 to 1.
+        /// More than this share of the requests that ended failed, 0 to 1.
         share: f64,
-        /// Within the latest so much time.
+        /// Within this much of the latest time.
         #[serde(rename = "over_s", with = "crate::seconds")]
         #[schemars(with = "f64")]
         over: Duration,
-        /// So many requests have to have been over in it; 0 waits until all of the time has gone by.
+        /// This many requests must have ended in that time; 0 waits until all of the time has passed.
         least: u64,
     },
-    /// One after the other, without a success between.
+    /// In a row, without a success in between.
     InARow {
-        /// So many of them.
+        /// This many of them.
         failures: u64,
     },
 }

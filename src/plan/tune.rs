@@ -27,7 +27,7 @@ pub struct TunePlan {
     pub budget: Duration,
     /// Whether the user gave it; otherwise a resumed search keeps its budget.
     pub is_budget_given: bool,
-    /// Differences up to this share count as none.
+    /// Differences up to this share count as no difference.
     pub margin: f64,
     /// Shortest measurement of a candidate; what the model needs if absent.
     pub unit: Option<Duration>,

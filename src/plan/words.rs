@@ -44,7 +44,7 @@ pub const OF_THE_GATE: &[&str] = &["--require", "--baseline", "--undecided"];
 pub struct Flag {
     /// Its name, as in the help.
     pub name: String,
-    /// Its values as they are written; none for a switch that is on.
+    /// Its values as written; none for a switch that is on.
     pub values: Vec<String>,
     /// Whether it was given, and is not a default.
     pub given: bool,

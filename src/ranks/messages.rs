@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 pub(super) enum Message<T> {
     /// The value of the current step.
     This(T),
-    /// It cannot go on.
+    /// It cannot continue.
     Failed(String),
 }
 
@@ -28,7 +28,12 @@ const PACKED: u8 = 1;
 
 /// As JSON, compressed if it is long.
 pub(super) fn encode<T: Serialize>(said: &Message<T>) -> Result<Vec<u8>> {
-    let failed = |error: &dyn std::fmt::Display| Error::machine(format!("cannot tell other ranks: {error}"));
+    let failed = |error: &dyn std::fmt::Display| {
+        Error::machine(format!(
+            "cannot encode a message for other ranks: \
+        {error}"
+        ))
+    };
     let text = serde_json::to_vec(said).map_err(|error| failed(&error))?;
     if text.len() <= SHORT {
         return Ok(text);
@@ -48,7 +53,7 @@ fn unpacked(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Everybody's values; if some ranks cannot go on, their reasons, each once.
+/// Everybody's values; if some ranks cannot continue, their reasons, each once.
 pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize) -> String) -> Result<Vec<T>> {
     let (mut all, mut failed): (Vec<T>, BTreeMap<String, Vec<usize>>) = (Vec::new(), BTreeMap::new());
     for (rank, bytes) in said.iter().enumerate() {
@@ -63,9 +68,8 @@ pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize)
                         Message::Failed(reason) => Some(reason),
                         Message::This(_) => None,
                     });
-                let reason = failure.unwrap_or_else(|| {
-                    format!("says something else than it is time for ({error}); start all ranks with the same flags")
-                });
+                let reason =
+                    failure.unwrap_or_else(|| format!("is out of step ({error}); start all ranks with the same flags"));
                 failed.entry(reason).or_default().push(rank);
             }
         }
@@ -81,13 +85,13 @@ pub(super) fn decode<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize)
     Err(Error::machine(reasons.collect::<Vec<_>>().join("; ")))
 }
 
-/// Rank 0's value; the others send nothing, except those that cannot go on.
+/// Rank 0's value; the others send nothing, except those that cannot continue.
 pub(super) fn first<T: DeserializeOwned>(said: &[Vec<u8>], name: impl Fn(usize) -> String) -> Result<T> {
     let nothing = |bytes: &Vec<u8>| if bytes.is_empty() { b"{\"This\":null}".to_vec() } else { bytes.clone() };
     let all: Vec<Vec<u8>> = said.iter().map(nothing).collect();
     let mut values: Vec<serde_json::Value> = decode(&all, name)?;
     serde_json::from_value(values.swap_remove(0))
-        .map_err(|error| Error::machine(format!("rank 0 says something else than it is time for ({error})")))
+        .map_err(|error| Error::machine(format!("rank 0 is out of step ({error})")))
 }
 
 #[cfg(test)]
@@ -112,7 +116,7 @@ mod tests {
         assert!(said.len() < 1_000, "{}", said.len());
         assert_eq!(decode::<Vec<u64>>(std::slice::from_ref(&said), name).unwrap(), [long]);
         let torn = said[..said.len() / 2].to_vec();
-        assert!(decode::<Vec<u64>>(&[torn], name).unwrap_err().to_string().contains("says something else"));
+        assert!(decode::<Vec<u64>>(&[torn], name).unwrap_err().to_string().contains("is out of step"));
     }
 
     #[test]
@@ -123,6 +127,6 @@ mod tests {
         assert_eq!(told, "rank 3: no data; rank 1, and 1 more: no model");
         assert!(first::<u64>(&said, name).unwrap_err().to_string().contains("no model"));
         let other = [encode(&Message::This("a window")).unwrap()];
-        assert!(decode::<u64>(&other, name).unwrap_err().to_string().starts_with("rank 0: says something else"));
+        assert!(decode::<u64>(&other, name).unwrap_err().to_string().starts_with("rank 0: is out of step"));
     }
 }

@@ -2,7 +2,7 @@
 //! communication, and their clocks.
 //!
 //! All ranks take the same steps in the same order, because each decides from the same data. A step is a collective
-//! *exchange*, in which every rank contributes a value and receives everybody's. A rank that cannot go on sends its
+//! *exchange*, in which every rank contributes a value and receives everybody's. A rank that cannot continue sends its
 //! reason in place of its next value. Every wait has a limit; ranks that are missing after it are identified by name.
 
 pub mod clocks;
@@ -188,13 +188,13 @@ impl Ranks {
     /// Sends `said` to all ranks, and waits for every rank's value.
     ///
     /// # Errors
-    /// A rank cannot go on, does not answer within the limit, or sends a value of another step.
+    /// A rank cannot continue, does not answer within the limit, or sends a value of another step.
     pub fn exchange<T: Serialize + DeserializeOwned>(&self, said: &T, within: Duration) -> Result<Vec<T>> {
         self.begin(said, within)?;
         self.wait()
     }
 
-    /// Starts to send `said` to all ranks; [`Ranks::look`] returns every rank's value.
+    /// Starts to send `said` to all ranks; [`Ranks::poll`] returns every rank's value.
     ///
     /// # Errors
     /// There are no further exchanges.
@@ -213,25 +213,25 @@ impl Ranks {
     ///
     /// # Errors
     /// As [`Ranks::exchange`].
-    pub fn look<T: DeserializeOwned>(&self) -> Result<Option<Vec<T>>> {
-        let Some(said) = self.look_at_bytes()? else { return Ok(None) };
+    pub fn poll<T: DeserializeOwned>(&self) -> Result<Option<Vec<T>>> {
+        let Some(said) = self.poll_bytes()? else { return Ok(None) };
         messages::decode(&said, |rank| self.name(rank)).map(Some).map_err(|error| self.end_with(error))
     }
 
-    fn look_at_bytes(&self) -> Result<Option<Vec<Vec<u8>>>> {
+    fn poll_bytes(&self) -> Result<Option<Vec<Vec<u8>>>> {
         self.check()?;
-        match self.peers.look() {
+        match self.peers.poll() {
             Ok(None) if Stamp::now() >= self.limit.get() => Err(self.end_with(self.lost())),
-            looked => {
-                self.under_way.set(matches!(looked, Ok(None)));
-                looked.map_err(|error| self.end_with(error))
+            polled => {
+                self.under_way.set(matches!(polled, Ok(None)));
+                polled.map_err(|error| self.end_with(error))
             }
         }
     }
 
     fn wait<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
         loop {
-            if let Some(all) = self.look()? {
+            if let Some(all) = self.poll()? {
                 return Ok(all);
             }
             thread::sleep(POLL);
@@ -246,7 +246,7 @@ impl Ranks {
         let bytes = said.map(|said| messages::encode(&Message::This(said))).transpose()?;
         self.begin_with(bytes.unwrap_or_default(), within)?;
         loop {
-            if let Some(all) = self.look_at_bytes()? {
+            if let Some(all) = self.poll_bytes()? {
                 let found = messages::first(&all, |rank| self.name(rank));
                 return found.map_err(|error| self.end_with(error));
             }
@@ -258,13 +258,13 @@ impl Ranks {
     pub fn give_up(&self, reason: &Error) {
         let told = self.check().and_then(|()| {
             // The current exchange comes first.
-            while self.under_way.get() && self.look_at_bytes()?.is_none() {
+            while self.under_way.get() && self.poll_bytes()?.is_none() {
                 thread::sleep(POLL);
             }
             let own = messages::encode(&Message::<()>::Failed(reason.to_string()))?;
             self.begin_with(own.clone(), ANSWER_LIMIT)?;
             loop {
-                if let Some(said) = self.look_at_bytes()? {
+                if let Some(said) = self.poll_bytes()? {
                     self.first_speaks.set(said[0] == own);
                     return Ok(());
                 }
@@ -311,7 +311,7 @@ impl Ranks {
             self.begin(&RoundTimes { begun: Stamp::now().0, over }, ANSWER_LIMIT)?;
             let told = loop {
                 // Without a sleep, because the arrival time is what is measured.
-                if let Some(told) = self.look()? {
+                if let Some(told) = self.poll()? {
                     break told;
                 }
                 thread::yield_now();

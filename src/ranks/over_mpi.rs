@@ -75,7 +75,7 @@ impl Peers for OverMpi {
         Ok(())
     }
 
-    fn look(&self) -> Result<Option<Vec<Vec<u8>>>> {
+    fn poll(&self) -> Result<Option<Vec<Vec<u8>>>> {
         let mut step = self.step.borrow_mut();
         let done = match &mut *step {
             Step::None => false,

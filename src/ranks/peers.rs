@@ -18,7 +18,7 @@ pub trait Peers {
     ///
     /// # Errors
     /// The others cannot be reached.
-    fn look(&self) -> Result<Option<Vec<Vec<u8>>>>;
+    fn poll(&self) -> Result<Option<Vec<Vec<u8>>>>;
 
     /// The ranks that do not answer. A rank other than 0 may only learn that rank 0 is missing; rank 0 knows about all.
     /// Takes a second or two; after it there are no further exchanges.

@@ -180,7 +180,7 @@ impl Peers for OverParent {
         self.line.borrow_mut().send(Kind::Say, &[said]).map_err(|error| broken(&error))
     }
 
-    fn look(&self) -> Result<Option<Vec<Vec<u8>>>> {
+    fn poll(&self) -> Result<Option<Vec<Vec<u8>>>> {
         let come = self.line.borrow_mut().receive(Duration::ZERO).map_err(|error| broken(&error))?;
         match come {
             Some((Kind::Heard, parts)) => Ok(Some(parts)),
@@ -281,7 +281,7 @@ impl<P: Peers> Relay<P> {
 
     /// Sends everybody's values to the process, once they have arrived.
     fn hear(&self, line: &mut RelaySocket, under_way: &mut Option<Stamp>) -> Result<()> {
-        match self.peers.look() {
+        match self.peers.poll() {
             Ok(Some(all)) => {
                 *under_way = None;
                 check_sent(line.send(Kind::Heard, &all))
@@ -305,7 +305,7 @@ impl<P: Peers> Relay<P> {
         self.peers.begin(vec![own]).ok()?;
         let limit = Stamp::now().plus_duration(within);
         while Stamp::now() < limit {
-            if let Some(all) = self.peers.look().ok()? {
+            if let Some(all) = self.peers.poll().ok()? {
                 return all.iter().map(|said| said.first().copied()).collect();
             }
             thread::sleep(POLL);
@@ -342,7 +342,7 @@ mod tests {
                         OverParent { line: RefCell::new(RelaySocket::new(theirs)), part: Part { rank, size: 3 } };
                     over.begin(vec![rank as u8; 70_000 * rank]).unwrap();
                     let all = loop {
-                        if let Some(all) = over.look().unwrap() {
+                        if let Some(all) = over.poll().unwrap() {
                             break all;
                         }
                     };
@@ -365,8 +365,8 @@ mod tests {
         fn begin(&self, said: Vec<u8>) -> Result<()> {
             self.0.begin(said)
         }
-        fn look(&self) -> Result<Option<Vec<Vec<u8>>>> {
-            self.0.look()
+        fn poll(&self) -> Result<Option<Vec<Vec<u8>>>> {
+            self.0.poll()
         }
         fn missing(&self) -> Vec<usize> {
             self.0.missing()

@@ -35,7 +35,7 @@ impl Peers for Thread {
         Ok(())
     }
 
-    fn look(&self) -> Result<Option<Vec<Vec<u8>>>> {
+    fn poll(&self) -> Result<Option<Vec<Vec<u8>>>> {
         Ok(self.board.lock()[self.begun.get() - 1].iter().cloned().collect())
     }
 

@@ -172,16 +172,16 @@ pub struct Generated {
     pub normalised: Distribution,
     /// Tokens a second of each user, summed.
     user_rates: u64,
-    /// Requests that the sum is of.
+    /// Number of requests in the sum.
     users: u64,
     /// Tokens of all outputs.
     pub tokens: u64,
-    /// Requests whose tokens the server has counted.
+    /// Requests whose tokens the server counted.
     pub counted: u64,
-    /// Requests whose tokens the tokenizer of `--tokenizer` has counted, because the server says nothing of them.
+    /// Requests whose tokens were counted with `--tokenizer`, because the server does not report them.
     #[cfg_attr(not(loom), serde(default))]
     pub by_tokenizer: u64,
-    /// Requests whose tokens are taken to be their content events, because the server says nothing of them.
+    /// Requests whose content events are counted as tokens, because the server does not report tokens.
     pub by_chunks: u64,
     /// Requests that succeeded without content.
     pub empty: u64,

@@ -69,11 +69,11 @@ impl SessionBank {
 #[derive(Clone, Debug)]
 #[cfg_attr(not(loom), derive(Serialize, Deserialize, JsonSchema))]
 pub struct Sessions {
-    /// From the send of a conversation's first turn to the end of its last, with the delays between turns.
+    /// From the send of a conversation's first turn to the end of its last, including the delays between turns.
     pub duration: Distribution,
     /// The latencies of a conversation's turns, added up: how long its user waited for answers.
     pub waiting: Distribution,
-    /// Turns of all of them, those that failed among them.
+    /// Turns of all of them, including failed ones.
     pub turns: u64,
     /// Conversations with a turn that failed.
     pub broken: u64,

@@ -43,7 +43,7 @@ pub struct Tally {
     pub requests: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Requests that were cancelled as the plan asked; not among the failed ones.
+    /// Requests that were cancelled as the plan asked; not counted as failed.
     pub cancelled: u64,
     /// Failed requests that had wrong outputs; still counted in `requests` while shards are summed.
     pub(super) mismatched: u64,

@@ -174,7 +174,7 @@ impl TraceLog {
     }
 
     /// Calls `act` with all traces of this level so far.
-    pub fn look<T>(&self, act: impl FnOnce(&[KeptTrace]) -> T) -> T {
+    pub fn with_kept<T>(&self, act: impl FnOnce(&[KeptTrace]) -> T) -> T {
         self.empty();
         act(&self.kept.lock().traces)
     }
@@ -259,7 +259,7 @@ mod tests {
     fn what_comes_is_there_and_no_larger_than_it_is() {
         let log = TraceLog::start().unwrap();
         (1..=5).for_each(|number| log.keep(request(number)));
-        let kept = log.look(<[KeptTrace]>::to_vec);
+        let kept = log.with_kept(<[KeptTrace]>::to_vec);
         assert_eq!(kept.iter().map(|trace| trace.sent.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
         assert_eq!((kept[0].weight, kept[0].models.len(), log.take_lost()), (3.0, 1, 0));
     }
@@ -293,9 +293,9 @@ mod tests {
         (1..=5).for_each(|number| log.keep(request(number)));
         log.begin_level(false);
         log.keep(request(6));
-        assert_eq!(log.look(<[KeptTrace]>::len), 1);
+        assert_eq!(log.with_kept(<[KeptTrace]>::len), 1);
         log.begin_level(true);
-        assert_eq!(log.look(<[KeptTrace]>::len), 0);
+        assert_eq!(log.with_kept(<[KeptTrace]>::len), 0);
         log.keep(request(7));
         let (all, left_out) = log.take_all();
         assert_eq!((all.iter().map(|trace| trace.sent.0).collect::<Vec<_>>(), left_out), (vec![6, 7], 0));

@@ -24,8 +24,11 @@ pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String
     if !unmatched.is_empty() {
         let _ = writeln!(text, "In one result only: {}", unmatched.join(", "));
     }
-    let _ =
-        writeln!(text, "Changes up to {}% count as none. {WITHIN}", significant(100.0 * margin).trim_end_matches(".0"));
+    let _ = writeln!(
+        text,
+        "Changes up to {}% count as no change. {WITHIN}",
+        significant(100.0 * margin).trim_end_matches(".0")
+    );
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
@@ -76,7 +79,7 @@ concurrency 4:
 concurrency 4:
   not compared: valid in the first result, failed in the second
 In one result only: concurrency 8
-Changes up to 5% count as none. Within these two runs only: the same server, started again, may differ by more.
+Changes up to 5% count as no change. Within these two runs only: the same server, started again, may differ by more.
 ";
         assert_eq!(text(&[level, failed], 0.05, &["concurrency 8".to_owned()]), expected);
     }

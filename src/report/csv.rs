@@ -56,7 +56,7 @@ fn write_table(path: &Path, interrupts: Interrupts, table: &Table) -> std::io::R
 /// Spreadsheets evaluate whatever looks like a formula, and names come from the command line and from servers. A
 /// leading apostrophe makes it text. Numbers stay as they are; characters that a terminal interprets are escaped.
 fn inert(cell: &str) -> Cow<'_, str> {
-    if cell.contains(|letter| acts(letter) && !matches!(letter, '\t' | '\r' | '\n')) {
+    if cell.contains(|ch| acts(ch) && !matches!(ch, '\t' | '\r' | '\n')) {
         return Cow::Owned(inert(&shown(cell)).into_owned());
     }
     let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && cell.parse::<f64>().is_err();

@@ -40,8 +40,8 @@ impl FileNames {
 
 /// A plain file name of at most `longest` bytes.
 pub fn harmless(text: &str, longest: usize) -> String {
-    let kept = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
-    let name: String = text.chars().map(|letter| if kept(letter) { letter } else { '_' }).collect();
+    let kept = |ch: char| ch.is_alphanumeric() || matches!(ch, '-' | '_' | '.');
+    let name: String = text.chars().map(|ch| if kept(ch) { ch } else { '_' }).collect();
     let name = name.strip_prefix('.').map_or_else(|| name.clone(), |rest| format!("_{rest}"));
     name[..name.floor_char_boundary(longest)].to_owned()
 }

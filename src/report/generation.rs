@@ -64,11 +64,11 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
         let _ = write!(text, "    Output token throughput: {rate} tokens/sec ({} tokens", generated.tokens);
         text += match (generated.counted, generated.by_tokenizer, generated.by_chunks) {
             (_, 0, 0) => ", counted by the server)\n",
-            (0, _, 0) => ", counted by the tokenizer: the server tells no usage)\n",
-            (_, _, 0) => ", where the server tells no usage counted by the tokenizer)\n",
-            (0, 0, _) => ", each chunk taken for one: the server tells no usage)\n",
-            (_, 0, _) => ", where the server tells no usage each chunk taken for one)\n",
-            _ => ", of some answers counted by the tokenizer, of others each chunk taken for one)\n",
+            (0, _, 0) => ", counted by the tokenizer: the server reports no usage)\n",
+            (_, _, 0) => ", where the server reports no usage counted by the tokenizer)\n",
+            (0, 0, _) => ", each chunk counted as one: the server reports no usage)\n",
+            (_, 0, _) => ", where the server reports no usage each chunk counted as one)\n",
+            _ => ", some answers counted by the tokenizer, others with each chunk counted as one)\n",
         };
     }
     if let Some(rate) = generated.tokens_per_user() {
@@ -90,11 +90,11 @@ fn notes(generated: &Generated) -> String {
         let _ = writeln!(text, "    Empty answers: {} (successes without any content)", generated.empty);
     }
     if generated.unended > 0 {
-        let _ = writeln!(text, "    Streams without [DONE]: {} (they did tell a finish_reason)", generated.unended);
+        let _ = writeln!(text, "    Streams without [DONE]: {} (they did report a finish_reason)", generated.unended);
     }
     let each = generated.events_per_read();
     if each > SHARED_READS {
-        let why = "events that come in one read share its time, so that gaps of 0 are the transport's";
+        let why = "events that arrive in one read share its time, so gaps of 0 come from the transport";
         let _ = writeln!(text, "    Events per read: {each:.2} ({why})");
     }
     text

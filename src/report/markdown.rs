@@ -137,7 +137,7 @@ fn variants(result: &VariantsResult) -> String {
     }
     let first = result.variants.first().map(|first| inert(&first.name)).unwrap_or_default();
     let margin = short(100.0 * result.rounds.margin);
-    let _ = writeln!(text, "\nAgainst {first}. Changes up to {margin} % count as none.");
+    let _ = writeln!(text, "\nAgainst {first}. Changes up to {margin} % count as no change.");
     text
 }
 
@@ -173,7 +173,8 @@ fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
             let _ = writeln!(text, "| {name} | {of} | {} | {known} | {word} |", signed(figure.ratio));
         }
     }
-    let _ = writeln!(text, "\nChanges up to {} % count as none. Within these two runs only.", short(100.0 * MARGIN));
+    let _ =
+        writeln!(text, "\nChanges up to {} % count as no change. Within these two runs only.", short(100.0 * MARGIN));
     text
 }
 

@@ -36,8 +36,9 @@ pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
     };
     let starts = if result.starts > 1 { format!(", at {} starts", result.starts) } else { String::new() };
     let (count, margin) = (result.rounds.count, percent(result.rounds.margin));
-    let mut text =
-        wrapped(&format!("  {count} rounds of {length} each, {order}{starts}; changes up to {margin} count as none"));
+    let mut text = wrapped(&format!(
+        "  {count} rounds of {length} each, {order}{starts}; changes up to {margin} count as no change"
+    ));
     if count < MIN_PAIRS && result.starts < 2 {
         text += &wrapped(&format!("  Fewer than {MIN_PAIRS} rounds cannot tell a difference from chance"));
     }
@@ -209,13 +210,12 @@ fn remarks(result: &VariantsResult, cell: &Cell) -> String {
     };
     let (aside, counted, all) = (disturbed(true), disturbed(false), cell.rounds.len());
     if aside > 0 {
-        text += &wrapped(&format!(
-            "  {aside} of {all} rounds were disturbed by others: set aside, others took their place"
-        ));
+        text += &wrapped(&format!("  {aside} of {all} rounds were disturbed by others: set aside and replaced"));
     }
     if counted > 0 {
-        text +=
-            &wrapped(&format!("  {counted} of {all} rounds were disturbed by others, and count: they meet all alike"));
+        text += &wrapped(&format!(
+            "  {counted} of {all} rounds were disturbed by others, and count: that affects all variants alike"
+        ));
     }
     for comparison in result.comparisons(cell).iter().filter(|comparison| comparison.order_matters()) {
         let t = comparison.order_effect_t.unwrap_or_default().abs();

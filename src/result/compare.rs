@@ -27,7 +27,7 @@ pub struct LevelChange {
     pub outcomes: [Outcome; 2],
 }
 
-/// What became of a figure.
+/// The change in a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Which one.
@@ -159,7 +159,7 @@ mod tests {
     use crate::measure::summary::{Ending, sample};
     use crate::report::tests::sample as plans;
 
-    /// Requests of so many nanoseconds, known to within `half`.
+    /// Requests of this many nanoseconds, known to within `half`.
     fn level(concurrency: u32, ns: u64, half: f64) -> LevelSummary {
         let mut level = sample::level(LevelLoad::Concurrency(concurrency), 1_000_000_000_000 / ns, ns);
         let percentiles = PERCENTILES.map(Statistic::Percentile);

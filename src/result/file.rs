@@ -32,11 +32,11 @@ const EMBEDDED: (&str, &str) = ("<script type=\"application/json\" id=\"data\">"
 /// A level in a file: what was measured, and what follows from it, for readers.
 #[derive(Serialize, JsonSchema)]
 pub struct LevelFile<'a> {
-    /// What the level came to, in the word of every report.
+    /// The level's outcome, as every report words it.
     outcome: Outcome,
     /// The usual figures: rates a second, shares from 0 to 1, latencies in nanoseconds.
     figures: BTreeMap<String, f64>,
-    /// What is wrong with it, where something is.
+    /// What is wrong with it, if anything.
     reasons: Vec<ReasonFile>,
     /// All else.
     #[serde(flatten)]
@@ -84,29 +84,29 @@ fn figures(level: &LevelSummary, plan: &MeasurementPlan) -> BTreeMap<String, f64
 /// A whole file.
 #[derive(Serialize, JsonSchema)]
 struct ResultFile<'a> {
-    /// The form's version.
+    /// Version of the format.
     schema: u32,
-    /// The code that the run ends with, as triton-bench has it.
+    /// The run's exit code under the name triton-bench.
     exit_code: u8,
     #[serde(flatten)]
     setup: &'a Setup,
-    /// When what is here was complete: the end of the run, or where it was ended from outside of its last level.
+    /// When this result was complete: at the end of the run, or of its last level if the run was ended from outside.
     ended: Option<Timestamp>,
     /// Levels, stages or rates of a sweep, in the order in which they were measured.
     levels: Vec<LevelFile<'a>>,
     /// What a sweep found.
     sweep: &'a Option<SweepResult>,
-    /// The steps that it has taken, in order: what it measures next follows from them.
+    /// The steps taken so far, in order; they determine what it measures next.
     sweep_steps: &'a [StepTaken],
-    /// What a periodic load came to.
+    /// Result of a periodic load.
     periodic: &'a Option<PeriodicResult>,
-    /// What variants (`--variant`, `--matrix`) came to, which have no levels but cells.
+    /// Results of variants (`--variant`, `--matrix`), which have cells instead of levels.
     variants: Option<VariantsFile<'a>>,
-    /// What became of the requirements (`--require`).
+    /// Outcomes of the requirements (`--require`).
     requirements: &'a [Checked],
     /// Whether the server went away while it was measured.
     server_gone: bool,
-    /// Whether the user ended it: what is missing was not measured.
+    /// Whether the user interrupted it; what is missing was not measured.
     interrupted: bool,
 }
 
@@ -144,7 +144,7 @@ impl RunResult {
         let text = embedded(&text).unwrap_or(&text);
         let Version { schema } = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
         if schema > VERSION {
-            return Err(refuse(format!("its form is of version {schema}, and this program reads up to {VERSION}")));
+            return Err(refuse(format!("it has format version {schema}, and this program reads up to {VERSION}")));
         }
         let read: Self = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
         match read.variants.as_ref().is_none_or(|variants| variants.is_consistent()) {

@@ -12,45 +12,45 @@ use crate::result::level::is_same_level;
 use crate::result::ratio::ratio;
 use crate::stats::{Interval, share_interval};
 
-/// A requirement, held against a level.
+/// A requirement, checked against a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checked {
-    /// As it was written.
+    /// As written.
     pub text: String,
-    /// The variant that it was held against, where there are several.
+    /// The variant that it was checked against, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// The level; none where there is no such one.
+    /// The level; none if there is no such level.
     pub level: Option<LevelLoad>,
-    /// Its batch size, where the run has several.
+    /// Its batch size, if the run has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_size: Option<u64>,
     /// What the value is.
     pub unit: Unit,
-    /// The figure's value, as a share of the baseline's where it is held against that. Rates are a second, latencies in
-    /// nanoseconds, errors a share.
+    /// The figure's value, or its ratio to the baseline's value if that is what it is compared with. Rates are per
+    /// second, latencies in nanoseconds, errors a share.
     pub value: Option<f64>,
-    /// Where its true value lies, at 95 % confidence; none where too little is known.
+    /// The 95 % confidence interval of its value; none if there is too little data.
     pub interval: Option<Interval>,
-    /// What the value is held against, in the same unit.
+    /// The bound that the value is compared with, in the same unit.
     pub bound: Option<f64>,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Judgement,
-    /// Whether the run may pass for all that.
+    /// Whether the run passes this requirement.
     pub passes: bool,
-    /// What else is to be said.
+    /// Further remarks.
     pub note: Option<String>,
 }
 
-/// What came of a requirement.
+/// Outcome of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
-    /// The whole interval holds it.
+    /// The whole interval meets it.
     Passed,
-    /// None of the interval does, or there is nothing to judge.
+    /// No part of the interval meets it, or there is nothing to judge.
     Failed,
-    /// Some of the interval does, or how well the figure is known is not known.
+    /// Part of the interval meets it, or there is no interval.
     Undecided,
 }
 
@@ -78,7 +78,7 @@ impl Unit {
     }
 }
 
-/// A figure as it is held against a bound.
+/// A figure, checked against a bound.
 pub(super) struct Found {
     pub(super) unit: Unit,
     pub(super) value: f64,

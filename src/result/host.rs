@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::{cgroup, frequency, processors, read};
 
-/// The machine that measured. What the kernel does not tell is absent.
+/// The machine that measured. Whatever the kernel does not report is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// The processor, such as `AMD EPYC 7R13`.
     pub processor: Option<String>,
     /// Processors that this process may use.
     pub processors: usize,
-    /// Processors that a control group allows it, whole or not, where one does.
+    /// CPU quota of its control group, in processors, possibly fractional; absent if there is none.
     pub quota: Option<f64>,
-    /// How the frequency of its first processor is chosen.
+    /// Frequency governor of its first processor.
     pub governor: Option<String>,
     /// Bytes of memory.
     pub memory_bytes: Option<u64>,
     /// The kernel's release.
     pub kernel: Option<String>,
-    /// GPUs that the driver tells of.
+    /// GPUs that the driver reports.
     pub gpus: Vec<String>,
 }
 

@@ -36,26 +36,26 @@ pub struct RunResult {
     /// What was measured, and how.
     #[serde(flatten)]
     pub setup: Arc<Setup>,
-    /// When what is here was complete: the end of the run, or where it was ended from outside of its last level.
+    /// When this result was complete: at the end of the run, or of its last level if the run was ended from outside.
     #[serde(default)]
     pub ended: Option<Timestamp>,
     /// Levels, stages or rates of a sweep, in the order in which they were measured.
     pub levels: Vec<LevelSummary>,
     /// What a sweep found.
     pub sweep: Option<SweepResult>,
-    /// The steps that it has taken, in order: what it measures next follows from them.
+    /// The steps taken so far, in order; they determine what it measures next.
     #[serde(default)]
     pub sweep_steps: Vec<StepTaken>,
     /// What a periodic load came to, which has no levels.
     pub periodic: Option<PeriodicResult>,
-    /// What variants (`--variant`, `--matrix`) came to, which have no levels but cells.
+    /// Results of variants (`--variant`, `--matrix`), which have cells instead of levels.
     #[serde(default)]
     pub variants: Option<VariantsResult>,
-    /// What became of the requirements (`--require`).
+    /// Outcomes of the requirements (`--require`).
     pub requirements: Vec<Checked>,
     /// Whether the server went away while it was measured.
     pub server_gone: bool,
-    /// Whether the user ended it: what is missing was not measured.
+    /// Whether the user interrupted it; what is missing was not measured.
     #[serde(default)]
     pub interrupted: bool,
 }
@@ -90,12 +90,12 @@ impl RunResult {
     }
 }
 
-/// What a periodic load came to.
+/// Result of a periodic load.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PeriodicResult {
     /// Its batches, in order.
     pub batches: Vec<PeriodicBatch>,
-    /// What became of its requests.
+    /// The outcomes of its requests.
     pub requests: LoadReport,
     /// Failures by reason, most frequent first.
     pub errors: Vec<(InferError, u64)>,

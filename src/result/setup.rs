@@ -18,18 +18,18 @@ use crate::result::host::Host;
 pub struct Setup {
     /// Which program measured.
     pub program: Program,
-    /// The flags that were given, word by word; values that may be secrets are left out.
+    /// The flags as given; values that may be secrets are left out.
     pub command_line: Vec<String>,
     /// Every flag that has a value or is on.
     pub flags: Vec<Flag>,
     /// When it began.
     pub began: Timestamp,
-    /// What the monotonic clock showed then, in nanoseconds: stamps of windows are on this clock.
+    /// The monotonic clock at that time, in nanoseconds; the windows' timestamps use this clock.
     #[serde(rename = "began_ns")]
     pub began_stamp: Stamp,
     /// Where it ran.
     pub host: Host,
-    /// How long levels are measured, and when they are believed.
+    /// How long levels are measured, and when they count as valid.
     pub measurement: MeasurementPlan,
     /// The load, over its range.
     pub mode: LoadMode,
@@ -37,9 +37,9 @@ pub struct Setup {
     pub batch_size: u64,
     /// Most threads that issue requests.
     pub max_threads: usize,
-    /// Most requests outstanding where they follow a schedule; none where nothing bounds them but memory.
+    /// Maximum outstanding requests in open loops; none if only memory limits them.
     pub max_outstanding: Option<usize>,
-    /// Most connections that requests go over; none where nothing bounds them but the load.
+    /// Maximum connections for requests; none if only the load limits them.
     #[serde(default)]
     pub max_connections: Option<usize>,
     /// Seed of every random draw.
@@ -54,10 +54,10 @@ pub struct Setup {
     /// How the report names the client's share of a request.
     #[serde(skip)]
     pub client_times: Option<ClientTimes>,
-    /// What the server calls itself, where it tells.
+    /// The server's name for itself, if it reports one.
     #[serde(default)]
     pub server: Option<ServerIdentity>,
-    /// The models that requests are for, and those that these call.
+    /// The models that requests go to, and the models that those call.
     pub models: Vec<ModelIdentity>,
     /// Whether the model is decoupled.
     pub decoupled: bool,
@@ -67,7 +67,7 @@ pub struct Setup {
     pub headline: Headline,
     /// The client's own cost per request, measured on the null backend, in nanoseconds.
     pub client_cost_ns: f64,
-    /// The entries of a mix; empty where there is one model.
+    /// The entries of a mix; empty with a single model.
     pub entries: Vec<EntrySummary>,
 }
 
@@ -96,16 +96,16 @@ pub struct ModelIdentity {
     pub name: String,
     /// Versions that are ready.
     pub versions: Vec<String>,
-    /// What runs it, as the server says.
+    /// What runs it, as the server reports.
     pub platform: String,
     /// Largest batch; 0 where it does not batch.
     pub max_batch_size: u64,
-    /// The backend that runs it, such as `python`; empty where that is not told.
+    /// The backend that runs it, such as `python`; empty if unknown.
     #[serde(default)]
     pub backend: String,
-    /// SHA-256 of its configuration, auto-completed parts included, the same in process, over HTTP and over gRPC: JSON with sorted
-    /// keys, without fields that are at their defaults. Absent where the server does not tell it, or over gRPC has fields that
-    /// this program does not know.
+    /// SHA-256 of its configuration, auto-completed parts included, the same in process, over HTTP and over gRPC: JSON
+    /// with sorted keys, without fields that are at their defaults. Absent if the server does not report it, or if over
+    /// gRPC it has fields that this program does not know.
     #[serde(default)]
     pub config_hash: Option<String>,
 }

@@ -11,26 +11,26 @@ const CONFIDENCE: f64 = 0.95;
 /// The version of the form in which a search is written.
 pub const TUNE_VERSION: u32 = 1;
 
-/// What a search came to.
+/// Result of a search.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TuneResult {
-    /// The version of this form: 1.
+    /// The version of this format: 1.
     pub schema: u32,
     /// `triton-bench` and its version.
     pub program: String,
     /// The model.
     pub model: String,
-    /// What was to be best: `throughput`, `avg` or `p99`.
+    /// What was optimised: `throughput`, `avg` or `p99`.
     pub objective: String,
-    /// What had to hold.
+    /// The constraints.
     pub constraints: Vec<String>,
     /// The percentile of the latencies here.
     pub percentile: f64,
     /// The load, in words.
     pub load: String,
-    /// Differences up to this share count as none.
+    /// Differences up to this share count as no difference.
     pub margin: f64,
-    /// What the search might take, in seconds.
+    /// The search's time limit, in seconds.
     pub budget_s: f64,
     /// What it took.
     pub spent_s: f64,
@@ -38,13 +38,13 @@ pub struct TuneResult {
     pub settings: Vec<String>,
     /// How many candidates there are.
     pub space: usize,
-    /// Those that were measured or ruled out, the best first.
+    /// The candidates that were measured or ruled out, best first.
     pub candidates: Vec<CandidateResult>,
     /// What was shown.
     pub verdict: TuneVerdict,
     /// Why, a sentence each.
     pub why: Vec<String>,
-    /// Whether the search was broken off.
+    /// Whether the search was interrupted.
     pub interrupted: bool,
 }
 
@@ -53,30 +53,30 @@ pub struct TuneResult {
 pub struct TuneVerdict {
     /// `better`, `kept`, `meets`, `none_meets`, `unconfirmed` or `nothing`.
     pub word: String,
-    /// The candidate to take; 0 is the present configuration.
+    /// The recommended candidate; 0 is the current configuration.
     pub winner: Option<usize>,
-    /// How much better than the present one, as a factor, and where the true factor lies.
+    /// How much better than the current configuration, as a factor.
     pub gain: Option<f64>,
-    /// The interval of that.
+    /// Its confidence interval.
     pub interval: Option<Interval>,
-    /// All of it in a sentence.
+    /// The verdict in one sentence.
     pub sentence: String,
 }
 
-/// A candidate, and what it came to.
+/// A candidate and its result.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CandidateResult {
-    /// Its number; 0 is the present configuration.
+    /// Its number; 0 is the current configuration.
     pub number: usize,
     /// The values of the settings that were searched, in their order.
     pub values: Vec<Value>,
-    /// What became of it: `winner`, `yours`, `not worse`, `worse`, `dropped`, `failed`, `ruled out` or `not measured`.
+    /// Its fate: `winner`, `yours`, `not worse`, `worse`, `dropped`, `failed`, `ruled out` or `not measured`.
     pub fate: String,
     /// Why.
     pub reason: Option<String>,
-    /// Whether it met the constraints in the middle one of its visits.
+    /// Whether it met the constraints in the median of its visits.
     pub meets: bool,
-    /// Its figures; none where it could not be measured.
+    /// Its figures; none if it could not be measured.
     pub figures: Option<TuneFigures>,
 }
 
@@ -123,7 +123,7 @@ impl Figures {
     }
 }
 
-/// Figures of a candidate, over those of its visits that count: of the confirmation, where there were any.
+/// Figures of a candidate, over those of its visits that count: those of the confirmation, if there were any.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TuneFigures {
     /// How many visits.
@@ -131,13 +131,13 @@ pub struct TuneFigures {
     /// The means of the visits.
     #[serde(flatten)]
     pub means: Figures,
-    /// The throughput's interval, where there are two visits at least.
+    /// The throughput's interval, if there are at least two visits.
     pub throughput_interval: Option<Interval>,
     /// The latency's interval.
     pub latency_interval: Option<Interval>,
-    /// Mean time of a load of the model with this configuration, in seconds; none where nothing had to be loaded.
+    /// Mean time to load the model with this configuration, in seconds; none if nothing had to be loaded.
     pub load_s: Option<f64>,
-    /// Mean time of an update in place, where only instances changed.
+    /// Mean time of an update in place, if only instances changed.
     pub update_s: Option<f64>,
 }
 

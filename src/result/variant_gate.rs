@@ -15,7 +15,7 @@ impl RunResult {
     pub fn judge_variants(&mut self, plan: &GatePlan, broken_off: bool) {
         let Some(variants) = &self.variants else { return };
         let missing = |requirement| {
-            broken_off.then(|| unjudged(requirement, None, "the run was broken off before all was measured"))
+            broken_off.then(|| unjudged(requirement, None, "the run was interrupted before all was measured"))
         };
         let judged = plan
             .requirements
@@ -36,7 +36,7 @@ fn check(plan: &GatePlan, requirement: &Requirement, result: &VariantsResult) ->
             }
             let checked = match find(requirement, cell, variant, result) {
                 Some(found) => judged(plan, requirement, load, &found),
-                None => unjudged(requirement, Some(load), "not every round tells it; make them longer"),
+                None => unjudged(requirement, Some(load), "not every round has it; make them longer"),
             };
             all.push(Checked { variant: Some(identity.name.clone()), ..checked });
         }

@@ -20,30 +20,30 @@ const ORDER_MATTERS: f64 = 3.0;
 /// What variants of a run came to.
 #[derive(Clone, Debug, Deserialize)]
 pub struct VariantsResult {
-    /// What is varied, where the program chose it: the word of `--matrix`.
+    /// What is varied, if the program chose it: the word of `--matrix`.
     pub matrix: Option<String>,
     /// The variants; the first is the reference.
     pub variants: Vec<VariantIdentity>,
-    /// How they took turns, and which changes count as none.
+    /// How they took turns, and which changes count as no change.
     pub rounds: Rounds,
     /// How often the servers were started.
     pub starts: u32,
     /// Seed of permutation tests.
     pub seed: u64,
-    /// The figure that counts most: the mean latency, or the percentile that was asked for.
+    /// The main figure: the mean latency, or the requested percentile.
     pub primary: Figure,
-    /// Levels, and of a matrix sizes of inputs.
+    /// Levels and, for a matrix, input sizes.
     pub cells: Vec<Cell>,
 }
 
 /// A variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VariantIdentity {
-    /// How reports name it.
+    /// Its name in reports.
     pub name: String,
-    /// The flags that it has over the run's.
+    /// The flags with which it overrides the run's.
     pub flags: String,
-    /// Why it could not be measured, where it could not.
+    /// Why it could not be measured, if so.
     pub problem: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub struct VariantIdentity {
 pub struct Cell {
     /// The load of each variant.
     pub loads: Vec<LevelLoad>,
-    /// Bytes of an input with free dimensions, where `--matrix-sizes` says.
+    /// Bytes of an input with free dimensions, if `--matrix-sizes` sets them.
     pub size: Option<u64>,
     /// Bytes of the input tensors of an inference, on average, of each variant.
     pub input_bytes: Vec<Option<f64>>,
@@ -67,18 +67,18 @@ pub struct Comparison {
     pub variant: usize,
     /// Its figures.
     pub figures: Vec<FigureChange>,
-    /// What became of its share of requests that fail; none where none did.
+    /// Change in the share of failed requests; none if no request failed.
     pub errors: Option<ErrorsChange>,
-    /// Rounds that count, which is those in which both were measured.
+    /// Rounds that count: those in which both were measured.
     pub rounds: usize,
-    /// Those of them that others took something from.
+    /// Those of them that were disturbed.
     pub disturbed: usize,
-    /// Student's t of the rounds in which the reference came first against the others, of the mean latency or the percentile that
-    /// was asked for; above 3 the order matters.
+    /// Student's t of the rounds in which the reference came first against the others, for the mean latency or the
+    /// requested percentile; above 3 the order matters.
     pub order_effect_t: Option<f64>,
 }
 
-/// What became of a figure.
+/// The change in a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FigureChange {
     /// Which one.
@@ -89,7 +89,7 @@ pub struct FigureChange {
     pub value: f64,
     /// Geometric mean of the rounds' ratios, variant by reference.
     pub ratio: f64,
-    /// Where the true ratio lies, with 95 % confidence.
+    /// The 95 % confidence interval of the ratio.
     pub interval: Option<Interval>,
     /// Two-sided p of the sign-flip permutation test.
     pub p: f64,
@@ -97,24 +97,24 @@ pub struct FigureChange {
     pub sd_log_ratio: Option<f64>,
     /// The smallest change, as a share, that these rounds find with a probability of 80 %.
     pub detectable: Option<f64>,
-    /// Share of the variance of a start's mean that lies between starts, 0 to 1, where there are several.
+    /// Share of the variance of a start's mean that lies between starts, 0 to 1; only with several starts.
     pub restart_share: Option<f64>,
     /// What that means.
     pub verdict: Direction,
-    /// Of an undecided figure: rounds, or starts where there are several, that would probably decide.
+    /// For an undecided figure: the number of rounds, or of starts if there are several, that would probably decide it.
     pub rounds_to_decide: Option<usize>,
 }
 
-/// What became of the share of requests that fail.
+/// Change in the share of failed requests.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ErrorsChange {
     /// The reference's share, 0 to 1.
     pub reference: f64,
     /// The variant's.
     pub value: f64,
-    /// Where the true difference lies, with 95 % confidence (Newcombe).
+    /// The 95 % confidence interval of the difference (Newcombe).
     pub interval: Option<Interval>,
-    /// What that means; no margin is taken from it.
+    /// What that means; no margin is applied.
     pub verdict: Direction,
 }
 
@@ -274,26 +274,26 @@ fn order_effect(rounds: &[&Round], variant: usize, key: Figure) -> Option<f64> {
 struct CellFile<'a> {
     #[serde(flatten)]
     cell: &'a Cell,
-    /// Every variant but the first, against that.
+    /// Every variant but the first, compared with the first.
     comparisons: Vec<Comparison>,
 }
 
 /// The whole in a file.
 #[derive(Serialize, JsonSchema)]
 pub struct VariantsFile<'a> {
-    /// What is varied, where the program chose it: the word of `--matrix`.
+    /// What is varied, if the program chose it: the word of `--matrix`.
     matrix: &'a Option<String>,
     /// The variants; the first is the reference.
     variants: &'a [VariantIdentity],
-    /// How they took turns, and which changes count as none.
+    /// How they took turns, and which changes count as no change.
     rounds: Rounds,
     /// How often the servers were started.
     starts: u32,
     /// Seed of permutation tests.
     seed: u64,
-    /// The figure that counts most: the mean latency, or the percentile that was asked for.
+    /// The main figure: the mean latency, or the requested percentile.
     primary: Figure,
-    /// Levels, and of a matrix sizes of inputs.
+    /// Levels and, for a matrix, input sizes.
     cells: Vec<CellFile<'a>>,
 }
 

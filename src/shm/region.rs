@@ -260,7 +260,7 @@ pub(crate) fn map_text(path: &Path) -> Result<MappedText> {
 pub(crate) fn open_regular(path: &Path) -> Result<(File, usize)> {
     let metadata = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
     if !metadata.is_file() {
-        let kind = if metadata.is_dir() { "a directory" } else { "no regular file" };
+        let kind = if metadata.is_dir() { "a directory" } else { "not a regular file" };
         return Err(Error::input(format!("failed to open file '{}': it is {kind}", path.display())));
     }
     let file = File::open(path).map_err(|e| unreadable(path, &e))?;

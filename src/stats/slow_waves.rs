@@ -26,14 +26,14 @@ fn mean_of(squares: &[f64], scale: usize) -> f64 {
     2.0 * first.iter().sum::<f64>() / first.len() as f64
 }
 
-/// Half the width of a 96 % interval of a sum of so many terms, in roots of [`variance_of_sum`]. Being the largest of several estimates, it
-/// follows no distribution with a name: fitted, to within 0.03, to what 200 000 series of independent normal terms show (2.61 for 7 terms,
-/// 1.94 for 48).
+/// Half the width of a 96 % interval of a sum of this many terms, in roots of [`variance_of_sum`]. Being the largest of
+/// several estimates, it follows no distribution with a name: fitted, to within 0.03, to what 200 000 series of
+/// independent normal terms show (2.61 for 7 terms, 1.94 for 48).
 pub fn half_width(terms: usize) -> f64 {
     1.865 + 3.15 / (terms as f64 - 2.75)
 }
 
-/// The squares of the first so many cosine terms of a series.
+/// The squares of the first `n` cosine terms of a series.
 fn squares_of_waves(series: &[(f64, f64)], waves: usize) -> Vec<f64> {
     let whole: f64 = series.iter().map(|(length, _)| length).sum();
     let mut sums = vec![0.0; waves];

@@ -15,7 +15,7 @@ pub const MIN_RACING: usize = 5;
 pub type Excluded = (Place, String);
 
 /// What is known before the race.
-pub struct Outlook<'a> {
+pub struct Forecast<'a> {
     /// All points.
     pub space: &'a Space,
     /// Measurements along each dimension.
@@ -32,7 +32,7 @@ pub struct Outlook<'a> {
     pub room: usize,
 }
 
-impl Outlook<'_> {
+impl Forecast<'_> {
     /// The points that race, the most promising first, and those that are ruled out.
     pub fn choose(&self) -> (Vec<Place>, Vec<Excluded>) {
         let mut promising = Vec::new();

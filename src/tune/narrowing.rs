@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 
 use crate::tune::answer::meets;
-use crate::tune::field::{MIN_RACING, Outlook};
+use crate::tune::field::{Forecast, MIN_RACING};
 use crate::tune::planner::{KEPT, Planner, SearchStage};
 use crate::tune::race::median;
 use crate::tune::racing::{ROUNDS, SMALL};
@@ -69,22 +69,22 @@ impl Planner {
 
     /// The next point to measure: the most promising one, then the middle of the widest gap beside the best.
     fn next_look(&self) -> Option<Place> {
-        self.with_outlook(|outlook| {
-            let promising = Some(outlook.calibration.most_promising());
-            let promising = promising.filter(|place| !self.is_tried(place) && outlook.exclusion(place).is_none());
-            promising.or_else(|| self.widest_gap(outlook))
+        self.with_forecast(|forecast| {
+            let promising = Some(forecast.calibration.most_promising());
+            let promising = promising.filter(|place| !self.is_tried(place) && forecast.exclusion(place).is_none());
+            promising.or_else(|| self.widest_gap(forecast))
         })?
     }
 
-    fn widest_gap(&self, outlook: &Outlook<'_>) -> Option<Place> {
+    fn widest_gap(&self, forecast: &Forecast<'_>) -> Option<Place> {
         let seen = (0..self.candidates.len()).filter(|number| self.is_seen(*number));
         let placed = seen.filter_map(|number| Some((self.standing(number), self.candidates[number].place.clone()?)));
         let (_, centre) = placed.max_by(|(one, _), (other, _)| ahead(*one, *other))?;
-        let gaps = (0..centre.len()).flat_map(|dimension| self.gaps(outlook.space, &centre, dimension));
+        let gaps = (0..centre.len()).flat_map(|dimension| self.gaps(forecast.space, &centre, dimension));
         // A prediction is a line between ends, and says nothing against a peak between two points of it.
         let is_open = |gap: &Gap| match gap.is_between {
-            true => outlook.failed_setting(&gap.middle).is_none(),
-            false => outlook.exclusion(&gap.middle).is_none(),
+            true => forecast.failed_setting(&gap.middle).is_none(),
+            false => forecast.exclusion(&gap.middle).is_none(),
         };
         // The first of equally wide gaps.
         let widest = gaps.filter(is_open).fold(None, |widest: Option<Gap>, gap| match widest {

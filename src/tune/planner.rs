@@ -17,7 +17,7 @@ pub(super) const CONFIRMATION: (usize, usize) = (10, 60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SearchStage {
     Start,
-    Looking,
+    MeasuringBase,
     Calibrating,
     Repeating,
     Narrowing,
@@ -260,9 +260,9 @@ impl Planner {
 
     fn advance(&mut self) {
         match self.stage {
-            SearchStage::Start => self.look(),
-            SearchStage::Looking => self.calibrate(),
-            SearchStage::Calibrating => self.look_again(),
+            SearchStage::Start => self.measure_base(),
+            SearchStage::MeasuringBase => self.calibrate(),
+            SearchStage::Calibrating => self.repeat_base(),
             SearchStage::Repeating | SearchStage::Narrowing => self.narrow(),
             SearchStage::Racing => self.judge_rung(),
             SearchStage::Stepping => self.judge_steps(),

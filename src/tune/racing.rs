@@ -2,7 +2,7 @@
 
 use crate::tune::answer::{leader, meets};
 use crate::tune::calibration::{Calibration, DOUBT};
-use crate::tune::field::{MAX_RACING, MIN_RACING, Outlook};
+use crate::tune::field::{Forecast, MAX_RACING, MIN_RACING};
 use crate::tune::planner::{KEPT, Planner, SearchStage};
 use crate::tune::race::{Standings, is_violated, median, repeatability};
 use crate::tune::space::Place;
@@ -11,7 +11,7 @@ use crate::tune::trial::{Fate, Phase, Visit};
 /// Spaces up to this size race without a calibration.
 pub(super) const SMALL: usize = 12;
 /// How often one point is measured in the calibration.
-const LOOKS: usize = 3;
+const REPEATS: usize = 3;
 /// Minimum and maximum number of rounds of a rung.
 pub(super) const ROUNDS: (usize, usize) = (2, 8);
 /// How often units double from rung to rung.
@@ -25,41 +25,41 @@ pub(super) const NO_TIME: &str = "no time to measure it";
 
 impl Planner {
     /// Measures the present configuration, which shows how long a trial takes.
-    pub(super) fn look(&mut self) {
-        self.stage = SearchStage::Looking;
+    pub(super) fn measure_base(&mut self) {
+        self.stage = SearchStage::MeasuringBase;
         self.queue_round(&[0], Phase::Calibration, self.settings.unit_s);
     }
 
     pub(super) fn calibrate(&mut self) {
         self.stage = SearchStage::Calibrating;
-        let mut looks = Vec::new();
+        let mut points = Vec::new();
         if self.space.len() > SMALL {
             let base = self.space.base();
             for place in self.space.axes(&base) {
                 // Points of an earlier calibration need no other measurement.
                 let is_new = !self.is_tried(&place);
                 let number = self.number(place);
-                looks.extend((number != 0 && is_new).then_some(number));
+                points.extend((number != 0 && is_new).then_some(number));
             }
         }
-        self.queue_round(&looks, Phase::Calibration, self.settings.unit_s);
+        self.queue_round(&points, Phase::Calibration, self.settings.unit_s);
     }
 
     /// Repeats the quickest point, which shows how much two measurements differ.
-    pub(super) fn look_again(&mut self) {
+    pub(super) fn repeat_base(&mut self) {
         self.stage = SearchStage::Repeating;
-        if self.space.len() <= SMALL || repeatability(&self.candidates, |visit| visit.score).1 >= (LOOKS - 1) as f64 {
+        if self.space.len() <= SMALL || repeatability(&self.candidates, |visit| visit.score).1 >= (REPEATS - 1) as f64 {
             return;
         }
         let price = |number: &usize| self.budget.price_of(*number, 0.0);
         let seen = (0..self.candidates.len()).filter(|number| !self.candidates[*number].visits.is_empty());
         let Some(number) = seen.min_by(|one, other| price(one).total_cmp(&price(other))) else { return };
-        self.queue_round(&[number; LOOKS - 1], Phase::Calibration, self.settings.unit_s);
+        self.queue_round(&[number; REPEATS - 1], Phase::Calibration, self.settings.unit_s);
     }
 
     /// Chooses the candidates of the race.
     pub(super) fn line_up(&mut self) {
-        let field = if self.space.len() > SMALL { self.with_outlook(|outlook| outlook.choose()) } else { None };
+        let field = if self.space.len() > SMALL { self.with_forecast(|forecast| forecast.choose()) } else { None };
         let (chosen, excluded) = field.unwrap_or_else(|| (self.spread(), Vec::new()));
         let chosen = if self.has_narrowed { self.line_up_seen() } else { chosen };
         for (place, reason) in excluded {
@@ -108,7 +108,7 @@ impl Planner {
     }
 
     /// Calls `act` with what is known before the race; `None` if not even the base was measured.
-    pub(super) fn with_outlook<T>(&self, act: impl FnOnce(&Outlook<'_>) -> T) -> Option<T> {
+    pub(super) fn with_forecast<T>(&self, act: impl FnOnce(&Forecast<'_>) -> T) -> Option<T> {
         let found = |place: &Place| {
             let visits = &self.candidates[*self.numbers.get(place)?].visits;
             let count = visits.len() as f64;
@@ -121,7 +121,7 @@ impl Planner {
         let calibration = Calibration::new(&self.space, self.space.base(), found)?;
         let seen = self.candidates.iter().filter(|candidate| meets(candidate, |_| true));
         let best = seen.flat_map(|candidate| &candidate.visits).map(|visit| visit.score).max_by(f64::total_cmp);
-        let outlook = Outlook {
+        let forecast = Forecast {
             space: &self.space,
             calibration: &calibration,
             behind: &|place| self.is_behind(place),
@@ -130,7 +130,7 @@ impl Planner {
             noise: (noise(|visit| visit.score), noise(|visit| visit.violation)),
             room: self.room(),
         };
-        Some(act(&outlook))
+        Some(act(&forecast))
     }
 
     pub(super) fn queue_rung(&mut self) {

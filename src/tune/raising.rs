@@ -46,7 +46,7 @@ impl Planner {
                 candidate.fate = Fate::Open;
             }
         }
-        self.stage = SearchStage::Looking;
+        self.stage = SearchStage::MeasuringBase;
     }
 
     /// Whether a point was dropped, and more time would not bring it back.

@@ -380,7 +380,7 @@ fn a_trial_that_takes_all_the_time_is_the_last() {
     }
 }
 
-/// Loading takes so long that the first round does not come to its end: what was seen is confirmed, and the time is used.
+/// Loading takes so long that the first round does not finish: what was seen is confirmed, and the time is used.
 #[test]
 fn where_not_all_can_be_measured_the_best_that_was_is_confirmed() {
     for (count, budget_s) in [(10, 40.0), (4, 30.0), (12, 60.0)] {

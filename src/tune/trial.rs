@@ -9,7 +9,7 @@ use crate::tune::space::Place;
 pub struct Settings {
     /// Seconds in all, loading included.
     pub budget_s: f64,
-    /// Differences up to this share count as none.
+    /// Differences up to this share count as no difference.
     pub margin: f64,
     /// Seed of every draw.
     pub seed: u64,
@@ -34,7 +34,7 @@ pub enum Phase {
 /// A request to measure a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Its number; 0 is the present configuration.
+    /// Its number; 0 is the current configuration.
     pub candidate: usize,
     /// Why.
     pub phase: Phase,

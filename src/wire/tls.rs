@@ -49,7 +49,7 @@ impl TlsClient {
             }
             (Some(given), None) | (None, Some(given)) => {
                 return Err(Error::usage(format!(
-                    "'{}': a client certificate and its private key are only of use together; pass both or none",
+                    "'{}': a client certificate and its private key are only useful together; pass both or neither",
                     given.path.display()
                 )));
             }

@@ -93,7 +93,7 @@ fn getopt_habits_are_kept() {
     assert_eq!(plan("-m m -b 2 -b 3").data.batch_size, 3, "the last one wins");
     let strays = plan("1 -m m : -b 2 4 -- -b 9");
     assert_eq!(strays.data.batch_size, 2);
-    assert_eq!(strays.notes, ["words that belong to no flag count for nothing: '1' ':' '4' '-b' '9'"]);
+    assert_eq!(strays.notes, ["words that belong to no flag are ignored: '1' ':' '4' '-b' '9'"]);
     assert_eq!(plan("-m m --input-data zero --input-data zero").data.source, DataSource::Zero);
     assert_eq!(plan("-m m --string-data --sync").data.string_data.as_deref(), Some("--sync"));
     assert_eq!(plan("-m m --service-kind TRITON -i gRPC").target.connection.url, "localhost:8001");
@@ -231,7 +231,7 @@ fn help_is_a_screen_the_whole_or_a_section() {
 fn every_name_has_its_own_help_and_version() {
     let Ok(Command::Help(text)) = cli::parse(words("--help"), Codes::PerfAnalyzers) else { panic!("no help") };
     assert!(text.contains("Usage: perf_analyzer -m MODEL") && help().contains("Usage: triton-bench -m MODEL"));
-    assert!(!text.contains("trace-summary, ") && help().contains("trace-summary, "), "it has no commands");
+    assert!(!text.contains("trace-summary,") && help().contains("trace-summary,"), "it has no commands");
     let Ok(Command::Version(line)) = own("--version") else { panic!("no version") };
     let parts = ["triton-bench 0.", "Triton C API 1", "Perf Analyzer 2.51.0"];
     assert!(line.starts_with(parts[0]) && parts.iter().all(|part| line.contains(part)), "{line}");
@@ -249,7 +249,7 @@ fn typing_errors_are_answered_by_what_was_meant() {
         assert!(refused.contains(flag), "{line}: {refused}");
     }
     let refused = own("--zzzzzz").unwrap_err();
-    assert_eq!(refused, "--zzzzzz is no flag of this program; see --help");
+    assert_eq!(refused, "--zzzzzz is not a flag of this program; see --help");
     for (line, command) in
         [("modles", "models"), ("tun -m m", "tune"), ("reprot a.json", "report"), ("-m m docter", "doctor")]
     {
@@ -362,7 +362,7 @@ fn measurement_flags_are_read() {
     let plan = self::plan("-m m --request-count 20 --warmup-duration 2s --matrix memory --model-repository /r");
     assert_eq!((plan.measurement.request_count, plan.measurement.warmup), (Some(20), Duration::from_secs(2)));
     let few = self::plan("-m m -r 2").notes;
-    assert_eq!(few, ["--max-trials 2: a level counts as stable where three windows agree, so that none can be"]);
+    assert_eq!(few, ["--max-trials 2: a level is stable when three windows agree, so none can be"]);
     assert!(self::plan("-m m -r 2 --request-count 9").notes.is_empty());
     assert!(self::plan("-m m -r 2 --matrix memory --model-repository r").notes.is_empty());
     assert!(self::plan("-m m -r 2 --stage rate:5:1s").notes.is_empty());
@@ -555,8 +555,8 @@ const REFUSED: &[(&str, &[&str])] = &[
     // One flag alone.
     ("", &["-m is missing"]),
     ("-m ''", &["-m ''", "must not be empty"]),
-    ("-m m --nonsense", &["--nonsense is no flag"]),
-    ("-m m -Z", &["-Z is no flag"]),
+    ("-m m --nonsense", &["--nonsense is not a flag"]),
+    ("-m m -Z", &["-Z is not a flag"]),
     ("-m m --trace-file t.json", &["--trace-file", "--trace-config=triton,file=FILE"]),
     ("-m m --session-concurrency 4", &["Session concurrency mode is only supported with OpenAI service kind."]),
     ("-m", &["-m needs a value, NAME"]),
@@ -887,7 +887,7 @@ fn the_reference_lists_every_flag() {
 fn reference() -> String {
     let mut text = String::from(
         "# Command line\n\n\
-         <!-- Made by tests/local/cli.rs; `UPDATE_SNAPSHOTS=1 cargo test --test local cli::` makes it anew. -->\n\n\
+         <!-- Made by tests/local/cli.rs; `UPDATE_SNAPSHOTS=1 cargo test --test local cli::` regenerates it. -->\n\n\
          Every flag of `triton-bench` and `perf_analyzer`, generated from the program itself (`--help` says the same). Flags may be \
          shortened as long as they stay unambiguous, and a prefix that was unambiguous in perf_analyzer still means the same. \
          If a flag occurs several times the last one wins, unless the flag may be repeated; keywords are case-insensitive. Arguments that \

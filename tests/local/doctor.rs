@@ -63,7 +63,7 @@ fn other_words_are_refused() {
     let refused = doctor(&["-m", "x"]);
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(99), 0));
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(said, "error: -m is no flag of doctor; see triton-bench doctor --help\n");
+    assert_eq!(said, "error: -m is not a flag of doctor; see triton-bench doctor --help\n");
     let upstreams = Command::new(env!("CARGO_BIN_EXE_perf_analyzer")).arg("doctor").output().unwrap();
     assert_eq!((upstreams.status.code(), upstreams.stdout.len()), (Some(99), 0), "{upstreams:?}");
     assert_eq!(doctor(&["--help"]).status.code(), Some(0));

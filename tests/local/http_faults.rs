@@ -204,9 +204,12 @@ fn malformed_replies_fail_their_request_alone() {
         fifth!(vec![Act::Send(reply("200 OK", "", b"{\"model_name\":\"m\",\"outputs\":[{"))]),
         "Malformed reply: its JSON",
     );
-    one_failure(fifth!(vec![Act::Send(reply("200 OK", "", b"{}"))]), "no answer to an inference");
+    one_failure(fifth!(vec![Act::Send(reply("200 OK", "", b"{}"))]), "not an inference response");
     one_failure(fifth!(vec![Act::Send(b"what do you want?\r\n\r\n".to_vec())]), "not an HTTP/1 reply");
-    one_failure(fifth!(vec![Act::Send(b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n".to_vec())]), "is no length");
+    one_failure(
+        fifth!(vec![Act::Send(b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n".to_vec())]),
+        "is not a length",
+    );
     one_failure(
         fifth!(vec![Act::Send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".to_vec())]),
         "hexadecimal",

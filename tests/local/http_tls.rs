@@ -134,7 +134,7 @@ fn unusable_files_are_named() {
     assert!(rejection(&server, with_ca(&authority.file("missing"))).contains("missing': No such file"));
     let file = |der| Some(CredentialFile { path: text.clone(), der });
     let lone = Tls { client_certificate: file(false), ..trusting(&authority) };
-    assert!(rejection(&server, lone).contains("pass both or none"));
+    assert!(rejection(&server, lone).contains("pass both or neither"));
     for der in [false, true] {
         let both = Tls { client_certificate: file(der), private_key: file(der), ..trusting(&authority) };
         assert!(rejection(&server, both).contains("text'"));

@@ -244,7 +244,7 @@ fn a_result_goes_into_a_pipe_once_and_into_no_other_result() {
     assert_eq!(reader.join().unwrap()["levels"].as_array().unwrap().len(), 2);
     let same = folder.path().join("x");
     let run = program(&server).arg("-f").arg(&same).arg("--summary-file").arg(&same).run();
-    run.refusal(&["--summary-file", "is the file of -f"]);
+    run.refusal(&["--summary-file", "is also the file of -f"]);
     program(&server).args("--summary-file /nonexistent/x.json").run().refusal(&["--summary-file /nonexistent/x.json"]);
     program(&server).args("--summary-file /dev/full").run().failure(&["--summary-file /dev/full: cannot be written"]);
 }
@@ -339,7 +339,7 @@ fn no_file_takes_the_place_of_another_or_of_what_is_read() {
     fs::write(file("other.json"), changed).unwrap();
     let gate = |name: &str| levels(&server).args("--require p50<+5000% --baseline").arg(file(name)).run();
     assert_eq!(gate("base.json").code(), 0);
-    gate("other.json").failure_after_notes(&["of something else", "models: 'other' and 'm'"]);
+    gate("other.json").failure_after_notes(&["it measured something else", "models: 'other' and 'm'"]);
     // Levels are no rounds.
     let variants = levels(&server).args("--variant a:--sync --variant b:--async --resume").arg(&base).run();
     variants.refusal(&["--resume", "another plan", "--variant was absent and is "]);

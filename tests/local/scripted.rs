@@ -269,7 +269,7 @@ fn a_sequence_that_hangs_ends_with_what_there_is() {
     let report = finished.report();
     assert!(report.level().client_number("Request count") > 0.0, "{}", report.text);
     assert!(finished.stderr.contains("1 requests had no answer when the level ended"), "{}", finished.stderr);
-    assert!(!finished.stderr.contains("report this fault"), "{}", finished.stderr);
+    assert!(!finished.stderr.contains("report this bug"), "{}", finished.stderr);
 }
 
 /// Answers come while the client gives up waiting for them, and each has the end of its sequence sent, which takes as long:

@@ -149,7 +149,7 @@ fn the_file_of_a_server_that_runs_is_read_as_far_as_it_goes() {
 fn what_is_no_trace_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     assert!(refusal(&summary(&[], &[])).contains("needs a trace file"));
-    assert!(refusal(&summary(&["-x"], &[])).contains("-x is no flag"));
+    assert!(refusal(&summary(&["-x"], &[])).contains("-x is not a flag"));
     assert!(refusal(&summary(&[], &[&folder.path().join("none")])).contains("none"));
     let path = folder.path().join("trace.json");
     let rest: &[u8] = &OLD.as_bytes()[..OLD.len() - 9];
@@ -157,7 +157,7 @@ fn what_is_no_trace_file_is_refused() {
         (b"", "line 1"),
         (b"{}", "list"),
         (rest, "EOF"),
-        (b"[]", "no request from start to end"),
+        (b"[]", "it contains no complete request"),
         (br#"[{"id": 1, "timestamps": [{"name": "REQUEST_START", "ns": -1}]}]"#, "line 1"),
         (b"\xff\xfe", "line 1"),
     ];

@@ -469,7 +469,7 @@ fn broken_input_is_refused_in_one_line() {
             "The 'validation_data' field doesn't align with 'data'",
         ),
         (r#"{"data": [{"INPUT0": {"content": [1], "shape": [9223372036854775807]}}]}"#, "too large to be addressed"),
-        (r#"{"data": [{"INPUT0": [1, 2, 3, 4], "INPUT0": [1, 2, 3, 4]}]}"#, "the tensor INPUT0 is there twice"),
+        (r#"{"data": [{"INPUT0": [1, 2, 3, 4], "INPUT0": [1, 2, 3, 4]}]}"#, "the tensor INPUT0 is given twice"),
     ]
     .map(|(text, part)| ("bad.json", text.as_bytes().to_vec(), part))
     .into_iter()

@@ -119,7 +119,7 @@ fn results_become_pages_pictures_and_tables() {
     Program::new().args("report -o").arg(file("x.html")).arg(file("r.md")).run().refusal(&["r.md", "no result"]);
     assert!(!file("x.html").exists());
     let same = levels(&server).arg("--report").arg(file("x")).arg("--markdown").arg(file("x")).run();
-    same.refusal(&["--markdown", "is the file of --report"]);
+    same.refusal(&["--markdown", "is also the file of --report"]);
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn a_sweep_whose_search_is_not_told_is_refused() {
     before["sweep_steps"] = Value::Array(Vec::new());
     fs::write(&bench.path, before.to_string()).unwrap();
     let refused = bench.program().arg("--resume").arg(&bench.path).run();
-    refused.refusal(&["--resume", "does not hold the search", "measure anew"]);
+    refused.refusal(&["--resume", "lacks the search", "start over"]);
 }
 
 /// All rounds of a result, cell by cell.
@@ -215,7 +215,12 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
     other["variants"]["variants"][1]["problem"] = "no".into();
     fs::write(&bench.path, other.to_string()).unwrap();
     let refused = bench.program().arg("--resume").arg(&bench.path).run();
-    refused.failure_after_notes(&["--resume", "of something else", "it could measure 'pageable', and", "measure anew"]);
+    refused.failure_after_notes(&[
+        "--resume",
+        "it measured something else",
+        "it could measure 'pageable', and",
+        "start over",
+    ]);
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn mistakes_name_the_variant_and_come_before_anything_runs() {
     refused("odd:--concurrency-range 1:3", &["--variant 'odd'", "as many"]);
     refused("odd:--concurrency-range 1:0 -l 5", &["--variant 'odd'", "with an end"]);
     refused("odd:--stage rate:5:1s", &["--variant 'odd'", "--stage"]);
-    refused("fine:-b 3", &["--variant 'fine'", "two of that name"]);
+    refused("fine:-b 3", &["--variant 'fine'", "two have that name"]);
     refused("odd", &["--variant 'odd'", "NAME:'FLAGS'"]);
     Program::on(&repository, "m").args("--svg comparison:c.svg").run().refusal(&["--svg comparison", "add --variant"]);
     let drawn = Program::on(&repository, "m").args("--svg spectrum:s.svg");

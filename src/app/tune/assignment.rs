@@ -45,7 +45,7 @@ impl Assignment {
         self.0.iter().find_map(|(setting, value)| match setting {
             Setting::Model(of, path) if of.as_deref() == model && is_other(path, value) => {
                 let found = path.get(configuration).unwrap_or_default();
-                Some(format!("the server took {found} for {path} where {value} was asked for"))
+                Some(format!("the server set {path} to {found} instead of {value}"))
             }
             _ => None,
         })

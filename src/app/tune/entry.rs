@@ -14,12 +14,12 @@ const MEASURED: RangeInclusive<f64> = 0.0..=1e18;
 /// The logarithm of anything of that kind; a constraint that nobody asked for is missed by minus a thousand million.
 const LOGARITHM: RangeInclusive<f64> = -1e9..=1e3;
 
-/// A trial and what it came to.
+/// A trial and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// What was asked.
     pub trial: Trial,
-    /// What it came to.
+    /// Its result.
     pub observation: Observation,
     /// The figures, where there are any.
     pub measured: Option<VisitFigures>,

@@ -263,7 +263,7 @@ impl<'a> RunningSearch<'a> {
         }
         let (had, spent) = (self.planner.budget(), self.planner.spent());
         note!(
-            "--resume: the search goes on with {budget_s:.0} s instead of {had:.0} s, of which {spent:.0} s are spent"
+            "--resume: the search continues with {budget_s:.0} s instead of {had:.0} s, of which {spent:.0} s are spent"
         );
         self.planner.raise_budget(budget_s);
         self.record.raise(budget_s, false)
@@ -292,9 +292,9 @@ impl<'a> RunningSearch<'a> {
         }
         self.phase = Some(trial.phase);
         let doing = match trial.phase {
-            Phase::Calibration => "looking along each setting",
+            Phase::Calibration => "searching along each setting",
             Phase::Race => "racing",
-            Phase::Step => "looking beside the best",
+            Phase::Step => "searching around the best",
             Phase::Confirmation => "confirming the best against your configuration",
         };
         let open = self.planner.candidates().iter().filter(|candidate| candidate.is_open()).count();

@@ -27,7 +27,7 @@ pub struct Search<'a, 'b> {
     pub seen: &'a [Seen],
     /// The models as they were found.
     pub bases: &'a Subject<'b>,
-    /// Whether the search was broken off.
+    /// Whether the search was interrupted.
     pub interrupted: bool,
 }
 
@@ -174,7 +174,7 @@ fn verdict(plan: &TunePlan, answer: &Answer, yours: &Candidate) -> TuneVerdict {
                 format!("{none}: the best other, #{number}, is at {best}; there is at most {bound:.1} % to gain"),
             )
         }
-        Answer::Kept(None) => ("kept", Some(0), None, format!("{none}: no other came so far")),
+        Answer::Kept(None) => ("kept", Some(0), None, format!("{none}: no other passed the confirmation")),
         Answer::Meets(number) => {
             let theirs = if plan.constraints.is_empty() { "works" } else { "meets the constraints" };
             let own = match &yours.fate {

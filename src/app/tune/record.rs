@@ -153,7 +153,7 @@ pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Step>)> {
             path.display()
         ))
     };
-    let head = head.ok_or_else(|| other("its first line says of none what it searched".to_owned()))?;
+    let head = head.ok_or_else(|| other("its first line does not say what was searched".to_owned()))?;
     if let Some(difference) = difference(&head, own) {
         return Err(other(difference));
     }
@@ -202,8 +202,8 @@ fn budget(head: &Head, steps: &[Step]) -> Option<f64> {
 fn check_budget(folder: &Path, own: &Head, had: Option<f64>) -> Result<()> {
     match own.budget_s.zip(had) {
         Some((own, had)) if own < had => Err(Error::input(format!(
-            "--budget {own}s: the search whose record is in {} has {had}s, and one that is resumed takes no less; \
-             give --budget {had}s or more, or start anew in another --output",
+            "--budget {own}s: the search whose record is in {} has {had}s, and a resumed search cannot have less; \
+                give --budget {had}s or more, or start over in another --output",
             folder.display()
         ))),
         _ => Ok(()),

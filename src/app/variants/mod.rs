@@ -51,7 +51,7 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (In
     let has_rounds = |variants: &VariantsResult| variants.cells.iter().any(|cell| !cell.rounds.is_empty());
     let has_rounds = result.variants.as_ref().is_some_and(has_rounds);
     if ended.is_ok() && !has_rounds && comparison.is_interrupted() {
-        note!("no round had been measured yet, so that there is nothing to report");
+        note!("no round had been measured yet, so there is nothing to report");
         return Ok(exit::INTERRUPTED);
     }
     result.interrupted = comparison.is_interrupted();
@@ -81,8 +81,8 @@ fn check_libraries(variants: &[Variant]) -> Result<()> {
     let Some(other) = embedded.find(|other| directory(other) != directory(first)) else { return Ok(()) };
     let (name, place) = (&other.name, directory(other));
     Err(Error::usage(format!(
-        "--variant '{name}': --triton-server-directory {} is not that of '{}', and a process holds one Triton: \
-         measure releases in runs of their own, and hold these against each other with triton-bench compare",
+        "--variant '{name}': --triton-server-directory {} is not that of '{}', and a process can load only one \
+            Triton: measure each release in its own run, and compare the results with triton-bench compare",
         place.display(),
         first.name
     )))
@@ -111,7 +111,7 @@ impl Comparison<'_> {
                 return ended;
             }
             if !self.field.is_embedded() && start == 1 {
-                note!("--restarts: servers on the network stay as they are; each start has new connections only");
+                note!("--restarts: servers on the network are not restarted; each start only opens new connections");
             }
             servers.halt()?;
         }

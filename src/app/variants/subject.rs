@@ -47,7 +47,7 @@ pub struct Course<'a> {
 
 /// One variant of a run.
 pub struct Subject {
-    /// How reports name it.
+    /// Its name in reports.
     pub name: String,
     /// What it does.
     pub plan: Plan,
@@ -92,14 +92,14 @@ impl Subject {
     /// A subject whose server or settings are made for each turn. It is opened once now, so that errors are reported
     /// before anything is measured.
     pub fn per_turn(name: String, plan: Plan, connect: Connect) -> Self {
-        let look = || {
+        let poll = || {
             let open = Open::new(connect(&plan)?, plan.clone())?;
             let seen = open.seen(&plan);
             open.close()?;
             leave(&plan)?;
             seen
         };
-        let seen = look();
+        let seen = poll();
         let (open, seen) = match seen {
             Ok(seen) => (Ok(None), Some(seen)),
             Err(error) => (Err(error), None),
@@ -187,7 +187,7 @@ fn leave(plan: &Plan) -> Result<()> {
 /// # Errors
 /// Where one could not be stopped.
 pub fn halt() -> Result<()> {
-    ending::bound(STOP_LIMIT, exit::FAILED, "it was to be started anew");
+    ending::bound(STOP_LIMIT, exit::FAILED, "it was to be restarted");
     let halted = backends::halt_servers(&|_| ());
     ending::unbound();
     halted

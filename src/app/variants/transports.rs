@@ -70,7 +70,8 @@ fn addresses(given: &str) -> Result<[String; 2]> {
     let mut endpoint = Endpoint::parse(given, DEFAULT_PORT)?;
     let Some(next) = endpoint.port.checked_add(1) else {
         return Err(Error::usage(format!(
-            "-u '{given}': --matrix transports looks for gRPC at the next port, which there is not; pass both as HTTP,GRPC"
+            "-u '{given}': --matrix transports expects gRPC on the next port, which does not exist; pass both as \
+                HTTP,GRPC"
         )));
     };
     endpoint.port = next;

@@ -160,7 +160,7 @@ impl Reader {
         }
         if self.left_out > 0 && is_writable(until) {
             let count = std::mem::take(&mut self.left_out);
-            note!("{count} lines of the server's log were left out: nobody read those before them");
+            note!("{count} lines of the server's log were dropped: standard error was not read fast enough");
         }
     }
 

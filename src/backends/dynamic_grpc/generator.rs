@@ -72,7 +72,7 @@ pub fn frames(written: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     while !rest.is_empty() {
         let number = messages.len() + 1;
         let Some((length, after)) = rest.split_first_chunk::<4>() else {
-            return Err(format!("its output breaks off in the length of message {number}, after {} bytes", rest.len()));
+            return Err(format!("its output is cut off in the length of message {number}, after {} bytes", rest.len()));
         };
         let length = u32::from_ne_bytes(*length) as usize;
         if length == 0 {
@@ -83,7 +83,7 @@ pub fn frames(written: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         }
         let Some((message, after)) = after.split_at_checked(length) else {
             let came = after.len();
-            return Err(format!("its output breaks off in message {number}: {came} of {length} bytes came"));
+            return Err(format!("its output is cut off in message {number}: {came} of {length} bytes came"));
         };
         messages.push(message.to_vec());
         rest = after;
@@ -115,7 +115,7 @@ mod tests {
         for end in 1..two.len() {
             match frames(&two[..end]) {
                 Ok(read) => assert!(end == 6 && read == [b"ab"], "{end}"),
-                Err(why) => assert!(why.contains("breaks off"), "{why}"),
+                Err(why) => assert!(why.contains("is cut off"), "{why}"),
             }
         }
         assert!(frames(&[]).unwrap_err().contains("no message"));

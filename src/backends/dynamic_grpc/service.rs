@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::model::DataType;
 use crate::wire::grpc::Wish;
 
-/// Calls below this size are copied into the output; parts of larger ones are sent from where they are.
+/// Calls below this size are copied into the output; parts of larger ones are sent from where they are stored.
 const COPY_BELOW: usize = 4096;
 
 /// The calls of a client.
@@ -76,7 +76,10 @@ impl Method for Calls {
         let payload = exchanges.request(slot).payload;
         if self.checks[slot].is_due(payload) {
             answers.decode(message).map_err(|why| {
-                InferError::new(InferError::MISFIT, format!("a message of the answer is no {}: {why}", answers.name()))
+                InferError::new(
+                    InferError::MISFIT,
+                    format!("a message of the answer is not a {}: {why}", answers.name()),
+                )
             })?;
             self.checks[slot].pass(payload);
         }

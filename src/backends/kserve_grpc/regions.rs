@@ -101,7 +101,7 @@ impl<'a> PlacedOutputs<'a> {
         (model, watch): (usize, bool),
     ) -> Result<Self, InferError> {
         if slot.is_none() && reply.lacks_contents() {
-            return Err(status::error(BROKEN, "an answer has another number of outputs than of their contents"));
+            return Err(status::error(BROKEN, "an answer has different numbers of outputs and of output contents"));
         }
         let (mut placed, mut failure) = (Vec::new(), None);
         if let Some(PlacedSlot { slot, .. }) = slot.filter(|_| watch) {

@@ -99,7 +99,7 @@ impl KserveGrpc {
 }
 
 fn unreadable() -> InferError {
-    status::error(BROKEN, "an answer is no message of the protocol")
+    status::error(BROKEN, "an answer is not a message of the protocol")
 }
 
 impl Method for KserveGrpc {

@@ -83,7 +83,7 @@ impl HttpBackend {
     /// `metrics_url`; by default from Triton's metrics port on the same host.
     ///
     /// # Errors
-    /// Where the address, a header or a certificate is wrong, or the server cannot be reached in time.
+    /// If the address, a header or a certificate is wrong, or the server cannot be reached in time.
     pub fn connect(connection: &ConnectionPlan, metrics_url: Option<&str>) -> Result<Self> {
         let Protocol::Http { inputs, outputs, compression } = connection.protocol else {
             return Err(Error::usage("the plan asks for another protocol than HTTP"));
@@ -204,7 +204,7 @@ impl HttpBackend {
 
 /// What to change if TLS is the reason.
 fn advice(error: &InferError) -> Option<String> {
-    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
     tls_advice(error, "--ssl-https-ca-certificates-file", checks)
 }
 

@@ -88,7 +88,7 @@ fn pack(output: &OutputJson<'_, Value>, data: &Value) -> Result<Vec<u8>, InferEr
         .map_err(|why| output.refuse(format_args!("is wrong: {why}")))?;
     match output.bytes()? {
         Some(expected) if expected != bytes.len() as u64 => {
-            Err(output.refuse(format_args!("has other many elements than its shape {:?}", output.shape)))
+            Err(output.refuse(format_args!("has a different number of elements than its shape {:?}", output.shape)))
         }
         _ => Ok(bytes),
     }

@@ -160,7 +160,9 @@ impl Rendering<'_> {
                 ParameterValue::Double(value) if value.is_finite() => quoted(value),
                 ParameterValue::Double(value) => {
                     let name = &parameter.name;
-                    return Err(Error::usage(format!("--request-parameter {name}: {value} has no form in JSON")));
+                    return Err(Error::usage(format!(
+                        "--request-parameter {name}: {value} cannot be represented in JSON"
+                    )));
                 }
                 ParameterValue::Text(text) => quoted(text),
             };

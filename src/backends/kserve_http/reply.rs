@@ -100,7 +100,7 @@ pub(super) fn parse<'a, D: DeserializeOwned>(json: &'a [u8]) -> Result<Answer<'a
             let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
             Err(InferError::new(ErrorCode::Http(200), message))
         }
-        (None, None) if reply.model_name.is_none() => Err(malformed("its JSON is no answer to an inference")),
+        (None, None) if reply.model_name.is_none() => Err(malformed("its JSON is not an inference response")),
         (None, outputs) => Ok(Answer { model: reply.model_name, outputs: outputs.unwrap_or_default() }),
     }
 }

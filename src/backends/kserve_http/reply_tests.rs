@@ -76,7 +76,7 @@ fn replies_that_do_not_fit_themselves_are_failures() {
         ("JSON", binary(&[0; 8], BINARY.len() - 1)),
         ("JSON", json("{\"outputs\":[")),
         ("JSON", json("")),
-        ("no answer", json("{}")),
+        ("not an inference", json("{}")),
         ("neither data", json(r#"{"outputs":[{"name":"O","datatype":"FP32","shape":[2]}]}"#)),
         ("unknown datatype", json(r#"{"outputs":[{"name":"O","datatype":"FP99","shape":[2],"data":[]}]}"#)),
         ("impossible shape", json(r#"{"outputs":[{"name":"O","datatype":"FP32","shape":[-2],"data":[]}]}"#)),

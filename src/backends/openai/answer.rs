@@ -1,4 +1,4 @@
-//! [`Answer`]: what comes back for one request, a body or a stream of events, from whatever pieces it comes in.
+//! [`Answer`]: the answer to one request, a body or a stream of events, from whatever pieces it arrives in.
 
 use std::cell::RefCell;
 
@@ -19,46 +19,46 @@ const DONE: &[u8] = b"[DONE]";
 /// What is kept of answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// Most bytes of a body, or of one event.
+    /// Maximum bytes of a body, or of one event.
     pub(super) limit: u64,
     /// The assistant's message, for the turns that follow.
     pub(super) message: bool,
-    /// What has its tokens, where the server does not say how many there are.
+    /// The text with its tokens, if the server does not report how many there are.
     pub(super) content: bool,
 }
 
-/// What comes back for one request of a slot.
+/// The answer to one request of a slot.
 pub(super) struct Answer {
     wanted: Wanted,
     events: EventReader,
-    /// The body, where it is no stream; as much of it as is worth keeping where it is a refusal.
+    /// The body, if it is not a stream; for a refusal only as much as is worth keeping.
     kept: Vec<u8>,
     stream: Stream,
     /// The text of a stream, for the turns that follow.
     text: String,
     /// Documents with content.
     content: Vec<u8>,
-    /// What observers are shown, put together.
+    /// What observers are shown, joined.
     shown: RefCell<Vec<u8>>,
 }
 
-/// How far a stream has come.
+/// State of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     generation: Generation,
-    /// When the last read came that an event ended in.
+    /// When the last read arrived in which an event ended.
     read_at: Stamp,
     /// Events have the form of OpenAI's completions.
     choices: bool,
-    /// Events of other forms have come.
+    /// Events of other forms have arrived.
     others: bool,
-    /// Its content is more than is kept to be counted.
+    /// It has more content than is kept for counting.
     too_long: bool,
-    /// The last event was one with content.
+    /// The last event had content.
     last_has_content: bool,
-    /// Why the output ends was said.
+    /// A finish reason was received.
     finished: bool,
-    /// The stream's end was.
+    /// The end of the stream was received.
     done: bool,
     failed: bool,
 }
@@ -86,10 +86,10 @@ impl Answer {
         self.stream = Stream::default();
     }
 
-    /// A piece of the body has come; with it, `total` bytes have.
+    /// A piece of the body has arrived, for `total` bytes so far.
     ///
     /// # Errors
-    /// Where nothing good can follow.
+    /// If the answer cannot become valid any more.
     pub(super) fn take(
         &mut self,
         head: &Head,
@@ -118,7 +118,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Fails where a body of so many bytes is more than an answer may have.
+    /// Fails if a body of this many bytes exceeds the limit for an answer.
     pub(super) fn check(&self, bytes: u64) -> Result<(), InferError> {
         let most = self.wanted.limit;
         if bytes <= most {
@@ -128,7 +128,7 @@ impl Answer {
         }
     }
 
-    /// The assistant's message, in an answer that is complete and good.
+    /// The assistant's message, of a complete and successful answer.
     pub(super) fn message(&self) -> Option<Vec<u8>> {
         match self.wanted.message && !self.stream.failed {
             true if self.stream.generation.events > 0 => Some(turns::message(&self.text)),
@@ -137,20 +137,20 @@ impl Answer {
         }
     }
 
-    /// Whether the stream has said that it ends.
+    /// Whether the end of the stream was announced.
     pub(super) fn has_all(&self) -> bool {
         self.stream.done
     }
 
-    /// Whether a stream that breaks off has said that all has come.
+    /// Whether a stream that was cut off had already announced its end.
     pub(super) fn is_whole(&self) -> bool {
         self.stream.done || self.stream.finished
     }
 
-    /// All of it has come.
+    /// All of it has arrived.
     ///
     /// # Errors
-    /// Why the request has failed.
+    /// Why the request failed.
     pub(super) fn complete(&mut self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<(), InferError> {
         if !is_success(head) {
             let unpacked = decompress(head.encoding, &self.kept, KEPT_OF_REFUSAL).ok().flatten();
@@ -166,7 +166,7 @@ impl Answer {
         Ok(())
     }
 
-    /// The stream's end has come; what it brought, unless it failed.
+    /// The stream has ended; returns what it generated, unless it failed.
     fn end_stream(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
         if !self.stream.done
             && let Some(event) = self.events.finish()
@@ -179,23 +179,23 @@ impl Answer {
         if failed {
             return Ok(None);
         }
-        // Streams of other forms than OpenAI's end where they end.
+        // Streams of other forms than OpenAI's need no end marker.
         let whole = done || finished || (others && !choices);
         if !whole {
             return Err(malformed("the stream ends before [DONE] and before any finish_reason"));
         }
-        // Some servers tell a usage of 0 beside text.
+        // Some servers report a usage of 0 along with text.
         let tokens = generation.tokens.filter(|&tokens| tokens > 0 || generation.chunks == 0);
         Ok(Some(Generation { tokens, unended: !done && choices, ..generation }))
     }
 
-    /// A body that is no stream.
+    /// A body that is not a stream.
     fn body(&mut self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
         let unpacked = decompress(head.encoding, &self.kept, self.wanted.limit).map_err(malformed)?;
         let body = unpacked.as_deref().unwrap_or(&self.kept);
         let is_empty = body.iter().all(u8::is_ascii_whitespace);
         let said = if is_empty { Ok(Said::default()) } else { Said::read(body) };
-        let said = said.map_err(|error| malformed(format!("its body is no JSON: {error}")))?;
+        let said = said.map_err(|error| malformed(format!("its body is not JSON: {error}")))?;
         if said.error {
             return Err(refusal::of_document(body));
         }
@@ -209,7 +209,7 @@ impl Answer {
 }
 
 impl Stream {
-    /// Keeps what is wanted of the event that was taken last.
+    /// Keeps the required parts of the last event.
     #[inline]
     fn keep(&mut self, data: &[u8], wanted: Wanted, (text, content): (&mut String, &mut Vec<u8>)) {
         if wanted.message {
@@ -227,7 +227,7 @@ impl Stream {
         }
     }
 
-    /// An event has come.
+    /// An event has arrived.
     fn take(
         &mut self,
         event: Event<'_>,
@@ -251,7 +251,7 @@ impl Stream {
         let said = match Said::read(event.data) {
             Ok(said) => said,
             Err(_) if is_error => Said { error: true, ..Said::default() },
-            Err(error) => return Err(malformed(format!("an event's data are no JSON: {error}"))),
+            Err(error) => return Err(malformed(format!("an event's data is not JSON: {error}"))),
         };
         if is_error || said.error {
             self.failed = true;
@@ -279,12 +279,12 @@ impl Stream {
     }
 }
 
-/// Whether the status is one of success.
+/// Whether the status means success.
 pub(super) fn is_success(head: &Head) -> bool {
     (200..300).contains(&head.status)
 }
 
-/// Whether the events of a stream can be read as they come.
+/// Whether the events of a stream can be read as they arrive.
 pub(super) fn is_readable(head: &Head) -> bool {
     !head.events || head.encoding == Encoding::Identity
 }

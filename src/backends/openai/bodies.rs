@@ -1,4 +1,4 @@
-//! [`Bodies`]: every payload of a run as a request; shared by all clients that were opened alike.
+//! [`Bodies`]: every payload of a run as a request; shared by all clients that were opened the same way.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::model::ModelSpec;
 use crate::plan::OpenAiPlan;
 use crate::shm::Region;
 
-/// Bytes of the length that packed documents begin with.
+/// Bytes of the length prefix of packed documents.
 const LENGTH: usize = 4;
 
 /// Every payload of a run as a request.
@@ -25,7 +25,7 @@ pub(super) struct Bodies {
     models: Arc<[ModelSpec]>,
     payloads: Arc<[Payload]>,
     options: Arc<RequestOptions>,
-    /// What the heads of all requests begin with.
+    /// The common beginning of the heads of all requests.
     head: Vec<u8>,
     /// By payload.
     bodies: Vec<Body>,
@@ -33,7 +33,7 @@ pub(super) struct Bodies {
     sessions: bool,
 }
 
-/// One payload's request after the part of the head that all have in common.
+/// One payload's request after the common part of the head.
 struct Body {
     /// The rest of the head.
     length: Vec<u8>,
@@ -42,7 +42,7 @@ struct Body {
 
 /// Where the body's text is.
 enum Document {
-    /// As the data have it.
+    /// As in the data.
     Unchanged { region: Arc<Region>, offset: usize, len: usize },
     /// With fields that were set.
     Changed(Vec<u8>),
@@ -64,7 +64,7 @@ impl Bodies {
     /// The requests of `spec`; with `mixed`, payloads name their model.
     ///
     /// # Errors
-    /// Where fields are to be set in a payload that is no object.
+    /// If fields must be set in a payload that is not an object.
     pub(super) fn new(
         (endpoint, headers): (&Endpoint, &Headers),
         plan: &OpenAiPlan,
@@ -92,7 +92,7 @@ impl Bodies {
         self.sessions
     }
 
-    /// What the heads of all requests begin with.
+    /// The common beginning of the heads of all requests.
     pub(super) fn head(&self) -> &[u8] {
         &self.head
     }
@@ -102,7 +102,7 @@ impl Bodies {
         self.bodies[payload].document.text()
     }
 
-    /// Whether these were made for clients such as `spec` describes.
+    /// Whether these were made for clients as described by `spec`.
     pub(super) fn fit(&self, spec: &ClientSpec) -> bool {
         Arc::ptr_eq(&self.models, &spec.models)
             && Arc::ptr_eq(&self.payloads, &spec.payloads)
@@ -119,7 +119,7 @@ impl Bodies {
         self.parts(payload).iter().map(|part| part.len()).sum()
     }
 
-    /// Fills `slices` with what comes after the first `skip` bytes of a payload's request. Returns how many are used.
+    /// Fills `slices` with a payload's request after its first `skip` bytes. Returns how many are used.
     pub(super) fn gather<'a>(&'a self, payload: usize, mut skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
         let mut used = 0;
         for part in self.parts(payload) {
@@ -140,7 +140,7 @@ fn check_turn(body: &Body) -> Result<()> {
     if messages { Ok(()) } else { Err(Error::input("a turn of a session has a list of `messages`")) }
 }
 
-/// The head that all requests have, without its last field.
+/// The head of all requests, without its last field.
 fn head(endpoint: &Endpoint, headers: &Headers, path: &str) -> Vec<u8> {
     let mut out = format!("POST {}/{path} HTTP/1.1\r\n", endpoint.prefix).into_bytes();
     headers.write_own(&mut out, "Host", &endpoint.authority());
@@ -159,7 +159,7 @@ fn body(plan: &OpenAiPlan, model: Option<String>, options: &RequestOptions, payl
     Ok(Body { length, document })
 }
 
-/// The payload, with fields set where the plan asks for that.
+/// The payload, with fields set as the plan asks.
 fn document<'a>(
     plan: &OpenAiPlan,
     model: Option<String>,

@@ -15,17 +15,17 @@ impl Fields {
     /// Those of `document`.
     ///
     /// # Errors
-    /// Where it is no object.
+    /// If it is not an object.
     pub(super) fn of(document: &[u8]) -> Result<Self> {
         serde_json::from_slice(document)
-            .map_err(|_| Error::input("fields are to be set in the payload, but it is no JSON object"))
+            .map_err(|_| Error::input("fields must be set in the payload, but it is not a JSON object"))
     }
 
     fn position(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|(member, _)| member == name)
     }
 
-    /// Sets a member: in its place where it is there, else at the end.
+    /// Sets a member: in place if it exists, else at the end.
     pub(super) fn set(&mut self, name: &str, value: &Value) {
         let value = serde_json::value::to_raw_value(value).expect("a value has a text");
         match self.position(name) {
@@ -34,20 +34,20 @@ impl Fields {
         }
     }
 
-    /// Adds a member, unless it is there.
+    /// Adds a member, unless it exists.
     pub(super) fn add(&mut self, name: &str, value: &Value) {
         if self.position(name).is_none() {
             self.set(name, value);
         }
     }
 
-    /// The elements of a list among the members, as they are written; none where it is no list.
+    /// The elements of a list among the members, as written; none if it is not a list.
     pub(super) fn list(&self, name: &str) -> Option<&str> {
         let value = self.0[self.position(name)?].1.get();
         value.strip_prefix('[')?.strip_suffix(']').map(str::trim)
     }
 
-    /// All of them as an object, one being another list.
+    /// All of them as an object, with one replaced by another list.
     pub(super) fn write_with_list(&self, out: &mut Vec<u8>, name: &str, elements: &[u8]) {
         out.push(b'{');
         for (index, (member, value)) in self.0.iter().enumerate() {

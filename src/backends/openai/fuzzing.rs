@@ -1,4 +1,4 @@
-//! Entry for the fuzz target under `fuzz/`, and for tests: what comes of bytes from a server, in pieces.
+//! Entry for the fuzz target under `fuzz/`, and for tests: how bytes from a server are read, in pieces.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::shm::{Placement, Region};
 /// Most bytes of a body or of an event.
 const MOST: u64 = 1 << 20;
 
-/// Reads `bytes` as an answer in one piece and in pieces of `piece` bytes; both must come to the same.
+/// Reads `bytes` as an answer in one piece and in pieces of `piece` bytes; both must give the same result.
 ///
 /// # Panics
-/// Where a promise is broken.
+/// If an invariant is broken.
 pub fn answer(piece: usize, bytes: &[u8]) {
     let whole = timeless(outcome(std::iter::once(bytes), true, MOST));
     let pieces = timeless(outcome(bytes.chunks(piece.max(1)), true, MOST));
@@ -33,15 +33,15 @@ pub fn answer(piece: usize, bytes: &[u8]) {
     }
 }
 
-/// What became of a request: its responses, each `content`, `aside` or an error, with its text; and what was generated.
+/// The outcome of a request: its responses, each `content`, `aside` or an error, with its text; and what was generated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     pub(super) responses: Vec<(String, String)>,
     pub(super) generation: Option<Generation>,
-    /// What its tokens are to be counted in.
+    /// The text in which to count its tokens.
     pub(super) content: String,
     pub(super) error: Option<InferError>,
-    /// Why the connection is of no further use.
+    /// Why the connection is unusable.
     pub(super) broken: Option<InferError>,
     pub(super) whole: bool,
 }
@@ -101,7 +101,7 @@ pub(super) fn service(spec: &ClientSpec, plan: &OpenAiPlan, mixed: bool, limit: 
     OpenAi::new(Arc::new(bodies), Headers::default(), Wanted { limit, message: true, content: true })
 }
 
-/// What comes of an answer in `pieces`, after which the connection ends if `ends`.
+/// The outcome of an answer in `pieces`, after which the connection ends if `ends`.
 pub(super) fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>, ends: bool, limit: u64) -> Outcome {
     let spec = spec(vec![payload("{}")]);
     let mut http = Http::new(service(&spec, &OpenAiPlan::default(), false, limit));
@@ -123,7 +123,7 @@ pub(super) fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>, ends: bool, li
                 outcome.whole = true;
                 if step == Step::Enough {
                     http.leave_rest(0, 0);
-                    // Whatever comes of it, it is no part of the answer.
+                    // Whatever it is, it is not part of the answer.
                     while pieces.next().is_some_and(|(_, piece)| http.receive_rest(0, piece) == Ok(Step::Partly)) {}
                 }
             }
@@ -146,7 +146,7 @@ pub(super) fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>, ends: bool, li
     Outcome { error: failed, responses: log.responses, generation: log.generation, content: log.content, ..outcome }
 }
 
-/// The same without what times and pieces decide: stamps and reads.
+/// The same without what depends on time and pieces: timestamps and reads.
 pub(super) fn timeless(outcome: Outcome) -> Outcome {
     let generation = outcome.generation.map(|generation| Generation {
         chunks: generation.chunks,

@@ -39,7 +39,7 @@ use crate::error::{Error, Result};
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::{OpenAiPlan, Target};
 
-/// Port where `-u` names none.
+/// Port if `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
 
 /// The input that holds a request's body.
@@ -52,17 +52,17 @@ pub struct OpenAiBackend {
     route: Route,
     headers: Headers,
     plan: OpenAiPlan,
-    /// Models of a mix go into the payloads.
+    /// The models of a mix are written into the payloads.
     mixed: bool,
     bodies: Mutex<Option<Arc<Bodies>>>,
 }
 
 impl OpenAiBackend {
-    /// Reaches the server, waiting until it takes connections for as long as `target` allows. Nothing is asked: these services
-    /// have no question in common.
+    /// Reaches the server, waiting until it takes connections for as long as `target` allows. Nothing is requested:
+    /// these services have no common endpoint for it.
     ///
     /// # Errors
-    /// Where the address, a header or a certificate is wrong, or the server cannot be reached in time.
+    /// If the address, a header or a certificate is wrong, or the server cannot be reached in time.
     pub fn connect(target: &Target) -> Result<Self> {
         let connection = &target.connection;
         let route = Route::to(connection, DEFAULT_PORT, &["http/1.1"])?;
@@ -80,7 +80,7 @@ impl OpenAiBackend {
 
     fn await_server(&self, wait: ServerWait) -> Result<()> {
         let advice = |error: &_| {
-            let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+            let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
             tls_advice(error, "--ssl-https-ca-certificates-file", checks)
         };
         let attempt = |limit| self.route.connector.connect(Deadline::within(limit)).map_err(|error| failure(&error));

@@ -1,14 +1,14 @@
-//! What a service says that does not answer what was asked.
+//! Error answers of a service.
 
 use serde_json::Value;
 
 use crate::backend::{ErrorCode, InferError};
 use crate::engine::http1;
 
-/// Most bytes of a server's text that are kept.
+/// Maximum bytes of a server's text to keep.
 const KEPT: usize = 1024;
 
-/// An answer of a status that is no success: its error's type and message where it has such, else the beginning of the body.
+/// An answer with an error status: its error's type and message if it has them, else the beginning of the body.
 pub(super) fn of_status(status: u16, location: &str, body: &[u8]) -> InferError {
     let said = serde_json::from_slice::<Value>(body).ok().and_then(|document| text(&document));
     match said {
@@ -17,13 +17,13 @@ pub(super) fn of_status(status: u16, location: &str, body: &[u8]) -> InferError 
     }
 }
 
-/// An error that came in place of content.
+/// An error that arrived instead of content.
 pub(super) fn of_document(document: &[u8]) -> InferError {
     let said = serde_json::from_slice::<Value>(document).ok().and_then(|document| text(&document));
     InferError::new("Error response", said.unwrap_or_else(|| shortened(&String::from_utf8_lossy(document))))
 }
 
-/// `type: message` of a document that tells an error, in any of the forms that are in use.
+/// `type: message` of a document that reports an error, in any of the forms in use.
 fn text(document: &Value) -> Option<String> {
     let members = document.as_object()?;
     let error = members.get("error").filter(|error| !error.is_null()).unwrap_or(document);

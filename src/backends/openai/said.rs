@@ -1,5 +1,5 @@
-//! [`Said`]: what one JSON document of an answer says, a whole answer or an event. Read without a tree of values and without
-//! memory of its own, because events come by the hundred thousand a second.
+//! [`Said`]: what one JSON document of an answer says, a whole answer or an event. Read without building a tree of
+//! values or allocating, because hundreds of thousands of events arrive per second.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,15 +13,15 @@ use serde_json::value::RawValue;
 pub(super) struct Said {
     /// It has the form of OpenAI's completions.
     pub(super) choices: bool,
-    /// It tells usage.
+    /// It reports usage.
     pub(super) usage: bool,
-    /// It carries text, reasoning or the call of a tool; where it is of another form, anything.
+    /// It carries text, reasoning or a tool call; in another form, anything.
     pub(super) content: bool,
-    /// It says why the output ends.
+    /// It has a finish reason.
     pub(super) finished: bool,
-    /// Tokens of the output up to here.
+    /// Output tokens so far.
     pub(super) tokens: Option<u64>,
-    /// It tells an error.
+    /// It reports an error.
     pub(super) error: bool,
 }
 
@@ -29,13 +29,13 @@ impl Said {
     /// Reads a document.
     ///
     /// # Errors
-    /// Where it is no JSON.
+    /// If it is not JSON.
     pub(super) fn read(text: &[u8]) -> Result<Self, serde_json::Error> {
         let is_object = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
         match serde_json::from_slice::<Document<'_>>(text) {
             // Lists would be read as members without names.
             Ok(document) if is_object => Ok(document.said()),
-            // A member is not of the type that it should be: another kind of document.
+            // A member has an unexpected type: another kind of document.
             _ => serde_json::from_slice::<IgnoredAny>(text).map(|_| Self { content: true, ..Self::default() }),
         }
     }
@@ -72,7 +72,7 @@ impl Document<'_> {
     }
 }
 
-/// A member that may be absent; `null` is there, with nothing in it.
+/// A member that may be absent; `null` counts as present but empty.
 #[derive(Default)]
 enum Member<T> {
     #[default]
@@ -132,12 +132,12 @@ struct Function<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Whether a value says something: neither null, nor an empty text or list.
+/// Whether a value has content: neither null nor an empty string or list.
 fn filled(value: Option<&RawValue>) -> bool {
     value.is_some_and(|value| !matches!(value.get(), "\"\"" | "[]"))
 }
 
-/// What an element of a list adds to the whole.
+/// What an element of a list contributes.
 trait Part {
     /// Whether it carries content, and whether it ends the output.
     fn says(&self) -> (bool, bool);

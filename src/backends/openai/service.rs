@@ -1,4 +1,4 @@
-//! [`OpenAi`]: what requests are and what answers mean, for a client's slots.
+//! [`OpenAi`]: encodes requests and interprets answers, for a client's slots.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct Slot {
     payload: usize,
     head: Head,
     answer: Answer,
-    /// The conversation that it is in.
+    /// Its conversation.
     talk: Conversation,
 }
 
@@ -80,7 +80,7 @@ impl HttpService for OpenAi {
             return Err(malformed(NOT_ASKED_FOR));
         }
         if !is_readable(head) {
-            return Err(malformed("its events are compressed, so that they have no times of their own"));
+            return Err(malformed("its events are compressed, so they cannot be timed one by one"));
         }
         Ok(())
     }

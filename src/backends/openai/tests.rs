@@ -1,4 +1,4 @@
-//! What answers come to, whatever pieces they come in.
+//! How answers are read, whatever pieces they arrive in.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::backend::{Generation, Parameter, ParameterValue, Request, RequestOpti
 use crate::data::PayloadId;
 use crate::engine::http1::HttpService;
 
-/// What an answer comes to, which is the same for every cut.
+/// The result of an answer, which is the same however it is cut.
 fn read(answer: &str, ends: bool) -> Outcome {
     let bytes = answer.as_bytes();
     let whole = timeless(outcome(std::iter::once(bytes), ends, 10_000));
@@ -61,13 +61,13 @@ fn ends_of_lines_and_forms_of_streams_do_not_matter() {
     for text in [stream.replace('\n', "\r\n"), stream.replace('\n', "\r"), format!("{stream}data: {{not looked at")] {
         assert_eq!(read(&chunked(&text), false).generation, Some(expected), "{text:?}");
     }
-    // Until the connection ends; without the last blank line; and cut off behind [DONE].
+    // Until the connection ends; without the last blank line; and cut off after [DONE].
     let closed = format!("{EVENTS}\r\n{}", stream.trim_end());
     assert_eq!(read(&closed, true).generation, Some(expected));
     let broken_off = chunked(&stream).strip_suffix("0\r\n\r\n").unwrap().to_owned();
     let outcome = read(&broken_off, true);
     assert_eq!((outcome.generation, outcome.broken), (Some(expected), None));
-    // What follows [DONE] is no part of the answer.
+    // What follows [DONE] is not part of the answer.
     let after = read(&chunked(&format!("{stream}{}data: nonsense\n\n", delta("late"))), false);
     assert_eq!((after.generation, after.responses.len()), (Some(expected), 3));
 }
@@ -99,14 +99,14 @@ fn broken_streams_are_failures() {
     let within = chunked(&delta("a")).strip_suffix("0\r\n\r\n").unwrap().to_owned();
     assert!(failed(&within, true).contains("Connection closed"));
     for data in ["data: {\"choices\":[\n\n", "data: hello\n\n", "data:\n\n"] {
-        assert!(failed(&chunked(&format!("{data}{DONE}")), false).contains("no JSON"), "{data}");
+        assert!(failed(&chunked(&format!("{data}{DONE}")), false).contains("not JSON"), "{data}");
     }
 }
 
 #[test]
 fn errors_within_a_stream_are_failures_and_the_connection_is_as_good_as_before() {
     for (stream, said) in [
-        // As vLLM has it, as LitServe has it, and by the event's type.
+        // As vLLM sends it, as LitServe sends it, and by the event's type.
         (
             format!("{}data: {{\"error\":{{\"message\":\"oom\",\"type\":\"Internal\"}}}}\n\n{DONE}", delta("a")),
             "Internal: oom",
@@ -157,7 +157,7 @@ fn bodies_are_answers_or_errors() {
             r#"{"error":{"message":"no such model","type":"NotFound"}}"#,
             "Error response: NotFound: no such model",
         ),
-        ("200 OK", "hello", "Malformed reply: its body is no JSON"),
+        ("200 OK", "hello", "Malformed reply: its body is not JSON"),
         ("404 Not Found", r#"{"error":{"message":"m","type":"t"}}"#, "HTTP 404: t: m"),
         ("302 Found", "", "HTTP 302"),
         ("500 Oops", "<html>", "HTTP 500: <html>"),
@@ -177,14 +177,14 @@ fn answers_have_a_bound() {
     assert!(broken(&plain("200 OK", &long)).contains("1000 bytes (--max-reply-bytes)"), "as it promises");
     assert!(broken(&format!("HTTP/1.1 200 OK\r\n\r\n{long}")).contains("1000 bytes (--max-reply-bytes)"));
     assert!(broken(&chunked(&format!("data: {long}\n\n"))).contains("1000 bytes (--max-reply-bytes)"));
-    // A stream has as many events as it likes.
+    // A stream may have any number of events.
     let many = format!("{}{DONE}", delta("a").repeat(200));
     assert_eq!(outcome(std::iter::once(chunked(&many).as_bytes()), false, 1000).generation.unwrap().chunks, 200);
     let compressed = format!("{EVENTS}Content-Encoding: gzip\r\n\r\n");
     assert!(broken(&compressed).contains("not asked for"));
 }
 
-/// The request that a payload becomes.
+/// The request made from a payload.
 fn sent(text: &str, plan: &OpenAiPlan, mixed: bool, parameters: Vec<Parameter>) -> String {
     let mut spec = spec(vec![payload(text)]);
     spec.options = Arc::new(RequestOptions { parameters, ..RequestOptions::default() });
@@ -234,7 +234,7 @@ fn payloads_are_sent_as_they_are_unless_fields_are_to_be_set() {
     );
 }
 
-/// Answers of parts that mean something, put together by a simple generator: a head, then anything.
+/// Answers assembled from meaningful parts by a simple generator: a head, then anything.
 #[test]
 fn whatever_comes_is_read_the_same_in_pieces() {
     const PARTS: [&str; 16] = [

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Deserializer, Value};
 
-/// What each choice of an answer says, in one piece: reasoning, text, and the calls of tools. `answer` is its documents, one after the
-/// other: a body, or the data of events.
+/// The text of each choice of an answer, in one piece: reasoning, text, and tool calls. `answer` is its documents, one
+/// after another: a body, or the data of events.
 pub fn texts(answer: &[u8]) -> Vec<String> {
     let mut texts = BTreeMap::<u64, String>::new();
     for document in Deserializer::from_slice(answer).into_iter::<Document>().map_while(Result::ok) {

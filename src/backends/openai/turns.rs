@@ -1,4 +1,4 @@
-//! [`Conversation`]: the turns of a session, each of which sends all that was said before.
+//! [`Conversation`]: the turns of a session, each of which sends the whole conversation so far.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,10 +7,10 @@ use crate::backend::InferError;
 use crate::backends::openai::fields::Fields;
 use crate::engine::http1::write_length;
 
-/// The field that holds what is said.
+/// The field with the messages.
 const MESSAGES: &str = "messages";
 
-/// What has been said in the session that a slot is in.
+/// The conversation so far in a slot's session.
 #[derive(Default)]
 pub(super) struct Conversation {
     /// Messages, with commas between them.
@@ -21,16 +21,16 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// Forgets what was said, for another session.
+    /// Clears the conversation, for another session.
     pub(super) fn begin(&mut self) {
         self.history.clear();
     }
 
-    /// Makes the request of a turn, behind the `head` that all have: the payload's messages follow those before. Tells its
-    /// length.
+    /// Makes the request of a turn, after the common `head`: the payload's messages follow the earlier ones. Returns
+    /// its length.
     ///
     /// # Errors
-    /// Where the payload has no messages.
+    /// If the payload has no messages.
     pub(super) fn say(&mut self, head: &[u8], payload: &[u8]) -> Result<usize, InferError> {
         let unusable = |what: &str| InferError::new("Request", what.to_owned());
         let fields = Fields::of(payload).map_err(|error| unusable(&error.to_string()))?;
@@ -64,7 +64,7 @@ pub(super) fn message(text: &str) -> Vec<u8> {
     serde_json::json!({ "role": "assistant", "content": text }).to_string().into_bytes()
 }
 
-/// The message of an answer that is no stream, as the server wrote it.
+/// The message of an answer that is not a stream, as the server wrote it.
 pub(super) fn message_of(body: &[u8]) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
     struct Body<'a> {

@@ -9,7 +9,7 @@ use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::engine::is_unanswered;
 
-/// How long a server may go on using regions of requests that it has answered, all of them together.
+/// How long a server may keep using regions of requests that it has answered, all of them together.
 const LIMIT: Duration = Duration::from_secs(1);
 /// Pause between attempts.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -1,7 +1,7 @@
 //! `PredictResponse`s, read in place.
 //!
-//! A server may send elements raw or in typed lists, whichever it likes. A list that is shorter than its shape goes on with its
-//! last value, as TensorFlow reads it.
+//! A server may send elements raw or in typed lists. A list that is shorter than its shape is filled up with its last
+//! value, as TensorFlow reads it.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -13,29 +13,29 @@ use crate::engine::malformed;
 use crate::model::{DataType, ModelSpec};
 use crate::wire::protobuf::{Fields, Value, take_varint};
 
-/// What elements that a list only implies may take; a message of a few bytes must not fill our memory.
+/// Limit on the memory of elements that a list only implies; a message of a few bytes must not fill our memory.
 const MAX_IMPLIED: u64 = 16 << 20;
-/// An element in memory takes no more than so many bytes for each of a message.
+/// An element takes at most this many bytes in memory for each byte of a message.
 const MAX_PER_BYTE: u64 = 8;
 
-const NO_MESSAGE: &str = "it is no message of the protocol";
+const NO_MESSAGE: &str = "it is not a message of the protocol";
 
-/// Field of a `TensorProto` that holds raw elements.
+/// Field of a `TensorProto` with raw elements.
 const CONTENT: u32 = 4;
 
 /// The outputs of a `PredictResponse`.
 pub struct Answer<'a> {
     message: &'a [u8],
     model: &'a ModelSpec,
-    /// Bytes that a tensor may have.
+    /// Maximum bytes of a tensor.
     most: u64,
     unpacked: RefCell<Vec<u8>>,
 }
 
-/// Looks at no more of an answer than that it is one: what every answer is held to.
+/// Checks only that it is an answer, as is done for every answer.
 ///
 /// # Errors
-/// Where it is no such message, or has no outputs although its model does.
+/// If it is not such a message, or has no outputs although its model does.
 #[inline]
 pub fn glance(message: &[u8], model: &ModelSpec) -> Result<(), InferError> {
     let mut fields = Fields::of(message);
@@ -51,10 +51,10 @@ pub fn glance(message: &[u8], model: &ModelSpec) -> Result<(), InferError> {
 }
 
 impl<'a> Answer<'a> {
-    /// Reads an answer of a model; `most` bounds every tensor, `buffer` is where typed lists become elements.
+    /// Reads an answer of a model; `most` limits every tensor, `buffer` is where typed lists are unpacked.
     ///
     /// # Errors
-    /// Where it is no such message, or a tensor is not what it says.
+    /// If it is not such a message, or a tensor is inconsistent.
     pub fn read(message: &'a [u8], model: &'a ModelSpec, most: u64, buffer: Vec<u8>) -> Result<Self, InferError> {
         let most = most.min(MAX_IMPLIED.max(MAX_PER_BYTE.saturating_mul(message.len() as u64)));
         let answer = Self { message, model, most, unpacked: RefCell::new(buffer) };
@@ -71,7 +71,7 @@ impl<'a> Answer<'a> {
         if fields.is_broken() { Err(malformed(NO_MESSAGE)) } else { Ok(answer) }
     }
 
-    /// The buffer, to be used again.
+    /// The buffer, for reuse.
     pub fn into_buffer(self) -> Vec<u8> {
         self.unpacked.into_inner()
     }
@@ -101,7 +101,7 @@ struct Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// `None` where its type is not one of ours.
+    /// `None` if its type is not one of ours.
     fn read(message: &'a [u8]) -> Result<Option<Self>, String> {
         let (mut number, mut dims) = (0, Some(Vec::new()));
         let mut fields = Fields::of(message);
@@ -160,14 +160,14 @@ impl<'a> Tensor<'a> {
                 }
                 (Value::Bytes(packed), Some(size)) if self.is_float() => {
                     if !packed.len().is_multiple_of(size) {
-                        return Err("has a list that breaks off".to_owned());
+                        return Err("has a list that is cut off".to_owned());
                     }
                     buffer.extend_from_slice(packed);
                     listed.add(buffer.len().saturating_sub(size), packed.len() / size);
                 }
                 (Value::Bytes(mut packed), Some(size)) => {
                     while !packed.is_empty() {
-                        let number = take_varint(&mut packed).ok_or("has a list that breaks off")?;
+                        let number = take_varint(&mut packed).ok_or("has a list that is cut off")?;
                         listed.add(buffer.len(), 1);
                         buffer.extend_from_slice(&self.element(number)[..size]);
                     }
@@ -176,29 +176,29 @@ impl<'a> Tensor<'a> {
                     listed.add(buffer.len(), 1);
                     buffer.extend_from_slice(&self.element(number)[..size]);
                 }
-                (_, None) => return Err("has strings that are none".to_owned()),
+                (_, None) => return Err("has strings that are not valid".to_owned()),
             }
         }
         Ok(listed)
     }
 
-    /// Whether elements of its list have the width that they have in memory.
+    /// Whether elements of its list are as wide as in memory.
     fn is_float(&self) -> bool {
         matches!(self.datatype, DataType::Fp32 | DataType::Fp64)
     }
 
-    /// A number of its list, of which as many bytes count as an element has.
+    /// A number of its list, of which the element's number of bytes count.
     fn element(&self, number: u64) -> [u8; 8] {
         let number = if self.datatype == DataType::Bool { u64::from(number != 0) } else { number };
         number.to_le_bytes()
     }
 }
 
-/// What a typed list holds.
+/// The contents of a typed list.
 #[derive(Default)]
 struct Listed {
     count: u64,
-    /// Where the last element begins.
+    /// Start of the last element.
     last: usize,
 }
 
@@ -313,7 +313,7 @@ mod tests {
         let more = tensor(DataType::Int32, &[1], |out| put_bytes(out, 7, &packed(&[1, 2])));
         assert!(refused(&more).contains("comes with 2 elements"));
         let odd = tensor(DataType::Fp32, &[1], |out| put_bytes(out, 5, &[0; 3]));
-        assert!(refused(&odd).contains("breaks off"));
+        assert!(refused(&odd).contains("is cut off"));
         assert!(refused(&[0x12]).contains("malformed"));
     }
 }

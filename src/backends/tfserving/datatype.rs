@@ -2,7 +2,7 @@
 
 use crate::model::DataType;
 
-/// Number, name and ours, of those that tensors of a model may have here.
+/// Number, name and our type, of the types supported here.
 const KNOWN: [(u32, &str, DataType); 14] = [
     (1, "DT_FLOAT", DataType::Fp32),
     (2, "DT_DOUBLE", DataType::Fp64),
@@ -20,7 +20,7 @@ const KNOWN: [(u32, &str, DataType); 14] = [
     (23, "DT_UINT64", DataType::Uint64),
 ];
 
-/// Names of numbers that models have and that no request can carry.
+/// Names of the numbers of types that models have but requests cannot carry.
 const UNSUPPORTED: [(u32, &str); 9] = [
     (0, "DT_INVALID"),
     (8, "DT_COMPLEX64"),
@@ -33,10 +33,10 @@ const UNSUPPORTED: [(u32, &str); 9] = [
     (21, "DT_VARIANT"),
 ];
 
-/// Our type of a number.
+/// Our type for a number.
 ///
 /// # Errors
-/// The type's name, where there is none.
+/// The type's name, if there is none.
 pub fn of_number(number: u64) -> Result<DataType, String> {
     let known = KNOWN.iter().find(|known| u64::from(known.0) == number);
     known.map(|known| known.2).ok_or_else(|| {
@@ -45,15 +45,15 @@ pub fn of_number(number: u64) -> Result<DataType, String> {
     })
 }
 
-/// Our type of a name.
+/// Our type for a name.
 ///
 /// # Errors
-/// The name itself, where there is none.
+/// The name itself, if there is none.
 pub fn of_name(name: &str) -> Result<DataType, String> {
     KNOWN.iter().find(|known| known.1 == name).map(|known| known.2).ok_or_else(|| name.to_owned())
 }
 
-/// The number of our type.
+/// The number for our type.
 pub fn number(datatype: DataType) -> u32 {
     KNOWN.iter().find(|known| known.2 == datatype).map_or(0, |known| known.0)
 }

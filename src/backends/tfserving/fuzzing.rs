@@ -1,4 +1,4 @@
-//! Entries for the fuzz targets under `fuzz/`: what a server says of its models, and what it answers.
+//! Entries for the fuzz targets under `fuzz/`: what a server reports about its models, and its answers.
 
 use crate::backend::{Outputs, ReplyForm};
 use crate::backends::tfserving::answer::Answer;
@@ -14,7 +14,7 @@ const MOST: u64 = 1 << 20;
 /// over REST.
 ///
 /// # Panics
-/// Where a promise is broken.
+/// If an invariant is broken.
 pub fn answer(bytes: &[u8]) {
     for datatype in [DataType::Fp32, DataType::Int8, DataType::Bytes, DataType::Fp16] {
         for max_batch_size in [0, 2] {

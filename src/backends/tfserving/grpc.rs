@@ -16,15 +16,15 @@ use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::{Compression, Plan, Protocol};
 
-/// The service that models answer through, and the one that tells of them.
+/// The service for predictions, and the one that describes models.
 const PREDICTIONS: &str = "tensorflow.serving.PredictionService";
 const MODELS: &str = "tensorflow.serving.ModelService";
-/// Most bytes of an answer that describes a model.
+/// Maximum bytes of an answer that describes a model.
 const LONG: u64 = 64 << 20;
-/// How long a question about a model may take.
+/// Time limit of a control request about a model.
 const QUESTION: Duration = Duration::from_secs(10);
 
-/// A server that is reached over TensorFlow Serving's gRPC API.
+/// A server reached over TensorFlow Serving's gRPC API.
 pub struct TfServingGrpc {
     route: Route,
     headers: CallHeaders,
@@ -38,10 +38,10 @@ pub struct TfServingGrpc {
 }
 
 impl TfServingGrpc {
-    /// For the server that the plan names. Nothing is sent yet.
+    /// For the server that the plan names. Sends nothing yet.
     ///
     /// # Errors
-    /// Where the address, a header or a certificate is wrong.
+    /// If the address, a header or a certificate is wrong.
     pub fn new(plan: &Plan) -> Result<Self> {
         let connection = &plan.target.connection;
         let Protocol::Grpc { compression, .. } = connection.protocol else {
@@ -76,7 +76,7 @@ impl TfServingGrpc {
         }
     }
 
-    /// Whether a version that fits is available; asked of the metadata where the server does not tell of versions.
+    /// Whether a matching version is available; read from the metadata if the server does not report versions.
     fn ask_ready(&self, id: &ModelId, limit: Duration) -> Result<(), InferError> {
         let message = proto::status_request(&self.model_spec(id, None));
         match self.models.ask("GetModelStatus", &message, LONG, limit.min(QUESTION)) {
@@ -104,7 +104,7 @@ fn unreadable(why: String) -> InferError {
     status::error(status::BROKEN, format!("the server's answer {why}"))
 }
 
-/// What to change where TLS is what failed.
+/// What to change if TLS failed.
 fn advice(error: &InferError) -> Option<String> {
     tls_advice(error, "--ssl-grpc-root-certifications-file", "")
 }

@@ -29,10 +29,10 @@ use crate::plan::{Plan, Protocol};
 /// How reports name the service.
 const SERVICE_KIND: &str = "TENSORFLOW_SERVING";
 
-/// The way to the server that the plan names.
+/// A client for the server that the plan names.
 ///
 /// # Errors
-/// Where the plan cannot be followed.
+/// If the plan cannot be followed.
 pub fn connect(plan: &Plan) -> Result<Arc<dyn Backend>> {
     Ok(match plan.target.connection.protocol {
         Protocol::Grpc { .. } => Arc::new(grpc::TfServingGrpc::new(plan)?),

@@ -6,11 +6,11 @@ use crate::backends::tfserving::signature::{MAX_DIMS, MAX_TENSORS, Metadata, Sig
 use crate::model::ModelId;
 use crate::wire::protobuf::{Fields, Value, put_bytes, put_number, put_prefix, varint_len};
 
-/// State of a version that answers.
+/// State of an available version.
 const AVAILABLE: u64 = 30;
 /// Names of the states by tens.
 const STATES: [&str; 6] = ["UNKNOWN", "START", "LOADING", "AVAILABLE", "UNLOADING", "END"];
-/// Key and type of the metadata that hold signatures.
+/// Key and type of the metadata with signatures.
 const SIGNATURES: &[u8] = b"signature_def";
 
 /// `ModelSpec`: which model, version and signature.
@@ -44,7 +44,7 @@ pub fn metadata_request(model_spec: &[u8]) -> Vec<u8> {
     message
 }
 
-/// What a `GetModelStatusResponse` says: nothing where a version is available, else what they are.
+/// Reads a `GetModelStatusResponse`: nothing if a version is available, else the versions' states.
 ///
 /// # Errors
 /// What is wrong with the message, to follow "the server's answer".
@@ -80,7 +80,7 @@ pub fn unavailable(message: &[u8]) -> Result<Option<String>, String> {
     Ok(Some(if states.is_empty() { "it has no version".to_owned() } else { states.join("; ") }))
 }
 
-/// What a `GetModelMetadataResponse` says of the signature `wanted`.
+/// Reads the signature `wanted` from a `GetModelMetadataResponse`.
 ///
 /// # Errors
 /// As [`unavailable`].
@@ -147,7 +147,7 @@ fn tensor(name: &str, info: &[u8]) -> Result<Tensor, String> {
     Ok(tensor)
 }
 
-/// Reads a `TensorShapeProto`; `None` where the rank is unknown.
+/// Reads a `TensorShapeProto`; `None` if the rank is unknown.
 ///
 /// # Errors
 /// As [`unavailable`].
@@ -160,7 +160,7 @@ pub fn shape(message: &[u8]) -> Result<Option<Vec<i64>>, String> {
             }
             (2, value) => {
                 let size = Fields::of(nested(value)?).filter(|field| field.0 == 1).last();
-                // What open dimensions are beside -1 is not said.
+                // The format does not say what else than -1 marks open dimensions.
                 dims.push(
                     size.map_or(0, |(_, size)| if let Value::Number(size) = size { size as i64 } else { 0 }).max(-1),
                 );
@@ -189,7 +189,7 @@ pub fn entry(value: Value<'_>) -> Result<(&str, &[u8]), String> {
     Ok((key, message))
 }
 
-/// Hands every field to `act`.
+/// Calls `act` for every field.
 fn each<'a>(message: &'a [u8], mut act: impl FnMut(u32, Value<'a>) -> Result<(), String>) -> Result<(), String> {
     let mut fields = Fields::of(message);
     fields.by_ref().try_for_each(|(field, value)| act(field, value))?;

@@ -1,4 +1,4 @@
-//! `PredictRequest`s, encoded once: no two requests of a payload differ.
+//! `PredictRequest`s, encoded once, because all requests of a payload are equal.
 
 use bytes::Bytes;
 
@@ -30,10 +30,10 @@ mod tensor {
 pub struct Requests(Vec<(Vec<u8>, Vec<Bytes>)>);
 
 impl Requests {
-    /// Encodes every payload; `spec_of` says which model, version and signature requests to a model name.
+    /// Encodes every payload; `spec_of` returns the model, version and signature that requests to a model name.
     ///
     /// # Errors
-    /// Where a tensor cannot be read, or a request is longer than gRPC allows.
+    /// If a tensor cannot be read, or a request is longer than gRPC allows.
     pub fn encode(
         models: &[ModelSpec],
         payloads: &[Payload],
@@ -76,7 +76,7 @@ fn message(model_spec: &[u8], payload: &Payload) -> Result<MessageBody> {
     Ok(message)
 }
 
-/// The outputs that something is expected of; none asks for all.
+/// The outputs with expected values; none means all.
 fn wanted_outputs(payload: &Payload) -> Vec<&str> {
     let steps = payload.expected.as_ref().and_then(|expected| expected.members(1).next());
     let mut names: Vec<&str> =
@@ -86,7 +86,7 @@ fn wanted_outputs(payload: &Payload) -> Vec<&str> {
     names
 }
 
-/// An entry of the map of inputs: the name, and a `TensorProto` whose elements stand last.
+/// An entry of the map of inputs: the name, and a `TensorProto` whose elements come last.
 fn put_input(message: &mut MessageBody, input: &InputTensor) -> Result<()> {
     let elements = tensor_bytes(input)?;
     let mut tensor = Vec::new();
@@ -103,7 +103,7 @@ fn put_input(message: &mut MessageBody, input: &InputTensor) -> Result<()> {
     Ok(())
 }
 
-/// Puts an entry of which `missing` bytes follow.
+/// Writes an entry of which `missing` bytes follow.
 fn put_entry(out: &mut Vec<u8>, (name, tensor): (&str, &[u8]), missing: usize) {
     let value = tensor.len() + missing;
     let key = 1 + varint_len(name.len() as u64) + name.len();
@@ -123,7 +123,7 @@ fn shape(dims: &[i64]) -> Vec<u8> {
     shape
 }
 
-/// Packed strings, each behind its length, as fields of their own.
+/// Packed strings, each preceded by its length, as separate fields.
 fn put_strings(out: &mut Vec<u8>, mut packed: &[u8]) {
     while let Some((length, rest)) = packed.split_first_chunk() {
         let (text, rest) = rest.split_at(rest.len().min(u32::from_le_bytes(*length) as usize));
@@ -140,7 +140,7 @@ mod tests {
     use crate::model::ModelId;
     use crate::wire::grpc::PREFIX_LEN;
 
-    /// As in the published form: model `m`, signature `serving_default`, input `x`, FP32 [1,2] of 1.0 and 2.0.
+    /// As in the published format: model `m`, signature `serving_default`, input `x`, FP32 [1,2] of 1.0 and 2.0.
     const GOLDEN: &str =
         "0a140a016d1a0f73657276696e675f64656661756c74121b0a0178121608011208120208011202080222080000803f00000040";
 

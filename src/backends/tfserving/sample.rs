@@ -6,7 +6,7 @@ use crate::data::InputTensor;
 use crate::model::DataType;
 use crate::shm::{Placement, Region};
 
-/// An input of those elements.
+/// An input with those elements.
 pub(crate) fn input(name: &str, datatype: DataType, shape: &[i64], bytes: &[u8]) -> InputTensor {
     InputTensor {
         name: name.into(),

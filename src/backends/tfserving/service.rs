@@ -1,4 +1,4 @@
-//! [`Predict`]: what requests are and what answers mean, for a client's slots over gRPC.
+//! [`Predict`]: encodes requests and interprets answers, for a client's slots over gRPC.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::wire::grpc::Wish;
 pub struct Predict {
     requests: Arc<Requests>,
     spec: ClientSpec,
-    /// What is still to be held against the model, by slot.
+    /// What must still be checked against the model, by slot.
     checks: Vec<ReplyChecks>,
-    /// Where typed lists become elements.
+    /// Where typed lists are unpacked.
     buffer: Vec<u8>,
 }
 
 impl Predict {
-    /// For clients such as `spec` describes; no slots yet.
+    /// For clients as described by `spec`; no slots yet.
     pub fn new(requests: Arc<Requests>, spec: ClientSpec) -> Self {
         Self { requests, spec, checks: Vec::new(), buffer: Vec::new() }
     }

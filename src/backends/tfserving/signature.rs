@@ -1,40 +1,40 @@
-//! Signatures, and the models that they make.
+//! Signatures, and the models made from them.
 
 use crate::error::{Error, Result};
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::Plan;
 
-/// Most tensors of a signature, inputs and outputs together.
+/// Maximum tensors of a signature, inputs and outputs together.
 pub const MAX_TENSORS: usize = 100_000;
-/// Most dimensions of a tensor; TensorFlow has no more than 254.
+/// Maximum dimensions of a tensor; TensorFlow has no more than 254.
 pub const MAX_DIMS: usize = 254;
-/// Most signatures that are named in a message.
+/// Maximum signatures named in a message.
 const SHOWN: usize = 10;
 
-/// A tensor of a signature, as the metadata describe it.
+/// A tensor of a signature, as described by the metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// By what requests and answers call it.
+    /// Its name in requests and answers.
     pub name: String,
     /// Its type, or the name of one that has no counterpart here.
     pub datatype: Result<DataType, String>,
-    /// Dimensions, -1 where one is open; `None` where even their number is.
+    /// Dimensions, -1 for an open one; `None` if even their number is open.
     pub dims: Option<Vec<i64>>,
 }
 
 /// A signature of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signature {
-    /// What requests carry.
+    /// The inputs of requests.
     pub inputs: Vec<Tensor>,
-    /// What answers hold.
+    /// The outputs in answers.
     pub outputs: Vec<Tensor>,
 }
 
-/// What a model's metadata say, as far as one signature goes.
+/// What a model's metadata says about one signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// The one that was looked for.
+    /// The requested signature.
     pub signature: Option<Signature>,
     /// The names of all, as many as are shown.
     names: Vec<String>,
@@ -49,10 +49,10 @@ impl Metadata {
     }
 }
 
-/// What the user says of a model's tensors.
+/// What the user specifies about a model's tensors.
 pub struct Wanted {
     signature: String,
-    /// Whether the first dimension is that of the batch.
+    /// Whether the first dimension is the batch.
     batched: bool,
     batch_size: u64,
     shapes: Vec<(String, Vec<i64>)>,
@@ -80,7 +80,7 @@ impl Wanted {
         &self.signature
     }
 
-    /// The model that the metadata describe.
+    /// The model that the metadata describes.
     ///
     /// # Errors
     /// Where they lack the signature, or it cannot be served as is asked for.
@@ -126,7 +126,7 @@ impl Wanted {
         Ok(TensorSpec::plain(name, datatype, shape))
     }
 
-    /// One that answers are held against; none where there is nothing to hold them against.
+    /// The model that answers are checked against; none if there is nothing to check.
     fn output(&self, Tensor { name, datatype, dims }: Tensor) -> Option<TensorSpec> {
         let (datatype, dims) = (datatype.ok()?, dims?);
         let is_batched = self.batched && dims.first() == Some(&-1);

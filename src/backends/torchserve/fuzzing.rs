@@ -16,7 +16,8 @@ use crate::wire::http1::ReplyReader;
 /// Longest answer.
 const MOST: u64 = 1 << 16;
 
-/// Reads bytes as an answer, in one piece and in pieces of `piece` bytes, which must come to the same; and as a page of counters.
+/// Reads bytes as an answer, in one piece and in pieces of `piece` bytes, which must give the same result; and as a
+/// page of counters.
 ///
 /// # Panics
 /// Where they do not.
@@ -28,10 +29,10 @@ pub fn answer(piece: usize, bytes: &[u8]) {
     let _ = Registered::read(bytes).map(|found| found.note("m"));
 }
 
-/// What the engine says of answers that break the protocol, or off.
+/// The engine's errors for answers that violate the protocol or are cut off.
 const BROKEN: &str = "Malformed reply";
 
-/// How the request ends that is answered so.
+/// How a request with this answer ends.
 fn outcome(piece: usize, bytes: &[u8]) -> Result<(), String> {
     let models: Arc<[ModelSpec]> = [ModelSpec::plain(&ModelId::latest("m"), Vec::new(), Vec::new())].into();
     let spec = ClientSpec { max_reply_bytes: MOST, ..ClientSpec::new(models, Vec::new().into()) };

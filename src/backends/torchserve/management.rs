@@ -1,4 +1,5 @@
-//! [`Management`]: what the server says of a model at its management port: whether it is there, its workers, and how it batches.
+//! [`Management`]: what the server reports about a model on its management port: whether it is registered, its workers,
+//! and how it batches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +16,10 @@ use crate::wire::TlsClient;
 
 /// TorchServe's own management port.
 const PORT: u16 = 8081;
-/// The field that a server with tokens looks at. Its key for management is another one than that for inferences.
+/// The header that a server with tokens checks. Its management key differs from its inference key.
 const TOKEN: &str = "Authorization";
 
-/// What the server says of a version of a model.
+/// What the server reports about a version of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Registered {
@@ -26,7 +27,7 @@ pub(super) struct Registered {
     pub(super) model_version: String,
     /// What runs its handler.
     pub(super) runtime: String,
-    /// Most requests that a worker is given at once.
+    /// Maximum requests given to a worker at once.
     pub(super) batch_size: u64,
     /// How long the first of them waits for others, in milliseconds.
     pub(super) max_batch_delay: u64,
@@ -40,21 +41,21 @@ struct Worker {
 }
 
 impl Registered {
-    /// Reads what the server says: a list, of one version unless all were asked for.
+    /// Reads the server's answer: a list, of one version unless all were requested.
     ///
     /// # Errors
-    /// Where it is none.
+    /// If it is not one.
     pub(super) fn read(body: &[u8]) -> Result<Self, String> {
         let all: Vec<Self> = serde_json::from_slice(body).map_err(|error| format!("no description: {error}"))?;
         all.into_iter().next().ok_or_else(|| "it describes no version".to_owned())
     }
 
-    /// Workers that take requests.
+    /// Workers that accept requests.
     fn ready(&self) -> usize {
         self.workers.iter().filter(|worker| worker.status.eq_ignore_ascii_case("READY")).count()
     }
 
-    /// What should be known of it beside the figures.
+    /// What to report about it besides the figures.
     pub(super) fn note(&self, model: &str) -> String {
         let (ready, all) = (self.ready(), self.workers.len());
         let version = Some(&self.model_version).filter(|version| !version.is_empty());
@@ -76,10 +77,10 @@ pub(super) struct Management {
 }
 
 impl Management {
-    /// That of the plan, if it names one. Nothing is asked yet.
+    /// That of the plan, if it names one. Sends nothing yet.
     ///
     /// # Errors
-    /// Where the address, the key or a certificate is wrong.
+    /// If the address, the key or a certificate is wrong.
     pub(super) fn of(plan: &TorchServePlan, connection: &ConnectionPlan) -> Result<Option<Self>> {
         let Some(url) = &plan.management_url else { return Ok(None) };
         let endpoint = Endpoint::parse_flag("--management-url", url, PORT)?;
@@ -93,10 +94,10 @@ impl Management {
         Ok(Some(Self { questions: Questions::new(connector, Headers::new(&fields)?) }))
     }
 
-    /// What the server says of a model, once a worker of it is ready; waited for as long as `wait` allows.
+    /// What the server reports about a model, once a worker of it is ready; waits for as long as `wait` allows.
     ///
     /// # Errors
-    /// Where the model is not there, has no worker, or the server does not say.
+    /// If the model is not registered or has no worker, or the server does not answer.
     pub(super) fn describe(&self, name: &str, version: Option<&str>, wait: ServerWait) -> Result<Registered> {
         let version = version.map(|version| format!("/{}", escape_path(version))).unwrap_or_default();
         let path = format!("{}/models/{}{version}", self.questions.prefix(), escape_path(name));
@@ -108,7 +109,7 @@ impl Management {
                 _ => Ok(()),
             }
         };
-        // A server that is healthy has registered the models that it was started with.
+        // A healthy server has registered the models that it was started with.
         let is_final = |error: &InferError| error.code == ErrorCode::Http(404) || is_final(error);
         match wait.retry(attempt, is_final) {
             Ok(()) => Ok(found),
@@ -137,7 +138,7 @@ impl Management {
     }
 }
 
-/// The code of a model that nobody serves.
+/// The code for a model that is not registered.
 const NO_WORKER: &str = "Unavailable";
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ use crate::stdio::note;
 /// The only input: a path.
 const INPUT: &str = "TORCHSERVE_INPUT";
 
-/// A server that is reached over TorchServe's inference API.
+/// A server reached over TorchServe's inference API.
 pub struct TorchServe {
     route: Route,
     way: Way,
@@ -51,15 +51,16 @@ pub struct TorchServe {
     management: Option<Management>,
     wait: ServerWait,
     uploads: Prepared<Uploads>,
-    /// What files may take.
+    /// Memory limit for files.
     memory: Arc<Allowance>,
 }
 
 impl TorchServe {
-    /// Reaches the server that the plan names, and waits until it says that it is healthy, for as long as the plan allows.
+    /// Connects to the server that the plan names, and waits until it reports that it is healthy, for as long as the
+    /// plan allows.
     ///
     /// # Errors
-    /// Where the address, a header or a certificate is wrong, or the server cannot be reached in time.
+    /// If the address, a header or a certificate is wrong, or the server cannot be reached in time.
     pub fn connect(plan: &Plan) -> Result<Self> {
         let connection = &plan.target.connection;
         let wait = ServerWait::new(connection.server_wait);
@@ -92,7 +93,7 @@ impl TorchServe {
     fn await_healthy(&self, wait: ServerWait) -> Result<()> {
         let path = format!("{}/ping", self.way.endpoint.prefix);
         let attempt = |limit| match self.control.get(&path, Patience::Within(limit))? {
-            // What stands between us and the server may not pass it on.
+            // A proxy between us and the server may not forward it.
             Answer { status: 200 | 404 | 405 | 501, .. } => Ok(()),
             answer => Err(refusal(&answer)),
         };
@@ -113,20 +114,20 @@ impl TorchServe {
     }
 }
 
-/// Why a question was refused, in the server's words.
+/// Why a control request was refused, in the server's words.
 fn refusal(answer: &Answer) -> InferError {
     let known = reason(&answer.body).map(|text| InferError::new(ErrorCode::Http(answer.status), text));
     known.or_else(|| answer.refusal()).unwrap_or_else(|| InferError::new(ErrorCode::Http(answer.status), ""))
 }
 
-/// Whether waiting changes nothing: the server does not know who asks, or TLS fails.
+/// Whether waiting is pointless: the server rejects our credentials, or TLS fails.
 fn is_final(error: &InferError) -> bool {
     matches!(error.code, ErrorCode::Http(400..=403)) || advice(error).is_some()
 }
 
-/// What to change where TLS is what failed.
+/// What to change if TLS failed.
 fn advice(error: &InferError) -> Option<String> {
-    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
     tls_advice(error, "--ssl-https-ca-certificates-file", checks)
 }
 
@@ -141,7 +142,7 @@ impl Backend for TorchServe {
         }
     }
 
-    /// The server says nothing of a model's inputs and outputs.
+    /// The server does not describe a model's inputs and outputs.
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let model = ModelSpec::plain(id, vec![TensorSpec::plain(INPUT, DataType::Bytes, vec![1])], Vec::new());
         let Some(management) = &self.management else { return Ok(model) };

@@ -1,4 +1,4 @@
-//! What the server says where it does not answer.
+//! The server's error answers.
 
 use serde::Deserialize;
 
@@ -13,7 +13,8 @@ struct ErrorJson {
     message: String,
 }
 
-/// Why a request was refused: `TYPE: message`, with the body's code where it has one; `None` where the body is no such error.
+/// Why a request was refused: `TYPE: message`, with the body's code if it has one; `None` if the body is not such an
+/// error.
 pub fn reason(body: &[u8]) -> Option<String> {
     let ErrorJson { code, kind, message } = serde_json::from_slice(body).ok()?;
     let code = code.map(|code| format!(" (code {code})")).unwrap_or_default();

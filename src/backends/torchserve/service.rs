@@ -1,4 +1,4 @@
-//! [`Predictions`]: what requests are and what answers mean, for a client's slots.
+//! [`Predictions`]: encodes requests and interprets answers, for a client's slots.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct Predictions {
 }
 
 impl Predictions {
-    /// For clients such as `spec` describes; no slots yet.
+    /// For clients as described by `spec`; no slots yet.
     pub fn new(uploads: Arc<Uploads>, headers: Headers, spec: &ClientSpec) -> Self {
         Self { uploads, headers, max_reply_bytes: spec.max_reply_bytes, slots: Vec::new() }
     }
@@ -94,7 +94,7 @@ impl HttpService for Predictions {
     }
 }
 
-/// The outputs of an answer: the server does not say what its bytes are.
+/// The outputs of an answer: none, because the server does not describe its bytes.
 struct Nothing;
 
 impl Outputs for Nothing {

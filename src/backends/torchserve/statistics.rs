@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use crate::model::statistics::{CountedTime, ModelStatistics, StatisticsSnapshot};
 use crate::wire::prometheus::{MetricSample, name, sample};
 
-/// Requests that were taken.
+/// Requests that were accepted.
 const REQUESTS: &str = "ts_inference_requests_total";
-/// From taking a request to its answer, together.
+/// From accepting a request to its answer, summed.
 const LATENCY: &str = "ts_inference_latency_microseconds";
-/// From taking a request to handing it to a worker, together.
+/// From accepting a request to handing it to a worker, summed.
 const QUEUE: &str = "ts_queue_latency_microseconds";
-/// A server must not fill our memory with versions.
+/// A limit, so that a server cannot fill our memory with versions.
 const MAX_VERSIONS: usize = 1024;
 
 #[derive(Clone, Copy, Default)]
@@ -29,12 +29,12 @@ pub struct Counters<'a> {
 }
 
 impl<'a> Counters<'a> {
-    /// Of a model; of all its versions where none is named.
+    /// For a model; for all its versions if none is named.
     pub fn of(model: &'a str, version: Option<&'a str>) -> Self {
         Self { model, version, by_version: BTreeMap::new() }
     }
 
-    /// Takes a line of the metrics.
+    /// Reads a line of the metrics.
     pub fn take(&mut self, line: &str) {
         if name(line).is_none_or(|(name, _)| ![REQUESTS, LATENCY, QUEUE].contains(&name)) {
             return;
@@ -58,14 +58,14 @@ impl<'a> Counters<'a> {
         }
     }
 
-    /// What was read.
+    /// The counters read so far.
     pub fn snapshot(self) -> StatisticsSnapshot {
         let of = |(version, sums): (String, Sums)| ((self.model.to_owned(), version), statistics(sums));
         StatisticsSnapshot { models: self.by_version.into_iter().map(of).collect() }
     }
 }
 
-/// What a request spends outside the queue is the worker's; the server does not say more of it, nor in how many batches.
+/// Time outside the queue is the worker's; the server reports no more detail, and no number of batches.
 fn statistics(sums: Sums) -> ModelStatistics {
     let count = sums.requests as u64;
     let timed = |us: f64| CountedTime { count, ns: (us * 1_000.0) as u64 };

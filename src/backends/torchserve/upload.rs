@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
 use crate::shm::{Allowance, open_regular};
 
-/// Files below this size are copied into each request; larger ones are sent from where they are.
+/// Files below this size are copied into each request; larger ones are sent from where they are stored.
 const COPY_BELOW: usize = 4096;
 
 /// How predictions are asked for.
@@ -26,12 +26,12 @@ pub struct Way {
     pub endpoint: Endpoint,
     /// The user's header fields.
     pub headers: Headers,
-    /// `-x` where it is no number.
+    /// `-x` if it is not a number.
     pub version: Option<String>,
 }
 
 impl Way {
-    /// The version of a model that is asked for, as the server writes it.
+    /// The requested version of a model, as the server writes it.
     pub fn version_of(&self, id: &ModelId) -> Option<String> {
         id.version.map(|version| version.to_string()).or_else(|| self.version.clone())
     }
@@ -48,10 +48,10 @@ pub struct Uploads(Vec<Upload>);
 
 /// A request.
 struct Upload {
-    /// The head, and what stands before the file; all of it where the file is small.
+    /// The head and everything before the file; if the file is small, the whole request.
     front: Vec<u8>,
     file: Arc<[u8]>,
-    /// What stands behind it.
+    /// Everything after it.
     tail: Vec<u8>,
 }
 
@@ -59,7 +59,7 @@ impl Uploads {
     /// Reads the file of every payload, each once, within `memory`.
     ///
     /// # Errors
-    /// Where a file cannot be read.
+    /// If a file cannot be read.
     pub fn read(way: &Way, models: &[ModelSpec], payloads: &[Payload], memory: &Allowance) -> Result<Self> {
         let mut files: HashMap<Vec<u8>, Arc<[u8]>> = HashMap::new();
         let mut upload = |payload: &Payload| -> Result<Upload> {
@@ -89,7 +89,7 @@ impl Uploads {
         self.of(request).parts().iter().map(|part| part.len()).sum()
     }
 
-    /// Fills `slices` with what comes after the first `skip` bytes of a request. Returns how many are used.
+    /// Fills `slices` with a request after its first `skip` bytes. Returns how many are used.
     #[inline]
     pub fn gather<'a>(&'a self, request: Request, mut skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
         let mut used = 0;
@@ -135,18 +135,18 @@ impl Upload {
     }
 }
 
-/// Text that is not in the file: RFC 2046 leaves that to the sender.
+/// Text that does not occur in the file: RFC 2046 leaves the choice to the sender.
 fn boundary(file: &[u8]) -> String {
     let named = |number: u32| format!("{:->24}triton-bench{number:08x}", "");
     let free = |name: &String| !file.windows(name.len()).any(|part| part == name.as_bytes());
     (0..=u32::MAX).map(named).find(free).unwrap_or_default()
 }
 
-/// The path that a payload's only string is.
+/// The path: a payload's only string.
 fn path_of(payload: &Payload) -> Result<Vec<u8>> {
     let input = payload.inputs.first().ok_or_else(|| Error::input(format!("{INPUT} is missing")))?;
     let bytes = input.region.bytes(input.offset, input.len)?;
-    // A string's length stands before it, in four bytes.
+    // A string is preceded by its length, in four bytes.
     Ok(bytes.get(4..).unwrap_or_default().to_vec())
 }
 
@@ -158,7 +158,7 @@ fn contents(path: &Path, memory: &Allowance) -> Result<Arc<[u8]>> {
     let (file, len) = open_regular(path)?;
     memory.take(len as u64)?;
     let mut bytes = Vec::with_capacity(len);
-    // It may have grown, but no more than this is accounted for.
+    // It may have grown, but only this much is accounted for.
     let read = file.take(len as u64).read_to_end(&mut bytes);
     read.map_err(|error| Error::input(format!("failed to read file '{}': {error}", path.display())))?;
     Ok(bytes.into())

@@ -145,7 +145,8 @@ impl<'a> Fields<'a> {
     pub fn finish(self) -> Result<(), Fault> {
         match self.entries.first() {
             Some((key, _)) => {
-                let rule = "this form has no such key, and it takes no flags of ours: write these on the command line";
+                let rule = "this format has no such key, and takes no triton-bench flags: give those on the command \
+                    line";
                 Err(Fault::new(key.at, format!("'{}': {rule}", self.name(&key.name))))
             }
             None => Ok(()),

@@ -128,7 +128,7 @@ fn find<'a>(command: &'a clap::Command, key: &Key) -> Result<&'a Arg, Fault> {
     const ASKED: &[&str] = &["help", "version"];
     let name = key.name.as_str();
     if OWN.contains(&name) || ASKED.contains(&name) {
-        return Err(Fault::new(key.at, format!("'{name}' belongs on the command line, not into the file")));
+        return Err(Fault::new(key.at, format!("'{name}' belongs on the command line, not in the file")));
     }
     let known = command.get_arguments().find(|arg| arg.get_long() == Some(name) && !arg.is_hide_set());
     known.ok_or_else(|| {
@@ -183,6 +183,6 @@ fn form(arg: &Arg) -> String {
 }
 
 fn misfit(node: &Node, key: &Key, needed: &str) -> Fault {
-    let next = if matches!(node.value, Value::Bool(_)) { "; a text of that word stands in quotes" } else { "" };
+    let next = if matches!(node.value, Value::Bool(_)) { "; to mean the text, quote it" } else { "" };
     Fault::new(node.at, format!("'{}' takes {needed}, not {}{next}", key.name, node.kind()))
 }

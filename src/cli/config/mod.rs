@@ -35,16 +35,17 @@ const MAX_BYTES: u64 = 1 << 20;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Configuration by file")]
 pub struct ConfigArgs {
-    /// Reads flags from this file, whose keys are the long names of flags; what is on the command line goes before it.
+    /// Reads flags from this file, whose keys are the flags' long names; the command line takes precedence.
     /// docs/config.md has examples. Default: none
     #[arg(long, value_name = "FILE.yaml")]
     config: Option<PathBuf>,
 
-    /// Which of the runs of --config; repeat it for more. Default: all, one after the other, each in a process of its own
+    /// Which of the runs in --config to do; repeat it for more. Default: all, one after another, each in its own
+    /// process
     #[arg(long, value_name = "NAME", value_parser = filled)]
     run: Vec<String>,
 
-    /// Prints the flags that hold, those of --config and of the command line together, as such a file, and measures nothing.
+    /// Prints the effective flags, from --config and the command line together, as such a file, and measures nothing.
     /// Default: off
     #[arg(long)]
     print_config: bool,
@@ -185,7 +186,7 @@ fn text(path: &Path) -> Result<String, String> {
     let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| format!("cannot be read as text: {error}"))?;
     if text.len() as u64 > MAX_BYTES {
-        Err("it is larger than 1 MiB, which no file of flags is".to_owned())
+        Err("it is larger than 1 MiB, the limit for a file of flags".to_owned())
     } else {
         Ok(text)
     }
@@ -213,7 +214,7 @@ fn displaced(settings: &[Setting], words: &[OsString]) -> Vec<String> {
     names.dedup();
     let given: Vec<_> = words.iter().map(|word| name_of(word)).collect();
     let by = |name: &&str| given.iter().find(|given| **given != *name && stands_for(given, name));
-    let told = |name: &str| by(&name).map(|by| format!("--{by} takes the place of the file's {name}"));
+    let told = |name: &str| by(&name).map(|by| format!("--{by} overrides the file's {name}"));
     names.into_iter().filter_map(told).collect()
 }
 
@@ -222,10 +223,10 @@ fn displaced(settings: &[Setting], words: &[OsString]) -> Vec<String> {
 fn stray(words: &[OsString], private: bool) -> Option<String> {
     if private && !words.is_empty() {
         let rule = "beside -H, whose value may have to be quoted";
-        return Some(format!("{} words that belong to no flag count for nothing, {rule}", words.len()));
+        return Some(format!("{} words that belong to no flag are ignored, {rule}", words.len()));
     }
     let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
-    (!shown.is_empty()).then(|| format!("words that belong to no flag count for nothing: {}", shown.join(" ")))
+    (!shown.is_empty()).then(|| format!("words that belong to no flag are ignored: {}", shown.join(" ")))
 }
 
 /// Finds a file that two runs would write.
@@ -234,7 +235,7 @@ fn check_files(runs: &[(String, Vec<OsString>)]) -> Result<()> {
     for (name, words) in runs {
         for word in words.iter().filter(|word| WRITTEN.contains(&name_of(word).as_ref())) {
             if let Some(other) = written.get(word).filter(|other| **other != name) {
-                let (word, rule) = (word.to_string_lossy(), "would replace each other's file; give each its own");
+                let (word, rule) = (word.to_string_lossy(), "would overwrite each other's file; give each its own");
                 return Err(Error::usage(format!("{word}: the runs '{other}' and '{name}' {rule}")));
             }
             written.insert(word, name);
@@ -257,7 +258,7 @@ mod tests {
         let settings = [mix("a:0.5"), mix("b:0.5")];
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         let told = displaced(&settings, &words("--url=localhost --model=m"));
-        assert_eq!(told, ["--model takes the place of the file's model-mix"]);
+        assert_eq!(told, ["--model overrides the file's model-mix"]);
         assert!(displaced(&settings, &words("--model-mix=c:1 --url=localhost")).is_empty());
     }
 }

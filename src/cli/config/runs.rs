@@ -56,7 +56,7 @@ impl File {
         for (key, node) in root.map()? {
             match key.name.as_str() {
                 RUNS => file.runs = runs(command, node)?,
-                EXTENDS => return Err(Fault::new(key.at, format!("'{EXTENDS}' belongs into a run below '{RUNS}'"))),
+                EXTENDS => return Err(Fault::new(key.at, format!("'{EXTENDS}' belongs in a run below '{RUNS}'"))),
                 _ => file.common.push(setting(command, key, node)?),
             }
         }
@@ -82,7 +82,7 @@ impl File {
         }
         if !self.runs.is_empty() && known.is_empty() {
             return Err(format!(
-                "all of its runs are templates, whose names begin with '{TEMPLATE}': name one otherwise"
+                "all of its runs are templates, whose names begin with '{TEMPLATE}': give one another name"
             ));
         }
         Ok(if wanted.is_empty() { known } else { wanted.to_vec() })
@@ -119,7 +119,7 @@ impl File {
                 return Err(Fault::new(base.at, format!("'{}' would extend itself", base.name)));
             }
             if all.len().max(above.len()) >= MAX_LAYERS {
-                let rule = format!("a run extends no more than {MAX_LAYERS} others, counted as often as they are");
+                let rule = format!("a run extends at most {MAX_LAYERS} others, repeats included");
                 return Err(Fault::new(base.at, rule));
             }
             self.chain(found, above, all)?;
@@ -142,7 +142,7 @@ fn runs(command: &clap::Command, node: &Node) -> Result<Vec<Run>, Fault> {
         for (key, node) in node.map()? {
             match key.name.as_str() {
                 EXTENDS => run.extends = names(node)?,
-                RUNS => return Err(Fault::new(key.at, "a run holds no runs")),
+                RUNS => return Err(Fault::new(key.at, "a run cannot contain runs")),
                 _ => run.own.push(setting(command, key, node)?),
             }
         }

@@ -101,7 +101,7 @@ impl Node {
     /// The entries of a mapping.
     ///
     /// # Errors
-    /// Where it is none.
+    /// If it is not one.
     pub fn map(&self) -> Result<&[(Key, Node)], Fault> {
         match &self.value {
             Value::Map(entries) => Ok(entries),
@@ -146,25 +146,26 @@ impl<'a> Reader<'a> {
         match self.parser.next_event() {
             None => Ok(None),
             Some(Ok(found)) => Ok(Some(found)),
-            Some(Err(error)) => Err(Fault::new(place(*error.marker()), format!("no YAML: {}", error.info()))),
+            Some(Err(error)) => Err(Fault::new(place(*error.marker()), format!("not YAML: {}", error.info()))),
         }
     }
 
     /// The next event, which must exist.
     fn expect(&mut self, at: Place) -> Result<(Event<'a>, Span), Fault> {
-        self.next()?.ok_or_else(|| Fault::new(at, "no YAML: it ends too early"))
+        self.next()?.ok_or_else(|| Fault::new(at, "not YAML: it ends too early"))
     }
 
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Fault> {
         let at = place(span.start);
         if depth > DEEPEST {
-            return Err(Fault::new(at, format!("more than {DEEPEST} lists and mappings are within each other")));
+            return Err(Fault::new(at, format!("lists and mappings are nested more than {DEEPEST} deep")));
         }
         self.count((1, 0), at)?;
         let (value, anchor) = match event {
             Event::Alias(anchor) => {
                 let node = self.anchors.get(&anchor);
-                let node = node.ok_or_else(|| Fault::new(at, "the alias names what is not complete yet"))?;
+                let node =
+                    node.ok_or_else(|| Fault::new(at, "the alias refers to a value that is not complete yet"))?;
                 let size = size(node);
                 self.count(size, at)?;
                 (self.anchors[&anchor].value.clone(), 0)
@@ -172,7 +173,7 @@ impl<'a> Reader<'a> {
             Event::Scalar(text, style, anchor, tag) => (scalar(&text, style, tag.is_some()), anchor),
             Event::SequenceStart(anchor, _) => (self.list(at, depth)?, anchor),
             Event::MappingStart(anchor, _) => (self.mapping(at, depth)?, anchor),
-            _ => return Err(Fault::new(at, "no YAML: a value is missing")),
+            _ => return Err(Fault::new(at, "not YAML: a value is missing")),
         };
         let node = Node { at, value };
         if anchor > 0 {
@@ -215,7 +216,7 @@ impl<'a> Reader<'a> {
         if self.nodes > MAX_NODES {
             return Err(Fault::new(at, format!("more than {MAX_NODES} values")));
         }
-        let all = "with what aliases repeat, its texts are longer than 4 MiB, which no file of flags is";
+        let all = "with aliases expanded, its texts are longer than 4 MiB, the limit for a file of flags";
         if self.bytes > MAX_BYTES { Err(Fault::new(at, all)) } else { Ok(()) }
     }
 }
@@ -291,7 +292,7 @@ mod tests {
     fn bombs_are_defused() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(read(&nested(DEEPEST)).is_ok());
-        assert!(fault(&nested(200)).contains("within each other"));
+        assert!(fault(&nested(200)).contains("nested more than"));
         let mut laughs = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n".to_owned();
         for level in 1..10 {
             let row = vec![format!("*a{}", level - 1); 10].join(",");
@@ -301,7 +302,7 @@ mod tests {
         // Few values may be long ones.
         let long = |times: usize| format!("a: &x {}\nb: [{}]\n", "y".repeat(500_000), vec!["*x"; times].join(","));
         assert!(read(&long(8)).is_ok());
-        assert!(fault(&long(9)).starts_with("2:29 with what aliases repeat"), "{}", fault(&long(9)));
+        assert!(fault(&long(9)).starts_with("2:29 with aliases expanded"), "{}", fault(&long(9)));
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub fn check(run: &Plan, given: &Given) -> Result<()> {
     match run.target.service {
         ServiceKind::Triton | ServiceKind::TritonCApi => Ok(()),
         other => Err(Error::usage(format!(
-            "--service-kind {}: tune loads models with other configurations, which Triton alone can; see --help",
+            "--service-kind {}: tune loads models with other configurations, which only Triton supports; see --help",
             other.word()
         ))),
     }

@@ -28,13 +28,15 @@ pub const WORD: Word = Word { name: "tune", flags: || command().about(ABOUT), re
 
 const SEE: &str = "see triton-bench tune --help";
 
-const ABOUT: &str = "Searches the configuration of a model, and says which is best and how sure that is. The present configuration is always one of \
-    the candidates. Every flag of a run holds, too (triton-bench --help): the model, how it is reached, what requests carry";
+const ABOUT: &str = "Searches for the best configuration of a model, and reports how certain the result is. The \
+    current configuration is always a candidate. The flags of a run apply too (triton-bench --help): the model, the \
+    server, the input data";
 
 const AFTER: &str = "A PATH is a field of the model's configuration, such as max_batch_size, dynamic_batching.max_queue_delay_microseconds, \
-    instance_group[].count (short: instances, delay) or parameters.KEY; MODEL:PATH is one of a model that an ensemble calls. batch_size and concurrency \
-    are the client's (also -b 1,2,4 and --concurrency-range 1,2,4); rate_limit, pinned_memory_pool_byte_size and buffer_manager_thread_count the \
-    server's. VALUES is a list of values and ranges a:b[:+s|*f]; `off` takes a field away, `{}` is an empty message. \
+    instance_group[].count (short: instances, delay) or parameters.KEY; MODEL:PATH is a field of a model that \
+    an ensemble calls. batch_size and concurrency belong to the client (also -b 1,2,4 and --concurrency-range \
+    1,2,4); rate_limit, pinned_memory_pool_byte_size and buffer_manager_thread_count to the server. VALUES is a list \
+    of values and ranges a:b[:+s|*f]; `off` removes a field, `{}` is an empty message. \
     Exit codes: 0 searched, whatever was found; 2 no candidate met the constraints; 99 bad flags, bad input or no server.";
 
 /// What is searched, and what counts.
@@ -44,33 +46,33 @@ const USUAL_BUDGET: Duration = Duration::from_secs(60);
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Tune")]
 struct TuneArgs {
-    /// A setting and the values to try, such as `instances=1:8` or `max_batch_size=1,2,4:64`; repeat it for more. Default:
-    /// what suits the model: instances, largest batch and delay
+    /// A setting and the values to try, such as `instances=1:8` or `max_batch_size=1,2,4:64`; repeat it for more.
+    /// Default: what suits the model: instances, maximum batch size and queue delay
     #[arg(long, value_name = "PATH=VALUES", value_parser = searched)]
     search: Vec<Searched>,
 
-    /// What shall be best: throughput, avg or a percentile of the latency. Default: throughput; with --at-rate p99
+    /// What to optimise: throughput, avg or a latency percentile. Default: throughput; with --at-rate p99
     #[arg(long, value_name = "throughput|avg|pNN", value_parser = objective)]
     objective: Option<Objective>,
 
-    /// What must hold, such as `p99<20ms`, `throughput>=1000` or `errors<0.1%`; repeat it for more. Default: nothing
+    /// Constraint, such as `p99<20ms`, `throughput>=1000` or `errors<0.1%`; repeat it for more. Default: none
     #[arg(long, value_name = "CONDITION", value_parser = constraint)]
     constraint: Vec<Requirement>,
 
-    /// Measures with so many requests a second. Default: off
+    /// Measures at this many requests a second. Default: off
     #[arg(long, value_name = "RATE", value_parser = rate)]
     at_rate: Option<f64>,
 
-    /// Measures with so many requests outstanding. Default: twice as many as fill the batches of all instances
+    /// Measures with this many requests outstanding. Default: twice as many as fill the batches of all instances
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u64::from(MAX_CONCURRENCY)))]
     at_concurrency: Option<u32>,
 
-    /// How long the search may take, such as 60s or 5m; loading counts, the start of the server does not. Default: 60s; what it
-    /// had with --resume
+    /// Time limit of the search, such as 60s or 5m; loading models counts, starting the server does not. Default: 60s;
+    /// with --resume, the earlier limit
     #[arg(long, value_name = "TIME", value_parser = budget)]
     budget: Option<Duration>,
 
-    /// Differences up to this share count as none
+    /// Differences up to this share count as no difference
     #[arg(id = "tune_margin", long = "margin", value_name = "SHARE", default_value = "2%", value_parser = share)]
     margin: f64,
 
@@ -78,11 +80,11 @@ struct TuneArgs {
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Measures every candidate in a process of its own, so that one that crashes ends no more than itself. Default: off
+    /// Measures every candidate in its own process, so that a crash ends only that candidate. Default: off
     #[arg(long)]
     isolate: bool,
 
-    /// Goes on with the search whose record is in --output, to a greater --budget if one is given. Default: starts anew
+    /// Continues the search whose record is in --output, up to a greater --budget if one is given. Default: starts over
     #[arg(id = "tune_resume", long = "resume")]
     resume: bool,
 
@@ -190,7 +192,8 @@ impl TuneArgs {
         }
         if self.at_rate.is_some() && matches!(self.objective, Some(Objective(Statistic::Throughput))) {
             return Err(Error::usage(
-                "--objective throughput is what --at-rate says, whatever the configuration: leave one of them out, or name a latency; see --help",
+                "--objective throughput: --at-rate fixes it, whatever the configuration: leave one of them out, or \
+                    name a latency; see --help",
             ));
         }
         Ok(())
@@ -228,7 +231,8 @@ fn client_lists(run: &Plan) -> Vec<Searched> {
 fn check_search(search: &[Searched], run: &Plan, given: &Given) -> Result<()> {
     if given.has("--at-rate") && search.iter().any(|searched| searched.setting == Setting::Concurrency) {
         return Err(Error::usage(
-            "--search concurrency and --at-rate are different loads, which cannot be held against each other: choose one of them; see --help",
+            "--search concurrency and --at-rate are different loads, which cannot be compared: choose one of them; \
+                see --help",
         ));
     }
     for (index, searched) in search.iter().enumerate() {
@@ -393,18 +397,18 @@ pub(super) mod tests {
             ("--budget 0", "at least a second"),
             ("--request-rate-range 5", "--at-rate"),
             ("--stage rate:1:1s", "leave it out"),
-            ("--service-kind openai", "Triton alone"),
+            ("--service-kind openai", "only Triton"),
             ("--margin x", "share"),
-            ("--nonsense", "no flag"),
+            ("--nonsense", "not a flag"),
             ("word", "word"),
             ("--search max_batch_size=1:1000:1 --search instances=1:1000", "more than"),
             ("--at-rate 5 --search concurrency=1,2", "different loads"),
             ("--search concurrency=abc,1", "concurrency: abc"),
-            ("--search instances=abc", "instance_group[].count: abc is no value of it; it must be a whole number"),
+            ("--search instances=abc", "instance_group[].count: abc is not a value of it; it must be a whole number"),
             ("--search max_batch_size=4,1.5", "max_batch_size: 1.5"),
             (
                 "--search e:response_cache.enable=yes",
-                "response_cache.enable: yes is no value of it; it must be true or false",
+                "response_cache.enable: yes is not a value of it; it must be true or false",
             ),
             ("--search concurrency=1.5", "concurrency: 1.5"),
             ("--search concurrency=off,2", "concurrency: off"),

@@ -20,7 +20,7 @@ pub fn searched(text: &str) -> Result<Searched, String> {
         values.iter_mut().for_each(in_list);
     }
     match values.iter().find_map(|value| rule_of(&setting, value).map(|rule| (value, rule))) {
-        Some((value, rule)) => Err(format!("{setting}: {} is no value of it; it must be {rule}", asked(value))),
+        Some((value, rule)) => Err(format!("{setting}: {} is not a value of it; it must be {rule}", asked(value))),
         None => Ok(Searched { setting, values }),
     }
 }

@@ -63,7 +63,8 @@ fn number(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     }
     let parsed = written.parse().ok().filter(|value: &f64| value.is_finite());
     let parsed = parsed.and_then(serde_json::Number::from_f64);
-    let parsed = parsed.ok_or_else(|| Fault::rule(at, format!("{written} has no form in the JSON of a request")))?;
+    let parsed =
+        parsed.ok_or_else(|| Fault::rule(at, format!("{written} cannot be represented in the JSON of a request")))?;
     out.extend_from_slice(parsed.to_string().as_bytes());
     Ok(())
 }
@@ -117,9 +118,9 @@ mod tests {
     #[test]
     fn what_is_no_json_of_a_request_is_refused() {
         for (text, part) in [
-            ("[NaN]", "NaN has no form"),
-            ("{\"a\": -Infinity}", "-Infinity has no form"),
-            ("[1e999]", "1e999 has no form"),
+            ("[NaN]", "NaN cannot be represented"),
+            ("{\"a\": -Infinity}", "-Infinity cannot be represented"),
+            ("[1e999]", "1e999 cannot be represented"),
             ("{\"a\" 1}", "expected ':'"),
         ] {
             assert!(compacted(text).unwrap_err().contains(part), "{text}");

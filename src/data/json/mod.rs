@@ -138,7 +138,7 @@ impl<'a> JsonReader<'a> {
                         None => skip_over(&mut lexer, done)?,
                     }
                 }
-                "data" | "validation_data" => return Err(lexer.breach(format!("the key \"{key}\" is there twice"))),
+                "data" | "validation_data" => return Err(lexer.breach(format!("the key \"{key}\" is given twice"))),
                 other => lexer.pass_over(other, "data, validation_data")?,
             }
         }
@@ -232,7 +232,7 @@ impl<'a> JsonReader<'a> {
             let key = lexer.key()?;
             match specs.iter().position(|spec| spec.name == key) {
                 Some(index) if inputs[index].is_none() => inputs[index] = Some(self.input(lexer, index)?),
-                Some(_) => return Err(Fault::rule(at, format!("the tensor {key} is there twice"))),
+                Some(_) => return Err(Fault::rule(at, format!("the tensor {key} is given twice"))),
                 None if key == "model" => lexer.skip()?,
                 None => return Err(Fault::rule(at, unknown(&key, &self.target.input_names()))),
             }

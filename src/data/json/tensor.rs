@@ -42,10 +42,10 @@ fn members(lexer: &mut Lexer<'_>, spec: &TensorSpec, out: &mut RegionBuilder) ->
         let at = lexer.offset();
         let key = lexer.key()?;
         match key.as_ref() {
-            "content" | "b64" if filled => return Err(Fault::rule(at, "its values are there twice")),
+            "content" | "b64" if filled => return Err(Fault::rule(at, "its values are given twice")),
             "content" => content(lexer, spec, out)?,
             "b64" => base64(lexer, out)?,
-            "shape" if shape.is_some() => return Err(Fault::rule(at, "its shape is there twice")),
+            "shape" if shape.is_some() => return Err(Fault::rule(at, "its shape is given twice")),
             "shape" => shape = Some(dimensions(lexer)?),
             other => lexer.pass_over(other, "content, b64, shape")?,
         }
@@ -64,7 +64,7 @@ fn content(lexer: &mut Lexer<'_>, spec: &TensorSpec, out: &mut RegionBuilder) ->
                 let at = lexer.offset();
                 let key = lexer.key()?;
                 match key.as_ref() {
-                    "b64" if filled => return Err(Fault::rule(at, "its values are there twice")),
+                    "b64" if filled => return Err(Fault::rule(at, "its values are given twice")),
                     "b64" => {
                         base64(lexer, out)?;
                         filled = true;

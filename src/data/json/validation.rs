@@ -94,7 +94,7 @@ impl JsonReader<'_> {
             let key = lexer.key()?;
             match specs.iter().position(|spec| spec.name == key) {
                 Some(index) if outputs[index].is_none() => outputs[index] = Some(Arc::new(self.output(lexer, index)?)),
-                Some(_) => return Err(Fault::rule(at, format!("the tensor {key} is there twice"))),
+                Some(_) => return Err(Fault::rule(at, format!("the tensor {key} is given twice"))),
                 None if key == "model" => lexer.skip()?,
                 None => {
                     let known: Vec<_> = self.target.output_names.iter().map(AsRef::as_ref).collect();

@@ -61,7 +61,7 @@ impl Http2Socket {
             }
             unread = filled && self.may_hold_more();
             if !self.h2.is_settled() && Stamp::now() >= deadline {
-                let silent = "the server does not say its settings in time; does it speak HTTP/2 on this port?";
+                let silent = "the server did not send its settings in time; does it speak HTTP/2 on this port?";
                 return Err(InferError::new(ConnectionFault::TimedOut, silent));
             }
         }

@@ -150,7 +150,7 @@ impl SerialConnection {
     /// Sends as much as the socket takes. A server that refuses a request early may end it here.
     ///
     /// # Errors
-    /// Why the request has failed.
+    /// Why the request failed.
     pub(super) fn send<D: Dialogue>(
         &mut self,
         common: &Common,
@@ -205,7 +205,7 @@ impl SerialConnection {
     /// Reads what has arrived.
     ///
     /// # Errors
-    /// Why the request has failed. The connection is then gone.
+    /// Why the request failed. The connection is then gone.
     pub(super) fn receive<D: Dialogue>(
         &mut self,
         common: &Common,

@@ -23,7 +23,7 @@ pub fn driver(version: &str) -> Finding {
             format!("CUDA 12, which Triton is built for, needs {FIRST_DRIVER} or later; install a newer one"),
         ),
         (Some(number), _) => Finding::good(format!("NVIDIA driver: {number}")),
-        _ => Finding::note("NVIDIA driver: version not told", "nvidia-smi may say it"),
+        _ => Finding::note("NVIDIA driver: version unknown", "nvidia-smi may show it"),
     }
 }
 
@@ -37,7 +37,7 @@ pub fn sharing<'a>(mut processes: impl Iterator<Item = &'a str>) -> Finding {
              echo quit | nvidia-cuda-mps-control, where you want it alone",
         );
     }
-    Finding::good("CUDA MPS: does not run")
+    Finding::good("CUDA MPS: not running")
 }
 
 /// Checks one GPU, from its line of `nvidia-smi --query-gpu=`[`QUERY`]` --format=csv,noheader,nounits`.
@@ -47,12 +47,12 @@ pub fn gpu(line: &str) -> Vec<Finding> {
     let gpu = format!("GPU {index} ({name})");
     let mut found = Vec::new();
     if mig == "Enabled" {
-        let advice = "an instance has a part of the GPU, and the others' load is in its memory traffic and clock; \
-            nvidia-smi -mig 0, or say in the result which instance it was";
+        let advice = "an instance is a part of the GPU, and load on the others affects its memory bandwidth and \
+            clock; nvidia-smi -mig 0, or name the instance with the result";
         found.push(Finding::note(format!("{gpu}: MIG enabled"), advice));
     }
     if persistence == "Disabled" {
-        let advice = "the driver is loaded anew for each first user, which takes seconds; nvidia-smi -pm 1";
+        let advice = "the driver is reloaded for each first user, which takes seconds; nvidia-smi -pm 1";
         found.push(Finding::note(format!("{gpu}: persistence mode disabled"), advice));
     }
     if mode.starts_with("Exclusive") || mode == "Prohibited" {
@@ -60,7 +60,7 @@ pub fn gpu(line: &str) -> Vec<Finding> {
         found.push(Finding::note(format!("{gpu}: compute mode {mode}"), advice));
     }
     if busy.parse::<u32>().is_ok_and(|percent| percent > BUSY_PERCENT) {
-        let advice = "somebody else computes on it, and what is measured waits for that; see nvidia-smi";
+        let advice = "another process computes on it, and measured requests wait for that; see nvidia-smi";
         found.push(Finding::warning(format!("{gpu}: {busy}% busy"), advice));
     }
     if found.is_empty() {

@@ -24,7 +24,7 @@ pub fn mappings(max_map_count: Option<u64>) -> Finding {
             "a thread takes six, and models of many files one each; sysctl vm.max_map_count=262144",
         ),
         Some(most) => Finding::good(format!("memory mappings: {most} at most")),
-        None => Finding::good("memory mappings: not told"),
+        None => Finding::good("memory mappings: limit unknown"),
     }
 }
 

@@ -42,14 +42,14 @@ pub fn locked(limits: &str) -> Finding {
 
 /// Checks the kernel's setting for huge pages, such as `always [madvise] never`.
 pub fn huge_pages(enabled: &str) -> Finding {
-    let chosen = enabled.split(['[', ']']).nth(1).unwrap_or("not told");
+    let chosen = enabled.split(['[', ']']).nth(1).unwrap_or("unknown");
     let what = format!("transparent huge pages: {chosen}");
     if chosen != "always" {
         return Finding::good(what);
     }
     Finding::note(
         what,
-        "the kernel puts pages together while requests run, which stalls some for milliseconds; \
+        "the kernel merges pages while requests run, which stalls some for milliseconds; \
          echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
     )
 }

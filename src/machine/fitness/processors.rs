@@ -13,9 +13,7 @@ const QUIET_STEAL: f64 = 0.01;
 pub fn count(available: usize) -> Finding {
     let what = format!("processors: {available}");
     match available {
-        0 | 1 => {
-            Finding::warning(what, "client and server take turns, which is in every latency; give it two at least")
-        }
+        0 | 1 => Finding::warning(what, "client and server take turns, which adds to every latency; use two at least"),
         2 | 3 => {
             Finding::note(what, "client, server and the system's own work meet on them; four or more keep them apart")
         }
@@ -29,7 +27,7 @@ pub fn governor(names: &[String]) -> Finding {
     others.sort_unstable();
     others.dedup();
     match (names, &others[..]) {
-        ([], _) => Finding::good("frequency governor: none to be seen, as in virtual machines"),
+        ([], _) => Finding::good("frequency governor: none visible, as in virtual machines"),
         (_, []) => Finding::good("frequency governor: performance"),
         (_, others) => Finding::warning(
             format!("frequency governor: {}", others.join(", ")),

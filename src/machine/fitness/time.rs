@@ -15,7 +15,7 @@ const ROUNDS: u32 = 5;
 /// Checks the clock's source, by the kernel's name for it; empty if there is none.
 pub fn source(name: &str) -> Finding {
     match name {
-        "" => Finding::note("clock source: not told", "the price of reading the clock, below, says how good it is"),
+        "" => Finding::note("clock source: unknown", "the cost of reading the clock, below, shows how good it is"),
         name if FAST.contains(&name) => Finding::good(format!("clock source: {name}")),
         name => Finding::warning(
             format!("clock source: {name}"),
@@ -37,7 +37,7 @@ pub fn price(ns: u64) -> Finding {
         0..=FAST_NS => Finding::good(what),
         _ => Finding::warning(
             what,
-            "a request takes two readings or more, which bounds the rate and is in every latency",
+            "a request takes two readings or more, which limits the rate and adds to every latency",
         ),
     }
 }

@@ -137,8 +137,8 @@ fn a_disturbance_says_what_and_how_much() {
     let found = between(&after(&[]), &after(&[Window { others: 400, waited: 100, stolen: 100, ..IDLE }]), 0).unwrap();
     assert_eq!(
         found.to_string(),
-        "the hypervisor took 13% of the processors' time, other processes had 40% of the processors, 10% while threads of ours \
-         waited (100 involuntary context switches)"
+        "the hypervisor took 13% of the processors' time, other processes used 40% of the processors, 10% while our \
+            threads waited (100 involuntary context switches)"
     );
     let stopped = between(&after(&[]), &after(&[Window { throttled: 300, ..IDLE }]), 0).unwrap();
     assert_eq!(found.worst(&stopped).causes().count(), 4);

@@ -14,19 +14,19 @@ use crate::measure::ranks::Told;
 use crate::measure::summary::Ending;
 use crate::ranks::Ranks;
 
-/// A window ends so long after all have said how far they are.
+/// A window ends this long after all have reported their progress.
 const LEAD: Duration = Duration::from_millis(50);
 
-/// Least length of a window of requests: a few fast requests fit into one time slice of a thread, and such windows never
-/// agree.
+/// Minimum length of a window of requests: a few fast requests fit into one time slice of a thread, and such windows
+/// never agree.
 const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
 /// The same for perf_analyzer's, by its documentation.
 const UPSTREAM_COUNT_WINDOW_LEAST: Duration = Duration::from_secs(1);
 
-/// What is told of windows.
+/// What is exchanged about windows.
 struct Talk<'a> {
     beats: Beats<'a, Told>,
-    /// The server's metrics of windows that not all have told of.
+    /// The server's metrics of windows that not all have reported.
     readings: VecDeque<Option<MetricsFold>>,
     /// Requests that a window has at least.
     requests: u64,
@@ -54,8 +54,8 @@ impl Trials<'_> {
         Ok(Ending::Unstable)
     }
 
-    /// Waits for the end of window `number`, which began at `start`, and takes in meanwhile what all have told of those before.
-    /// Returns what the level ends with, or when the window ended.
+    /// Waits for the end of window `number`, which began at `start`, and meanwhile processes what all have reported
+    /// about earlier ones. Returns what the level ends with, or when the window ended.
     fn count_together(
         &mut self,
         (ranks, talk): (&Ranks, &mut Talk<'_>),
@@ -65,8 +65,8 @@ impl Trials<'_> {
         let mut end_is_known = false;
         loop {
             self.running.settle_if_stranded();
-            self.counters.look()?;
-            if let Some(states) = talk.beats.look(|| self.state(number, start))? {
+            self.counters.poll()?;
+            if let Some(states) = talk.beats.poll(|| self.state(number, start))? {
                 while let Some(told) = talk.beats.take() {
                     let readings = talk.readings.pop_front().flatten();
                     if let Some(ending) = self.hear(ranks, told, readings) {
@@ -78,7 +78,7 @@ impl Trials<'_> {
                     self.slicer.end_at(&self.run.recorder, talk.beats.after(&states, LEAD));
                 }
             }
-            if let Some(end) = self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
+            if let Some(end) = self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
                 return Ok((None, end));
             }
             self.measurement.watcher.progress(&|| self.moment(Some(self.history.closed() + 1), start));
@@ -110,8 +110,8 @@ impl Trials<'_> {
     }
 }
 
-/// Whether the window with that number ends: everybody is in it, and together they have what it needs, or somebody cannot go on. It
-/// follows from what all have said, and from nothing else, so that all find the same.
+/// Whether the window with that number ends: all processes are in it, and together they have what it needs, or one
+/// cannot continue. It follows from what all have said, and from nothing else, so that all find the same.
 fn is_over((states, number): (&[State], usize), requests: u64) -> bool {
     let is_full = states.iter().map(|state| state.requests).sum::<u64>() >= requests
         && states.iter().all(|state| state.long_enough);

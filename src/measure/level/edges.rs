@@ -23,7 +23,7 @@ pub(super) fn ramp_limit(plan: &MeasurementPlan) -> Duration {
 }
 
 impl Trials<'_> {
-    /// Lets the load get going: every slot has been used, or the patience for that is over.
+    /// Waits for the load to ramp up: until every slot has been used, or the time limit for that has passed.
     pub(super) fn leave_out_start(&self) {
         let started = Stamp::now();
         let warmup = self.measurement.plan.warmup;

@@ -140,7 +140,7 @@ fn measured(
     measured_on(None, seed, &plan, delays)
 }
 
-/// Measures as `plan` has it on a machine that `gauge` tells of.
+/// Measures as in `plan`, on the machine described by `gauge`.
 fn measured_on(
     gauge: Option<&dyn Gauge>,
     seed: u64,

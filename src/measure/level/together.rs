@@ -25,10 +25,10 @@ use crate::measure::verdict::Evidence;
 use crate::plan::WindowRule;
 use crate::ranks::{ANSWER_LIMIT, Ranks};
 
-/// Outstanding requests may be waited for so long before a process can tell how its load has ended.
+/// How long outstanding requests may be waited for before a process must report how its load has ended.
 const CLOSE_LIMIT: Duration = Duration::from_secs(90);
 
-/// Windows of this process that it has not told of yet, the server's metrics of each, and those that it has.
+/// Windows of this process that it has not reported yet, the server's metrics of each, and those that it has reported.
 #[derive(Default)]
 struct Untold {
     waiting: VecDeque<Told>,
@@ -47,7 +47,7 @@ impl Trials<'_> {
         };
         if let (Some(ranks), Err(error)) = (self.measurement.joint(), &ended) {
             match interrupt::is_terminated() {
-                // There is no time for that.
+                // There is no time left for that.
                 true => ranks.fall_silent(error),
                 false => ranks.give_up(error),
             }
@@ -105,17 +105,17 @@ impl Trials<'_> {
         Ok(Ending::Unstable)
     }
 
-    /// Waits for the end of the open window, and hears meanwhile what the others have told of the last one. Returns what the level
-    /// ends with, or when the window ended.
+    /// Waits for the end of the open window, and meanwhile receives what the others have reported about the last one.
+    /// Returns what the level ends with, or when the window ended.
     fn wait_for_all(&mut self, ranks: &Ranks, untold: &mut Untold, start: Stamp) -> Result<(Option<Ending>, Stamp)> {
         loop {
             self.running.settle_if_stranded();
-            self.counters.look()?;
+            self.counters.poll()?;
             self.check_terminated()?;
-            // What it finds is told with the window.
+            // Its result is sent with the window.
             self.fails_too_often();
             if untold.under_way
-                && let Some(told) = ranks.look::<Told>()?
+                && let Some(told) = ranks.poll::<Told>()?
             {
                 untold.under_way = false;
                 let readings = untold.readings.pop_front().flatten();
@@ -125,19 +125,19 @@ impl Trials<'_> {
                 }
                 self.tell(ranks, untold)?;
             }
-            if let Some(end) = self.slicer.look((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
+            if let Some(end) = self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
                 return Ok((None, end));
             }
             self.measurement.watcher.progress(&|| self.moment(Some(self.history.closed() + 1), start));
             let looks = self.under_way.get().and(self.running.under_way());
             self.under_way.set(looks);
-            // What is under way among processes makes progress only while somebody looks.
+            // Exchanges between processes make progress only while they are polled.
             let look_up = if untold.under_way { COUNT_POLL } else { WINDOW_POLL };
             thread::sleep(looks.uneven(look_up).min(self.slicer.end().from_now()));
         }
     }
 
-    /// Tells of the next window that has ended, unless the others are still being told of the one before.
+    /// Sends the next window that has ended, unless the previous one is still being exchanged.
     fn tell(&self, ranks: &Ranks, untold: &mut Untold) -> Result<()> {
         let WindowRule::Time(length) = self.measurement.plan.window else { return Ok(()) };
         if !untold.under_way
@@ -149,7 +149,7 @@ impl Trials<'_> {
         Ok(())
     }
 
-    /// Takes in a window that all have told of; returns what the level ends with, if it does.
+    /// Processes a window that all have reported; returns what the level ends with, if it does.
     pub(super) fn hear(&mut self, ranks: &Ranks, told: Vec<Told>, readings: Option<MetricsFold>) -> Option<Ending> {
         let interrupted = told.iter().any(|one| one.interrupted);
         let broken = told.iter().any(|one| one.broken);
@@ -167,12 +167,12 @@ impl Trials<'_> {
         if self.run.finite { Some(Ending::Complete) } else { self.history.decide(self.measurement.plan) }
     }
 
-    /// Whether this process' load cannot go on, or may not.
+    /// Whether this process's load cannot or must not continue.
     fn is_stopped(&self) -> bool {
         self.running.is_stranded() || self.measurement.breaker.is_open()
     }
 
-    /// Whether so many requests of this process fail that the run ends.
+    /// Whether enough requests of this process fail to end the run.
     pub(super) fn fails_too_often(&self) -> bool {
         self.measurement.fails_too_often(&self.run.recorder, self.running.started())
     }
@@ -184,19 +184,19 @@ impl Trials<'_> {
     /// The launcher gives a process that it wants to end but a moment: no time for other processes.
     pub(super) fn check_terminated(&self) -> Result<()> {
         match interrupt::is_terminated() {
-            true => {
-                Err(Error::machine("the launcher ends this process, because another has ended or the user wants it"))
-            }
+            true => Err(Error::machine(
+                "the launcher is ending this process, because another has ended or the user asked for it",
+            )),
             false => Ok(()),
         }
     }
 }
 
-/// Completes the level by what all tell of its end, and lets all have the same one: rank 0's. Where they cannot be reached any more,
-/// it stays what this process knows.
+/// Completes the level with what all report about its end, and gives all the same one: rank 0's. Where they cannot be
+/// reached any more, it stays what this process knows.
 ///
 /// # Errors
-/// A process is lost, or cannot go on.
+/// A process is lost, or cannot continue.
 pub(super) fn finish(
     (level, evidence): (&mut LevelSummary, &mut Evidence),
     (requests, each): (&mut LoadReport, &[RankPart]),

@@ -1,4 +1,4 @@
-//! [`FinishedStage`]: a stage whose time is over, and its results.
+//! [`FinishedStage`]: a stage whose time has passed, and its results.
 
 use crate::clock::Stamp;
 use crate::machine::usage::Usage;
@@ -17,7 +17,7 @@ use crate::measure::summary::{Disturbances, Ending, LevelSummary};
 use crate::measure::verdict::{Evidence, judge};
 use crate::measure::window::summarize;
 
-/// A stage whose time is over, but for the server's counters, which are still being read.
+/// A stage whose time has passed; only the server's counters are still being read.
 pub(super) struct FinishedStage {
     pub(super) stage: RunningStage,
     pub(super) end: Stamp,
@@ -70,7 +70,7 @@ impl FinishedStage {
         (summary, evidence)
     }
 
-    /// What its verdict is made of beside the summary.
+    /// The evidence for its verdict besides the summary.
     pub(super) fn evidence(&self, measurement: &Measurement<'_>) -> Evidence {
         Evidence {
             percentile: measurement.plan.percentile,

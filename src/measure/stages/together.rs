@@ -23,16 +23,17 @@ use crate::measure::summary::Ending;
 use crate::ranks::Ranks;
 use crate::stdio::note;
 
-/// The next stage begins so long after the planned end of the one before it: its workers are let go at that end, and awake by then.
+/// The next stage begins this long after the planned end of the previous one: its workers are released at that end, and
+/// awake by then.
 const STEP: Duration = Duration::from_millis(2);
-/// A stage whose beginning was not known before begins so long after all have said that they are ready.
+/// A stage whose start was not known in advance begins this long after all have reported that they are ready.
 const LEAD: Duration = Duration::from_millis(100);
-/// Workers are woken so long before a stage begins.
+/// Workers are woken this long before a stage begins.
 const READY: Duration = Duration::from_millis(20);
-/// Outstanding requests of all stages may be waited for so long before a process can tell what became of them.
+/// How long outstanding requests of all stages may be waited for before a process must report their outcome.
 const CLOSE_LIMIT: Duration = Duration::from_secs(180);
 
-/// A stage that is over here, and that not all have told of.
+/// A stage that is over here, but that not all have reported.
 struct Untold {
     over: FinishedStage,
     counted: Option<Counted>,
@@ -69,7 +70,7 @@ impl Play<'_> {
         let walked = walked.and_then(|()| talk.trouble.take().map_or(Ok(()), Err));
         if let Err(error) = &walked {
             match interrupt::is_terminated() {
-                // There is no time for that.
+                // There is no time left for that.
                 true => ranks.fall_silent(error),
                 false => ranks.give_up(error),
             }
@@ -136,7 +137,7 @@ impl Play<'_> {
             let is_idle = rest.is_none() || self.last_load(talk).is_none_or(RunningLoad::is_finished);
             if is_idle && self.over.is_none() && !std::mem::replace(&mut is_asked, true) {
                 self.counters.ask();
-            } else if is_asked && self.counters.look().unwrap_or(true) {
+            } else if is_asked && self.counters.poll().unwrap_or(true) {
                 // A reading that fails does so again at the stage's end.
                 talk.own.over = number;
             }
@@ -178,7 +179,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Makes progress with all that is to be told and heard. Returns whether the stage under way may go on.
+    /// Makes progress with everything to send and receive. Returns whether the current stage may continue.
     fn hear(&mut self, talk: &mut Talk<'_>) -> bool {
         if talk.trouble.is_none()
             && let Err(error) = self.try_to_hear(talk)
@@ -189,13 +190,13 @@ impl Play<'_> {
     }
 
     fn try_to_hear(&mut self, talk: &mut Talk<'_>) -> Result<()> {
-        if self.over.is_some() && self.counters.look()? {
+        if self.over.is_some() && self.counters.poll()? {
             self.tell(talk);
         }
         talk.own.interrupted = interrupt::counter().load(Ordering::Relaxed) > 0;
-        // Whoever leaves has told everything by then.
+        // A process that leaves has sent everything by then.
         let own = State { leaves: talk.own.leaves && talk.beats.told_but_one(), ..talk.own };
-        let Some(heard) = talk.beats.look(|| own)? else { return Ok(()) };
+        let Some(heard) = talk.beats.poll(|| own)? else { return Ok(()) };
         if heard.iter().any(|state| state.interrupted) {
             self.measurement.interrupts.fetch_max(1, Ordering::Relaxed);
         }
@@ -206,7 +207,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Tells the others of the stage that is over here, whose counters have come.
+    /// Sends the others a stage that is over here and whose counters have arrived.
     fn tell(&mut self, talk: &mut Talk<'_>) {
         let Some(mut over) = self.over.take() else { return };
         let counted = self.counters.between(over.stage.load.started(), over.end);
@@ -223,7 +224,7 @@ impl Play<'_> {
         talk.untold.push_back(Untold { over, counted, readings });
     }
 
-    /// Sums up a stage that all have told of.
+    /// Sums up a stage that all have reported.
     fn take_in(&mut self, talk: &mut Talk<'_>, all: Vec<(Told, Closing)>) {
         let Some(Untold { mut over, counted, readings }) = talk.untold.pop_front() else { return };
         let (told, closings): (Vec<Told>, Vec<Closing>) = all.into_iter().unzip();
@@ -246,7 +247,7 @@ impl Play<'_> {
 /// Adds up what became of the requests of all processes.
 ///
 /// # Errors
-/// One of them is lost, or cannot go on.
+/// One of them is lost, or cannot continue.
 pub(super) fn account(ranks: &Ranks, mut measured: Vec<MeasuredLevel>) -> Result<Vec<MeasuredLevel>> {
     let own: Vec<LoadReport> = measured.iter().map(|level| level.requests).collect();
     let all = ranks.exchange(&own, CLOSE_LIMIT)?;

@@ -23,7 +23,7 @@ pub(super) fn of(server: &ServerSummary, client: &ClientSummary) -> Breakdown {
     of_model(server, (server.delta.success.count, 0), !server.composing.is_empty(), &mut stages);
     stages.push(own("receive", client.receive_ns));
     stages.iter_mut().for_each(|stage| stage.share = share(stage.mean_ns));
-    // What a model does while those that it calls are at work is told twice.
+    // What a model does while the models that it calls are at work is counted twice.
     let explained: f64 = stages.iter().map(|stage| stage.mean_ns).sum();
     let percentiles_ns = Some(PERCENTILES.map(|percentile| client.latency.percentile_ns(percentile)));
     Breakdown {

@@ -19,9 +19,9 @@ use stages::{Ends, Tables};
 pub struct Tracing {
     /// Where traced requests are kept, where any are.
     pub log: Option<Arc<TraceLog>>,
-    /// Whether the level's summary tells where the time went.
+    /// Whether the level's summary has a breakdown of the time.
     pub breakdown: bool,
-    /// Whether it tells what an inference costs this machine.
+    /// Whether it has the cost of an inference on this machine.
     pub cost: bool,
 }
 
@@ -41,7 +41,7 @@ impl Tracing {
         let Some(log) = &self.log else { return Vec::new() };
         let is_in = |trace: &&KeptTrace| trace.succeeded && (start..end).contains(&ends.end(trace));
         log.gather();
-        let mut found = log.look(|all| Tables::of(all.iter().filter(is_in), ends).breakdowns());
+        let mut found = log.with_kept(|all| Tables::of(all.iter().filter(is_in), ends).breakdowns());
         let lost = log.take_lost();
         found.iter_mut().for_each(|breakdown| breakdown.lost = lost);
         found
@@ -59,7 +59,7 @@ fn with_averages(traced: Vec<Breakdown>, level: &LevelSummary) -> Vec<Breakdown>
 
 fn averages(level: &LevelSummary) -> Vec<Breakdown> {
     let servers = level.server.iter().chain(&level.further_servers);
-    // Models of a mix have entries of their own.
+    // Models of a mix have their own entries.
     let clients = level.client.entries.iter().chain(iter::repeat(&level.client));
     servers.zip(clients).map(|(server, client)| averages::of(server, client)).collect()
 }

@@ -23,7 +23,7 @@ const OF_MODELS: [(&str, Moment, Moment); 5] = [
 pub(super) struct Ends {
     /// It begins when the request should have been sent.
     pub(super) from_intended: bool,
-    /// It ends when the thread that waited for the request goes on.
+    /// It ends when the thread that waited for the request wakes up.
     pub(super) to_wakeup: bool,
 }
 

@@ -54,7 +54,7 @@ const TABLE: &[Row] = &[
     Row {
         flags: &["--num-of-sequences", "--serial-sequences"],
         idle: Idle::Plan(|draft| is_closed(&draft.plan.load.mode)),
-        rule: "where a number of requests is kept outstanding, each is of a sequence of its own",
+        rule: "with a fixed concurrency, each outstanding request belongs to its own sequence",
     },
     Row {
         flags: &[
@@ -105,7 +105,7 @@ const TABLE: &[Row] = &[
             let periodic = matches!(draft.plan.load.mode, LoadMode::Periodic(_));
             !draft.plan.target.service.is_triton() || draft.plan.rounds.is_some() || periodic
         }),
-        rule: "it tells of the levels of a Triton, which this run has none of",
+        rule: "it breaks down the levels of a Triton, and this run has none",
     },
     Row {
         flags: &["--trace-rate", "--trace-count"],
@@ -125,7 +125,7 @@ const TABLE: &[Row] = &[
     Row {
         flags: &["--baseline"],
         idle: Idle::Plan(|draft| draft.plan.rounds.is_some()),
-        rule: "changes are held against the first variant",
+        rule: "changes are compared with the first variant",
     },
     Row {
         flags: &["--verbose-csv"],

@@ -102,7 +102,7 @@ pub(super) const RULES: &[Rule] = &[
         broken: |draft| draft.plan.load.max_connections.is_some() && overlaps(&draft.plan.load.mode),
         message: |draft| {
             let flag = draft.given.show("--max-connections");
-            format!("{flag}: stages that overlap have connections beside each other: add --stage-edges drain")
+            format!("{flag}: stages that overlap need connections at the same time: add --stage-edges drain")
         },
     },
     Rule {
@@ -137,7 +137,7 @@ pub(super) const RULES: &[Rule] = &[
         },
         message: |draft| {
             let flag = draft.given.show("--trace-lengths");
-            format!("{flag}: say what they are the lengths of: add --trace-input or --trace-parameter")
+            format!("{flag}: nothing uses these lengths: add --trace-input or --trace-parameter")
         },
     },
     Rule {
@@ -172,7 +172,7 @@ pub(super) const RULES: &[Rule] = &[
         broken: |draft| draft.given.has("--max-outstanding") && !draft.plan.load.mode.has_schedule(),
         message: |draft| {
             format!(
-                "{} bounds loads that follow a schedule; here --concurrency-range says how many are outstanding",
+                "{} limits open loops (rates and schedules); here --concurrency-range sets how many are outstanding",
                 draft.given.show("--max-outstanding")
             )
         },

@@ -39,7 +39,7 @@ pub(super) const RULES: &[Rule] = &[
         broken: |draft| {
             draft.plan.measurement.request_count.is_some() && matches!(draft.plan.load.mode, LoadMode::FixedSchedule)
         },
-        message: |_| "--fixed-schedule sends what its data say: leave out --request-count".into(),
+        message: |_| "--fixed-schedule sends what its data defines: leave out --request-count".into(),
     },
     Rule {
         broken: |draft| draft.plan.measurement.request_count.is_some() && has_own_length(&draft.plan.load.mode),
@@ -173,7 +173,7 @@ pub(super) const RULES: &[Rule] = &[
         message: |draft| {
             let what = loads(draft).into_iter().chain(draft.given.among(&["--binary-search"]));
             format!(
-                "{} goes its own way, and variants are compared level by level: give a range with an end, as in \
+                "{} chooses its own levels, and variants are compared level by level: give a range with an end, as in \
                  --concurrency-range 1:8",
                 what.collect::<Vec<_>>().join(" ")
             )
@@ -182,7 +182,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| draft.plan.rounds.is_some() && draft.plan.output.profile_export.is_some(),
         message: |_| {
-            "--profile-export-file holds the requests of one way to run: leave it out, or --variant and --matrix".into()
+            "--profile-export-file holds the requests of one variant: leave it out, or --variant and --matrix".into()
         },
     },
     Rule {
@@ -191,10 +191,10 @@ pub(super) const RULES: &[Rule] = &[
             let word = foreign_picture(draft).map_or("", Picture::word);
             match draft.plan.rounds {
                 Some(_) => {
-                    format!("--svg {word}: is of levels; of variants there is the comparison: --svg comparison:FILE")
+                    format!("--svg {word}: shows levels; variants have a comparison: --svg comparison:FILE")
                 }
                 None => format!(
-                    "--svg {word}: is of variants, or of several results: add --variant, or make it afterwards with \
+                    "--svg {word}: shows variants, or several results: add --variant, or make it afterwards with \
                      triton-bench report A.json B.json --svg {word}:FILE"
                 ),
             }

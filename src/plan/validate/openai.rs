@@ -18,7 +18,8 @@ pub(super) const RULES: &[Rule] = &[
             is_openai(draft) && !has_payloads
         },
         message: |_| {
-            "Must supply --input-data for OpenAI service kind. It names JSON files of payloads; --prompt-tokens makes some"
+            "Must supply --input-data for OpenAI service kind. It names JSON files of payloads; --prompt-tokens \
+                generates some"
                 .into()
         },
     },
@@ -26,7 +27,7 @@ pub(super) const RULES: &[Rule] = &[
         broken: |draft| draft.given.has("--prompt-tokens") && !matches!(draft.plan.data.source, DataSource::Prompts(_)),
         message: |draft| {
             let flag = draft.given.show("--prompt-tokens");
-            format!("{flag} makes payloads, and --input-data has them already: leave one out")
+            format!("{flag} generates payloads, but --input-data already has them: leave one out")
         },
     },
     Rule {
@@ -71,7 +72,7 @@ pub(super) const RULES: &[Rule] = &[
         broken: |draft| is_openai(draft) && draft.plan.data.shared_memory,
         message: |draft| {
             let flag = draft.given.show("--shared-memory");
-            format!("{flag}: services of the OpenAI kind know nothing of shared memory: leave it out")
+            format!("{flag}: services of the OpenAI kind have no shared memory: leave it out")
         },
     },
     Rule {

@@ -40,7 +40,7 @@ pub(super) const RULES: &[Rule] = &[
             is_embedded(draft) && levels.is_some_and(|levels| levels.contains(&TraceLevel::Tensors))
         },
         message: |_| {
-            "--trace-level TENSORS is for a server on the network: in this process TIMESTAMPS are traced alone".into()
+            "--trace-level TENSORS is for a server on the network: in this process only TIMESTAMPS are traced".into()
         },
     },
 ];

@@ -37,7 +37,7 @@ pub struct DistributionFile {
     /// By percentile, such as `99.9`.
     #[serde(skip_deserializing)]
     percentiles_ns: BTreeMap<String, u64>,
-    /// All of them, to three digits: a HdrHistogram of the format V2, compressed, in base64. Absent where there is none.
+    /// All of them, to three digits: a HdrHistogram of the format V2, compressed, in base64. Absent if there is none.
     histogram: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl TryFrom<DistributionFile> for Distribution {
     fn try_from(file: DistributionFile) -> Result<Self, String> {
         let mut times = Self { sum_ns: file.sum_ns, ..Self::empty() };
         if let Some(text) = file.histogram {
-            let bytes = STANDARD.decode(text).map_err(|error| format!("histogram: no base64: {error}"))?;
+            let bytes = STANDARD.decode(text).map_err(|error| format!("histogram: not base64: {error}"))?;
             let read = Deserializer::new().deserialize(&mut bytes.as_slice());
             let read = read.map_err(|error| format!("histogram: no HdrHistogram V2: {error}"))?;
             times.histogram.add(&read).map_err(|error| format!("histogram: {error}"))?;

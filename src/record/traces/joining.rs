@@ -178,7 +178,7 @@ impl Joining {
             Ok(traces) => requests.join(&traces),
             Err(error) => {
                 if !self.is_said.swap(true, Ordering::Relaxed) {
-                    note!("{error}; there are averages of its statistics instead");
+                    note!("{error}; the averages of its statistics are shown instead");
                 }
                 (Vec::new(), 0)
             }

@@ -65,7 +65,7 @@ fn cost(cost: &Cost) -> String {
         mib(cost.stubs_memory_bytes)
     );
     if let Some(gpu) = &cost.gpu {
-        let energy = gpu.joules.map_or_else(|| "not told".to_owned(), |joules| format!("{joules:.6} J"));
+        let energy = gpu.joules.map_or_else(|| "unknown".to_owned(), |joules| format!("{joules:.6} J"));
         let _ = writeln!(text, "    GPU: time {} usec, energy {energy}", usec(gpu.time_ns));
     }
     for why in cost.no_counters.iter().chain(&cost.no_gpu) {
@@ -95,7 +95,7 @@ fn source(breakdown: &Breakdown) -> String {
     }
     let mut text = format!("{} traced requests, 1 in {}, usec", breakdown.traced, one_in(breakdown));
     for (count, what) in
-        [(breakdown.lost, "came too fast to be kept"), (breakdown.cut, "went through more models than are told")]
+        [(breakdown.lost, "came too fast to be kept"), (breakdown.cut, "went through more models than are reported")]
     {
         if count > 0 {
             let _ = write!(text, "; {count} {what}");

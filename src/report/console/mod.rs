@@ -132,7 +132,7 @@ fn confidence(level: &LevelSummary) -> String {
 /// The lines about requests of a level that observers missed.
 pub fn losses(load: LevelLoad, missing: u64, unvalidated: u64) -> Vec<String> {
     let level = format!("{} {}", load_name(load), load_value(load));
-    let exported = "are missing in --profile-export-file, which was written more slowly than they came";
+    let exported = "are missing from --profile-export-file, which could not be written as fast as they came";
     let validated = "were not validated, because outputs came faster than they can be compared";
     let lines = [(missing, exported), (unvalidated, validated)].into_iter().filter(|(count, _)| *count > 0);
     lines.map(|(count, what)| format!("{level}: {count} requests {what}")).collect()
@@ -199,7 +199,7 @@ fn known_of(setup: &Setup, level: &LevelSummary) -> String {
     let latency = whole_us(level.client.key_latency_ns(setup.measurement.percentile));
     let interval = Known::find(&level.intervals, key);
     let known = interval.map_or_else(
-        || "not known how well".to_owned(),
+        || "interval not known".to_owned(),
         |known| format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
     );
     let sure = if level.limit.is_some_and(|check| !check.certain) { " [undecided]" } else { "" };
@@ -235,7 +235,7 @@ fn client_bound(client: &ClientSummary) -> String {
     let share = percent(client.overhead_share);
     let (what, remedy) = match client.wakeup {
         Some(_) => {
-            ("mostly to wake up", "--async asks more of the server, and so does --wait spin on a processor of its own")
+            ("mostly to wake up", "--async loads the server more, and so does --wait spin on a processor of its own")
         }
         None => ("with its own work", "give it more processors (--max-threads, --worker-cpus)"),
     };

@@ -111,7 +111,7 @@ fn windows(plan: &Plan) -> String {
     }
     let _ = writeln!(text, "  Using \"{mode}\" mode for stabilization");
     let goal = match (measurement.precision, measurement.percentile) {
-        (Some(precision), _) => format!("Measuring until windows tell the {precision}"),
+        (Some(precision), _) => format!("Measuring until the windows give the {precision}"),
         (None, Some(percentile)) => format!("Stabilizing using p{percentile}latency and throughput"),
         (None, None) => "Stabilizing using average latency and throughput".to_owned(),
     };

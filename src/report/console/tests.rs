@@ -154,7 +154,7 @@ fn every_setting_has_its_line() {
     assert!(!settings(&plan, &setup).contains(further));
     plan.measurement.precision = Some(Precision { of: Statistic::Throughput, share: 0.015 });
     let text = settings(&plan, &setup);
-    assert!(text.contains("  Measuring until windows tell the throughput to within 1.5%\n"), "{text}");
+    assert!(text.contains("  Measuring until the windows give the throughput to within 1.5%\n"), "{text}");
     plan.measurement.request_count = Some(20);
     plan.data.batch_size = 4;
     let text = settings(&plan, &setup);
@@ -287,7 +287,7 @@ fn late_open_loops_say_so() {
         "    Service time: avg 2000 usec, p50 200",
         "    Schedule delay: avg 10000 usec, p50 100",
         "    Avg HTTP time: 2000 usec (send/recv 0 usec + response wait 2000 usec)\n",
-        "  Verdict: invalid [load not delivered]\n    sent 89.0 requests a second where 300.0 were asked for: give issuing threads",
+        "  Verdict: invalid [load not delivered]\n    sent 89.0 requests a second instead of 300.0: give issuing threads",
     ] {
         assert!(report.contains(line), "{line}\n---\n{report}");
     }

@@ -12,7 +12,7 @@ use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stats::Interval;
 use crate::stdio::shown;
 
-/// Changes up to this share count as none.
+/// Changes up to this share count as no change.
 pub const MARGIN: f64 = 0.05;
 /// Maximum number of rows.
 const MAX_ROWS: usize = 60;

@@ -30,7 +30,8 @@ pub fn sections(results: &[Shown<'_>]) -> Markup {
             h2 { "Failures" }
             @for number in 0..results.len() {
                 (whose(results, number))
-                @if let Some(drawn) = draw(Picture::Failures, results, number) { (figure(&drawn, "Failures a second, one reason upon the other.")) }
+                @if let Some(drawn) = draw(Picture::Failures, results, number) { (figure(&drawn, "Failures a second, \
+                    stacked by reason.")) }
                 (failures(results[number].result))
             }
         }
@@ -192,7 +193,7 @@ fn instrument(result: &RunResult) -> Markup {
         p { "The client's own work costs " b { (time(result.setup.client_cost_ns)) } " a request, measured on a server that does nothing." }
         div.scroll tabindex="0" { table {
             thead { tr {
-                th { "load" } th { "busy with itself" }
+                th { "load" } th { "client overhead" }
                 @if open { th { "sent late: p50" } th { "p99" } th { "max" } th { "over 1 ms" } }
                 @if wakes { th { "wake-up: p50" } th { "p99" } }
                 @if used { th { "client" } }
@@ -206,12 +207,13 @@ fn instrument(result: &RunResult) -> Markup {
                 @if serves { td { (usage(one.server_usage)) } }
             } } }
         } }
-        h3 { "What this run cannot tell" }
+        h3 { "What this run cannot show" }
         ul {
             li { "How much another start of the server would differ"
                 @if levels.iter().all(|level| level.restarts.is_none()) { ": " code { "--restarts" } " measures that." } @else { " beyond the starts that were measured." } }
             @if result.setup.service_kind == "TRITON_C_API" { li { "What a network would add: client and server are one process and share its processors." } }
-            @if !open && !levels.is_empty() { li { "How long requests would wait that come at their own times: a closed loop sends the next when the last is answered." } }
+            @if !open && !levels.is_empty() { li { "How long requests would wait in an open loop: a closed loop \
+                sends the next only when the last is answered." } }
         }
     }
 }
@@ -221,7 +223,7 @@ fn disturbance(result: &RunResult) -> Markup {
     let rows: Vec<_> = found.collect();
     html! {
         @if rows.is_empty() {
-            p.none { "Nobody else took much of the machine while it was measured, as far as the kernel tells." }
+            p.none { "No other process used much of the machine during the measurement, as far as the kernel shows." }
         } @else {
             div.scroll tabindex="0" { table {
                 thead { tr { th { "load" } th { "windows" } th { "disturbed" } th { "measured again" } th.words { "at worst" } } }
@@ -295,7 +297,7 @@ pub fn comparison(results: &[Shown<'_>]) -> Markup {
                 } }
             } }
         }
-        p.note { "Changes up to " (short(100.0 * MARGIN)) " % count as none." }
+        p.note { "Changes up to " (short(100.0 * MARGIN)) " % count as no change." }
     }
 }
 
@@ -353,7 +355,7 @@ fn environment(result: &RunResult) -> Markup {
                 tbody { @for model in &setup.models { tr {
                     th { (shown(&model.name)) } td.left { (shown(&model.versions.join(", "))) } td.left { (shown(&model.platform)) }
                     td.left { (shown(&model.backend)) } td { (model.max_batch_size) }
-                    td.left { @match &model.config_hash { Some(hash) => code title=(hash) { (hash.get(..16).unwrap_or(hash)) "…" }, None => "not told" } }
+                    td.left { @match &model.config_hash { Some(hash) => code title=(hash) { (hash.get(..16).unwrap_or(hash)) "…" }, None => "unknown" } }
                 } } }
             } }
             details { summary { "Every setting" }

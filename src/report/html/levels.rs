@@ -147,11 +147,11 @@ fn words(result: &RunResult, level: &LevelSummary) -> Vec<[String; 2]> {
             Some([format!("The latency is above the threshold of {limit}"), "a lower load".to_owned()])
         }
         Outcome::Undecided => {
-            let what = format!("The confidence interval of the latency holds the threshold of {limit}");
+            let what = format!("The confidence interval of the latency contains the threshold of {limit}");
             Some([what, "measure longer".to_owned()])
         }
         Outcome::Disturbed => {
-            let what = "Others took something from its windows (see Disturbance)".to_owned();
+            let what = "Some of its windows were disturbed (see Disturbance)".to_owned();
             Some([what, "measure on a quiet machine".to_owned()])
         }
         _ => None,

@@ -153,8 +153,9 @@ impl Page<'_> {
                 "A point for each level; the arms of a cross are 95 % confidence intervals. Hollow points are levels that are not valid. \
                 Of a closed loop the ring is the knee, the level with the most throughput for its median latency."))
             (picture(self.results, Picture::Spectrum, "Latency by percentile",
-                "Every further nine has the same room. Where a line is dotted, so few requests are beyond that chance decides. \
-                 A thin line below that of an open loop is its service time, from the actual send; what lies between is waiting to be sent."))
+                "Every further nine has the same width. Where a line is dotted, too few requests lie beyond it to be \
+                    reliable. A thin line below that of an open loop is its service time, from the actual send; the \
+                    gap between them is time spent waiting to be sent."))
             (over_time(self.results))
             (facts::sections(self.results))
         }
@@ -194,7 +195,7 @@ fn heading(page: &Page<'_>, title: &str) -> Markup {
             p.sub { (service(&setup.service_kind)) " · " (load(&setup.mode)) " · "
                 time datetime=(setup.began) { (setup.began.strftime("%Y-%m-%d %H:%M UTC")) } }
             @if page.results.len() > 1 {
-                p.sub { (page.results.len()) " results, each held against " b { (page.results[0].name) } }
+                p.sub { (page.results.len()) " results, each compared with " b { (page.results[0].name) } }
             }
             @if one.result.interrupted { p.sub { b { (INTERRUPTED) } } }
             (tiles(one.result))
@@ -307,19 +308,19 @@ fn over_time(results: &[Shown<'_>]) -> Markup {
     html! {
         section id="timeline" {
             h2 { "Over time" }
-            (each(Picture::Timeline, "Dark grey: warm-up and time between levels. Light grey: windows that do not count. A red \
-                bar marks windows that others took something from. Where there are many windows, lines keep the extremes.",
-                "The result does not tell of windows."))
+            (each(Picture::Timeline, "Dark grey: warm-up and time between levels. Light grey: windows that do not \
+                count. A red bar marks disturbed windows. Where there are many windows, lines keep the extremes.",
+                "The result contains no windows."))
         }
         section id="heatmap" {
             h2 { "Latency over time" }
             (each(Picture::Heatmap, "How many requests took how long: modes and stalls that percentiles hide.",
-                "The result does not tell of its course."))
+                "The result contains no time course."))
         }
         section id="waterfall" {
             h2 { "Where the time goes" }
-            (each(Picture::Waterfall, "Means. What nobody accounts for is a part of its own.",
-                "This server does not tell where a request's time goes."))
+            (each(Picture::Waterfall, "Means. Unexplained time is shown as its own part.",
+                "This server does not report where a request's time goes."))
             @for (number, one) in results.iter().enumerate() { (whose(results, number)) (facts::waterfall(one.result)) (stages::stages(one.result)) }
         }
     }

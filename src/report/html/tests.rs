@@ -11,7 +11,7 @@ use crate::result::ModelIdentity;
 
 const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u{1b}[31m\u{202e}";
 
-/// A level of so many windows, each of a second, whose latencies differ.
+/// A level of this many windows, each of a second, whose latencies differ.
 fn level(number: u32, windows: u32) -> LevelSummary {
     let mut level = sample::level(LevelLoad::Concurrency(number), 100_000, 1_000_000 * u64::from(number));
     for k in 0..5_000_u64 {

@@ -18,7 +18,8 @@ pub fn section(one: &Shown<'_>) -> Markup {
     html! {
         section id="variants" {
             h2 { "Variants" }
-            p.note { (result.rounds.count) " rounds, in each of which every variant had its turn. The first is the reference." }
+            p.note { (result.rounds.count) " rounds, each of which measured every variant. The first is the \
+                reference." }
             div.scroll tabindex="0" { table {
                 thead { tr { th.left { "variant" } th.left { "flags" } } }
                 tbody { @for one in &result.variants { tr { th.left { (shown(&one.name)) } td.left { (shown(&one.flags))

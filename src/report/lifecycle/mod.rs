@@ -72,7 +72,7 @@ pub fn check(folder: &ReportFolder) -> Result<()> {
     let within = existing.map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
     match within {
         Some(path) if !path.is_dir() => {
-            let rule = format!("{} is no directory: name another", path.display());
+            let rule = format!("{} is not a directory: name another", path.display());
             Err(Error::output(format!("--report-dir {}: cannot be made: {rule}", folder.path.display())))
         }
         Some(path) if path == folder.path => check_writable("--report-dir", &folder.file("summary_lifecycle_metrics")),

@@ -18,8 +18,9 @@ const NS: f64 = 1e9;
 /// Where the export cannot be read, or the file cannot be written.
 pub fn write((folder, interrupts): (&ReportFolder, Interrupts), export: &std::path::Path) -> Result<()> {
     let file = File::open(export).map_err(|error| failed(export, &error))?;
-    let export: Value = serde_json::from_reader(BufReader::new(file))
-        .map_err(|error| Error::output(format!("--report-dir: {} is no whole export: {error}", export.display())))?;
+    let export: Value = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
+        Error::output(format!("--report-dir: {} is not a complete export: {error}", export.display()))
+    })?;
     let experiments = export["experiments"].as_array().map(Vec::as_slice).unwrap_or_default();
     let all = experiments.iter().enumerate().flat_map(|(stage, experiment)| {
         let requests = experiment["requests"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -105,5 +105,5 @@ fn what_is_in_the_way_is_said_before() {
     let scratch = tempfile::tempdir().unwrap();
     fs::write(scratch.path().join("deep"), "").unwrap();
     let error = check(&folder(scratch.path(), &[])).unwrap_err().to_string();
-    assert!(error.starts_with("--report-dir ") && error.contains("is no directory"), "{error}");
+    assert!(error.starts_with("--report-dir ") && error.contains("is not a directory"), "{error}");
 }

@@ -38,7 +38,7 @@ impl PeerSettings {
     /// Where the payload has a wrong length or a value out of its range.
     pub fn apply(&mut self, payload: &[u8]) -> Result<(), ConnectionError> {
         if !payload.len().is_multiple_of(6) {
-            let reason = format!("a SETTINGS frame has {} bytes, which is no multiple of 6", payload.len());
+            let reason = format!("a SETTINGS frame has {} bytes, which is not a multiple of 6", payload.len());
             return Err(ConnectionError::new(ErrorCode::FRAME_SIZE_ERROR, reason));
         }
         for entry in payload.chunks_exact(6) {

@@ -82,7 +82,7 @@ impl Chunks {
             b'A'..=b'F' => byte - b'A' + 10,
             b'\r' if digits > 0 => return Ok(State::SizeEnd),
             b';' | b' ' | b'\t' if digits > 0 => return Ok(State::Extension),
-            _ => return Err(Malformed::new("the size of a chunk of the reply is no hexadecimal number")),
+            _ => return Err(Malformed::new("the size of a chunk of the reply is not a hexadecimal number")),
         };
         if digits == 0 {
             self.left = 0;

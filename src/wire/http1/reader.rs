@@ -324,7 +324,9 @@ fn set_number(slot: &mut Option<u64>, name: &str, value: &[u8]) -> Result<(), Ma
     let plain = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     let number = std::str::from_utf8(value).ok().filter(|_| plain).and_then(|text| text.parse().ok());
     match (number, *slot) {
-        (None, _) => Err(Malformed::new(format!("{name} is '{}', which is no length", String::from_utf8_lossy(value)))),
+        (None, _) => {
+            Err(Malformed::new(format!("{name} is '{}', which is not a length", String::from_utf8_lossy(value))))
+        }
         (Some(new), Some(old)) if new != old => Err(Malformed::new(format!("{name} is both {old} and {new}"))),
         (number, _) => {
             *slot = number;

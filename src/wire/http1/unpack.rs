@@ -21,7 +21,7 @@ pub fn decompress(encoding: Encoding, body: &[u8], most: u64) -> Result<Option<V
     let read = with_unpacked(encoding, body, |reader| {
         reader.take(most.saturating_add(1)).read_to_end(&mut out).map(|_| out.len() as u64)
     })?;
-    if read > most { Err(format!("its body unpacks to more than {most} bytes")) } else { Ok(Some(out)) }
+    if read > most { Err(format!("its body decompresses to more than {most} bytes")) } else { Ok(Some(out)) }
 }
 
 /// Calls `act` with the decompressed bytes of a body and returns its result.

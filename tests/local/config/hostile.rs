@@ -55,14 +55,14 @@ fn changed_files_are_read_or_refused() {
 #[test]
 fn what_grows_without_end_while_it_is_read_is_refused() {
     let long = format!("model: &x {}\nheader: [{}]\n", "y".repeat(900_000), vec!["*x"; 20_000].join(","));
-    assert!(Config::of(&long).error(&[]).contains("with what aliases repeat"), "{}", Config::of(&long).error(&[]));
+    assert!(Config::of(&long).error(&[]).contains("with aliases expanded"), "{}", Config::of(&long).error(&[]));
     let run = |name: usize, extends: &str| format!("  r{name}: {{extends: [{extends}]}}\n");
     let chain: String = (1..900).map(|number| run(number, &format!("r{}", number - 1))).collect();
     let tree: String = (1..40).map(|number| run(number, &vec![format!("r{}", number - 1); 10].join(","))).collect();
     let many: String = (1..2_000).map(|number| run(number, "r0")).collect();
     for (runs, rule) in [
-        (chain, "a run extends no more than 100 others"),
-        (tree, "a run extends no more than 100 others"),
+        (chain, "a run extends at most 100 others"),
+        (tree, "a run extends at most 100 others"),
         (many, "FILE:1002:3: more than 1000 runs"),
     ] {
         let error = Config::of(&format!("runs:\n  r0: {{model: m}}\n{runs}")).error(&[]);

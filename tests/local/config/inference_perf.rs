@@ -193,7 +193,7 @@ fn what_has_no_counterpart_says_what_would_do() {
             "load: {sweep: {type: linear}, stages: [{rate: 1, duration: 1}]}",
             "FILE:1:15: 'load.sweep' finds the rates itself",
         ),
-        ("load: {speed: 3}", "FILE:1:8: 'load.speed': this form has no such key"),
+        ("load: {speed: 3}", "FILE:1:8: 'load.speed': this format has no such key"),
         (
             "load: {request_retries: 2}",
             "FILE:1:25: 'load.request_retries' has no counterpart: a request that fails counts",
@@ -207,7 +207,7 @@ fn what_has_no_counterpart_says_what_would_do() {
         ("api: {type: anthropic_messages}", "FILE:1:13: 'api.type' has no counterpart"),
         (
             "metrics: {type: prometheus, prometheus: {url: x}}",
-            "FILE:1:17: 'metrics.type' has no counterpart: no Prometheus server is asked",
+            "FILE:1:17: 'metrics.type' has no counterpart: Prometheus servers are not queried",
         ),
         ("tokenizer: {pretrained_model_name_or_path: x}", "FILE:1:12: 'tokenizer' has no counterpart"),
         (
@@ -221,7 +221,7 @@ fn what_has_no_counterpart_says_what_would_do() {
         ("server: {base_url: [1]}", "FILE:1:20: 'server.base_url' takes a text, not a list"),
         (
             "load: {}\nconcurrency-range: 4\n",
-            "FILE:2:1: 'concurrency-range': this form has no such key, and it takes no flags",
+            "FILE:2:1: 'concurrency-range': this format has no such key, and takes no triton-bench flags",
         ),
     ];
     for (text, fault) in faults {
@@ -390,7 +390,7 @@ fn failures_in_a_row_end_a_run_and_others_do_not() {
     };
     let broken = run(&of(|ordinal| ordinal >= 50), "consecutive>10");
     assert!(broken.stderr.contains("--stop-on 'consecutive>=11': "), "{}", broken.stderr);
-    assert!(broken.stderr.contains("requests failed one after the other; the run ends"), "{}", broken.stderr);
+    assert!(broken.stderr.contains("requests failed in a row; the run ends"), "{}", broken.stderr);
     let shaky = run(&of(|ordinal| ordinal % 8 != 7), "consecutive>10");
     assert_eq!(shaky.code(), 0, "{} {}", shaky.stdout, shaky.stderr);
     assert!(!shaky.stderr.contains("--stop-on"), "seven of eight fail, but never eleven in a row: {}", shaky.stderr);

@@ -149,8 +149,8 @@ fn what_has_no_counterpart_is_a_fault_with_its_place() {
         ("profile_models: m\nconcurrency: {start: 1}", &[], "FILE:2:14: a range has start and stop"),
         ("profile_models: m\nconcurrency: {start: 1, stop: 90000}", &[], "a larger step"),
         ("profile_models: m\ntriton_server_flags: {a: b}", &[], "'triton_server_flags' has no counterpart"),
-        ("profile_models: m\nspeed: 3", &[], "FILE:2:1: 'speed': this form has no such key"),
-        ("profile_models: {m: {speed: 3}}", &[], "'profile_models.m.speed': this form has no such key"),
+        ("profile_models: m\nspeed: 3", &[], "FILE:2:1: 'speed': this format has no such key"),
+        ("profile_models: {m: {speed: 3}}", &[], "'profile_models.m.speed': this format has no such key"),
         ("profile_models: {m: {perf_analyzer_flags: {speed: 3}}}", &[], "'speed' is no flag's name"),
         (
             "profile_models: {m: {perf_analyzer_flags: {percentile: 95}}}",

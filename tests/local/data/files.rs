@@ -86,7 +86,7 @@ fn broken_directories_are_named() {
         (vec![("A", b""), ("S", s)], "A': file is empty; input A takes 8 bytes"),
         (vec![("A", &a[..]), ("S", b"x")], "S': provided data for input S has 1 elements, expect 2"),
         (vec![("A", &a[..]), ("S", b"")], "S': file is empty; input S takes 2 lines"),
-        (vec![("A", &a[..]), ("A.npy", s), ("S", s)], "A.npy' are both there; keep one of them"),
+        (vec![("A", &a[..]), ("A.npy", s), ("S", s)], "A.npy' both exist; keep one of them"),
         (
             vec![("A", &a[..]), ("S", s), ("Y", b"123")],
             "Y': mismatch in the data provided for Y. Expected: 8 bytes, Got: 3 bytes",
@@ -157,7 +157,7 @@ fn broken_arrays_are_named() {
     let mut endless = b"\x93NUMPY\x02\x00\xff\xff\xff\x7f".to_vec();
     endless.extend(&good[10..]);
     for (file, part) in [
-        (vec![], "it is no .npy array"),
+        (vec![], "it is not a .npy array"),
         (b"\x93NUMPY\x01".to_vec(), "its header is cut off"),
         (good[..40].to_vec(), "its header is cut off"),
         (version, "its format version 9.0 is unknown"),
@@ -207,9 +207,9 @@ fn broken_archives_are_named() {
     let spec = model(vec![tensor("A", DataType::Int32, &[2])], vec![]);
     let folder = Folder::new();
     let load = |bytes: &[u8]| Ask::new(DataSource::Files(vec![folder.write("x.npz", bytes)])).refusal(&spec);
-    assert!(load(b"").contains("x.npz': it is no .npz archive"));
+    assert!(load(b"").contains("x.npz': it is not a .npz archive"));
     let whole = npz(&[("A", npy("<i4", "(2,)", &ints(&[1, 2])))], zip::CompressionMethod::Deflated);
-    assert!(load(&whole[..whole.len() / 2]).contains("it is no .npz archive"));
+    assert!(load(&whole[..whole.len() / 2]).contains("it is not a .npz archive"));
     let mut flipped = whole.clone();
     flipped[45] ^= 0xff;
     assert!(load(&flipped).contains("array 'A': "));
@@ -217,7 +217,7 @@ fn broken_archives_are_named() {
     assert!(load(&unknown).contains("'Q' is not found in the model configuration; expected A"));
     let array = || npy("<i4", "(2,)", &ints(&[1, 2]));
     let twice = archive(&["A", "A.npy"].map(|name| (name.to_owned(), array())), zip::CompressionMethod::Stored);
-    assert!(load(&twice).contains("x.npz': 'A' and 'A.npy' are both there; keep one of them"));
+    assert!(load(&twice).contains("x.npz': 'A' and 'A.npy' both exist; keep one of them"));
     let other = npz(&[("A.npy", array())], zip::CompressionMethod::Stored);
     assert!(load(&other).contains("'A.npy' is not found in the model configuration"));
     let empty = npz(&[], zip::CompressionMethod::Stored);

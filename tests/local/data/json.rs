@@ -161,7 +161,7 @@ fn broken_rules_are_named_with_their_place() {
         ("{}", "The json file doesn't contain data field"),
         (r#"{"data": [{"A": [1, 2]}]"#, "failed to parse the specified json file"),
         (r#"{"data": [{"A": [1, 2]}]} x"#, "further text after the end"),
-        (r#"{"data": [{"A": [1, 2]}], "data": []}"#, "the key \"data\" is there twice"),
+        (r#"{"data": [{"A": [1, 2]}], "data": []}"#, "the key \"data\" is given twice"),
         (r#"{"data": []}"#, "\"data\" is empty"),
         (r#"{"data": [[]]}"#, "stream 0 is empty"),
         (r#"{"data": {"A": [1, 2]}}"#, "Input data file is malformed."),
@@ -177,7 +177,7 @@ fn broken_rules_are_named_with_their_place() {
         ),
         (
             r#"{"data": [{"A": [1, 2], "A": [1, 2]}]}"#,
-            "the tensor A is there twice ( Location stream id: 0, step id: 0)",
+            "the tensor A is given twice ( Location stream id: 0, step id: 0)",
         ),
         (r#"{"data": [{"Z": [1, 2]}]}"#, "The input or output 'Z' is not found in the model configuration; expected A"),
         (
@@ -193,8 +193,8 @@ fn broken_rules_are_named_with_their_place() {
             "tensor A: missing content field. ( Location stream id: 0, step id: 0)",
         ),
         (r#"{"data": [{"A": {"content": {}}}]}"#, "missing b64 field"),
-        (r#"{"data": [{"A": {"content": [1, 2], "b64": ""}}]}"#, "its values are there twice"),
-        (r#"{"data": [{"A": {"content": [1, 2], "shape": [2], "shape": [2]}}]}"#, "its shape is there twice"),
+        (r#"{"data": [{"A": {"content": [1, 2], "b64": ""}}]}"#, "its values are given twice"),
+        (r#"{"data": [{"A": {"content": [1, 2], "shape": [2], "shape": [2]}}]}"#, "its shape is given twice"),
         (
             r#"{"data": [{"A": {"b64": 5}}]}"#,
             "the value of b64 field should be of type string, got a number ( Location",
@@ -287,5 +287,5 @@ fn files_that_cannot_be_read_are_named() {
     let message = Ask::new(DataSource::Files(vec![folder.path().to_owned()])).refusal(&one_int());
     assert!(message.contains("it is a directory"), "{message}");
     let message = Ask::new(DataSource::Files(vec!["/dev/zero".into()])).refusal(&one_int());
-    assert!(message.contains("it is no regular file"), "{message}");
+    assert!(message.contains("it is not a regular file"), "{message}");
 }

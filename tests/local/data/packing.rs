@@ -123,8 +123,8 @@ fn a_batch_expects_outputs_of_all_its_steps_or_of_none() {
         let corpus = Ask::new(DataSource::Files(files.clone())).load(&spec).unwrap();
         let message = corpus.clone().pack(&packing(2)).unwrap_err().to_string();
         let without = u32::from(files[1].ends_with("plain.json"));
-        let rule = format!("-b 2: nothing is expected of the outputs of stream 0, step {without}, but something of");
-        assert!(message.contains(&rule) && message.contains("/plain.json'"), "{message}");
+        let rule = format!("has expected outputs, but stream 0, step {without} in the same batch has none");
+        assert!(message.contains("-b 2: ") && message.contains(&rule) && message.contains("/plain.json'"), "{message}");
         let one = pack(&corpus, 1);
         let expects: Vec<_> = one.payloads.iter().map(|payload| payload.expected.is_some()).collect();
         assert_eq!(expects, [without == 1, without == 0], "requests of one step");

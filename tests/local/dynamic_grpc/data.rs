@@ -91,8 +91,8 @@ fn generators_that_fail_are_errors_of_the_data() {
     for (command, words) in [
         ("true", "it wrote no message"),
         ("echo oh dear >&2; exit 7", "exit status: 7: oh dear"),
-        ("printf 'abc'", "breaks off in the length of message 1"),
-        (r"printf '\377\000\000\000abc'", "breaks off in message 1: 3 of 255 bytes"),
+        ("printf 'abc'", "is cut off in the length of message 1"),
+        (r"printf '\377\000\000\000abc'", "is cut off in message 1: 3 of 255 bytes"),
         (&format!("{good}; printf '\\000\\000\\000\\000more'"), "4 bytes follow"),
         (&format!("{good}; exit 1"), "exit status: 1"),
     ] {

@@ -47,8 +47,8 @@ fn a_flood_at_connect_is_refused() {
     for (frame, word) in [
         (frame(PING, 0, 0, &[7; 8]), "at once"),
         (frame(SETTINGS, 0, 0, &[]), "at once"),
-        (frame(PRIORITY, 0, 1, &[0; 5]), "about no request"),
-        (frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]), "about no request"),
+        (frame(PRIORITY, 0, 1, &[0; 5]), "that concern no request"),
+        (frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]), "that concern no request"),
     ] {
         let (told, heard) = std::sync::mpsc::channel();
         let told = std::sync::Mutex::new(told);
@@ -72,7 +72,7 @@ fn a_flood_whose_answers_are_read_is_refused_too() {
             peer.flood_and_read(&frame, pause, FLOOD);
         });
         let error = bounded(|| refusal(&address));
-        assert!(error.contains("ENHANCE_YOUR_CALM") && error.contains("about no request"), "{error}");
+        assert!(error.contains("ENHANCE_YOUR_CALM") && error.contains("that concern no request"), "{error}");
     }
 }
 

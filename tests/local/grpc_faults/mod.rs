@@ -288,7 +288,7 @@ fn truncated_answers_are_failures() {
 fn answers_that_are_no_messages_are_failures_whoever_looks() {
     for watch in [false, true] {
         let garbage = |stream| answer(stream, b"\xff\xff\xff");
-        Bench::new(Setup { watch, ..PLAIN }, replies(garbage)).fails("Protocol error", "no message of the protocol");
+        Bench::new(Setup { watch, ..PLAIN }, replies(garbage)).fails("Protocol error", "not a message of the protocol");
     }
 }
 
@@ -302,7 +302,7 @@ fn outputs_without_their_contents_are_failures_whoever_looks() {
         assert_eq!(Bench::new(setup, replies(whole)).infer(), Ok(1));
         for parts in [vec![&output[..]], vec![&output[..], output, raw], vec![&output[..], raw, raw]] {
             let lacking = move |stream| answer(stream, &parts.concat());
-            Bench::new(setup, replies(lacking)).fails("Protocol error", "another number of outputs");
+            Bench::new(setup, replies(lacking)).fails("Protocol error", "different numbers of outputs");
         }
     }
 }

@@ -20,7 +20,7 @@ fn tokens_are_the_servers_and_else_chunks() {
     let report = run.report();
     assert!(run.stdout.contains("tokens/sec (120 tokens, counted by the server)\n"), "{}", run.stdout);
     assert!(
-        run.stdout.contains("    Events per read: 4.00 (events that come in one read share its time"),
+        run.stdout.contains("    Events per read: 4.00 (events that arrive in one read share its time"),
         "{}",
         run.stdout
     );
@@ -40,7 +40,7 @@ fn tokens_are_the_servers_and_else_chunks() {
         HttpServer::start(|_: &Received| vec![Act::Send(stream(&[content("a"), content("b"), DONE.to_owned()]))]);
     let run = payloads.on(&untold).args("--request-count 20").run();
     run.report();
-    let words = "tokens/sec (40 tokens, each chunk taken for one: the server tells no usage)\n";
+    let words = "tokens/sec (40 tokens, each chunk counted as one: the server reports no usage)\n";
     assert!(run.stdout.contains(words), "{}", run.stdout);
 
     let body = HttpServer::start(answer);
@@ -64,7 +64,11 @@ fn odd_streams_are_listed() {
     let run = payloads.on(&server).args("--request-count 30").run();
     run.report();
     assert!(run.stdout.contains("    Empty answers: 15 (successes without any content)\n"), "{}", run.stdout);
-    assert!(run.stdout.contains("    Streams without [DONE]: 15 (they did tell a finish_reason)\n"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("    Streams without [DONE]: 15 (they did report a finish_reason)\n"),
+        "{}",
+        run.stdout
+    );
 }
 
 #[test]

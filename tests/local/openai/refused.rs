@@ -49,7 +49,7 @@ fn what_payloads_must_be_is_said() {
         Payloads::file(file).on(&server).run().failure(words);
     }
     let list = Payloads::of(&["[1]"]);
-    list.on(&server).args("--streaming --request-count 1").run().failure(&["stream 0, step 0", "no JSON object"]);
+    list.on(&server).args("--streaming --request-count 1").run().failure(&["stream 0, step 0", "not a JSON object"]);
     list.on(&server).args("--request-count 5").run().report();
 }
 

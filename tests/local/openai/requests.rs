@@ -158,7 +158,7 @@ fn generated_prompts_have_the_tokens_that_the_models_tokenizer_counts() {
         .collect();
     assert!(lengths.len() > 10 && lengths.iter().all(|length| (7..=40).contains(length)), "{lengths:?}");
     let none = bare(&server.url()).args("--prompt-tokens 5 --tokenizer /dev/zero").run();
-    none.failure_after_notes(&["--tokenizer /dev/zero", "it is no file"]);
+    none.failure_after_notes(&["--tokenizer /dev/zero", "it is not a tokenizer file"]);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn payloads_are_generated_if_asked_the_same_for_the_same_seed() {
         let server = HttpServer::start(recording(&seen));
         let run = bare(&server.url()).args(&format!("--prompt-tokens 20:5 --request-count 30 {flags}")).run();
         run.report();
-        assert!(run.stderr.contains("prompts are of 20 words on average"), "{}", run.stderr);
+        assert!(run.stderr.contains("prompts have 20 words on average"), "{}", run.stderr);
         let seen = seen.lock().unwrap();
         seen.iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect::<Vec<_>>()
     };

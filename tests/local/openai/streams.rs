@@ -44,7 +44,7 @@ fn each_way_to_fail_is_counted_by_its_reason() {
     fails(move || whole(&format!("{}{error}{DONE}", content("a"))), "Error response: server_error: out of memory");
     fails(move || whole(error.trim_end()), "Error response: server_error: out of memory");
     fails(move || whole("event: error\ndata: none left\n\n"), "Error response: none left");
-    fails(move || whole("data: {\n\n"), "Malformed reply: an event's data are no JSON");
+    fails(move || whole("data: {\n\n"), "Malformed reply: an event's data is not JSON");
     fails(move || whole(&content("a")), "Malformed reply: the stream ends before [DONE]");
     fails(
         move || {
@@ -64,7 +64,7 @@ fn each_way_to_fail_is_counted_by_its_reason() {
         || vec![Act::Send(http_server::reply("200 OK", "", br#"{"error":{"message":"no such model"}}"#))],
         "Error response: no such model",
     );
-    fails(move || send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi".to_owned()), "its body is no JSON");
+    fails(move || send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi".to_owned()), "its body is not JSON");
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn a_tokenizer_counts_what_the_server_does_not() {
     ] {
         let (from, tokens, requests, text) = counted(&payloads, &server, &format!("{load} {flag}"));
         assert_eq!((from, tokens, requests), ("tokenizer".into(), 40.0 * 9.0, 40.0), "{load}: {text}");
-        assert!(text.contains("(360 tokens, counted by the tokenizer: the server tells no usage)"), "{text}");
+        assert!(text.contains("(360 tokens, counted by the tokenizer: the server reports no usage)"), "{text}");
     }
     let (from, tokens, requests, _) = counted(&payloads, &server, "--request-count 40");
     assert_eq!((from, tokens, requests), ("chunks".into(), 40.0 * 3.0, 40.0), "without the flag");
@@ -70,7 +70,7 @@ fn a_tokenizer_counts_bodies_and_what_it_does_not_take_is_chunks() {
     });
     let (from, tokens, _, text) = counted(&payloads, &mixed, &flag);
     assert_eq!((from, tokens), ("mixed".into(), 10.0 * 6.0 + 10.0 * 9.0), "{text}");
-    assert!(text.contains("where the server tells no usage counted by the tokenizer"), "{text}");
+    assert!(text.contains("where the server reports no usage counted by the tokenizer"), "{text}");
     let missing = payloads.on(&server).args("--tokenizer /none/t.json").run();
     missing.failure(&["--tokenizer /none/t.json", "cannot be read"]);
     let other = Program::new().args("-m m --tokenizer x").run();

@@ -306,7 +306,7 @@ fn answers_that_are_none_of_the_model_are_failures() {
         (shaped(&[1, 2], bytes(4, &[0; 12])), "comes with 12 bytes"),
         (shaped(&[1, 2], bytes(5, &[0; 12])), "comes with 3 elements"),
         (shaped(&[1 << 40, 1 << 20], Vec::new()), "more than an answer holds"),
-        (vec![0x0a, 0x7f, 1], "no message of the protocol"),
+        (vec![0x0a, 0x7f, 1], "not a message of the protocol"),
     ] {
         let server = Server::start(move |_| Reply::Message(answer.clone()));
         let finished = run(server.url(), "--shape x:1,2 --request-count 3");
@@ -323,7 +323,8 @@ fn later_answers_are_at_least_answers() {
         _ => row(call),
     });
     let finished = run(server.url(), "--shape x:1,2 --request-count 20 --max-errors 100%");
-    for words in ["1 x Malformed reply: it has no outputs", "1 x Malformed reply: it is no message of the protocol"] {
+    for words in ["1 x Malformed reply: it has no outputs", "1 x Malformed reply: it is not a message of the protocol"]
+    {
         assert!(finished.stdout.contains(words), "{words}: {finished:#?}");
     }
 }

@@ -146,7 +146,7 @@ fn answers_that_are_none_of_the_model_are_failures() {
         ("[", "its JSON cannot be read"),
         (r#"{"outputs": {"z": [1]}}"#, "it has no outputs"),
         (r#"{"outputs": [[1, 2, 3]]}"#, "output 'y' has shape [1, 3]"),
-        (r#"{"outputs": [["a", "b"]]}"#, "is no FP32"),
+        (r#"{"outputs": [["a", "b"]]}"#, "does not fit FP32"),
     ] {
         let server = start(move |_| vec![Act::Send(reply("200 OK", "", body.as_bytes()))]);
         let finished = rest(&server, "--shape x:1,2 --request-count 3");

@@ -26,7 +26,7 @@ fn timed_a_hog_on_our_processor_is_seen_and_no_failure() {
     let report = program.run().report();
     assert_eq!(passes(&report.text), 3, "{}", report.text);
     assert!(report.level().text.contains("  Disturbed: 3 of 3 windows; "), "{}", report.text);
-    assert!(report.level().text.contains("while threads of ours waited"), "{}", report.text);
+    assert!(report.level().text.contains("while our threads waited"), "{}", report.text);
     assert!(report.level().text.contains("  Verdict: disturbed\n"), "{}", report.text);
     assert!(report.summary()[0].ends_with(" usec [disturbed]"), "{}", report.text);
     let export: Value = serde_json::from_str(&fs::read_to_string(export).unwrap()).unwrap();

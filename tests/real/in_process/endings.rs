@@ -183,7 +183,7 @@ fn leaving_at_once_leaves_nothing_behind() {
         watched.wait_for_mark();
         running.signal(signals[0]);
         if let [_, second] = signals {
-            running.wait_for("interrupted; reporting what there is");
+            running.wait_for("interrupted; reporting the results so far");
             running.signal(*second);
         }
         let signalled = Instant::now();
@@ -253,7 +253,7 @@ fn an_interrupt_of_the_end_changes_neither_the_code_nor_the_report() {
         running.signal(second);
         let finished = watched.finish(running);
         assert!(signalled.elapsed() < AT_ONCE, "took {:?}", signalled.elapsed());
-        assert!(!finished.stderr.contains("reporting what there is"), "{}", finished.stderr);
+        assert!(!finished.stderr.contains("reporting the results so far"), "{}", finished.stderr);
         finished.report();
     }
 }

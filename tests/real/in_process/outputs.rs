@@ -372,7 +372,7 @@ fn interrupted(signal: i32, arguments: &str) -> Finished {
 fn timed_one_interrupt_reports_what_there_is() {
     for mode in ["--sync", "--async --concurrency-range 4"] {
         let finished = interrupted(SIGINT, mode);
-        assert!(finished.stderr.contains("interrupted; reporting what there is"), "{}", finished.stderr);
+        assert!(finished.stderr.contains("interrupted; reporting the results so far"), "{}", finished.stderr);
     }
 }
 
@@ -437,7 +437,7 @@ fn timed_two_interrupts_leave_at_once() {
     let path = folder.path().join("a.csv");
     let (_watched, running) = unanswered(8, &format!("-f {}", path.display()));
     running.signal(SIGINT);
-    running.wait_for("interrupted; reporting what there is");
+    running.wait_for("interrupted; reporting the results so far");
     let second = Instant::now();
     running.signal(SIGINT);
     let finished = running.finish();

@@ -72,7 +72,7 @@ fn what_is_said_of_synchronous_calls_is_what_runs() {
         let finished = run(Model::identity("m"), &format!("--sync {load} {count}"));
         let word = if sync { "synchronous" } else { "asynchronous" };
         assert!(finished.stdout.contains(&format!("  Using {word} calls for inference\n")), "{}", finished.stdout);
-        assert_eq!(finished.stderr.contains("--sync: requests of a schedule leave"), !sync, "{}", finished.stderr);
+        assert_eq!(finished.stderr.contains("--sync: in an open loop requests are sent"), !sync, "{}", finished.stderr);
     }
     let finished = run(Model::identity("m"), "--stage rate:50:5req --stage concurrency:1:5req");
     let said = ["Using synchronous calls for inference in stages of a concurrency", "Measuring each stage as a whole"];

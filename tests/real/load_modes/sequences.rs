@@ -151,7 +151,7 @@ fn stages_follow_each_other_without_meeting_each_others_sequences() {
         .args(&format!("{stages} --sequence-id-range 11:19"))
         .run();
     assert_eq!(narrow.code(), 99, "{}", narrow.stderr);
-    assert!(narrow.stderr.contains("holds 8 IDs, but 9 sequences are alive at once"), "{}", narrow.stderr);
+    assert!(narrow.stderr.contains("holds 8 IDs, but 9 sequences are active at once"), "{}", narrow.stderr);
 }
 
 /// The start of a sequence waits in the server for the place of another, which must not wait for it to be ended.

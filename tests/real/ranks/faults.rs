@@ -361,7 +361,7 @@ fn processes_that_know_nothing_of_each_other_are_told_so() {
         let run = Program::on(&repository, "m").args("--request-count 5").through(mpi.launcher(2)).run();
         assert_eq!(run.code(), 0, "{}", run.stderr);
         assert_eq!(
-            run.stderr.matches("without --enable-mpi each is a whole run of its own").count(),
+            run.stderr.matches("without --enable-mpi each does the whole run by itself").count(),
             2,
             "{}",
             run.stderr

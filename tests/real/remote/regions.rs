@@ -81,7 +81,7 @@ fn leaving_at_once_takes_regions_back_from_the_server() {
             }
             running.signal(signals[0]);
             if let [_, second] = signals {
-                running.wait_for("interrupted; reporting what there is");
+                running.wait_for("interrupted; reporting the results so far");
                 running.signal(*second);
             }
             let signalled = Instant::now();

@@ -43,7 +43,7 @@ fn timed_a_load_outlives_windows_that_end_while_the_server_is_away() {
         let finished = running.finish();
         let report = finished.report_with(2);
         assert!(report.level().client_number("Failed request count") >= 1.0, "{}", report.text);
-        let left_out = "figures of that time are left out (--reconnect)";
+        let left_out = "figures from that time are left out (--reconnect)";
         assert!(finished.stderr.contains(left_out), "{protocol}: {}", finished.stderr);
         assert!(!finished.stderr.contains("ended early"), "{protocol}: {}", finished.stderr);
         server.wait_until_ready();

@@ -90,7 +90,7 @@ fn a_schedule_shows_its_lateness_and_a_new_size_is_drawn() {
     let (status, all) = terminal.finish();
     // 4: requests left late, as they do on a busy machine.
     assert!(matches!(status.code(), Some(0 | 4)), "{all}");
-    assert!(all.contains("triton-bench: interrupted; reporting what there is"), "{all}");
+    assert!(all.contains("triton-bench: interrupted; reporting the results so far"), "{all}");
     assert!(all.contains("Request Rate: 100 inference requests per second"), "{all}");
 }
 
@@ -159,7 +159,7 @@ fn without_a_terminal_it_is_refused() {
     let _turn = turns::shared();
     let refused = |finished: Finished, words: &[&str]| drop(finished.refusal(words).to_owned());
     let repository = sleeping();
-    refused(live(&repository, "").run(), &["--live", "standard error is none"]);
+    refused(live(&repository, "").run(), &["--live", "standard error is not one"]);
     let terminal = Terminal::start_with(live(&repository, "--matrix memory").command(), (24, 80), |command| command);
     let (status, all) = terminal.finish();
     assert!(status.code() == Some(99) && all.contains("--live: the dashboard shows levels"), "{all}");

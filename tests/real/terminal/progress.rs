@@ -66,7 +66,7 @@ fn what_is_said_does_not_run_into_the_line() {
     let (status, all) = terminal.finish();
     // 4: requests left late, as they do on a busy machine.
     assert!(matches!(status.code(), Some(0 | 4)), "{all}");
-    let said = "triton-bench: interrupted; reporting what there is (interrupt again to leave at once)";
+    let said = "triton-bench: interrupted; reporting the results so far (interrupt again to exit at once)";
     assert!(all.lines().any(|line| line == said || line == format!("^C{said}")), "{all}");
     assert!(all.lines().any(|line| line == "Request Rate: 50 inference requests per second"), "{all}");
     assert!(!all.contains("left"), "{all}");

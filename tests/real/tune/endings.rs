@@ -121,7 +121,7 @@ fn a_search_takes_more_time() {
     let again = run("--resume");
     assert_eq!((again.code(), record()), (0, before.clone()), "it keeps the 20 s that it had: {again:?}");
     let refused = run("--budget 12s --resume");
-    refused.failure_after_notes(&["--budget 12s", "takes no less", "give --budget 20s or more"]);
+    refused.failure_after_notes(&["--budget 12s", "a resumed search cannot have less", "give --budget 20s or more"]);
     assert_eq!(record(), before, "what is refused changes nothing");
     let found = Found::read(finished, repository);
     assert_eq!(found.result["budget_s"], 20.0);

@@ -134,5 +134,5 @@ fn timed_a_large_space_is_looked_at_along_its_settings_first() {
         search(model, "--search instances=1:6 --search max_batch_size=1,2,4:16 --search delay=0,100 --budget 30s");
     assert_eq!((found.word(), found.winner()[1]), ("better", 16), "{}", found.text());
     assert_eq!(found.result["space"], 60);
-    assert!(found.text().contains("looking along each setting"), "{}", found.text());
+    assert!(found.text().contains("searching along each setting"), "{}", found.text());
 }

@@ -52,7 +52,7 @@ pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
 /// Where one could not be stopped: it is left as it is.
 pub fn halt_servers(waiting: &dyn Fn(String)) -> Result<()> {
     HALTED.store(true, Ordering::SeqCst);
-    let rule = "the server in this process could not be stopped to be started anew: something of it is still in use";
+    let rule = "the server in this process could not be restarted: part of it is still in use";
     if stop_all(waiting) { Ok(()) } else { Err(Error::server(rule)) }
 }
 
@@ -111,7 +111,7 @@ impl Server {
     /// # Errors
     /// Where a model is not released, or Triton does not load it.
     pub fn reload(&self) -> Result<()> {
-        let failed = |what: String| Error::server(format!("the models cannot be loaded anew: {what}"));
+        let failed = |what: String| Error::server(format!("the models cannot be reloaded: {what}"));
         let noted = Threads::now().map_err(|error| failed(format!("threads cannot be counted: {error}")))?;
         threads::await_rest(REST_LIMIT);
         self.unload().map_err(|status| failed(status.message))?;

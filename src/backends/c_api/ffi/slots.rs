@@ -104,7 +104,7 @@ impl Slots {
     pub fn submit(&mut self, slot: SlotId, request: Request) -> Result<()> {
         if self.slot(slot).is_outstanding() {
             return Err(Error::server(
-                "a request was submitted in a slot whose last one is outstanding; please report this fault",
+                "a request was submitted in a slot whose last one is outstanding; please report this bug",
             ));
         }
         // SAFETY: live; free, as just seen, and only this call, which has all slots for itself, can change that.

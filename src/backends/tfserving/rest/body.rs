@@ -49,7 +49,7 @@ fn body(signature: &str, inputs: &[InputTensor]) -> Result<Vec<u8>> {
         let bytes = input.region.bytes(input.offset, input.len)?;
         let mut elements = Elements { datatype: input.datatype, rest: &bytes };
         nest(&mut body, &input.shape, &mut elements)
-            .ok_or_else(|| Error::input(format!("input '{}' breaks off", input.name)))?;
+            .ok_or_else(|| Error::input(format!("input '{}' is cut off", input.name)))?;
     }
     body.extend_from_slice(b"}}");
     Ok(body)

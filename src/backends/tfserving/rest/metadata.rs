@@ -30,7 +30,7 @@ struct ReasonJson {
     error_message: String,
 }
 
-/// What versions a model has where none is available. A body that does not tell of versions tells of no obstacle.
+/// The states of a model's versions if none is available. A body without versions is no obstacle.
 pub fn unavailable(body: &[u8]) -> Option<String> {
     let StatusJson { model_version_status: versions } = serde_json::from_slice(body).ok()?;
     if versions.is_empty() || versions.iter().any(|version| version.state == "AVAILABLE") {

@@ -33,7 +33,7 @@ use crate::plan::Plan;
 struct Way {
     endpoint: Endpoint,
     headers: Headers,
-    /// `-x` where it is no number.
+    /// `-x` if it is not a number.
     label: Option<String>,
 }
 
@@ -60,10 +60,10 @@ pub struct TfServingRest {
 }
 
 impl TfServingRest {
-    /// For the server that the plan names. Nothing is sent yet.
+    /// For the server that the plan names. Sends nothing yet.
     ///
     /// # Errors
-    /// Where the address, a header or a certificate is wrong.
+    /// If the address, a header or a certificate is wrong.
     pub fn new(plan: &Plan) -> Result<Self> {
         let connection = &plan.target.connection;
         let route = Route::to(connection, plan.target.service.port(&connection.protocol), &["http/1.1"])?;
@@ -78,7 +78,7 @@ impl TfServingRest {
         })
     }
 
-    /// Whether a version that fits is available; asked of the metadata where the server does not tell of versions.
+    /// Whether a matching version is available; read from the metadata if the server does not report versions.
     fn ask_ready(&self, id: &ModelId, patience: Patience) -> Result<(), InferError> {
         let answer = self.control.get(&self.way.path(id), patience)?;
         let Some(refusal) = answer.refusal() else {
@@ -99,9 +99,9 @@ impl TfServingRest {
     }
 }
 
-/// What to change where TLS is what failed.
+/// What to change if TLS failed.
 fn advice(error: &InferError) -> Option<String> {
-    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 take any certificate";
+    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
     tls_advice(error, "--ssl-https-ca-certificates-file", checks)
 }
 

@@ -84,7 +84,7 @@ fn pack(out: &mut Vec<u8>, datatype: DataType, value: &Value, shape: &[i64]) -> 
         (Value::Array(_), _) | (_, Some(_)) => Err("its lists are not all of the same length".to_owned()),
         (Value::Object(members), None) if datatype == DataType::Bytes => {
             let text = members.get("b64").and_then(Value::as_str).ok_or("a string has no b64")?;
-            let text = BASE64_STANDARD.decode(text).map_err(|error| format!("a string is no base64: {error}"))?;
+            let text = BASE64_STANDARD.decode(text).map_err(|error| format!("a string is not base64: {error}"))?;
             out.extend((text.len() as u32).to_le_bytes());
             out.extend_from_slice(&text);
             Ok(())
@@ -100,7 +100,8 @@ fn pack(out: &mut Vec<u8>, datatype: DataType, value: &Value, shape: &[i64]) -> 
 /// A number of 16 bits, read as one of 64.
 fn half_of(value: &Value, datatype: DataType) -> Result<f64, String> {
     let mut wide = Vec::new();
-    pack_elements(&mut wide, DataType::Fp64, value).map_err(|_| format!("its value {value} is no {datatype}"))?;
+    pack_elements(&mut wide, DataType::Fp64, value)
+        .map_err(|_| format!("its value {value} does not fit {datatype}"))?;
     Ok(wide.first_chunk().map_or(0.0, |bytes| f64::from_le_bytes(*bytes)))
 }
 
@@ -141,8 +142,8 @@ mod tests {
             ("[", "cannot be read"),
             (r#"{"outputs": [[1], [1, 2]]}"#, "not all of the same length"),
             (r#"{"outputs": [[1], 2]}"#, "not all of the same length"),
-            (r#"{"outputs": [1.5]}"#, "is no INT32"),
-            (r#"{"outputs": [{"b64": "/w=="}]}"#, "is no INT32"),
+            (r#"{"outputs": [1.5]}"#, "does not fit INT32"),
+            (r#"{"outputs": [{"b64": "/w=="}]}"#, "does not fit INT32"),
         ] {
             let error = read(one, body).unwrap_err();
             assert!(error.contains(words), "{error}");

@@ -1,4 +1,4 @@
-//! [`Predictions`]: what requests are and what answers mean, for a client's slots.
+//! [`Predictions`]: encodes requests and interprets answers, for a client's slots.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct Slot {
     kept: Vec<u8>,
     /// Bytes of it that are wanted.
     wanted: u64,
-    /// Which answers are held against the model.
+    /// Which answers are checked against the model.
     checks: ReplyChecks,
 }
 
@@ -34,7 +34,7 @@ pub struct Predictions {
 }
 
 impl Predictions {
-    /// For clients such as `spec` describes; no slots yet.
+    /// For clients as described by `spec`; no slots yet.
     pub fn new(bodies: Arc<Bodies>, headers: Headers, spec: ClientSpec) -> Self {
         Self { bodies, headers, spec, slots: Vec::new() }
     }

@@ -19,7 +19,7 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     if api.peek("type").and_then(text) == Some("anthropic_messages") {
         api.refuse(
             "type",
-            "no service here speaks Anthropic's messages; chat is the type of the same servers' other endpoint",
+            "Anthropic's messages API is not supported; type chat is for the same servers' OpenAI endpoint",
         )?;
     }
     let kind = api.word("type", &["completion", "chat"])?.unwrap_or("completion");
@@ -34,7 +34,7 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
             flags.at(value.at).add("header", format!("{}:{text}", name.name));
         }
     }
-    let limits = "a limit that is the same for all requests is a header: write it into api.headers";
+    let limits = "a limit that is the same for all requests is a header: write it in api.headers";
     ["slo_unit", "slo_tpot_header", "slo_ttft_header"].iter().try_for_each(|key| api.refuse(key, limits))?;
     api.refuse("response_format", "write response_format into the payloads of --input-data")?;
     let sessions = "conversations are played by --session-concurrency, without such headers";

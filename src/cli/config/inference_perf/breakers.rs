@@ -41,7 +41,7 @@ impl<'a> Breakers<'a> {
         let is_named = |breaker: &&Breaker<'_>| names.iter().any(|node| text(node) == Some(breaker.name));
         for unused in self.all.iter().filter(|breaker| !is_named(breaker)) {
             flags.note(format!(
-                "the circuit breaker '{}' counts for nothing: load.circuit_breakers does not name it",
+                "the circuit breaker '{}' is ignored: load.circuit_breakers does not name it",
                 unused.name
             ));
         }

@@ -46,7 +46,9 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         flags.at(trace.at).add("prompt-tokens", format!("trace:{}", trace_file("data.trace", trace)?));
         let ignored = ["input_distribution", "output_distribution"].map(|key| data.take(key).is_some());
         if ignored.contains(&true) {
-            flags.note("data.input_distribution and output_distribution count for nothing beside data.trace, as in inference-perf");
+            flags.note(
+                "data.input_distribution and output_distribution are ignored beside data.trace, as in inference-perf",
+            );
         }
     } else {
         let missing = |key: &str| Fault::new(node.at, format!("the type {kind} needs 'data.{key}' or 'data.trace'"));

@@ -88,7 +88,7 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: (f64, Place), flags: &mut 
     }
     let swept = load.section("sweep")?;
     if let (Some(at), Some(_), false) = (sweep, &swept, all.is_empty()) {
-        return Err(Fault::new(at, "'load.sweep' finds the rates itself: leave out load.stages, or it"));
+        return Err(Fault::new(at, "'load.sweep' finds the rates itself: leave out load.stages or load.sweep"));
     }
     let paced = swept.is_some() || !all.is_empty();
     stages(&all, interval, flags);
@@ -103,11 +103,11 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: (f64, Place), flags: &mut 
                 "load.sweep.stage_duration: a rate is measured in three windows or more, so each has a third of it",
             );
         }
-        let found = "the search for the highest rate goes on until it is known to 3 %: leave it out";
+        let found = "the search for the highest rate continues until it is known to 3 %: leave it out";
         ["num_requests", "timeout", "saturation_percentile"].iter().try_for_each(|key| sweep.refuse(key, found))?;
         sweep.finish()?;
     }
-    load.refuse("trace", "its times are those of the type trace_replay, its lengths belong into data.trace")?;
+    load.refuse("trace", "its times belong to the type trace_replay, its lengths in data.trace")?;
     if kind == "poisson" && paced {
         flags.of(load, "type").add("request-distribution", "poisson");
     }
@@ -170,7 +170,7 @@ fn workers(load: &mut Fields<'_>, kind: &str, is_mock: bool, flags: &mut Flags) 
     let workers = workers.unwrap_or(processors);
     match connections {
         Some(_) if is_mock => {
-            flags.note("load.worker_max_tcp_connections counts for nothing where server.type is mock: there are none");
+            flags.note("load.worker_max_tcp_connections is ignored with server.type mock: there are no connections");
         }
         Some(each) => {
             let all = each.saturating_mul(workers).min(MOST);
@@ -180,9 +180,7 @@ fn workers(load: &mut Fields<'_>, kind: &str, is_mock: bool, flags: &mut Flags) 
     }
     if kind == "concurrent" {
         if each.is_some() {
-            flags.note(
-                "load.worker_max_concurrency counts for nothing where the type is concurrent, as in inference-perf",
-            );
+            flags.note("load.worker_max_concurrency is ignored with the type concurrent, as in inference-perf");
         }
         return Ok(());
     }
@@ -197,15 +195,16 @@ fn patience(load: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
         flags.of(load, "request_timeout").add("client-timeout-us", (seconds * 1e6).round());
     }
     if load.peek("request_retries").is_some_and(|node| text(node) != Some("0")) {
-        let rule = "a request that fails counts as failed: a retry would make a slow success of it, and send what the load does not \
-            ask for; leave it out, --max-errors says how many may fail, and --reconnect makes lost connections again";
+        let rule = "a request that fails counts as failed: a retry would turn it into a slow success, and send \
+            requests that the load does not ask for; leave it out: --max-errors sets how many may fail, and \
+            --reconnect restores lost connections";
         load.refuse("request_retries", rule)?;
     }
     load.take("request_retries");
     if load.number("request_retry_backoff_sec", 0.0)?.is_some() {
-        flags.note("load.request_retry_backoff_sec counts for nothing without load.request_retries");
+        flags.note("load.request_retry_backoff_sec is ignored without load.request_retries");
     }
-    let rule = "a stage waits until its last request is over: bound that by load.request_timeout";
+    let rule = "a stage waits until its last request has ended: limit that with load.request_timeout";
     load.refuse("stage_teardown_grace_seconds", rule)
 }
 

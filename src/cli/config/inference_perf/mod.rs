@@ -63,7 +63,7 @@ pub fn flags(command: &clap::Command, root: &Node) -> Result<Flags, Fault> {
         let given = [top.take("data").is_some(), top.take("api").is_some()].contains(&true);
         flags.note(format!(
             "server.type mock: the service that answers at once (--service-kind null) takes no prompts{}",
-            if given { ", so that data and api count for nothing" } else { "" }
+            if given { ", so data and api are ignored" } else { "" }
         ));
     } else {
         data::data(top.take("data"), &mut flags)?;
@@ -76,7 +76,7 @@ pub fn flags(command: &clap::Command, root: &Node) -> Result<Flags, Fault> {
     flags.add("max-errors", "100%");
     top.refuse(
         "tokenizer",
-        "a name at a model hub is no file: leave it out, and name the model's tokenizer.json with --tokenizer",
+        "a name on a model hub is not a file: leave it out, and name the model's tokenizer.json with --tokenizer",
     )?;
     top.finish()?;
     flags.check(command)?;
@@ -92,7 +92,7 @@ fn load_section(load: Option<&Node>, parts: Vec<(&str, Node)>) -> Result<Node, F
     for (name, node) in parts {
         let Value::Map(entries) = &mut section.value else { break };
         if load.is_some() {
-            return Err(Fault::new(node.at, format!("'{name}' belongs into the section load, which the file has")));
+            return Err(Fault::new(node.at, format!("'{name}' belongs in the section load, which the file has")));
         }
         entries.push((Key { name: name.to_owned(), at: node.at }, node));
     }

@@ -35,7 +35,7 @@ pub fn report(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
                 flags.of(&limits, theirs).add("goodput", format!("{ours}<{seconds}s"));
             }
         }
-        let rule = "itl, the time between tokens, is the nearest: name that";
+        let rule = "itl, the inter-token latency, is the nearest: use that";
         ["tpot", "ntpot"].iter().try_for_each(|key| limits.refuse(key, rule))?;
         limits.finish()?;
         goodput.finish()?;
@@ -63,14 +63,14 @@ fn requests(mut of: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
         flags.of(&of, "percentiles").add("percentiles", percentiles.join(","));
     }
     if of.switch("use_server_output_tokens")? == Some(false) {
-        flags.note("report.request_lifecycle.use_server_output_tokens: tokens are counted as the server tells them all the same");
+        flags.note("report.request_lifecycle.use_server_output_tokens: the server's token counts are used anyway");
     }
     if of.whole("max_error_messages", 0)?.is_some() {
         flags.note(
             "report.request_lifecycle.max_error_messages: every reason is counted, with the first message of each",
         );
     }
-    of.refuse("per_request_fields", "--profile-export-file has requests with what they carried: leave it out")?;
+    of.refuse("per_request_fields", "--profile-export-file writes requests with their contents: leave it out")?;
     of.finish()
 }
 
@@ -102,7 +102,8 @@ pub fn storage(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
 pub fn metrics(node: Option<&Node>) -> Result<(), Fault> {
     let Some(node) = node else { return Ok(()) };
     let mut metrics = Fields::of("metrics", node)?;
-    let rule = "no Prometheus server is asked; of Triton's own metrics there are --collect-metrics and --metrics-url: leave it out";
+    let rule = "Prometheus servers are not queried; Triton's own metrics come with --collect-metrics and \
+        --metrics-url: leave it out";
     if metrics.peek("type").and_then(text) == Some("prometheus") {
         metrics.refuse("type", rule)?;
     }

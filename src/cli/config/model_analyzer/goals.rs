@@ -89,7 +89,7 @@ fn figure(key: &Key) -> Result<String, Fault> {
         _ => Err(Fault::new(
             key.at,
             format!(
-                "'{}' has no counterpart: a search looks at perf_throughput, perf_latency_avg and perf_latency_pNN",
+                "'{}' has no counterpart: a search supports perf_throughput, perf_latency_avg and perf_latency_pNN",
                 key.name
             ),
         )),
@@ -104,7 +104,7 @@ fn constraint(key: &Key, bounds: &Node, flags: &mut Flags) -> Result<(), Fault> 
         let relation = match bound.name.as_str() {
             "max" => "<=",
             "min" => ">=",
-            other => return Err(Fault::new(bound.at, format!("'{other}' is no bound: min and max are"))),
+            other => return Err(Fault::new(bound.at, format!("'{other}' is not a bound: use min or max"))),
         };
         flags.at(node.at).add("constraint", format!("{figure}{relation}{}{unit}", number(node, 0.0)?));
     }

@@ -97,7 +97,8 @@ pub struct Searches {
 /// Where `command` is not one that searches; the first key or value that is not theirs, or that has no counterpart.
 pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault> {
     if command.get_arguments().all(|arg| arg.get_long() != Some("search")) {
-        let rule = "the file is in Model Analyzer's form, and says what to search: triton-bench tune --config FILE";
+        let rule = "the file is in Model Analyzer's format, and describes a search: use triton-bench tune --config \
+            FILE";
         return Err(Fault::new(root.at, rule));
     }
     let mut top = Fields::of("", root)?;
@@ -146,7 +147,7 @@ fn server(top: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
 fn composing(top: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     for key in ["ensemble_composing_models", "cpu_only_composing_models"] {
         if top.take(key).is_some() {
-            flags.note(format!("{key}: the models that an ensemble calls are found by themselves"));
+            flags.note(format!("{key}: the models that an ensemble calls are found automatically"));
         }
     }
     let Some(node) = top.take("bls_composing_models") else { return Ok(()) };
@@ -169,7 +170,7 @@ fn refuse(fields: &mut Fields<'_>) -> Result<(), Fault> {
 fn idle(fields: &mut Fields<'_>, flags: &mut Flags) {
     let found: Vec<&str> = IDLE.iter().copied().filter(|key| fields.take(key).is_some()).collect();
     if !found.is_empty() {
-        flags.note(format!("{} of Model Analyzer: how it works, which counts for nothing here", found.join(", ")));
+        flags.note(format!("{} of Model Analyzer: about how it works, ignored here", found.join(", ")));
     }
 }
 

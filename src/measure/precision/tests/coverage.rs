@@ -1,4 +1,4 @@
-//! How often the intervals hold the truth: simulated servers whose true figures are known.
+//! How often the intervals contain the true value: simulated servers whose true figures are known.
 
 use super::*;
 use crate::record::Distribution;
@@ -75,7 +75,7 @@ struct Server {
 impl Server {
     fn start(law: Law, stream: u64) -> Self {
         let mut server = Self { law, draws: Draws { stream, drawn: 0 }, arrived: 0.0, ended: 0.0 };
-        // A queue takes a while until it looks as it always does.
+        // A queue takes a while to reach its steady state.
         let settled = if matches!(law, Law::Queue(_)) { 1000.0 } else { 20.0 };
         while server.ended < settled {
             server.next();
@@ -97,7 +97,7 @@ impl Server {
     }
 }
 
-/// What so many windows, with so many requests each in the mean, came to.
+/// The result of this many windows, with this many requests each on average.
 fn run(law: Law, windows: u64, requests: u64, stream: u64) -> Vec<Known> {
     let count = if windows < 4 { 16 * windows } else { 64 / windows * windows };
     let length = (windows * requests) as f64 / law.rate() / count as f64;
@@ -119,7 +119,7 @@ fn run(law: Law, windows: u64, requests: u64, stream: u64) -> Vec<Known> {
     intervals(&blocks, &ClientSummary { duration, requests, latency, ..sample::client(0, 0) }, None)
 }
 
-/// How a figure fared: runs that told it, and those whose interval did not hold the truth.
+/// Coverage of a figure: runs that reported it, and those whose interval missed the true value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fared {
     told: usize,
@@ -129,7 +129,7 @@ struct Fared {
 /// Other runs than those that the rules were found with.
 const SEED: u64 = 0x5eed_0016;
 
-/// How every figure fared in so many runs.
+/// Coverage of every figure in this many runs.
 fn fared(law: Law, windows: u64, requests: u64, runs: u64) -> Vec<(Statistic, Fared)> {
     let mut all: Vec<(Statistic, Fared)> = Vec::new();
     for number in 0..runs {
@@ -147,7 +147,7 @@ fn fared(law: Law, windows: u64, requests: u64, runs: u64) -> Vec<(Statistic, Fa
     all
 }
 
-/// Figures that so many windows of so many requests must tell.
+/// Figures that this many windows of this many requests must report.
 fn must_tell(law: Law, windows: u64, of: Statistic) -> bool {
     match (law, of) {
         (_, Statistic::Throughput) => true,
@@ -161,13 +161,14 @@ fn must_tell(law: Law, windows: u64, of: Statistic) -> bool {
 
 /// A figure that fewer runs tell is not known.
 const HARDLY_ANY: f64 = 0.02;
-/// How many of the intervals that are told should hold the truth.
+/// How many of the reported intervals should contain the true value.
 const RIGHT: (f64, f64) = (0.93, 0.98);
 /// What chance makes of as many runs is no fault, but for one time in a hundred.
 const CHANCE: f64 = 0.01;
 
 impl Fared {
-    /// Whether the intervals that are told hold the truth as often as they should, whether many runs tell them or few.
+    /// Whether the reported intervals contain the true value as often as they should, whether many runs report them or
+    /// few.
     fn is_right(self) -> bool {
         let (told, held) = (self.told as u64, (self.told - self.wrong) as u64);
         let too_few = binomial_cdf(held, told, RIGHT.0) < CHANCE;

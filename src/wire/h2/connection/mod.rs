@@ -185,7 +185,7 @@ impl Connection {
         self.patience.departed(self.out.departed());
     }
 
-    /// Sends GOAWAY with the reason why the connection cannot go on.
+    /// Sends GOAWAY with the reason why the connection cannot continue.
     pub fn close(&mut self, error: &ConnectionError) {
         let payload = [&[0; 4][..], &error.code.0.to_be_bytes()].concat();
         frame::put(self.out.copied(), kind::GOAWAY, 0, 0, &payload);

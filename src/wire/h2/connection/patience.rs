@@ -45,7 +45,7 @@ impl Patience {
     pub fn frame(&mut self) -> Result<(), ConnectionError> {
         self.idle_frames += 1;
         if self.idle_frames > MAX_IDLE_FRAMES {
-            return Err(calm(format!("the server sent {MAX_IDLE_FRAMES} frames in a row that are about no request")));
+            return Err(calm(format!("the server sent {MAX_IDLE_FRAMES} frames in a row that concern no request")));
         }
         Ok(())
     }

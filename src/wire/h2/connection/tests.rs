@@ -312,7 +312,7 @@ fn no_bytes_make_it_panic_or_stand_still() {
     }
 }
 
-/// Whether the connection ends with ENHANCE_YOUR_CALM after so many frames, and not before; what it says last.
+/// Whether the connection ends with ENHANCE_YOUR_CALM after this many frames, and not before; what it says last.
 fn loses_patience(connection: &mut Connection, frame: &[u8], at: usize, read: bool) -> String {
     for number in 1..=at {
         match connection.receive(frame, &mut Log::default()) {
@@ -367,7 +367,7 @@ fn frames_about_no_request_end_the_connection() {
         let mut log = Log::default();
         connection.receive(&frame_bytes(kind::RST_STREAM, 0, 1, &[0; 4]), &mut log).unwrap();
         let reason = loses_patience(&mut connection, &frame, MAX_IDLE_FRAMES as usize + 1, true);
-        assert!(reason.contains("about no request"), "{reason}");
+        assert!(reason.contains("that concern no request"), "{reason}");
         // A step forward makes up for all before it.
         let mut connection = settled(&[(4, 1 << 20)]);
         unary(&mut connection, 1, b"x");

@@ -25,7 +25,8 @@ fn remark(members: &[Member], host: &str, ranks: &[usize]) -> Option<String> {
     let all: BTreeSet<usize> = ranks.iter().flat_map(|&rank| members[rank].processors.iter().copied()).collect();
     if ranks.len() > all.len() {
         return Some(format!(
-            "{} processes on {host} share {} processor{}, and each takes time from the others, which shows in latencies; start fewer there",
+            "{} processes on {host} share {} processor{}, and slow each other down, which raises latencies; start \
+                fewer there",
             ranks.len(),
             all.len(),
             if all.len() == 1 { "" } else { "s" }
@@ -43,7 +44,7 @@ fn remark(members: &[Member], host: &str, ranks: &[usize]) -> Option<String> {
         (!shared.is_empty()).then_some((one, other, shared))
     })?;
     // As many unbound processes as there are processors do not disturb each other.
-    let next = "start them with --bind-to none, or let each have its own";
+    let next = "start them with --bind-to none, or bind each to its own";
     Some(format!("ranks {one} and {other} ({host}) are bound to the same processors ({}); {next}", shared.join(", ")))
 }
 

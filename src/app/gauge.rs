@@ -6,10 +6,10 @@ use crate::machine::listener::{self, Place};
 use crate::plan::{OnDisturbance, Plan};
 
 /// Measures disturbances, unless the plan ignores them.
-pub fn gauge(plan: &Plan) -> Option<Machine> {
-    let looks = plan.measurement.on_disturbance != Some(OnDisturbance::Ignore);
+pub fn open(plan: &Plan) -> Option<Machine> {
+    let is_wanted = plan.measurement.on_disturbance != Some(OnDisturbance::Ignore);
     let pinned = plan.load.worker_cpus.as_deref().unwrap_or_default();
-    looks.then(|| Machine::new(server(plan), pinned).beside(&plan.load.ranks.neighbours))
+    is_wanted.then(|| Machine::new(server(plan), pinned).beside(&plan.load.ranks.neighbours))
 }
 
 fn server(plan: &Plan) -> Server {

@@ -84,7 +84,7 @@ fn at_its_pace(requests: u64, moment: &Moment) -> Option<Duration> {
 
 /// The levels of a run, one after the other.
 #[derive(Debug)]
-pub struct Outlook {
+pub struct LevelProgress {
     /// The word for a level.
     noun: &'static str,
     /// Their number, if it is known.
@@ -99,7 +99,7 @@ pub struct Outlook {
     began: Stamp,
 }
 
-impl Outlook {
+impl LevelProgress {
     /// Before the first level.
     pub fn new(mode: &LoadMode, binary: bool) -> Self {
         let lengths = match mode {
@@ -164,13 +164,13 @@ mod tests {
         Moment { window, elapsed: Duration::from_secs(elapsed), completed, under_way: 0 }
     }
 
-    fn stages(all: &[Stage]) -> Outlook {
+    fn stages(all: &[Stage]) -> LevelProgress {
         let mode = LoadMode::Stages {
             stages: all.to_vec(),
             distribution: GapDistribution::Constant,
             edges: StageEdges::Overlap,
         };
-        Outlook::new(&mode, false)
+        LevelProgress::new(&mode, false)
     }
 
     #[test]
@@ -202,30 +202,30 @@ mod tests {
             Stage { load: StageLoad::RequestRate(20.0), length: StageLength::Requests(100), pause: Duration::ZERO };
         let counted =
             Stage { load: StageLoad::Concurrency(1), length: StageLength::Requests(100), pause: Duration::ZERO };
-        let mut outlook = stages(&[timed(10), timed(20), rate]);
-        assert_eq!(outlook.next(), "stage 1/3");
+        let mut progress = stages(&[timed(10), timed(20), rate]);
+        assert_eq!(progress.next(), "stage 1/3");
         let (plan, length) = (sample::plan(), Length::of_stage(&timed(10)));
-        let rest = outlook.rest(length, &plan, &moment(None, 4, 0));
+        let rest = progress.rest(length, &plan, &moment(None, 4, 0));
         assert_eq!(rest, Some(Duration::from_secs(6 + 20 + 5)));
-        let mut outlook = stages(&[timed(10), counted]);
-        outlook.next();
-        assert_eq!(outlook.rest(length, &plan, &moment(None, 4, 0)), None);
+        let mut progress = stages(&[timed(10), counted]);
+        progress.next();
+        assert_eq!(progress.rest(length, &plan, &moment(None, 4, 0)), None);
         assert_eq!(stages(&[counted]).next(), "", "there is but one");
     }
 
     #[test]
     fn levels_are_taken_to_last_as_long_as_those_before() {
         let range = Range::with_step(1, Some(4), 1);
-        let mut outlook = Outlook::new(&LoadMode::Concurrency(range), false);
-        let names: Vec<String> = (0..2).map(|_| outlook.next()).collect();
+        let mut progress = LevelProgress::new(&LoadMode::Concurrency(range), false);
+        let names: Vec<String> = (0..2).map(|_| progress.next()).collect();
         assert_eq!(names, ["level 1/4", "level 2/4"]);
-        outlook.spent = (Duration::from_secs(8), 1);
+        progress.spent = (Duration::from_secs(8), 1);
         let (plan, at) = (sample::plan(), moment(None, 1, 0));
-        let rest = outlook.rest(Length::Time(Duration::from_secs(5)), &plan, &at);
+        let rest = progress.rest(Length::Time(Duration::from_secs(5)), &plan, &at);
         assert_eq!(rest, Some(Duration::from_secs(4 + 2 * 8)));
         let endless = Range::with_step(1, None, 1);
-        let mut outlook = Outlook::new(&LoadMode::Concurrency(endless), false);
-        assert_eq!(outlook.next(), "level 1");
-        assert_eq!(outlook.rest(Length::Time(Duration::from_secs(5)), &plan, &at), None);
+        let mut progress = LevelProgress::new(&LoadMode::Concurrency(endless), false);
+        assert_eq!(progress.next(), "level 1");
+        assert_eq!(progress.rest(Length::Time(Duration::from_secs(5)), &plan, &at), None);
     }
 }

@@ -1,7 +1,7 @@
-//! [`Runner`]: further starts of a level (`--restarts`), with the models loaded anew.
+//! [`Runner`]: further starts of a level (`--restarts`), with the models reloaded.
 
-use crate::app::company;
 use crate::app::job::Job;
+use crate::app::peers;
 use crate::app::runner::Runner;
 use crate::backend::Threading;
 use crate::error::Result;
@@ -10,12 +10,12 @@ use crate::plan::MeasurementPlan;
 use crate::stdio::note;
 
 impl Runner<'_> {
-    /// Loads the models anew, and measures a level as [`Runner::measure_quietly`] does.
-    pub(super) fn measure_anew(&self, job: &Job, plan: &MeasurementPlan, is_first: bool) -> Result<LevelSummary> {
+    /// Reloads the models and measures a level as [`Runner::measure_quietly`] does.
+    pub(super) fn measure_restarted(&self, job: &Job, plan: &MeasurementPlan, is_first: bool) -> Result<LevelSummary> {
         let measure = || {
             let reloaded = self.reload()?;
             if is_first {
-                self.say_what_starts(reloaded);
+                self.note_reload(reloaded);
             }
             // What is exported and validated is the first start.
             Runner { observers: None, ..*self }.measure_quietly(job, plan)
@@ -28,13 +28,13 @@ impl Runner<'_> {
     pub(super) fn all_repeat(&self, is_of_use: bool) -> bool {
         let own = is_of_use && !self.must_stop();
         let Some(ranks) = self.ranks else { return own };
-        company::tell_of(ranks, Ok(own)).is_ok_and(|all| all.into_iter().all(|one| one))
+        peers::share(ranks, Ok(own)).is_ok_and(|all| all.into_iter().all(|one| one))
     }
 
     /// Says what another start is on a server that others may use, too.
-    fn say_what_starts(&self, reloaded: bool) {
+    fn note_reload(&self, reloaded: bool) {
         if !reloaded {
-            note!("--restarts: the model stays loaded on this server; each start has new connections only");
+            note!("--restarts: this server does not reload the model; each start only opens new connections");
         } else if self.session.backend.capabilities().threading == Threading::Driven {
             for model in &self.session.roots {
                 note!("--restarts: model '{model}' is unloaded and loaded on the server before each further start");
@@ -42,12 +42,12 @@ impl Runner<'_> {
         }
     }
 
-    /// Loads the models anew. Of several processes, one does so for each server, and all wait for that.
+    /// Reloads the models. Of several processes, one does so for each server, and all wait for that.
     fn reload(&self) -> Result<bool> {
         let session = self.session;
         let reload = || session.backend.reload(&session.roots);
         let Some(ranks) = self.ranks else { return reload() };
         let reloaded = if ranks.owns_server() { reload() } else { Ok(true) };
-        company::tell_of(ranks, reloaded).map(|all| all.into_iter().all(|reloaded| reloaded))
+        peers::share(ranks, reloaded).map(|all| all.into_iter().all(|reloaded| reloaded))
     }
 }

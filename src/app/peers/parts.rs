@@ -14,7 +14,7 @@ use crate::stdio;
 pub(super) fn check(plan: &Plan, part: Part) -> Result<()> {
     let size = part.size;
     let refuse = |what: &str| {
-        let next = "use one process, or --ranks separate for a whole load in each";
+        let next = "use one process, or --ranks separate to give each a whole load";
         Err(Error::usage(format!("{what} cannot be shared by {size} processes; {next}")))
     };
     let too_few = |flag: &str, count: usize| {
@@ -71,7 +71,7 @@ pub(super) fn steps(plan: &Plan) -> String {
 /// Assigns outputs: rank 0 writes the files of the sums, and each process those of its own requests.
 ///
 /// # Errors
-/// Where a process cannot go on.
+/// If a process cannot continue.
 pub(super) fn divide_outputs(plan: &mut Plan, ranks: &Ranks) -> Result<()> {
     let rank = ranks.place().rank;
     let folder = plan.output.folder.as_ref().map(|folder| folder.path.clone());

@@ -129,7 +129,8 @@ fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     if let Some(other) = all.iter().position(|other| *other != own) {
         let shown = |steps: &str| if steps.is_empty() { "no such flag".to_owned() } else { steps.to_owned() };
         return Err(Error::usage(format!(
-            "{} here and {} at {}: separate loads begin together the same number of times, so all must be given the same flag: give it to all or to none",
+            "{} here and {} at {}: separate loads start together the same number of times; give the flag to all \
+                processes or to none",
             shown(&own),
             shown(&all[other]),
             ranks.name(other)
@@ -144,8 +145,8 @@ fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     Err(Error::usage(match codes {
         Codes::PerfAnalyzers => format!("Cannot specify {flag} when in multi-model mode."),
         Codes::Own => format!(
-            "{flag}: processes with loads of their own measure one level each, because these begin and end together; give one value, \
-             or give all processes the same flags, which share one load then"
+            "{flag}: separate loads start and end together, so each process measures one level; give one value, or \
+                give all processes the same flags to share one load"
         ),
     }))
 }
@@ -172,7 +173,7 @@ fn clock() -> String {
 fn warn_of_independence(codes: Codes) {
     if let Some(launcher) = Launcher::here().filter(|launcher| launcher.processes > 1 && codes == Codes::Own) {
         let (name, count) = (launcher.name(), launcher.processes);
-        note!("{name} has started {count} processes: without --enable-mpi each is a whole run of its own");
+        note!("{name} started {count} processes: without --enable-mpi each does the whole run by itself");
     }
 }
 
@@ -190,7 +191,7 @@ struct Ready {
 /// this process' clock.
 ///
 /// # Errors
-/// Where a process cannot go on or was interrupted, or clocks are not known well enough.
+/// If a process cannot continue or was interrupted, or clocks are not known well enough.
 pub fn agree_on_start(ranks: &Ranks, (plan, job): (&Plan, &Job), interrupts: Interrupts) -> Result<Stamp> {
     let turns = job.is_open().then_some(job.issuers);
     let ready = Ready { interrupted: interrupt::counter().load(Ordering::Relaxed) > 0, turns, issuers: job.issuers };
@@ -247,7 +248,7 @@ pub fn agreement(ranks: &Ranks, plan: &Plan, level: &LevelSummary) -> Option<&'s
 ///
 /// # Errors
 /// Where one could not.
-pub fn all_are_there(ranks: &Ranks) -> Result<()> {
+pub fn all_ready(ranks: &Ranks) -> Result<()> {
     ranks.exchange(&(), STEP_LIMIT).map(drop)
 }
 
@@ -255,7 +256,7 @@ pub fn all_are_there(ranks: &Ranks) -> Result<()> {
 ///
 /// # Errors
 /// Why it failed, here or there.
-pub fn tell_of<T: Serialize + DeserializeOwned>(ranks: &Ranks, done: Result<T>) -> Result<Vec<T>> {
+pub fn share<T: Serialize + DeserializeOwned>(ranks: &Ranks, done: Result<T>) -> Result<Vec<T>> {
     match done {
         Ok(own) => ranks.exchange(&own, STEP_LIMIT),
         Err(error) => {
@@ -351,11 +352,8 @@ mod tests {
     #[test]
     fn one_that_fails_fails_all() {
         let told = together(2, |ranks| {
-            let outcome = if ranks.place().rank == 1 {
-                Err(Error::input("no such file"))
-            } else {
-                all_are_there(&ranks).map(|()| 0)
-            };
+            let outcome =
+                if ranks.place().rank == 1 { Err(Error::input("no such file")) } else { all_ready(&ranks).map(|()| 0) };
             leave(&ranks, outcome).unwrap_err().to_string()
         });
         assert_eq!(told, ["rank 1 (host1): no such file", "no such file"]);
