@@ -64,7 +64,7 @@ fn faults_are_told_with_line_and_column() {
         ),
         (
             "model: m\nconcurrency-range: true\n",
-            "FILE:2:20: 'concurrency-range' takes START[:END[:STEP]], not a boolean; a text",
+            "FILE:2:20: 'concurrency-range' takes START[:END[:STEP]], not a boolean; to mean the text, quote it",
         ),
         ("model: m\nasync: 1\n", "FILE:2:8: 'async' takes true or false, not a value"),
         ("model: m\nverbose: x\n", "FILE:2:10: 'verbose' takes a whole number or true or false, not a value"),

@@ -144,7 +144,7 @@ fn what_has_no_counterpart_is_a_fault_with_its_place() {
             &[],
             "FILE:2:15: 'gpu_used_memory' has no counterpart",
         ),
-        ("profile_models: m\nconstraints: {perf_throughput: {about: 9}}", &[], "'about' is no bound"),
+        ("profile_models: m\nconstraints: {perf_throughput: {about: 9}}", &[], "'about' is not a bound"),
         ("profile_models: m\nrequest_rate: [1, 2]", &[], "a search holds one rate"),
         ("profile_models: m\nconcurrency: {start: 1}", &[], "FILE:2:14: a range has start and stop"),
         ("profile_models: m\nconcurrency: {start: 1, stop: 90000}", &[], "a larger step"),

@@ -157,7 +157,8 @@ fn timed_a_search_finds_the_highest_concurrency_within_the_bound() {
         assert!(outcome.finished.stdout.contains("Highest level within"), "{}", outcome.finished.stdout);
         let mut values: Vec<u64> = outcome.result["levels"].as_array().unwrap().iter().map(value).collect();
         values.sort_unstable();
-        assert!(values == [1, 2, 3, 4], "{values:?}");
+        // 20 ms at 2 are within the bound, unless the machine adds a quarter to them.
+        assert!(matches!(values[..], [1, 2, 3, 4] | [1, 2, 4]), "{values:?}");
     });
 }
 

@@ -99,10 +99,11 @@ fn broken(service: &Service, flags: &str) -> (crate::support::Finished, [u64; 2]
 #[test]
 fn connections_that_break_fail_their_requests_and_are_made_again_if_asked() {
     let some: Pace = |_| Duration::from_millis(5);
-    for load in [
-        "--sync --concurrency-range 3 --request-count 60",
-        "--async --concurrency-range 3 --request-count 60",
-        "--stage rate:300:60req",
+    // What is on its way fails, and in an open loop that may be much where the machine is slow.
+    for (load, most) in [
+        ("--sync --concurrency-range 3 --request-count 60", 10),
+        ("--async --concurrency-range 3 --request-count 60", 10),
+        ("--stage rate:300:60req", 45),
     ] {
         each(some, |service| {
             if refuses_sync(service, load) {
@@ -110,7 +111,7 @@ fn connections_that_break_fail_their_requests_and_are_made_again_if_asked() {
             }
             let (finished, [good, failed]) = broken(service, &format!("{load} --reconnect"));
             assert_eq!(good + failed, 60, "{load}: {finished:#?}");
-            assert!((1..=10).contains(&failed), "{load}: {finished:#?}");
+            assert!((1..=most).contains(&failed), "{load}: {finished:#?}");
             assert!(finished.stdout.contains(" x Connection"), "{load}: {finished:#?}");
             let (finished, [good, _]) = broken(service, load);
             assert!(good < 60 && finished.code() != 0, "{load}: {finished:#?}");
