@@ -134,7 +134,7 @@ fn the_end_of_the_stream_ends_its_requests_and_the_next_opens_another() {
         ),
         (|stream| trailers(stream, "0"), "Protocol error", "ended the stream"),
         (|stream| frame(RST_STREAM, 0, stream, &2_u32.to_be_bytes()), "Stream reset", "INTERNAL_ERROR"),
-        (|stream| data(stream, &message(&[0xff; 9])), "Protocol error", "no message"),
+        (|stream| data(stream, &message(&[0xff; 9])), "Protocol error", "not a message"),
         (|stream| reply(stream, b"whose", &DATA_REPLY), "Protocol error", "names no request"),
         (|stream| reply(stream, b"", &Reply { error: "overloaded", ..EMPTY_FINAL }), "Inference failed", "overloaded"),
     ];
