@@ -142,7 +142,7 @@ fn the_file_of_a_server_that_runs_is_read_as_far_as_it_goes() {
     let (ended, unended) = (whole(OLD), whole(OLD.trim_end_matches(']').trim_end()));
     assert_eq!((text(&ended), unended.status.code()), (text(&unended), Some(0)));
     let said = String::from_utf8(unended.stderr).unwrap();
-    assert!(ended.stderr.is_empty() && said.contains("trace.json: it has no end"), "{said}");
+    assert!(ended.stderr.is_empty() && said.contains("trace.json: it is incomplete"), "{said}");
 }
 
 #[test]
