@@ -220,7 +220,7 @@ fn run(command: &clap::Command, words: Vec<OsString>, codes: Codes) -> Result<Pl
         return one(command, (&matches, &flags), codes, false);
     }
     if flags.rounds.matrix().is_some() {
-        return Err(Error::usage("--matrix brings its own variants: leave out one of the two"));
+        return Err(Error::usage("--matrix brings its own variants: leave out --variant or --matrix"));
     }
     let variants = variants::plans(command, (&words, variants), codes, |words| {
         let (matches, flags) = matched(command, words)?;

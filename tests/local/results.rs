@@ -223,7 +223,7 @@ fn a_killed_run_leaves_the_levels_that_were_finished() {
         assert!(Instant::now() < until, "no result after {SOON:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(Command::new("kill").arg("-KILL").arg(running.id().to_string()).status().unwrap().success());
+    running.signal(9);
     drop(running);
     assert!(summary(&path)["levels"].as_array().unwrap().len() >= 3);
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
