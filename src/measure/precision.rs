@@ -15,22 +15,20 @@
 use crate::measure::blocks::{Block, Blocks};
 use crate::measure::summary::{ClientSummary, Known};
 use crate::plan::{Precision, Statistic};
-use crate::stats::{Interval, MIN_TERMS, half_width, percentile_interval, variance_of_sum};
+use crate::stats::{AIM, CERTAIN_HALF_WIDTH, Interval, MIN_TERMS, half_width, percentile_interval, variance_of_sum};
 
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
-/// What they aim at: the variance of few blocks of skewed figures promises a little too much.
-const AIM: f64 = 0.96;
-/// So many independent samples, at least, on the rarer side of a percentile. A mean of latencies, which are skewed, takes as many as
+/// Fewest independent samples on the rarer side of a percentile. A mean of latencies, which are skewed, needs as many as
 /// the percentile with this rarer side.
 const MIN_BEYOND: f64 = 10.0;
 const RARER_SIDE_OF_MEAN: f64 = 0.1;
 /// If neighbours are similar, up to this share more of them are needed.
-const MORE_WHERE_ALIKE: f64 = 0.7;
-/// With no more than that, the upper side is as much longer again; with twice as many, by a quarter of it.
+const MORE_WHERE_ALIKE: f64 = 0.5;
+/// With just enough of them, the upper side is longer by this much of itself; with twice as many, by a quarter of that.
 const FURTHER_UP: f64 = 1.5;
-/// If this many samples are worth less than one independent one, they are similar to a degree. Those that have nothing
-/// in common seem to be worth as few by chance, but not fewer.
+/// Neighbours are similar if this many samples are worth less than one independent one. By chance, samples that have
+/// nothing in common may seem to be worth as little, but not less.
 const WORTH_LITTLE: f64 = 1.5;
 /// An interval that is wider than half of its value to either side says nothing.
 const WIDEST: f64 = 0.5;
@@ -38,8 +36,6 @@ const WIDEST: f64 = 0.5;
 const NARROW: f64 = 0.05;
 /// The resolution of the histograms: latencies that are closer are alike.
 const RESOLUTION: f64 = 0.001;
-/// Half the width of an interval where standard deviations are certain: the normal distribution's.
-const CERTAIN_HALF_WIDTH: f64 = 2.053_748_911;
 /// More independent samples than this many times the samples are due to chance.
 const MAX_WORTH: f64 = 4.0;
 

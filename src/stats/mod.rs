@@ -14,4 +14,4 @@ pub use early_stopping::early_stopping_floor;
 pub use interval::{Interval, batch_means, percentile_interval, share_difference, share_interval};
 pub use paired::{MIN_PAIRS, Paired, two_sample_t};
 pub use samples::littles_law_gap;
-pub use slow_waves::{MIN_TERMS, half_width, variance_of_sum};
+pub use slow_waves::{AIM, CERTAIN_HALF_WIDTH, MIN_TERMS, half_width, variance_of_sum};
