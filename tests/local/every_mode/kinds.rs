@@ -1,4 +1,4 @@
-//! A server of each kind, which writes down what it is asked and takes as long as a test wants.
+//! A scripted server of each kind, which records its requests and answers after a chosen time.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::tfserving::messages::{bytes, find, response, tensor};
 use crate::tfserving::server::{Call, Reply, Server};
 use crate::{dynamic_grpc, openai, other_servers, tfserving};
 
-/// Kinds of service, in all forms in which their requests travel.
+/// Kinds of service, with each of their protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     KserveHttp,
@@ -28,9 +28,7 @@ pub enum Kind {
     OpenAiStreams,
 }
 
-use Kind::{
-    DynamicGrpc, KserveGrpc, KserveHttp, KserveStreams, OpenAi, OpenAiStreams, TfServingGrpc, TfServingRest, TorchServe,
-};
+use Kind::*;
 
 /// All of them.
 pub const KINDS: &[Kind] = &[
@@ -95,12 +93,12 @@ pub type Pace = fn(usize) -> Duration;
 /// No time.
 pub const NONE: Pace = |_| Duration::ZERO;
 
-/// What a server writes down.
+/// A server's record of its requests, and its answer times.
 #[derive(Clone)]
 struct Book(Arc<Mutex<Vec<Seen>>>, Pace);
 
 impl Book {
-    /// Writes a request down, and tells how long its answer is to take.
+    /// Records a request, and returns how long its answer should take.
     fn note(&self, text: String) -> Duration {
         let mut seen = self.0.lock().unwrap();
         let came = Instant::now();

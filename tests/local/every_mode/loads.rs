@@ -1,4 +1,4 @@
-//! Loads: what was asked is what the server has, and what it has is what is reported.
+//! Loads: the server gets what was asked for, and the report has what the server got.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn counts(outcome: &Outcome) -> Vec<usize> {
     levels.iter().map(|level| level["client"]["requests"].as_u64().unwrap() as usize).collect()
 }
 
-/// Holds what a run reports against what the server had: exactly so many requests in each level, and no others.
+/// Compares a run's report with the server's record: exactly this many requests in each level, and no others.
 fn assert_counts(service: &Service, flags: &str, expected: &[usize]) -> Outcome {
     let outcome = run(service, flags);
     let had = service.count();
@@ -28,14 +28,14 @@ fn assert_counts(service: &Service, flags: &str, expected: &[usize]) -> Outcome 
     outcome
 }
 
-/// The most requests that the server had at once.
-fn most(service: &Service) -> usize {
+/// Peak number of requests that the server had at once.
+fn peak_at_server(service: &Service) -> usize {
     let first = service.seen()[0].came;
     let since = |moment: std::time::Instant| moment.duration_since(first).as_nanos() as u64;
     peak(&service.seen().iter().map(|seen| (since(seen.came), since(seen.left))).collect::<Vec<_>>())
 }
 
-/// When the requests of a level were to leave, in nanoseconds after the first.
+/// When the requests of a level were due, in nanoseconds after the first.
 fn schedule(outcome: &Outcome, level: usize) -> Vec<u64> {
     let requests = outcome.export.experiments()[level]["requests"].as_array().unwrap();
     let mut moments: Vec<u64> =
@@ -44,7 +44,7 @@ fn schedule(outcome: &Outcome, level: usize) -> Vec<u64> {
     moments.iter().map(|moment| moment - moments[0]).collect()
 }
 
-/// Holds the server's times against the schedule: nothing left early, and the last no more than so late.
+/// Compares the server's times with the schedule: nothing was sent early, and the last request at most a quarter of a second late.
 fn assert_kept(service: &Service, schedule: &[u64]) {
     let seen = service.seen();
     let took = seen.last().unwrap().came.duration_since(seen[0].came);
@@ -61,7 +61,7 @@ fn a_concurrency_is_held_by_threads_that_wait_and_by_few_that_do_not() {
             let load = format!("{calls} --concurrency-range 3 --request-count 60");
             if !refuses_sync(service, &load) {
                 let outcome = assert_counts(service, &load, &[60]);
-                assert_eq!(most(service), 3, "{calls}");
+                assert_eq!(peak_at_server(service), 3, "{calls}");
                 assert_eq!(outcome.result["synchronous"], calls == "--sync");
             }
         });
@@ -75,7 +75,7 @@ fn a_range_has_its_levels_and_windows() {
         let counts = counts(&outcome);
         assert!(counts.len() == 3 && counts.iter().all(|&count| count > 0), "{counts:?}");
         assert!(counts.iter().sum::<usize>() <= service.count(), "{counts:?}");
-        assert_eq!(most(service), 4);
+        assert_eq!(peak_at_server(service), 4);
         assert_eq!(Report::parse(&outcome.finished.stdout).values(), [1.0, 2.0, 4.0]);
     });
 }
@@ -91,7 +91,7 @@ fn timed_a_rate_is_held_whatever_the_server_does() {
             "{schedule:?}"
         );
         assert_kept(service, &schedule);
-        assert!(most(service) >= 4, "{}", most(service));
+        assert!(peak_at_server(service) >= 4, "{}", peak_at_server(service));
     });
 }
 
@@ -127,7 +127,7 @@ fn timed_schedules_are_the_same_for_every_kind_and_kept() {
 }
 
 #[test]
-fn stages_follow_each_other_and_have_what_they_sent() {
+fn timed_stages_follow_each_other_and_have_what_they_sent() {
     let stages = "--stage rate:200:20req --stage pause:20ms --stage concurrency:3:30req --stage rate:100:100ms";
     each(FIVE_MS, |service| {
         let outcome = run(service, stages);
@@ -205,7 +205,7 @@ fn sessions_are_of_endpoints_that_hold_conversations() {
         if matches!(service.kind, Kind::OpenAi | Kind::OpenAiStreams) {
             service.write_sessions(3, 4);
             assert_counts(service, flags, &[12]);
-            assert_eq!(most(service), 2);
+            assert_eq!(peak_at_server(service), 2);
         } else {
             service
                 .program(flags)

@@ -1,10 +1,10 @@
-//! Every load, and everything that goes with it, with every kind of service: a new kind gets all of it without a line of its
-//! own, and here each has tried each.
+//! Every load, with its flags and output files, run against every kind of service. A new kind is covered by its entry in
+//! [`kinds`].
 
-mod front;
 mod kinds;
 mod loads;
 mod network;
+mod proxy;
 mod results;
 
 use std::thread;
@@ -14,10 +14,10 @@ use serde_json::Value;
 use crate::support::{Export, Finished};
 use kinds::{KINDS, Kind, Pace, Service};
 
-/// So many kinds are tried at once: runs mostly wait for a clock.
+/// Kinds tested at the same time: runs mostly wait for a clock.
 const AT_ONCE: usize = 3;
 
-/// Lets every kind do the same, with a server of its own, and names those that failed.
+/// Runs a test case for every kind, each with its own server, and names the kinds that failed.
 fn each(pace: Pace, cell: impl Fn(&Service) + Sync) {
     let mut failed = Vec::<&Kind>::new();
     for some in KINDS.chunks(AT_ONCE) {
@@ -32,7 +32,7 @@ fn each(pace: Pace, cell: impl Fn(&Service) + Sync) {
     assert!(failed.is_empty(), "failed with {failed:?}");
 }
 
-/// A run that ended well, and what it left.
+/// A run that ended well, and its files.
 struct Outcome {
     finished: Finished,
     result: Value,
@@ -65,7 +65,7 @@ fn result_of(service: &Service, name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(service.file(name)).unwrap()).unwrap()
 }
 
-/// Whether threads cannot wait for the answers of these requests, which is then said: many requests may share a stream.
+/// Whether this kind refuses the load because threads cannot wait for a stream that many requests share; checks the refusal.
 fn refuses_sync(service: &Service, load: &str) -> bool {
     let refuses = service.kind == Kind::KserveStreams && load.contains("--sync");
     if refuses {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::front::Front;
 use super::kinds::{NONE, Pace, Service};
+use super::proxy::Proxy;
 use super::{each, refuses_sync, run, run_at};
 use crate::support::Report;
 use crate::support::authority::Authority;
@@ -15,11 +15,11 @@ fn connections_are_encrypted_if_asked() {
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let config = std::sync::Arc::new(config);
     each(NONE, |service| {
-        let front = Front::of(service.url(), Some(config.clone()));
+        let proxy = Proxy::of(service.url(), Some(config.clone()));
         let trusted = authority.file("ca.pem").display().to_string();
         let (url, flags) = match service.kind.is_grpc() {
-            true => (front.url(), format!("--ssl-grpc-use-ssl --ssl-grpc-root-certifications-file {trusted}")),
-            false => (format!("https://{}", front.url()), format!("--ssl-https-ca-certificates-file {trusted}")),
+            true => (proxy.url(), format!("--ssl-grpc-use-ssl --ssl-grpc-root-certifications-file {trusted}")),
+            false => (format!("https://{}", proxy.url()), format!("--ssl-https-ca-certificates-file {trusted}")),
         };
         for load in [
             "--sync --concurrency-range 2 --request-count 20",
@@ -73,10 +73,10 @@ fn answers_that_take_too_long_are_given_up() {
     }
 }
 
-/// Starts a run through a front, which breaks all connections once the server has had some requests.
+/// Starts a run through a proxy, which cuts all connections once the server has had some requests.
 fn broken(service: &Service, flags: &str) -> (crate::support::Finished, [u64; 2]) {
-    let front = Front::of(service.url(), None);
-    let program = service.program_at(&front.url(), &format!("-m m {flags} --max-errors 100%"));
+    let proxy = Proxy::of(service.url(), None);
+    let program = service.program_at(&proxy.url(), &format!("-m m {flags} --max-errors 100%"));
     let running = program.start();
     let before = service.count();
     for _ in 0..5000 {
@@ -85,7 +85,7 @@ fn broken(service: &Service, flags: &str) -> (crate::support::Finished, [u64; 2]
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    front.cut();
+    proxy.cut();
     let finished = running.finish();
     let report = Report::parse(&finished.stdout);
     let number = |name: &str| match report.text.contains(&format!("{name}: ")) {

@@ -19,7 +19,7 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     if api.peek("type").and_then(text) == Some("anthropic_messages") {
         api.refuse(
             "type",
-            "Anthropic's messages API is not supported; type chat is for the same servers' OpenAI endpoint",
+            "no service kind speaks Anthropic's messages; servers that offer them offer OpenAI's chat, too: use type chat",
         )?;
     }
     let kind = api.word("type", &["completion", "chat"])?.unwrap_or("completion");

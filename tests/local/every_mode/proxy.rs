@@ -1,4 +1,4 @@
-//! What stands before a server: it encrypts, and breaks connections when it is told to.
+//! A proxy in front of a server, which adds TLS and cuts connections on request.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,24 +8,24 @@ use std::time::Duration;
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// How long one side is listened to before the other one is.
+/// How long it reads from one side before it turns to the other.
 const TURN: Duration = Duration::from_millis(1);
 
 trait Both: Read + Write + Send {}
 impl<T: Read + Write + Send> Both for T {}
 
-/// It runs until the test's process ends.
-pub struct Front {
+/// A proxy; it runs until the test's process ends.
+pub struct Proxy {
     port: u16,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
-impl Front {
-    /// Stands before the server at `url`, under TLS if configured.
+impl Proxy {
+    /// A proxy of the server at `url`, with TLS if configured.
     pub fn of(url: String, tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let front = Self { port: listener.local_addr().unwrap().port(), open: Arc::default() };
-        let open = Arc::clone(&front.open);
+        let proxy = Self { port: listener.local_addr().unwrap().port(), open: Arc::default() };
+        let open = Arc::clone(&proxy.open);
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 open.lock().unwrap().push(near.try_clone().unwrap());
@@ -43,7 +43,7 @@ impl Front {
                 thread::spawn(move || relay(near, far));
             }
         });
-        front
+        proxy
     }
 
     /// `host:port`.
@@ -51,7 +51,7 @@ impl Front {
         format!("localhost:{}", self.port)
     }
 
-    /// Breaks all connections that there are.
+    /// Cuts all open connections.
     pub fn cut(&self) {
         for stream in self.open.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
