@@ -115,7 +115,7 @@ pub fn stray(called: &Called, words: &[OsString], private: bool) -> Error {
         || format!(" ({}); quote a value that contains spaces;", called.names()),
         |name| format!(": did you mean {name}?"),
     );
-    Error::usage(format!("{}: no flag takes it, and it is no command{meant} see --help", shown.join(" ")))
+    Error::usage(format!("{}: no flag takes it, and it is not a command{meant} see --help", shown.join(" ")))
 }
 
 /// What was refused, with a word on a long flag that was written with one hyphen, which is read letter by letter. Beside a header any

@@ -75,8 +75,8 @@ pub struct LoadArgs {
     #[arg(long, value_name = "NAME", value_parser = parameter_name)]
     trace_parameter: Option<String>,
 
-    /// For decoupled models: sends START requests, then STEP more whenever every request of the latest batch has had
-    /// --request-period responses, END in total. Default: off
+    /// For decoupled models and other answers in several parts: sends START requests, then STEP more whenever every
+    /// request of the latest batch has had --request-period responses, END in total. Default: off
     #[arg(long, value_name = "START:END[:STEP]", value_parser = periodic)]
     periodic_concurrency_range: Option<Periodic>,
 

@@ -370,7 +370,7 @@ fn notes(given: &Given) -> Vec<String> {
         notes.push("--sequence-id-range starts at 0, which means no sequence: IDs start at 1".to_owned());
     }
     if let Some(length) = given.value("--sequence-length").filter(|length| range::sequence_length(length) == Ok(0)) {
-        notes.push(format!("--sequence-length {length} is no length: it is taken for the default, 20"));
+        notes.push(format!("--sequence-length {length} is not a length: it is taken for the default, 20"));
     }
     notes
 }

@@ -177,7 +177,9 @@ pub struct Course {
     /// When its load began, including warm-up, on the monotonic clock; time before the first window is left out.
     #[serde(rename = "began_ns")]
     pub began: Stamp,
-    /// Slices of all its windows, counted or not, at most 64.
+    /// Slices of all its windows, counted or not, at most 64: as JSON, compressed (zlib), in base64.
+    #[serde(with = "crate::measure::slices")]
+    #[schemars(with = "String")]
     pub slices: Vec<Slice>,
     /// The reasons for failures that windows and slices distinguish: the first to occur, at most 12.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -33,6 +33,7 @@ pub mod rounds;
 pub mod server;
 mod server_metrics;
 mod slicer;
+mod slices;
 pub mod stability;
 pub mod stages;
 mod stall;

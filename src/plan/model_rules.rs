@@ -62,8 +62,10 @@ const RULES: &[Rule] = &[
         message: |_, _| "it is decoupled, which over the network needs streams: add -i grpc --streaming".into(),
     },
     Rule {
-        broken: |plan, model| matches!(plan.load.mode, LoadMode::Periodic(_)) && !model.decoupled,
-        message: |_, _| "--periodic-concurrency-range needs a decoupled model, and it is none".into(),
+        broken: |plan, model| matches!(plan.load.mode, LoadMode::Periodic(_)) && !answers_in_parts(plan, model),
+        message: |_, _| {
+            "--periodic-concurrency-range needs several responses to a request: the model must be decoupled".into()
+        },
     },
     Rule {
         broken: |plan, model| matches!(plan.load.mode, LoadMode::Periodic(_)) && model.sequences,
@@ -123,6 +125,11 @@ const RULES: &[Rule] = &[
 
 fn streams(plan: &Plan) -> bool {
     matches!(plan.target.connection.protocol, Protocol::Grpc { streaming: true, .. })
+}
+
+/// Whether a request may have several responses.
+fn answers_in_parts(plan: &Plan, model: &ModelSpec) -> bool {
+    model.decoupled || plan.target.service == ServiceKind::OpenAi && plan.target.openai.streaming
 }
 
 fn is_endless(plan: &Plan) -> bool {

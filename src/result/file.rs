@@ -167,8 +167,8 @@ fn text(path: &Path, most: u64) -> io::Result<String> {
     if bytes.len() as u64 > most {
         return Err(refused(format!("more than {most}")));
     }
-    let is_no_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is no text");
-    String::from_utf8(bytes).map_err(is_no_text)
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not text");
+    String::from_utf8(bytes).map_err(not_text)
 }
 
 /// The result in a report; `None` if the text is not a report.

@@ -155,8 +155,8 @@ fn export(device: u32) -> Outcome {
 /// The second process: opens the memory, compares what is in it, and finds that it is not longer than it is.
 fn import(arguments: &[&str]) -> Result<(), String> {
     let [device, handle, len] = arguments else { return Err("import takes device, handle, length".to_owned()) };
-    let device = device.parse().map_err(|_| "the device is no number")?;
-    let len: usize = len.parse().map_err(|_| "the length is no number")?;
+    let device = device.parse().map_err(|_| "the device is not a number")?;
+    let len: usize = len.parse().map_err(|_| "the length is not a number")?;
     let (digits, _) = handle.as_bytes().as_chunks::<2>();
     let bytes: Option<Vec<u8>> =
         digits.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();

@@ -255,7 +255,7 @@ fn typing_errors_are_answered_by_what_was_meant() {
     {
         let refused = own(line).unwrap_err();
         assert!(
-            refused.ends_with(&format!("it is no command: did you mean {command}? see --help")),
+            refused.ends_with(&format!("it is not a command: did you mean {command}? see --help")),
             "{line}: {refused}"
         );
     }
@@ -713,7 +713,7 @@ const TOLERATED: &[Tolerated] = &[
         "--input-tensor-format has no effect here: gRPC's tensors are always binary",
     ),
     ("-m m --sequence-length 0", &["--sequence-length '0'", "from 1 to 4294967295"], "taken for the default, 20"),
-    ("-m m --sequence-length -3", &["--sequence-length '-3'"], "--sequence-length -3 is no length"),
+    ("-m m --sequence-length -3", &["--sequence-length '-3'"], "--sequence-length -3 is not a length"),
     (
         "-m m --grpc-method a.B/C",
         &["--grpc-method a.B/C is for --service-kind dynamic_grpc"],
@@ -796,7 +796,7 @@ fn rules_that_need_the_model() {
         ("-m m -i grpc", &decoupled, Some("-i grpc --streaming")),
         ("-m m -i grpc --streaming", &decoupled, None),
         (IN_PROCESS, &decoupled, None),
-        ("-m m --service-kind null --periodic-concurrency-range 1:2", &plain, Some("needs a decoupled model")),
+        ("-m m --service-kind null --periodic-concurrency-range 1:2", &plain, Some("must be decoupled")),
         ("-m m --concurrency-range 1:0 -l 9 -a", &sequence, Some("give an end")),
         ("-m m --concurrency-range 1:0 -l 9 --sync", &sequence, None),
         ("-m m --concurrency-range 1:5 --sequence-id-range 1:5", &sequence, Some("holds 4 IDs, but 5 sequences")),

@@ -480,7 +480,7 @@ fn broken_input_is_refused_in_one_line() {
         ("archive.json", b"PK\x03\x04".to_vec(), "call it FILE.npz"),
         ("hostile.json", br#"{"data": [{"IN\u0000\u001b[31m": [1]}]}"#.to_vec(), "'IN\\u{0}\\u{1b}[31m' is not found"),
         ("wide.json", b"\xff\xfe{\0}\0".to_vec(), "it is UTF-16"),
-        ("python.json", b"{\"data\": [{\"INPUT0\": [None]}]}".to_vec(), "'None' is no value"),
+        ("python.json", b"{\"data\": [{\"INPUT0\": [None]}]}".to_vec(), "'None' is not a value"),
         ("url.json", b"{\"data\": [{\"INPUT0\": {\"b64\": \"AA_-\"}}]}".to_vec(), "the alphabet for URLs"),
         ("broken.npz", b"PK\x03\x04 and no more".to_vec(), "broken.npz"),
     ])

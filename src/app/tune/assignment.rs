@@ -69,7 +69,7 @@ impl Assignment {
         let mut key = Vec::new();
         for (setting, value) in &self.0 {
             let Setting::Server(setting) = setting else { continue };
-            let number = || value.as_u64().ok_or_else(|| format!("{}: {value} is no number", setting.word()));
+            let number = || value.as_u64().ok_or_else(|| format!("{}: {value} is not a number", setting.word()));
             match setting {
                 ServerSetting::RateLimit => {
                     plan.rate_limit = match value {

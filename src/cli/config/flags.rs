@@ -140,7 +140,7 @@ fn find<'a>(command: &'a clap::Command, key: &Key) -> Result<&'a Arg, Fault> {
             None => alike(command, &plain).into_iter().filter_map(Arg::get_long).collect(),
         };
         let next = if meant.is_empty() { String::new() } else { format!(": did you mean {}?", meant.join(" or ")) };
-        Fault::new(key.at, format!("'{name}' is no flag's name{next}; see --help"))
+        Fault::new(key.at, format!("'{name}' is not the name of a flag{next}; see --help"))
     })
 }
 

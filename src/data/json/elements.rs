@@ -282,9 +282,9 @@ mod tests {
             ("[2]", DataType::Bool, "unable to find bool data in json"),
             ("[null]", DataType::Bool, "got null"),
             ("[1]", DataType::Bytes, "unable to find string data in json"),
-            ("[nan]", DataType::Fp32, "'nan' is no value"),
-            ("[None]", DataType::Fp32, "'None' is no value"),
-            ("[True]", DataType::Bool, "'True' is no value"),
+            ("[nan]", DataType::Fp32, "'nan' is not a value"),
+            ("[None]", DataType::Fp32, "'None' is not a value"),
+            ("[True]", DataType::Bool, "'True' is not a value"),
             ("[1", DataType::Fp32, "the text ends"),
         ] {
             let message = read(text, datatype).unwrap_err();

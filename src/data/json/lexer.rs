@@ -139,7 +139,7 @@ impl<'a> Lexer<'a> {
         const SHOWN: usize = 20;
         let letters = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_alphabetic()).take(SHOWN);
         let word: String = letters.map(|&byte| byte as char).collect();
-        self.fault(format!("'{word}' is no value: words are true, false, null, NaN, Infinity and -Infinity"))
+        self.fault(format!("'{word}' is not a value: words are true, false, null, NaN, Infinity and -Infinity"))
     }
 
     /// Consumes the `{` or `[` that was peeked at.

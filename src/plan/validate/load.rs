@@ -184,10 +184,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| {
             matches!(draft.plan.load.mode, LoadMode::Periodic(_))
-                && draft.plan.target.service == ServiceKind::Triton
+                && matches!(draft.plan.target.service, ServiceKind::Triton | ServiceKind::OpenAi)
                 && !draft.given.has("--streaming")
         },
-        message: |_| "--periodic-concurrency-range over the network needs streams: add -i grpc --streaming".into(),
+        message: |draft| {
+            let flags =
+                if draft.plan.target.service == ServiceKind::OpenAi { "--streaming" } else { "-i grpc --streaming" };
+            format!("--periodic-concurrency-range over the network needs streams: add {flags}")
+        },
     },
     Rule {
         broken: |draft| match (&draft.plan.load.cpus, &draft.plan.load.worker_cpus) {

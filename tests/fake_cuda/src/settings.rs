@@ -27,7 +27,7 @@ pub fn settings() -> &'static Settings {
 
 fn number<T: std::str::FromStr>(name: &str, default: T) -> T {
     match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number in range")),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number in range")),
         Err(_) => default,
     }
 }

@@ -55,12 +55,12 @@ fn faults_are_told_with_line_and_column() {
     let faults = [
         (
             "model: m\nconcurency-range: 1\n",
-            "FILE:2:1: 'concurency-range' is no flag's name: did you mean concurrency-range",
+            "FILE:2:1: 'concurency-range' is not the name of a flag: did you mean concurrency-range",
         ),
-        ("model: m\nm: n\n", "FILE:2:1: 'm' is no flag's name: did you mean model?"),
+        ("model: m\nm: n\n", "FILE:2:1: 'm' is not the name of a flag: did you mean model?"),
         (
             "model: m\nconcurrency_range: 4\n",
-            "FILE:2:1: 'concurrency_range' is no flag's name: did you mean concurrency-range?",
+            "FILE:2:1: 'concurrency_range' is not the name of a flag: did you mean concurrency-range?",
         ),
         (
             "model: m\nconcurrency-range: true\n",

@@ -90,7 +90,9 @@ fn a_file_becomes_a_search_of_each_model() {
     assert_eq!(plan.output.as_deref(), Some(std::path::Path::new("/results/tune-resnet")));
     let notes = plan.run.notes.join("\n");
     assert!(
-        notes.contains("gpus, override_output_model_repository, run_config_search_mode of Model Analyzer"),
+        notes.contains(
+            "gpus, override_output_model_repository, run_config_search_mode: settings of Model Analyzer itself"
+        ),
         "{notes}"
     );
     assert!(notes.contains("loaded in this process"), "{notes}");
@@ -151,7 +153,7 @@ fn what_has_no_counterpart_is_a_fault_with_its_place() {
         ("profile_models: m\ntriton_server_flags: {a: b}", &[], "'triton_server_flags' has no counterpart"),
         ("profile_models: m\nspeed: 3", &[], "FILE:2:1: 'speed': this format has no such key"),
         ("profile_models: {m: {speed: 3}}", &[], "'profile_models.m.speed': this format has no such key"),
-        ("profile_models: {m: {perf_analyzer_flags: {speed: 3}}}", &[], "'speed' is no flag's name"),
+        ("profile_models: {m: {perf_analyzer_flags: {speed: 3}}}", &[], "'speed' is not the name of a flag"),
         (
             "profile_models: {m: {perf_analyzer_flags: {percentile: 95}}}",
             &["--model-repository", "/m"],

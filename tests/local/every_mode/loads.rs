@@ -171,7 +171,7 @@ fn value(level: &Value) -> u64 {
 fn a_periodic_load_grows_as_answers_come() {
     each(FIVE_MS, |service| {
         let flags = "--periodic-concurrency-range 2:6:2 --request-period 1";
-        if service.kind == Kind::DynamicGrpc {
+        if matches!(service.kind, Kind::DynamicGrpc | Kind::OpenAiStreams) {
             let outcome = run(service, flags);
             let batches = outcome.result["periodic"]["batches"].as_array().unwrap();
             let sent: u64 = batches.iter().map(|batch| batch["requests"].as_u64().unwrap()).sum();
@@ -183,9 +183,8 @@ fn a_periodic_load_grows_as_answers_come() {
             Kind::KserveHttp | Kind::KserveGrpc => {
                 finished.refusal(&["over the network needs streams: add -i grpc --streaming"])
             }
-            _ => {
-                finished.failure_after_notes(&["--periodic-concurrency-range needs a decoupled model, and it is none"])
-            }
+            Kind::OpenAi => finished.refusal(&["over the network needs streams: add --streaming"]),
+            _ => finished.failure_after_notes(&["--periodic-concurrency-range needs several responses to a request"]),
         };
     });
 }

@@ -179,7 +179,7 @@ impl Dialogue for Lines {
 struct Number([u8; 4]);
 
 fn number(text: &str) -> Result<Number, InferError> {
-    let number: i32 = text.parse().map_err(|_| malformed(format!("'{text}' is no number")))?;
+    let number: i32 = text.parse().map_err(|_| malformed(format!("'{text}' is not a number")))?;
     Ok(Number(number.to_le_bytes()))
 }
 

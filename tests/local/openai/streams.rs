@@ -167,3 +167,29 @@ fn what_follows_the_last_word_may_be_broken_and_costs_the_connection_alone() {
         }
     }
 }
+
+/// More requests join as events come, which grow a periodic load as a decoupled model's responses do.
+#[test]
+fn events_grow_a_periodic_load() {
+    let payloads = Payloads::of(&[CHAT]);
+    let server = HttpServer::start(|_: &Received| {
+        let event = |text: &str| [Act::Wait(Duration::from_millis(20)), Act::Send(chunk(text))];
+        let events = ["a", "b", "c", "d"].map(|text| event(&content(text)));
+        let ends = [Act::Send(chunk(DONE)), Act::Send(chunk(""))];
+        [Act::Send(STREAM.into())].into_iter().chain(events.into_iter().flatten()).chain(ends).collect()
+    });
+    let [result, export] = ["result.json", "export.json"].map(|name| payloads.path(name));
+    let load = "--streaming --periodic-concurrency-range 1:5:2 --request-period 3 --summary-file";
+    payloads.on(&server).args(load).arg(&result).arg("--profile-export-file").arg(&export).run().report_even_if_late();
+    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap();
+    let batches = result["periodic"]["batches"].as_array().unwrap();
+    let counts: Vec<_> =
+        batches.iter().map(|batch| (batch["requests"].as_u64(), batch["responses"].as_u64())).collect();
+    // The last word is not counted.
+    assert_eq!(counts, [(Some(1), Some(4)), (Some(2), Some(8)), (Some(2), Some(8))]);
+    let export = Export::read(&export);
+    let requests = export.experiments()[0]["requests"].as_array().unwrap();
+    let third_event = requests[0]["response_timestamps"][2].as_u64().unwrap();
+    let sent: Vec<u64> = requests.iter().map(|request| request["timestamp"].as_u64().unwrap()).collect();
+    assert!(sent.len() == 5 && sent[1..].iter().all(|sent| *sent >= third_event), "{third_event} {sent:?}");
+}

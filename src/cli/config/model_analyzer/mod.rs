@@ -170,7 +170,7 @@ fn refuse(fields: &mut Fields<'_>) -> Result<(), Fault> {
 fn idle(fields: &mut Fields<'_>, flags: &mut Flags) {
     let found: Vec<&str> = IDLE.iter().copied().filter(|key| fields.take(key).is_some()).collect();
     if !found.is_empty() {
-        flags.note(format!("{} of Model Analyzer: about how it works, ignored here", found.join(", ")));
+        flags.note(format!("{}: settings of Model Analyzer itself, ignored here", found.join(", ")));
     }
 }
 
