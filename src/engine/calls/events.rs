@@ -208,8 +208,10 @@ impl<M: Method> Events for CallEvents<'_, M> {
             return;
         }
         let has_status = headers.get("grpc-status").is_some();
-        let refused = accepted(headers).err().filter(|_| !has_status);
-        let encoding = accepted(headers).unwrap_or_default();
+        let (encoding, refused) = match accepted(headers) {
+            Ok(encoding) => (encoding, None),
+            Err(refused) => (Compression::default(), Some(refused).filter(|_| !has_status)),
+        };
         if let Some(stream) = stream_of(token) {
             let state = self.calls.streams.get_mut(stream);
             state.encoding = if end { state.encoding } else { encoding };

@@ -30,7 +30,13 @@ impl HeaderList {
 
     /// The first value of the field `name`.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.iter().find(|field| field.0 == name.as_bytes()).map(|field| field.1)
+        let mut start = 0;
+        self.ends.iter().find_map(|&(name_end, end)| {
+            // Several fields of every answer are looked up, and lengths tell most names apart.
+            let is_it = name_end - start == name.len() && self.bytes[start..name_end] == *name.as_bytes();
+            start = end;
+            is_it.then(|| &self.bytes[name_end..end])
+        })
     }
 
     fn clear(&mut self) {
