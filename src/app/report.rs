@@ -49,7 +49,8 @@ pub fn write_run(
 /// Writes a preliminary report. If that fails, the run continues.
 pub fn save(pages: &Pages, interrupts: Interrupts, result: &RunResult) {
     let Some(path) = pages.html.as_deref().filter(|path| !report::is_special(path)) else { return };
-    let shown = [Shown::of("this run", result)];
+    let result = result.so_far();
+    let shown = [Shown::of("this run", &result)];
     let written = html::write("--report", (path, interrupts), &Page { results: &shown, main: 0 });
     written.unwrap_or_else(|error| stdio::note!("{error}"));
 }

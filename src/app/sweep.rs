@@ -53,7 +53,9 @@ pub fn run(
             },
             (SweepStep::Confirm(rate), None) => confirm(runner, rate)?,
         };
-        if let SweepStep::Confirm(rate) = step {
+        if let SweepStep::Confirm(rate) = step
+            && (known.is_some() || may_go_on())
+        {
             say_confirmed(rate, observed, known.is_some());
         }
         sweep.observe(observed);

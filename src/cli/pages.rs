@@ -47,7 +47,7 @@ pub struct PageArgs {
     report: Option<PathBuf>,
 
     /// Writes a single chart, for a slide: throughput, spectrum, timeline, heatmap, waterfall, failures, or comparison
-    /// (with --baseline). Repeatable. Default: none
+    /// (of variants, or with --baseline). Repeatable. Default: none
     #[arg(long, value_name = "FIGURE:FILE", action = ArgAction::Append, value_parser = figure)]
     svg: Vec<PictureFile>,
 

@@ -272,7 +272,8 @@ impl Measuring {
         (saturation > 0.0).then(|| SweepResult {
             saturation,
             unsustained: lowest.is_finite().then_some(lowest),
-            knee: knee(points),
+            // A rate that was sustained above one that was not was luck.
+            knee: knee(&points.iter().copied().filter(|point| point.rate < lowest).collect::<Vec<_>>()),
         })
     }
 }
@@ -477,6 +478,25 @@ mod tests {
     fn a_server_without_a_limit_ends_the_sweep() {
         let sweep = run(LINEAR, |step| SweepObservation { sustained: true, ..server(1e300)(step) });
         assert_eq!((sweep.next(), sweep.points.len()), (None, 5));
+    }
+
+    #[test]
+    fn no_knee_lies_above_a_rate_that_was_not_sustained() {
+        let mut sweep = Sweep::new(SweepPlan { rates: 8, ..LINEAR });
+        let smooth = server(1000.0);
+        while let Some(step) = sweep.next() {
+            let mut observed = smooth(step);
+            // A pause of the machine at every try of one low rate.
+            if let SweepStep::Measure(rate) | SweepStep::Again(_, rate) = step
+                && (240.0..260.0).contains(&rate)
+            {
+                observed.sustained = false;
+            }
+            sweep.observe(observed);
+        }
+        let found = sweep.result().unwrap();
+        assert!(found.unsustained.unwrap() < 260.0, "{found:?}");
+        assert!(found.knee.is_none_or(|knee| knee < 260.0), "{found:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,6 +58,11 @@ pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
     if is_special(path) {
         return Ok(());
     }
+    if let Ok(place) = destination(path)
+        && !folder(&place).exists()
+    {
+        return refuse(format!("there is no folder {}", folder(&place).display()));
+    }
     match destination(path).and_then(|place| Unseen::create(folder(&place))) {
         Ok(probe) => {
             drop(probe);
@@ -88,9 +93,18 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
     !is_special(one) && place(one).is_some_and(|there| place(other) == Some(there))
 }
 
-/// A device or a pipe, which cannot be renamed over.
+/// A standard stream by its name, which may be a file that others write to as well.
+fn standard_stream(path: &Path) -> Option<io::Result<OwnedFd>> {
+    match path.to_str()? {
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => Some(io::stdout().as_fd().try_clone_to_owned()),
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => Some(io::stderr().as_fd().try_clone_to_owned()),
+        _ => None,
+    }
+}
+
+/// A device, a pipe or a standard stream, which cannot be renamed over.
 pub fn is_special(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir())
+    standard_stream(path).is_some() || fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir())
 }
 
 fn is_pipe(path: &Path) -> bool {
@@ -142,6 +156,9 @@ impl SafeFile {
         let at = |body| Ok(Self { body, path: path.to_owned() });
         if is_pipe(path) {
             return at(Body::Pipe(Pipe::open(path, interrupts)?));
+        }
+        if let Some(stream) = standard_stream(path) {
+            return at(Body::Device(stream?.into()));
         }
         if is_special(path) {
             return at(Body::Device(OpenOptions::new().write(true).open(path)?));
@@ -469,7 +486,7 @@ mod tests {
         let missing = scratch.path().join("none/a.csv");
         let message = check_writable("-f", &missing).unwrap_err().to_string();
         assert!(
-            message.starts_with("-f ") && message.contains("none/a.csv: cannot be written: No such file"),
+            message.starts_with("-f ") && message.contains("none/a.csv: cannot be written: there is no folder"),
             "{message}"
         );
         let message = check_writable("-f", scratch.path()).unwrap_err().to_string();

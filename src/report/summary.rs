@@ -13,7 +13,7 @@ use crate::stdio::note;
 /// writing fails, the run continues.
 pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
     let path = plan.output.summary.as_ref().filter(|path| !file::is_special(path));
-    if let Some(Err(error)) = path.map(|path| write((path, interrupts), &result.closed())) {
+    if let Some(Err(error)) = path.map(|path| write((path, interrupts), &result.so_far())) {
         note!("{error}");
     }
 }

@@ -9,6 +9,9 @@ use crate::result::{RunResult, VariantsResult};
 impl RunResult {
     /// The exit code: the gravest problem of the run decides.
     pub fn exit_code(&self, codes: Codes) -> u8 {
+        if self.unfinished {
+            return exit::INTERRUPTED;
+        }
         let failed = self.periodic.as_ref().is_some_and(|periodic| periodic.outcome == Outcome::Failed);
         let broken = self.variants.as_ref().is_some_and(VariantsResult::has_failures);
         // If the server is gone, a sweep may have no level to show for it.

@@ -86,7 +86,7 @@ fn figures(level: &LevelSummary, plan: &MeasurementPlan) -> BTreeMap<String, f64
 struct ResultFile<'a> {
     /// Version of the format.
     schema: u32,
-    /// The run's exit code under the name triton-bench.
+    /// The run's exit code under the name triton-bench; 130 while it goes on.
     exit_code: u8,
     #[serde(flatten)]
     setup: &'a Setup,
@@ -106,7 +106,8 @@ struct ResultFile<'a> {
     requirements: &'a [Checked],
     /// Whether the server went away while it was measured.
     server_gone: bool,
-    /// Whether the user interrupted it; what is missing was not measured.
+    /// Whether the run was ended before everything was measured; what is missing was not. Also in files of runs that go on, or were
+    /// killed.
     interrupted: bool,
 }
 
@@ -169,6 +170,11 @@ fn text(path: &Path, most: u64) -> io::Result<String> {
     }
     let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not text");
     String::from_utf8(bytes).map_err(not_text)
+}
+
+/// Whether a file is a report, which has a result in it but is none.
+pub fn is_report(path: &Path) -> bool {
+    text(path, MAX_BYTES).is_ok_and(|text| embedded(&text).is_some())
 }
 
 /// The result in a report; `None` if the text is not a report.

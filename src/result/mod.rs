@@ -24,6 +24,7 @@ use crate::measure::outcome::Outcome;
 use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::{StepTaken, SweepResult};
 
+pub use file::is_report;
 pub use gate::{Checked, Judgement, Unit, time_to_decide};
 pub use level::is_same_level;
 pub use setup::{ModelIdentity, Setup};
@@ -55,9 +56,12 @@ pub struct RunResult {
     pub requirements: Vec<Checked>,
     /// Whether the server went away while it was measured.
     pub server_gone: bool,
-    /// Whether the user interrupted it; what is missing was not measured.
+    /// Whether it was ended before everything was measured; what is missing was not.
     #[serde(default)]
     pub interrupted: bool,
+    /// Whether it is still going on: a file says this that whatever ends the run leaves behind.
+    #[serde(skip)]
+    pub unfinished: bool,
 }
 
 impl RunResult {
@@ -73,6 +77,12 @@ impl RunResult {
         Self { ended: Some(Timestamp::now()), ..self.clone() }
     }
 
+    /// The same as far as it got, for a file that stays if the run is killed: interrupted, unless another one follows.
+    #[must_use]
+    pub fn so_far(&self) -> Self {
+        Self { interrupted: true, unfinished: true, ..self.closed() }
+    }
+
     /// Nothing yet.
     pub fn new(setup: Arc<Setup>) -> Self {
         Self {
@@ -86,6 +96,7 @@ impl RunResult {
             requirements: Vec::new(),
             server_gone: false,
             interrupted: false,
+            unfinished: false,
         }
     }
 }

@@ -637,6 +637,17 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --ssl-grpc-use-ssl=maybe", &["--ssl-grpc-use-ssl 'maybe'"]),
     ("-m m --bls-composing-models a,,b", &["--bls-composing-models ''"]),
     ("-m m --cpus 3-1", &["--cpus '3-1'", "backwards"]),
+    ("-m m --variant a:--sync --variant b:--async --report-dir out", &["--report-dir holds files on levels"]),
+    (
+        "-m m -i grpc --streaming --periodic-concurrency-range 1:2 --report-dir out",
+        &["--report-dir holds files on levels"],
+    ),
+    (
+        "-m m --variant a:--sync --variant b:--async --trace-export t.json",
+        &["--trace-export: holds the traces of one variant"],
+    ),
+    ("-m m --svg comparison:c.svg", &["--svg comparison", "add --variant or --baseline"]),
+    ("-m m -f no/such/folder/f.csv --svg spectrum:s.svg --variant a:--sync --variant b:--async", &["shows levels"]),
     ("-m m --matrix disks", &["--matrix 'disks'", "memory, transports"]),
     // Rules of the load.
     (

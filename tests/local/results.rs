@@ -225,9 +225,31 @@ fn a_killed_run_leaves_the_levels_that_were_finished() {
     }
     running.signal(9);
     drop(running);
-    assert!(summary(&path)["levels"].as_array().unwrap().len() >= 3);
+    let left = summary(&path);
+    assert!(left["levels"].as_array().unwrap().len() >= 3);
+    assert_eq!(
+        (&left["interrupted"], &left["exit_code"]),
+        (&true.into(), &130.into()),
+        "nobody may take it for the whole"
+    );
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["result.json"]);
+}
+
+#[test]
+fn a_result_on_standard_output_follows_the_report_whatever_that_is() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.txt");
+    let run = levels(&server).args("--concurrency-range 1:3:2 --summary-file /dev/stdout");
+    run.under(&format!("exec > {}", out.display())).run();
+    let text = fs::read_to_string(&out).unwrap();
+    let (report, result) = text.split_at(text.find("{\"schema\":").unwrap());
+    assert!(report.contains("\nConcurrency: 3, throughput: "), "{report}");
+    let result: Value = serde_json::from_str(result).unwrap();
+    assert_eq!(result["levels"].as_array().unwrap().len(), 2);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]
@@ -333,6 +355,12 @@ fn no_file_takes_the_place_of_another_or_of_what_is_read() {
         ]);
     }
     assert_eq!(fs::read_to_string(&base).unwrap(), kept);
+    // A report has a result in it, but is none.
+    let page = file("page.html");
+    assert_eq!(levels(&server).args("--resume").arg(&base).arg("--report").arg(&page).run().code(), 0);
+    levels(&server).arg("--resume").arg(&page).run().failure_after_notes(&["is a report", "add --summary-file"]);
+    assert!(fs::read_to_string(&page).unwrap().starts_with("<!DOCTYPE html>"));
+    let kept = fs::read_to_string(&base).unwrap();
     // A baseline of something else means nothing.
     let changed = kept.replacen("\"name\":\"m\"", "\"name\":\"other\"", 1);
     assert_ne!(changed, kept);

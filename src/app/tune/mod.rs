@@ -96,11 +96,12 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     let printed = screen.print(&report::tune::table(&result));
     let winner = result.verdict.winner.or(search_run.planner.answer().winner()).unwrap_or(0);
     let files = report::tune::write(plan, interrupts, &result, &search_run.configurations(winner));
-    stdio::say(format_args!(
-        "{} is in {}\n",
-        if winner == 0 { "Your configuration" } else { "The winner" },
-        folder.display()
-    ));
+    let what = match (winner, result.verdict.winner) {
+        (0, _) => "Your configuration",
+        (_, Some(_)) => "The winner",
+        (_, None) => "The best so far, which was not confirmed,",
+    };
+    stdio::say(format_args!("{what} is in {}\n", folder.display()));
     [ended, restored, files, printed].into_iter().fold(Ok(()), Error::both)?;
     Ok(match search_run.planner.answer() {
         Answer::NoneMeets(_) => exit::UNSTABLE,

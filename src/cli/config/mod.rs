@@ -229,16 +229,16 @@ fn stray(words: &[OsString], private: bool) -> Option<String> {
     (!shown.is_empty()).then(|| format!("words that belong to no flag are ignored: {}", shown.join(" ")))
 }
 
-/// Finds a file that two runs would write.
+/// Finds a file that two runs would write, or one that runs twice.
 fn check_files(runs: &[(String, Vec<OsString>)]) -> Result<()> {
-    let mut written: HashMap<&OsString, &str> = HashMap::new();
-    for (name, words) in runs {
+    let mut written: HashMap<&OsString, (usize, &str)> = HashMap::new();
+    for (number, (name, words)) in runs.iter().enumerate() {
         for word in words.iter().filter(|word| WRITTEN.contains(&name_of(word).as_ref())) {
-            if let Some(other) = written.get(word).filter(|other| **other != name) {
+            if let Some((_, other)) = written.get(word).filter(|(other, _)| *other != number) {
                 let (word, rule) = (word.to_string_lossy(), "would overwrite each other's file; give each its own");
                 return Err(Error::usage(format!("{word}: the runs '{other}' and '{name}' {rule}")));
             }
-            written.insert(word, name);
+            written.insert(word, (number, name));
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 use crate::model::{DataType, ModelSpec, Scheduler};
 use crate::plan::validate::facts::on_network;
 use crate::plan::validate::service::{is_grpc, json_formats};
-use crate::plan::{Calls, DataSource, Draft, LoadMode, ModelNote, ServiceKind, StageLoad};
+use crate::plan::{Calls, DataSource, Draft, LoadMode, ModelNote, Pages, ServiceKind, StageLoad};
 
 /// Flags that have an effect only under some condition.
 struct Row {
@@ -96,8 +96,8 @@ const TABLE: &[Row] = &[
     },
     Row {
         flags: &["--baseline"],
-        idle: Idle::Plan(|draft| !draft.plan.gate.needs_baseline()),
-        rule: "no --require compares with it, as p99<+5% does",
+        idle: Idle::Plan(|draft| !draft.plan.gate.needs_baseline() && draft.plan.output.pages == Pages::default()),
+        rule: "no --require compares with it, as p99<+5% does, and no report shows it",
     },
     Row {
         flags: &["--breakdown"],
@@ -126,6 +126,16 @@ const TABLE: &[Row] = &[
         flags: &["--baseline"],
         idle: Idle::Plan(|draft| draft.plan.rounds.is_some()),
         rule: "changes are compared with the first variant",
+    },
+    Row {
+        flags: &["--goodput"],
+        idle: Idle::Plan(|draft| draft.plan.rounds.is_some() || matches!(draft.plan.load.mode, LoadMode::Periodic(_))),
+        rule: "it is a figure of levels, and this run has none",
+    },
+    Row {
+        flags: &["--report-prefix", "--report-parts"],
+        idle: Idle::Plan(|draft| draft.plan.output.folder.is_none()),
+        rule: "it is about the files of --report-dir, which is not given",
     },
     Row {
         flags: &["--verbose-csv"],

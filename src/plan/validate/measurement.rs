@@ -186,6 +186,19 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |draft| lacks_levels(draft) && draft.given.has("--report-dir"),
+        message: |_| {
+            "--report-dir holds files on levels, which variants and --periodic-concurrency-range do not have: leave it out".into()
+        },
+    },
+    Rule {
+        broken: |draft| draft.plan.rounds.is_some() && draft.plan.tracing.has_files(),
+        message: |draft| {
+            let flags = draft.given.among(&["--trace-export", "--trace-file"]).join(" and ");
+            format!("{flags}: holds the traces of one variant: leave it out, or --variant and --matrix")
+        },
+    },
+    Rule {
         broken: |draft| foreign_picture(draft).is_some(),
         message: |draft| {
             let word = foreign_picture(draft).map_or("", Picture::word);
@@ -194,7 +207,7 @@ pub(super) const RULES: &[Rule] = &[
                     format!("--svg {word}: shows levels; variants have a comparison: --svg comparison:FILE")
                 }
                 None => format!(
-                    "--svg {word}: shows variants, or several results: add --variant, or make it afterwards with \
+                    "--svg {word}: shows variants, or several results: add --variant or --baseline, or make it afterwards with \
                      triton-bench report A.json B.json --svg {word}:FILE"
                 ),
             }
@@ -206,11 +219,19 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// Whether the run measures something other than levels.
+fn lacks_levels(draft: &Draft) -> bool {
+    draft.plan.rounds.is_some() || matches!(draft.plan.load.mode, LoadMode::Periodic(_))
+}
+
 /// A picture that the run's result cannot contain, whatever the outcome: variants have rounds in place of levels.
 fn foreign_picture(draft: &Draft) -> Option<Picture> {
-    let compares = draft.plan.rounds.is_some();
+    let (varies, compares) = (draft.plan.rounds.is_some(), draft.plan.gate.baseline.is_some());
     let mut figures = draft.plan.output.pages.figures.iter().map(|file| file.figure);
-    figures.find(|figure| (*figure == Picture::Comparison) != compares)
+    figures.find(|figure| match figure {
+        Picture::Comparison => !(varies || compares),
+        _ => varies,
+    })
 }
 
 fn has_range(mode: &LoadMode) -> bool {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::model::configuration;
 use crate::plan::{TunePlan, asked};
 use crate::report::file_name::harmless;
-use crate::report::{Interrupts, SafeFile, check_writable, html};
+use crate::report::{Interrupts, SafeFile, check_writable, html, is_same_file};
 use crate::result::{CandidateResult, TuneResult};
 
 /// Columns of Model Analyzer's `metrics-model-inference.csv`.
@@ -31,6 +31,12 @@ const COLUMNS: [&str; 8] = [
 /// The flag and the rule.
 pub fn check(plan: &TunePlan) -> Result<()> {
     let output = &plan.run.output;
+    if let (Some(csv), Some(summary)) = (&output.csv, &output.summary)
+        && is_same_file(csv, summary)
+    {
+        let rule = "is also the file of -f: one would overwrite the other; name two files";
+        return Err(Error::usage(format!("--summary-file {}: {rule}", summary.display())));
+    }
     let files = [("-f", &output.csv), ("--summary-file", &output.summary)];
     files
         .into_iter()

@@ -47,6 +47,8 @@ fn what_cannot_be_done_is_said_before_anything_is() {
     let file = Config::of("model: m\ncsv: a.csv\nruns: {a: {}, b: {async: true, sync: true}}\n");
     assert!(file.error(&[]).starts_with("--run 'b': "), "{}", file.error(&[]));
     let file = Config::of("model: m\ncsv: a.csv\nruns: {a: {}, b: {seed: 2}}\n");
+    let twice = file.error(&["--run", "a", "--run", "a"]);
+    assert!(twice.starts_with("--csv=a.csv: the runs 'a' and 'a' would overwrite"), "{twice}");
     assert_eq!(
         file.error(&[]),
         "--csv=a.csv: the runs 'a' and 'b' would overwrite each other's file; give each its own"
