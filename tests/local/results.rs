@@ -354,6 +354,9 @@ fn no_file_takes_the_place_of_another_or_of_what_is_read() {
             "name two files",
         ]);
     }
+    let search = Program::new().args("tune -m m --search delay=1 -u").arg(server.url()).arg("--output");
+    let search = search.arg(folder.path()).arg("-f").arg(&base).arg("--summary-file").arg(&base).run();
+    search.failure_after_notes(&["--summary-file", "-f", "name two files"]);
     assert_eq!(fs::read_to_string(&base).unwrap(), kept);
     // A report has a result in it, but is none.
     let page = file("page.html");
