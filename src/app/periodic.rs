@@ -83,6 +83,10 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
             followed.inspect_err(|error| give_up(ranks, error))?;
         }
         None => wait(runner, &running, || {
+            // Summing up a thousand batches takes a while, during which nobody sees that the load has ended.
+            if !runner.saves() {
+                return;
+            }
             let periodic = Some(so_far(&shape, &level.recorder));
             runner.save(&RunResult { periodic, ..result.clone() });
         }),

@@ -97,12 +97,17 @@ impl<'a> Runner<'a> {
     /// yet stay there.
     pub fn save(&self, result: &RunResult) {
         let unreached = self.earlier.unreached(result);
-        let output = &self.plan().output;
-        if unreached.is_empty() || output.summary.is_none() && output.pages.html.is_none() {
+        if unreached.is_empty() || !self.saves() {
             return self.save_all(result);
         }
         let levels = result.levels.iter().cloned().chain(unreached).collect();
         self.save_all(&RunResult { levels, ..result.clone() });
+    }
+
+    /// Whether there is a file for the result so far.
+    pub fn saves(&self) -> bool {
+        let output = &self.plan().output;
+        output.summary.is_some() || output.pages.html.is_some()
     }
 
     fn save_all(&self, result: &RunResult) {
