@@ -28,7 +28,7 @@ use crate::app::tune::isolated::{Isolated, Order};
 use crate::app::tune::outcome::Seen;
 use crate::app::tune::record::{Head, Record, Step};
 use crate::app::tune::subject::Subject;
-use crate::app::{check_devices, phase, signals};
+use crate::app::{check_devices, outputs, phase, signals};
 use crate::backends::Connect;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
@@ -69,9 +69,17 @@ pub fn tune(mut plan: TunePlan, connect: Connect) -> Result<u8> {
     outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
 }
 
+/// Checks, before anything is measured, that all files can be written.
+fn check_files(plan: &TunePlan) -> Result<()> {
+    let output = &plan.run.output;
+    let files = [("-f", &output.csv), ("--summary-file", &output.summary)];
+    let named = files.into_iter().filter_map(|(flag, path)| Some((flag.to_owned(), path.as_deref()?)));
+    outputs::check_files(&named.collect::<Vec<_>>(), &[])
+}
+
 fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u8> {
     plan.run.notes.iter().for_each(|note| note!("{note}"));
-    report::tune::check(plan)?;
+    check_files(plan)?;
     let folder = plan.folder();
     record::make_folder(&folder)?;
     let screen = Screen::new();

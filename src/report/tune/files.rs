@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::model::configuration;
 use crate::plan::{TunePlan, asked};
 use crate::report::file_name::harmless;
-use crate::report::{Interrupts, SafeFile, check_writable, html, is_same_file};
+use crate::report::{Interrupts, SafeFile, html};
 use crate::result::{CandidateResult, TuneResult};
 
 /// Columns of Model Analyzer's `metrics-model-inference.csv`.
@@ -24,25 +24,6 @@ const COLUMNS: [&str; 8] = [
     "Satisfies Constraints",
     "Throughput (infer/sec)",
 ];
-
-/// Checks, before anything is measured, that all files can be written.
-///
-/// # Errors
-/// The flag and the rule.
-pub fn check(plan: &TunePlan) -> Result<()> {
-    let output = &plan.run.output;
-    if let (Some(csv), Some(summary)) = (&output.csv, &output.summary)
-        && is_same_file(csv, summary)
-    {
-        let rule = "is also the file of -f: one would overwrite the other; name two files";
-        return Err(Error::usage(format!("--summary-file {}: {rule}", summary.display())));
-    }
-    let files = [("-f", &output.csv), ("--summary-file", &output.summary)];
-    files
-        .into_iter()
-        .filter_map(|(flag, path)| Some((flag, path.as_ref()?)))
-        .try_for_each(|(flag, path)| check_writable(flag, path))
-}
 
 /// Writes everything; `configurations` are the winner's, that of the model first.
 ///
