@@ -639,6 +639,10 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --cpus 3-1", &["--cpus '3-1'", "backwards"]),
     ("-m m --variant a:--sync --variant b:--async --report-dir out", &["--report-dir holds files on levels"]),
     (
+        "-m m --variant a:--sync --variant b:--async --report-dir out --report-parts requests",
+        &["--report-dir holds files on levels"],
+    ),
+    (
         "-m m -i grpc --streaming --periodic-concurrency-range 1:2 --report-dir out",
         &["--report-dir holds files on levels"],
     ),

@@ -54,6 +54,11 @@ pub fn has_several_levels(draft: &Draft) -> bool {
     }
 }
 
+/// Whether the run measures something other than levels: variants, or the batches of a periodic load.
+pub fn lacks_levels(draft: &Draft) -> bool {
+    draft.plan.rounds.is_some() || matches!(draft.plan.load.mode, LoadMode::Periodic(_))
+}
+
 /// Whether the server is on the network.
 pub fn on_network(draft: &Draft) -> bool {
     draft.plan.target.service.is_remote()

@@ -2,7 +2,7 @@
 //! defaults.
 
 use crate::model::{DataType, ModelSpec, Scheduler};
-use crate::plan::validate::facts::on_network;
+use crate::plan::validate::facts::{lacks_levels, on_network};
 use crate::plan::validate::service::{is_grpc, json_formats};
 use crate::plan::{Calls, DataSource, Draft, LoadMode, ModelNote, Pages, ServiceKind, StageLoad};
 
@@ -101,10 +101,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         flags: &["--breakdown"],
-        idle: Idle::Plan(|draft| {
-            let periodic = matches!(draft.plan.load.mode, LoadMode::Periodic(_));
-            !draft.plan.target.service.is_triton() || draft.plan.rounds.is_some() || periodic
-        }),
+        idle: Idle::Plan(|draft| !draft.plan.target.service.is_triton() || lacks_levels(draft)),
         rule: "it breaks down the levels of a Triton, and this run has none",
     },
     Row {
@@ -129,7 +126,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         flags: &["--goodput"],
-        idle: Idle::Plan(|draft| draft.plan.rounds.is_some() || matches!(draft.plan.load.mode, LoadMode::Periodic(_))),
+        idle: Idle::Plan(lacks_levels),
         rule: "it is a figure of levels, and this run has none",
     },
     Row {

@@ -1,7 +1,7 @@
 //! Rules of the measurement.
 
 use crate::plan::validate::Rule;
-use crate::plan::validate::facts::{endless, has_several_levels, loads, shown_range};
+use crate::plan::validate::facts::{endless, has_several_levels, lacks_levels, loads, shown_range};
 use crate::plan::{Draft, LoadMode, Picture};
 
 /// Rules of the measurement.
@@ -180,15 +180,17 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| draft.plan.rounds.is_some() && draft.plan.output.profile_export.is_some(),
+        broken: |draft| lacks_levels(draft) && draft.given.has("--report-dir"),
         message: |_| {
-            "--profile-export-file holds the requests of one variant: leave it out, or --variant and --matrix".into()
+            "--report-dir holds files on levels, which variants and --periodic-concurrency-range do not have: leave it \
+             out"
+            .into()
         },
     },
     Rule {
-        broken: |draft| lacks_levels(draft) && draft.given.has("--report-dir"),
+        broken: |draft| draft.plan.rounds.is_some() && draft.plan.output.profile_export.is_some(),
         message: |_| {
-            "--report-dir holds files on levels, which variants and --periodic-concurrency-range do not have: leave it out".into()
+            "--profile-export-file holds the requests of one variant: leave it out, or --variant and --matrix".into()
         },
     },
     Rule {
@@ -207,8 +209,8 @@ pub(super) const RULES: &[Rule] = &[
                     format!("--svg {word}: shows levels; variants have a comparison: --svg comparison:FILE")
                 }
                 None => format!(
-                    "--svg {word}: shows variants, or several results: add --variant or --baseline, or make it afterwards with \
-                     triton-bench report A.json B.json --svg {word}:FILE"
+                    "--svg {word}: shows variants, or several results: add --variant or --baseline, or make it \
+                     afterwards with triton-bench report A.json B.json --svg {word}:FILE"
                 ),
             }
         },
@@ -218,11 +220,6 @@ pub(super) const RULES: &[Rule] = &[
         message: |draft| format!("{} is for --matrix: add that, or leave it out", draft.given.show("--matrix-sizes")),
     },
 ];
-
-/// Whether the run measures something other than levels.
-fn lacks_levels(draft: &Draft) -> bool {
-    draft.plan.rounds.is_some() || matches!(draft.plan.load.mode, LoadMode::Periodic(_))
-}
 
 /// A picture that the run's result cannot contain, whatever the outcome: variants have rounds in place of levels.
 fn foreign_picture(draft: &Draft) -> Option<Picture> {
