@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -93,18 +93,34 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
     !is_special(one) && place(one).is_some_and(|there| place(other) == Some(there))
 }
 
-/// A standard stream by its name, which may be a file that others write to as well.
-fn standard_stream(path: &Path) -> Option<io::Result<OwnedFd>> {
-    match path.to_str()? {
-        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => Some(io::stdout().as_fd().try_clone_to_owned()),
-        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => Some(io::stderr().as_fd().try_clone_to_owned()),
-        _ => None,
+/// A standard stream by its name; others may write to the same file.
+#[derive(Clone, Copy)]
+enum StandardStream {
+    Output,
+    Error,
+}
+
+impl StandardStream {
+    fn named(path: &Path) -> Option<Self> {
+        match path.to_str()? {
+            "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => Some(Self::Output),
+            "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => Some(Self::Error),
+            _ => None,
+        }
+    }
+
+    fn open(self) -> io::Result<File> {
+        let stream = match self {
+            Self::Output => io::stdout().as_fd().try_clone_to_owned(),
+            Self::Error => io::stderr().as_fd().try_clone_to_owned(),
+        };
+        stream.map(File::from)
     }
 }
 
 /// A device, a pipe or a standard stream, which cannot be renamed over.
 pub fn is_special(path: &Path) -> bool {
-    standard_stream(path).is_some() || fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir())
+    StandardStream::named(path).is_some() || fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir())
 }
 
 fn is_pipe(path: &Path) -> bool {
@@ -157,8 +173,8 @@ impl SafeFile {
         if is_pipe(path) {
             return at(Body::Pipe(Pipe::open(path, interrupts)?));
         }
-        if let Some(stream) = standard_stream(path) {
-            return at(Body::Device(stream?.into()));
+        if let Some(stream) = StandardStream::named(path) {
+            return at(Body::Device(stream.open()?));
         }
         if is_special(path) {
             return at(Body::Device(OpenOptions::new().write(true).open(path)?));
