@@ -53,14 +53,15 @@ pub fn run(
             },
             (SweepStep::Confirm(rate), None) => confirm(runner, rate)?,
         };
+        // A step that was broken off is repeated.
+        let counts = known.is_some() || may_go_on();
         if let SweepStep::Confirm(rate) = step
-            && (known.is_some() || may_go_on())
+            && counts
         {
             say_confirmed(rate, observed, known.is_some());
         }
         sweep.observe(observed);
-        // A step that was broken off is repeated.
-        if known.is_some() || may_go_on() {
+        if counts {
             result.sweep_steps.push(StepTaken { step, observed });
         }
         if known.is_none() {
