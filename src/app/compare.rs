@@ -8,8 +8,7 @@ use crate::measure::summary::LevelSummary;
 use crate::plan::Comparison;
 use crate::report::{self, level_and_batch};
 use crate::result::compare::{changes, differences};
-use crate::result::{RunResult, is_same_level};
-
+use crate::result::{RunResult, is_same_level, results_in_report};
 use crate::stdio::{self, note};
 
 /// Prints what changed. Returns the exit code (see [`crate::exit`]).
@@ -19,6 +18,15 @@ use crate::stdio::{self, note};
 pub fn compare(wanted: &Comparison) -> Result<u8> {
     let (one, other) = (RunResult::read(&wanted.reference)?, RunResult::read(&wanted.other)?);
     let names = format!("{} and {}", shown(&wanted.reference), shown(&wanted.other));
+    for path in [&wanted.reference, &wanted.other] {
+        let held = results_in_report(path);
+        if held > 1 {
+            note!(
+                "{}: a report of {held} results, of which only its run's, or the first of an overlay, is compared",
+                shown(path)
+            );
+        }
+    }
     let differences = differences(&one.setup, &other.setup);
     if !differences.is_empty() && !wanted.force {
         let what = differences.join("; ");

@@ -91,7 +91,7 @@ pub struct MeasurementArgs {
     /// Measures every level this many times, reloading the model in between (over the network only if the server loads
     /// models on request, else with new connections), and reports the interval over these starts and the share of the
     /// variance between them
-    #[arg(long, value_name = "STARTS", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "STARTS", default_value = "1", value_parser = whole::<u32>(1, 1000))]
     restarts: u32,
 
     /// Which response of a decoupled model ends its latency

@@ -145,6 +145,16 @@ pub enum TuneLoad {
     Saturating,
 }
 
+impl fmt::Display for TuneLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Concurrency(concurrency) => write!(f, "{concurrency} requests outstanding"),
+            Self::Rate(rate) => write!(f, "{rate} requests a second"),
+            Self::Saturating => f.write_str("as many requests outstanding as fill the batches of all instances twice"),
+        }
+    }
+}
+
 /// A value of a setting as the user writes it: `off` if the field is removed.
 pub fn asked(value: &Value) -> String {
     match value {

@@ -29,6 +29,9 @@ const MAX_BYTES: u64 = 1 << 30;
 /// The markers around the JSON of a result in a report.
 const EMBEDDED: (&str, &str) = ("<script type=\"application/json\" id=\"data\">", "</script>");
 
+/// How every result in a report begins, the others of an overlay too.
+const EMBEDDED_ANY: &str = "<script type=\"application/json\" id=\"data";
+
 /// A level in a file: what was measured, and what follows from it, for readers.
 #[derive(Serialize, JsonSchema)]
 pub struct LevelFile<'a> {
@@ -172,9 +175,10 @@ fn text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(bytes).map_err(not_text)
 }
 
-/// Whether a file is a report, which has a result in it but is none.
-pub fn is_report(path: &Path) -> bool {
-    text(path, MAX_BYTES).is_ok_and(|text| embedded(&text).is_some())
+/// How many results a report has in it; none if the file is not a report.
+pub fn results_in_report(path: &Path) -> usize {
+    let text = text(path, MAX_BYTES).unwrap_or_default();
+    embedded(&text).map_or(0, |_| text.matches(EMBEDDED_ANY).count())
 }
 
 /// The result in a report; `None` if the text is not a report.

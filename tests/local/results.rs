@@ -332,6 +332,11 @@ fn two_results_are_held_against_each_other() {
     assert_eq!(compare("a", "other").args("--force").run().code(), 0);
     Program::new().args("compare").arg(file("a")).arg(file("none")).run().refusal(&["none", "--summary-file"]);
     Program::new().args("compare a").run().refusal(&["compare takes two files"]);
+    let overlay = Program::new().args("report").arg(file("a")).arg(file("b")).arg("-o").arg(file("both.html")).run();
+    assert_eq!(overlay.code(), 0, "{}", overlay.stderr);
+    let first = compare("both.html", "a").run();
+    assert!(first.stderr.contains("a report of 2 results, of which only"), "{}", first.stderr);
+    assert_eq!(first.stdout, same.stdout);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::app::tune::space::in_force;
 use crate::app::tune::subject::Subject;
-use crate::plan::{Searched, Statistic, TuneLoad, TunePlan, asked};
+use crate::plan::{Searched, Statistic, TunePlan, asked};
 use crate::result::{CandidateResult, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
 use crate::stats::Interval;
 use crate::tune::{Answer, Candidate, Fate, Gain, Phase, Planner, Trial, median};
@@ -69,7 +69,7 @@ pub fn result(search: &Search<'_, '_>) -> TuneResult {
         objective: plan.objective.word(),
         constraints: plan.constraints.iter().map(|constraint| constraint.text.clone()).collect(),
         percentile: plan.percentile(),
-        load: load(plan.load),
+        load: plan.load.to_string(),
         margin: plan.margin,
         budget_s: plan.budget.as_secs_f64(),
         spent_s: search.planner.spent(),
@@ -79,15 +79,6 @@ pub fn result(search: &Search<'_, '_>) -> TuneResult {
         why: why(search, &answer, &candidates),
         candidates,
         interrupted: search.interrupted,
-    }
-}
-
-/// The load in words.
-pub fn load(load: TuneLoad) -> String {
-    match load {
-        TuneLoad::Concurrency(concurrency) => format!("{concurrency} requests outstanding"),
-        TuneLoad::Rate(rate) => format!("{rate} requests a second"),
-        TuneLoad::Saturating => "as many requests outstanding as fill the batches of all instances twice".to_owned(),
     }
 }
 
@@ -287,6 +278,8 @@ mod tests {
         let failed = || Fate::Failed("out of memory".to_owned());
         let (word, text) = sentence("", &Answer::Unconfirmed(0), Fate::Open);
         assert!(word == "kept" && text.starts_with("No configuration shown to be better than yours"), "{text}");
+        let (word, text) = sentence("", &Answer::Unconfirmed(3), Fate::Open);
+        assert_eq!((word.as_str(), &*text), ("unconfirmed", "Best so far: #3; it was not confirmed against yours"));
         let (_, text) = sentence("", &Answer::Meets(3), failed());
         assert_eq!(text, "#3 works; yours could not be measured: out of memory");
         let (_, text) = sentence("--constraint p99<5ms", &Answer::Meets(3), Fate::Open);

@@ -42,6 +42,21 @@ const TABLE: &[Row] = &[
         rule: "only synchronous requests of a concurrency have a thread each that wakes up",
     },
     Row {
+        flags: &["--latency-from"],
+        idle: Idle::Plan(|draft| !draft.plan.load.mode.has_schedule()),
+        rule: "only a rate and a schedule say when a request is due",
+    },
+    Row {
+        flags: &["--decoupled-latency"],
+        idle: Idle::Unless(|model| model.decoupled),
+        rule: "no model of this run answers with several responses",
+    },
+    Row {
+        flags: &["--ranks"],
+        idle: Idle::Plan(|draft| !draft.plan.load.ranks.mpi),
+        rule: "it is about the processes of --enable-mpi, which is not given",
+    },
+    Row {
         flags: &["--request-period"],
         idle: Idle::Plan(|draft| !matches!(draft.plan.load.mode, LoadMode::Periodic(_))),
         rule: "it is for --periodic-concurrency-range",

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::plan::{Searched, Statistic, TuneLoad, TunePlan, asked};
+use crate::plan::{Searched, Statistic, TunePlan, asked};
 use crate::report::significant;
 use crate::result::{CandidateResult, TuneFigures, TuneResult};
 
@@ -24,7 +24,7 @@ pub fn title(plan: &TunePlan, search: &[Searched]) -> String {
         search.iter().map(|searched| format!("{}={}", searched.setting, list(&searched.values))).collect();
     let constraints: Vec<&str> = plan.constraints.iter().map(|constraint| constraint.text.as_str()).collect();
     format!(
-        "model {}; {}; objective {}; constraints {}; load {:?}; margin {}; budget {:?}; seed {}",
+        "model {}; {}; objective {}; constraints {}; load {}; margin {}; budget {:?}; seed {}",
         plan.run.target.model,
         settings.join(" "),
         plan.objective.word(),
@@ -50,12 +50,7 @@ pub fn settings(plan: &TunePlan, search: &[Searched], points: usize) -> String {
         let constraints: Vec<&str> = plan.constraints.iter().map(|constraint| constraint.text.as_str()).collect();
         let _ = writeln!(text, "  Constraints: {}", constraints.join(", "));
     }
-    let load = match plan.load {
-        TuneLoad::Concurrency(concurrency) => format!("{concurrency} requests outstanding"),
-        TuneLoad::Rate(rate) => format!("{} requests a second", significant(rate)),
-        TuneLoad::Saturating => "requests outstanding: twice what fills the batches of all instances".to_owned(),
-    };
-    let _ = writeln!(text, "  Load: {load}");
+    let _ = writeln!(text, "  Load: {}", plan.load);
     let _ = writeln!(text, "  Budget: {:?}, margin {} %, seed {}\n", plan.budget, plan.margin * 100.0, plan.run.seed);
     text
 }

@@ -297,6 +297,19 @@ fn timed_the_three_times_of_an_open_loop_are_in_the_export() {
     assert!(summary["confidence_95"].is_object(), "{summary}");
 }
 
+#[test]
+fn an_interrupted_step_of_a_sweep_says_nothing_about_its_rate() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 10)]);
+    let running = Program::on(&repository, "m").args("--sweep linear:2 -p 4000 -s 1000000 -r 3").start();
+    running.wait_for(" requests/sec: ");
+    running.signal(2);
+    let finished = running.finish();
+    let (_, after) = finished.stderr.split_once(" requests/sec: ").unwrap();
+    assert!(!after.contains(" requests/sec: "), "{}", finished.stderr);
+    assert!(after.contains("--sweep: interrupted before the saturation rate was known"), "{}", finished.stderr);
+}
+
 /// What the model does a second where it is never without a request: 200 on 2 instances of 10 ms, less where the machine is slow.
 fn capacity(repository: &Repository) -> f64 {
     let program = Program::on(repository, "m").args("--concurrency-range 8 -p 1000 -s 1000000 -r 3");
