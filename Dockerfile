@@ -1,11 +1,11 @@
 # triton-bench inside the official Triton image, so that it measures the very server that will run in production:
 #   docker build -t triton-bench .
 #   docker run --rm --gpus all -v "$PWD/models:/models" triton-bench -m MODEL --model-repository /models
-# Another Triton release: --build-arg TRITON_IMAGE=nvcr.io/nvidia/tritonserver:YY.MM-py3. A tag may come to mean another image, a digest
-# (NAME@sha256:...) never does: docs/install.md says how to look it up; these two lines are the place for it.
+# Both images are named by digest, because a tag may come to mean another image. Another Triton release, by tag or by digest:
+#   --build-arg TRITON_IMAGE=nvcr.io/nvidia/tritonserver:YY.MM-py3        (docs/install.md says how to look a digest up)
 # scripts/check-dockerfile does what stands here where there is no docker.
-ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:24.10-py3
-ARG RUST_IMAGE=rust:1.95-bookworm
+ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:25.06-py3@sha256:75bcfa5b0043898ece3e603c17a5bbbb1c9bddc390563db24312ef59d83735e5
+ARG RUST_IMAGE=rust:1.95-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1
 
 FROM ${RUST_IMAGE} AS build
 # bindgen reads wrapper.h through libclang when the package is built.
