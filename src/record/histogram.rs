@@ -1,13 +1,15 @@
 //! A histogram that several threads may add to without waiting.
 
-use crate::record::distribution::{Distribution, MAX_TIME_NS};
+use crate::record::distribution::{DIGITS, Distribution, MAX_TIME_NS};
 use crate::sync::{AtomicU64, Ordering};
 
+/// Steps of half a bucket, as a power of two: enough for [`DIGITS`].
+const FINE: u32 = 10u64.pow(DIGITS as u32).ilog2() + 1;
+
 /// Counts of nanoseconds in HdrHistogram's layout: buckets of equal steps, the step doubling from bucket to bucket,
-/// with the lower half unused in all but the first. A half has `2^BITS` steps: 10 gives a resolution of 3 significant
-/// digits.
+/// with the lower half unused in all but the first. A half has `2^BITS` steps.
 #[derive(Debug)]
-pub struct AtomicHistogram<const BITS: u32 = 10> {
+pub struct AtomicHistogram<const BITS: u32 = FINE> {
     counts: Box<[AtomicU64]>,
     sum_ns: AtomicU64,
 }
@@ -75,12 +77,15 @@ impl<const BITS: u32> AtomicHistogram<BITS> {
 mod tests {
     use super::*;
 
+    /// A value is known to one part in so many.
+    const PARTS: u64 = 10u64.pow(DIGITS as u32);
+
     #[test]
     fn values_come_back_within_the_resolution() {
         type Fine = AtomicHistogram;
         for value in [0, 1, 2047, 2048, 2049, 4095, 4096, 123_456, 7_654_321, 999_999_999_999, MAX_TIME_NS] {
             let lowest = Fine::lowest_value(Fine::index_of(value));
-            assert!(lowest <= value && (value - lowest) * 1000 <= value.max(1), "{value} became {lowest}");
+            assert!(lowest <= value && (value - lowest) * PARTS <= value.max(1), "{value} became {lowest}");
             assert_eq!(Fine::index_of(lowest), Fine::index_of(value));
             let lowest = CoarseHistogram::lowest_value(CoarseHistogram::index_of(value));
             assert!(lowest <= value && (value - lowest) * 128 <= value.max(1), "{value} became {lowest}");
@@ -95,8 +100,11 @@ mod tests {
             let mut target = Distribution::empty();
             histogram.copy_into(&mut target);
             assert_eq!((target.count(), target.sum_ns), (100, 5_050_000_000));
-            assert!((target.percentile_ns(99.0) as f64 / 99e6 - 1.0).abs() < 0.01);
-            assert!(target.histogram.min() > 990_000 && target.histogram.max() < 110_000_000, "what was recorded");
+            assert!((target.percentile_ns(99.0) as f64 / 99e6 - 1.0).abs() < 10.0 / PARTS as f64);
+            assert!(
+                target.histogram.min() > 1_000_000 - 10_000_000 / PARTS && target.histogram.max() < 110_000_000,
+                "what was recorded"
+            );
         }
     }
 
@@ -111,7 +119,7 @@ mod tests {
         histogram.drain_into(&mut target);
         assert_eq!(target.count(), 100);
         assert_eq!(target.sum_ns, 5_050_000_000);
-        assert!((target.percentile_ns(50.0) as f64 / 50_000_000.0 - 1.0).abs() < 0.001);
+        assert!((target.percentile_ns(50.0) as f64 / 50_000_000.0 - 1.0).abs() < 1.0 / PARTS as f64);
     }
 
     #[test]

@@ -508,6 +508,8 @@ fn flags_without_effect_are_named_once_and_never_refused() {
             "triton_c_api",
         ),
         (&format!("{IN_PROCESS} -u h:1 -i grpc"), "-u and -i have", "--service-kind triton"),
+        ("-m m --latency-from sent", "--latency-from has", "when a request is due"),
+        ("-m m --ranks joint", "--ranks has", "--enable-mpi"),
     ] {
         let notes = idle(line);
         assert_eq!(notes.len(), 1, "{line}: {notes:?}");
@@ -524,6 +526,8 @@ fn flags_without_effect_are_named_once_and_never_refused() {
         "-m m --shared-memory system --output-shared-memory-size 5",
         "-m m --verbose-csv -f x.csv",
         "-m m -u h:1 -i grpc -H a:b",
+        "-m m --request-rate-range 5 --latency-from sent",
+        "-m m --enable-mpi --ranks joint",
         &format!("{IN_PROCESS} --output-shared-memory-size 5"),
         "-m m --matrix transports --model-repository /r -u h:1",
         "-m m --matrix transports --model-repository /r -u h:1 --http-compression gzip --max-connections 9",
@@ -548,6 +552,9 @@ fn what_only_some_models_use_waits_for_the_models() {
     assert!(plain[1].contains("--string-data") && plain[1].contains("BYTES"), "{plain:?}");
     let sequences = model(r#"{"max_batch_size":8,"sequence_batching":{}}"#, "4");
     assert_eq!(said(line, &sequences).len(), 1);
+    let first = |configuration: &str| said("-m m --decoupled-latency first", &model(configuration, "4"));
+    assert!(first("{}")[0].starts_with("--decoupled-latency has no effect here"), "{:?}", first("{}"));
+    assert!(first(r#"{"model_transaction_policy":{"decoupled":true}}"#).is_empty());
 }
 
 /// Each command line, and what its refusal must name.
@@ -562,6 +569,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m", &["-m needs a value, NAME"]),
     ("-m m --async=1", &["--async takes no value"]),
     ("-m m -x 1x", &["-x '1x'", "whole number"]),
+    ("-m m --restarts 0", &["--restarts '0'", "from 1 to 1000"]),
     ("-m m --service-kind openai", &["Must supply --input-data for OpenAI service kind."]),
     ("-m m --service-kind x", &["--service-kind 'x'"]),
     (

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::found::{Found, folder, search, tune};
+use super::found::{Found, folder, search, search_beside, tune};
 use crate::support::{Model, Repository, turns};
 
 fn model() -> Model {
@@ -15,7 +15,7 @@ const SMALL: &str = "--search instances=1:3 --search max_batch_size=2,4";
 
 #[test]
 fn the_winner_is_left_as_text_and_for_the_load_api() {
-    let found = search(model(), &format!("{SMALL} --budget 12s"));
+    let found = search_beside(model(), &format!("{SMALL} --budget 12s"));
     let folder = folder(&found.repository);
     let text = fs::read_to_string(folder.join("config.pbtxt")).unwrap();
     let load: Value = serde_json::from_str(&fs::read_to_string(folder.join("load.json")).unwrap()).unwrap();
@@ -34,12 +34,12 @@ fn the_winner_is_left_as_text_and_for_the_load_api() {
         "{table}"
     );
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
-    let points = found.result["candidates"].as_array().unwrap().iter().filter(|one| !one["figures"].is_null()).count();
+    let points = found.candidates().iter().filter(|one| !one["figures"].is_null()).count();
     assert_eq!(page.matches("<circle").count(), points, "{page}");
     assert!(page.contains(">#0</text>") && !page.contains("src=\"http") && !page.contains("href=\"http"), "{page}");
     // The text is one that Triton reads: the model is loaded with it, and is what was found.
     fs::write(found.repository.path().join("m/config.pbtxt"), &text).unwrap();
-    let _turn = turns::alone();
+    let _turn = turns::shared();
     let again = tune(&found.repository, &format!("--search instances={instances} --budget 3s")).run();
     assert_eq!(again.code(), 0, "{again:?}");
     let again = Found::read(again, found.repository);
@@ -48,7 +48,7 @@ fn the_winner_is_left_as_text_and_for_the_load_api() {
 
 #[test]
 fn an_interrupt_leaves_the_best_so_far() {
-    let _turn = turns::alone();
+    let _turn = turns::shared();
     let repository = Repository::of(&[model()]);
     let running = tune(&repository, &format!("{SMALL} --budget 60s")).start();
     running.wait_for("racing");
@@ -63,7 +63,7 @@ fn an_interrupt_leaves_the_best_so_far() {
 
 #[test]
 fn a_search_goes_on_from_its_record() {
-    let _turn = turns::alone();
+    let _turn = turns::shared();
     let repository = Repository::of(&[model()]);
     let running = tune(&repository, &format!("{SMALL} --budget 12s")).start();
     running.wait_for("racing");
@@ -93,7 +93,7 @@ fn a_search_goes_on_from_its_record() {
 /// A search that is over measures on with a greater budget, and nothing that it has.
 #[test]
 fn a_search_takes_more_time() {
-    let _turn = turns::alone();
+    let _turn = turns::shared();
     let repository = Repository::of(&[model()]);
     let record = || fs::read_to_string(folder(&repository).join("trials.jsonl")).unwrap();
     let run = |arguments: &str| tune(&repository, &format!("{SMALL} {arguments}")).run();
@@ -134,7 +134,7 @@ fn a_slow_model_is_tuned() {
     let model = Model::sleeping("m", 700);
     let found = search(model, "--search instances=1,2 --at-concurrency 4 --budget 30s");
     let failed = |candidate: &&Value| candidate["fate"] == "failed";
-    assert_eq!(found.result["candidates"].as_array().unwrap().iter().filter(failed).count(), 0, "{}", found.text());
+    assert_eq!(found.candidates().iter().filter(failed).count(), 0, "{}", found.text());
     assert_eq!(found.winner(), [2], "{}", found.text());
 }
 
@@ -142,7 +142,7 @@ fn a_slow_model_is_tuned() {
 #[test]
 fn a_model_that_hangs_is_said_to() {
     let model = Model::sleeping("m", 6_000);
-    let found = search(model, "--search instances=1,2 --budget 4s");
+    let found = search_beside(model, "--search instances=1,2 --budget 4s");
     assert_eq!((found.finished.code(), found.word()), (3, "nothing"), "{}", found.text());
     assert!(found.text().contains("no request ended within"), "{}", found.text());
 }
@@ -170,10 +170,10 @@ fn the_winners_text_is_read_by_triton() {
         metric_tags { key: "KIND_CPU" value: "MODE_A" }
     "#;
     let model = Model::python("m", ECHO).batches(4).with(more).parameter("PRECISION", "TYPE_FP16");
-    let found = search(model, "--search instances=1,2 --budget 8s");
+    let found = search_beside(model, "--search instances=1,2 --budget 8s");
     let text = fs::read_to_string(folder(&found.repository).join("config.pbtxt")).unwrap();
     fs::write(found.repository.path().join("m/config.pbtxt"), &text).unwrap();
-    let _turn = turns::alone();
+    let _turn = turns::shared();
     let again = tune(&found.repository, "--search max_batch_size=4 --budget 2s").run();
     assert_eq!(again.code(), 0, "{again:?}\n{text}");
     let load = |name: &str| -> Value {
@@ -189,22 +189,25 @@ fn the_winners_text_is_read_by_triton() {
 
 #[test]
 fn what_is_off_is_left_to_the_server() {
-    let found = search(model(), "--search delay=off,2000 --search optimization.eager_batching=off,true --budget 6s");
+    let found =
+        search_beside(model(), "--search delay=off,2000 --search optimization.eager_batching=off,true --budget 6s");
     let failed = |candidate: &&Value| candidate["fate"] == "failed";
-    assert_eq!(found.result["candidates"].as_array().unwrap().iter().filter(failed).count(), 0, "{}", found.text());
-    assert_eq!(found.with(&[0, 0])["number"], 0, "yours is the one where both are off");
+    assert_eq!(found.candidates().iter().filter(failed).count(), 0, "{}", found.text());
+    let off = found.candidates().iter().filter(|candidate| candidate["values"] == serde_json::json!([null, null]));
+    let off: Vec<_> = off.map(|candidate| candidate["number"].as_u64()).collect();
+    assert_eq!(off, [Some(0)], "yours is the one where both are off: {}", found.text());
 }
 
 #[test]
 fn where_nothing_meets_the_constraint_the_nearest_is_named() {
-    let found = search(model(), "--search instances=1,2 --constraint p99<1ms --budget 6s");
+    let found = search_beside(model(), "--search instances=1,2 --constraint p99<1ms --budget 6s");
     assert_eq!((found.finished.code(), found.word()), (2, "none_meets"), "{}", found.text());
     assert!(found.finished.stdout.contains("is nearest"), "{}", found.text());
 }
 
 #[test]
 fn what_suits_the_model_is_searched_where_nothing_is_said() {
-    let found = search(model(), "--budget 8s");
+    let found = search_beside(model(), "--budget 8s");
     let settings = found.result["settings"].as_array().unwrap();
     let delay = "dynamic_batching.max_queue_delay_microseconds";
     assert_eq!(settings, &["instance_group[].count", "max_batch_size", delay]);
@@ -218,7 +221,6 @@ fn unknown_models_and_settings_are_refused() {
     refused.failure_after_notes(&["other", "calls no model of that name"]);
     let finished = tune(&repository, "--search nonsense_field=1,2 --budget 20s").run();
     let found = Found::read(finished, repository);
-    let failed =
-        found.result["candidates"].as_array().unwrap().iter().filter(|candidate| candidate["fate"] == "failed");
+    let failed = found.candidates().iter().filter(|candidate| candidate["fate"] == "failed");
     assert_eq!(failed.count(), 2, "{}", found.text());
 }

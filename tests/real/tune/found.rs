@@ -33,9 +33,19 @@ pub fn folder(repository: &Repository) -> PathBuf {
     repository.file("tuned")
 }
 
-/// Searches, and reads what was found.
+/// Searches alone, so that what is found is right, and reads it.
 pub fn search(model: Model, arguments: &str) -> Found {
     let _turn = turns::alone();
+    searched(model, arguments)
+}
+
+/// Searches beside other tests, where the answer does not matter.
+pub fn search_beside(model: Model, arguments: &str) -> Found {
+    let _turn = turns::shared();
+    searched(model, arguments)
+}
+
+fn searched(model: Model, arguments: &str) -> Found {
     let repository = Repository::of(&[model]);
     let finished = tune(&repository, arguments).run();
     Found::read(finished, repository)
@@ -69,20 +79,23 @@ impl Found {
         candidate["values"].as_array().unwrap().iter().map(|value| value.to_string().replace('"', "")).collect()
     }
 
-    /// The values of a candidate.
+    /// All candidates, best first.
+    pub fn candidates(&self) -> &[Value] {
+        self.result["candidates"].as_array().unwrap()
+    }
+
+    /// The values of a candidate; what is no number counts as 0.
     pub fn values(&self, candidate: &Value) -> Vec<u64> {
         candidate["values"].as_array().unwrap().iter().map(|value| value.as_u64().unwrap_or(0)).collect()
     }
 
     fn candidate(&self, number: u64) -> Value {
-        let all = self.result["candidates"].as_array().unwrap();
-        all.iter().find(|candidate| candidate["number"] == number).unwrap().clone()
+        self.candidates().iter().find(|candidate| candidate["number"] == number).unwrap().clone()
     }
 
     /// The candidate with these values.
     pub fn with(&self, values: &[u64]) -> Value {
-        let all = self.result["candidates"].as_array().unwrap();
-        let found = all.iter().find(|candidate| self.values(candidate) == values);
+        let found = self.candidates().iter().find(|candidate| self.values(candidate) == values);
         found.unwrap_or_else(|| panic!("no {values:?} in {}", self.text())).clone()
     }
 
