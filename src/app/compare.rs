@@ -8,7 +8,7 @@ use crate::measure::summary::LevelSummary;
 use crate::plan::Comparison;
 use crate::report::{self, level_and_batch};
 use crate::result::compare::{changes, differences};
-use crate::result::{RunResult, is_same_level, results_in_report};
+use crate::result::{RunResult, is_same_level};
 use crate::stdio::{self, note};
 
 /// Prints what changed. Returns the exit code (see [`crate::exit`]).
@@ -16,17 +16,8 @@ use crate::stdio::{self, note};
 /// # Errors
 /// Where a file is no result, the results are of different things, or have no level in common.
 pub fn compare(wanted: &Comparison) -> Result<u8> {
-    let (one, other) = (RunResult::read(&wanted.reference)?, RunResult::read(&wanted.other)?);
+    let (one, other) = (read(&wanted.reference)?, read(&wanted.other)?);
     let names = format!("{} and {}", shown(&wanted.reference), shown(&wanted.other));
-    for path in [&wanted.reference, &wanted.other] {
-        let held = results_in_report(path);
-        if held > 1 {
-            note!(
-                "{}: a report of {held} results, of which only its run's, or the first of an overlay, is compared",
-                shown(path)
-            );
-        }
-    }
     let differences = differences(&one.setup, &other.setup);
     if !differences.is_empty() && !wanted.force {
         let what = differences.join("; ");
@@ -35,7 +26,7 @@ pub fn compare(wanted: &Comparison) -> Result<u8> {
     differences.iter().for_each(|what| note!("different things measured, compared because of --force: {what}"));
     if let Some(path) = [(&one, &wanted.reference), (&other, &wanted.other)]
         .iter()
-        .find_map(|(read, path)| read.variants.as_ref().map(|_| path))
+        .find_map(|(result, path)| result.variants.as_ref().map(|_| path))
     {
         let rule = "it already compares its variants; draw them with triton-bench report";
         return Err(Error::input(format!("{}: {rule}", shown(path))));
@@ -47,6 +38,18 @@ pub fn compare(wanted: &Comparison) -> Result<u8> {
     let alone = [alone(&one, &other), alone(&other, &one)].concat();
     stdio::print(&report::compare::text(&changes, wanted.margin, &alone))?;
     Ok(exit::OK)
+}
+
+/// Reads a result, and says which it is where a report holds several.
+fn read(path: &Path) -> Result<RunResult> {
+    let (result, held) = RunResult::read_one_of(path)?;
+    if held > 1 {
+        note!(
+            "{}: a report of {held} results, of which only its run's, or the first of an overlay, is compared",
+            shown(path)
+        );
+    }
+    Ok(result)
 }
 
 /// Levels that only one result has.

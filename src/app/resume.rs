@@ -11,7 +11,7 @@ use crate::measure::sweep::{StepTaken, SweepStep};
 use crate::plan::{Flag, LoadMode, OF_OUTPUT, OF_THE_GATE, Plan};
 use crate::result::compare::differences;
 use crate::result::variants::{Cell, VariantIdentity};
-use crate::result::{PeriodicResult, RunResult, Setup, results_in_report};
+use crate::result::{PeriodicResult, RunResult, Setup, is_report};
 use crate::stdio::shown;
 
 /// What an earlier run of the same plan has finished; empty without `--resume`.
@@ -26,7 +26,7 @@ impl EarlierRun {
     pub fn read(plan: &Plan) -> Result<Self> {
         let Some(path) = &plan.output.resume else { return Ok(Self::default()) };
         let mut result = RunResult::read(path)?;
-        if plan.output.summary.as_ref() == Some(path) && results_in_report(path) > 0 {
+        if plan.output.summary.as_ref() == Some(path) && is_report(path) {
             let rule = "is a report, which the result would replace: add --summary-file with another name";
             return Err(Error::usage(format!("--resume {}: {rule}", path.display())));
         }

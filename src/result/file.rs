@@ -140,19 +140,30 @@ impl RunResult {
     /// # Errors
     /// Where it cannot be read, is no result, or is one of a later version.
     pub fn read(path: &Path) -> Result<Self> {
+        Self::read_one_of(path).map(|(result, _)| result)
+    }
+
+    /// The same, and among how many: a report of an overlay holds several, of which this is the first, or its run's.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_one_of(path: &Path) -> Result<(Self, usize)> {
         let refuse = |reason: String| {
             let path = path.display();
             Error::input(format!("{path}: {reason}; name a file that --summary-file has written"))
         };
-        let text = text(path, MAX_BYTES).map_err(|error| refuse(error.to_string()))?;
-        let text = embedded(&text).unwrap_or(&text);
+        let whole = text(path, MAX_BYTES).map_err(|error| refuse(error.to_string()))?;
+        let (text, held) = match embedded(&whole) {
+            Some(text) => (text, whole.matches(EMBEDDED_ANY).count()),
+            None => (whole.as_str(), 1),
+        };
         let Version { schema } = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
         if schema > VERSION {
             return Err(refuse(format!("it has format version {schema}, and this program reads up to {VERSION}")));
         }
         let read: Self = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
         match read.variants.as_ref().is_none_or(|variants| variants.is_consistent()) {
-            true => Ok(read),
+            true => Ok((read, held)),
             false => Err(refuse("no result: a round in it is not of every variant".to_owned())),
         }
     }
@@ -175,10 +186,9 @@ fn text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(bytes).map_err(not_text)
 }
 
-/// How many results a report has in it; none if the file is not a report.
-pub fn results_in_report(path: &Path) -> usize {
-    let text = text(path, MAX_BYTES).unwrap_or_default();
-    embedded(&text).map_or(0, |_| text.matches(EMBEDDED_ANY).count())
+/// Whether a file is a report, which has a result in it but is none.
+pub fn is_report(path: &Path) -> bool {
+    text(path, MAX_BYTES).is_ok_and(|text| embedded(&text).is_some())
 }
 
 /// The result in a report; `None` if the text is not a report.

@@ -24,7 +24,7 @@ use crate::measure::outcome::Outcome;
 use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::{StepTaken, SweepResult};
 
-pub use file::results_in_report;
+pub use file::is_report;
 pub use gate::{Checked, Judgement, Unit, time_to_decide};
 pub use level::is_same_level;
 pub use setup::{ModelIdentity, Setup};
