@@ -337,6 +337,13 @@ fn two_results_are_held_against_each_other() {
     let first = compare("both.html", "a").run();
     assert!(first.stderr.contains("a report of 2 results, of which only"), "{}", first.stderr);
     assert_eq!(first.stdout, same.stdout);
+    // A pipe can be read only once.
+    let pipe = file("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let content = std::fs::read(file("a")).unwrap();
+    let writer = std::thread::spawn(move || std::fs::write(pipe, content));
+    assert_eq!(compare("pipe", "a").run().stdout, same.stdout);
+    writer.join().unwrap().unwrap();
 }
 
 #[test]
