@@ -20,7 +20,7 @@ pub const DIGITS: u8 = if cfg!(miri) { 1 } else { 3 };
 #[serde(into = "DistributionFile", try_from = "DistributionFile")]
 #[schemars(with = "DistributionFile")]
 pub struct Distribution {
-    /// Recorded values, with [`DIGITS`] significant digits, 1 ns to 1 h.
+    /// Recorded values, with three significant digits, 1 ns to 1 h.
     pub histogram: Histogram<u64>,
     /// Exact sum of the values.
     pub sum_ns: u128,
