@@ -79,6 +79,8 @@ pub struct ClientSummary {
     /// Average time from the response's first sign to the client having it, in nanoseconds.
     pub receive_ns: f64,
     /// From the last response until the waiting thread woke up; for synchronous closed loops in process.
+    #[serde(with = "crate::record::coarse")]
+    #[schemars(with = "Option<Distribution>")]
     pub wakeup: Option<Distribution>,
     /// Average time from the end of a request to the send of the next one in its slot, in nanoseconds: the server
     /// releasing the request and the client's own work. 0 in open loops.

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::distribution::file::DistributionFile;
+pub use crate::record::distribution::file::coarse;
 
 /// Longest time that a distribution can represent; longer ones count as this.
 pub const MAX_TIME_NS: u64 = 3_600_000_000_000;

@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::Distribution;
+use crate::record::distribution::{DIGITS, MAX_TIME_NS};
+
+/// Significant digits of a [`coarse`] histogram.
+const COARSE_DIGITS: u8 = if DIGITS < 2 { DIGITS } else { 2 };
 
 /// Percentiles that stand beside the histogram.
 const PERCENTILES: [(f64, &str); 6] =
@@ -37,14 +42,16 @@ pub struct DistributionFile {
     /// By percentile, such as `99.9`.
     #[serde(skip_deserializing)]
     percentiles_ns: BTreeMap<String, u64>,
-    /// All of them, to three digits: a HdrHistogram of the format V2, compressed, in base64. Absent if there is none.
+    /// All of them, to three digits, wake-up times to two: a HdrHistogram of the format V2, compressed, in base64.
+    /// Absent if there is none.
     histogram: Option<String>,
 }
 
-impl From<Distribution> for DistributionFile {
-    fn from(times: Distribution) -> Self {
+impl DistributionFile {
+    /// The exact figures of `times`, with `histogram` to compute others from.
+    fn new(times: &Distribution, histogram: &Histogram<u64>) -> Self {
         let mut bytes = Vec::new();
-        let written = V2DeflateSerializer::new().serialize(&times.histogram, &mut bytes);
+        let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
         let has_values = written.is_ok() && times.count() > 0;
         let percentile = |(percentile, name): (f64, &str)| (name.to_owned(), times.percentile_ns(percentile));
         Self {
@@ -60,6 +67,12 @@ impl From<Distribution> for DistributionFile {
     }
 }
 
+impl From<Distribution> for DistributionFile {
+    fn from(times: Distribution) -> Self {
+        Self::new(&times, &times.histogram)
+    }
+}
+
 impl TryFrom<DistributionFile> for Distribution {
     type Error = String;
 
@@ -69,7 +82,7 @@ impl TryFrom<DistributionFile> for Distribution {
             let bytes = STANDARD.decode(text).map_err(|error| format!("histogram: not base64: {error}"))?;
             let read = Deserializer::new().deserialize(&mut bytes.as_slice());
             let read = read.map_err(|error| format!("histogram: no HdrHistogram V2: {error}"))?;
-            times.histogram.add(&read).map_err(|error| format!("histogram: {error}"))?;
+            copy(&read, &mut times.histogram).map_err(|error| format!("histogram: {error}"))?;
         }
         if times.count() != file.count {
             return Err(format!("histogram: holds {} values, count says {}", times.count(), file.count));
@@ -78,9 +91,40 @@ impl TryFrom<DistributionFile> for Distribution {
     }
 }
 
+/// Records everything that `from` holds in `to`, each value as the middle of its class.
+fn copy(from: &Histogram<u64>, to: &mut Histogram<u64>) -> Result<(), hdrhistogram::errors::RecordError> {
+    from.iter_recorded()
+        .try_for_each(|class| to.record_n(from.median_equivalent(class.value_iterated_to()), class.count_at_value()))
+}
+
+/// For `serde(with)`: a distribution that nobody looks at closely takes a quarter of the room in a file. What is read
+/// back is within 1 %.
+pub mod coarse {
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    /// Writes `times` with a histogram of fewer digits.
+    pub fn serialize<S: Serializer>(times: &Option<Distribution>, serializer: S) -> Result<S::Ok, S::Error> {
+        let file = times.as_ref().map(|times| {
+            let mut coarse =
+                Histogram::new_with_bounds(1, MAX_TIME_NS, COARSE_DIGITS).expect("constant bounds are valid");
+            copy(&times.histogram, &mut coarse).expect("both have the same bounds");
+            DistributionFile::new(times, &coarse)
+        });
+        file.serialize(serializer)
+    }
+
+    /// Reads what [`serialize`] wrote.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Distribution>, D::Error> {
+        Option::deserialize(deserializer)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seed;
 
     #[test]
     fn what_was_written_is_read_again() {
@@ -94,6 +138,39 @@ mod tests {
             let read: Distribution = serde_json::from_str(&text).unwrap();
             assert_eq!((read.histogram, read.sum_ns), (times.histogram, times.sum_ns));
         }
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Coarse {
+        #[serde(with = "coarse")]
+        times: Option<Distribution>,
+    }
+
+    #[test]
+    fn coarse_histograms_take_less_room_and_are_within_a_hundredth() {
+        let mut times = Distribution::empty();
+        for counter in 0..50_000 {
+            let value = (1_000.0 * (8.0 * seed::unit(seed::hash(1, counter))).exp()) as u64;
+            times.histogram.record(value).unwrap();
+            times.sum_ns += u128::from(value);
+        }
+        let (whole, written) = (serde_json::to_string(&times).unwrap(), Coarse { times: Some(times.clone()) });
+        let text = serde_json::to_string(&written).unwrap();
+        assert!(3 * text.len() < whole.len(), "{} of {}", text.len(), whole.len());
+        let stated: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(stated["times"]["percentiles_ns"]["99"], times.percentile_ns(99.0));
+
+        let read: Coarse = serde_json::from_str(&text).unwrap();
+        let again = serde_json::to_string(&read).unwrap();
+        let read = read.times.unwrap();
+        assert_eq!((read.count(), read.sum_ns), (times.count(), times.sum_ns));
+        for percentile in [0.0, 1.0, 50.0, 99.0, 100.0] {
+            let (read, exact) = (read.percentile_ns(percentile) as f64, times.percentile_ns(percentile) as f64);
+            assert!((read / exact - 1.0).abs() < 0.01, "p{percentile}: {read} of {exact}");
+        }
+        // Written and read again, nothing moves any further.
+        let twice: Coarse = serde_json::from_str(&again).unwrap();
+        assert_eq!(twice.times.unwrap().histogram, read.histogram);
     }
 
     #[test]
