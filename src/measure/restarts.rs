@@ -47,7 +47,7 @@ fn between(of: Statistic, figures: &[Figure]) -> Between {
     let errors: Option<Vec<f64>> = figures.iter().map(|figure| figure.error).collect();
     let within = errors.map(|errors| errors.iter().map(|error| error.powi(2)).sum::<f64>() / n);
     let share = within.map(|within| if variance > 0.0 { (1.0 - within / variance).max(0.0) } else { 0.0 });
-    Between { of, mean, interval, share }
+    Between { of, values, mean, interval, share }
 }
 
 #[cfg(test)]
@@ -71,6 +71,7 @@ mod tests {
     fn starts_that_differ_more_than_their_runs_explain() {
         let far = restarts(&starts(&[900, 1_000, 1_100]), None).unwrap();
         let [throughput, latency] = &far.figures[..] else { panic!("{far:?}") };
+        assert_eq!(throughput.values, [900.0, 1_000.0, 1_100.0]);
         // Standard deviation 100, t(0.975, 2) = 4.30265.
         let known = throughput.interval.unwrap();
         assert!((known.high - 1_248.414).abs() < 0.01 && (known.low - 751.586).abs() < 0.01, "{known:?}");

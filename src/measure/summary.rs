@@ -291,11 +291,14 @@ impl Known {
 }
 
 /// A figure over all starts.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Between {
     /// Which one.
     pub of: Statistic,
-    /// Mean of the starts.
+    /// Each start's, in order.
+    #[serde(default)]
+    pub values: Vec<f64>,
+    /// Their mean.
     pub mean: f64,
     /// Interval for the mean of another start, with neither end below 0.
     pub interval: Option<Interval>,

@@ -64,8 +64,14 @@ mod tests {
         assert_eq!((text(&once), columns(&[&once]).len()), (String::new(), 0));
         let known = Some(Interval { low: 95.5, high: 104.5 });
         let figures = vec![
-            Between { of: Statistic::Throughput, mean: 100.0, interval: known, share: Some(0.625) },
-            Between { of: Statistic::Percentile(99.0), mean: 2_000_000.0, interval: None, share: None },
+            Between { of: Statistic::Throughput, values: Vec::new(), mean: 100.0, interval: known, share: Some(0.625) },
+            Between {
+                of: Statistic::Percentile(99.0),
+                values: Vec::new(),
+                mean: 2_000_000.0,
+                interval: None,
+                share: None,
+            },
         ];
         let repeated = LevelSummary { restarts: Some(Restarts { starts: 5, figures }), ..once.clone() };
         let lines = "    95% confidence over 5 starts of the model:\n\

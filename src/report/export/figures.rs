@@ -44,8 +44,11 @@ pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
     all.insert("confidence_95".to_owned(), Value::Object(level.intervals.iter().map(interval).collect()));
     if let Some(restarts) = &level.restarts {
         let figure = |figure: &Between| {
-            let known = figure.interval.as_ref().map(ends);
-            (figure.of.word(), json!({ "mean": figure.mean, "interval_95": known, "share_between": figure.share }))
+            let (of, known) = (figure.of.word(), figure.interval.as_ref().map(ends));
+            let figures = json!({
+                "values": figure.values, "mean": figure.mean, "interval_95": known, "share_between": figure.share,
+            });
+            (of, figures)
         };
         let mut all_starts: Map<String, Value> = restarts.figures.iter().map(figure).collect();
         all_starts.insert("starts".to_owned(), json!(restarts.starts));
@@ -186,9 +189,15 @@ mod tests {
         let value = level(&told, &plans::setup());
         assert_eq!(value["confidence_95"], json!({ "throughput": [0.0, 10.0], "p99": null }));
         assert_eq!(value.get("restarts"), None);
-        let throughput = Between { of: Statistic::Throughput, mean: 5.0, interval: Some(known), share: None };
+        let throughput = Between {
+            of: Statistic::Throughput,
+            values: vec![4.0, 6.0],
+            mean: 5.0,
+            interval: Some(known),
+            share: None,
+        };
         told.restarts = Some(Restarts { starts: 2, figures: vec![throughput] });
-        let figures = json!({ "mean": 5.0, "interval_95": [0.0, 10.0], "share_between": null });
+        let figures = json!({ "values": [4.0, 6.0], "mean": 5.0, "interval_95": [0.0, 10.0], "share_between": null });
         assert_eq!(level(&told, &plans::setup())["restarts"], json!({ "starts": 2, "throughput": figures }));
     }
 
