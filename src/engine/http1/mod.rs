@@ -107,9 +107,7 @@ impl<S: HttpService> Http<S> {
             exchanges.respond_failed(slot, error);
         }
     }
-}
 
-impl<S: HttpService> Http<S> {
     /// The answer is complete, and what came behind all that is wanted of it leaves its connection good for no other: however the
     /// bytes were cut, that costs the answer nothing.
     #[cold]

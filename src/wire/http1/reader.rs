@@ -1,5 +1,7 @@
 //! [`ReplyReader`]: parses one HTTP/1.x reply from pieces of any size. A pure function over bytes: no sockets.
 
+use std::mem::MaybeUninit;
+
 use crate::wire::http1::chunks::Chunks;
 use crate::wire::http1::malformed::Malformed;
 
@@ -240,9 +242,11 @@ struct ParsedHead {
 
 /// The head at the start of `bytes` and its length, or `None` if it is not complete.
 fn parse_head(bytes: &[u8], part_field: &str) -> Result<Option<(ParsedHead, usize)>, Malformed> {
-    let mut fields = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut response = httparse::Response::new(&mut fields);
-    let length = match response.parse(bytes) {
+    // Only the fields that there are get written: 64 empty ones would take as long as the rest.
+    let mut fields = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut []);
+    let parser = httparse::ParserConfig::default();
+    let length = match parser.parse_response_with_uninit_headers(&mut response, bytes, &mut fields) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => {
@@ -293,8 +297,7 @@ impl ParsedHead {
                 Ok(())
             }
             12 if name.eq_ignore_ascii_case("content-type") => {
-                let kind = value.split(|&byte| byte == b';').next().unwrap_or_default();
-                head.events = kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream");
+                head.events = is_event_stream(value);
                 Ok(())
             }
             8 if name.eq_ignore_ascii_case("location") => {
@@ -304,6 +307,13 @@ impl ParsedHead {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a content type, with or without parameters, is that of an event stream.
+fn is_event_stream(content_type: &[u8]) -> bool {
+    const KIND: &[u8] = b"text/event-stream";
+    let Some((kind, parameters)) = content_type.split_at_checked(KIND.len()) else { return false };
+    kind.eq_ignore_ascii_case(KIND) && matches!(parameters.trim_ascii_start(), [] | [b';', ..])
 }
 
 fn encoding(value: &[u8]) -> Encoding {

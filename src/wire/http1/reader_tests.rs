@@ -141,3 +141,22 @@ fn damaged_replies_never_panic() {
         let _ = read(&bytes, random.random_range(1..40));
     }
 }
+
+#[test]
+fn event_streams_are_told_from_other_content() {
+    for (kind, events) in [
+        ("text/event-stream", true),
+        ("Text/Event-Stream; charset=utf-8", true),
+        ("text/event-stream ;charset=utf-8", true),
+        ("text/event-streams", false),
+        ("text/event", false),
+        ("application/json", false),
+        ("", false),
+    ] {
+        let mut reader = ReplyReader::default();
+        reader
+            .feed(format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: 0\r\n\r\n").as_bytes())
+            .unwrap();
+        assert_eq!(reader.head().unwrap().events, events, "{kind}");
+    }
+}
