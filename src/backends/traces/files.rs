@@ -89,7 +89,8 @@ impl ServerTraces for FileTraces {
         let traces = files.take(|id| request_ids::key(id).is_some()).map_err(failed)?;
         if traces.is_empty() {
             let why = "it holds no trace of these requests; run on the server's machine, where the server has put it, or \
-                trace more of them (--trace-rate)";
+                trace more of them (--trace-rate); if requests were given up, one may hold back the traces of all: \
+                --log-frequency 1 has each written by itself";
             return Err(self.refused(&path, why));
         }
         Ok(grouped(&traces, self.rate))

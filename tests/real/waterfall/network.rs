@@ -238,7 +238,7 @@ fn timed_every_model_of_an_ensemble_has_its_stages_over_the_network() {
 }
 
 #[test]
-fn requests_that_are_given_up_are_no_part_of_a_breakdown() {
+fn timed_requests_that_are_given_up_are_no_part_of_a_breakdown() {
     let _turn = turns::shared();
     // Each takes from 1 to 81 ms, and the server goes on with it when its client has given it up.
     let slow = Model::sleeping("m", 1).parameter("jitter_us", "80000").batches(0).instances(4);
@@ -248,13 +248,17 @@ fn requests_that_are_given_up_are_no_part_of_a_breakdown() {
         let summary = repository.file("summary.json");
         let arguments = "--breakdown --concurrency-range 4 --request-count 80 --cancel-after-us 50000 --trace-level TIMESTAMPS \
             --trace-rate 1 --max-errors 100%";
-        let program = server.program(protocol, "m").args(arguments).args(flags).arg("--summary-file").arg(&summary);
+        // Of a stream that is reset at the wrong moment, Triton never lets go of the trace, and with it holds back all that it would
+        // write with that one.
+        let apart = if way == "gRPC streams" { "--log-frequency 1" } else { "" };
+        let program =
+            server.program(protocol, "m").args(arguments).args(flags).args(apart).arg("--summary-file").arg(&summary);
         let finished = program.run();
         assert!([0, 4].contains(&finished.code()), "{way}: {}{}", finished.stdout, finished.stderr);
         let (breakdown, level) = (breakdown(&summary), json(&summary)["levels"][0].clone());
         let requests = level["client"]["requests"].as_u64().unwrap();
         assert!((10..75).contains(&requests), "{way}: {requests} of 80 were not given up");
-        assert_eq!(breakdown["traced"], requests, "{way}: {breakdown}");
+        assert_eq!(breakdown["traced"], requests, "{way}: {breakdown} {}", finished.stderr);
         assert!(breakdown["latency"]["percentiles_ns"][3].as_u64() < Some(60_000_000), "{way}: {breakdown}");
         assert_adds_up(&breakdown, way);
     }
