@@ -270,11 +270,11 @@ impl ParsedHead {
     fn take(&mut self, name: &str, value: &[u8], part_field: &str) -> Result<(), Malformed> {
         let head = &mut self.head;
         match name.len() {
-            14 if name.eq_ignore_ascii_case("content-length") => set_number(&mut head.length, name, value),
-            length if length == part_field.len() && name.eq_ignore_ascii_case(part_field) => {
+            14 if is(name, "Content-Length") => set_number(&mut head.length, name, value),
+            length if length == part_field.len() && is(name, part_field) => {
                 set_number(&mut head.part_length, name, value)
             }
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+            17 if is(name, "Transfer-Encoding") => {
                 if !value.eq_ignore_ascii_case(b"chunked") {
                     return Err(Malformed::new(format!(
                         "transfer encoding '{}' is not understood",
@@ -284,7 +284,7 @@ impl ParsedHead {
                 self.chunked = true;
                 Ok(())
             }
-            10 if name.eq_ignore_ascii_case("connection") => {
+            10 if is(name, "Connection") => {
                 if has_token(value, b"close") {
                     head.keeps_open = false;
                 } else if has_token(value, b"keep-alive") {
@@ -292,21 +292,27 @@ impl ParsedHead {
                 }
                 Ok(())
             }
-            16 if name.eq_ignore_ascii_case("content-encoding") => {
+            16 if is(name, "Content-Encoding") => {
                 head.encoding = encoding(value);
                 Ok(())
             }
-            12 if name.eq_ignore_ascii_case("content-type") => {
+            12 if is(name, "Content-Type") => {
                 head.events = is_event_stream(value);
                 Ok(())
             }
-            8 if name.eq_ignore_ascii_case("location") => {
+            8 if is(name, "Location") => {
                 head.location = String::from_utf8_lossy(value).into_owned();
                 Ok(())
             }
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a field has this name, in any case. Most servers use the usual one, which is quickly compared.
+#[inline]
+fn is(name: &str, usual: &str) -> bool {
+    name == usual || name.eq_ignore_ascii_case(usual)
 }
 
 /// Whether a content type, with or without parameters, is that of an event stream.
@@ -331,8 +337,11 @@ fn has_token(list: &[u8], token: &[u8]) -> bool {
 
 /// Parses a length that may occur twice only with the same value.
 fn set_number(slot: &mut Option<u64>, name: &str, value: &[u8]) -> Result<(), Malformed> {
-    let plain = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    let number = std::str::from_utf8(value).ok().filter(|_| plain).and_then(|text| text.parse().ok());
+    let digit = |number: u64, byte: &u8| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit < 10 { number.checked_mul(10)?.checked_add(digit.into()) } else { None }
+    };
+    let number = if value.is_empty() { None } else { value.iter().try_fold(0, digit) };
     match (number, *slot) {
         (None, _) => {
             Err(Malformed::new(format!("{name} is '{}', which is not a length", String::from_utf8_lossy(value))))

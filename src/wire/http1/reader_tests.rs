@@ -107,6 +107,34 @@ fn nonsense_is_refused() {
 }
 
 #[test]
+fn field_names_are_known_in_any_case() {
+    for name in ["content-length", "CONTENT-LENGTH", "cOnTeNt-lEnGtH"] {
+        let bytes = format!("HTTP/1.1 200 OK\r\n{name}: 2\r\n\r\nok");
+        assert_eq!(read_all_ways(bytes.as_bytes()), Ok((200, b"ok".to_vec(), 0, true)), "{name}");
+    }
+    let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    assert_eq!(read_all_ways(chunked), Ok((200, b"x".to_vec(), 0, true)));
+    let mut reader = ReplyReader::with_part_length("Inference-Header-Content-Length");
+    reader.feed(b"HTTP/1.1 200 OK\r\ninference-header-content-length: 1\r\nCoNtEnT-Length: 3\r\n\r\n").unwrap();
+    assert_eq!(reader.head().unwrap().part_length, Some(1));
+}
+
+#[test]
+fn a_length_is_digits_up_to_the_largest_number() {
+    let length = |value: &str| {
+        let mut reader = ReplyReader::default();
+        reader.feed(format!("HTTP/1.1 200 OK\r\nContent-Length: {value}\r\n\r\n").as_bytes())?;
+        Ok::<_, Malformed>(reader.head().unwrap().length)
+    };
+    assert_eq!(length("0"), Ok(Some(0)));
+    assert_eq!(length("007"), Ok(Some(7)));
+    assert_eq!(length("18446744073709551615"), Ok(Some(u64::MAX)));
+    for value in ["18446744073709551616", "184467440737095516150", "", "+1", "1 2", "0x1", "1,1", "\u{661}"] {
+        assert!(length(value).is_err(), "{value}");
+    }
+}
+
+#[test]
 fn keeping_the_connection_follows_version_and_header() {
     for (bytes, open) in [
         (&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..], true),
