@@ -1,5 +1,6 @@
 //! Times of 0 or 1 ns.
 
+pub const DIGITS: u8 = 3;
 pub const MAX_TIME_NS: u64 = 1;
 
 #[derive(Clone, Debug)]
