@@ -100,7 +100,8 @@ fn check_all(
                     Err(mismatch) => {
                         let error = InferError::new("Validation", mismatch.to_string());
                         let source = Source { writer: 0, entry: payload.model };
-                        load.recorder.mismatch(source, record.end, &error);
+                        let start = record.intended.unwrap_or(record.sent);
+                        load.recorder.mismatch(source, (start, record.end), &error);
                         pool.give_back(record);
                     }
                 }

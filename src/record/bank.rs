@@ -62,6 +62,8 @@ struct GoodBank {
     /// Whether the latency alone decides.
     by_latency: bool,
     requests: AtomicU64,
+    /// How many of them had wrong outputs.
+    mismatched: AtomicU64,
 }
 
 struct DecoupledBank {
@@ -99,6 +101,7 @@ impl Bank {
                 limits: spec.limits,
                 by_latency: !spec.generates,
                 requests: zero(),
+                mismatched: zero(),
             }),
             is_plain: !(spec.open_loop || spec.decoupled || spec.limits.is_any()),
             errors: Mutex::new(HashMap::new()),
@@ -184,9 +187,13 @@ impl Bank {
         }
     }
 
+    /// What is judged by more than its latency, because it generates tokens, has no expected outputs.
     #[cold]
-    pub(super) fn mismatch(&self, error: &InferError) {
+    pub(super) fn mismatch(&self, latency_ns: u64, error: &InferError) {
         add(&self.mismatched, 1);
+        if let Some(good) = self.good.as_ref().filter(|good| good.by_latency && good.limits.keeps_latency(latency_ns)) {
+            add(&good.mismatched, 1);
+        }
         self.fail(error);
     }
 
@@ -255,6 +262,7 @@ impl Bank {
         }
         if let (Some(good), Some(requests)) = (&self.good, &mut tally.good) {
             *requests += take(&good.requests);
+            tally.good_mismatched += take(&good.mismatched);
         }
         for (error, count) in self.errors.lock().drain() {
             *tally.errors.entry(error).or_default() += count;

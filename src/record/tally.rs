@@ -47,6 +47,8 @@ pub struct Tally {
     pub cancelled: u64,
     /// Failed requests that had wrong outputs; still counted in `requests` while shards are summed.
     pub(super) mismatched: u64,
+    /// Those of them that kept the limits; still counted in `good` while shards are summed.
+    pub(super) good_mismatched: u64,
     /// Requests sent.
     pub sent: u64,
     /// Requests sent more than 1 ms late.
@@ -87,6 +89,7 @@ impl Tally {
     /// Removes requests with wrong outputs from the successful ones, once all shards are summed.
     pub(super) fn settle(mut self) -> Self {
         self.requests = self.requests.saturating_sub(self.mismatched);
+        self.good = self.good.map(|good| good.saturating_sub(self.good_mismatched));
         self
     }
 
@@ -103,6 +106,7 @@ impl Tally {
             failed: 0,
             cancelled: 0,
             mismatched: 0,
+            good_mismatched: 0,
             sent: 0,
             delayed: 0,
             sequences: 0,
@@ -139,6 +143,7 @@ impl Tally {
     pub(super) fn absorb(&mut self, other: &Self) {
         self.requests += other.requests;
         self.mismatched += other.mismatched;
+        self.good_mismatched += other.good_mismatched;
         self.failed += other.failed;
         self.cancelled += other.cancelled;
         self.sent += other.sent;
