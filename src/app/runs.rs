@@ -22,10 +22,11 @@ use crate::ranks::{ANSWER_LIMIT, Left, OverMpi, Peers, Relay, STEP_LIMIT};
 use crate::stdio::{self, note};
 
 /// Exit codes of the processes, from the best to the worst.
-const GRAVITY: [u8; 7] = [
+const GRAVITY: [u8; 8] = [
     exit::OK,
     exit::REQUIREMENT,
     exit::INVALID,
+    exit::OVER_THRESHOLD,
     exit::UNSTABLE,
     exit::NO_VALID_REQUESTS,
     exit::FAILED,
@@ -163,6 +164,9 @@ mod tests {
     fn the_worst_run_decides() {
         assert_eq!(gravest(&[0, 6, 4, 0]), exit::INVALID);
         assert_eq!(gravest(&[2, 3, 99]), exit::FAILED);
+        assert_eq!(gravest(&[99, 5]), exit::FAILED);
+        assert_eq!(gravest(&[4, 5, 2]), exit::UNSTABLE);
+        assert_eq!(gravest(&[5, 4]), exit::OVER_THRESHOLD);
         assert_eq!(gravest(&[0, 101, 130]), exit::INTERRUPTED);
         assert_eq!(gravest(&[3, 101]), exit::PANICKED);
         assert_eq!(gravest(&[0, 0]), exit::OK);
