@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::backend::{ModelTrace, Moment};
 use crate::error::{Error, Result};
 use crate::record::KeptTrace;
-use crate::report::{Interrupts, SafeFile};
+use crate::report::{Interrupts, SafeFile, inert};
 
 /// A named span of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ fn write_file(path: &Path, interrupts: Interrupts, groups: &[Group]) -> io::Resu
     file.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     for (number, event) in events(groups).enumerate() {
         file.write_all(if number == 0 { b"\n" } else { b",\n" })?;
-        serde_json::to_writer(&mut file, &event)?;
+        inert::write(&mut file, &event)?;
     }
     file.write_all(b"\n]}\n")?;
     file.into_inner().map_err(io::IntoInnerError::into_error)?.finish()

@@ -55,7 +55,7 @@ fn write_table(path: &Path, interrupts: Interrupts, table: &Table) -> std::io::R
 
 /// Spreadsheets evaluate whatever looks like a formula, and names come from the command line and from servers. A
 /// leading apostrophe makes it text. Numbers stay as they are; characters that a terminal interprets are escaped.
-fn inert(cell: &str) -> Cow<'_, str> {
+pub(super) fn inert(cell: &str) -> Cow<'_, str> {
     if cell.contains(|ch| acts(ch) && !matches!(ch, '\t' | '\r' | '\n')) {
         return Cow::Owned(inert(&shown(cell)).into_owned());
     }

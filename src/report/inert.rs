@@ -14,6 +14,15 @@ pub fn write(to: impl Write, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(to, Inert(CompactFormatter))).map_err(io::Error::from)
 }
 
+/// The same for finished JSON, whatever its layout: outside texts it has none of these characters.
+pub fn escaped(json: &str) -> String {
+    let escape = |character: char| match is_active(character) {
+        true => format!("\\u{:04x}", u32::from(character)),
+        false => character.to_string(),
+    };
+    json.chars().map(escape).collect()
+}
+
 struct Inert(CompactFormatter);
 
 impl Formatter for Inert {
@@ -49,5 +58,6 @@ mod tests {
         let dangerous = ['<', '>', '&', '\u{1b}', '\u{202e}', '\u{9b}'];
         assert!(!text.contains(dangerous) && text.contains("模型"), "{text}");
         assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [hostile]);
+        assert_eq!(escaped(&serde_json::to_string(&[hostile]).unwrap()), text);
     }
 }

@@ -10,7 +10,7 @@ use crate::backend::{ModelTrace, Moment};
 use crate::error::{Error, Result};
 use crate::plan::TraceFilePlan;
 use crate::record::KeptTrace;
-use crate::report::{Interrupts, SafeFile};
+use crate::report::{Interrupts, SafeFile, inert};
 
 /// Writes the traces of a run, as many as the plan allows.
 ///
@@ -30,7 +30,7 @@ fn write_file(path: &Path, interrupts: Interrupts, traces: &[KeptTrace]) -> io::
     let entries = traces.iter().flat_map(|trace| &trace.models).flat_map(entries);
     for (number, entry) in entries.enumerate() {
         file.write_all(if number == 0 { b"" } else { b"," })?;
-        serde_json::to_writer(&mut file, &entry)?;
+        inert::write(&mut file, &entry)?;
     }
     file.write_all(b"]\n")?;
     file.into_inner().map_err(io::IntoInnerError::into_error)?.finish()

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 use crate::model::configuration;
 use crate::plan::{TunePlan, asked};
+use crate::report::csv::inert as inert_cell;
 use crate::report::file_name::harmless;
-use crate::report::{Interrupts, SafeFile, html};
+use crate::report::{Interrupts, SafeFile, html, inert};
 use crate::result::{CandidateResult, TuneResult};
 
 /// Columns of Model Analyzer's `metrics-model-inference.csv`.
@@ -44,16 +45,20 @@ pub fn write(
         };
         let body = json!({ "parameters": { "config": configuration.to_string() } });
         files.push((name("config.pbtxt"), configuration::text(configuration).into_bytes()));
-        files.push((name("load.json"), format!("{body:#}\n").into_bytes()));
+        files.push((name("load.json"), pretty(&body)));
     }
     let table = csv(result)?;
-    let whole = format!("{:#}\n", json!(result)).into_bytes();
+    let whole = pretty(&json!(result));
     files.push((folder.join("metrics-model-inference.csv"), table.clone()));
     files.push((folder.join("result.json"), whole.clone()));
     files.push((folder.join("report.html"), html::tune_page(result).into_bytes()));
     files.extend(plan.run.output.csv.iter().map(|path| (path.clone(), table.clone())));
     files.extend(plan.run.output.summary.iter().map(|path| (path.clone(), whole.clone())));
     files.iter().map(|(path, bytes)| put(path, interrupts, bytes)).fold(Ok(()), Error::both)
+}
+
+fn pretty(value: &Value) -> Vec<u8> {
+    inert::escaped(&format!("{value:#}\n")).into_bytes()
 }
 
 fn put(path: &Path, interrupts: Interrupts, bytes: &[u8]) -> Result<()> {
@@ -78,10 +83,12 @@ fn csv(result: &TuneResult) -> Result<Vec<u8>> {
         .map(|name| (*name).to_owned())
         .chain([latency])
         .chain(result.settings.iter().cloned())
-        .chain(own);
+        .chain(own)
+        .map(|title| inert_cell(&title).into_owned());
     writer.write_record(header).map_err(failed)?;
     for candidate in result.candidates.iter().filter(|candidate| candidate.figures.is_some()) {
-        writer.write_record(row(result, candidate)).map_err(failed)?;
+        let row = row(result, candidate);
+        writer.write_record(row.iter().map(|cell| inert_cell(cell).into_owned())).map_err(failed)?;
     }
     writer.into_inner().map_err(|error| Error::output(error.to_string()))
 }
@@ -131,5 +138,15 @@ mod tests {
         assert_eq!(lines.next(), Some("m,1,32,m_config_2,3,8,Yes,6400.000,14.250,3,8,100,winner,"));
         assert!(lines.next().unwrap().contains("m_config_default"));
         assert_eq!(lines.count(), 1, "what was not measured has no row");
+    }
+
+    #[test]
+    fn names_do_nothing_in_a_spreadsheet_or_a_terminal() {
+        let hostile = TuneResult { model: "=cmd()\u{202e}<".to_owned(), ..sample::result() };
+        let text = String::from_utf8(csv(&hostile).unwrap()).unwrap();
+        assert!(text.contains("\n'=cmd()") && !text.contains('\u{202e}'), "{text}");
+        let json = String::from_utf8(pretty(&json!(hostile))).unwrap();
+        assert!(!json.contains(['\u{202e}', '<']), "{json}");
+        assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["model"], json!(hostile.model));
     }
 }
