@@ -132,7 +132,7 @@ fn settle<T: LevelValue>(
 
 /// Measures the level that would end the range again, before it does.
 fn confirm(runner: &Runner<'_>, job: &Job, result: &mut RunResult) -> Result<()> {
-    let level = runner.measure_quietly(job, &runner.plan().measurement)?;
+    let level = runner.measure_apart(job)?;
     let (Some(last), Ending::Stable | Ending::Complete) = (result.levels.last_mut(), level.ending) else {
         return Ok(());
     };

@@ -161,7 +161,8 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): W
     let written = if failed { Ok(()) } else { write(&session.plan, interrupts, &result, baseline.as_ref()) };
     let traced = write_traces(&session, interrupts);
     let exported = observers.map_or(Ok(()), if failed { Observers::give_up } else { Observers::finish });
-    let exported = exported.and_then(|()| if failed { Ok(()) } else { write_requests(&session.plan, interrupts) });
+    let exported =
+        exported.and_then(|()| if failed { Ok(()) } else { write_requests(&session.plan, interrupts, &result) });
     session.close();
     Error::both(Error::both(written, traced), exported)?;
     ended?;
@@ -204,10 +205,10 @@ fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult, baseline: Opti
 }
 
 /// Writes what is made from the export, once that is complete.
-fn write_requests(plan: &Plan, interrupts: Interrupts) -> Result<()> {
+fn write_requests(plan: &Plan, interrupts: Interrupts, result: &RunResult) -> Result<()> {
     let (Some(folder), Some(export)) = (&plan.output.folder, &plan.output.profile_export) else { return Ok(()) };
     match folder.has(ReportPart::Requests) {
-        true => reports::lifecycle::write_requests((folder, interrupts), export),
+        true => reports::lifecycle::write_requests((folder, interrupts), export, result),
         false => Ok(()),
     }
 }

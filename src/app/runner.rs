@@ -173,11 +173,15 @@ impl<'a> Runner<'a> {
     /// What observers missed of the ended levels, for the report.
     pub fn losses(&self) -> String {
         let remarks = self.observers.map(Observers::take_remarks).filter(|remarks| !remarks.is_empty());
-        remarks.map_or_else(String::new, |remarks| {
-            remarks
-                + "
-"
-        })
+        remarks.map_or_else(String::new, |remarks| remarks + "\n")
+    }
+
+    /// Measures a level as the plan says, without printing it: the caller decides whether it counts.
+    ///
+    /// # Errors
+    /// It cannot be started, or nothing of it could be measured.
+    pub fn measure_apart(&self, job: &Job) -> Result<LevelSummary> {
+        self.measure(job, &self.plan().measurement, (self.observers, true))
     }
 
     /// Measures a level by another measurement plan than the run's, without printing it and without a separate

@@ -25,6 +25,7 @@ pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
         Verdict::Invalid(reasons) => reasons.iter().map(InvalidReason::word).collect(),
     };
     let mut all = client(&level.client, headline);
+    all.insert("start_ns".to_owned(), json!(level.client.start));
     let outcome = Outcome::of(level);
     all.insert("outcome".to_owned(), json!(outcome.word()));
     all.insert("valid".to_owned(), json!(outcome.is_valid()));

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::BufReader;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -9,24 +10,37 @@ use crate::error::{Error, Result};
 use crate::plan::ReportFolder;
 use crate::report::file::Interrupts;
 use crate::report::lifecycle::{failed, write_file};
+use crate::result::RunResult;
 
 const NS: f64 = 1e9;
 
-/// Writes the requests of the run's `--profile-export-file`, which does not contain failed ones.
+/// Writes the requests of the run's `--profile-export-file`, which does not contain failed ones. Those of a level that
+/// was measured again are left out, as in the files of its stage.
 ///
 /// # Errors
-/// Where the export cannot be read, or the file cannot be written.
-pub fn write((folder, interrupts): (&ReportFolder, Interrupts), export: &std::path::Path) -> Result<()> {
+/// If the export cannot be read, or the file cannot be written.
+pub fn write((folder, interrupts): (&ReportFolder, Interrupts), export: &Path, result: &RunResult) -> Result<()> {
     let file = File::open(export).map_err(|error| failed(export, &error))?;
     let export: Value = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
         Error::output(format!("--report-dir: {} is not a complete export: {error}", export.display()))
     })?;
     let experiments = export["experiments"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let all = experiments.iter().enumerate().flat_map(|(stage, experiment)| {
+    let all = experiments.iter().filter_map(|experiment| Some((stage(experiment, result)?, experiment)));
+    let all = all.flat_map(|(stage, experiment)| {
         let requests = experiment["requests"].as_array().map(Vec::as_slice).unwrap_or_default();
         requests.iter().map(move |request| entry(stage, request))
     });
     write_file((folder, interrupts), &folder.requests(), &all.collect())
+}
+
+/// The number of the level that an experiment is the measurement of; `None` if another measurement of it counts. A
+/// periodic load is the only one of its run, without a level.
+fn stage(experiment: &Value, result: &RunResult) -> Option<usize> {
+    if result.levels.is_empty() {
+        return Some(0);
+    }
+    let start = experiment["summary"]["start_ns"].as_u64()?;
+    result.levels.iter().position(|level| level.client.start.0 == start)
 }
 
 fn entry(stage: usize, request: &Value) -> Value {
