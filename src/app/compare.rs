@@ -4,11 +4,10 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::exit;
-use crate::measure::summary::LevelSummary;
 use crate::plan::Comparison;
-use crate::report::{self, level_and_batch};
+use crate::report::{self, full_level_name};
+use crate::result::RunResult;
 use crate::result::compare::{changes, differences};
-use crate::result::{RunResult, is_same_level};
 use crate::stdio::{self, note};
 
 /// Prints what changed. Returns the exit code (see [`crate::exit`]).
@@ -54,9 +53,8 @@ fn read(path: &Path) -> Result<RunResult> {
 
 /// Levels that only one result has.
 fn alone(result: &RunResult, other: &RunResult) -> Vec<String> {
-    let is_alone = |level: &&LevelSummary| !other.levels.iter().any(|candidate| is_same_level(candidate, level));
-    let name = |level: &LevelSummary| level_and_batch(level.load, result.telling_batch_size(level));
-    result.levels.iter().filter(is_alone).map(name).collect()
+    let alone = result.levels_with_earlier().filter(|(level, earlier)| other.counterpart(level, earlier).is_none());
+    alone.map(|(level, earlier)| full_level_name(level.load, result.distinction(level, earlier))).collect()
 }
 
 fn shown(path: &Path) -> String {

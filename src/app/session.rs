@@ -147,6 +147,7 @@ impl Session {
             synchronous: plan.is_synchronous(&models),
             service_kind: backend.capabilities().service_kind.to_owned(),
             client_times: backend.capabilities().client_times,
+            times_transfers: backend.capabilities().client_times.is_some(),
             server: backend.server(),
             models: all_models.iter().map(ModelIdentity::of).collect(),
             decoupled: models.iter().any(|model| model.decoupled),

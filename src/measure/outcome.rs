@@ -69,12 +69,6 @@ impl Outcome {
         matches!(self, Self::Valid | Self::Disturbed)
     }
 
-    /// Whether the level can be compared with something. Little's law alone is a hint: of a short run on a busy machine
-    /// it does not hold to a few percent.
-    pub fn is_comparable(self) -> bool {
-        self.is_valid() || self == Self::Inconsistent
-    }
-
     /// The word that every report has for it.
     pub fn word(self) -> &'static str {
         match self {
@@ -96,6 +90,19 @@ impl Outcome {
     fn is_grave(self) -> bool {
         matches!(self, Self::Interrupted | Self::Failed)
     }
+}
+
+/// Whether the figures of a level can be compared with others or with a bound. On which side of the latency threshold
+/// they lie does not matter; and Little's law alone is a hint: in a short run on a busy machine it does not hold to a few
+/// percent.
+pub fn is_comparable(level: &LevelSummary) -> bool {
+    let is_hint = |reason: &InvalidReason| matches!(reason, InvalidReason::LittlesLaw(_));
+    let has_ended = matches!(level.ending, Ending::Stable | Ending::Complete | Ending::OverThreshold);
+    has_ended
+        && match &level.verdict {
+            Verdict::Valid => true,
+            Verdict::Invalid(reasons) => reasons.iter().all(is_hint),
+        }
 }
 
 impl fmt::Display for Outcome {

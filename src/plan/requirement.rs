@@ -91,6 +91,11 @@ impl Relation {
             Self::AtLeast => value >= bound,
         }
     }
+
+    /// Whether the bound is a maximum.
+    pub fn is_upper(self) -> bool {
+        matches!(self, Self::Below | Self::AtMost)
+    }
 }
 
 /// What a figure is compared with.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::plan::Statistic;
-use crate::report::level_and_batch;
+use crate::report::full_level_name;
 use crate::report::number::significant;
 use crate::result::compare::{Change, LevelChange};
 
@@ -14,7 +14,7 @@ const WITHIN: &str = "Within these two runs only: the same server, started again
 pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String {
     let mut text = String::new();
     for level in levels {
-        let _ = writeln!(text, "{}:", level_and_batch(level.load, level.batch_size));
+        let _ = writeln!(text, "{}:", full_level_name(level.load, level.distinction));
         if level.figures.is_empty() {
             let [one, other] = level.outcomes;
             let _ = writeln!(text, "  not compared: {one} in the first result, {other} in the second");
@@ -55,6 +55,7 @@ mod tests {
     use super::*;
     use crate::measure::outcome::Outcome;
     use crate::measure::summary::LevelLoad;
+    use crate::result::Distinction;
     use crate::result::compare::Direction;
     use crate::stats::Interval;
 
@@ -70,7 +71,12 @@ mod tests {
         let unknown =
             Change { of: Statistic::Throughput, values: [100.0, 99.5], interval: None, ratio: 0.995, ..p99.clone() };
         let load = LevelLoad::Concurrency(4);
-        let level = LevelChange { load, batch_size: None, figures: vec![unknown, p99], outcomes: [Outcome::Valid; 2] };
+        let level = LevelChange {
+            load,
+            distinction: Distinction::default(),
+            figures: vec![unknown, p99],
+            outcomes: [Outcome::Valid; 2],
+        };
         let failed = LevelChange { figures: Vec::new(), outcomes: [Outcome::Valid, Outcome::Failed], ..level.clone() };
         let expected = "\
 concurrency 4:

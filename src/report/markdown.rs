@@ -9,12 +9,12 @@ use crate::measure::precision::value;
 use crate::measure::summary::{Known, LevelSummary};
 use crate::plan::Statistic;
 use crate::record::Generated;
-use crate::report::figures::{MARGIN, Shown, level, rate, short, time};
+use crate::report::figures::{MARGIN, Shown, changed_level, load, rate, short, time};
 use crate::report::requirements::{cells, word};
-use crate::report::{Interrupts, html, percentiles};
-use crate::result::Checked;
+use crate::report::{Interrupts, console, details, html, percentiles, restarts};
 use crate::result::compare::{Direction, changes};
 use crate::result::variants::{FigureChange, VariantsResult};
+use crate::result::{Checked, Distinction, RunResult};
 use crate::stdio::shown;
 
 /// A column that only some results have.
@@ -88,21 +88,30 @@ fn levels(one: &Shown<'_>) -> String {
     let mut text = format!("| load | inferences/s | mean |{names}{more} failed | outcome |\n|---|---:|---:|");
     text += &"---:|".repeat(percentiles.len() + further.len() + 1);
     text += "---|\n";
-    for summary in &one.result.levels {
+    for (summary, earlier) in one.result.levels_with_earlier() {
         let all = std::iter::once(Statistic::MeanLatency).chain(percentiles.iter().copied().map(Statistic::Percentile));
         let latencies: String = all.map(|of| format!(" {} |", figure(summary, of, time))).collect();
         let throughput = figure(summary, Statistic::Throughput, rate);
         let cells = further.iter().map(|further| (further.cell)(summary).unwrap_or_else(|| "–".to_owned()));
         let more: String = cells.map(|cell| format!(" {cell} |")).collect();
         let failed = short(100.0 * summary.client.failed_share());
-        let name = level(summary.load) + &batch(one.result.telling_batch_size(summary));
+        let name = load(summary.load) + &details(one.result.distinction(summary, earlier));
         let _ = writeln!(text, "| {name} | {throughput} |{latencies}{more} {failed} % | {} |", Outcome::of(summary));
     }
-    text
+    text + &below(one.result)
 }
 
-fn batch(size: Option<u64>) -> String {
-    size.map(|size| format!(", batch {size}")).unwrap_or_default()
+/// What a sweep found, and what the starts of the model differ by.
+fn below(result: &RunResult) -> String {
+    let sweep = result.sweep.as_ref().map(|found| format!("\n{}", console::sweep(found).trim_end()));
+    let mut text = sweep.map(|sweep| sweep + "\n").unwrap_or_default();
+    for level in &result.levels {
+        for figure in level.restarts.iter().flat_map(|all| &all.figures) {
+            let _ =
+                writeln!(text, "\n{}, over several starts of the model: {}", load(level.load), restarts::words(figure));
+        }
+    }
+    text
 }
 
 /// The outcome of each requirement; empty if there are none.
@@ -114,9 +123,10 @@ fn requirements(all: &[Checked]) -> String {
     for checked in all {
         let (value, interval) = cells(checked);
         let variant = checked.variant.as_ref().map(|name| format!("{}, ", inert(name))).unwrap_or_default();
-        let level = checked.level.map(|load| level(load) + &batch(checked.batch_size)).unwrap_or_default();
+        let level = checked.level.map(|one| load(one) + &details(checked.distinction)).unwrap_or_default();
         let word = if checked.passes { word(checked).to_owned() } else { format!("**{}**", word(checked)) };
-        let _ = writeln!(text, "| {} | {variant}{level} | {value} | {interval} | {word} |", inert(&checked.text));
+        let note = checked.note.as_ref().map(|note| format!(": {}", inert(note))).unwrap_or_default();
+        let _ = writeln!(text, "| {} | {variant}{level} | {value} | {interval} | {word}{note} |", inert(&checked.text));
     }
     text.push('\n');
     text
@@ -128,7 +138,9 @@ fn variants(result: &VariantsResult) -> String {
     text += "|---|---|---|---:|---:|---:|---:|---|\n";
     for cell in &result.cells {
         for compared in result.comparisons(cell) {
-            let load = cell.loads.get(compared.variant).map(|load| level(*load)).unwrap_or_default();
+            let distinction = Distinction { input_bytes: cell.size, ..Distinction::default() };
+            let load = cell.loads.get(compared.variant).map(|one| load(*one) + &details(distinction));
+            let load = load.unwrap_or_default();
             let name = inert(&result.variants[compared.variant].name);
             for change in &compared.figures {
                 let _ = writeln!(text, "| {load} | {name} |{}", changed(change));
@@ -165,11 +177,12 @@ fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
     let mut text = "| load | figure | change | 95 % interval | verdict |\n|---|---|---:|---:|---|\n".to_owned();
     let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
     for change in changes(first.result, other.result, MARGIN) {
+        let name = changed_level(&change);
         for figure in change.figures {
             let known = figure.interval.map(|known| format!("{} to {}", signed(known.low), signed(known.high)));
             let (known, word) = (known.unwrap_or_else(|| "not known".to_owned()), figure.verdict);
             let word = if matches!(word, Direction::Worse) { format!("**{word}**") } else { word.to_string() };
-            let (name, of) = (level(change.load) + &batch(change.batch_size), figure.of.word());
+            let of = figure.of.word();
             let _ = writeln!(text, "| {name} | {of} | {} | {known} | {word} |", signed(figure.ratio));
         }
     }

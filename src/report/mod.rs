@@ -35,6 +35,7 @@ pub mod variants;
 use crate::measure::precision::PERCENTILES;
 use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::plan::MeasurementPlan;
+use crate::result::Distinction;
 
 pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file, is_special};
 pub use number::significant;
@@ -75,9 +76,18 @@ pub fn level_name(load: LevelLoad) -> String {
     format!("{} {}", load_name(load).to_lowercase(), load_value(load))
 }
 
-/// The same, with the batch size if there are several: `concurrency 4, batch size 2`.
-pub fn level_and_batch(load: LevelLoad, batch_size: Option<u64>) -> String {
-    level_name(load) + &batch_size.map(|size| format!(", batch size {size}")).unwrap_or_default()
+/// The same, with what tells it apart from others of this load: `concurrency 4, batch size 2`.
+pub fn full_level_name(load: LevelLoad, distinction: Distinction) -> String {
+    level_name(load) + &details(distinction)
+}
+
+/// What tells a level apart from others of its load, to be appended to its name.
+fn details(distinction: Distinction) -> String {
+    let Distinction { batch_size, repetition, input_bytes } = distinction;
+    let batch = batch_size.map(|size| format!(", batch size {size}"));
+    let repetition = repetition.map(|number| format!(", repetition {number}"));
+    let bytes = input_bytes.map(|bytes| format!(", inputs of {bytes} bytes"));
+    [batch, repetition, bytes].into_iter().flatten().collect()
 }
 
 /// The level's value.

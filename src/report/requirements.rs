@@ -9,7 +9,7 @@ use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
 use crate::error::{Error, Result};
 use crate::report::number::significant;
-use crate::report::{Interrupts, SafeFile, level_and_batch};
+use crate::report::{Interrupts, SafeFile, full_level_name};
 use crate::result::{Checked, Judgement, RunResult, Unit};
 use crate::stdio::{acts, shown};
 
@@ -50,7 +50,7 @@ fn row(checked: &Checked) -> [String; COLUMNS.len()] {
 }
 
 /// The variant, if there are several, and the level that a requirement was judged on.
-fn about(checked: &Checked) -> String {
+pub fn about(checked: &Checked) -> String {
     let variant = checked.variant.as_ref().map(|name| format!("'{}'", shown(name)));
     let level = level(checked).unwrap_or_else(|| "no level".to_owned());
     variant.into_iter().chain([level]).collect::<Vec<_>>().join(", ")
@@ -73,7 +73,7 @@ fn details(checked: &Checked) -> String {
 }
 
 fn level(checked: &Checked) -> Option<String> {
-    checked.level.map(|load| level_and_batch(load, checked.batch_size))
+    checked.level.map(|load| full_level_name(load, checked.distinction))
 }
 
 /// The value of a requirement, with its unit, and its interval, for a table.
@@ -159,10 +159,11 @@ fn junit(result: &RunResult) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// XML cannot represent most control characters, and those that change the direction of writing would affect the text
+/// XML cannot represent most control characters and the two non-characters, and those that change the direction of writing would affect the text
 /// around them.
 fn plain(text: &str) -> String {
-    text.chars().map(|character| if acts(character) { '\u{fffd}' } else { character }).collect()
+    let is_foreign = |character: char| acts(character) || matches!(character, '\u{fffe}' | '\u{ffff}');
+    text.chars().map(|character| if is_foreign(character) { '\u{fffd}' } else { character }).collect()
 }
 
 #[cfg(test)]
@@ -170,6 +171,7 @@ mod tests {
     use super::*;
     use crate::measure::summary::LevelLoad;
     use crate::report::tests::sample as plans;
+    use crate::result::Distinction;
     use crate::stats::Interval;
 
     fn checked() -> Checked {
@@ -177,7 +179,7 @@ mod tests {
             text: "p99<20ms".to_owned(),
             variant: None,
             level: Some(LevelLoad::Concurrency(4)),
-            batch_size: None,
+            distinction: Distinction::default(),
             unit: Unit::Nanoseconds,
             value: Some(12_345_678.0),
             interval: Some(Interval { low: 12e6, high: 13e6 }),
@@ -219,7 +221,7 @@ Requirements:
     fn hostile_words_make_no_markup() {
         let mut setup = plans::setup();
         setup.models = vec![crate::result::ModelIdentity {
-            name: "</testsuite>\u{1b}\"&".to_owned(),
+            name: "</testsuite>\u{1b}\"&\u{ffff}".to_owned(),
             versions: Vec::new(),
             platform: String::new(),
             max_batch_size: 0,
@@ -229,7 +231,7 @@ Requirements:
         let mut result = plans::result(&setup, &[]);
         result.requirements = vec![checked(), Checked { passes: false, ..checked() }];
         let xml = String::from_utf8(junit(&result).unwrap()).unwrap();
-        assert!(xml.contains("&lt;/testsuite&gt;\u{fffd}&quot;&amp;") && !xml.contains('\u{1b}'), "{xml}");
+        assert!(xml.contains("&lt;/testsuite&gt;\u{fffd}&quot;&amp;\u{fffd}") && !xml.contains('\u{1b}'), "{xml}");
         assert!(xml.contains("tests=\"2\" failures=\"1\"") && xml.matches("<failure>").count() == 1, "{xml}");
         let mut reader = quick_xml::Reader::from_str(&xml);
         let mut names = 0;

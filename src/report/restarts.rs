@@ -12,6 +12,11 @@ pub fn text(level: &LevelSummary) -> String {
 }
 
 fn line(figure: &Between) -> String {
+    format!("      {}\n", words(figure))
+}
+
+/// `throughput 900 to 1100 infer/sec, mean 1000 (40% of the variance between restarts)`.
+pub fn words(figure: &Between) -> String {
     let unit = if figure.of == Statistic::Throughput { "infer/sec" } else { "usec" };
     let known = figure.interval.map_or_else(
         || "not known".to_owned(),
@@ -21,7 +26,7 @@ fn line(figure: &Between) -> String {
         || "how much of the variance lies between restarts is not known".to_owned(),
         |share| format!("{:.0}% of the variance between restarts", 100.0 * share),
     );
-    format!("      {} {known}, mean {} ({share})\n", figure.of.word(), value(figure.of, figure.mean))
+    format!("{} {known}, mean {} ({share})", figure.of.word(), value(figure.of, figure.mean))
 }
 
 fn value(of: Statistic, value: f64) -> String {

@@ -5,11 +5,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::outcome::Outcome;
+use crate::measure::outcome::{Outcome, is_comparable};
 use crate::measure::precision::{PERCENTILES, value};
 use crate::measure::summary::{Known, LevelLoad, LevelSummary};
 use crate::plan::Statistic;
-use crate::result::level::is_same_level;
+use crate::result::level::Distinction;
 use crate::result::ratio::ratio;
 use crate::result::{RunResult, Setup};
 use crate::stats::Interval;
@@ -19,8 +19,8 @@ use crate::stats::Interval;
 pub struct LevelChange {
     /// Its load.
     pub load: LevelLoad,
-    /// Its batch size, where the reference has several.
-    pub batch_size: Option<u64>,
+    /// What tells it apart from other levels of the reference with this load.
+    pub distinction: Distinction,
     /// Its figures; none where one of the levels is not valid.
     pub figures: Vec<Change>,
     /// What both levels came to.
@@ -103,31 +103,37 @@ fn unequal<const N: usize>(one: [(&str, String); N], other: [(&str, String); N])
 
 /// The changes of every level that both results have; changes up to `margin` count as none.
 pub fn changes(reference: &RunResult, other: &RunResult, margin: f64) -> Vec<LevelChange> {
-    let pairs = reference.levels.iter().filter_map(|level| {
-        let same = other.levels.iter().find(|candidate| is_same_level(candidate, level))?;
-        Some((level, same))
-    });
-    let change =
-        |(one, other)| LevelChange { batch_size: reference.telling_batch_size(one), ..level(one, other, margin) };
-    pairs.map(change).collect()
-}
-
-fn level(one: &LevelSummary, other: &LevelSummary, margin: f64) -> LevelChange {
-    let outcomes = [one, other].map(Outcome::of);
-    let figures = match outcomes.iter().all(|outcome| outcome.is_comparable()) {
-        true => {
-            let latencies = PERCENTILES.map(Statistic::Percentile);
-            let all = [Statistic::Throughput, Statistic::MeanLatency].into_iter().chain(latencies);
-            all.map(|of| figure(of, one, other, margin)).collect()
-        }
-        false => Vec::new(),
+    let percentiles = percentiles([&reference.setup, &other.setup]);
+    let change = |(one, earlier): (&LevelSummary, &[LevelSummary])| {
+        let levels = [one, other.counterpart(one, earlier)?];
+        let figures = match levels.iter().all(|level| is_comparable(level)) {
+            true => figures(levels, &percentiles, margin),
+            false => Vec::new(),
+        };
+        let distinction = reference.distinction(one, earlier);
+        Some(LevelChange { load: one.load, distinction, figures, outcomes: levels.map(Outcome::of) })
     };
-    LevelChange { load: one.load, batch_size: None, figures, outcomes }
+    reference.levels_with_earlier().filter_map(change).collect()
 }
 
-fn figure(of: Statistic, one: &LevelSummary, other: &LevelSummary, margin: f64) -> Change {
-    let values = [one, other].map(|level| value(of, &level.client));
-    let known = [one, other].map(|level| Known::find(&level.intervals, of));
+/// The usual percentiles, and those that one of the runs was asked for.
+fn percentiles(setups: [&Setup; 2]) -> Vec<f64> {
+    let asked = setups.into_iter().flat_map(|setup| setup.measurement.asked_percentiles());
+    let mut all: Vec<f64> = PERCENTILES.into_iter().chain(asked).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    all
+}
+
+fn figures(levels: [&LevelSummary; 2], percentiles: &[f64], margin: f64) -> Vec<Change> {
+    let latencies = percentiles.iter().copied().map(Statistic::Percentile);
+    let all = [Statistic::Throughput, Statistic::MeanLatency].into_iter().chain(latencies);
+    all.map(|of| figure(of, levels, margin)).collect()
+}
+
+fn figure(of: Statistic, levels: [&LevelSummary; 2], margin: f64) -> Change {
+    let values = levels.map(|level| value(of, &level.client));
+    let known = levels.map(|level| Known::find(&level.intervals, of));
     let interval = ratio((values[1], known[1]), (values[0], known[0]));
     let ratio = if values[0] > 0.0 { values[1] / values[0] } else { f64::NAN };
     Change { of, values, ratio, interval, verdict: direction(of == Statistic::Throughput, interval, margin) }
@@ -196,6 +202,28 @@ mod tests {
         let changes = changes(&one, &other, 0.05);
         assert_eq!(changes.iter().map(|change| change.figures.len()).collect::<Vec<_>>(), [6, 0]);
         assert_eq!(changes[1].outcomes, [Outcome::Valid, Outcome::Failed]);
+    }
+
+    #[test]
+    fn a_repeated_load_is_compared_with_the_same_repetition() {
+        let stages = [level(1, 1_000_000, 0.01), level(2, 1_000_000, 0.01), level(1, 3_000_000, 0.01)];
+        let result = plans::result(&plans::setup(), &stages);
+        let found = changes(&result, &result, 0.05);
+        let is_same = |change: &LevelChange| change.figures.iter().all(|figure| figure.verdict == Direction::Same);
+        assert!(found.len() == 3 && found.iter().all(is_same), "{found:?}");
+        let repetitions: Vec<_> = found.iter().map(|change| change.distinction.repetition).collect();
+        assert_eq!(repetitions, [Some(1), None, Some(2)]);
+        let shorter = plans::result(&plans::setup(), &stages[..2]);
+        assert_eq!(changes(&result, &shorter, 0.05).len(), 2, "the third stage has no counterpart");
+    }
+
+    #[test]
+    fn percentiles_that_a_run_was_asked_for_are_compared() {
+        let mut setup = plans::setup();
+        setup.measurement.percentile = Some(99.9);
+        let one = plans::result(&setup, &[level(1, 1_000_000, 0.01)]);
+        let told = changes(&one, &plans::result(&plans::setup(), &one.levels), 0.05);
+        assert!(told[0].figures.iter().any(|figure| figure.of == Statistic::Percentile(99.9)));
     }
 
     #[test]

@@ -23,15 +23,24 @@ impl RunResult {
             code => code,
         }
     }
+
+    /// How many levels, from the first on, the run is judged by: a sweep goes to saturation and past it on purpose, so
+    /// the outcomes of its last two rates are no fault.
+    pub(super) fn levels_that_count(&self) -> usize {
+        that_count(&self.setup.mode, self.levels.len())
+    }
 }
 
-/// A sweep goes to saturation and past it on purpose, so the outcomes of its last two rates are no fault; and a search
-/// ends at its threshold.
-fn of_levels(mode: &LoadMode, codes: Codes, levels: &[LevelSummary]) -> u8 {
-    let levels = match mode {
-        LoadMode::Sweep { points, .. } => &levels[..levels.len().min((*points as usize).saturating_sub(1))],
+fn that_count(mode: &LoadMode, levels: usize) -> usize {
+    match mode {
+        LoadMode::Sweep { points, .. } => levels.min((*points as usize).saturating_sub(1)),
         _ => levels,
-    };
+    }
+}
+
+/// A search ends at its threshold, so levels above that after the first are no fault.
+fn of_levels(mode: &LoadMode, codes: Codes, levels: &[LevelSummary]) -> u8 {
+    let levels = &levels[..that_count(mode, levels.len())];
     let outcomes: Vec<Outcome> = levels.iter().map(Outcome::of).collect();
     if outcomes.contains(&Outcome::Failed) {
         exit::NO_VALID_REQUESTS

@@ -186,7 +186,7 @@ fn text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(bytes).map_err(not_text)
 }
 
-/// Whether a file is a report, which has a result in it but is none.
+/// Whether a file is a report: it holds a result, but is no result file.
 pub fn is_report(path: &Path) -> bool {
     text(path, MAX_BYTES).is_ok_and(|text| embedded(&text).is_some())
 }

@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::outcome::Outcome;
+use crate::measure::outcome::{Outcome, is_comparable};
 use crate::measure::precision::{CONFIDENCE, value};
 use crate::measure::summary::{Known, LevelLoad, LevelSummary};
 use crate::plan::{Bound, Decision, Figure, GatePlan, LevelName, Requirement, Statistic};
 use crate::result::RunResult;
-use crate::result::level::is_same_level;
+use crate::result::level::Distinction;
 use crate::result::ratio::ratio;
-use crate::stats::{Interval, share_interval};
+use crate::stats::{Interval, share_difference, share_interval};
 
 /// A requirement, checked against a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,9 +22,9 @@ pub struct Checked {
     pub variant: Option<String>,
     /// The level; none if there is no such level.
     pub level: Option<LevelLoad>,
-    /// Its batch size, if the run has several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub batch_size: Option<u64>,
+    /// What tells it apart from other levels with this load.
+    #[serde(flatten)]
+    pub distinction: Distinction,
     /// What the value is.
     pub unit: Unit,
     /// The figure's value, or its ratio to the baseline's value if that is what it is compared with. Rates are per
@@ -88,23 +88,32 @@ pub(super) struct Found {
 
 impl RunResult {
     /// Checks the levels against the plan's requirements, and against `baseline` where these need one. Each requirement
-    /// is judged on every level that it is about.
+    /// is judged on every level that it is about. Nothing holds for what an interrupted run did not measure.
     pub fn judge(&mut self, plan: &GatePlan, baseline: Option<&Self>) {
         let judged = plan.requirements.iter().flat_map(|requirement| {
-            let is_meant = |level: &&LevelSummary| requirement.level.is_none_or(|name| is_named(level.load, name));
-            let levels: Vec<_> = self.levels.iter().filter(is_meant).collect();
-            match levels.is_empty() {
-                true => vec![unjudged(requirement, None, "there is no such level")],
-                false => levels
-                    .into_iter()
-                    .map(|level| Checked {
-                        batch_size: self.telling_batch_size(level),
-                        ..check(plan, requirement, level, baseline)
-                    })
-                    .collect(),
+            let mut judged = self.check(plan, requirement, baseline);
+            let is_incomplete = self.interrupted && (requirement.level.is_none() || judged.is_empty());
+            if is_incomplete && judged.iter().all(|checked| checked.passes) {
+                judged.push(unmeasured(requirement));
+            } else if judged.is_empty() {
+                judged.push(unjudged(requirement, None, "there is no such level"));
             }
+            judged
         });
         self.requirements = judged.collect();
+    }
+
+    fn check(&self, plan: &GatePlan, requirement: &Requirement, baseline: Option<&Self>) -> Vec<Checked> {
+        let is_meant = |level: &LevelSummary, number: usize| match requirement.level {
+            Some(name) => is_named(level.load, name),
+            None => number < self.levels_that_count(),
+        };
+        let levels = self.levels_with_earlier().filter(|(level, earlier)| is_meant(level, earlier.len()));
+        let checked = levels.map(|(level, earlier)| Checked {
+            distinction: self.distinction(level, earlier),
+            ..check(plan, requirement, level, reference(baseline, level, earlier))
+        });
+        checked.collect()
     }
 }
 
@@ -121,7 +130,7 @@ pub(super) fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note
         text: requirement.text.clone(),
         variant: None,
         level,
-        batch_size: None,
+        distinction: Distinction::default(),
         unit: Unit::of(requirement.of),
         value: None,
         interval: None,
@@ -132,9 +141,14 @@ pub(super) fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note
     }
 }
 
+/// A requirement that was not judged everywhere, because the run was broken off.
+pub(super) fn unmeasured(requirement: &Requirement) -> Checked {
+    unjudged(requirement, None, "the run was interrupted before all was measured")
+}
+
 /// Among the requirements of a level that its intervals do not decide, takes the one that is easiest to decide, and
 /// returns how many times longer the windows would have to be: intervals shrink with the root of the time. `None` if
-/// all are decided.
+/// all are decided. The level's load is not repeated in its run.
 pub fn time_to_decide<'a>(
     plan: &'a GatePlan,
     level: &LevelSummary,
@@ -142,7 +156,7 @@ pub fn time_to_decide<'a>(
 ) -> Option<(&'a str, f64)> {
     let is_meant = |requirement: &&Requirement| requirement.level.is_none_or(|name| is_named(level.load, name));
     let open = plan.requirements.iter().filter(is_meant).filter_map(|requirement| {
-        let found = find(requirement, level, baseline).ok()?;
+        let found = find(requirement, level, reference(baseline, level, &[])).ok()?;
         if judged(plan, requirement, level.load, &found).outcome != Judgement::Undecided {
             return None;
         }
@@ -158,21 +172,38 @@ const LONGER: (f64, f64) = (2.0, 10.0);
 /// Intervals are estimates; with this much more time they probably exclude the bound.
 const MARGIN: f64 = 1.3;
 
-fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, baseline: Option<&RunResult>) -> Checked {
-    let outcome = Outcome::of(level);
-    if !outcome.is_comparable() {
+/// The baseline's level; or why there is none.
+type Reference<'a> = Result<&'a LevelSummary, &'static str>;
+
+fn reference<'a>(baseline: Option<&'a RunResult>, level: &LevelSummary, earlier: &[LevelSummary]) -> Reference<'a> {
+    let baseline = baseline.ok_or("there is no baseline")?;
+    let level = baseline.counterpart(level, earlier).ok_or("the baseline has no such level")?;
+    if is_comparable(level) { Ok(level) } else { Err("the baseline's level is not valid") }
+}
+
+fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, reference: Reference<'_>) -> Checked {
+    if !is_comparable(level) {
+        let outcome = Outcome::of(level);
         return unjudged(requirement, Some(level.load), &format!("the level is not valid: {outcome}"));
     }
-    match find(requirement, level, baseline) {
+    match find(requirement, level, reference) {
         Ok(found) => judged(plan, requirement, level.load, &found),
         Err(note) => unjudged(requirement, Some(level.load), note),
     }
+}
+
+/// Whether errors are allowed to grow, and there are none: with none in the baseline either, no ratio or interval would
+/// ever show that.
+fn is_without_errors(requirement: &Requirement, found: &Found) -> bool {
+    let may_grow = matches!(requirement.bound, Bound::Change(change) if change >= 0.0);
+    requirement.of == Figure::Errors && may_grow && requirement.relation.is_upper() && found.value == 0.0
 }
 
 /// Judges a requirement on a figure that was found.
 pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad, found: &Found) -> Checked {
     let holds = |value: f64| requirement.relation.holds(value, found.bound);
     let outcome = match found.interval.map(|known| (holds(known.low), holds(known.high))) {
+        _ if is_without_errors(requirement, found) => Judgement::Passed,
         Some((true, true)) => Judgement::Passed,
         Some((false, false)) => Judgement::Failed,
         _ => Judgement::Undecided,
@@ -194,7 +225,7 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
         text,
         variant: None,
         level,
-        batch_size: None,
+        distinction: Distinction::default(),
         unit,
         value: Some(value),
         interval,
@@ -206,26 +237,35 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
 }
 
 /// The figure that a requirement is about; or why there is none.
-fn find(requirement: &Requirement, level: &LevelSummary, baseline: Option<&RunResult>) -> Result<Found, &'static str> {
+fn find(requirement: &Requirement, level: &LevelSummary, reference: Reference<'_>) -> Result<Found, &'static str> {
     let (own, known) = figure(requirement.of, level);
     let unit = Unit::of(requirement.of);
     let change = match requirement.bound {
         Bound::Value(bound) => return Ok(Found { unit, value: own, interval: known, bound }),
         Bound::Change(change) => change,
     };
-    let baseline = baseline.ok_or("there is no baseline")?;
-    let level =
-        baseline.levels.iter().find(|other| is_same_level(other, level)).ok_or("the baseline has no such level")?;
-    if !Outcome::of(level).is_comparable() {
-        return Err("the baseline's level is not valid");
+    let reference = reference?;
+    if requirement.of == Figure::Errors {
+        let failures = |level: &LevelSummary| (level.client.failed, level.client.requests + level.client.failed);
+        return Ok(errors_against(failures(level), failures(reference), change));
     }
-    let (theirs, their_known) = figure(requirement.of, level);
-    // Shares of errors are often 0, which has no ratio.
-    if requirement.of == Figure::Errors || theirs <= 0.0 {
+    let (theirs, their_known) = figure(requirement.of, reference);
+    if theirs <= 0.0 {
         return Ok(Found { unit, value: own, interval: known, bound: theirs * (1.0 + change) });
     }
     let interval = ratio((own, known), (theirs, their_known));
     Ok(Found { unit: Unit::Ratio, value: own / theirs, interval, bound: 1.0 + change })
+}
+
+/// The share of errors among requests, both as (errors, requests), against that of a reference, which may grow by
+/// `change`. Shares are often 0, which has no ratio, so the interval is that of their difference, from the reference's
+/// share on.
+pub(super) fn errors_against(own: (u64, u64), reference: (u64, u64), change: f64) -> Found {
+    let share = |(failed, all): (u64, u64)| failed as f64 / all.max(1) as f64;
+    let base = share(reference);
+    let interval = share_difference(own, reference, CONFIDENCE)
+        .map(|known| Interval { low: (base + known.low).max(0.0), high: (base + known.high).min(1.0) });
+    Found { unit: Unit::Share, value: share(own), interval, bound: base * (1.0 + change) }
 }
 
 fn figure(of: Figure, level: &LevelSummary) -> (f64, Option<Interval>) {

@@ -26,7 +26,7 @@ use crate::measure::sweep::{StepTaken, SweepResult};
 
 pub use file::is_report;
 pub use gate::{Checked, Judgement, Unit, time_to_decide};
-pub use level::is_same_level;
+pub use level::Distinction;
 pub use setup::{ModelIdentity, Setup};
 pub use tune::{CandidateResult, Figures, LatencyAt, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
 pub use variants::VariantsResult;

@@ -54,6 +54,9 @@ pub struct Setup {
     /// How the report names the client's share of a request.
     #[serde(skip)]
     pub client_times: Option<ClientTimes>,
+    /// Whether the client times how long sending and receiving take.
+    #[serde(default)]
+    pub times_transfers: bool,
     /// The server's name for itself, if it reports one.
     #[serde(default)]
     pub server: Option<ServerIdentity>,
@@ -131,6 +134,7 @@ impl Setup {
             synchronous: plan.is_synchronous(&[]),
             service_kind: String::new(),
             client_times: None,
+            times_transfers: false,
             server: None,
             models: Vec::new(),
             decoupled: false,

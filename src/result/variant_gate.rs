@@ -4,7 +4,8 @@ use crate::measure::precision::CONFIDENCE;
 use crate::measure::rounds;
 use crate::plan::{Bound, Figure, GatePlan, LevelName, Requirement};
 use crate::result::RunResult;
-use crate::result::gate::{Checked, Found, Unit, is_named, judged, unjudged};
+use crate::result::gate::{Checked, Found, Unit, errors_against, is_named, judged, unjudged, unmeasured};
+use crate::result::level::Distinction;
 use crate::result::variants::{Cell, VariantsResult};
 use crate::stats::{Paired, share_interval};
 
@@ -14,9 +15,7 @@ impl RunResult {
     /// `broken_off`.
     pub fn judge_variants(&mut self, plan: &GatePlan, broken_off: bool) {
         let Some(variants) = &self.variants else { return };
-        let missing = |requirement| {
-            broken_off.then(|| unjudged(requirement, None, "the run was interrupted before all was measured"))
-        };
+        let missing = |requirement| broken_off.then(|| unmeasured(requirement));
         let judged = plan
             .requirements
             .iter()
@@ -38,7 +37,8 @@ fn check(plan: &GatePlan, requirement: &Requirement, result: &VariantsResult) ->
                 Some(found) => judged(plan, requirement, load, &found),
                 None => unjudged(requirement, Some(load), "not every round has it; make them longer"),
             };
-            all.push(Checked { variant: Some(identity.name.clone()), ..checked });
+            let distinction = Distinction { input_bytes: cell.size, ..Distinction::default() };
+            all.push(Checked { variant: Some(identity.name.clone()), distinction, ..checked });
         }
     }
     if all.is_empty() {
@@ -65,12 +65,11 @@ fn find(requirement: &Requirement, cell: &Cell, variant: usize, result: &Variant
     }
 }
 
-/// Shares of errors are often 0, which has no ratio: a change is compared with the reference's own share.
 fn errors(requirement: &Requirement, cell: &Cell, variant: usize) -> Option<Found> {
-    let ((failed, all), (of_reference, all_of_reference)) = (cell.failures(variant), cell.failures(0));
+    let (failed, all) = cell.failures(variant);
     let bound = match requirement.bound {
         Bound::Value(bound) => bound,
-        Bound::Change(change) => of_reference as f64 / all_of_reference.max(1) as f64 * (1.0 + change),
+        Bound::Change(change) => return (all > 0).then(|| errors_against((failed, all), cell.failures(0), change)),
     };
     let interval = share_interval(failed, all, CONFIDENCE);
     (all > 0).then(|| Found { unit: Unit::Share, value: failed as f64 / all as f64, interval, bound })

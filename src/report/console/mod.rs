@@ -23,7 +23,7 @@ use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::Statistic;
 use crate::report::number::{msec, percent, significant, whole_us};
-use crate::report::{has_several_batch_sizes, level_name, load_name, load_value, restarts};
+use crate::report::{full_level_name, has_several_batch_sizes, load_name, load_value, restarts};
 use crate::result::{RunResult, Setup};
 use crate::stats::Interval;
 use crate::stdio::shown;
@@ -142,7 +142,7 @@ pub fn losses(load: LevelLoad, missing: u64, unvalidated: u64) -> Vec<String> {
 pub fn summary(result: &RunResult) -> String {
     let (setup, levels) = (&result.setup, &result.levels);
     let latency = setup.measurement.percentile.map_or("Average".to_owned(), |percentile| format!("p{percentile}"));
-    let mut text = answer(setup, levels);
+    let mut text = answer(result);
     let batched = has_several_batch_sizes(levels);
     let batch = |level: &LevelSummary| match batched {
         true => format!(", batch size: {}", level.client.batch_size),
@@ -174,20 +174,31 @@ pub fn sweep(found: &SweepResult) -> String {
     format!("Saturation: {:.1} requests/sec ({bracket})\nKnee: {knee}\n\n", found.saturation)
 }
 
-/// The answer of a search: the highest level that passed.
-fn answer(setup: &Setup, levels: &[LevelSummary]) -> String {
+/// The answer of a search: the highest level that passed. A rate that was not sent, or that the server did not keep up
+/// with, says nothing about the rate.
+fn answer(result: &RunResult) -> String {
+    let setup = &result.setup;
     let Some(limit) = setup.measurement.latency_threshold.filter(|_| setup.mode.has_levels()) else {
         return String::new();
     };
-    let held = levels.iter().filter(|level| matches!(level.ending, Ending::Stable | Ending::Complete));
-    let value = |level: &&LevelSummary| match level.load {
+    let holds = |level: &LevelSummary| {
+        matches!(level.ending, Ending::Stable | Ending::Complete)
+            && !matches!(Outcome::of(level), Outcome::Undelivered | Outcome::Overloaded)
+    };
+    let value = |level: &LevelSummary| match level.load {
         LevelLoad::Concurrency(concurrency) => f64::from(concurrency),
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
     };
-    let best = held.max_by(|a, b| value(a).total_cmp(&value(b)));
-    let (found, known) = best
-        .map_or_else(|| ("none".to_owned(), String::new()), |level| (level_name(level.load), known_of(setup, level)));
-    format!("Highest level within {} msec: {found}\n{known}", msec(limit))
+    let held = result.levels_with_earlier().filter(|(level, _)| holds(level));
+    let best = held.max_by(|(one, _), (other, _)| value(one).total_cmp(&value(other)));
+    let limit = msec(limit);
+    best.map_or_else(
+        || format!("Highest level within {limit} msec: none\n"),
+        |(level, earlier)| {
+            let name = full_level_name(level.load, result.distinction(level, earlier));
+            format!("Highest level within {limit} msec: {name}\n{}", known_of(setup, level))
+        },
+    )
 }
 
 /// The latency of the level that a search found, and how certainly it is within the limit.

@@ -3,9 +3,11 @@
 use maud::{Markup, html};
 
 use crate::measure::summary::{LevelLoad, LevelSummary};
+use crate::report::details;
 use crate::report::draw::{Anchor, coloured, of_kind};
 use crate::report::number::significant;
 use crate::result::RunResult;
+use crate::result::compare::LevelChange;
 use crate::stdio::shown;
 
 /// Maximum number of levels drawn as lines at once.
@@ -107,8 +109,21 @@ pub fn rate(value: f64) -> String {
     }
 }
 
-/// The name of a level in pictures.
-pub fn level(load: LevelLoad) -> String {
+/// The name of a level in pictures, with its batch size if requests carry several inferences.
+pub fn level(level: &LevelSummary) -> String {
+    match level.client.batch_size {
+        0 | 1 => load(level.load),
+        size => format!("{}, b {size}", load(level.load)),
+    }
+}
+
+/// The name of a level that two results have.
+pub fn changed_level(change: &LevelChange) -> String {
+    load(change.load) + &details(change.distinction)
+}
+
+/// The name of a load in pictures.
+pub fn load(load: LevelLoad) -> String {
     match load {
         LevelLoad::Concurrency(concurrency) => format!("c {concurrency}"),
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => format!("{}/s", short(rate)),

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use crate::measure::rounds::Figure;
 use crate::plan::Statistic;
 use crate::report::draw::{Anchor, Axis, Frame, Polyline, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
-use crate::report::figures::common::{Shown, level};
+use crate::report::figures::common::{Shown, changed_level, load};
 use crate::result::compare::{Change, Direction, changes};
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stats::Interval;
@@ -35,25 +35,27 @@ struct Row {
 /// that the results have in common.
 pub fn draw(results: &[Shown<'_>]) -> Option<Markup> {
     let (first, others) = results.split_first()?;
+    let asked: Vec<f64> = first.result.setup.measurement.asked_percentiles().collect();
     match (&first.result.variants, others.is_empty()) {
-        (Some(variants), true) => picture_of(of_variants(variants), variants.rounds.margin),
-        _ => picture_of(of_results(first, others), MARGIN),
+        (Some(variants), true) => picture_of(of_variants(variants, &asked), variants.rounds.margin),
+        _ => picture_of(of_results(first, others, &asked), MARGIN),
     }
 }
 
-fn is_told(of: Statistic) -> bool {
+/// Whether a figure is drawn: of the percentiles only the median, the 99th, and those that the run was asked for.
+fn is_told(of: Statistic, asked: &[f64]) -> bool {
     match of {
-        Statistic::Percentile(percentile) => percentile == 50.0 || percentile == 99.0,
+        Statistic::Percentile(percentile) => [50.0, 99.0].contains(&percentile) || asked.contains(&percentile),
         _ => true,
     }
 }
 
-fn of_results(first: &Shown<'_>, others: &[Shown<'_>]) -> Vec<Row> {
+fn of_results(first: &Shown<'_>, others: &[Shown<'_>], asked: &[f64]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (other, one) in others.iter().enumerate() {
         for change in changes(first.result, one.result, MARGIN) {
-            let level = level(change.load);
-            rows.extend(change.figures.into_iter().filter(|change| is_told(change.of)).map(|change| {
+            let level = changed_level(&change);
+            rows.extend(change.figures.into_iter().filter(|change| is_told(change.of, asked)).map(|change| {
                 let Change { of, ratio, interval, verdict, .. } = change;
                 Row { words: format!("{level} {}", of.word()), other, name: one.name.clone(), ratio, interval, verdict }
             }));
@@ -62,20 +64,20 @@ fn of_results(first: &Shown<'_>, others: &[Shown<'_>]) -> Vec<Row> {
     rows
 }
 
-fn of_variants(result: &VariantsResult) -> Vec<Row> {
+fn of_variants(result: &VariantsResult, asked: &[f64]) -> Vec<Row> {
     let mut rows = Vec::new();
     for cell in &result.cells {
         for compared in result.comparisons(cell) {
             let (other, several) = (compared.variant - 1, result.variants.len() > 2);
             let name = result.variants[compared.variant].name.clone();
-            let level = cell.loads.get(compared.variant).map(|load| level(*load)).unwrap_or_default();
+            let level = cell.loads.get(compared.variant).map(|one| load(*one)).unwrap_or_default();
             let level = cell.size.map(|size| format!("{level}, {size} B")).unwrap_or(level);
             let level = if several { format!("{}: {level}", shown(&name)) } else { level };
             rows.extend(compared.figures.into_iter().filter_map(|change| {
                 let Figure::Client(of) = change.of else { return None };
                 let FigureChange { ratio, interval, verdict, .. } = change;
                 let words = format!("{level} {}", of.word());
-                is_told(of).then(|| Row { words, other, name: name.clone(), ratio, interval, verdict })
+                is_told(of, asked).then(|| Row { words, other, name: name.clone(), ratio, interval, verdict })
             }));
         }
     }

@@ -25,6 +25,13 @@ struct Curve<'a> {
     levels: Vec<&'a LevelSummary>,
 }
 
+impl<'a> Curve<'a> {
+    /// Its levels by batch size: those of different sizes do not follow from each other.
+    fn parts(&self) -> impl Iterator<Item = &[&'a LevelSummary]> {
+        self.levels.chunk_by(|one, other| one.client.batch_size == other.client.batch_size)
+    }
+}
+
 /// For one result the median and the 99th percentile, or the percentile that it is judged by; for several only that, a
 /// line for each.
 pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
@@ -104,10 +111,12 @@ fn draw_curve(curve: &Curve<'_>, (x, y): (Scale, Scale)) -> Markup {
     let place = |level: &LevelSummary| {
         (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(*of, &level.client))))
     };
-    let places: Vec<(f64, f64)> = curve.levels.iter().map(|level| place(level)).collect();
+    let parts = curve.parts().map(|part| part.iter().map(|level| place(level)).collect::<Vec<(f64, f64)>>());
     let (lines, areas) = (format!("s{}", colour.class), format!("f{}", colour.class));
     html! {
-        @if curve.joined { (Polyline { colour: *colour, width: 1.5, dashes }.through(&places)) }
+        @for places in parts.filter(|_| curve.joined) {
+            (Polyline { colour: *colour, width: 1.5, dashes }.through(&places))
+        }
         @for level in &curve.levels {
             @let (at, up) = place(level);
             @if let Some(known) = Known::find(&level.intervals, *of) {
@@ -129,14 +138,14 @@ fn draw_curve(curve: &Curve<'_>, (x, y): (Scale, Scale)) -> Markup {
 
 /// The knee of a closed loop: the level with the most throughput for its latency, which Kleinrock calls the power of a
 /// system (L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
-/// communications", ICC 1979). With two levels there is no bend; the knee of a sweep of rates is reported beside its
-/// saturation.
+/// communications", ICC 1979). With two levels there is no bend, and levels of different batch sizes follow no curve; the
+/// knee of a sweep of rates is reported beside its saturation.
 fn knee<'a>(curve: &Curve<'a>) -> Option<&'a LevelSummary> {
     let power = |level: &LevelSummary| level.client.throughput() / value(curve.of, &level.client).max(1.0);
     let levels = curve.levels.iter().copied();
     levels.max_by(|one, other| power(one).total_cmp(&power(other))).filter(|_| {
         let is_closed = |level: &&LevelSummary| matches!(level.load, LevelLoad::Concurrency(_));
-        curve.joined && curve.levels.len() > 2 && curve.levels.iter().all(is_closed)
+        curve.joined && curve.parts().count() == 1 && curve.levels.len() > 2 && curve.levels.iter().all(is_closed)
     })
 }
 
@@ -147,7 +156,7 @@ fn ring(curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
     html! { @for curve in curves {
         circle class=(format!("s{}", colour.class)) cx=(n(FRAME.x(x.place(knee.client.throughput()))))
             cy=(n(FRAME.y(y.place(value(curve.of, &knee.client))))) r="7.5" fill="none" stroke=(colour.light) stroke-width="1.2" {
-            title { "the knee: " (self::level(knee.load)) }
+            title { "the knee: " (self::level(knee)) }
         }
     } }
 }
@@ -155,7 +164,7 @@ fn ring(curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
 fn tip(level: &LevelSummary, of: Statistic) -> String {
     let outcome = Outcome::of(level);
     let latency = time(value(of, &level.client));
-    format!("{}: {}/s, {} {latency}, {outcome}", self::level(level.load), rate(level.client.throughput()), of.word())
+    format!("{}: {}/s, {} {latency}, {outcome}", self::level(level), rate(level.client.throughput()), of.word())
 }
 
 /// On the right, at the height of each line's last point.
@@ -179,7 +188,7 @@ fn level_names(curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
         let at = FRAME.x(x.place(level.client.throughput()));
         let up = FRAME.y(y.place(value(highest.of, &level.client)));
         if words.iter().all(|(x, y, _)| (at - x).abs() > 62.0 || (up - y).abs() > 22.0) {
-            words.push((at, up, self::level(level.load)));
+            words.push((at, up, self::level(level)));
         }
     }
     html! {

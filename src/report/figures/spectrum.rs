@@ -59,8 +59,8 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
         for (place, (_, level)) in levels.into_iter().enumerate() {
             let colour = if shown.len() > 1 { of_kind(number) } else { of_order(place, count) };
             let name = match shown.len() {
-                1 => self::level(level.load),
-                _ => format!("{} {}", letter(number), self::level(level.load)),
+                1 => self::level(level),
+                _ => format!("{} {}", letter(number), self::level(level)),
             };
             curves.push(Curve {
                 name,

@@ -55,7 +55,7 @@ impl<'a> TimeAxis<'a> {
         for one in &self.levels {
             let at = place(load_began(one));
             if named && at - last > APART {
-                names.push((at, level(one.load)));
+                names.push((at, level(one)));
                 last = at;
             }
         }

@@ -32,14 +32,14 @@ pub fn parts(setup: &Setup, level: &LevelSummary) -> Option<Vec<Part>> {
     let inside = server_parts(server);
     let told: f64 = inside.iter().map(|part| part.ns).sum();
     let request = mean(server.delta.success).max(told);
-    let (send, receive) = if setup.client_times.is_some() { (client.send_ns, client.receive_ns) } else { (0.0, 0.0) };
+    let (send, receive) = if setup.times_transfers { (client.send_ns, client.receive_ns) } else { (0.0, 0.0) };
     let rest = (total - send - receive - request).max(0.0);
     let part = |name, ns, colour| Part { name, ns, colour };
     let mut all = vec![part("waiting to be sent", waited.unwrap_or(0.0), 3), part("client send", send, 6)];
     all.extend(inside);
     all.push(part("server, other", (request - told).max(0.0), 4));
     all.push(part("client receive", receive, 7));
-    all.push(part(if setup.client_times.is_some() { "network and other" } else { "outside the server" }, rest, 5));
+    all.push(part(if setup.times_transfers { "network and other" } else { "outside the server" }, rest, 5));
     all.retain(|part| part.ns > 0.0);
     Some(all)
 }
@@ -81,7 +81,7 @@ fn per(ns: u64, count: u64) -> f64 {
 /// A bar for each level.
 pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
     let levels = chosen(with_requests(shown.result));
-    let told = |(_, level): (usize, &LevelSummary)| Some((self::level(level.load), parts(&shown.result.setup, level)?));
+    let told = |(_, level): (usize, &LevelSummary)| Some((self::level(level), parts(&shown.result.setup, level)?));
     let bars: Vec<(String, Vec<Part>)> = levels.into_iter().filter_map(told).collect();
     let sum = |parts: &[Part]| parts.iter().map(|part| part.ns).sum::<f64>();
     let most = bars.iter().map(|(_, parts)| sum(parts)).fold(0.0, f64::max);

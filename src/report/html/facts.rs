@@ -8,10 +8,10 @@ use crate::measure::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::model::statistics::CountedTime;
 use crate::plan::{LoadMode, Picture, Statistic};
 use crate::report::console::row;
-use crate::report::figures::{MARGIN, Part, Shown, draw, level, parts, rate, short, time};
+use crate::report::figures::{MARGIN, Part, Shown, changed_level, draw, level, parts, rate, short, time};
 use crate::report::html::figure;
 use crate::report::html::parts::{percent, whose};
-use crate::report::{generation, level_name, requirements as gate, sessions};
+use crate::report::{generation, requirements as gate, sessions};
 use crate::result::compare::{Direction, changes, differences as unlike};
 use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
@@ -57,7 +57,7 @@ pub fn waterfall(result: &RunResult) -> Markup {
         @if !rows.is_empty() {
             div.scroll tabindex="0" { table {
                 thead { tr { th { "load" } @for name in &names { th { (name) } } } }
-                tbody { @for (one, parts) in &rows { tr { th { (level(one.load)) } @for name in &names { td { (of(parts, name)) } } } } }
+                tbody { @for (one, parts) in &rows { tr { th { (level(one)) } @for name in &names { td { (of(parts, name)) } } } } }
             } }
         }
         (composing(result))
@@ -106,14 +106,14 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
                     thead { tr { th { "load" } th.left { "time" } th { "p50" } th { "p90" } th { "p99" } } }
                     tbody { @for one in levels {
                         @if let Some(times) = &one.client.decoupled {
-                            tr { th { (level(one.load)) } (times_row("first response", &times.first_response)) }
+                            tr { th { (level(one)) } (times_row("first response", &times.first_response)) }
                             tr { th {} (times_row("between responses", &times.gap)) }
                             tr { th {} (times_row("last response", &times.last_response)) }
                         }
                     } }
                 } }
                 @if has_text { @for one in levels { @let text = text(&one.client);
-                    @if !text.is_empty() { h3 { (level(one.load)) } pre { (shown_lines(&text)) } } } }
+                    @if !text.is_empty() { h3 { (level(one)) } pre { (shown_lines(&text)) } } } }
             }
         }
         @if entries.len() > 1 {
@@ -123,7 +123,7 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
                 div.scroll tabindex="0" { table {
                     thead { tr { th { "load" } th.left { (each) } th { "inferences/s" } th { "p50" } th { "p99" } th { "failed" } } }
                     tbody { @for one in levels { @for (entry, client) in entries.iter().zip(&one.client.entries) { tr {
-                        th { (level(one.load)) } td.left { (shown(&entry.name)) } td { (short(client.throughput())) }
+                        th { (level(one)) } td.left { (shown(&entry.name)) } td { (short(client.throughput())) }
                         td { (time(client.latency.percentile_ns(50.0) as f64)) } td { (time(client.latency.percentile_ns(99.0) as f64)) }
                         td { (percent(client.failed, client.requests + client.failed)) }
                     } } } }
@@ -163,10 +163,10 @@ fn reasons(one: &LevelSummary) -> Markup {
     let others: u64 = rest.iter().map(|(_, count)| count).sum();
     html! {
         @for (error, count) in told { tr {
-            th { (level(one.load)) } td { (count) } td { (percent(*count, all)) } td.words { (shown(&error.to_string())) }
+            th { (level(one)) } td { (count) } td { (percent(*count, all)) } td.words { (shown(&error.to_string())) }
         } }
         @if others > 0 { tr {
-            th { (level(one.load)) } td { (others) } td { (percent(others, all)) } td.words { "for " (rest.len()) " more reasons" }
+            th { (level(one)) } td { (others) } td { (percent(others, all)) } td.words { "for " (rest.len()) " more reasons" }
         } }
     }
 }
@@ -200,7 +200,7 @@ fn instrument(result: &RunResult) -> Markup {
                 @if serves { th { "server" } }
             } }
             tbody { @for one in levels { @let client = &one.client; @let late = client.open_loop.as_ref().map(|open| &open.schedule_delay); tr {
-                th { (level(one.load)) } td { (short(100.0 * client.overhead_share)) " %" }
+                th { (level(one)) } td { (short(100.0 * client.overhead_share)) " %" }
                 @if open { td { (at(late, 50.0)) } td { (at(late, 99.0)) } td { (at(late, 100.0)) } td { (short(100.0 * client.delayed_share())) " %" } }
                 @if wakes { td { (at(client.wakeup.as_ref(), 50.0)) } td { (at(client.wakeup.as_ref(), 99.0)) } }
                 @if used { td { (usage(one.client_usage)) } }
@@ -228,7 +228,7 @@ fn disturbance(result: &RunResult) -> Markup {
             div.scroll tabindex="0" { table {
                 thead { tr { th { "load" } th { "windows" } th { "disturbed" } th { "measured again" } th.words { "at worst" } } }
                 tbody { @for (one, worst) in &rows { tr {
-                    th { (level(one.load)) } td { (one.disturbances.windows) } td { (one.disturbances.disturbed) } td { (one.disturbances.replaced) }
+                    th { (level(one)) } td { (one.disturbances.windows) } td { (one.disturbances.disturbed) } td { (one.disturbances.replaced) }
                     td.words { (worst) }
                 } } }
             } }
@@ -247,9 +247,12 @@ pub fn requirements(result: &RunResult) -> Markup {
                     @let (value, interval) = gate::cells(checked);
                     tr {
                         th { (shown(&checked.text)) }
-                        td.left { (checked.level.map(level_name).unwrap_or_default()) }
+                        td.left { (gate::about(checked)) }
                         td { (value) } td { (interval) }
-                        td { span class=(if checked.passes { "badge good" } else { "badge bad" }) { (gate::word(checked)) } }
+                        td {
+                            span class=(if checked.passes { "badge good" } else { "badge bad" }) { (gate::word(checked)) }
+                            @if let Some(note) = &checked.note { " " (shown(note)) }
+                        }
                     }
                 } }
             } }
@@ -285,10 +288,10 @@ pub fn comparison(results: &[Shown<'_>]) -> Markup {
                 tbody { @for change in changes(first.result, one.result, MARGIN) {
                     @if change.figures.is_empty() {
                         @let [before, after] = change.outcomes;
-                        tr { th { (level(change.load)) } td.left colspan="6" { "not compared: " (before) ", " (after) } }
+                        tr { th { (changed_level(&change)) } td.left colspan="6" { "not compared: " (before) ", " (after) } }
                     }
-                    @for figure in change.figures { tr {
-                        th { (level(change.load)) } td.left { (figure.of.word()) }
+                    @for figure in &change.figures { tr {
+                        th { (changed_level(&change)) } td.left { (figure.of.word()) }
                         td { (show(figure.of, figure.values[0])) } td { (show(figure.of, figure.values[1])) }
                         td { @if figure.ratio.is_finite() { (signed(figure.ratio)) } @else { "–" } }
                         td { @match figure.interval { Some(known) => { (signed(known.low)) " to " (signed(known.high)) } None => "not known" } }
@@ -378,8 +381,7 @@ fn backends(setup: &Setup) -> String {
 }
 
 fn outcomes(result: &RunResult) -> String {
-    let words: Vec<String> =
-        result.levels.iter().map(|one| format!("{} {}", level(one.load), Outcome::of(one))).collect();
+    let words: Vec<String> = result.levels.iter().map(|one| format!("{} {}", level(one), Outcome::of(one))).collect();
     words.join(", ")
 }
 

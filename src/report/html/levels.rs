@@ -9,7 +9,7 @@ use crate::measure::summary::{Headline, Known, LevelSummary};
 use crate::plan::Statistic;
 use crate::report::figures::{level, rate, short, time};
 use crate::report::html::parts::percent;
-use crate::report::percentiles;
+use crate::report::{percentiles, restarts as starts};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Interval, early_stopping_floor};
 use crate::stdio::shown;
@@ -19,6 +19,7 @@ pub fn table(result: &RunResult) -> Markup {
     let setup = &result.setup;
     let percentiles = all_percentiles(setup);
     let open = result.levels.iter().any(|level| level.client.open_loop.is_some());
+    let good = result.levels.iter().any(|level| level.client.good.is_some());
     let headline = match setup.headline {
         Headline::ServiceTime => "from the send to the last response",
         Headline::ResponseTime => "from the intended send to the last response",
@@ -30,11 +31,11 @@ pub fn table(result: &RunResult) -> Markup {
                 thead { tr {
                     th { "load" } th.left { "outcome" }
                     @if open { th { "sent/s" } }
-                    th { "inferences/s" } th { "mean" }
+                    th { "inferences/s" } @if good { th { "good/s" } } th { "mean" }
                     @for percentile in &percentiles { th { "p" (percentile) } }
                     th { "max" } th { "failed" } th { "requests" }
                 } }
-                tbody { @for level in &result.levels { (row(level, &percentiles, open)) } }
+                tbody { @for level in &result.levels { (row(level, &percentiles, (open, good))) } }
             }
         }
         p.note { "Latencies run " (headline) ". Below each figure its 95 % confidence interval; figures in italics have fewer \
@@ -51,19 +52,22 @@ fn all_percentiles(setup: &Setup) -> Vec<f64> {
     all
 }
 
-fn row(one: &LevelSummary, percentiles: &[f64], open: bool) -> Markup {
+fn row(one: &LevelSummary, percentiles: &[f64], (open, good): (bool, bool)) -> Markup {
     let client = &one.client;
     let outcome = Outcome::of(one);
     let latencies =
         std::iter::once(Statistic::MeanLatency).chain(percentiles.iter().copied().map(Statistic::Percentile));
     html! {
         tr {
-            th { (level(one.load)) } td.left { (badge(outcome)) }
+            th { (level(one)) } td.left { (badge(outcome)) }
             @if open { td { @if let Some(open) = &client.open_loop { (short(open.achieved_rate)) } } }
             @if client.requests == 0 {
-                td { "–" } @for _ in latencies { td { "–" } } td { "–" }
+                td { "–" } @if good { td { "–" } } @for _ in latencies { td { "–" } } td { "–" }
             } @else {
                 td { (short(client.throughput())) (known(one, Statistic::Throughput, rate)) }
+                @if good { td { @if let Some((rate, share)) = client.goodput() {
+                    (short(rate)) span.known { (short(100.0 * share)) " %" }
+                } } }
                 @for of in latencies { (cell(one, of)) }
                 td { (time(client.latency.percentile_ns(100.0) as f64)) }
             }
@@ -94,6 +98,19 @@ fn known(level: &LevelSummary, of: Statistic, show: fn(f64) -> String) -> Markup
     } }
 }
 
+/// What the starts of the model differ by, for levels that were measured at several (`--restarts`).
+pub fn restarts(result: &RunResult) -> Markup {
+    let told: Vec<_> = result.levels.iter().filter_map(|one| Some((one, one.restarts.as_ref()?))).collect();
+    html! {
+        @if !told.is_empty() {
+            h3 { "Starts of the model" }
+            ul { @for (one, restarts) in told { @for figure in &restarts.figures {
+                li { (level(one)) ", over " (restarts.starts) " starts: " (starts::words(figure)) }
+            } } }
+        }
+    }
+}
+
 /// Without its unit, if the next value has the same.
 fn bare(low: &str, high: &str) -> String {
     match (low.rsplit_once(' '), high.rsplit_once(' ')) {
@@ -118,8 +135,8 @@ pub fn verdicts(result: &RunResult) -> Markup {
     for one in result.levels.iter().filter(|level| Outcome::of(level) != Outcome::Valid) {
         let (outcome, words) = (Outcome::of(one), words(result, one));
         match told.last_mut() {
-            Some((names, other, known)) if *other == outcome && *known == words => names.push(level(one.load)),
-            _ => told.push((vec![level(one.load)], outcome, words)),
+            Some((names, other, known)) if *other == outcome && *known == words => names.push(level(one)),
+            _ => told.push((vec![level(one)], outcome, words)),
         }
     }
     html! {

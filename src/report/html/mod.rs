@@ -145,6 +145,7 @@ impl Page<'_> {
                 @for (number, one) in self.results.iter().enumerate() {
                     (whose(self.results, number))
                     (levels::table(one.result))
+                    (levels::restarts(one.result))
                     (levels::verdicts(one.result))
                     (facts::requirements(one.result))
                 }
@@ -239,9 +240,13 @@ fn tiles(result: &RunResult) -> Markup {
         @if let Some(best) = best {
             dl.tiles {
                 div { dt { "highest throughput" } dd { (rate(best.client.throughput())) small { "/s" } }
-                    dd.note { "at " (level(best.load)) } }
+                    dd.note { "at " (level(best)) } }
                 div { dt { "p99 there" } dd { (time(best.client.latency.percentile_ns(99.0) as f64)) }
                     dd.note { "median " (time(best.client.latency.percentile_ns(50.0) as f64)) } }
+                @if let Some(found) = &result.sweep {
+                    div { dt { "saturation" } dd { (rate(found.saturation)) small { "/s" } }
+                        dd.note { @match found.knee { Some(knee) => { "knee at " (rate(knee)) "/s" } None => { "no knee found" } } } }
+                }
                 div { dt { "failed" } dd { (percent(failed, all)) }
                     dd.note { (failed) " of " (rate(all as f64)) " requests" } }
                 div { dt { "valid levels" } dd { (valid) small { " of " (levels.len()) } }

@@ -14,7 +14,7 @@ pub fn stages(result: &RunResult) -> Markup {
     html! {
         @for (number, one) in result.levels.iter().enumerate().filter(|(_, one)| !one.breakdown.is_empty()) {
             details open[number + 1 == result.levels.len()] {
-                summary { "Stage by stage at " (level(one.load)) }
+                summary { "Stage by stage at " (level(one)) }
                 @for breakdown in &one.breakdown { (table(breakdown)) }
                 @if let Some(cost) = &one.cost { (costs(cost)) }
             }

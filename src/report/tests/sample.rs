@@ -15,6 +15,7 @@ pub(crate) fn setup() -> Setup {
     Setup {
         service_kind: "TRITON".to_owned(),
         client_times: Some(ClientTimes::HTTP),
+        times_transfers: true,
         client_cost_ns: 123.4,
         ..Setup::of(&plan())
     }

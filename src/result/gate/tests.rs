@@ -3,7 +3,7 @@
 use super::*;
 use crate::exit::{self, Codes};
 use crate::measure::summary::{Ending, sample};
-use crate::plan::Relation;
+use crate::plan::{GapDistribution, LoadMode, Relation, Spacing};
 use crate::report::tests::sample as plans;
 
 /// 1 000 requests of 1 ms in a second, known to within `half` of both figures.
@@ -118,4 +118,77 @@ fn what_cannot_be_judged_fails() {
     assert_eq!(one.requirements.len(), 1);
     let none = judged(&plan(Some(LevelName::Rate(1.0))), &all[..1], None);
     assert!(!none.requirements[0].passes && none.exit_code(Codes::Own) == exit::REQUIREMENT);
+}
+
+#[test]
+fn the_baseline_of_a_repeated_load_is_the_same_repetition() {
+    let mut slow = level(1, 0.01);
+    slow.client.latency = sample::distribution(1_000, 2_000_000);
+    slow.intervals[1].interval = Some(Interval { low: 1.98e6, high: 2.02e6 });
+    let stages = [level(1, 0.01), level(2, 0.01), slow];
+    let baseline = plans::result(&plans::setup(), &stages);
+    let requirements = vec![require(P99, Relation::Below, Bound::Change(0.05))];
+    let plan = GatePlan { requirements, ..GatePlan::default() };
+    let result = judged(&plan, &stages, Some(&baseline));
+    let told: Vec<_> = result.requirements.iter().map(|one| (one.passes, one.distinction.repetition)).collect();
+    assert_eq!(told, [(true, Some(1)), (true, None), (true, Some(2))]);
+}
+
+#[test]
+fn a_level_beyond_the_latency_threshold_is_judged_by_its_figures() {
+    let over = LevelSummary { ending: Ending::OverThreshold, ..level(1, 0.01) };
+    let plan = |ms: f64| GatePlan {
+        requirements: vec![require(P99, Relation::Below, Bound::Value(ms * 1e6))],
+        ..GatePlan::default()
+    };
+    assert!(judged(&plan(2.0), std::slice::from_ref(&over), None).requirements[0].passes);
+    assert!(!judged(&plan(0.5), &[over], None).requirements[0].passes);
+}
+
+#[test]
+fn the_rates_at_and_past_saturation_are_judged_only_by_name() {
+    let mut setup = plans::setup();
+    let distribution = GapDistribution::Constant;
+    setup.mode = LoadMode::Sweep { spacing: Spacing::Linear, points: 2, distribution };
+    let failed = |rate| LevelSummary { load: LevelLoad::RequestRate(rate), ending: Ending::Unstable, ..level(1, 0.1) };
+    let fine = LevelSummary { load: LevelLoad::RequestRate(100.0), ..level(1, 0.1) };
+    let mut result = plans::result(&setup, &[fine, failed(200.0), failed(220.0)]);
+    let by_name = |name| Requirement { level: name, ..require(P99, Relation::Below, Bound::Value(2e6)) };
+    result.judge(&GatePlan { requirements: vec![by_name(None)], ..GatePlan::default() }, None);
+    assert_eq!(result.requirements.iter().map(|one| one.passes).collect::<Vec<_>>(), [true]);
+    let past = GatePlan { requirements: vec![by_name(Some(LevelName::Rate(220.0)))], ..GatePlan::default() };
+    result.judge(&past, None);
+    assert_eq!(result.requirements.iter().map(|one| one.passes).collect::<Vec<_>>(), [false]);
+}
+
+#[test]
+fn what_an_interrupted_run_did_not_measure_does_not_hold() {
+    let below = |level| Requirement { level, ..require(P99, Relation::Below, Bound::Value(2e6)) };
+    let passed = |level| {
+        let mut result = plans::result(&plans::setup(), &[self::level(1, 0.1)]);
+        result.interrupted = true;
+        result.judge(&GatePlan { requirements: vec![below(level)], ..GatePlan::default() }, None);
+        result.requirements.iter().map(|one| one.passes).collect::<Vec<_>>()
+    };
+    assert_eq!(passed(None), [true, false]);
+    assert_eq!(passed(Some(LevelName::Concurrency(1))), [true]);
+    assert_eq!(passed(Some(LevelName::Concurrency(2))), [false]);
+}
+
+#[test]
+fn a_change_of_errors_holds_where_there_are_none() {
+    let baseline = |failed| {
+        let mut level = level(1, 0.1);
+        level.client.failed = failed;
+        plans::result(&plans::setup(), &[level])
+    };
+    let mut failing = level(1, 0.1);
+    failing.client.failed = 100;
+    for relation in [Relation::Below, Relation::AtMost] {
+        let within = || require(Figure::Errors, relation, Bound::Change(0.05));
+        assert_eq!(outcome(within(), level(1, 0.1), Some(&baseline(0))), (Judgement::Passed, true));
+        assert_eq!(outcome(within(), level(1, 0.1), Some(&baseline(10))), (Judgement::Passed, true));
+        assert_eq!(outcome(within(), failing.clone(), Some(&baseline(0))), (Judgement::Failed, false));
+        assert_eq!(outcome(within(), failing.clone(), Some(&baseline(100))).0, Judgement::Undecided);
+    }
 }
