@@ -5,6 +5,7 @@
 //! ```text
 //! cli       flags, typed
 //! app       runs a Plan: connect, measure, report
+//! tune      the search for a model's configuration
 //! observe   consumers of finished requests: export, validation
 //! report    console, CSV, export
 //! result    everything a run came to, as one value

@@ -11,7 +11,7 @@ use crate::record::TextLog;
 /// Where answers go whose tokens are to be counted, if they are.
 ///
 /// # Errors
-/// Where the tokenizer's file is none, or there is no thread to be had.
+/// If the tokenizer's file is invalid, or a thread cannot be started.
 pub fn log(plan: &Plan) -> Result<Option<Arc<TextLog>>> {
     let Some(path) = &plan.target.openai.tokenizer else { return Ok(None) };
     let tokenizer = Tokenizer::read(path)?;

@@ -249,7 +249,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// How long the server rests before it, where it is to be idle by then; none where the stage before goes over into it.
+    /// Idle time before this stage; `None` if the stage before overlaps it.
     pub fn rest(&self, edges: StageEdges) -> Option<Duration> {
         (edges == StageEdges::Drain || !self.pause.is_zero()).then_some(self.pause)
     }

@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_requests_within_each_other_take_no_longer_than_beside_each_other() {
-        // A server that writes such a file is not well, which must not be the end of whoever reads it.
+        // A faulty server may write such a file; reading it must not end the program.
         let count = 100_000;
         let outside = [&HANDLER[..], &[("GRPC_WAITREAD_START", 0), ("GRPC_SEND_END", 99)]].concat();
         let nested = (1..=count).map(|id| match id {

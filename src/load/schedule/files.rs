@@ -25,7 +25,7 @@ pub fn read_intervals(path: &Path) -> Result<Arrivals> {
 /// Parses intervals: one per line, in microseconds, fractions allowed. Blank lines are allowed only at the end.
 ///
 /// # Errors
-/// Where a line is blank, not a number, negative or above a year, or all of them are zero, or there is none.
+/// If a line is not a number from 0 to a year, or if the file is empty or all its intervals are zero.
 pub fn parse_intervals(text: &str) -> Result<Arrivals> {
     let gaps: Result<Vec<u64>> = text.trim_end().lines().enumerate().map(|(at, line)| interval(at + 1, line)).collect();
     Arrivals::looped(gaps?)

@@ -96,7 +96,7 @@ impl Arrivals {
     /// Timestamps in milliseconds from the start of the level, played once.
     ///
     /// # Errors
-    /// Where there is none, or one is earlier than the one before it.
+    /// If the list is empty or not in ascending order.
     pub fn fixed_ms(timestamps: &[u64]) -> Result<Self> {
         let offsets: Option<Vec<u64>> = timestamps.iter().map(|ms| ms.checked_mul(NS_PER_MS)).collect();
         let offsets = offsets.ok_or_else(|| Error::input("a timestamp lies more than 584 years ahead"))?;
@@ -106,7 +106,7 @@ impl Arrivals {
     /// Offsets in nanoseconds from the start of the level, played once.
     ///
     /// # Errors
-    /// Where there is none, or one is earlier than the one before it.
+    /// If the list is empty or not in ascending order.
     pub fn once(offsets: Vec<u64>) -> Result<Self> {
         if offsets.is_empty() {
             return Err(Error::input("the schedule is empty: give at least one timestamp"));
