@@ -10,7 +10,7 @@ use crate::measure::summary::{Known, LevelSummary};
 use crate::plan::Statistic;
 use crate::record::Generated;
 use crate::report::figures::{MARGIN, Shown, changed_level, load, rate, short, time};
-use crate::report::requirements::{cells, word};
+use crate::report::requirements::{cells, notes, word};
 use crate::report::{Interrupts, console, details, html, percentiles, restarts};
 use crate::result::compare::{Direction, changes};
 use crate::result::variants::{FigureChange, VariantsResult};
@@ -125,8 +125,10 @@ fn requirements(all: &[Checked]) -> String {
         let variant = checked.variant.as_ref().map(|name| format!("{}, ", inert(name))).unwrap_or_default();
         let level = checked.level.map(|one| load(one) + &details(checked.distinction)).unwrap_or_default();
         let word = if checked.passes { word(checked).to_owned() } else { format!("**{}**", word(checked)) };
-        let note = checked.note.as_ref().map(|note| format!(": {}", inert(note))).unwrap_or_default();
-        let _ = writeln!(text, "| {} | {variant}{level} | {value} | {interval} | {word}{note} |", inert(&checked.text));
+        let _ = writeln!(text, "| {} | {variant}{level} | {value} | {interval} | {word} |", inert(&checked.text));
+    }
+    for note in notes(all) {
+        let _ = writeln!(text, "\n{}", inert(note));
     }
     text.push('\n');
     text

@@ -30,14 +30,21 @@ pub fn text(all: &[Checked]) -> String {
     };
     let mut text = "Requirements:\n".to_owned() + &line(&COLUMNS);
     text.extend(rows.iter().map(|row| line(&row.each_ref().map(String::as_str))));
+    for note in notes(all) {
+        let _ = writeln!(text, "  {note}");
+    }
+    text + "\n"
+}
+
+/// The notes, each once.
+pub fn notes(all: &[Checked]) -> Vec<&str> {
     let mut told = Vec::new();
     for note in all.iter().filter_map(|checked| checked.note.as_deref()) {
         if !told.contains(&note) {
             told.push(note);
-            let _ = writeln!(text, "  {note}");
         }
     }
-    text + "\n"
+    told
 }
 
 /// The columns of the table.

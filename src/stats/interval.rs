@@ -34,7 +34,10 @@ pub fn share_interval(hits: u64, all: u64, confidence: f64) -> Option<Interval> 
     let middle = share + z * z / (2.0 * n);
     let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
     let scale = 1.0 + z * z / n;
-    Some(Interval { low: ((middle - half) / scale).max(0.0), high: ((middle + half) / scale).min(1.0) })
+    // Without rounding, the ends are 0 and 1 here.
+    let low = if hits == 0 { 0.0 } else { ((middle - half) / scale).max(0.0) };
+    let high = if hits == all { 1.0 } else { ((middle + half) / scale).min(1.0) };
+    Some(Interval { low, high })
 }
 
 /// Interval of how much larger the share of `own` (hits, all) is than that of `theirs` (Newcombe 1998, method 10: from

@@ -113,7 +113,7 @@ pub fn rate(value: f64) -> String {
 pub fn level(level: &LevelSummary) -> String {
     match level.client.batch_size {
         0 | 1 => load(level.load),
-        size => format!("{}, b {size}", load(level.load)),
+        size => format!("{} (b {size})", load(level.load)),
     }
 }
 

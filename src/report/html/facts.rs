@@ -249,13 +249,11 @@ pub fn requirements(result: &RunResult) -> Markup {
                         th { (shown(&checked.text)) }
                         td.left { (gate::about(checked)) }
                         td { (value) } td { (interval) }
-                        td {
-                            span class=(if checked.passes { "badge good" } else { "badge bad" }) { (gate::word(checked)) }
-                            @if let Some(note) = &checked.note { " " (shown(note)) }
-                        }
+                        td { span class=(if checked.passes { "badge good" } else { "badge bad" }) { (gate::word(checked)) } }
                     }
                 } }
             } }
+            @for note in gate::notes(&result.requirements) { p.note { (shown(note)) } }
         }
     }
 }
