@@ -7,12 +7,12 @@ use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Generation, ModelControl, Next, OutputView,
-    Request, RequestTrace, Response, SlotId,
+    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Generation, IndexEntry, ModelControl, Next,
+    OutputView, Request, RequestTrace, Response, ServerIdentity, SlotId,
 };
 use crate::chunks::Chunks;
 use crate::clock::Stamp;
-use crate::data::count_strings;
+use crate::data::{Payload, count_strings};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{DataType, ModelId, ModelSpec};
@@ -38,6 +38,10 @@ impl Backend for CountedTokens {
         self.inner.capabilities()
     }
 
+    fn server(&self) -> Option<ServerIdentity> {
+        self.inner.server()
+    }
+
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
         let model = self.inner.model(id)?;
         if !model.outputs.iter().any(|output| output.name == *self.output) {
@@ -46,6 +50,14 @@ impl Backend for CountedTokens {
             return Err(Error::usage(format!("--tokens-from {}: {rule}", self.output)));
         }
         Ok(model)
+    }
+
+    fn prepare(&self, models: &Arc<[ModelSpec]>, payloads: &Arc<[Payload]>) -> Result<()> {
+        self.inner.prepare(models, payloads)
+    }
+
+    fn index(&self) -> Result<Vec<IndexEntry>> {
+        self.inner.index()
     }
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
@@ -66,6 +78,10 @@ impl Backend for CountedTokens {
 
     fn control(&self) -> Option<&dyn ModelControl> {
         self.inner.control()
+    }
+
+    fn traces(&self) -> bool {
+        self.inner.traces()
     }
 
     fn generates(&self) -> bool {
