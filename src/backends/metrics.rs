@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::InferError;
-use crate::engine::http1::{Headers, KEPT_OF_REFUSAL, Patience, Questions, refusal};
+use crate::engine::http1::{Headers, KEPT_OF_REFUSAL, Patience, Questions, keep, refusal};
 use crate::engine::{Connector, Endpoint, malformed};
 use crate::error::Result;
 use crate::plan::ConnectionPlan;
@@ -53,8 +53,7 @@ impl MetricsSource {
             if head.status == 200 {
                 return lines.take(piece, line);
             }
-            let room = (KEPT_OF_REFUSAL as usize).saturating_sub(refused.len()).min(piece.len());
-            refused.extend_from_slice(&piece[..room]);
+            keep(&mut refused, piece, KEPT_OF_REFUSAL);
             Ok(())
         };
         let head = self.questions.stream(&self.path, Patience::Sample, &mut take).map_err(unread)?;

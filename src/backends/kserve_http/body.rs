@@ -1,7 +1,7 @@
 //! The body of a reply: its size limit, and which part of it is kept.
 
 use crate::backend::InferError;
-use crate::engine::http1::KEPT_OF_REFUSAL;
+use crate::engine::http1::{KEPT_OF_REFUSAL, keep, too_long};
 use crate::engine::malformed;
 use crate::wire::http1::{Encoding, Head};
 
@@ -31,10 +31,12 @@ impl Longest {
         if length <= self.bytes() {
             return Ok(());
         }
-        Err(malformed(match self {
-            Self::Outputs(most) => format!("it is longer than {most} bytes, and the model's outputs cannot be"),
-            Self::Allowed(most) => format!("it is longer than {most} bytes (--max-reply-bytes)"),
-        }))
+        Err(match self {
+            Self::Outputs(most) => {
+                malformed(format!("it is longer than {most} bytes, and the model's outputs cannot be"))
+            }
+            Self::Allowed(most) => too_long(most),
+        })
     }
 }
 
@@ -71,8 +73,7 @@ impl Kept {
     #[inline]
     pub(super) fn push(&mut self, piece: &[u8], total: u64) -> Result<(), InferError> {
         self.longest.check(total)?;
-        let wanted = self.limit.saturating_sub(self.bytes.len() as u64).min(piece.len() as u64);
-        self.bytes.extend_from_slice(&piece[..wanted as usize]);
+        keep(&mut self.bytes, piece, self.limit);
         Ok(())
     }
 

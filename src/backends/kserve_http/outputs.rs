@@ -10,9 +10,9 @@ use crate::backends::json::{self, pack_elements};
 use crate::backends::kserve_http::body::Kept;
 use crate::backends::kserve_http::reply::{OutputJson, parse, sizes_differ, split};
 use crate::backends::regions::SlotOutputs;
-use crate::engine::malformed;
+use crate::engine::http1::unpacked;
 use crate::model::DataType;
-use crate::wire::http1::{Head, decompress};
+use crate::wire::http1::Head;
 
 /// Where the bytes of an output are.
 enum Place {
@@ -41,8 +41,7 @@ impl<'b> ReplyOutputs<'b> {
     /// # Errors
     /// Where the reply is not what was asked for, or is inconsistent.
     pub(super) fn read(head: &Head, kept: &'b Kept, placed: Option<(&SlotOutputs, usize)>) -> Result<Self, InferError> {
-        let unpacked = decompress(head.encoding, kept.bytes(), kept.most()).map_err(malformed)?;
-        let body = unpacked.map_or(Cow::Borrowed(kept.bytes()), Cow::Owned);
+        let body = unpacked(head, kept.bytes(), kept.most())?;
         let (json, rest) = split(head, &body)?;
         let (mut outputs, mut at) = (Vec::new(), 0_usize);
         let legal = json::in_legal_form(json);

@@ -12,11 +12,11 @@ use crate::backends::kserve_http::template::Patch;
 use crate::backends::kserve_http::templates::Templates;
 use crate::backends::regions::{SlotOutputs, slot_tag};
 use crate::data::PayloadId;
-use crate::engine::http1::{HttpService, KEPT_OF_REFUSAL, refusal};
+use crate::engine::http1::{HttpService, refusal, unpacked_refusal};
 use crate::engine::serial::SLICES;
 use crate::engine::{Exchanges, malformed};
 use crate::error::Result;
-use crate::wire::http1::{Head, NOT_ASKED_FOR, decompress};
+use crate::wire::http1::{Head, NOT_ASKED_FOR};
 
 /// State of one slot.
 struct Slot {
@@ -56,9 +56,7 @@ impl KserveHttp {
 
     /// Why the server refused the slot's request.
     fn refusal(&self, slot: usize, head: &Head) -> InferError {
-        let body = self.slots[slot].kept.bytes();
-        let unpacked = decompress(head.encoding, body, KEPT_OF_REFUSAL).ok().flatten();
-        refusal(head.status, &head.location, unpacked.as_deref().unwrap_or(body))
+        refusal(head.status, &head.location, &unpacked_refusal(head, self.slots[slot].kept.bytes()))
     }
 }
 

@@ -7,10 +7,10 @@ use crate::backends::openai::said::Said;
 use crate::backends::openai::{RESPONSE, refusal, turns};
 use crate::clock::Stamp;
 use crate::data::pack_element;
-use crate::engine::http1::KEPT_OF_REFUSAL;
+use crate::engine::http1::{KEPT_OF_REFUSAL, check_length, keep, unpacked, unpacked_refusal};
 use crate::engine::{Exchanges, malformed};
 use crate::model::DataType;
-use crate::wire::http1::{Encoding, Head, decompress};
+use crate::wire::http1::{Encoding, Head};
 use crate::wire::sse::{Event, EventReader};
 
 /// What ends a stream.
@@ -98,8 +98,7 @@ impl Answer {
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
         if !is_success(head) {
-            let room = KEPT_OF_REFUSAL.saturating_sub(self.kept.len() as u64).min(piece.len() as u64);
-            self.kept.extend_from_slice(&piece[..room as usize]);
+            keep(&mut self.kept, piece, KEPT_OF_REFUSAL);
             return Ok(());
         }
         if !head.events {
@@ -120,12 +119,7 @@ impl Answer {
 
     /// Fails if a body of this many bytes exceeds the limit for an answer.
     pub(super) fn check(&self, bytes: u64) -> Result<(), InferError> {
-        let most = self.wanted.limit;
-        if bytes <= most {
-            Ok(())
-        } else {
-            Err(malformed(format!("it is longer than {most} bytes (--max-reply-bytes)")))
-        }
+        check_length(bytes, self.wanted.limit)
     }
 
     /// The assistant's message, of a complete and successful answer.
@@ -153,9 +147,7 @@ impl Answer {
     /// Why the request failed.
     pub(super) fn complete(&mut self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<(), InferError> {
         if !is_success(head) {
-            let unpacked = decompress(head.encoding, &self.kept, KEPT_OF_REFUSAL).ok().flatten();
-            let body = unpacked.as_deref().unwrap_or(&self.kept);
-            return Err(refusal::of_status(head.status, &head.location, body));
+            return Err(refusal::of_status(head.status, &head.location, &unpacked_refusal(head, &self.kept)));
         }
         let generation =
             if head.events { self.end_stream(slot, exchanges)? } else { self.body(head, slot, exchanges)? };
@@ -191,8 +183,7 @@ impl Answer {
 
     /// A body that is not a stream.
     fn body(&mut self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
-        let unpacked = decompress(head.encoding, &self.kept, self.wanted.limit).map_err(malformed)?;
-        let body = unpacked.as_deref().unwrap_or(&self.kept);
+        let body = &*unpacked(head, &self.kept, self.wanted.limit)?;
         let is_empty = body.iter().all(u8::is_ascii_whitespace);
         let said = if is_empty { Ok(Said::default()) } else { Said::read(body) };
         let said = said.map_err(|error| malformed(format!("its body is not JSON: {error}")))?;

@@ -7,12 +7,12 @@ use crate::backend::{ClientSpec, ErrorCode, InferError, OutputView, Outputs, Req
 use crate::backends::torchserve::reply::reason;
 use crate::backends::torchserve::upload::Uploads;
 use crate::data::PayloadId;
-use crate::engine::http1::{Headers, HttpService, KEPT_OF_REFUSAL, refusal};
+use crate::engine::http1::{Headers, HttpService, KEPT_OF_REFUSAL, check_length, keep, refusal, unpacked_refusal};
 use crate::engine::serial::SLICES;
 use crate::engine::{Exchanges, malformed};
 use crate::error::Result;
 use crate::plan::Compression;
-use crate::wire::http1::{Head, NOT_ASKED_FOR, decompress};
+use crate::wire::http1::{Head, NOT_ASKED_FOR};
 
 /// What is kept for one slot.
 struct Slot {
@@ -34,12 +34,6 @@ impl Predictions {
     /// For clients as described by `spec`; no slots yet.
     pub fn new(uploads: Arc<Uploads>, headers: Headers, spec: &ClientSpec) -> Self {
         Self { uploads, headers, max_reply_bytes: spec.max_reply_bytes, slots: Vec::new() }
-    }
-
-    fn check(&self, length: u64) -> Result<(), InferError> {
-        let most = self.max_reply_bytes;
-        let long = || malformed(format!("it is longer than {most} bytes (--max-reply-bytes)"));
-        if length <= most { Ok(()) } else { Err(long()) }
     }
 }
 
@@ -67,16 +61,15 @@ impl HttpService for Predictions {
         if !self.headers.accept(head.encoding, Compression::None) {
             return Err(malformed(NOT_ASKED_FOR));
         }
-        self.check(head.length.unwrap_or(0))
+        check_length(head.length.unwrap_or(0), self.max_reply_bytes)
     }
 
     #[inline]
     fn body(&mut self, slot: usize, piece: &[u8], total: u64, _: &mut Exchanges) -> Result<(), InferError> {
-        self.check(total)?;
+        check_length(total, self.max_reply_bytes)?;
         let Slot { is_refused, refusal, .. } = &mut self.slots[slot];
         if *is_refused {
-            let room = (KEPT_OF_REFUSAL as usize).saturating_sub(refusal.len()).min(piece.len());
-            refusal.extend_from_slice(&piece[..room]);
+            keep(refusal, piece, KEPT_OF_REFUSAL);
         }
         Ok(())
     }
@@ -86,11 +79,9 @@ impl HttpService for Predictions {
             exchanges.respond(slot, &Nothing);
             return Ok(());
         }
-        let body = &self.slots[slot].refusal;
-        let unpacked = decompress(head.encoding, body, KEPT_OF_REFUSAL).ok().flatten();
-        let body = unpacked.as_deref().unwrap_or(body);
-        let known = reason(body).map(|text| InferError::new(ErrorCode::Http(head.status), text));
-        Err(known.unwrap_or_else(|| refusal(head.status, &head.location, body)))
+        let body = unpacked_refusal(head, &self.slots[slot].refusal);
+        let known = reason(&body).map(|text| InferError::new(ErrorCode::Http(head.status), text));
+        Err(known.unwrap_or_else(|| refusal(head.status, &head.location, &body)))
     }
 }
 

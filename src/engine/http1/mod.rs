@@ -3,6 +3,7 @@
 //! HTTP/1.1 answers in the order of requests, and our connections carry one request at a time. So the connection
 //! matches an answer to its request, and every request either completes with the one answer on its connection or fails.
 
+mod body;
 mod headers;
 mod questions;
 mod refusal;
@@ -10,6 +11,7 @@ mod refusal;
 use std::io::IoSlice;
 use std::sync::Arc;
 
+pub use body::{check_length, keep, too_long, unpacked, unpacked_refusal};
 pub use headers::{Headers, write_field, write_length};
 pub use questions::{Answer, Patience, Questions, Taker};
 pub use refusal::{KEPT_OF_REFUSAL, refusal};

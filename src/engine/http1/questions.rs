@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
+use crate::engine::http1::body::keep;
 use crate::engine::http1::headers::{Headers, write_field, write_length};
 use crate::engine::http1::refusal::{KEPT_OF_REFUSAL, refusal};
 use crate::engine::{Connector, Deadline, Stream, closed, failure, malformed, wait_for};
@@ -149,18 +150,17 @@ impl Questions {
 
     fn ask(&self, method: &str, path: &str, body: Option<&str>, patience: Patience) -> Result<Answer, InferError> {
         let mut body_of_answer = Vec::new();
-        let mut keep = |head: &Head, piece: &[u8]| {
+        let mut take = |head: &Head, piece: &[u8]| {
             let most = if head.status == 200 { MAX_ANSWER } else { KEPT_OF_REFUSAL };
             let long = head.length.unwrap_or(0).max((body_of_answer.len() + piece.len()) as u64) > most;
             if long && head.status == 200 {
                 return Err(malformed(format!("longer than {most} bytes")));
             }
-            let room = most.saturating_sub(body_of_answer.len() as u64).min(piece.len() as u64);
-            body_of_answer.extend_from_slice(&piece[..room as usize]);
+            keep(&mut body_of_answer, piece, most);
             Ok(())
         };
         let request = self.render(method, path, body);
-        let head = self.exchange(&request, Deadline::within(patience.limit()), &mut keep)?;
+        let head = self.exchange(&request, Deadline::within(patience.limit()), &mut take)?;
         let body = match decompress(head.encoding, &body_of_answer, MAX_ANSWER) {
             Ok(unpacked) => unpacked.unwrap_or(body_of_answer),
             Err(_) if head.status != 200 => Vec::new(),

@@ -7,12 +7,14 @@ use super::body::Bodies;
 use super::reply::ReplyOutputs;
 use crate::backend::{ClientSpec, InferError, ReplyChecks, ReplyForm, Request};
 use crate::data::PayloadId;
-use crate::engine::http1::{Headers, HttpService, KEPT_OF_REFUSAL, refusal};
+use crate::engine::http1::{
+    Headers, HttpService, KEPT_OF_REFUSAL, check_length, keep, refusal, unpacked, unpacked_refusal,
+};
 use crate::engine::serial::SLICES;
 use crate::engine::{Exchanges, malformed};
 use crate::error::Result;
 use crate::plan::Compression;
-use crate::wire::http1::{Head, NOT_ASKED_FOR, decompress};
+use crate::wire::http1::{Head, NOT_ASKED_FOR};
 
 /// What is kept for one slot.
 struct Slot {
@@ -37,12 +39,6 @@ impl Predictions {
     /// For clients as described by `spec`; no slots yet.
     pub fn new(bodies: Arc<Bodies>, headers: Headers, spec: ClientSpec) -> Self {
         Self { bodies, headers, spec, slots: Vec::new() }
-    }
-
-    fn check(&self, length: u64) -> Result<(), InferError> {
-        let most = self.spec.max_reply_bytes;
-        let long = || malformed(format!("it is longer than {most} bytes (--max-reply-bytes)"));
-        if length <= most { Ok(()) } else { Err(long()) }
     }
 }
 
@@ -77,15 +73,14 @@ impl HttpService for Predictions {
         if !self.headers.accept(head.encoding, Compression::None) {
             return Err(malformed(NOT_ASKED_FOR));
         }
-        self.check(head.length.unwrap_or(0))
+        check_length(head.length.unwrap_or(0), self.spec.max_reply_bytes)
     }
 
     #[inline]
     fn body(&mut self, slot: usize, piece: &[u8], total: u64, _: &mut Exchanges) -> Result<(), InferError> {
-        self.check(total)?;
+        check_length(total, self.spec.max_reply_bytes)?;
         let Slot { kept, wanted, .. } = &mut self.slots[slot];
-        let room = wanted.saturating_sub(kept.len() as u64).min(piece.len() as u64);
-        kept.extend_from_slice(&piece[..room as usize]);
+        keep(kept, piece, *wanted);
         Ok(())
     }
 
@@ -95,19 +90,13 @@ impl HttpService for Predictions {
             exchanges.responded(slot);
             return Ok(());
         }
-        let most = if head.status == 200 { self.spec.max_reply_bytes } else { KEPT_OF_REFUSAL };
-        let unpacked = match decompress(head.encoding, kept, most) {
-            Ok(unpacked) => unpacked,
-            Err(_) if head.status != 200 => None,
-            Err(why) => return Err(malformed(why)),
-        };
-        let body = unpacked.as_deref().unwrap_or(kept);
         if head.status != 200 {
-            return Err(refusal(head.status, &head.location, body));
+            return Err(refusal(head.status, &head.location, &unpacked_refusal(head, kept)));
         }
+        let body = unpacked(head, kept, self.spec.max_reply_bytes)?;
         let payload = &self.spec.payloads[request.payload.0 as usize];
         let model = &self.spec.models[payload.model];
-        let outputs = ReplyOutputs::read(body, model)?;
+        let outputs = ReplyOutputs::read(&body, model)?;
         if checks.is_due(request.payload) {
             ReplyForm { model, batch: payload.batch, contents: true }.check(None, &outputs)?;
             checks.pass(request.payload);
