@@ -13,7 +13,7 @@ use crate::backend::{CorrelationForm, SequencePosition};
 use crate::backends::kserve_http::body::Longest;
 use crate::backends::regions::TAG_WIDTH;
 use crate::engine::http1::write_length;
-use crate::engine::serial::SLICES;
+use crate::engine::serial::{self, SLICES};
 use crate::plan::Compression;
 use crate::shm::Region;
 use crate::wire::coding;
@@ -109,19 +109,7 @@ impl Template {
 
     /// Fills `slices` with what follows the first `skip` bytes, as far as there is room. Returns how many are used.
     pub(super) fn gather<'a>(&'a self, front: &'a [u8], skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
-        let (mut skip, mut used) = (skip, 0);
-        for part in (0..).map_while(|index| self.part(front, index)) {
-            let left = part.get(skip..).unwrap_or_default();
-            skip = skip.saturating_sub(part.len());
-            if !left.is_empty() {
-                slices[used] = IoSlice::new(left);
-                used += 1;
-                if used == SLICES {
-                    break;
-                }
-            }
-        }
-        used
+        serial::gather((0..).map_while(|index| self.part(front, index)), skip, slices)
     }
 }
 

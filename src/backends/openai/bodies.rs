@@ -11,7 +11,7 @@ use crate::backends::openai::fields::Fields;
 use crate::data::{InputTensor, Payload};
 use crate::engine::Endpoint;
 use crate::engine::http1::{Headers, write_length};
-use crate::engine::serial::SLICES;
+use crate::engine::serial::{self, SLICES};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
 use crate::plan::OpenAiPlan;
@@ -120,17 +120,8 @@ impl Bodies {
     }
 
     /// Fills `slices` with a payload's request after its first `skip` bytes. Returns how many are used.
-    pub(super) fn gather<'a>(&'a self, payload: usize, mut skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
-        let mut used = 0;
-        for part in self.parts(payload) {
-            let left = part.get(skip..).unwrap_or_default();
-            skip = skip.saturating_sub(part.len());
-            if !left.is_empty() {
-                slices[used] = IoSlice::new(left);
-                used += 1;
-            }
-        }
-        used
+    pub(super) fn gather<'a>(&'a self, payload: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
+        serial::gather(self.parts(payload), skip, slices)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::backend::Request;
 use crate::backends::torchserve::INPUT;
 use crate::data::Payload;
 use crate::engine::http1::{Headers, write_length};
-use crate::engine::serial::SLICES;
+use crate::engine::serial::{self, SLICES};
 use crate::engine::{Endpoint, escape_path};
 use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
@@ -91,17 +91,8 @@ impl Uploads {
 
     /// Fills `slices` with a request after its first `skip` bytes. Returns how many are used.
     #[inline]
-    pub fn gather<'a>(&'a self, request: Request, mut skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
-        let mut used = 0;
-        for part in self.of(request).parts() {
-            let left = part.get(skip..).unwrap_or_default();
-            skip = skip.saturating_sub(part.len());
-            if !left.is_empty() {
-                slices[used] = IoSlice::new(left);
-                used += 1;
-            }
-        }
-        used
+    pub fn gather<'a>(&'a self, request: Request, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
+        serial::gather(self.of(request).parts(), skip, slices)
     }
 
     fn of(&self, request: Request) -> &Upload {
