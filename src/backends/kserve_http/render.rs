@@ -129,8 +129,7 @@ impl Rendering<'_> {
     /// The head without its last field; `json_length` if binary tensors follow the JSON.
     fn head(&self, model: &ModelSpec, json_length: Option<usize>) -> Vec<u8> {
         let Format { endpoint, headers, compression, .. } = self.format;
-        let mut out = format!("POST {} HTTP/1.1\r\n", model_path(endpoint, &model.id, "/infer")).into_bytes();
-        headers.write_own(&mut out, "Host", &endpoint.authority());
+        let mut out = headers.begin("POST", &model_path(endpoint, &model.id, "/infer"), endpoint);
         let content = if json_length.is_some() { "application/octet-stream" } else { "application/json" };
         headers.write_own(&mut out, "Content-Type", content);
         if let Some(coding) = coding::name(*compression) {

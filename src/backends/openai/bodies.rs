@@ -133,8 +133,7 @@ fn check_turn(body: &Body) -> Result<()> {
 
 /// The head of all requests, without its last field.
 fn head(endpoint: &Endpoint, headers: &Headers, path: &str) -> Vec<u8> {
-    let mut out = format!("POST {}/{path} HTTP/1.1\r\n", endpoint.prefix).into_bytes();
-    headers.write_own(&mut out, "Host", &endpoint.authority());
+    let mut out = headers.begin("POST", &format!("{}/{path}", endpoint.prefix), endpoint);
     headers.write_own(&mut out, "Accept", "*/*");
     headers.write_own(&mut out, "Content-Type", "application/json");
     headers.write_given(&mut out);

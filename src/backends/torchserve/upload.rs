@@ -105,8 +105,7 @@ impl Upload {
         let boundary = boundary(&file);
         let opening = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"data\"\r\n\r\n");
         let tail = format!("\r\n--{boundary}--\r\n").into_bytes();
-        let mut front = format!("POST {} HTTP/1.1\r\n", way.path(id)).into_bytes();
-        way.headers.write_own(&mut front, "Host", &way.endpoint.authority());
+        let mut front = way.headers.begin("POST", &way.path(id), &way.endpoint);
         way.headers.write_own(&mut front, "Accept", "*/*");
         way.headers.write_given(&mut front);
         let content_type = format!("multipart/form-data; boundary={boundary}");

@@ -1,5 +1,6 @@
 //! `-H`: the user's own header fields, and which of ours they replace.
 
+use crate::engine::Endpoint;
 use crate::error::{Error, Result};
 use crate::plan::Compression;
 use crate::wire::http1::Encoding;
@@ -35,6 +36,13 @@ impl Headers {
             fields.push((name.clone(), value.to_owned()));
         }
         Ok(Self { fields })
+    }
+
+    /// The beginning of a request's head: its first line, and the server that it is for.
+    pub fn begin(&self, method: &str, path: &str, server: &Endpoint) -> Vec<u8> {
+        let mut head = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
+        self.write_own(&mut head, "Host", &server.authority());
+        head
     }
 
     /// Appends our own field, unless the user gave one with this name.

@@ -248,8 +248,7 @@ impl Questions {
     }
 
     fn render(&self, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
-        let mut out = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
-        self.headers.write_own(&mut out, "Host", &self.connector.endpoint().authority());
+        let mut out = self.headers.begin(method, path, self.connector.endpoint());
         self.headers.write_given(&mut out);
         match body {
             Some(body) => {

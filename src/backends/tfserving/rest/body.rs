@@ -22,8 +22,7 @@ impl Bodies {
         let render = |payload: &Payload| {
             let body = body(signature, &payload.inputs)?;
             let path = way.path(&models[payload.model].id);
-            let mut request = format!("POST {path}:predict HTTP/1.1\r\n").into_bytes();
-            way.headers.write_own(&mut request, "Host", &way.endpoint.authority());
+            let mut request = way.headers.begin("POST", &format!("{path}:predict"), &way.endpoint);
             way.headers.write_own(&mut request, "Content-Type", "application/json");
             way.headers.write_given(&mut request);
             write_length(&mut request, body.len());
