@@ -39,23 +39,6 @@ pub fn late(limit: Duration) -> InferError {
     InferError::new(ErrorCode::Late, format!("no answer within {} us (--client-timeout-us)", limit.as_micros()))
 }
 
-/// What to change if `error` says that client and server disagree on TLS; `authorities` and `checks` are the flags for
-/// trusted certificates and for verifying them. `None` for other errors. Waiting longer does not help here.
-pub fn tls_advice(error: &InferError, authorities: &str, checks: &str) -> Option<String> {
-    let why = &error.message;
-    if error.code != ErrorCode::Tls {
-        None
-    } else if why.contains("UnknownIssuer") || why.contains("CaUsedAsEndEntity") {
-        Some(format!("name the authority that signed the server's certificate with {authorities} FILE{checks}"))
-    } else if why.contains("not valid for name") {
-        Some(format!("name the server with -u as its certificate does{checks}"))
-    } else if why.contains("invalid peer certificate") {
-        Some(format!("the server needs another certificate{checks}"))
-    } else {
-        Some("see whether the server speaks TLS at that port, and which certificates it wants of clients".to_owned())
-    }
-}
-
 /// Whether an error means that no answer came, rather than a bad answer.
 pub fn is_unanswered(error: &InferError) -> bool {
     matches!(error.code, ErrorCode::Connection(_) | ErrorCode::Tls | ErrorCode::Late)

@@ -7,8 +7,10 @@
 //! transport     how exchanges share connections                       poller, deadline         waiting
 //! serial        one at a time on each connection                      tally   which connections are lost
 //! calls         many on one: gRPC over HTTP/2, and single calls beside the load
+//! failure, advice   why there is no answer, and what to do about it
 //! ```
 
+pub mod advice;
 pub mod calls;
 mod client;
 mod connector;
@@ -29,7 +31,7 @@ pub use client::NetworkClient;
 pub use connector::Connector;
 pub use deadline::Deadline;
 pub use exchanges::{ExchangeId, Exchanges};
-pub use failure::{closed, failure, is_unanswered, late, malformed, tls_advice};
+pub use failure::{closed, failure, is_unanswered, late, malformed};
 pub use poller::{Poller, wait_for};
 pub use server_wait::ServerWait;
 pub use stream::Stream;

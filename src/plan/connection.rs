@@ -43,6 +43,28 @@ pub enum Protocol {
     },
 }
 
+impl Protocol {
+    /// Compression of what is sent.
+    pub fn compression(&self) -> Compression {
+        match self {
+            Self::Http { compression, .. } | Self::Grpc { compression, .. } => *compression,
+        }
+    }
+
+    /// Whether requests go through a stream; over HTTP there is none.
+    pub fn streams(&self) -> bool {
+        matches!(self, Self::Grpc { streaming: true, .. })
+    }
+
+    /// How inputs and outputs travel; over gRPC there is one way.
+    pub fn tensor_formats(&self) -> (TensorFormat, TensorFormat) {
+        match self {
+            Self::Http { inputs, outputs, .. } => (*inputs, *outputs),
+            Self::Grpc { .. } => (TensorFormat::Binary, TensorFormat::Binary),
+        }
+    }
+}
+
 /// How tensors travel over HTTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TensorFormat {

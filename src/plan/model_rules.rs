@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
-use crate::plan::{DataSource, LoadMode, ModelNote, Plan, Protocol, ServiceKind, TokenInput};
+use crate::plan::{DataSource, LoadMode, ModelNote, Plan, ServiceKind, TokenInput};
 
 /// One rule: when it is broken, and the message, which follows the model's name.
 struct Rule {
@@ -124,7 +124,7 @@ const RULES: &[Rule] = &[
 ];
 
 fn streams(plan: &Plan) -> bool {
-    matches!(plan.target.connection.protocol, Protocol::Grpc { streaming: true, .. })
+    plan.target.connection.protocol.streams()
 }
 
 /// Whether a request may have several responses.

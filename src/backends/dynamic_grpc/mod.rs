@@ -23,10 +23,10 @@ use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, Com
 use crate::backends::prepared::Prepared;
 use crate::data::Payload;
 use crate::engine::calls::{self, CallHeaders, CallPlan};
-use crate::engine::{Route, ServerWait, tls_advice};
+use crate::engine::{Route, ServerWait, advice};
 use crate::error::{Error, Result};
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
-use crate::plan::{Compression, GrpcMethod, Protocol, Target};
+use crate::plan::{Compression, GrpcMethod, Target};
 
 /// Names of the client's share of a request in reports. They apply to calls with any number of messages: sending ends
 /// with the last frame, waiting with the first message of the answer, receiving with the trailers.
@@ -52,12 +52,10 @@ impl DynamicGrpc {
     pub fn connect(target: &Target) -> Result<Self> {
         let (connection, plan) = (&target.connection, &target.dynamic_grpc);
         let method = plan.method.clone().ok_or_else(|| Error::usage("--grpc-method is missing"))?;
-        let Protocol::Grpc { compression, .. } = connection.protocol else {
-            return Err(Error::usage("the plan asks for another protocol than gRPC"));
-        };
         let schema = plan.proto.as_ref().map(|file| Schema::read(file, &plan.includes, &method)).transpose()?;
         let route = Route::to(connection, target.service.port(&connection.protocol), &["h2"])?;
         let headers = CallHeaders::new(&method.service, route.endpoint(), connection)?;
+        let compression = connection.protocol.compression();
         let service = Self { route, headers, method, schema, compression, bodies: Prepared::default() };
         service.await_server(&ServerWait::new(connection.server_wait))?;
         Ok(service)
@@ -65,15 +63,14 @@ impl DynamicGrpc {
 
     /// A service need not report readiness; it must accept connections.
     fn await_server(&self, wait: &ServerWait) -> Result<()> {
-        let advice = |error: &_| tls_advice(error, "--ssl-grpc-root-certifications-file", "");
         let reach = |limit| calls::reach(&self.route.connector, limit);
-        wait.retry(reach, |error| advice(error).is_some()).map_err(|reason| {
+        wait.retry(reach, |error| advice::grpcs(error).is_some()).map_err(|reason| {
             let failed = Error::server(format!(
                 "gRPC server {}: it cannot be reached within {} s (--server-wait): {reason}",
                 self.route.endpoint(),
                 wait.seconds()
             ));
-            advice(&reason).into_iter().fold(failed, Error::advice)
+            advice::grpcs(&reason).into_iter().fold(failed, Error::advice)
         })
     }
 

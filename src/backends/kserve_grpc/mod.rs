@@ -44,11 +44,11 @@ use crate::backends::reload::reload;
 use crate::backends::request_ids;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
-use crate::engine::{Route, ServerWait, is_unanswered, tls_advice};
+use crate::engine::{Route, ServerWait, advice, is_unanswered};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{Compression, ConnectionPlan, Protocol};
+use crate::plan::{Compression, ConnectionPlan};
 
 /// Port of a server's gRPC endpoint if `-u` names none.
 pub const DEFAULT_PORT: u16 = 8001;
@@ -89,11 +89,9 @@ impl GrpcBackend {
     /// Metrics come over HTTP, from `metrics_url`; by default from Triton's metrics port on the same host.
     ///
     /// # Errors
-    /// Where the plan cannot be followed, or the server does not answer or is not ready in time, with its reason.
+    /// Where the address, metadata or a certificate is wrong, or the server does not answer or is not ready in time,
+    /// with its reason.
     pub fn connect(connection: &ConnectionPlan, metrics_url: Option<&str>) -> Result<Self> {
-        let Protocol::Grpc { streaming, compression } = connection.protocol else {
-            return Err(Error::usage("the plan asks for another protocol than gRPC"));
-        };
         let route = Route::to(connection, DEFAULT_PORT, &["h2"])?;
         let endpoint = route.endpoint();
         let headers = CallHeaders::new(SERVICE, endpoint, connection)?;
@@ -105,8 +103,8 @@ impl GrpcBackend {
             metrics,
             route,
             headers,
-            streaming,
-            compression,
+            streaming: connection.protocol.streams(),
+            compression: connection.protocol.compression(),
             wait: ServerWait::new(connection.server_wait),
             extensions: Extensions::default(),
             server: None,
@@ -159,10 +157,10 @@ impl GrpcBackend {
     ) -> Result<()> {
         let absent = Cell::new(false);
         let is_final = |reason: &InferError| {
-            absent.set(advice(reason).is_none() && is_absent());
-            absent.get() || advice(reason).is_some()
+            absent.set(advice::grpcs(reason).is_none() && is_absent());
+            absent.get() || advice::grpcs(reason).is_some()
         };
-        self.wait.retry(ask, is_final).map_err(|reason| match advice(&reason) {
+        self.wait.retry(ask, is_final).map_err(|reason| match advice::grpcs(&reason) {
             Some(advice) => self.failed(&format!("{what} is not ready"), &reason).advice(advice),
             None if absent.get() => self.failed(&format!("there is no {what}, and nothing is being loaded"), &reason),
             None => {
@@ -184,11 +182,6 @@ impl GrpcBackend {
         let unknown = self.call::<_, ModelMetadata>("ModelMetadata", &named(id)).err();
         unknown.unwrap_or_else(|| status::error(status::UNAVAILABLE, format!("model '{id}' is not ready")))
     }
-}
-
-/// What to change if TLS is the reason.
-fn advice(error: &InferError) -> Option<String> {
-    tls_advice(error, "--ssl-grpc-root-certifications-file", "")
 }
 
 fn named(id: &ModelId) -> ModelRequest {

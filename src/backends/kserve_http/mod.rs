@@ -43,11 +43,11 @@ use crate::backends::request_ids;
 use crate::backends::traces::{TraceControl, TraceValues};
 use crate::backends::triton_json::{ConfigJson, StatisticsJson, model_of};
 use crate::engine::http1::{self, Headers, Patience, Questions};
-use crate::engine::{Route, ServerWait, tls_advice};
+use crate::engine::{Route, ServerWait, advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ConfigMark, ModelId, ModelSpec};
-use crate::plan::{ConnectionPlan, Protocol, TensorFormat, TraceSettings};
+use crate::plan::{ConnectionPlan, TensorFormat, TraceSettings};
 
 /// Port of Triton's HTTP endpoint if `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
@@ -85,15 +85,14 @@ impl HttpBackend {
     /// # Errors
     /// If the address, a header or a certificate is wrong, or the server cannot be reached in time.
     pub fn connect(connection: &ConnectionPlan, metrics_url: Option<&str>) -> Result<Self> {
-        let Protocol::Http { inputs, outputs, compression } = connection.protocol else {
-            return Err(Error::usage("the plan asks for another protocol than HTTP"));
-        };
+        let (inputs, outputs) = connection.protocol.tensor_formats();
         let wait = ServerWait::new(connection.server_wait);
         let route = Route::to(connection, DEFAULT_PORT, &["http/1.1"])?;
         let endpoint = route.endpoint().clone();
         let headers = Headers::new(&connection.headers)?;
         let control = Arc::new(Questions::new(route.connector.clone(), headers.clone()));
         let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
+        let compression = connection.protocol.compression();
         let format = Format { endpoint, headers, json_inputs: false, json_outputs: false, compression };
         let mut backend = Self {
             registry: Arc::new(Registry::new(control.clone())),
@@ -143,13 +142,10 @@ impl HttpBackend {
                 ErrorCode::Http(_) => format!("what answers at {url} does not say that it is a live server"),
                 _ => format!("no server answers at {url}"),
             };
-            let next = advice(error).unwrap_or_else(|| {
-                "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned()
-            });
-            Error::server(format!("{what}: {error}; {next}"))
+            Error::server(format!("{what}: {error}; {}", advice::no_answer(error)))
         };
         let attempt = |limit| self.control.get(&path, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
-        self.wait.retry(attempt, |error| advice(error).is_some()).map_err(|error| refusal(&error))
+        self.wait.retry(attempt, |error| advice::https(error).is_some()).map_err(|error| refusal(&error))
     }
 
     /// Trusts the server's list of its capabilities.
@@ -200,12 +196,6 @@ impl HttpBackend {
         *known = Some(templates.clone());
         Ok(templates)
     }
-}
-
-/// What to change if TLS is the reason.
-fn advice(error: &InferError) -> Option<String> {
-    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
-    tls_advice(error, "--ssl-https-ca-certificates-file", checks)
 }
 
 /// Trace settings in the protocol's format: levels in a list, numbers as text, `null` for the server's own.

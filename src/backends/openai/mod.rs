@@ -32,9 +32,9 @@ pub use self::texts::texts;
 use self::answer::Wanted;
 use self::bodies::Bodies;
 use self::service::OpenAi;
-use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, Threading};
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Threading};
 use crate::engine::http1::{self, Headers};
-use crate::engine::{Deadline, Route, ServerWait, failure, tls_advice};
+use crate::engine::{Deadline, Route, ServerWait, advice, failure};
 use crate::error::{Error, Result};
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::{OpenAiPlan, Target};
@@ -79,17 +79,10 @@ impl OpenAiBackend {
     }
 
     fn await_server(&self, wait: ServerWait) -> Result<()> {
-        let advice = |error: &_| {
-            let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
-            tls_advice(error, "--ssl-https-ca-certificates-file", checks)
-        };
         let attempt = |limit| self.route.connector.connect(Deadline::within(limit)).map_err(|error| failure(&error));
-        let reached = wait.retry(|limit| attempt(limit).map(drop), |error| error.code == ErrorCode::Tls);
+        let reached = wait.retry(|limit| attempt(limit).map(drop), |error| advice::https(error).is_some());
         reached.map_err(|error| {
-            let url = self.route.endpoint().http_url();
-            let next = advice(&error).unwrap_or_else(|| {
-                "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned()
-            });
+            let (url, next) = (self.route.endpoint().http_url(), advice::no_answer(&error));
             Error::server(format!("no server answers at {url}: {error}; {next}"))
         })
     }

@@ -11,10 +11,10 @@ use crate::backends::tfserving::service::Predict;
 use crate::backends::tfserving::signature::Wanted;
 use crate::data::Payload;
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
-use crate::engine::{Route, ServerWait, tls_advice};
+use crate::engine::{Route, ServerWait, advice};
 use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{Compression, Plan, Protocol};
+use crate::plan::{Compression, Plan};
 
 /// The service for predictions, and the one that describes models.
 const PREDICTIONS: &str = "tensorflow.serving.PredictionService";
@@ -44,9 +44,6 @@ impl TfServingGrpc {
     /// If the address, a header or a certificate is wrong.
     pub fn new(plan: &Plan) -> Result<Self> {
         let connection = &plan.target.connection;
-        let Protocol::Grpc { compression, .. } = connection.protocol else {
-            return Err(Error::usage("the plan asks for another protocol than gRPC"));
-        };
         let route = Route::to(connection, plan.target.service.port(&connection.protocol), &["h2"])?;
         let headers = CallHeaders::new(PREDICTIONS, route.endpoint(), connection)?;
         let of_models = CallHeaders::new(MODELS, route.endpoint(), connection)?;
@@ -55,7 +52,7 @@ impl TfServingGrpc {
             models: Questions::new(Arc::clone(&route.connector), of_models),
             route,
             headers,
-            compression,
+            compression: connection.protocol.compression(),
             label: plan.target.version_label.clone(),
             wanted: Wanted::of(plan),
             wait: ServerWait::new(connection.server_wait),
@@ -70,7 +67,7 @@ impl TfServingGrpc {
     /// An error of this server, with what was being done.
     fn failed(&self, doing: &str, error: &InferError) -> Error {
         let failed = Error::server(format!("gRPC server {}: {doing}: {error}", self.route.endpoint()));
-        match advice(error) {
+        match advice::grpcs(error) {
             Some(advice) => failed.advice(advice),
             None => failed,
         }
@@ -104,11 +101,6 @@ fn unreadable(why: String) -> InferError {
     status::error(status::BROKEN, format!("the server's answer {why}"))
 }
 
-/// What to change if TLS failed.
-fn advice(error: &InferError) -> Option<String> {
-    tls_advice(error, "--ssl-grpc-root-certifications-file", "")
-}
-
 impl Backend for TfServingGrpc {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -127,7 +119,7 @@ impl Backend for TfServingGrpc {
     }
 
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
-        let ready = self.wait.retry(|limit| self.ask_ready(id, limit), |reason| advice(reason).is_some());
+        let ready = self.wait.retry(|limit| self.ask_ready(id, limit), |reason| advice::grpcs(reason).is_some());
         ready.map_err(|reason| {
             let waited = self.wait.seconds();
             self.failed(&format!("model '{id}' was not ready within {waited} s (--server-wait)"), &reason)

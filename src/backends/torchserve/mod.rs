@@ -31,7 +31,7 @@ use crate::backends::metrics::MetricsSource;
 use crate::backends::prepared::Prepared;
 use crate::data::Payload;
 use crate::engine::http1::{self, Answer, Headers, Patience, Questions};
-use crate::engine::{Route, ServerWait, tls_advice};
+use crate::engine::{Route, ServerWait, advice};
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
@@ -105,9 +105,7 @@ impl TorchServe {
             };
             let next = match error.code {
                 ErrorCode::Http(400..=403) => "pass its token with -H 'Authorization: Bearer KEY'".to_owned(),
-                _ => advice(&error).unwrap_or_else(|| {
-                    "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned()
-                }),
+                _ => advice::no_answer(&error),
             };
             Error::server(format!("{what}: {error}; {next}"))
         })
@@ -122,13 +120,7 @@ fn refusal(answer: &Answer) -> InferError {
 
 /// Whether waiting is pointless: the server rejects our credentials, or TLS fails.
 fn is_final(error: &InferError) -> bool {
-    matches!(error.code, ErrorCode::Http(400..=403)) || advice(error).is_some()
-}
-
-/// What to change if TLS failed.
-fn advice(error: &InferError) -> Option<String> {
-    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
-    tls_advice(error, "--ssl-https-ca-certificates-file", checks)
+    matches!(error.code, ErrorCode::Http(400..=403)) || advice::https(error).is_some()
 }
 
 impl Backend for TorchServe {

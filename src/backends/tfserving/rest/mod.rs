@@ -24,7 +24,7 @@ use crate::backend::{
 use crate::backends::prepared::Prepared;
 use crate::data::Payload;
 use crate::engine::http1::{self, Headers, Patience, Questions};
-use crate::engine::{Endpoint, Route, ServerWait, escape_path, tls_advice};
+use crate::engine::{Endpoint, Route, ServerWait, advice, escape_path};
 use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::Plan;
@@ -99,12 +99,6 @@ impl TfServingRest {
     }
 }
 
-/// What to change if TLS failed.
-fn advice(error: &InferError) -> Option<String> {
-    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
-    tls_advice(error, "--ssl-https-ca-certificates-file", checks)
-}
-
 impl Backend for TfServingRest {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -117,13 +111,14 @@ impl Backend for TfServingRest {
     }
 
     fn model(&self, id: &ModelId) -> Result<ModelSpec> {
-        let ready =
-            self.wait.retry(|limit| self.ask_ready(id, Patience::Within(limit)), |error| advice(error).is_some());
+        let ready = self
+            .wait
+            .retry(|limit| self.ask_ready(id, Patience::Within(limit)), |error| advice::https(error).is_some());
         ready.map_err(|error| {
             let waited = self.wait.seconds();
             let what = format!("model '{id}' was not ready within {waited} s (--server-wait)");
             let failed: Error = self.control.error(&what, &error);
-            advice(&error).into_iter().fold(failed, Error::advice)
+            advice::https(&error).into_iter().fold(failed, Error::advice)
         })?;
         let path = format!("{}/metadata", self.way.path(id));
         let what = "error: failed to get model metadata";

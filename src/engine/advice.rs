@@ -1,0 +1,37 @@
+//! What the user can do about a server that cannot be reached.
+
+use crate::backend::{ErrorCode, InferError};
+
+/// What to change if client and server disagree on TLS over HTTP; `None` for other errors. Waiting longer does not help
+/// here.
+pub fn https(error: &InferError) -> Option<String> {
+    let checks = "; --ssl-https-verify-peer 0 and --ssl-https-verify-host 0 accept any certificate";
+    tls(error, "--ssl-https-ca-certificates-file", checks)
+}
+
+/// As [`https`], over gRPC, where every certificate is checked.
+pub fn grpcs(error: &InferError) -> Option<String> {
+    tls(error, "--ssl-grpc-root-certifications-file", "")
+}
+
+/// What to do about a server that does not answer over HTTP.
+pub fn no_answer(error: &InferError) -> String {
+    let start = || "start it, name it with -u HOST:PORT, or wait for it with --server-wait SECONDS".to_owned();
+    https(error).unwrap_or_else(start)
+}
+
+/// `authorities` is the flag for trusted certificates; `checks` names those that turn checks off.
+fn tls(error: &InferError, authorities: &str, checks: &str) -> Option<String> {
+    let why = &error.message;
+    if error.code != ErrorCode::Tls {
+        None
+    } else if why.contains("UnknownIssuer") || why.contains("CaUsedAsEndEntity") {
+        Some(format!("name the authority that signed the server's certificate with {authorities} FILE{checks}"))
+    } else if why.contains("not valid for name") {
+        Some(format!("name the server with -u as its certificate does{checks}"))
+    } else if why.contains("invalid peer certificate") {
+        Some(format!("the server needs another certificate{checks}"))
+    } else {
+        Some("see whether the server speaks TLS at that port, and which certificates it wants of clients".to_owned())
+    }
+}
