@@ -27,6 +27,7 @@
 mod completion;
 mod failure;
 mod generation;
+mod network;
 mod reply;
 mod request;
 mod server;
@@ -38,6 +39,7 @@ use std::time::Duration;
 pub use completion::{Completion, CompletionSink, Next, Outputs, Response};
 pub use failure::{ConnectionFault, ErrorCode, InferError};
 pub use generation::Generation;
+pub use network::Network;
 pub use reply::{ReplyChecks, ReplyForm, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
 pub use server::{BackendIdentity, ServerIdentity};
@@ -139,20 +141,9 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Whether the server has ended every connection that requests used, and none will be reopened: the load then
-    /// cannot continue.
-    fn is_gone(&self) -> bool {
-        false
-    }
-
-    /// The most connections used by requests at once since the last call; `None` without a network.
-    fn connections(&self) -> Option<usize> {
+    /// The connections of its clients; `None` without a network.
+    fn network(&self) -> Option<&dyn Network> {
         None
-    }
-
-    /// Whether lost connections are reopened: the load then continues without the server, which may come back.
-    fn awaits_server(&self) -> bool {
-        false
     }
 
     /// Opens a worker's private client.

@@ -7,8 +7,8 @@ use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Generation, IndexEntry, ModelControl, Next,
-    OutputView, Request, RequestTrace, Response, ServerIdentity, SlotId,
+    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Generation, IndexEntry, ModelControl,
+    Network, Next, OutputView, Request, RequestTrace, Response, ServerIdentity, SlotId,
 };
 use crate::chunks::Chunks;
 use crate::clock::Stamp;
@@ -88,16 +88,8 @@ impl Backend for CountedTokens {
         true
     }
 
-    fn is_gone(&self) -> bool {
-        self.inner.is_gone()
-    }
-
-    fn connections(&self) -> Option<usize> {
-        self.inner.connections()
-    }
-
-    fn awaits_server(&self) -> bool {
-        self.inner.awaits_server()
+    fn network(&self) -> Option<&dyn Network> {
+        self.inner.network()
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::InferError;
+use crate::backend::{InferError, Network};
 use crate::clock::Stamp;
 use crate::engine::{ConnectionTally, Connector, Endpoint, Exchanges};
 use crate::error::Result;
@@ -45,15 +45,19 @@ impl Route {
     pub fn endpoint(&self) -> &Endpoint {
         self.connector.endpoint()
     }
+}
 
-    /// The most connections that carried requests at once since the last call.
-    pub fn connections(&self) -> usize {
+impl Network for Route {
+    fn is_gone(&self) -> bool {
+        !self.reconnect && self.tally.all_lost()
+    }
+
+    fn connections(&self) -> usize {
         self.tally.take_most()
     }
 
-    /// Whether the server has ended every connection that requests used, and none will be reopened.
-    pub fn is_gone(&self) -> bool {
-        !self.reconnect && self.tally.all_lost()
+    fn awaits_server(&self) -> bool {
+        self.reconnect
     }
 }
 

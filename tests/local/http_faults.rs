@@ -411,7 +411,7 @@ fn timed_a_host_that_swallows_connections_blocks_the_client_once_and_not_slot_by
         run.client.drive(Stamp::now().plus(50_000_000)).unwrap();
         assert!(started.elapsed() < Duration::from_secs(3), "{} failures", run.counter.failed());
     }
-    assert!(!backend.is_gone(), "it is to be reached again");
+    assert!(!backend.network().unwrap().is_gone(), "it is to be reached again");
     run.stop();
     let stopped = Instant::now();
     assert!(run.drive(LIMIT));

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use self::bodies::Bodies;
 use self::schema::Schema;
 use self::service::Calls;
-use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Threading};
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Network, Threading};
 use crate::backends::prepared::Prepared;
 use crate::data::Payload;
 use crate::engine::calls::{self, CallHeaders, CallPlan};
@@ -109,16 +109,8 @@ impl Backend for DynamicGrpc {
         self.bodies(payloads).map(drop)
     }
 
-    fn awaits_server(&self) -> bool {
-        self.route.reconnect
-    }
-
-    fn is_gone(&self) -> bool {
-        self.route.is_gone()
-    }
-
-    fn connections(&self) -> Option<usize> {
-        Some(self.route.connections())
+    fn network(&self) -> Option<&dyn Network> {
+        Some(&self.route)
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, IndexEntry, InferError, ServerIdentity,
-    Threading,
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, IndexEntry, InferError, Network,
+    ServerIdentity, Threading,
 };
 use crate::backends::extensions::Extensions;
 use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
@@ -273,16 +273,8 @@ impl Backend for GrpcBackend {
         reload(self, models)
     }
 
-    fn awaits_server(&self) -> bool {
-        self.route.reconnect
-    }
-
-    fn is_gone(&self) -> bool {
-        self.route.is_gone()
-    }
-
-    fn connections(&self) -> Option<usize> {
-        Some(self.route.connections())
+    fn network(&self) -> Option<&dyn Network> {
+        Some(&self.route)
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

@@ -33,7 +33,7 @@ use self::service::KserveHttp;
 use self::templates::Templates;
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, IndexEntry, InferError,
-    ModelControl, ServerIdentity, Threading,
+    ModelControl, Network, ServerIdentity, Threading,
 };
 use crate::backends::extensions::Extensions;
 use crate::backends::metrics::MetricsSource;
@@ -299,16 +299,8 @@ impl Backend for HttpBackend {
         self.server.clone()
     }
 
-    fn awaits_server(&self) -> bool {
-        self.route.reconnect
-    }
-
-    fn is_gone(&self) -> bool {
-        self.route.is_gone()
-    }
-
-    fn connections(&self) -> Option<usize> {
-        Some(self.route.connections())
+    fn network(&self) -> Option<&dyn Network> {
+        Some(&self.route)
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

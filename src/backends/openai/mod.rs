@@ -32,7 +32,7 @@ pub use self::texts::texts;
 use self::answer::Wanted;
 use self::bodies::Bodies;
 use self::service::OpenAi;
-use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Threading};
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Network, Threading};
 use crate::engine::http1::{self, Headers};
 use crate::engine::{Deadline, Route, ServerWait, advice, failure};
 use crate::error::{Error, Result};
@@ -129,16 +129,8 @@ impl Backend for OpenAiBackend {
         true
     }
 
-    fn awaits_server(&self) -> bool {
-        self.route.reconnect
-    }
-
-    fn is_gone(&self) -> bool {
-        self.route.is_gone()
-    }
-
-    fn connections(&self) -> Option<usize> {
-        Some(self.route.connections())
+    fn network(&self) -> Option<&dyn Network> {
+        Some(&self.route)
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

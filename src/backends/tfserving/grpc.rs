@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Threading};
+use crate::backend::{
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Network, Threading,
+};
 use crate::backends::prepared::Prepared;
 use crate::backends::tfserving::proto;
 use crate::backends::tfserving::request::Requests;
@@ -134,16 +136,8 @@ impl Backend for TfServingGrpc {
         self.requests(models, payloads).map(drop)
     }
 
-    fn awaits_server(&self) -> bool {
-        self.route.reconnect
-    }
-
-    fn is_gone(&self) -> bool {
-        self.route.is_gone()
-    }
-
-    fn connections(&self) -> Option<usize> {
-        Some(self.route.connections())
+    fn network(&self) -> Option<&dyn Network> {
+        Some(&self.route)
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

@@ -25,7 +25,7 @@ use self::reply::reason;
 use self::service::Predictions;
 use self::upload::{Uploads, Way};
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Threading,
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Network, Threading,
 };
 use crate::backends::metrics::MetricsSource;
 use crate::backends::prepared::Prepared;
@@ -165,16 +165,8 @@ impl Backend for TorchServe {
         }
     }
 
-    fn is_gone(&self) -> bool {
-        self.route.is_gone()
-    }
-
-    fn connections(&self) -> Option<usize> {
-        Some(self.route.connections())
-    }
-
-    fn awaits_server(&self) -> bool {
-        self.route.reconnect
+    fn network(&self) -> Option<&dyn Network> {
+        Some(&self.route)
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use triton_bench::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, OutputView, Outputs, Request,
-    Threading,
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Network, OutputView, Outputs,
+    Request, Threading,
 };
 use triton_bench::backends::Connected;
 use triton_bench::data::Payload;
@@ -87,12 +87,8 @@ impl Backend for LineService {
         }
     }
 
-    fn is_gone(&self) -> bool {
-        self.route.is_gone()
-    }
-
-    fn awaits_server(&self) -> bool {
-        self.route.reconnect
+    fn network(&self) -> Option<&dyn Network> {
+        Some(&self.route)
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

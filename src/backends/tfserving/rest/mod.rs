@@ -19,7 +19,7 @@ use self::service::Predictions;
 use super::SERVICE_KIND;
 use super::signature::Wanted;
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Threading,
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Network, Threading,
 };
 use crate::backends::prepared::Prepared;
 use crate::data::Payload;
@@ -130,16 +130,8 @@ impl Backend for TfServingRest {
         self.bodies(models, payloads).map(drop)
     }
 
-    fn awaits_server(&self) -> bool {
-        self.route.reconnect
-    }
-
-    fn is_gone(&self) -> bool {
-        self.route.is_gone()
-    }
-
-    fn connections(&self) -> Option<usize> {
-        Some(self.route.connections())
+    fn network(&self) -> Option<&dyn Network> {
+        Some(&self.route)
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
