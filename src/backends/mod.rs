@@ -4,7 +4,6 @@
 pub mod c_api;
 pub mod dynamic_grpc;
 mod extensions;
-mod grpc_body;
 mod json;
 pub mod kserve_grpc;
 pub mod kserve_http;

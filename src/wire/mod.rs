@@ -13,3 +13,7 @@ pub mod sse;
 mod tls;
 
 pub use tls::TlsClient;
+
+/// Pieces of about this many bytes are copied into what is sent; larger ones are sent from where they are, because one
+/// more slice of a vectored write costs as much as copying them.
+pub const COPY_LIMIT: usize = 4096;

@@ -130,6 +130,29 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// Calls `act` for every field of a message.
+///
+/// # Errors
+/// The first error of `act`; that the message is malformed.
+pub fn each<'a>(message: &'a [u8], mut act: impl FnMut(u32, Value<'a>) -> Result<(), String>) -> Result<(), String> {
+    let mut fields = Fields::of(message);
+    fields.by_ref().try_for_each(|(field, value)| act(field, value))?;
+    if fields.is_broken() { Err(malformed()) } else { Ok(()) }
+}
+
+/// The bytes of a nested message.
+///
+/// # Errors
+/// If the field is something else.
+pub fn nested(value: Value<'_>) -> Result<&[u8], String> {
+    value.bytes().ok_or_else(malformed)
+}
+
+/// What is wrong with a message that cannot be read, to follow its name.
+pub fn malformed() -> String {
+    "is malformed".to_owned()
+}
+
 /// Takes a varint from the front of `bytes`; `None` if there is none.
 #[inline]
 pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {

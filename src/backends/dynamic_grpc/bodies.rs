@@ -5,10 +5,10 @@ use bytes::Bytes;
 use crate::backends::dynamic_grpc::schema::Schema;
 use crate::backends::dynamic_grpc::{generator, schema};
 use crate::data::{InputTensor, Payload, string_elements};
+use crate::engine::calls::put_message;
 use crate::error::{Error, Result};
 use crate::plan::Compression;
-use crate::wire::coding;
-use crate::wire::grpc::{self, PREFIX_LEN};
+use crate::wire::grpc::PREFIX_LEN;
 
 /// The bytes of each payload's calls: their messages, each with gRPC's prefix, one after the other.
 pub struct Bodies(Vec<Bytes>);
@@ -25,7 +25,9 @@ impl Bodies {
             };
             let messages = messages(payload, schema).map_err(named)?;
             let mut body = Vec::with_capacity(messages.iter().map(|message| PREFIX_LEN + message.len()).sum());
-            messages.iter().try_for_each(|message| frame(&mut body, message, compression)).map_err(named)?;
+            for message in &messages {
+                put_message(&mut body, compression, std::iter::once(&message[..]))?;
+            }
             Ok(Bytes::from(body))
         };
         payloads.iter().map(body).collect::<Result<_>>().map(Self)
@@ -60,18 +62,4 @@ fn elements(input: &InputTensor) -> Result<Vec<Vec<u8>>, String> {
     let bytes = input.region.bytes(input.offset, input.len).map_err(|error| error.to_string())?;
     let elements = string_elements(&bytes).map(|element| element.map(<[u8]>::to_vec));
     elements.collect::<Result<_, _>>().map_err(|at| format!("input '{}' is cut off at byte {at}", input.name))
-}
-
-fn frame(body: &mut Vec<u8>, message: &[u8], compression: Compression) -> Result<(), String> {
-    let at = body.len();
-    body.extend_from_slice(&[0; PREFIX_LEN]);
-    let is_packed = compression != Compression::None;
-    match is_packed {
-        true => coding::compress(compression, std::iter::once(message), body)
-            .map_err(|error| format!("a message cannot be compressed: {error}"))?,
-        false => body.extend_from_slice(message),
-    }
-    let length = body.len() - at - PREFIX_LEN;
-    body[at..at + PREFIX_LEN].copy_from_slice(&grpc::prefix(is_packed, length));
-    Ok(())
 }

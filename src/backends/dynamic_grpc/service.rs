@@ -12,10 +12,8 @@ use crate::engine::Exchanges;
 use crate::engine::calls::Method;
 use crate::error::Result;
 use crate::model::DataType;
+use crate::wire::COPY_LIMIT;
 use crate::wire::grpc::Wish;
-
-/// Calls below this size are copied into the output; parts of larger ones are sent from where they are stored.
-const COPY_BELOW: usize = 4096;
 
 /// The calls of a client.
 pub struct Calls {
@@ -45,7 +43,7 @@ impl Method for Calls {
     #[inline]
     fn encode(&mut self, _: usize, request: Request, _: &[u8]) -> Result<(&[u8], &[Bytes])> {
         let body = self.bodies.get(request.payload.0 as usize);
-        if body.len() < COPY_BELOW { Ok((body, &[])) } else { Ok((&[], std::slice::from_ref(body))) }
+        if body.len() < COPY_LIMIT { Ok((body, &[])) } else { Ok((&[], std::slice::from_ref(body))) }
     }
 
     #[inline]

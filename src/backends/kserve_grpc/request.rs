@@ -6,14 +6,15 @@ use bytes::Bytes;
 use crate::backend::{
     ClientSpec, CorrelationForm, Parameter, ParameterValue, Request, RequestOptions, SequencePosition,
 };
-use crate::backends::grpc_body::{COPY_BELOW, packed, tensor_bytes};
 use crate::backends::kserve_grpc::proto::put_parameter;
 use crate::backends::kserve_grpc::regions::put_place;
 use crate::backends::regions::{InputRegions, is_shared};
 use crate::data::{InputTensor, Payload};
+use crate::engine::calls::{put_message, tensor_bytes};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
 use crate::plan::Compression;
+use crate::wire::COPY_LIMIT;
 use crate::wire::grpc::{self, MAX_MESSAGE};
 use crate::wire::protobuf::{put_bytes, put_prefix, put_varint};
 
@@ -46,7 +47,7 @@ impl Template {
     fn new(head: Vec<u8>, tensors: &[Bytes]) -> Self {
         let mut template = Self { head, tensors: Vec::new(), tensors_len: 0, packed: None };
         for tensor in tensors {
-            if tensor.len() < COPY_BELOW && template.tensors.is_empty() {
+            if tensor.len() < COPY_LIMIT && template.tensors.is_empty() {
                 put_bytes(&mut template.head, field::RAW_INPUTS, tensor);
                 continue;
             }
@@ -108,7 +109,9 @@ impl RequestEncoder {
         let changes = spec.traces.is_some() || is_shared(spec.outputs.placements.first());
         if encoding != Compression::None && !streaming && !changes {
             for template in &mut templates {
-                template.packed = Some(packed(encoding, template.parts(&[]))?);
+                let mut packed = Vec::new();
+                put_message(&mut packed, encoding, template.parts(&[]))?;
+                template.packed = Some(packed);
             }
         }
         let correlation = spec.options.correlation;
@@ -135,7 +138,8 @@ impl RequestEncoder {
             put_sequence(&mut self.variable, position, self.correlation);
         }
         if self.encoding != Compression::None {
-            self.body = packed(self.encoding, template.parts(&self.variable))?;
+            self.body.clear();
+            put_message(&mut self.body, self.encoding, template.parts(&self.variable))?;
             return Ok((&self.body, &[]));
         }
         self.body.clear();

@@ -13,17 +13,12 @@ use crate::engine::{Endpoint, escape_path};
 use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::Compression;
+use crate::wire::COPY_LIMIT;
 use crate::wire::coding;
 use crate::wire::http1::Encoding;
 
 /// The field with the length of the JSON in front of binary tensors.
 pub(super) const JSON_LENGTH: &str = "Inference-Header-Content-Length";
-
-/// JSON inputs longer than this are not copied with the front of a patched request.
-const COPIED_JSON: usize = 4096;
-
-/// Tensors that are together shorter than this are sent with the front, as one piece.
-const COPIED_TENSORS: usize = 4096;
 
 /// What all requests of a backend have in common.
 #[derive(Clone, Debug)]
@@ -92,7 +87,7 @@ impl Rendering<'_> {
         }
         inputs.extend_from_slice(b"]}");
         let json_length = start.len() + inputs.len();
-        if template.changes() && inputs.len() > COPIED_JSON {
+        if template.changes() && inputs.len() > COPY_LIMIT {
             template.rest = inputs;
         } else {
             start.extend_from_slice(&inputs);
@@ -109,7 +104,7 @@ impl Rendering<'_> {
         let binary = !template.tensors.is_empty();
         if template.changes() {
             template.compression = compression;
-        } else if compression != Compression::None || length - json_length <= COPIED_TENSORS {
+        } else if compression != Compression::None || length - json_length <= COPY_LIMIT {
             let tensors = template.tensors.iter().filter_map(Tensor::borrow);
             body = compress(compression, std::iter::once(body.as_slice()).chain(tensors));
             length = body.len();

@@ -11,7 +11,7 @@ use crate::backends::tfserving::datatype;
 use crate::backends::tfserving::proto::{entry, shape};
 use crate::engine::malformed;
 use crate::model::{DataType, ModelSpec};
-use crate::wire::protobuf::{Fields, Value, take_varint};
+use crate::wire::protobuf::{self, Fields, Value, take_varint};
 
 /// Limit on the memory of elements that a list only implies; a message of a few bytes must not fill our memory.
 const MAX_IMPLIED: u64 = 16 << 20;
@@ -113,7 +113,7 @@ impl<'a> Tensor<'a> {
             }
         }
         if fields.is_broken() {
-            return Err("is malformed".to_owned());
+            return Err(protobuf::malformed());
         }
         let shape = dims.ok_or("has no shape")?;
         Ok(datatype::of_number(number).ok().map(|datatype| Self { datatype, shape, message }))

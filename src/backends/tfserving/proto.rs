@@ -4,7 +4,7 @@
 use crate::backends::tfserving::datatype;
 use crate::backends::tfserving::signature::{MAX_DIMS, MAX_TENSORS, Metadata, Signature, Tensor};
 use crate::model::ModelId;
-use crate::wire::protobuf::{Fields, Value, put_bytes, put_number, put_prefix, varint_len};
+use crate::wire::protobuf::{Fields, Value, each, malformed, nested, put_bytes, put_number, put_prefix, varint_len};
 
 /// State of an available version.
 const AVAILABLE: u64 = 30;
@@ -75,7 +75,7 @@ pub fn unavailable(message: &[u8]) -> Result<Option<String>, String> {
         }
     }
     if fields.is_broken() {
-        return Err("is malformed".to_owned());
+        return Err(malformed());
     }
     Ok(Some(if states.is_empty() { "it has no version".to_owned() } else { states.join("; ") }))
 }
@@ -187,19 +187,4 @@ pub fn entry(value: Value<'_>) -> Result<(&str, &[u8]), String> {
         }
     }
     Ok((key, message))
-}
-
-/// Calls `act` for every field.
-fn each<'a>(message: &'a [u8], mut act: impl FnMut(u32, Value<'a>) -> Result<(), String>) -> Result<(), String> {
-    let mut fields = Fields::of(message);
-    fields.by_ref().try_for_each(|(field, value)| act(field, value))?;
-    if fields.is_broken() { Err(malformed()) } else { Ok(()) }
-}
-
-fn nested(value: Value<'_>) -> Result<&[u8], String> {
-    value.bytes().ok_or_else(malformed)
-}
-
-fn malformed() -> String {
-    "is malformed".to_owned()
 }

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::backends::grpc_body::{MessageBody, tensor_bytes};
 use crate::backends::tfserving::datatype;
 use crate::data::{InputTensor, Payload};
+use crate::engine::calls::{MessageBody, tensor_bytes};
 use crate::error::{Error, Result};
 use crate::model::{DataType, ModelSpec};
 use crate::plan::Compression;
@@ -43,11 +43,11 @@ impl Requests {
         let encode = |payload: &Payload| {
             let model = &models[payload.model];
             let message = message(&spec_of(model), payload)?;
-            if message.len() > MAX_MESSAGE {
+            if message.length() > MAX_MESSAGE {
                 return Err(Error::input(format!(
                     "a request to model '{}' takes {} bytes, but a gRPC message holds at most {MAX_MESSAGE}; use a smaller batch",
                     model.id,
-                    message.len()
+                    message.length()
                 )));
             }
             message.finish(encoding)

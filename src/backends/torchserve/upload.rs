@@ -16,9 +16,7 @@ use crate::engine::{Endpoint, escape_path};
 use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
 use crate::shm::{Allowance, open_regular};
-
-/// Files below this size are copied into each request; larger ones are sent from where they are stored.
-const COPY_BELOW: usize = 4096;
+use crate::wire::COPY_LIMIT;
 
 /// How predictions are asked for.
 pub struct Way {
@@ -112,7 +110,7 @@ impl Upload {
         way.headers.write_own(&mut front, "Content-Type", &content_type);
         write_length(&mut front, opening.len() + file.len() + tail.len());
         front.extend_from_slice(opening.as_bytes());
-        if file.len() < COPY_BELOW {
+        if file.len() < COPY_LIMIT {
             front.extend_from_slice(&file);
             front.extend_from_slice(&tail);
             return Self { front, file: Arc::default(), tail: Vec::new() };

@@ -6,6 +6,7 @@
 //!
 //! A long-lived stream can only be given up as a whole, so a request on it is cancelled only while it is the only one.
 
+mod body;
 mod connection;
 pub(crate) mod events;
 mod headers;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub use body::{MessageBody, put_message, tensor_bytes};
 pub use headers::{CallHeaders, Fields};
 pub use questions::Questions;
 pub use streams::parse_id;

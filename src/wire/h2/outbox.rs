@@ -5,8 +5,7 @@ use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-/// Shared pieces below this size are copied, because one more slice in a vectored write costs more.
-const COPY_BELOW: usize = 4096;
+use crate::wire::COPY_LIMIT;
 
 /// Outgoing bytes.
 #[derive(Debug, Default)]
@@ -33,7 +32,7 @@ impl Outbox {
 
     /// Appends a piece, by reference if it is large enough.
     pub fn push(&mut self, piece: Bytes) {
-        if piece.len() < COPY_BELOW {
+        if piece.len() < COPY_LIMIT {
             self.copied.extend_from_slice(&piece);
             return;
         }
@@ -123,8 +122,8 @@ mod tests {
 
     #[test]
     fn order_is_kept_and_any_cut_is_survived() {
-        let large = Bytes::from(vec![7_u8; COPY_BELOW]);
-        for step in [1, 2, 3, 1000, COPY_BELOW, COPY_BELOW + 5, 100_000] {
+        let large = Bytes::from(vec![7_u8; COPY_LIMIT]);
+        for step in [1, 2, 3, 1000, COPY_LIMIT, COPY_LIMIT + 5, 100_000] {
             let mut outbox = Outbox::default();
             outbox.copied().extend_from_slice(b"abc");
             outbox.push(large.clone());
@@ -132,7 +131,7 @@ mod tests {
             outbox.push(large.clone());
             outbox.copied().extend_from_slice(b"end");
             let mut expected = contents(&outbox);
-            assert_eq!(expected.len(), 3 + 2 * COPY_BELOW + 5 + 3);
+            assert_eq!(expected.len(), 3 + 2 * COPY_LIMIT + 5 + 3);
             assert_eq!(outbox.appended(), expected.len() as u64);
             while !outbox.is_empty() {
                 let count = step.min(expected.len());

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use crate::backends::kserve_grpc::proto::config_json;
 use crate::model::ConfigMark;
 use crate::model::statistics::{CountedTime, MAX_BATCHES, ModelStatistics, StatisticsSnapshot};
-use crate::wire::protobuf::{Fields, Value, take_varint};
+use crate::wire::protobuf::{Value, each, malformed, nested, take_varint};
 
 /// Size limit of descriptive answers.
 const LONG: u64 = 64 << 20;
@@ -98,23 +98,8 @@ pub struct TensorFlags {
     pub optional: bool,
 }
 
-/// Calls `act` for every field.
-fn each<'a>(message: &'a [u8], mut act: impl FnMut(u32, Value<'a>) -> Result<(), String>) -> Result<(), String> {
-    let mut fields = Fields::of(message);
-    fields.by_ref().try_for_each(|(field, value)| act(field, value))?;
-    if fields.is_broken() { Err(malformed()) } else { Ok(()) }
-}
-
-fn malformed() -> String {
-    "is malformed".to_owned()
-}
-
 fn text(value: Value<'_>) -> Result<String, String> {
     value.text().map(str::to_owned).ok_or_else(malformed)
-}
-
-fn nested(value: Value<'_>) -> Result<&[u8], String> {
-    value.bytes().ok_or_else(malformed)
 }
 
 fn number(value: Value<'_>) -> Result<u64, String> {

@@ -9,11 +9,9 @@ use crate::data::InputTensor;
 use crate::error::{Error, Result};
 use crate::plan::Compression;
 use crate::shm::Region;
+use crate::wire::COPY_LIMIT;
 use crate::wire::coding;
 use crate::wire::grpc::{self, PREFIX_LEN};
-
-/// Tensors below this size are copied into each request; larger ones are sent from where they are stored.
-pub const COPY_BELOW: usize = 4096;
 
 /// A tensor's bytes in place.
 struct TensorBytes {
@@ -53,20 +51,21 @@ pub fn tensor_bytes(input: &InputTensor) -> Result<Bytes> {
     Ok(copied.map_or_else(|| Bytes::from_owner(Borrowed(tensor)), Bytes::from))
 }
 
-/// A compressed message with its prefix.
+/// Appends a message with its prefix, compressed unless `encoding` is none.
 ///
 /// # Errors
-/// Where compression fails.
-pub fn packed<'a>(encoding: Compression, parts: impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>> {
-    let mut body = vec![0; PREFIX_LEN];
-    coding::compress(encoding, parts, &mut body)
+/// If compression fails.
+pub fn put_message<'a>(out: &mut Vec<u8>, encoding: Compression, parts: impl Iterator<Item = &'a [u8]>) -> Result<()> {
+    let at = out.len();
+    out.extend_from_slice(&[0; PREFIX_LEN]);
+    coding::compress(encoding, parts, out)
         .map_err(|error| Error::machine(format!("a request cannot be compressed: {error}")))?;
-    let length = body.len() - PREFIX_LEN;
-    body[..PREFIX_LEN].copy_from_slice(&grpc::prefix(true, length));
-    Ok(body)
+    let length = out.len() - at - PREFIX_LEN;
+    out[at..at + PREFIX_LEN].copy_from_slice(&grpc::prefix(encoding != Compression::None, length));
+    Ok(())
 }
 
-/// A message that is assembled once, piece by piece.
+/// A message that is assembled once, piece by piece: small tensors are copied, large ones sent from where they are.
 #[derive(Debug, Default)]
 pub struct MessageBody {
     head: Vec<u8>,
@@ -83,7 +82,7 @@ impl MessageBody {
 
     /// Appends a tensor.
     pub fn put_tensor(&mut self, tensor: &Bytes) {
-        if tensor.len() < COPY_BELOW {
+        if tensor.len() < COPY_LIMIT {
             self.copied().extend_from_slice(tensor);
             return;
         }
@@ -94,7 +93,7 @@ impl MessageBody {
     }
 
     /// Bytes of the message.
-    pub fn len(&self) -> usize {
+    pub fn length(&self) -> usize {
         self.head.len() + self.rest.iter().map(Bytes::len).sum::<usize>() + self.tail.len()
     }
 
@@ -103,13 +102,15 @@ impl MessageBody {
     /// # Errors
     /// Where compression fails.
     pub fn finish(mut self, encoding: Compression) -> Result<(Vec<u8>, Vec<Bytes>)> {
-        let prefix = grpc::prefix(false, self.len());
+        let prefix = grpc::prefix(false, self.length());
         if !self.tail.is_empty() {
             self.rest.push(Bytes::from(self.tail));
         }
         if encoding != Compression::None {
             let parts = [&self.head[..]].into_iter().chain(self.rest.iter().map(|part| &part[..]));
-            return Ok((packed(encoding, parts)?, Vec::new()));
+            let mut body = Vec::new();
+            put_message(&mut body, encoding, parts)?;
+            return Ok((body, Vec::new()));
         }
         self.head.splice(..0, prefix);
         Ok((self.head, self.rest))
