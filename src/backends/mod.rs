@@ -12,6 +12,7 @@ pub mod null;
 mod offers;
 pub mod openai;
 mod prepared;
+mod refusals;
 pub mod regions;
 mod reload;
 mod request_ids;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::backend::ServerTraces;
+use crate::backends::refusals::Refusal;
 use crate::error::{Error, Result};
 use crate::plan::{TraceLevel, TraceSettings};
 use crate::stdio::note;
@@ -104,7 +105,7 @@ fn before(server: &dyn TraceControl, model: &str, values: &TraceValues) -> Resul
 
 /// Triton's refusals of trace settings do not give the reason: there is no trace file, or the traces are used up.
 fn explained(error: Error, settings: &TraceSettings) -> Error {
-    if settings.levels.is_some() && error.to_string().contains("invalid trace setting") {
+    if settings.levels.is_some() && Refusal::TraceSetting.is_said_in(&error.to_string()) {
         return error.advice(
             "a server traces only if it was started with a trace file (--trace-config=triton,file=FILE), and only \
                 until its trace count is used up: then set a new one with --trace-count",

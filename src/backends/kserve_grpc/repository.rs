@@ -8,8 +8,8 @@ use crate::backend::InferError;
 use crate::backends::kserve_grpc::proto::WholeConfig;
 use crate::backends::kserve_grpc::proto::control::{Choice, Empty, RepositoryParameter, RepositoryRequest};
 use crate::backends::kserve_grpc::{GrpcBackend, named};
+use crate::backends::refusals::is_no_offer;
 use crate::backends::reload::{LOAD_LIMIT, Repository};
-use crate::engine::calls::status::{PERMISSION_DENIED, UNAUTHENTICATED, UNIMPLEMENTED};
 use crate::engine::is_unanswered;
 use crate::error::Result;
 use crate::model::ModelId;
@@ -48,10 +48,4 @@ impl Repository for GrpcBackend {
         self.ask("RepositoryModelLoad", model, parameter)
             .map_err(|error| self.failed(&format!("loading model '{model}'"), &error))
     }
-}
-
-/// Whether the server does not unload models on request: it is not Triton, or keeps that from us, or loads what it finds.
-fn is_no_offer(error: &InferError) -> bool {
-    [UNIMPLEMENTED, PERMISSION_DENIED, UNAUTHENTICATED].into_iter().any(|code| error.code == code.into())
-        || error.message.contains("not allowed")
 }

@@ -2,16 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::backend::{ErrorCode, InferError, ModelControl};
+use crate::backend::{InferError, ModelControl};
 use crate::backends::kserve_http::HttpBackend;
 use crate::backends::kserve_http::render::model_path;
+use crate::backends::refusals::{Refusal, is_no_offer};
 use crate::backends::reload::{LOAD_LIMIT, Repository};
 use crate::engine::http1::Patience;
 use crate::error::{Error, Result};
 use crate::model::ModelId;
-
-/// What Triton says where models are not loaded on request.
-const NOT_ALLOWED: &str = "not allowed";
 
 impl HttpBackend {
     /// Asks the repository to `act` on a model, such as `load`. Returns why it refuses, where it does.
@@ -37,7 +35,7 @@ impl ModelControl for HttpBackend {
         };
         match self.ask(model, "load", &body)? {
             None => Ok(()),
-            Some(refusal) if refusal.message.contains(NOT_ALLOWED) => {
+            Some(refusal) if Refusal::NotOnRequest.is_said_in(&refusal.message) => {
                 Err(Error::server(refusal.to_string()).advice(
                     "start the server with --model-control-mode=explicit and --load-model, so that it loads models on request",
                 ))
@@ -66,9 +64,4 @@ impl Repository for HttpBackend {
     fn load_as(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
         self.load(model, configuration)
     }
-}
-
-/// Whether the server does not unload models on request: it is not Triton, or keeps that from us, or loads what it finds.
-fn is_no_offer(refusal: &InferError) -> bool {
-    matches!(refusal.code, ErrorCode::Http(401 | 403 | 404 | 405 | 501)) || refusal.message.contains(NOT_ALLOWED)
 }

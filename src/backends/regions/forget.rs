@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::backends::regions::unregister::IN_USE;
+use crate::backends::refusals::Refusal;
 use crate::backends::regions::{Kind, RegionCalls};
 use crate::clock::Stamp;
 
@@ -42,8 +42,8 @@ pub fn forget_all(limit: Duration) {
                 break;
             }
             for (name, (kind, calls)) in known.into_iter().take_while(|_| Stamp::now() < until) {
-                let in_use = calls.unregister(&name, kind).is_err_and(|error| error.message.contains(IN_USE));
-                if !in_use {
+                let refused = calls.unregister(&name, kind);
+                if !refused.is_err_and(|error| Refusal::RegionInUse.is_said_in(&error.message)) {
                     remove(&name);
                 }
             }

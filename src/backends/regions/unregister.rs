@@ -6,6 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::backend::InferError;
+use crate::backends::refusals::Refusal;
 use crate::clock::Stamp;
 use crate::engine::is_unanswered;
 
@@ -13,8 +14,6 @@ use crate::engine::is_unanswered;
 const LIMIT: Duration = Duration::from_secs(1);
 /// Pause between attempts.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Triton's message for a region that a request still holds: it sends the answer before it releases the request.
-pub(super) const IN_USE: &str = "currently in use";
 
 /// How a server has behaved; one for all regions of a backend, so that a run's end does not wait region by region.
 pub struct Unregistration(Mutex<State>);
@@ -47,7 +46,10 @@ impl Unregistration {
                     state.patience = LIMIT;
                     return true;
                 }
-                Err(error) if error.message.contains(IN_USE) && Stamp::now() - started < state.patience => {
+                Err(error)
+                    if Refusal::RegionInUse.is_said_in(&error.message)
+                        && Stamp::now() - started < state.patience =>
+                {
                     thread::sleep(PAUSE);
                 }
                 Err(error) => {
