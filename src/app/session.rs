@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::app::composing::with_composing;
 use crate::app::{gauge, texts};
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
-use crate::backends::traces::ChangedTraces;
+use crate::backends::kserve::trace_settings::ChangedTraces;
 use crate::backends::{Connect, Connected};
 use crate::clock::WallAnchor;
 use crate::data::{Payload, Tolerance};

@@ -1,10 +1,24 @@
 //! The implementations of [`crate::backend::Backend`], one for each way to reach a server. Only [`connect`] knows them
 //! all.
+//!
+//! ```text
+//! c_api                                         Triton in this process
+//! kserve_http, kserve_grpc                      KServe v2, which Triton speaks on the network
+//! kserve                                        what both of them need
+//! openai, tfserving, torchserve, dynamic_grpc   other services
+//! null                                          no server: prices the instrument
+//! tokens                                        around any of them: counts generated tokens
+//!
+//! json, triton_json                             tensors and Triton's documents as JSON
+//! prepared                                      payloads as a service sends them, made once for all clients
+//! metrics                                       a server's metrics, over HTTP
+//! offers                                        the models that a server offers
+//! ```
 
 pub mod c_api;
 pub mod dynamic_grpc;
-mod extensions;
 mod json;
+pub mod kserve;
 pub mod kserve_grpc;
 pub mod kserve_http;
 mod metrics;
@@ -12,14 +26,9 @@ pub mod null;
 mod offers;
 pub mod openai;
 mod prepared;
-mod refusals;
-pub mod regions;
-mod reload;
-mod request_ids;
 pub mod tfserving;
 pub mod tokens;
 pub mod torchserve;
-pub mod traces;
 pub mod triton_json;
 
 pub use offers::Offer;
@@ -28,7 +37,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Backend;
-use crate::backends::traces::{ChangedTraces, TraceControl};
+use crate::backends::kserve::regions;
+use crate::backends::kserve::trace_settings::{ChangedTraces, TraceControl};
 use crate::error::{Error, Result};
 use crate::plan::{MixEntry, Plan, Protocol, ServiceKind, Target};
 use crate::{processes, program};

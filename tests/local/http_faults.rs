@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue, RequestOptions};
+use triton_bench::backends::kserve::trace_settings::{TraceControl, values};
 use triton_bench::backends::kserve_http::HttpBackend;
-use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::clock::Stamp;
 use triton_bench::model::ModelId;
 use triton_bench::plan::{Compression, ConnectionPlan, Protocol, TensorFormat, Tls, TraceLevel, TraceSettings};

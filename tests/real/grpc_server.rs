@@ -8,9 +8,9 @@ use triton_bench::backend::{
     Backend, ClientSpec, Completion, CompletionSink, CorrelationForm, Next, OutputPlan, Parameter, ParameterValue,
     Request, RequestOptions, Response, SequencePosition, SlotId,
 };
+use triton_bench::backends::kserve::trace_settings::{TraceControl, values};
 use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::backends::kserve_http::HttpBackend;
-use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::clock::Stamp;
 use triton_bench::data::{InputTensor, Payload, PayloadId};
 use triton_bench::model::{DataType, ModelId, Scheduler};

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue, RequestOptions};
+use triton_bench::backends::kserve::trace_settings::{TraceControl, values};
 use triton_bench::backends::kserve_http::HttpBackend;
-use triton_bench::backends::traces::{TraceControl, values};
 use triton_bench::model::ModelId;
 use triton_bench::plan::{Compression, ConnectionPlan, Protocol, TensorFormat, Tls, TraceLevel, TraceSettings};
 use triton_bench::shm::Placement;

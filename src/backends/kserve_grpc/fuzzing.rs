@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{ClientSpec, Completion, CompletionSink, InferError, Next, ReplyForm, Request, Response, SlotId};
+use crate::backends::kserve::regions::{Handle, Kind, RegionCalls, Registry};
 use crate::backends::kserve_grpc::model;
 use crate::backends::kserve_grpc::proto::control::{Ready, ServerMetadata, TraceSetting};
 use crate::backends::kserve_grpc::proto::{Answer, InferReply, ModelConfigResponse, ModelMetadata, StreamReply};
 use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
-use crate::backends::regions::{Handle, Kind, RegionCalls, Registry};
 use crate::data::{Payload, PayloadId};
 use crate::engine::calls::events::{CallEvents, CallTable};
 use crate::engine::calls::streams::{request_id, stream_token};

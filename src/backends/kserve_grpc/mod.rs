@@ -30,7 +30,11 @@ use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, IndexEntry, InferError, Network,
     ServerIdentity, Threading,
 };
-use crate::backends::extensions::Extensions;
+use crate::backends::kserve::extensions::Extensions;
+use crate::backends::kserve::regions::Registry;
+use crate::backends::kserve::reload::reload;
+use crate::backends::kserve::request_ids;
+use crate::backends::kserve::trace_settings::{TraceControl, TraceValues};
 use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
 use crate::backends::kserve_grpc::proto::control::{
     Empty, IndexRow, ModelRequest, Ready, RepositoryIndex, ServerMetadata, TraceSetting, TraceValue,
@@ -39,10 +43,6 @@ use crate::backends::kserve_grpc::proto::{Answer, ModelConfig, ModelConfigRespon
 use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::metrics::MetricsSource;
-use crate::backends::regions::Registry;
-use crate::backends::reload::reload;
-use crate::backends::request_ids;
-use crate::backends::traces::{TraceControl, TraceValues};
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
 use crate::engine::{Route, ServerWait, advice, is_unanswered};
 use crate::error::{Error, Result};

@@ -1,10 +1,10 @@
 //! Shared memory over gRPC.
 
 use crate::backend::{InferError, OutputView, Outputs, ParameterValue};
+use crate::backends::kserve::regions::{Handle, Kind, OutputPlace, RegionCalls, SlotOutputs};
 use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
 use crate::backends::kserve_grpc::proto::control::{CudaRegister, Empty, RegionName, SystemRegister};
 use crate::backends::kserve_grpc::proto::{InferReply, put_parameter};
-use crate::backends::regions::{Handle, Kind, OutputPlace, RegionCalls, SlotOutputs};
 use crate::engine::calls::status::{self, BROKEN};
 use crate::wire::protobuf::put_bytes;
 

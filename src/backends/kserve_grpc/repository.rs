@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::backend::InferError;
+use crate::backends::kserve::refusals::is_no_offer;
+use crate::backends::kserve::reload::{LOAD_LIMIT, Repository};
 use crate::backends::kserve_grpc::proto::WholeConfig;
 use crate::backends::kserve_grpc::proto::control::{Choice, Empty, RepositoryParameter, RepositoryRequest};
 use crate::backends::kserve_grpc::{GrpcBackend, named};
-use crate::backends::refusals::is_no_offer;
-use crate::backends::reload::{LOAD_LIMIT, Repository};
 use crate::engine::is_unanswered;
 use crate::error::Result;
 use crate::model::ModelId;

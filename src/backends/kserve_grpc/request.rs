@@ -6,9 +6,9 @@ use bytes::Bytes;
 use crate::backend::{
     ClientSpec, CorrelationForm, Parameter, ParameterValue, Request, RequestOptions, SequencePosition,
 };
+use crate::backends::kserve::regions::{InputRegions, is_shared};
 use crate::backends::kserve_grpc::proto::put_parameter;
 use crate::backends::kserve_grpc::regions::put_place;
-use crate::backends::regions::{InputRegions, is_shared};
 use crate::data::{InputTensor, Payload};
 use crate::engine::calls::{put_message, tensor_bytes};
 use crate::error::{Error, Result};

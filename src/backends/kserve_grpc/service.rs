@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::backend::{ClientSpec, InferError, Request};
+use crate::backends::kserve::regions::{InputRegions, OutputLayout, Registry, slot_tag};
+use crate::backends::kserve::request_ids;
 use crate::backends::kserve_grpc::proto::{InferReply, StreamReply};
 use crate::backends::kserve_grpc::regions::{PlacedOutputs, PlacedSlot};
 use crate::backends::kserve_grpc::request::{RequestEncoder, RequestForm, Streams};
 use crate::backends::kserve_grpc::rules::ReplyRules;
-use crate::backends::regions::{InputRegions, OutputLayout, Registry, slot_tag};
-use crate::backends::request_ids;
 use crate::engine::Exchanges;
 use crate::engine::calls::status::{self, BROKEN};
 use crate::engine::calls::{Method, parse_id};

@@ -35,12 +35,12 @@ use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, IndexEntry, InferError,
     ModelControl, Network, ServerIdentity, Threading,
 };
-use crate::backends::extensions::Extensions;
+use crate::backends::kserve::extensions::Extensions;
+use crate::backends::kserve::regions::Registry;
+use crate::backends::kserve::reload::reload;
+use crate::backends::kserve::request_ids;
+use crate::backends::kserve::trace_settings::{TraceControl, TraceValues};
 use crate::backends::metrics::MetricsSource;
-use crate::backends::regions::Registry;
-use crate::backends::reload::reload;
-use crate::backends::request_ids;
-use crate::backends::traces::{TraceControl, TraceValues};
 use crate::backends::triton_json::{ConfigJson, StatisticsJson, model_of};
 use crate::engine::http1::{self, Headers, Patience, Questions};
 use crate::engine::{Route, ServerWait, advice};

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::backend::{InferError, OutputView, Outputs};
 use crate::backends::json::{self, pack_elements};
+use crate::backends::kserve::regions::SlotOutputs;
 use crate::backends::kserve_http::body::Kept;
 use crate::backends::kserve_http::reply::{OutputJson, parse, sizes_differ, split};
-use crate::backends::regions::SlotOutputs;
 use crate::engine::http1::unpacked;
 use crate::model::DataType;
 use crate::wire::http1::Head;

@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
 use crate::backend::InferError;
-use crate::backends::regions::{Handle, Kind, RegionCalls};
+use crate::backends::kserve::regions::{Handle, Kind, RegionCalls};
 use crate::engine::http1::{Patience, Questions};
 
 impl RegionCalls for Questions {

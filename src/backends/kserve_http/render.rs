@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use crate::backend::{ParameterValue, RequestOptions};
 use crate::backends::json;
+use crate::backends::kserve::regions::{InputRegions, OutputPlace, TAG_WIDTH};
+use crate::backends::kserve::request_ids;
 use crate::backends::kserve_http::template::{SEQUENCE_WIDTH, Template, Tensor, compress};
-use crate::backends::regions::{InputRegions, OutputPlace, TAG_WIDTH};
-use crate::backends::request_ids;
 use crate::data::{InputTensor, Payload};
 use crate::engine::http1::{Headers, write_field, write_length};
 use crate::engine::{Endpoint, escape_path};

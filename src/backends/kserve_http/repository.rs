@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::backend::{InferError, ModelControl};
+use crate::backends::kserve::refusals::{Refusal, is_no_offer};
+use crate::backends::kserve::reload::{LOAD_LIMIT, Repository};
 use crate::backends::kserve_http::HttpBackend;
 use crate::backends::kserve_http::render::model_path;
-use crate::backends::refusals::{Refusal, is_no_offer};
-use crate::backends::reload::{LOAD_LIMIT, Repository};
 use crate::engine::http1::Patience;
 use crate::error::{Error, Result};
 use crate::model::ModelId;

@@ -4,13 +4,13 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use crate::backend::{ClientSpec, CorrelationForm, InferError, ReplyChecks, Request};
+use crate::backends::kserve::regions::{SlotOutputs, slot_tag};
 use crate::backends::kserve_http::body::{Kept, Longest};
 use crate::backends::kserve_http::outputs::ReplyOutputs;
 use crate::backends::kserve_http::render::JSON_LENGTH;
 use crate::backends::kserve_http::reply::{Checker, Wanted};
 use crate::backends::kserve_http::template::Patch;
 use crate::backends::kserve_http::templates::Templates;
-use crate::backends::regions::{SlotOutputs, slot_tag};
 use crate::data::PayloadId;
 use crate::engine::http1::{HttpService, refusal, unpacked_refusal};
 use crate::engine::serial::SLICES;

@@ -10,8 +10,8 @@ use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
 
 use crate::backend::{CorrelationForm, SequencePosition};
+use crate::backends::kserve::regions::TAG_WIDTH;
 use crate::backends::kserve_http::body::Longest;
-use crate::backends::regions::TAG_WIDTH;
 use crate::engine::http1::write_length;
 use crate::engine::serial::{self, SLICES};
 use crate::plan::Compression;

@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::backend::{ClientSpec, InferError, OutputPlan, ReplyForm, Request, RequestOptions, reply_limit};
+use crate::backends::kserve::regions::{InputRegions, OutputLayout, Registry, SlotOutputs, TAG_WIDTH};
 use crate::backends::kserve_http::body::Longest;
 use crate::backends::kserve_http::render::{Format, PlacedOutputs, Rendering};
 use crate::backends::kserve_http::template::Template;
-use crate::backends::regions::{InputRegions, OutputLayout, Registry, SlotOutputs, TAG_WIDTH};
 use crate::data::Payload;
 use crate::error::Result;
 use crate::model::ModelSpec;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::backend::ServerTraces;
-use crate::backends::refusals::Refusal;
+use crate::backends::kserve::refusals::Refusal;
 use crate::error::{Error, Result};
 use crate::plan::{TraceLevel, TraceSettings};
 use crate::stdio::note;

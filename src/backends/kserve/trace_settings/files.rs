@@ -13,8 +13,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::backend::{ModelName, ModelTrace, Moment, ServerTrace, ServerTraces, Transit};
-use crate::backends::request_ids;
-use crate::backends::traces::{TraceControl, TraceValues};
+use crate::backends::kserve::request_ids;
+use crate::backends::kserve::trace_settings::{TraceControl, TraceValues};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::traces::{Trace, TraceFiles};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::backend::InferError;
-use crate::backends::refusals::Refusal;
+use crate::backends::kserve::refusals::Refusal;
 use crate::clock::Stamp;
 use crate::engine::is_unanswered;
 
@@ -47,8 +47,7 @@ impl Unregistration {
                     return true;
                 }
                 Err(error)
-                    if Refusal::RegionInUse.is_said_in(&error.message)
-                        && Stamp::now() - started < state.patience =>
+                    if Refusal::RegionInUse.is_said_in(&error.message) && Stamp::now() - started < state.patience =>
                 {
                     thread::sleep(PAUSE);
                 }

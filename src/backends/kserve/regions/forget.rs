@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::backends::refusals::Refusal;
-use crate::backends::regions::{Kind, RegionCalls};
+use crate::backends::kserve::refusals::Refusal;
+use crate::backends::kserve::regions::{Kind, RegionCalls};
 use crate::clock::Stamp;
 
 /// By a region's name: its kind, and the calls to unregister it.
