@@ -312,6 +312,15 @@ impl ClientTimes {
     /// The words of services over HTTP.
     pub const HTTP: Self =
         Self { transport: "HTTP", both: "send/recv", send: "send", receive: "receive", streams: false };
+
+    /// The words of services over gRPC.
+    pub const GRPC: Self = Self {
+        transport: "gRPC",
+        both: "(un)marshal request/response",
+        send: "marshal",
+        receive: "unmarshal",
+        streams: false,
+    };
 }
 
 /// What a backend can do, and what reports call it.

@@ -56,15 +56,6 @@ pub const DEFAULT_PORT: u16 = 8001;
 /// The service that all calls are to.
 const SERVICE: &str = "inference.GRPCInferenceService";
 
-/// Names of the client's share of a request in reports.
-pub const CLIENT_TIMES: ClientTimes = ClientTimes {
-    transport: "gRPC",
-    both: "(un)marshal request/response",
-    send: "marshal",
-    receive: "unmarshal",
-    streams: false,
-};
-
 /// A server that is reached over gRPC.
 pub struct GrpcBackend {
     route: Route,
@@ -212,7 +203,7 @@ impl Backend for GrpcBackend {
         Capabilities {
             service_kind: "TRITON",
             threading: Threading::Driven,
-            client_times: Some(CLIENT_TIMES),
+            client_times: Some(ClientTimes::GRPC),
             cancels_alone: self.streaming,
             statistics: self.extensions.statistics,
         }

@@ -108,13 +108,7 @@ impl Backend for TfServingGrpc {
         Capabilities {
             service_kind: super::SERVICE_KIND,
             threading: Threading::Driven,
-            client_times: Some(ClientTimes {
-                transport: "gRPC",
-                both: "(un)marshal request/response",
-                send: "marshal",
-                receive: "unmarshal",
-                streams: false,
-            }),
+            client_times: Some(ClientTimes::GRPC),
             cancels_alone: false,
             statistics: false,
         }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::backend::InferError;
-use crate::backends::kserve_grpc;
+use crate::backend::{ClientTimes, InferError};
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{
     DecoupledSummary, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
@@ -184,7 +183,7 @@ fn windows_are_listed_when_asked_for() {
 #[test]
 fn grpc_and_in_process_name_their_times() {
     let mut setup = plans::setup();
-    setup.client_times = Some(kserve_grpc::CLIENT_TIMES);
+    setup.client_times = Some(ClientTimes::GRPC);
     let line = "    Avg gRPC time: 11001 usec ((un)marshal request/response 157 usec + response wait 10844 usec)\n";
     assert!(plans::printed(&setup, &level(), 3).contains(line));
     setup.detail.verbosity = 1;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{OutputView, Response};
-use crate::backends::{kserve_grpc, triton_json};
+use crate::backend::{ClientTimes, OutputView, Response};
+use crate::backends::triton_json;
 use crate::clock::{Stamp, WallAnchor};
 use crate::data::{InputTensor, Payload, PayloadId};
 use crate::measure::server::Models;
@@ -227,7 +227,7 @@ fn plain_reports() {
 
 #[test]
 fn other_transports() {
-    let grpc = |run: &mut Run| run.setup.client_times = Some(kserve_grpc::CLIENT_TIMES);
+    let grpc = |run: &mut Run| run.setup.client_times = Some(ClientTimes::GRPC);
     same_report(
         fixture!("grpc_batch.txt"),
         &Run::of(|run| {
