@@ -83,7 +83,7 @@ impl TfServingGrpc {
                 None => Ok(()),
                 Some(states) => Err(status::error(status::UNAVAILABLE, states)),
             },
-            Err(error) if error.code == status::UNSUPPORTED.into() => self.ask_metadata(id, limit).map(drop),
+            Err(error) if error.code == status::UNIMPLEMENTED.into() => self.ask_metadata(id, limit).map(drop),
             Err(error) => Err(error),
         }
     }

@@ -34,8 +34,6 @@ pub const PERMISSION_DENIED: &str = WORDS[6];
 pub const UNAUTHENTICATED: &str = WORDS[15];
 /// The server does not accept calls.
 pub const UNAVAILABLE: &str = WORDS[13];
-/// The server does not know the method.
-pub const UNSUPPORTED: &str = WORDS[11];
 
 /// An error with that code.
 pub fn error(code: impl Into<ErrorCode>, message: impl Into<String>) -> InferError {
