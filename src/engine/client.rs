@@ -17,6 +17,9 @@ use crate::error::{Error, Result};
 /// How long a dropped client waits for answers. Its owner has already waited, and closing the connection tells the
 /// server that no one is waiting any more.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
+/// How often in a row finished requests may be reported before the transport gets its turn: where requests fail as soon
+/// as they start, there is always something to report.
+const MOST_TELLS: u32 = 16;
 
 /// A worker's client over a network.
 pub struct NetworkClient<T: Transport> {
@@ -30,6 +33,8 @@ pub struct NetworkClient<T: Transport> {
     telling: Vec<u32>,
     /// Requests to send next in the slots of completed ones.
     next: Vec<(usize, Request)>,
+    /// Reports since the transport's last turn.
+    tells: u32,
     drain_limit: Duration,
 }
 
@@ -51,6 +56,7 @@ impl<T: Transport> NetworkClient<T> {
             deadlines: VecDeque::new(),
             telling: Vec::new(),
             next: Vec::new(),
+            tells: 0,
             drain_limit: spec.drain_limit.min(LAST_MOMENT),
         };
         client.grow(spec.slots)?;
@@ -136,9 +142,18 @@ impl<T: Transport> Client for NetworkClient<T> {
                 self.expire(limit);
             }
             self.exchanges.end_failing();
-            if self.tell()? || self.exchanges.unfinished() == 0 && deadline == Stamp::NEVER {
+            if self.tell()? {
+                self.tells += 1;
+                if self.tells < MOST_TELLS {
+                    return Ok(());
+                }
+                self.tells = 0;
+                return self.transport.turn(Stamp(0), &mut self.exchanges);
+            }
+            if self.exchanges.unfinished() == 0 && deadline == Stamp::NEVER {
                 return Ok(());
             }
+            self.tells = 0;
             let late = self.deadlines.front().map_or(Stamp::NEVER, |late| late.0);
             self.transport.turn(deadline.min(late).min(self.exchanges.next_failure()), &mut self.exchanges)?;
             if !self.exchanges.any_over() && Stamp::now() >= deadline {
@@ -171,5 +186,78 @@ impl<T: Transport> Drop for NetworkClient<T> {
     fn drop(&mut self) {
         self.drain(self.drain_limit);
         self.transport.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Completion, Response};
+    use crate::data::PayloadId;
+
+    const REQUEST: Request = Request { payload: PayloadId(0), sequence: None };
+
+    /// Never ends the request in slot 0, and fails all others as soon as they start.
+    #[derive(Default)]
+    struct Failing {
+        turns: u32,
+    }
+
+    impl Transport for Failing {
+        fn grow(&mut self, _: usize) -> Result<()> {
+            Ok(())
+        }
+
+        fn enter(&mut self, _: usize, _: &mut Exchanges) {}
+
+        fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
+            exchanges.sends(slot);
+            if slot > 0 {
+                exchanges.fail(slot, InferError::new("No", "at once"));
+            }
+            Ok(())
+        }
+
+        fn flush(&mut self, _: &mut Exchanges) {}
+
+        fn turn(&mut self, _: Stamp, _: &mut Exchanges) -> Result<()> {
+            self.turns += 1;
+            Ok(())
+        }
+
+        fn give_up(&mut self, slot: usize, error: InferError, _: bool, exchanges: &mut Exchanges) -> bool {
+            exchanges.fail(slot, error);
+            true
+        }
+
+        fn release(&mut self, _: usize) {}
+
+        fn close(&mut self) {}
+    }
+
+    /// Issues again whatever becomes of a request.
+    struct Again;
+
+    impl CompletionSink for Again {
+        fn response(&self, _: SlotId, _: &Response<'_>) {}
+
+        fn complete(&self, _: SlotId, _: &Completion<'_>) -> Next {
+            Next::Issue(REQUEST)
+        }
+    }
+
+    /// A client of two slots after so many turns of its worker.
+    fn driven(limit: Option<Duration>, turns: usize) -> NetworkClient<Failing> {
+        let (models, payloads) = (Arc::new([]), Arc::new([]));
+        let spec = ClientSpec { slots: 2, drain_limit: Duration::ZERO, ..ClientSpec::new(models, payloads) };
+        let mut client = NetworkClient::open(Failing::default(), &spec, limit, Arc::new(Again)).unwrap();
+        (0..2).for_each(|slot| client.submit(SlotId(slot), REQUEST).unwrap());
+        (0..turns).for_each(|_| client.drive(Stamp(0)).unwrap());
+        client
+    }
+
+    #[test]
+    fn requests_that_fail_as_soon_as_they_start_leave_the_transport_its_turns() {
+        assert_eq!(driven(None, 1000).transport.turns, 1000 / MOST_TELLS);
     }
 }

@@ -73,8 +73,7 @@ impl<M: Method> MultiplexedConnection<M> {
         let Some(stream) = self.stream_for(slot, exchanges) else {
             match self.line.as_ref().and_then(|line| line.h2.goaway()) {
                 Some(goaway) if !self.plan.route.reconnect => {
-                    exchanges.now = Stamp::now();
-                    exchanges.fail(slot, status::of_goaway(goaway));
+                    exchanges.fail_later(slot, status::of_goaway(goaway), DEAD_PAUSE);
                 }
                 _ => self.queued.push_back(slot),
             }
@@ -236,6 +235,7 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
             while takes < MAX_TAKES && self.take(exchanges) {
                 takes += 1;
             }
+            self.retire_line();
         }
     }
 
@@ -269,9 +269,8 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
 
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()> {
         self.flush(exchanges);
-        if exchanges.any_over() {
-            return Ok(());
-        }
+        // Something to report ends the wait, but what has arrived is read even if every turn begins so.
+        let until = if exchanges.any_over() { Stamp(0) } else { until };
         let Some(line) = &self.line else {
             return wait_for(None, false, until).map(drop).map_err(|error| Error::machine(error.to_string()));
         };

@@ -1,6 +1,7 @@
 //! Server faults over gRPC, and behaviour that is rare but legal: each request must end exactly once, with the reason.
 
 mod bounds;
+mod farewells;
 mod h2_peer;
 mod misfits;
 pub mod peer;

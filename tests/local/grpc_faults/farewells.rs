@@ -1,0 +1,133 @@
+//! Servers that announce the end of a connection, under loads that issue again whatever becomes of a request.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use triton_bench::backend::{Backend, Completion, CompletionSink, Next, Response, SlotId};
+use triton_bench::backends::kserve_grpc::GrpcBackend;
+use triton_bench::clock::Stamp;
+
+use super::peer::{Peer, WIDE, answer, fitting, goaway, serve};
+use super::{ACK, Bench, Log, PATIENCE, PLAIN, REQUEST, SETTINGS, Setup, backend, spec};
+
+/// Issues again until it is stopped.
+#[derive(Default)]
+struct Again {
+    log: Log,
+    stopped: AtomicBool,
+}
+
+impl CompletionSink for Again {
+    fn response(&self, _: SlotId, _: &Response<'_>) {}
+
+    fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {
+        self.log.complete(slot, completion);
+        if self.stopped.load(Ordering::Relaxed) { Next::Idle } else { Next::Issue(REQUEST) }
+    }
+}
+
+impl Again {
+    /// How many requests were answered, and how many failed.
+    fn counts(&self) -> (usize, usize) {
+        let completions = self.log.completions.lock().unwrap();
+        let answered = completions.iter().filter(|(_, outcome)| outcome.is_ok()).count();
+        (answered, completions.len() - answered)
+    }
+}
+
+/// A load with a request in every slot, driven until it `is_over`. Requests may not fail as fast as they can be issued.
+fn load(backend: &GrpcBackend, setup: Setup, is_over: impl Fn(&Again) -> bool) -> Arc<Again> {
+    let sink = Arc::new(Again::default());
+    let mut client = backend.open_client(spec(setup), Arc::clone(&sink) as Arc<dyn CompletionSink>).unwrap();
+    (0..setup.slots as u32).for_each(|slot| client.submit(SlotId(slot), REQUEST).unwrap());
+    let end = Instant::now() + PATIENCE;
+    while !is_over(&sink) {
+        assert!(Instant::now() < end, "after {PATIENCE:?}: {:?}", sink.counts());
+        client.drive(Stamp::now().plus(10_000_000)).unwrap();
+        assert!(sink.counts().1 < 1000, "it spins: {:?}", sink.counts());
+    }
+    sink.stopped.store(true, Ordering::Relaxed);
+    sink
+}
+
+/// Says farewell while two requests are under way, and answers them one after the other.
+fn part(mut peer: Peer) {
+    peer.shake_hands(WIDE);
+    let (first, _) = peer.request().unwrap();
+    let (second, _) = peer.request().unwrap();
+    peer.say(&[goaway(second, 0, "maintenance"), answer(first, &fitting(b"x"))].concat());
+    thread::sleep(Duration::from_millis(50));
+    peer.say(&answer(second, &fitting(b"x")));
+    peer.linger();
+}
+
+/// Answers everything.
+fn serve_all_of_it(mut peer: Peer) {
+    peer.shake_hands(WIDE);
+    while let Some((stream, _)) = peer.request() {
+        peer.say(&answer(stream, &fitting(b"x")));
+    }
+}
+
+#[test]
+fn what_was_accepted_is_answered_behind_a_goaway_and_then_the_server_is_gone() {
+    let setup = Setup { slots: 2, ..PLAIN };
+    let (address, _) = serve(|_, peer| part(peer));
+    let backend = backend(&address, setup);
+    let sink = load(&backend, setup, |_| backend.is_gone());
+    assert_eq!(sink.counts().0, 2);
+}
+
+#[test]
+fn what_was_accepted_is_answered_behind_a_goaway_and_then_another_connection_is_made() {
+    let setup = Setup { slots: 2, reconnect: true, ..PLAIN };
+    let (address, _) = serve(|number, peer| if number == 0 { part(peer) } else { serve_all_of_it(peer) });
+    let sink = load(&backend(&address, setup), setup, |sink| sink.counts().0 >= 12);
+    assert_eq!(sink.counts().1, 0);
+}
+
+/// A backend whose first connection for requests gets a GOAWAY before any; returns once that has been sent.
+fn parted(setup: Setup) -> (GrpcBackend, Bench) {
+    let (told, heard) = sync_channel(1);
+    let told = Mutex::new(told);
+    let (address, _) = serve(move |number, mut peer| {
+        if number > 0 {
+            return serve_all_of_it(peer);
+        }
+        peer.shake_hands(WIDE);
+        // Only then has the client its connection.
+        while peer.frame().is_some_and(|frame| (frame.kind, frame.flags) != (SETTINGS, ACK)) {}
+        peer.say(&goaway(0, 0, "maintenance"));
+        told.lock().unwrap().send(()).unwrap();
+        peer.linger();
+    });
+    let backend = backend(&address, setup);
+    let bench = Bench::through(&backend, setup);
+    heard.recv_timeout(PATIENCE).unwrap();
+    (backend, bench)
+}
+
+#[test]
+fn a_goaway_before_the_first_request_ends_a_load_that_waits_for_each() {
+    let (backend, mut bench) = parted(PLAIN);
+    let mut asked = 0;
+    while !backend.is_gone() {
+        assert!(asked < 100, "the server is still there");
+        bench.submit(0);
+        asked += 1;
+        while bench.log.completions.lock().unwrap().len() < asked {
+            bench.client.drive(Stamp::now().plus(50_000_000)).unwrap();
+        }
+    }
+    let completions = bench.log.completions.lock().unwrap();
+    assert!(completions.iter().all(|(_, outcome)| outcome.as_ref().unwrap_err().1.contains("maintenance")));
+}
+
+#[test]
+fn a_goaway_before_the_first_request_costs_none_where_another_connection_may_be_made() {
+    let (_backend, mut bench) = parted(Setup { reconnect: true, ..PLAIN });
+    assert_eq!(bench.infer(), Ok(1));
+}
