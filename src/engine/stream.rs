@@ -11,10 +11,16 @@ use rustls::ClientConnection;
 use crate::engine::Deadline;
 use crate::shm;
 
+/// What the TLS layer takes from the socket at once, as long as it has room for it.
+const CHUNK: usize = 4096;
+/// Limit on reads of the socket without anything for the caller; a whole record takes fewer.
+const MAX_CHUNKS: u32 = 16;
+
 /// A connected TCP socket, plain or under TLS. Blocking until [`Stream::set_nonblocking`].
 ///
-/// When nonblocking, `read` answers `WouldBlock` only when neither the socket nor the TLS layer holds more, so a caller
-/// reads until then. `write` may leave encrypted bytes behind: [`Write::flush`] must succeed before a message has been
+/// Under TLS, `read` answers `WouldBlock` once what has arrived holds nothing for the caller, even if the socket
+/// blocks: a server may send a record byte by byte. The TLS layer then holds nothing either; what the socket still
+/// holds, polling shows. `write` may leave encrypted bytes behind: [`Write::flush`] must succeed before a message has been
 /// sent.
 pub struct Stream {
     socket: TcpStream,
@@ -195,14 +201,19 @@ fn send_pending(session: &mut ClientConnection, socket: &mut TcpStream) -> io::R
 }
 
 fn read_tls(session: &mut ClientConnection, socket: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    let (mut chunks, mut is_drained) = (0, false);
     loop {
         match session.reader().read(buffer) {
             Ok(count) => return Ok(count),
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            Err(error) if is_drained => return Err(error),
             Err(_) => {}
         }
-        session.read_tls(socket)?;
+        let count = session.read_tls(socket)?;
+        chunks += 1;
+        // After no bytes at all, the connection has ended.
+        is_drained = (1..CHUNK).contains(&count) || chunks == MAX_CHUNKS;
         session.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         match send_pending(session, socket) {
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),

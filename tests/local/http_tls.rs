@@ -2,14 +2,14 @@
 
 use std::net::TcpListener;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::plan::{Compression, ConnectionPlan, CredentialFile, Protocol, TensorFormat, Tls};
 
 use crate::support::authority::Authority;
-use crate::support::http_server::{Act, HttpServer, good_answer};
+use crate::support::http_server::{Act, HttpServer, Received, good_answer, reply};
 use crate::support::load::{Run, RunSpec};
 
 /// A server that shows a certificate; with `clients`, only to clients whose certificate the authority signed.
@@ -150,4 +150,58 @@ fn a_server_without_tls_is_told_apart() {
         error.contains("no server answers at https://localhost:") && error.contains("Connection closed"),
         "{error}"
     );
+}
+
+/// An answer without end is given up in time, and other slots go on meanwhile.
+#[test]
+fn timed_an_answer_without_end_keeps_neither_deadlines_nor_other_connections_waiting() {
+    let endless = |request: &Received| {
+        if request.ordinal > 0 {
+            return vec![Act::Send(good_answer())];
+        }
+        let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+        let chunk = [b"100000\r\n".as_slice(), &vec![b' '; 1 << 20], b"\r\n"].concat();
+        vec![Act::Send(head), Act::Forever(chunk)]
+    };
+    let authority = Authority::new();
+    let config = authority.server_config(&authority.issue(&["localhost"], 2090), false);
+    let server = HttpServer::start_with(TcpListener::bind("127.0.0.1:0").unwrap(), Some(config), endless);
+    // Outputs of any size.
+    let variable = br#"{"name":"m","inputs":[{"name":"INPUT0","datatype":"FP32","shape":[-1,16]}],
+        "outputs":[{"name":"OUTPUT0","datatype":"FP32","shape":[-1,-1]}]}"#;
+    server.answer_instead("/m", reply("200 OK", "", variable));
+    let (run, took) = in_time(&server, trusting(&authority), 4);
+    assert_eq!((run.counter.succeeded(), run.counter.failed()), (39, 1), "{}", run.counter.texts());
+    assert!(run.counter.texts().contains("Deadline exceeded"), "{}", run.counter.texts());
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+/// A TLS record that never ends brings nothing to read, however many bytes of it come.
+#[test]
+fn timed_a_record_that_trickles_does_not_keep_deadlines_waiting() {
+    for slots in [1, 4] {
+        let trickling = |request: &Received| match request.ordinal {
+            0 => vec![Act::TrickleRecord(Duration::from_millis(10), 300), Act::Close],
+            _ => vec![Act::Send(good_answer())],
+        };
+        let authority = Authority::new();
+        let config = authority.server_config(&authority.issue(&["localhost"], 2090), false);
+        let server = HttpServer::start_with(TcpListener::bind("127.0.0.1:0").unwrap(), Some(config), trickling);
+        let (run, took) = in_time(&server, trusting(&authority), slots);
+        assert_eq!((run.counter.succeeded(), run.counter.failed()), (39, 1), "{}", run.counter.texts());
+        assert!(run.counter.texts().contains("Deadline exceeded"), "{}", run.counter.texts());
+        assert!(took < Duration::from_millis(1500), "{slots} slots: {took:?}");
+    }
+}
+
+/// Runs 40 requests that may take 300 ms each; returns the run, and how long it took.
+fn in_time(server: &HttpServer, tls: Tls, slots: usize) -> (Run, Duration) {
+    let patience = Some(Duration::from_millis(300));
+    let connection = ConnectionPlan { client_timeout: patience, ..connection(server, "localhost", tls) };
+    let backend = HttpBackend::connect(&connection, None).unwrap();
+    let spec = RunSpec { slots, requests: 40, ..RunSpec::default() };
+    let mut run = Run::open(&backend, "m", &spec).unwrap();
+    let started = Instant::now();
+    run.finish(Duration::from_secs(10));
+    (run, started.elapsed())
 }

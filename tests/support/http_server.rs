@@ -17,6 +17,8 @@ pub enum Act {
     Forever(Vec<u8>),
     /// Sends bytes one by one, with a pause after each.
     Trickle(Vec<u8>, Duration),
+    /// Begins a TLS record of data and sends so many bytes of it, with a pause after each.
+    TrickleRecord(Duration, usize),
     /// Waits.
     Wait(Duration),
     /// Closes its writing half only.
@@ -199,12 +201,14 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// The head of a TLS record that holds 16 KiB of a handshake, and bytes of it until nobody takes them.
-fn trickle(mut stream: TcpStream) {
-    let mut next = &[0x16, 3, 3, 0x40, 0][..];
-    while stream.write_all(next.get(..1).unwrap_or(&[2])).is_ok() {
-        next = next.get(1..).unwrap_or_default();
-        thread::sleep(Duration::from_millis(50));
+/// The head of a TLS record that holds 16 KiB of a `kind`, and so many bytes of it, until nobody takes them.
+fn trickle(mut stream: &TcpStream, kind: u8, (pause, bytes): (Duration, usize)) {
+    let record = [kind, 3, 3, 0x40, 0].into_iter().chain(std::iter::repeat(2));
+    for byte in record.take(bytes) {
+        if stream.write_all(&[byte]).is_err() {
+            return;
+        }
+        thread::sleep(pause);
     }
 }
 
@@ -212,7 +216,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
     let _ = stream.set_nodelay(true);
     if shared.trickles.load(Ordering::SeqCst) {
         shared.trickling.fetch_add(1, Ordering::SeqCst);
-        return trickle(stream);
+        return trickle(&stream, 0x16, (Duration::from_millis(50), usize::MAX));
     }
     thread::sleep(*shared.delay.lock().unwrap());
     match &shared.tls {
@@ -256,6 +260,7 @@ fn exchange(mut stream: impl Read + Write, socket: &TcpStream, shared: &Shared) 
                         thread::sleep(pause);
                     }
                 }
+                Act::TrickleRecord(pause, bytes) => trickle(socket, 0x17, (pause, bytes)),
                 Act::Wait(time) => thread::sleep(time),
                 Act::HalfClose => drop(socket.shutdown(Shutdown::Write)),
                 Act::Close => return drop(socket.shutdown(Shutdown::Both)),

@@ -16,6 +16,10 @@ pub(super) const TICK: Duration = Duration::from_millis(50);
 /// its body, and shorter than one is worth waiting for that does not end it.
 const REST: Duration = Duration::from_millis(20);
 
+/// Limit on consecutive reads under TLS: a server that never stops sending must not keep the thread from other
+/// connections and from deadlines.
+const MAX_READS: u32 = 16;
+
 /// How the next request gets a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
@@ -202,7 +206,8 @@ impl SerialConnection {
         Err(self.lose(failure(error)))
     }
 
-    /// Reads what has arrived.
+    /// Reads what has arrived, at most [`MAX_READS`] times. What is left is then in the socket, where the poller sees
+    /// it.
     ///
     /// # Errors
     /// Why the request failed. The connection is then gone.
@@ -213,6 +218,7 @@ impl SerialConnection {
         slot: usize,
         (buffer, exchanges): (&mut [u8], &mut Exchanges),
     ) -> Result<Step, InferError> {
+        let mut reads = 1;
         loop {
             let Some(stream) = &mut self.stream else { return Err(closed("before the reply")) };
             let again = stream.is_tls() && common.poller.is_some();
@@ -226,7 +232,7 @@ impl SerialConnection {
             exchanges.now = Stamp::now();
             exchanges.response_begins(slot);
             match dialogue.receive(slot, &buffer[..count], exchanges) {
-                Ok(Step::Partly) if again => {}
+                Ok(Step::Partly) if again && (reads < MAX_READS || self.holds_bytes()) => reads += 1,
                 Ok(step) => {
                     self.answered = step != Step::Partly;
                     if step == Step::Enough {
