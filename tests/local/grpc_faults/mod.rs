@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use peer::{
     DATA, END_HEADERS, END_STREAM, HEADERS, NO_SHARED_MEMORY, Peer, RST_STREAM, WIDE, answer, data, fitting, frame,
-    goaway, headers, message, response_headers, serve, trailers, window,
+    goaway, headers, message, response_headers, serve, serve_all, trailers, window,
 };
 use triton_bench::backend::{
     Backend, Client, ClientSpec, Completion, CompletionSink, MAX_REPLY_BYTES, Next, OutputPlan, Request, Response,
@@ -591,6 +591,26 @@ fn no_more_streams_are_opened_than_the_server_allows() {
     });
     (0..4).for_each(|slot| bench.submit(slot));
     assert!(bench.outcomes(4).iter().all(|entry| entry.1 == Ok(1)));
+}
+
+#[test]
+fn a_server_that_keeps_no_header_fields_is_told_that_none_are_needed() {
+    let address = serve_all(|number, mut peer| {
+        peer.shake_hands(&[(1, 0), (4, 1 << 30)]);
+        let answers = if number == 0 { [vec![8, 1], vec![]] } else { [fitting(b"x"), fitting(b"x")] };
+        let (mut answers, mut told) = (answers.into_iter(), false);
+        while let (Some(head), Some(body)) = (peer.next_of(HEADERS), answers.next()) {
+            told |= head.payload[0] == 0x20;
+            if !told {
+                return peer.say(&goaway(0, 9, "the size of the table is missing"));
+            }
+            let (stream, _) = peer.request().unwrap();
+            peer.say(&answer(stream, &body));
+        }
+        peer.linger();
+    });
+    let mut bench = Bench::at(&address, PLAIN);
+    assert_eq!((bench.infer(), bench.infer()), (Ok(1), Ok(1)));
 }
 
 #[test]

@@ -64,9 +64,20 @@ impl Encoder {
         encoder
     }
 
-    /// A block for a single request, of which nothing is indexed.
+    /// A block for a single request, of which nothing is indexed. It empties the server's table first: one that is
+    /// smaller than it was at the start wants to hear so in the next block (RFC 7541, section 4.2).
     pub fn literal(fields: &[(String, String)]) -> Vec<u8> {
-        Self::new(fields).plain
+        let mut encoder = Self::new(fields);
+        encoder.forget();
+        encoder.first
+    }
+
+    /// Nothing is indexed any more: `first` says so, and the blocks after it are plain.
+    fn forget(&mut self) {
+        self.state = State::Forgetful;
+        self.first.clear();
+        put_integer(&mut self.first, SIZE_UPDATE, 0);
+        self.first.extend_from_slice(&self.plain);
     }
 
     /// The block of the next request, for a server whose table holds `table_size` bytes. Every block that is returned
@@ -76,10 +87,7 @@ impl Encoder {
         match self.state {
             State::Forgetful => &self.plain,
             _ if (table_size as usize) < TABLE_SIZE => {
-                self.state = State::Forgetful;
-                self.first.clear();
-                put_integer(&mut self.first, SIZE_UPDATE, 0);
-                self.first.extend_from_slice(&self.plain);
+                self.forget();
                 &self.first
             }
             State::Known => &self.later,
@@ -169,6 +177,17 @@ mod tests {
             assert_eq!(block[0], 0x20);
             assert_eq!(decoded(&mut decoder, &block), fields);
             let block = encoder.next_block(4096).to_vec();
+            assert_eq!(decoded(&mut decoder, &block), fields);
+        }
+    }
+
+    #[test]
+    fn a_single_block_empties_the_table() {
+        let fields = fields(10);
+        let mut decoder = Decoder::default();
+        for _ in 0..2 {
+            let block = Encoder::literal(&fields);
+            assert_eq!(block[0], 0x20);
             assert_eq!(decoded(&mut decoder, &block), fields);
         }
     }
