@@ -36,6 +36,11 @@ impl Deadline {
         Self { begun: self.begun, end: now.plus(share) }
     }
 
+    /// The deadline of a step that begins now and may take `limit`.
+    pub fn at_most(self, limit: Duration) -> Self {
+        Self { begun: self.begun, end: self.end.min(Stamp::now().plus_duration(limit)) }
+    }
+
     /// The moment itself, which an interrupt brings forward.
     pub fn end(self) -> Stamp {
         self.end_after(interrupt::first())
@@ -103,6 +108,9 @@ mod tests {
         let deadline = Deadline::within(Duration::from_secs(100));
         let half = deadline.share(2);
         assert!((45..=50).contains(&half.end.from_now().as_secs()), "{half:?}");
+        let step = deadline.at_most(Duration::from_secs(7));
+        assert!((5..=7).contains(&step.end.from_now().as_secs()), "{step:?}");
+        assert_eq!(step.at_most(Duration::from_secs(70)).end, step.end);
         assert_eq!(Deadline::within(Duration::ZERO).share(3).check().unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }

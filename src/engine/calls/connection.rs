@@ -10,7 +10,7 @@ use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket};
 use crate::engine::calls::status::{self, UNAVAILABLE};
 use crate::engine::calls::streams::{request_id, stream_token};
 use crate::engine::calls::{CallPlan, Method};
-use crate::engine::{ExchangeId, Exchanges, TalliedConnection, Transport, late, wait_for};
+use crate::engine::{Deadline, ExchangeId, Exchanges, TalliedConnection, Transport, late, wait_for};
 use crate::error::{Error, Result};
 use crate::wire::h2::{Encoder, ErrorCode, Message, Token};
 
@@ -48,7 +48,7 @@ impl<M: Method> MultiplexedConnection<M> {
     /// # Errors
     /// Where the server cannot be reached.
     pub(super) fn open(method: M, plan: CallPlan) -> Result<Self> {
-        let line = Http2Socket::connect(&plan.route.connector, CONNECT_LIMIT)
+        let line = Http2Socket::connect(&plan.route.connector, Deadline::within(CONNECT_LIMIT))
             .map_err(|error| Error::server(error.to_string()))?;
         Ok(Self {
             calls: CallTable::new(plan.route.limit.map(late)),
@@ -134,7 +134,7 @@ impl<M: Method> MultiplexedConnection<M> {
 
     fn replace_line(&mut self) {
         let started = Stamp::now();
-        match Http2Socket::connect(&self.plan.route.connector, RECONNECT_LIMIT) {
+        match Http2Socket::connect(&self.plan.route.connector, Deadline::within(RECONNECT_LIMIT)) {
             Ok(line) => {
                 self.headers = Encoder::new(&self.plan.fields);
                 self.line = Some(line);

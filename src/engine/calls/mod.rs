@@ -28,7 +28,7 @@ pub use streams::parse_id;
 use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::engine::calls::connection::MultiplexedConnection;
 use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket};
-use crate::engine::{Connector, Exchanges, NetworkClient, Route};
+use crate::engine::{Connector, Deadline, Exchanges, NetworkClient, Route};
 use crate::error::Result;
 use crate::wire::grpc::Wish;
 
@@ -91,7 +91,7 @@ pub struct CallPlan {
 /// # Errors
 /// Why it cannot be reached within `limit`.
 pub fn reach(connector: &Connector, limit: Duration) -> Result<(), InferError> {
-    Http2Socket::connect(connector, limit.min(CONNECT_LIMIT)).map(|mut line| line.shutdown())
+    Http2Socket::connect(connector, Deadline::within(limit.min(CONNECT_LIMIT))).map(|mut line| line.shutdown())
 }
 
 /// Opens a client of a method over gRPC.

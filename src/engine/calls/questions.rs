@@ -1,22 +1,19 @@
 //! [`Questions`]: single calls beside the load, such as metadata and statistics: one at a time over a separate
 //! connection, each waited for.
 
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::backend::{ErrorCode, InferError};
-use crate::clock::Stamp;
-use crate::engine::Connector;
 use crate::engine::calls::headers::CallHeaders;
 use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket};
 use crate::engine::calls::status::{self, BROKEN};
+use crate::engine::{Connector, Deadline, failure};
 use crate::wire::grpc::{self, MessageReader, Wish};
 use crate::wire::h2::{self, Encoder, Events, HeaderList, Message, Reset, Token};
-
-/// Minimum time to connect.
-const SHORTEST_LIMIT: Duration = Duration::from_millis(10);
 
 /// Makes single calls.
 pub struct Questions {
@@ -37,7 +34,7 @@ impl Questions {
     }
 
     /// Calls `method` with a message and waits for the answer, of at most `most` bytes, for at most `limit` in all,
-    /// even if bytes keep arriving.
+    /// even if bytes keep arriving, and not for long after an interrupt.
     ///
     /// # Errors
     /// The server's error, or why there is no answer.
@@ -46,7 +43,7 @@ impl Questions {
         let mut body = grpc::prefix(false, message.len()).to_vec();
         body.extend_from_slice(message);
         let block = &Encoder::literal(&fields);
-        let call = SingleCall { block, body: &body, most, deadline: Stamp::now().plus_duration(limit) };
+        let call = SingleCall { block, body: &body, most, deadline: Deadline::within(limit) };
         let mut held = self.line.try_lock_for(limit).ok_or_else(late)?;
         // An idle connection may have been closed meanwhile; retry on a fresh one before giving up.
         if let Some(mut line) = held.take() {
@@ -55,12 +52,11 @@ impl Questions {
                     *held = Some(line);
                     return answer;
                 }
-                Err(error) if Stamp::now() >= call.deadline => return Err(error),
+                Err(error) if call.deadline.check().is_err() => return Err(error),
                 Err(_) => {}
             }
         }
-        let left = call.deadline.from_now().min(CONNECT_LIMIT);
-        let mut line = Http2Socket::connect(&self.connector, left.max(SHORTEST_LIMIT))?;
+        let mut line = Http2Socket::connect(&self.connector, call.deadline.at_most(CONNECT_LIMIT))?;
         let answer = call.exchange(&mut line)?;
         *held = Some(line);
         answer
@@ -71,13 +67,18 @@ fn late() -> InferError {
     status::error(ErrorCode::Late, "the server did not answer in time")
 }
 
+/// Why there is no answer.
+fn unanswered(error: &io::Error) -> InferError {
+    if error.kind() == ErrorKind::TimedOut { late() } else { failure(error) }
+}
+
 /// A call, ready to be made.
 struct SingleCall<'a> {
     block: &'a [u8],
     body: &'a [u8],
     /// Largest answer, in bytes.
     most: u64,
-    deadline: Stamp,
+    deadline: Deadline,
 }
 
 impl SingleCall<'_> {
@@ -94,8 +95,8 @@ impl SingleCall<'_> {
         let mut unread = false;
         let outcome = loop {
             line.flush(|_| ())?;
-            if !unread {
-                line.wait(self.deadline)?;
+            if let Err(error) = line.await_bytes(unread, self.deadline) {
+                break Err(unanswered(&error));
             }
             let filled = line.fill()?;
             if filled {
@@ -104,9 +105,6 @@ impl SingleCall<'_> {
             unread = filled && line.may_hold_more();
             if let Some(outcome) = reply.outcome.take() {
                 break Ok(outcome);
-            }
-            if Stamp::now() >= self.deadline {
-                break Err(late());
             }
         };
         // Does nothing if the stream has ended.

@@ -1,6 +1,6 @@
 //! A socket with its HTTP/2 connection. Never blocks, except where it is asked to wait.
 
-use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,42 +30,49 @@ pub struct Http2Socket {
 }
 
 impl Http2Socket {
-    /// Connects and waits for the server's settings, for at most `limit` in all.
+    /// Connects and waits for the server's settings, all until `deadline`.
     ///
     /// # Errors
     /// Addresses where nothing answers, or not in HTTP/2.
-    pub fn connect(connector: &Connector, limit: Duration) -> Result<Self, InferError> {
+    pub fn connect(connector: &Connector, deadline: Deadline) -> Result<Self, InferError> {
         let to = |error: InferError| InferError {
             message: format!("cannot connect to {}: {}", connector.endpoint(), error.message),
             ..error
         };
-        let deadline = Deadline::within(limit);
         let stream = connector.connect(deadline).map_err(|error| to(failure(&error)))?;
         stream.set_nonblocking(true).map_err(|error| to(failure(&error)))?;
         let buffer = vec![0; READ_BUFFER].into();
         let mut line = Self { stream, h2: Connection::new(), buffer, filled: 0, unflushed: false };
-        line.settle(deadline.end()).map_err(to)?;
+        line.settle(deadline).map_err(to)?;
         Ok(line)
     }
 
-    fn settle(&mut self, deadline: Stamp) -> Result<(), InferError> {
+    fn settle(&mut self, deadline: Deadline) -> Result<(), InferError> {
         let mut unread = false;
         while !self.h2.is_settled() {
             self.flush(|_| ())?;
-            if !unread {
-                self.wait(deadline)?;
-            }
+            self.await_bytes(unread, deadline).map_err(|error| unsettled(&error))?;
             let filled = self.fill().map_err(before_settings)?;
             if filled {
                 self.process(&mut NoEvents)?;
             }
             unread = filled && self.may_hold_more();
-            if !self.h2.is_settled() && Stamp::now() >= deadline {
-                let silent = "the server did not send its settings in time; does it speak HTTP/2 on this port?";
-                return Err(InferError::new(ConnectionFault::TimedOut, silent));
-            }
         }
         self.flush(|_| ())
+    }
+
+    /// Waits until there is something to read or room for pending writes; if bytes may be `unread`, only checks the
+    /// deadline.
+    ///
+    /// # Errors
+    /// As [`Deadline::wait`].
+    pub fn await_bytes(&self, unread: bool, deadline: Deadline) -> io::Result<()> {
+        if unread { deadline.check() } else { deadline.wait(&self.stream, self.interest()) }
+    }
+
+    fn interest(&self) -> PollFlags {
+        let writes = self.unflushed || !self.h2.out().is_empty();
+        if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
     }
 
     /// Writes as much as the socket takes. `sent` is called for messages that have left.
@@ -99,13 +106,9 @@ impl Http2Socket {
     /// # Errors
     /// Where the system cannot wait.
     pub fn wait(&self, deadline: Stamp) -> Result<(), InferError> {
-        let mut interest = PollFlags::IN;
-        if self.unflushed || !self.h2.out().is_empty() {
-            interest |= PollFlags::OUT;
-        }
         let left = deadline.from_now();
         let timeout = Timespec { tv_sec: left.as_secs().min(1 << 30) as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-        match poll(&mut [PollFd::new(&self.stream, interest)], Some(&timeout)) {
+        match poll(&mut [PollFd::new(&self.stream, self.interest())], Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(failure(&error.into())),
         }
@@ -168,6 +171,15 @@ impl Http2Socket {
 /// A server that hangs up on the preface most likely speaks another protocol.
 fn before_settings(error: InferError) -> InferError {
     InferError { message: format!("{}; is this the server's gRPC port?", error.message), ..error }
+}
+
+/// Why there are no settings.
+fn unsettled(error: &io::Error) -> InferError {
+    if error.kind() != ErrorKind::TimedOut {
+        return failure(error);
+    }
+    let silent = "the server did not send its settings in time; does it speak HTTP/2 on this port?";
+    InferError::new(ConnectionFault::TimedOut, silent)
 }
 
 fn broken(error: &ConnectionError) -> InferError {

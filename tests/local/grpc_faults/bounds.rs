@@ -11,9 +11,11 @@ use triton_bench::model::ModelId;
 
 use super::peer::{
     END_STREAM, HEADERS, Peer, RST_STREAM, SETTINGS, WIDE, WINDOW_UPDATE, answer, be_ready, data, field, fitting,
-    frame, headers, message, response_headers, serve_all, trailers,
+    frame, headers, message, output, response_headers, serve_all, trailers,
 };
 use super::{Bench, PATIENCE, PLAIN, Setup, backend, connection, replies};
+use crate::other_servers::grpc::questions;
+use crate::support::Program;
 
 const PRIORITY: u8 = 2;
 const PING: u8 = 6;
@@ -109,6 +111,36 @@ fn control_calls_keep_their_deadline_whatever_trickles() {
     let error = backend.statistics(&ModelId::latest("m")).unwrap_err().to_string();
     assert!(error.contains("did not answer in time"), "{error}");
     assert!(begin.elapsed() < Duration::from_millis(3500), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn one_interrupt_ends_connections_without_settings_and_keeps_the_results() {
+    let (told, heard) = std::sync::mpsc::channel();
+    let told = std::sync::Mutex::new(told);
+    let address = serve_all(move |number, mut peer| {
+        if number > 1 {
+            // A level may be measured already; the next one's connections say nothing.
+            told.lock().unwrap().send(()).unwrap();
+            return peer.linger();
+        }
+        peer.shake_hands(WIDE);
+        if number == 0 {
+            return questions(&mut peer);
+        }
+        let reply = [field(1, b"m"), output("O", "UINT8", &[1, 4], &[1, 2, 3, 4])].concat();
+        while let Some((stream, _)) = peer.request() {
+            peer.say(&answer(stream, &reply));
+        }
+    });
+    let flags = "-m m -i grpc -b 1 --sync -p 200 -r 3 -s 1000000 --concurrency-range 1:4 -u";
+    let running = Program::new().args(flags).arg(&address).start();
+    heard.recv_timeout(FLOOD).unwrap();
+    running.signal(2);
+    let interrupted = Instant::now();
+    let run = running.finish();
+    assert!(interrupted.elapsed() < Duration::from_secs(3), "{:?}: {}", interrupted.elapsed(), run.stderr);
+    assert!(run.report().levels[0].client_number("Request count") > 0.0, "{}", run.stdout);
+    assert!(run.stderr.contains("the user interrupted before the server had answered"), "{}", run.stderr);
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub fn tensor(name: &str) -> Vec<u8> {
 
 /// Answers the questions that are asked before a load: ready, metadata without extensions, ready, a model without versions, and
 /// that it knows of no configurations.
-fn questions(peer: &mut Peer) {
+pub fn questions(peer: &mut Peer) {
     let metadata = [field(1, b"m"), field(4, &tensor("I")), field(5, &tensor("O"))].concat();
     for body in [&[8, 1][..], &field(1, b"mlserver"), &[8, 1], &metadata] {
         let Some((stream, _)) = peer.request() else { return };
