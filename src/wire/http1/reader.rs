@@ -172,29 +172,22 @@ impl ReplyReader {
     fn feed_head(&mut self, bytes: &[u8]) -> Result<usize, Malformed> {
         let before = self.pending.len();
         if before == 0 {
-            return match parse_head(bytes, self.part_field)? {
-                Some((head, length)) => self.begin(head, length),
-                None => self.keep(bytes),
-            };
-        }
-        self.keep(bytes)?;
-        if !holds_blank_line(&self.pending[before.saturating_sub(3)..]) {
-            return Ok(bytes.len());
-        }
-        match parse_head(&self.pending, self.part_field)? {
-            Some((head, length)) => {
-                self.pending.clear();
-                self.begin(head, length - before)
+            if let Some((head, length)) = parse_head(bytes, self.part_field)? {
+                return self.begin(head, length);
             }
-            None => Ok(bytes.len()),
+            self.pending.extend_from_slice(bytes);
+        } else {
+            self.pending.extend_from_slice(bytes);
+            if holds_blank_line(&self.pending[before.saturating_sub(3)..])
+                && let Some((head, length)) = parse_head(&self.pending, self.part_field)?
+            {
+                self.pending.clear();
+                return self.begin(head, length - before);
+            }
         }
-    }
-
-    fn keep(&mut self, bytes: &[u8]) -> Result<usize, Malformed> {
-        if self.pending.len() + bytes.len() > MAX_HEAD_BYTES && !holds_blank_line(bytes) {
+        if self.pending.len() > MAX_HEAD_BYTES {
             return Err(Malformed::new(format!("the head of the reply is longer than {MAX_HEAD_BYTES} bytes")));
         }
-        self.pending.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

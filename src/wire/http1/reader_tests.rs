@@ -102,6 +102,15 @@ fn nonsense_is_refused() {
     let mut endless = b"HTTP/1.1 200 OK\r\nX: ".to_vec();
     endless.resize(MAX_HEAD_BYTES * 2, b'x');
     assert!(read_all_ways(&endless).is_err());
+    for blank in [&b"\r\n"[..], b"\n"] {
+        let endless = blank.repeat(MAX_HEAD_BYTES + 1);
+        for piece in [64, 4096, endless.len()] {
+            let refusal = read(&endless, piece).unwrap_err().to_string();
+            assert!(refusal.contains("longer than 65536 bytes"), "pieces of {piece}: {refusal}");
+        }
+        let some = [&blank.repeat(9)[..], b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"].concat();
+        assert_eq!(read_all_ways(&some), Ok((200, b"x".to_vec(), 0, true)));
+    }
     let fields = [b"HTTP/1.1 200 OK\r\n".to_vec(), b"A: b\r\n".repeat(MAX_HEADERS + 1), b"\r\n".to_vec()].concat();
     assert!(read_all_ways(&fields).is_err());
 }
