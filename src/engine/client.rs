@@ -21,13 +21,16 @@ const LAST_MOMENT: Duration = Duration::from_millis(100);
 /// as they start, there is always something to report.
 const MOST_TELLS: u32 = 16;
 
+/// Number of deadlines, beyond two for each slot, at which those of requests that are over are dropped.
+const SPARE_DEADLINES: usize = 64;
+
 /// A worker's client over a network.
 pub struct NetworkClient<T: Transport> {
     transport: T,
     exchanges: Exchanges,
     /// How long an answer may take.
     limit: Option<Duration>,
-    /// Deadlines of requests, in the order of sending.
+    /// Deadlines of requests, in the order of sending; some of those are over.
     deadlines: VecDeque<(Stamp, ExchangeId)>,
     /// Slots whose requests are over.
     telling: Vec<u32>,
@@ -68,6 +71,9 @@ impl<T: Transport> NetworkClient<T> {
         self.exchanges.begin(slot, request);
         if let Some(limit) = self.limit {
             self.deadlines.push_back((Stamp::now().plus_duration(limit), self.exchanges.id(slot)));
+            if self.deadlines.len() > 2 * self.exchanges.slots() + SPARE_DEADLINES {
+                self.deadlines.retain(|&(_, id)| self.exchanges.is_current(id));
+            }
         }
         self.transport.start(slot, &mut self.exchanges)
     }
@@ -259,5 +265,13 @@ mod tests {
     #[test]
     fn requests_that_fail_as_soon_as_they_start_leave_the_transport_its_turns() {
         assert_eq!(driven(None, 1000).transport.turns, 1000 / MOST_TELLS);
+    }
+
+    #[test]
+    fn deadlines_do_not_pile_up_behind_a_slow_request() {
+        let client = driven(Some(Duration::from_secs(3600)), 10_000);
+        assert!(client.deadlines.len() <= 2 * 2 + SPARE_DEADLINES, "{}", client.deadlines.len());
+        let slow = client.deadlines[0].1;
+        assert!(slow.slot() == 0 && client.exchanges.is_current(slow));
     }
 }
