@@ -170,13 +170,14 @@ impl<T: Transport> Client for NetworkClient<T> {
     }
 
     fn cancel(&mut self, slot: SlotId, _sent_before: Stamp) -> bool {
-        if self.exchanges.is_pending(slot.index()) {
-            self.exchanges.now = Stamp::now();
-            let error = InferError::new(InferError::CANCELLED, "abandoned by the client");
-            self.transport.give_up(slot.index(), error, true, &mut self.exchanges);
-            self.transport.flush(&mut self.exchanges);
+        if !self.exchanges.is_pending(slot.index()) {
+            return true;
         }
-        true
+        self.exchanges.now = Stamp::now();
+        let error = InferError::new(InferError::CANCELLED, "abandoned by the client");
+        let is_given_up = self.transport.give_up(slot.index(), error, true, &mut self.exchanges);
+        self.transport.flush(&mut self.exchanges);
+        is_given_up
     }
 
     fn drain(&mut self, limit: Duration) -> usize {

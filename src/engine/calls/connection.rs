@@ -36,8 +36,8 @@ pub(super) struct MultiplexedConnection<M> {
     /// Why there is no connection.
     lost: InferError,
     retry_at: Stamp,
-    /// Slots whose requests wait for a stream, because the server allows no more.
-    queued: VecDeque<usize>,
+    /// Requests that wait for a stream, because the server allows no more; nobody passes them.
+    queued: VecDeque<ExchangeId>,
     /// The TLS layer may hold bytes that polling the socket does not show.
     unread: bool,
 }
@@ -75,7 +75,7 @@ impl<M: Method> MultiplexedConnection<M> {
                 Some(goaway) if !self.plan.route.reconnect => {
                     exchanges.fail_later(slot, status::of_goaway(goaway), DEAD_PAUSE);
                 }
-                _ => self.queued.push_back(slot),
+                _ => self.queued.push_back(exchanges.id(slot)),
             }
             return Ok(());
         };
@@ -109,17 +109,28 @@ impl<M: Method> MultiplexedConnection<M> {
         Some(number)
     }
 
+    /// Whether requests wait for a stream; those that were given up wait no more.
+    fn any_queued(&mut self, exchanges: &Exchanges) -> bool {
+        while self.queued.front().is_some_and(|id| !exchanges.is_current(*id)) {
+            self.queued.pop_front();
+        }
+        !self.queued.is_empty()
+    }
+
     /// Opens streams for queued requests.
     fn open_queued(&mut self, exchanges: &mut Exchanges) -> Result<()> {
+        if !self.any_queued(exchanges) {
+            return Ok(());
+        }
         for _ in 0..self.queued.len() {
             if self.line.as_ref().is_some_and(|line| line.h2.is_congested())
                 || !self.calls.streams.any_open() && self.line.as_ref().is_some_and(|line| !line.h2.can_open())
             {
                 break;
             }
-            let Some(slot) = self.queued.pop_front() else { break };
-            if exchanges.is_pending(slot) && !exchanges.is_outstanding(slot) {
-                self.send(slot, exchanges)?;
+            let Some(id) = self.queued.pop_front() else { break };
+            if exchanges.is_current(id) {
+                self.send(id.slot(), exchanges)?;
             }
         }
         Ok(())
@@ -251,6 +262,10 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
             (call.ends, call.shared) = (ends, shared);
         }
         self.connect_again();
+        if self.any_queued(exchanges) {
+            self.queued.push_back(exchanges.id(slot));
+            return Ok(());
+        }
         self.send(slot, exchanges)
     }
 
@@ -268,6 +283,8 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
     }
 
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()> {
+        // What was given up since the last turn has left room.
+        self.open_queued(exchanges)?;
         self.flush(exchanges);
         // Something to report ends the wait, but what has arrived is read even if every turn begins so.
         let until = if exchanges.any_over() { Stamp(0) } else { until };

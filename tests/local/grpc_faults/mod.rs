@@ -594,6 +594,35 @@ fn no_more_streams_are_opened_than_the_server_allows() {
 }
 
 #[test]
+fn what_waits_for_a_stream_is_passed_by_nobody_when_another_is_given_up() {
+    let mut bench = Bench::new(Setup { slots: 3, ..PLAIN }, |_, mut peer| {
+        peer.shake_hands(&[(3, 1), (4, 1 << 20)]);
+        peer.request().unwrap();
+        while let Some((stream, _)) = peer.request() {
+            peer.say(&answer(stream, &fitting(b"x")));
+        }
+    });
+    (0..3).for_each(|slot| bench.submit(slot));
+    // One that waits, and the one that has the stream; both slots begin again behind the one that still waits.
+    for slot in [1, 0] {
+        assert!(bench.client.cancel(SlotId(slot), Stamp::now()));
+    }
+    while bench.log.completions.lock().unwrap().len() < 2 {
+        bench.client.drive(Stamp::now()).unwrap();
+    }
+    bench.submit(1);
+    bench.submit(0);
+    let end = Instant::now() + PATIENCE;
+    while bench.log.completions.lock().unwrap().len() < 5 {
+        assert!(Instant::now() < end, "{:?}", bench.log.completions);
+        bench.client.drive(Stamp::now().plus(50_000_000)).unwrap();
+    }
+    let completions = bench.log.completions.lock().unwrap();
+    let order: Vec<(u32, bool)> = completions.iter().map(|(slot, outcome)| (*slot, outcome.is_ok())).collect();
+    assert_eq!(order, [(1, false), (0, false), (2, true), (1, true), (0, true)]);
+}
+
+#[test]
 fn a_server_that_keeps_no_header_fields_is_told_that_none_are_needed() {
     let address = serve_all(|number, mut peer| {
         peer.shake_hands(&[(1, 0), (4, 1 << 30)]);

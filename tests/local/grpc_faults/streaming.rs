@@ -216,7 +216,7 @@ fn requests_of_a_sequence_stay_on_one_stream_whatever_their_slot() {
 }
 
 #[test]
-fn a_request_that_shares_its_stream_is_not_cancelled() {
+fn a_request_that_shares_its_stream_is_not_cancelled_until_it_is_alone() {
     let mut bench = Bench::new(Setup { slots: 2, ..STREAMING }, |_, mut peer| {
         peer.shake_hands(NARROW);
         let (stream, first) = next_id(&mut peer).unwrap();
@@ -224,12 +224,21 @@ fn a_request_that_shares_its_stream_is_not_cancelled() {
         std::thread::sleep(Duration::from_millis(100));
         peer.say(&response_headers(stream));
         peer.say(&[reply(stream, &first, &EMPTY_FINAL), reply(stream, &second, &EMPTY_FINAL)].concat());
+        let (_, _third) = next_id(&mut peer).unwrap();
+        let (_, fourth) = next_id(&mut peer).unwrap();
+        peer.say(&reply(stream, &fourth, &EMPTY_FINAL));
         peer.linger();
     });
     bench.submit(0);
     bench.submit(1);
-    assert!(bench.client.cancel(SlotId(0), Stamp::now()));
+    assert!(!bench.client.cancel(SlotId(0), Stamp::now()), "it can be asked again");
     assert_eq!(bench.outcomes(2), [(0, Ok(0)), (1, Ok(0))]);
+    assert!(bench.client.cancel(SlotId(0), Stamp::now()), "there is nothing to cancel");
+    bench.submit(0);
+    bench.submit(1);
+    assert_eq!(bench.outcomes(1), [(1, Ok(0))]);
+    assert!(bench.client.cancel(SlotId(0), Stamp::now()));
+    assert_eq!(bench.outcomes(1)[0].1.as_ref().unwrap_err().0, "Cancelled");
 }
 
 #[test]
