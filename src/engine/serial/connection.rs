@@ -38,6 +38,8 @@ pub(super) struct SerialConnection {
     place: TalliedConnection,
     /// Whether the request is not fully sent yet.
     sending: bool,
+    /// Whether the poller reports when the socket takes bytes.
+    watches_writes: bool,
     /// Bytes of it that the connection has taken, and the total.
     written: usize,
     total: usize,
@@ -55,8 +57,9 @@ impl SerialConnection {
     pub(super) fn open(common: &Common, number: usize, limit: Duration) -> io::Result<Self> {
         let place = TalliedConnection::new(&common.route.tally);
         let (stream, link, rest) = (None, Link::Fresh, None);
+        let (sending, watches_writes, answered) = (false, false, false);
         let mut line =
-            Self { number, stream, link, place, sending: false, written: 0, total: 0, answered: false, rest };
+            Self { number, stream, link, place, sending, watches_writes, written: 0, total: 0, answered, rest };
         line.connect(common, limit)?;
         Ok(line)
     }
@@ -85,14 +88,20 @@ impl SerialConnection {
     /// poller.
     pub(super) fn attach(&mut self, poller: Option<&Poller>) -> io::Result<()> {
         let Some(stream) = &self.stream else { return Ok(()) };
-        match poller {
-            None => stream.set_timeouts(TICK),
-            Some(poller) => {
-                stream.set_nonblocking(true)?;
-                poller.add(stream, self.number)?;
-                if self.is_sending() { poller.watch_writes(stream, self.number, true) } else { Ok(()) }
-            }
-        }
+        let Some(poller) = poller else { return stream.set_timeouts(TICK) };
+        stream.set_nonblocking(true)?;
+        poller.add(stream, self.number)?;
+        self.watches_writes = false;
+        self.watch_writes(poller)
+    }
+
+    /// Has the poller report when the socket takes bytes while a request is being sent, and only then.
+    #[inline]
+    fn watch_writes(&mut self, poller: &Poller) -> io::Result<()> {
+        let Some(stream) = self.stream.as_ref().filter(|_| self.watches_writes != self.sending) else { return Ok(()) };
+        poller.watch_writes(stream, self.number, self.sending)?;
+        self.watches_writes = self.sending;
+        Ok(())
     }
 
     /// Whether a request must fail at once, because its connection was lost and will not be remade.
@@ -120,7 +129,7 @@ impl SerialConnection {
         slot: usize,
         (total, exchanges): (usize, &mut Exchanges),
     ) -> Result<(), InferError> {
-        (self.sending, self.written, self.total, self.answered) = (true, 0, total, false);
+        (self.written, self.total, self.answered) = (0, total, false);
         if self.is_dead(common) {
             let message = "the connection was lost before; --reconnect makes lost connections again";
             return Err(InferError::new(ConnectionFault::Lost, message));
@@ -128,6 +137,7 @@ impl SerialConnection {
         if self.stream.is_none() {
             self.connect_again(common)?;
         }
+        self.sending = true;
         self.send(common, dialogue, slot, exchanges)
     }
 
@@ -163,7 +173,6 @@ impl SerialConnection {
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
         let Some(stream) = &mut self.stream else { return Err(closed("while the request was sent")) };
-        let resumed = self.written > 0;
         match write_out(stream, dialogue, slot, (&mut self.written, self.total)) {
             Ok(()) => {
                 exchanges.departed(slot, Stamp::now());
@@ -172,11 +181,10 @@ impl SerialConnection {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return self.receive_early(dialogue, slot, &error, exchanges),
         }
-        if let (Some(poller), true) = (&common.poller, resumed || self.sending) {
-            let watched = poller.watch_writes(stream, self.number, self.sending);
-            watched.map_err(|error| self.lose(failure(&error)))?;
+        match &common.poller {
+            Some(poller) => self.watch_writes(poller).map_err(|error| self.lose(failure(&error))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// A server that refuses a request may hang up before it has read all of it; its answer is then waiting in the
@@ -357,4 +365,109 @@ fn write_out<D: Dialogue>(
         }
     }
     stream.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+    use crate::backend::{Completion, CompletionSink, Next, Request, Response, SlotId};
+    use crate::data::PayloadId;
+    use crate::engine::{Connector, Endpoint, Route};
+    use crate::error::Result;
+
+    struct Nobody;
+
+    impl CompletionSink for Nobody {
+        fn response(&self, _: SlotId, _: &Response<'_>) {}
+
+        fn complete(&self, _: SlotId, _: &Completion<'_>) -> Next {
+            Next::Idle
+        }
+    }
+
+    /// Requests of four bytes that nobody answers.
+    struct Four;
+
+    impl Dialogue for Four {
+        fn grow(&mut self, _: usize) -> Result<()> {
+            Ok(())
+        }
+
+        fn prepare(&mut self, _: usize, _: Request) -> Result<usize, InferError> {
+            Ok(4)
+        }
+
+        fn gather<'a>(&'a self, _: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
+            slices[0] = IoSlice::new(&b"four"[skip..]);
+            1
+        }
+
+        fn receive(&mut self, _: usize, _: &[u8], _: &mut Exchanges) -> Result<Step, InferError> {
+            Ok(Step::Partly)
+        }
+
+        fn end(&mut self, _: usize, _: &mut Exchanges) -> Result<(), InferError> {
+            Ok(())
+        }
+
+        fn keeps_open(&self, _: usize) -> bool {
+            true
+        }
+    }
+
+    /// A connection with a poller, its listener, and a slot whose request has started.
+    fn watched() -> (TcpListener, Common, SerialConnection, Exchanges) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = Endpoint::parse(&listener.local_addr().unwrap().to_string(), 0).unwrap();
+        let connector = Arc::new(Connector::new(endpoint, None));
+        let mut common = Common::new(Route { connector, reconnect: false, limit: None, tally: Arc::default() });
+        common.poller = Some(Poller::new().unwrap());
+        let line = SerialConnection::open(&common, 0, Duration::from_secs(5)).unwrap();
+        let mut exchanges = Exchanges::new(Arc::new(Nobody), false);
+        exchanges.grow(1);
+        exchanges.begin(0, Request { payload: PayloadId(0), sequence: None });
+        exchanges.sends(0);
+        (listener, common, line, exchanges)
+    }
+
+    /// How many sockets are ready until then.
+    fn ready(common: &mut Common, limit: Duration) -> usize {
+        common.poller.as_mut().unwrap().wait(Stamp::now().plus_duration(limit)).unwrap()
+    }
+
+    #[test]
+    fn a_new_connection_is_not_watched_for_writes_once_its_request_has_left() {
+        let (_listener, mut common, mut line, mut exchanges) = watched();
+        line.hang_up();
+        line.begin(&common, &mut Four, 0, (4, &mut exchanges)).unwrap();
+        assert!(!line.is_sending());
+        assert_eq!(ready(&mut common, Duration::ZERO), 0);
+    }
+
+    #[test]
+    fn a_full_connection_is_watched_for_writes_until_its_request_has_left() {
+        let (listener, mut common, mut line, mut exchanges) = watched();
+        // Acknowledgements that are still on their way make room for a little more.
+        loop {
+            let stream = line.stream.as_mut().unwrap();
+            while stream.write(&[0; 4096]).is_ok() {}
+            thread::sleep(Duration::from_millis(20));
+            if stream.write(&[0]).is_err() {
+                break;
+            }
+        }
+        line.begin(&common, &mut Four, 0, (4, &mut exchanges)).unwrap();
+        assert_eq!((line.written, line.is_sending(), ready(&mut common, Duration::ZERO)), (0, true, 0));
+        let (mut peer, _) = listener.accept().unwrap();
+        thread::spawn(move || io::copy(&mut peer, &mut io::sink()));
+        while line.is_sending() {
+            assert_eq!(ready(&mut common, Duration::from_secs(5)), 1);
+            line.send(&common, &mut Four, 0, &mut exchanges).unwrap();
+        }
+        assert_eq!(ready(&mut common, Duration::ZERO), 0);
+    }
 }
