@@ -347,13 +347,15 @@ impl SerialConnection {
     }
 }
 
-/// Writes the rest of a request, of which `written` bytes have been sent.
+/// Writes the rest of a request, of which `written` bytes have been sent; for about [`TICK`], like a single blocking
+/// write, because a server may take it piece by piece.
 fn write_out<D: Dialogue>(
     stream: &mut Stream,
     dialogue: &D,
     slot: usize,
     (written, total): (&mut usize, usize),
 ) -> io::Result<()> {
+    let mut begun = None;
     while *written < total {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let used = dialogue.gather(slot, *written, &mut slices);
@@ -362,6 +364,12 @@ fn write_out<D: Dialogue>(
             Ok(count) => *written += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
+        }
+        if *written < total {
+            let now = Stamp::now();
+            if now - *begun.get_or_insert(now) >= TICK {
+                return Err(ErrorKind::WouldBlock.into());
+            }
         }
     }
     stream.flush()
@@ -389,20 +397,20 @@ mod tests {
         }
     }
 
-    /// Requests of four bytes that nobody answers.
-    struct Four;
+    /// Requests of these bytes again and again, which nobody answers.
+    struct Same(&'static [u8]);
 
-    impl Dialogue for Four {
+    impl Dialogue for Same {
         fn grow(&mut self, _: usize) -> Result<()> {
             Ok(())
         }
 
         fn prepare(&mut self, _: usize, _: Request) -> Result<usize, InferError> {
-            Ok(4)
+            Ok(self.0.len())
         }
 
-        fn gather<'a>(&'a self, _: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
-            slices[0] = IoSlice::new(&b"four"[skip..]);
+        fn gather<'a>(&'a self, _: usize, _: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
+            slices[0] = IoSlice::new(self.0);
             1
         }
 
@@ -419,19 +427,29 @@ mod tests {
         }
     }
 
-    /// A connection with a poller, its listener, and a slot whose request has started.
-    fn watched() -> (TcpListener, Common, SerialConnection, Exchanges) {
+    /// A connection with that poller, its listener, and a slot whose request has started.
+    fn connected(poller: Option<Poller>) -> (TcpListener, Common, SerialConnection, Exchanges) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = Endpoint::parse(&listener.local_addr().unwrap().to_string(), 0).unwrap();
         let connector = Arc::new(Connector::new(endpoint, None));
         let mut common = Common::new(Route { connector, reconnect: false, limit: None, tally: Arc::default() });
-        common.poller = Some(Poller::new().unwrap());
+        common.poller = poller;
         let line = SerialConnection::open(&common, 0, Duration::from_secs(5)).unwrap();
         let mut exchanges = Exchanges::new(Arc::new(Nobody), false);
         exchanges.grow(1);
         exchanges.begin(0, Request { payload: PayloadId(0), sequence: None });
         exchanges.sends(0);
         (listener, common, line, exchanges)
+    }
+
+    fn watched() -> (TcpListener, Common, SerialConnection, Exchanges) {
+        connected(Some(Poller::new().unwrap()))
+    }
+
+    /// Reads whatever arrives.
+    fn read_all(listener: &TcpListener) {
+        let (mut peer, _) = listener.accept().unwrap();
+        thread::spawn(move || io::copy(&mut peer, &mut io::sink()));
     }
 
     /// How many sockets are ready until then.
@@ -443,7 +461,7 @@ mod tests {
     fn a_new_connection_is_not_watched_for_writes_once_its_request_has_left() {
         let (_listener, mut common, mut line, mut exchanges) = watched();
         line.hang_up();
-        line.begin(&common, &mut Four, 0, (4, &mut exchanges)).unwrap();
+        line.begin(&common, &mut Same(b"four"), 0, (4, &mut exchanges)).unwrap();
         assert!(!line.is_sending());
         assert_eq!(ready(&mut common, Duration::ZERO), 0);
     }
@@ -460,14 +478,26 @@ mod tests {
                 break;
             }
         }
-        line.begin(&common, &mut Four, 0, (4, &mut exchanges)).unwrap();
+        line.begin(&common, &mut Same(b"four"), 0, (4, &mut exchanges)).unwrap();
         assert_eq!((line.written, line.is_sending(), ready(&mut common, Duration::ZERO)), (0, true, 0));
-        let (mut peer, _) = listener.accept().unwrap();
-        thread::spawn(move || io::copy(&mut peer, &mut io::sink()));
+        read_all(&listener);
         while line.is_sending() {
             assert_eq!(ready(&mut common, Duration::from_secs(5)), 1);
-            line.send(&common, &mut Four, 0, &mut exchanges).unwrap();
+            line.send(&common, &mut Same(b"four"), 0, &mut exchanges).unwrap();
         }
         assert_eq!(ready(&mut common, Duration::ZERO), 0);
+    }
+
+    #[test]
+    fn timed_a_request_without_end_is_written_for_a_moment_at_a_time() {
+        static BYTES: [u8; 1 << 20] = [0; 1 << 20];
+        for poller in [None, Some(Poller::new().unwrap())] {
+            let (listener, common, mut line, mut exchanges) = connected(poller);
+            read_all(&listener);
+            let started = Stamp::now();
+            line.begin(&common, &mut Same(&BYTES), 0, (1 << 34, &mut exchanges)).unwrap();
+            let took = Stamp::now() - started;
+            assert!(line.is_sending() && took < 10 * TICK, "{took:?}");
+        }
     }
 }
