@@ -22,7 +22,8 @@ use crate::error::{Error, Result};
 use crate::plan::Target;
 use crate::processes;
 
-/// Servers that run now.
+/// Servers that run now, or have ended unnoticed: the number of one that was waited for may be another process' by now,
+/// so such a server is taken out at once.
 static RUNNING: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
 /// How long models may take to load.
@@ -117,13 +118,22 @@ impl TritonProgram {
 
     fn ended(&self) -> Option<ExitStatus> {
         let mut running = RUNNING.lock();
-        running.iter_mut().find(|child| Pid::from_child(child) == self.pid)?.try_wait().ok().flatten()
+        let at = running.iter().position(|child| self.is(child))?;
+        let status = running[at].try_wait().ok().flatten()?;
+        running.swap_remove(at);
+        Some(status)
     }
 
-    /// Ends it at once.
+    /// Ends it at once, unless its end was noticed.
     fn end(&self) {
-        processes::end_tree(self.pid);
-        RUNNING.lock().retain(|child| Pid::from_child(child) != self.pid);
+        if RUNNING.lock().iter().any(|child| self.is(child)) {
+            processes::end_tree(self.pid);
+            RUNNING.lock().retain(|child| !self.is(child));
+        }
+    }
+
+    fn is(&self, child: &Child) -> bool {
+        Pid::from_child(child) == self.pid
     }
 
     fn last_words(&self) -> String {
@@ -203,6 +213,24 @@ mod tests {
         let [http, grpc] = free_ports().unwrap();
         assert_ne!(http, grpc);
         assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, http)).is_ok());
+    }
+
+    #[test]
+    fn a_server_whose_end_was_noticed_is_signalled_no_more() {
+        let child = std::process::Command::new("true").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        RUNNING.lock().push(child);
+        let server = TritonProgram { pid, http: 0, grpc: 0, words: Arc::default() };
+        let status = loop {
+            if let Some(status) = server.ended() {
+                break status;
+            }
+            thread::sleep(EXIT_POLL);
+        };
+        assert!(status.success());
+        assert!(!RUNNING.lock().iter().any(|child| Pid::from_child(child) == pid));
+        assert_eq!(server.ended(), None);
+        server.end();
     }
 
     #[test]
