@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
 use crate::load::engine::cancel::Overdue;
-use crate::load::engine::slots::Slot;
+use crate::load::engine::slots::Counts;
 use crate::load::engine::{InFlight, Numbers, Policy};
 
 /// How often a thread that waits for its requests checks whether it should go on.
@@ -179,14 +179,10 @@ impl<P: Policy> Issuer<P> {
 
     /// Reports the final counts.
     fn report(&self) {
-        let slots = (0..self.slots as u32).map(|slot| self.flight.slots.get(SlotId(slot)));
-        let total = |counter: fn(&Slot) -> &AtomicU64| -> u64 {
-            slots.clone().map(|slot| counter(slot).load(Ordering::Acquire)).sum()
-        };
-        let [sent, completed, failed] =
-            [total(|slot| &slot.sent), total(|slot| &slot.completed), total(|slot| &slot.failed)];
+        let Counts { sent, completed, failed } = self.flight.slots.counts(self.slots);
+        let ends = (0..self.slots as u32).map(|slot| self.flight.slots.get(SlotId(slot)).end.load(Ordering::Acquire));
         // A thread that sleeps for its last answers wakes a little after they have come.
-        let last = slots.clone().map(|slot| slot.end.load(Ordering::Acquire)).max().filter(|end| *end > 0);
+        let last = ends.max().filter(|end| *end > 0);
         let ended = last.filter(|_| sent == completed + failed).map_or_else(Stamp::now, |end| Stamp(end).plus(1));
         self.flight.control.report_end(sent, completed, failed, ended);
     }

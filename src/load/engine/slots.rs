@@ -92,10 +92,18 @@ impl Slot {
     }
 }
 
-/// Increments a counter that has one writer at a time.
+/// Increments a counter that has one writer at a time. Who reads it with `Acquire` sees what was counted before.
 #[inline]
 pub(super) fn bump(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
+}
+
+/// Numbers of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) sent: u64,
+    pub(super) completed: u64,
+    pub(super) failed: u64,
 }
 
 /// No slot.
@@ -125,6 +133,16 @@ impl SlotTable {
     #[inline]
     pub(super) fn get(&self, slot: SlotId) -> &Slot {
         self.slots.get(slot.index())
+    }
+
+    /// The requests of the first `count` slots. They may go on meanwhile, so those that are over are counted first: no
+    /// more of them than were sent.
+    pub(super) fn counts(&self, count: usize) -> Counts {
+        let total = |counter: fn(&Slot) -> &AtomicU64| -> u64 {
+            (0..count as u32).map(|slot| counter(self.get(SlotId(slot))).load(Ordering::Acquire)).sum()
+        };
+        let (failed, completed) = (total(|slot| &slot.failed), total(|slot| &slot.completed));
+        Counts { sent: total(|slot| &slot.sent), completed, failed }
     }
 
     /// Gives a slot back; callable on any thread.
@@ -159,6 +177,8 @@ impl SlotTable {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     #[test]
@@ -169,6 +189,32 @@ mod tests {
             slot.remember(request);
             assert_eq!(slot.request(), request);
         }
+    }
+
+    #[test]
+    fn no_more_requests_are_over_than_were_sent() {
+        const SLOTS: u32 = 4;
+        let table = SlotTable::of(0);
+        table.grow(SLOTS as usize);
+        let stop = AtomicBool::new(false);
+        let request = Request { payload: PayloadId(0), sequence: None };
+        let odd = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    for slot in (0..SLOTS).map(|slot| table.get(SlotId(slot))) {
+                        slot.remember(request);
+                        bump(&slot.completed);
+                        slot.remember(request);
+                        bump(&slot.failed);
+                    }
+                }
+            });
+            let mut counts = (0..200_000).map(|_| table.counts(SLOTS as usize));
+            let odd = counts.find(|counts| counts.completed + counts.failed > counts.sent);
+            stop.store(true, Ordering::Relaxed);
+            odd
+        });
+        assert_eq!(odd, None);
     }
 
     #[test]
