@@ -57,6 +57,8 @@ fn concurrency(plan: &Plan) -> Range<u32> {
 }
 
 const IN_PROCESS: &str = "-m m --service-kind triton_c_api --model-repository /r";
+const PERIODIC: &str = "-m m -i grpc --streaming --periodic-concurrency-range 1:2";
+const SESSIONS: &str = "-m m --service-kind openai --endpoint v1 --input-data Cargo.toml --session-concurrency 2";
 
 #[test]
 fn defaults_are_perf_analyzers() {
@@ -508,6 +510,14 @@ fn flags_without_effect_are_named_once_and_never_refused() {
             "triton_c_api",
         ),
         (&format!("{IN_PROCESS} -u h:1 -i grpc"), "-u and -i have", "--service-kind triton"),
+        (
+            &format!("{SESSIONS} --warmup-request-count 3 --request-count 5"),
+            "--request-count and --warmup-request-count have",
+            "played once",
+        ),
+        (&format!("{SESSIONS} --warmup-duration 3s"), "--warmup-duration has", "played once"),
+        (&format!("{PERIODIC} --request-count 50"), "--request-count has", "--periodic-concurrency-range"),
+        (&format!("{PERIODIC} --warmup-request-count 1"), "--warmup-request-count has", "an idle server"),
         ("-m m --latency-from sent", "--latency-from has", "when a request is due"),
         ("-m m --ranks joint", "--ranks has", "--enable-mpi"),
     ] {
@@ -534,6 +544,18 @@ fn flags_without_effect_are_named_once_and_never_refused() {
     ] {
         assert!(idle(line).is_empty(), "{line}: {:?}", idle(line));
     }
+}
+
+#[test]
+fn nothing_follows_from_counts_without_effect() {
+    let counts = "--request-count 5 --warmup-request-count 3";
+    for load in [SESSIONS, PERIODIC] {
+        let measurement = plan(&format!("{load} {counts}")).measurement;
+        assert_eq!((measurement.request_count, measurement.warmup_requests), (None, 0), "{load}");
+    }
+    assert_eq!(plan(&format!("{SESSIONS} --warmup-duration 3s")).measurement.warmup, Duration::ZERO);
+    let kept = plan(&format!("-m m {counts}")).measurement;
+    assert_eq!((kept.request_count, kept.warmup_requests), (Some(5), 3));
 }
 
 #[test]

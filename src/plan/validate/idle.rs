@@ -1,10 +1,12 @@
 //! Flags that have no effect in a run, and why. They are reported but never refused: tools that call us pass their own
-//! defaults.
+//! defaults. What they would set is taken out of the plan where something else follows from it.
+
+use std::time::Duration;
 
 use crate::model::{DataType, ModelSpec, Scheduler};
 use crate::plan::validate::facts::{lacks_levels, on_network};
 use crate::plan::validate::service::{is_grpc, json_formats};
-use crate::plan::{Calls, DataSource, Draft, LoadMode, ModelNote, Pages, ServiceKind, StageLoad};
+use crate::plan::{Calls, DataSource, Draft, LoadMode, ModelNote, Pages, Plan, ServiceKind, StageLoad};
 
 /// Flags that have an effect only under some condition.
 struct Row {
@@ -60,6 +62,16 @@ const TABLE: &[Row] = &[
         flags: &["--request-period"],
         idle: Idle::Plan(|draft| !matches!(draft.plan.load.mode, LoadMode::Periodic(_))),
         rule: "it is for --periodic-concurrency-range",
+    },
+    Row {
+        flags: &["--request-count", "--warmup-request-count", "--warmup-duration"],
+        idle: Idle::Plan(|draft| matches!(draft.plan.load.mode, LoadMode::Sessions(_))),
+        rule: "every conversation of --session-concurrency is played once",
+    },
+    Row {
+        flags: &["--request-count", "--warmup-request-count"],
+        idle: Idle::Plan(|draft| matches!(draft.plan.load.mode, LoadMode::Periodic(_))),
+        rule: "--periodic-concurrency-range begins on an idle server, and says itself how many requests are sent",
     },
     Row {
         flags: &["--num-of-sequences"],
@@ -209,6 +221,19 @@ pub fn notes(draft: &Draft) -> (Vec<String>, Vec<ModelNote>) {
         }
     }
     (known, open)
+}
+
+/// Takes out of a plan what flags without effect have set, so that neither the run nor its report goes by it.
+pub fn drop_idle(plan: &mut Plan) {
+    let measurement = &mut plan.measurement;
+    match plan.load.mode {
+        LoadMode::Sessions(_) => {
+            (measurement.request_count, measurement.warmup_requests) = (None, 0);
+            measurement.warmup = Duration::ZERO;
+        }
+        LoadMode::Periodic(_) => (measurement.request_count, measurement.warmup_requests) = (None, 0),
+        _ => {}
+    }
 }
 
 fn sentence(flags: &[&str], rule: &str) -> Option<String> {

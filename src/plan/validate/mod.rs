@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Draft, Plan};
 
 pub use facts::LOADS;
-use idle::notes;
+use idle::{drop_idle, notes};
 
 /// One rule: when it is broken, and the message. `see --help` is appended to each message.
 struct Rule {
@@ -32,6 +32,7 @@ impl Draft {
         let (known, open) = notes(&self);
         self.plan.notes.extend(known);
         self.plan.model_notes = open;
+        drop_idle(&mut self.plan);
         Ok(self.plan)
     }
 }

@@ -93,6 +93,21 @@ fn every_turn_sends_what_was_said_before() {
 }
 
 #[test]
+fn a_conversation_is_played_once_whatever_counts_are_given() {
+    let payloads = sessions(&[3, 2], None);
+    let seen = Seen::default();
+    let server = HttpServer::start(echoing(&seen, false));
+    let counts = "--warmup-request-count 4 --request-count 2";
+    let run = payloads.on(&server).args("--session-concurrency 1").args(counts).run();
+    assert_eq!(run.report().level().client_number("Request count"), 5.0, "{}", run.stdout);
+    assert_eq!(seen.lock().unwrap().len(), 5, "none is played for a warm-up");
+    let said = "--request-count and --warmup-request-count have no effect here: every conversation";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    assert!(run.stdout.contains("  Playing every session once\n"), "{}", run.stdout);
+    assert!(!run.stdout.contains("warmup requests") && !run.stdout.contains("benchmark requests"), "{}", run.stdout);
+}
+
+#[test]
 fn timed_turns_wait_for_their_delay_and_sessions_for_a_place() {
     let payloads = sessions(&[3, 2, 2], Some(400));
     let seen = Seen::default();

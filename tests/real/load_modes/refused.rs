@@ -201,10 +201,6 @@ fn counts_that_contradict_the_load() {
 #[test]
 fn warm_ups_that_a_load_has_no_place_for() {
     let periodic = "--periodic-concurrency-range 1:2";
-    refused(
-        &format!("{periodic} --warmup-request-count 3"),
-        &["--periodic-concurrency-range", "--warmup-request-count"],
-    );
     refused(&format!("{periodic} --warmup-duration 1s"), &["--periodic-concurrency-range", "--warmup-duration"]);
     refused("--trace-replay Cargo.toml --warmup-duration 1s", &["--warmup-duration 1s", "--warmup-request-count"]);
     refused("--warmup-duration 1s --warmup-request-count 20", &["--warmup-duration", "--warmup-request-count"]);
