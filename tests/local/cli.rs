@@ -518,6 +518,7 @@ fn flags_without_effect_are_named_once_and_never_refused() {
         (&format!("{SESSIONS} --warmup-duration 3s"), "--warmup-duration has", "played once"),
         (&format!("{PERIODIC} --request-count 50"), "--request-count has", "--periodic-concurrency-range"),
         (&format!("{PERIODIC} --warmup-request-count 1"), "--warmup-request-count has", "an idle server"),
+        ("-m m --request-intervals Cargo.toml --binary-search", "--binary-search has", "a single level"),
         ("-m m --latency-from sent", "--latency-from has", "when a request is due"),
         ("-m m --ranks joint", "--ranks has", "--enable-mpi"),
     ] {
@@ -544,6 +545,15 @@ fn flags_without_effect_are_named_once_and_never_refused() {
     ] {
         assert!(idle(line).is_empty(), "{line}: {:?}", idle(line));
     }
+}
+
+#[test]
+fn a_binary_search_may_end_where_it_starts() {
+    let range = concurrency(&plan("-m m --concurrency-range 8:8 --binary-search -l 50"));
+    assert_eq!((range.start, range.end), (8, Some(8)));
+    let rate = plan("-m m --request-rate-range 10:10 --binary-search -l 50").measurement;
+    assert!(rate.binary_search);
+    assert!(!plan("-m m --request-intervals Cargo.toml --binary-search").measurement.binary_search);
 }
 
 #[test]
@@ -710,7 +720,8 @@ const REFUSED: &[(&str, &[&str])] = &[
     // Rules of the measurement.
     ("-m m --binary-search -l 5 --sweep linear", &["--binary-search needs a range"]),
     ("-m m --binary-search -l 5 --concurrency-range 4", &["--binary-search", "--concurrency-range 4"]),
-    ("-m m --binary-search -l 5 --concurrency-range 4:0", &["--binary-search", "end above its start"]),
+    ("-m m --binary-search -l 5 --concurrency-range 4:0", &["--binary-search needs a range with an end"]),
+    ("-m m --binary-search -l 5", &["--binary-search", "the concurrency of 1"]),
     ("-m m --binary-search --concurrency-range 1:8", &["--binary-search", "--latency-threshold"]),
     ("-m m --fixed-schedule --input-data Cargo.toml --request-count 5", &["--fixed-schedule", "--request-count"]),
     ("-m m --stage rate:1:1s --request-count 5", &["--stage", "--request-count"]),

@@ -54,6 +54,17 @@ pub fn has_several_levels(draft: &Draft) -> bool {
     }
 }
 
+/// Whether a range was written with an end, which may be its start.
+pub fn names_an_end(draft: &Draft) -> bool {
+    let ranges = draft.given.among(&["--request-rate-range", "--concurrency-range"]);
+    draft.given.has("-c") || ranges.iter().any(|flag| draft.given.value(flag).is_some_and(|range| range.contains(':')))
+}
+
+/// Whether levels are found by binary search. A file of intervals is one level, whose flag has no effect.
+pub fn searches(draft: &Draft) -> bool {
+    draft.plan.measurement.binary_search && !matches!(draft.plan.load.mode, LoadMode::Intervals(_))
+}
+
 /// Whether the run measures something other than levels: variants, or the batches of a periodic load.
 pub fn lacks_levels(draft: &Draft) -> bool {
     draft.plan.rounds.is_some() || matches!(draft.plan.load.mode, LoadMode::Periodic(_))

@@ -74,6 +74,11 @@ const TABLE: &[Row] = &[
         rule: "--periodic-concurrency-range begins on an idle server, and says itself how many requests are sent",
     },
     Row {
+        flags: &["--binary-search"],
+        idle: Idle::Plan(|draft| matches!(draft.plan.load.mode, LoadMode::Intervals(_))),
+        rule: "--request-intervals is a single level",
+    },
+    Row {
         flags: &["--num-of-sequences"],
         idle: Idle::Plan(|draft| matches!(draft.plan.load.mode, LoadMode::FixedSchedule)),
         rule: "the steps of a fixed schedule are one sequence",
@@ -232,6 +237,7 @@ pub fn drop_idle(plan: &mut Plan) {
             measurement.warmup = Duration::ZERO;
         }
         LoadMode::Periodic(_) => (measurement.request_count, measurement.warmup_requests) = (None, 0),
+        LoadMode::Intervals(_) => measurement.binary_search = false,
         _ => {}
     }
 }

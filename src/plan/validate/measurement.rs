@@ -1,7 +1,9 @@
 //! Rules of the measurement.
 
 use crate::plan::validate::Rule;
-use crate::plan::validate::facts::{endless, has_several_levels, lacks_levels, loads, shown_range};
+use crate::plan::validate::facts::{
+    endless, has_several_levels, lacks_levels, loads, names_an_end, searches, shown_range,
+};
 use crate::plan::{Draft, LoadMode, Picture};
 
 /// Rules of the measurement.
@@ -22,17 +24,18 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| draft.plan.measurement.binary_search && !has_range(&draft.plan.load.mode),
+        broken: |draft| searches(draft) && !has_range(&draft.plan.load.mode),
         message: |_| "--binary-search needs a range: add --concurrency-range or --request-rate-range".into(),
     },
     Rule {
-        broken: |draft| draft.plan.measurement.binary_search && (endless(draft) || !has_several_levels(draft)),
-        message: |draft| {
-            format!("--binary-search needs a range with an end above its start, but got {}", shown_range(draft))
+        broken: |draft| {
+            let is_range = has_several_levels(draft) || names_an_end(draft);
+            searches(draft) && (endless(draft) || !is_range)
         },
+        message: |draft| format!("--binary-search needs a range with an end, but got {}", shown_range(draft)),
     },
     Rule {
-        broken: |draft| draft.plan.measurement.binary_search && draft.plan.measurement.latency_threshold.is_none(),
+        broken: |draft| searches(draft) && draft.plan.measurement.latency_threshold.is_none(),
         message: |_| "--binary-search looks for the highest level within a limit: add --latency-threshold".into(),
     },
     Rule {
@@ -148,8 +151,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         broken: |draft| {
-            draft.plan.matrix.is_some()
-                && (endless(draft) || draft.plan.measurement.binary_search || !has_range(&draft.plan.load.mode))
+            draft.plan.matrix.is_some() && (endless(draft) || searches(draft) || !has_range(&draft.plan.load.mode))
         },
         message: |draft| {
             format!(
@@ -165,9 +167,7 @@ pub(super) const RULES: &[Rule] = &[
                 LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule | LoadMode::Sessions(_)
             );
             draft.plan.rounds.is_some()
-                && (endless(draft)
-                    || draft.plan.measurement.binary_search
-                    || !(ends || has_range(&draft.plan.load.mode)))
+                && (endless(draft) || searches(draft) || !(ends || has_range(&draft.plan.load.mode)))
         },
         message: |draft| {
             let what = loads(draft).into_iter().chain(draft.given.among(&["--binary-search"]));
