@@ -161,14 +161,26 @@ impl DataArgs {
         })
     }
 
+    /// What the user should know of the sources.
+    pub fn note(&self) -> Option<String> {
+        let is_random = self.sources().any(|source| *source == Source::Random);
+        let has_others = self.zero_data || self.sources().any(|source| *source != Source::Random);
+        (is_random && has_others)
+            .then(|| "--input-data random has no effect here: another flag says what the data is".to_owned())
+    }
+
+    fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.input_data.iter().chain(&self.data_directory)
+    }
+
     fn source(&self) -> Result<DataSource> {
-        let mut sources: Vec<&Source> = self.input_data.iter().chain(&self.data_directory).collect();
-        sources.dedup_by(|a, b| matches!((a, b), (Source::Zero, Source::Zero) | (Source::Random, Source::Random)));
+        // Data is random where nothing else is named, so that word alone asks for nothing.
+        let mut sources: Vec<&Source> = self.sources().filter(|source| **source != Source::Random).collect();
+        sources.dedup_by(|a, b| matches!((a, b), (Source::Zero, Source::Zero)));
         match sources[..] {
             [] if self.zero_data => Ok(DataSource::Zero),
             [] => Ok(DataSource::Random),
             [Source::Zero] => Ok(DataSource::Zero),
-            [Source::Random] => Ok(DataSource::Random),
             [Source::Directory(path)] => Ok(DataSource::Directory(path.clone())),
             _ => {
                 let files = sources.iter().map(|source| match source {

@@ -283,6 +283,7 @@ impl Flags {
         }
         notes.extend(self.load.notes(given));
         notes.extend(self.openai.note());
+        notes.extend(self.data.note());
         let target = self.target(in_process, given)?;
         Ok(Plan {
             load,

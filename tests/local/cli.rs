@@ -548,6 +548,25 @@ fn flags_without_effect_are_named_once_and_never_refused() {
 }
 
 #[test]
+fn random_data_beside_others_asks_for_nothing() {
+    let file = || DataSource::Files(vec!["Cargo.toml".into()]);
+    for (line, source) in [
+        ("-m m --input-data random --input-data Cargo.toml", file()),
+        ("-m m --input-data Cargo.toml --input-data random", file()),
+        ("-m m --input-data random --data-directory /", DataSource::Directory("/".into())),
+        ("-m m --input-data random --input-data zero --input-data random", DataSource::Zero),
+        ("-m m -z --input-data random", DataSource::Zero),
+    ] {
+        let plan = plan(line);
+        assert_eq!(plan.data.source, source, "{line}");
+        let said = plan.notes.iter().filter(|note| note.starts_with("--input-data random has no effect here: "));
+        assert_eq!(said.count(), 1, "{line}: {:?}", plan.notes);
+    }
+    let alone = plan("-m m --input-data random --input-data RANDOM");
+    assert!(alone.data.source == DataSource::Random && alone.notes.is_empty(), "{:?}", alone.notes);
+}
+
+#[test]
 fn a_binary_search_may_end_where_it_starts() {
     let range = concurrency(&plan("-m m --concurrency-range 8:8 --binary-search -l 50"));
     assert_eq!((range.start, range.end), (8, Some(8)));
@@ -735,7 +754,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --matrix memory --service-kind triton", &["--matrix memory", "--service-kind triton_c_api"]),
     ("-m m --matrix memory --model-repository /r --shared-memory system", &["--matrix memory", "name none"]),
     // Rules of the data.
-    ("-m m -z --input-data random", &["-z", "--input-data"]),
+    ("-m m -z --input-data Cargo.toml", &["-z", "--input-data"]),
     ("-m m --fixed-schedule", &["--fixed-schedule", "--input-data FILE.json"]),
     ("-m m --random-range x:0:1 --input-data zero", &["--random-range x:0:1"]),
     ("-m m --validate-tolerance 0.1", &["--validate-tolerance 0.1", "expected outputs"]),

@@ -374,7 +374,7 @@ fn flags_that_contradict_each_other() {
     refused("--sync --async", &["--sync", "--async", "see --help"]);
     refused("--concurrency-range 1 --request-rate-range 1", &["--concurrency-range", "--request-rate-range"]);
     refused("--binary-search --concurrency-range 1:8", &["--binary-search", "--latency-threshold"]);
-    refused("--input-data random -z", &["-z", "--input-data"]);
+    refused("--input-data Cargo.toml -z", &["-z", "--input-data"]);
     refused("--server-metrics off --collect-metrics", &["--server-metrics", "--collect-metrics"]);
     refused("--cpus 0 --worker-cpus 1", &["--worker-cpus", "--cpus"]);
 }
