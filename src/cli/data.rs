@@ -8,7 +8,7 @@ use clap::Args;
 use crate::backend::Parameter;
 use crate::cli::forms::{parameter, random_range, shape, tolerance};
 use crate::cli::range::{BatchSizes, batch_sizes};
-use crate::cli::values::{US, integer, one_of, period, size, whole};
+use crate::cli::values::{US, integer, last_of_each, one_of, period, size, whole};
 use crate::data::RandomRange;
 use crate::error::{Error, Result};
 use crate::plan::{DataPlan, DataSource, Given};
@@ -54,7 +54,8 @@ pub struct DataArgs {
     #[arg(long)]
     validate_replies: bool,
 
-    /// A parameter of every request, of type bool, int, uint, double or string; repeat it for more. Default: none
+    /// A parameter of every request, of type bool, int, uint, double or string; repeat it for more. Of one name the
+    /// last counts. Default: none
     #[arg(long, value_name = "NAME:VALUE:TYPE", value_parser = parameter)]
     request_parameter: Vec<Parameter>,
 
@@ -146,7 +147,7 @@ impl DataArgs {
             string_length: self.string_length,
             string_data: self.string_data.clone(),
             random_ranges: self.random_range.clone(),
-            parameters: self.request_parameter.clone(),
+            parameters: last_of_each(&self.request_parameter, |one, other| one.name == other.name),
             priority: self.priority,
             timeout_us: self.request_timeout_us.as_micros() as u64,
             cancel_after: self.cancel_after_us,

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::forms::header;
 use crate::cli::tls::TlsArgs;
-use crate::cli::values::{MS, US, filled, integer, one_of, period, time, whole};
+use crate::cli::values::{MS, US, filled, integer, last_of_each, one_of, period, time, whole};
 use crate::plan::{
     Compression, ConnectionPlan, MetricsPlan, Protocol, ServiceKind, TensorFormat, TraceLevel, TraceSettings,
 };
@@ -32,7 +32,8 @@ pub struct ServerArgs {
         value_parser = one_of(&[("http", Wire::Http), ("grpc", Wire::Grpc)]))]
     protocol: Option<Wire>,
 
-    /// A header of every request, over gRPC a metadata entry; repeat it for more. Default: none
+    /// A header of every request, over gRPC a metadata entry; repeat it for more. Of one name the last counts. Default:
+    /// none
     #[arg(short = 'H', long, value_name = "NAME:VALUE", value_parser = header)]
     header: Vec<(String, String)>,
 
@@ -138,7 +139,8 @@ impl ServerArgs {
         ConnectionPlan {
             protocol,
             url,
-            headers: self.header.clone(),
+            // Neither protocol tells names apart by their case.
+            headers: last_of_each(&self.header, |(one, _), (other, _)| one.eq_ignore_ascii_case(other)),
             tls,
             server_wait: self.server_wait,
             reconnect: self.reconnect,

@@ -3,6 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The last of those that are the `same` thing, in their order.
+pub fn last_of_each<T: Clone>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    let is_last = |(index, one): &(usize, &T)| !all[index + 1..].iter().any(|later| same(one, later));
+    all.iter().enumerate().filter(is_last).map(|(_, one)| one.clone()).collect()
+}
+
 /// A whole number from `low` to `high`; nothing may follow it.
 pub fn integer<T: TryFrom<u64>>(text: &str, low: u64, high: u64) -> Result<T, String> {
     let rule = || match (low, high) {

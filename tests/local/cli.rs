@@ -548,6 +548,19 @@ fn flags_without_effect_are_named_once_and_never_refused() {
 }
 
 #[test]
+fn of_names_that_are_given_twice_the_last_counts() {
+    let plan = plan("-m m --request-parameter a:1:int --request-parameter A:2:int --request-parameter a:x:string");
+    let parameters: Vec<_> = plan.data.parameters.into_iter().map(|one| (one.name, one.value)).collect();
+    let text = ParameterValue::Text("x".to_owned());
+    assert_eq!(parameters, [("A".to_owned(), ParameterValue::Int(2)), ("a".to_owned(), text)]);
+    for protocol in ["http", "grpc"] {
+        let line = format!("-m m -i {protocol} -H X-Key:1 -H other:2 -H x-key:3");
+        let headers = self::plan(&line).target.connection.headers;
+        assert_eq!(headers, [("other", "2"), ("x-key", "3")].map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+}
+
+#[test]
 fn random_data_beside_others_asks_for_nothing() {
     let file = || DataSource::Files(vec!["Cargo.toml".into()]);
     for (line, source) in [

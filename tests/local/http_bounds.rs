@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -354,6 +355,26 @@ fn bytes_that_are_no_text_are_explained_where_json_was_asked_for() {
     let mut run = Run::open(&backend, "m", &RunSpec { watch: true, ..RunSpec::default() }).unwrap();
     let counter = run.finish(Duration::from_secs(10));
     assert!(counter.texts().contains("--output-tensor-format binary takes them"), "{}", counter.texts());
+}
+
+#[test]
+fn of_names_that_are_given_twice_only_the_last_is_sent() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let requests = Arc::clone(&seen);
+    let server = HttpServer::start(move |request: &Received| {
+        requests.lock().unwrap().push(request.clone());
+        good(request)
+    });
+    let parameters = "--request-parameter lora:one:string --request-parameter lora:two:string";
+    plain(&server).args(&format!("{parameters} -H X-Key:1 -H x-key:2 --request-count 3")).run().report();
+    let seen = seen.lock().unwrap();
+    assert!(!seen.is_empty());
+    for request in &*seen {
+        let keys = request.head.lines().filter(|line| line.to_ascii_lowercase().starts_with("x-key:"));
+        assert_eq!(keys.collect::<Vec<_>>(), ["x-key: 2"]);
+        let body = String::from_utf8_lossy(&request.body);
+        assert!(body.matches("\"lora\"").count() == 1 && body.contains("\"lora\":\"two\""), "{body}");
+    }
 }
 
 #[test]
