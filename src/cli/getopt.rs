@@ -105,8 +105,8 @@ pub const UPSTREAM: &[&str] = &[
     "version",
 ];
 
-/// Flags of perf_analyzer for services or configurations that this program does not have.
-const ABSENT: &[&str] = &["schedule"];
+/// Flags that perf_analyzer has had, and what is there in their place.
+const FORMER: &[(&str, &str)] = &[("schedule", "send times are in a file: use --fixed-schedule or --trace-replay")];
 
 /// Reads the words after the program's name.
 ///
@@ -211,10 +211,8 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
     if let Some(arg) = command.get_arguments().find(|arg| long(arg, name)) {
         return Ok(arg);
     }
-    if ABSENT.contains(&name) {
-        return Err(Error::usage(format!(
-            "--{name} is a flag of perf_analyzer that this version does not support; see --help"
-        )));
+    if let Some((_, instead)) = FORMER.iter().find(|(former, _)| *former == name) {
+        return Err(Error::usage(format!("--{name} is no longer a flag of perf_analyzer; {instead}; see --help")));
     }
     let begins = |long: Option<&str>| !name.is_empty() && long.is_some_and(|long| long.starts_with(name));
     let candidates: Vec<&Arg> = command.get_arguments().filter(|arg| begins(arg.get_long())).collect();
@@ -339,17 +337,18 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_of_upstream_is_either_here_or_known_to_be_absent() {
+    fn every_flag_of_upstream_is_here_and_none_that_it_has_no_more() {
         let longs = longs();
         assert!(UPSTREAM.iter().all(|name| longs.iter().any(|long| long == name)));
-        assert!(ABSENT.iter().all(|name| longs.iter().all(|long| long != name)));
+        assert!(FORMER.iter().all(|(name, _)| longs.iter().all(|long| long != name)));
     }
 
     #[test]
     fn no_flag_of_ours_takes_a_prefix_away_from_upstream() {
         let longs = longs();
         for long in longs.iter().filter(|long| !UPSTREAM.contains(&long.as_str())) {
-            let shortened = UPSTREAM.iter().chain(ABSENT).filter(|name| name.starts_with(long.as_str())).count();
+            let former = FORMER.iter().map(|(name, _)| name);
+            let shortened = UPSTREAM.iter().chain(former).filter(|name| name.starts_with(long.as_str())).count();
             // --verbose was a prefix of --verbose-csv, but everyone who writes it means -v.
             assert!(shortened != 1 || long == "verbose", "--{long} was a prefix of one flag");
         }

@@ -627,6 +627,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("", &["-m is missing"]),
     ("-m ''", &["-m ''", "must not be empty"]),
     ("-m m --nonsense", &["--nonsense is not a flag"]),
+    ("-m m --schedule 0.1,0.5", &["--schedule is no longer a flag", "use --fixed-schedule or --trace-replay"]),
     ("-m m -Z", &["-Z is not a flag"]),
     ("-m m --trace-file t.json", &["--trace-file", "--trace-config=triton,file=FILE"]),
     ("-m m --session-concurrency 4", &["Session concurrency mode is only supported with OpenAI service kind."]),
@@ -1092,6 +1093,8 @@ no effect without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` 
 - Flags that have no effect in a run (`--request-distribution` without a rate, `--sequence-length` without sequences,
   `--verbose-csv` without `-f`, addresses in process and others) are each named once on standard error, and never refused. Only
   `--model-repository` beside a `--service-kind` other than this process is an error, unless the program is called `perf_analyzer`.
+- `--schedule`, which perf_analyzer had for a short time, is refused, and the message names what is there for it: `--fixed-schedule`
+  and `--trace-replay`.
 - Trace settings that were changed on a server are restored when the run is over.
 - `--trace-file` of old versions is refused over the network, because servers take the name of their trace file only at start. In
   process `--trace-level TIMESTAMPS`, `--trace-rate`, `--trace-count` and `--trace-file` work.
