@@ -18,7 +18,8 @@ impl RunResult {
         if self.server_gone || failed || broken {
             return exit::NO_VALID_REQUESTS;
         }
-        match of_levels(&self.setup.mode, codes, &self.levels) {
+        let binary = self.setup.measurement.binary_search;
+        match of_levels((&self.setup.mode, binary), codes, &self.levels) {
             exit::OK if self.requirements.iter().any(|checked| !checked.passes) => exit::REQUIREMENT,
             code => code,
         }
@@ -39,13 +40,16 @@ fn that_count(mode: &LoadMode, levels: usize) -> usize {
 }
 
 /// A search ends at its threshold, so levels above that after the first are no fault.
-fn of_levels(mode: &LoadMode, codes: Codes, levels: &[LevelSummary]) -> u8 {
+fn of_levels((mode, binary): (&LoadMode, bool), codes: Codes, levels: &[LevelSummary]) -> u8 {
     let levels = &levels[..that_count(mode, levels.len())];
     let outcomes: Vec<Outcome> = levels.iter().map(Outcome::of).collect();
+    let is_unstable = match codes {
+        Codes::Own => outcomes.contains(&Outcome::Unstable),
+        Codes::PerfAnalyzers => is_unstable_upstream((mode, binary), levels),
+    };
     if outcomes.contains(&Outcome::Failed) {
         exit::NO_VALID_REQUESTS
-    } else if outcomes.contains(&Outcome::Unstable) || (codes == Codes::PerfAnalyzers && levels.iter().any(is_unstable))
-    {
+    } else if is_unstable {
         exit::UNSTABLE
     } else if outcomes.first() == Some(&Outcome::OverThreshold) {
         exit::OVER_THRESHOLD
@@ -62,9 +66,19 @@ fn is_invalid(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Overloaded | Outcome::Undelivered | Outcome::Imprecise)
 }
 
-/// perf_analyzer has no word for a server that does not keep up: there, its windows do not agree.
-fn is_unstable(level: &LevelSummary) -> bool {
-    level.ending == Ending::Unstable
+/// Whether perf_analyzer would call the run unstable: only if it walks through a range that ends with its first level. A
+/// later level just ends the range, to a search it is one that fails, and a file of intervals has no such end. It has no
+/// word for a server that does not keep up: its windows do not agree.
+fn is_unstable_upstream((mode, binary): (&LoadMode, bool), levels: &[LevelSummary]) -> bool {
+    let disagree = |level: &LevelSummary| level.ending == Ending::Unstable;
+    match mode {
+        LoadMode::Concurrency(_) | LoadMode::RequestRate { .. } => {
+            !binary && matches!(levels, [only] if disagree(only))
+        }
+        LoadMode::Intervals(_) => false,
+        // They end by themselves, or are none of perf_analyzer's.
+        _ => levels.iter().any(disagree),
+    }
 }
 
 #[cfg(test)]
@@ -72,7 +86,7 @@ mod tests {
     use super::*;
     use crate::measure::reasons::{InvalidReason, Verdict};
     use crate::measure::summary::{Disturbances, LevelLoad, sample};
-    use crate::plan::{GapDistribution, Spacing};
+    use crate::plan::{GapDistribution, Range, Spacing};
 
     fn level(ending: Ending, reasons: &[InvalidReason]) -> LevelSummary {
         let verdict = if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid(reasons.to_vec()) };
@@ -80,7 +94,7 @@ mod tests {
     }
 
     fn code(levels: &[LevelSummary]) -> u8 {
-        of_levels(&LoadMode::FixedSchedule, Codes::Own, levels)
+        of_levels((&LoadMode::FixedSchedule, false), Codes::Own, levels)
     }
 
     #[test]
@@ -89,9 +103,9 @@ mod tests {
         let mode = LoadMode::Sweep { spacing: Spacing::Linear, points: 3, distribution };
         let stable = || level(Ending::Stable, &[]);
         let past = || level(Ending::Unstable, &[InvalidReason::Overloaded(2.0, 1.0)]);
-        assert_eq!(of_levels(&mode, Codes::Own, &[stable(), stable(), past(), past()]), exit::OK);
-        assert_eq!(of_levels(&mode, Codes::Own, &[stable(), past(), past(), past()]), exit::INVALID);
-        assert_eq!(of_levels(&mode, Codes::Own, &[stable()]), exit::OK);
+        assert_eq!(of_levels((&mode, false), Codes::Own, &[stable(), stable(), past(), past()]), exit::OK);
+        assert_eq!(of_levels((&mode, false), Codes::Own, &[stable(), past(), past(), past()]), exit::INVALID);
+        assert_eq!(of_levels((&mode, false), Codes::Own, &[stable()]), exit::OK);
     }
 
     #[test]
@@ -116,6 +130,31 @@ mod tests {
         let overloaded =
             [level(Ending::Unstable, &[InvalidReason::Overloaded(2.0, 1.0), InvalidReason::Unstable(None)])];
         assert_eq!(code(&overloaded), exit::INVALID);
-        assert_eq!(of_levels(&LoadMode::FixedSchedule, Codes::PerfAnalyzers, &overloaded), exit::UNSTABLE);
+    }
+
+    #[test]
+    fn perf_analyzer_ends_with_instability_only_where_a_range_ends_at_its_first_level() {
+        let stable = || level(Ending::Stable, &[]);
+        let unstable = || level(Ending::Unstable, &[InvalidReason::Unstable(None)]);
+        let overloaded = level(Ending::Unstable, &[InvalidReason::Overloaded(2.0, 1.0)]);
+        let walked = LoadMode::Concurrency(Range::with_step(1, Some(4), 1));
+        let rates = LoadMode::RequestRate {
+            range: Range::with_step(1.0, Some(4.0), 1.0),
+            distribution: GapDistribution::Constant,
+        };
+        let spoken = |mode: &LoadMode, binary, levels: &[LevelSummary]| {
+            Codes::PerfAnalyzers.spoken(of_levels((mode, binary), Codes::PerfAnalyzers, levels))
+        };
+        for mode in [&walked, &rates] {
+            assert_eq!(spoken(mode, false, &[unstable()]), exit::UNSTABLE);
+            assert_eq!(spoken(mode, false, std::slice::from_ref(&overloaded)), exit::UNSTABLE);
+            assert_eq!(spoken(mode, false, &[stable(), unstable()]), exit::OK);
+            assert_eq!(spoken(mode, true, &[unstable()]), exit::OK);
+            assert_eq!(of_levels((mode, true), Codes::Own, &[unstable()]), exit::UNSTABLE);
+            assert_eq!(of_levels((mode, false), Codes::Own, &[stable(), unstable()]), exit::UNSTABLE);
+        }
+        let intervals = LoadMode::Intervals("gaps".into());
+        assert_eq!(spoken(&intervals, false, &[unstable()]), exit::OK);
+        assert_eq!(of_levels((&intervals, false), Codes::Own, &[unstable()]), exit::UNSTABLE);
     }
 }
