@@ -41,6 +41,7 @@ pub use runs::run_all;
 pub use traces::summarise as summarise_traces;
 pub use tune::tune;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -196,7 +197,8 @@ fn check_baseline(plan: &Plan, baseline: Option<&RunResult>, setup: &Setup) -> R
 fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult, baseline: Option<&RunResult>) -> Result<()> {
     let result = &result.closed();
     let (csv, summary, junit) = (&plan.output.csv, &plan.output.summary, &plan.gate.junit);
-    let csv = csv.as_ref().map(|path| reports::csv::write((path, interrupts), result));
+    let rows = if plan.output.as_upstream { result.as_upstream() } else { Cow::Borrowed(result) };
+    let csv = csv.as_ref().map(|path| reports::csv::write((path, interrupts), &rows));
     let summary = summary.as_ref().map(|path| reports::summary::write((path, interrupts), result));
     let junit = junit.as_ref().map(|path| reports::requirements::write_junit((path, interrupts), result));
     let folder = plan.output.folder.as_ref().map(|folder| reports::lifecycle::write((folder, interrupts), result));

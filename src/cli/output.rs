@@ -95,6 +95,7 @@ impl OutputArgs {
             profile_export: self.profile_export_file.clone(),
             verbosity: self.verbose,
             live: self.live,
+            as_upstream: false,
         }
     }
 }

@@ -111,6 +111,7 @@ impl Plan {
         let usual = if codes == Codes::Own { OnDisturbance::Replace } else { OnDisturbance::Mark };
         self.measurement.on_disturbance.get_or_insert(usual);
         self.measurement.long_count_windows = codes == Codes::PerfAnalyzers;
+        self.output.as_upstream = codes == Codes::PerfAnalyzers;
         self
     }
 
@@ -179,4 +180,6 @@ pub struct ReportPlan {
     pub verbosity: u8,
     /// A dashboard is shown during the run.
     pub live: bool,
+    /// CSV and export have what perf_analyzer's callers expect: no row of a level beyond the limit, its version.
+    pub as_upstream: bool,
 }

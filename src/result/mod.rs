@@ -9,6 +9,7 @@ mod level;
 mod ratio;
 mod setup;
 mod tune;
+mod upstream;
 mod variant_gate;
 pub mod variants;
 

@@ -1078,6 +1078,8 @@ no effect without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` 
 - Under the name `perf_analyzer`, windows of `--measurement-mode count_windows` last at least a second, as its documentation promises;
   otherwise half a second.
 - Under the name `perf_analyzer`, the exit code is 2 only where it is upstream's: if the only level of a range is not stable.
+- Levels that are not stable or above the latency threshold are reported and marked; perf_analyzer discards them. Under its name they are
+  left out of the CSV file, unless there are no others.
 - `--request-parameter` works over HTTP and in process too, and knows the types `uint` and `double`; its value may hold colons.
 - `--model-repository` may be repeated. `--trace-level` may be repeated, as perf_analyzer's own text says.
 - In process, `--async`, `--streaming` and `--shared-memory` can be combined, decoupled models need no `--streaming`, and

@@ -1,11 +1,13 @@
 //! The program's files and output, from outside, against a byte-level server: files that cannot be written, pipes,
 //! hostile text.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -174,6 +176,29 @@ fn data_beyond_the_memory_that_is_allowed_end_the_run_before_it_starts() {
 /// Short levels on `server`.
 fn levels(server: &HttpServer) -> Program {
     Program::new().args("-m m -p 100 -s 1000000 -u").arg(server.url())
+}
+
+/// Callers of perf_analyzer take the last row of its file for the best level within the limit.
+#[test]
+fn timed_a_level_beyond_the_limit_has_a_row_only_under_our_own_name() {
+    let alone = Mutex::new(());
+    let server = HttpServer::start(move |request: &Received| {
+        let _turn = alone.lock().unwrap();
+        thread::sleep(Duration::from_millis(20));
+        good(request)
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("levels.csv");
+    let run = || levels(&server).args("-p 400 --concurrency-range 1:6:5 -l 60 -f").arg(&file);
+    for (program, rows) in [(run(), vec!["1", "6"]), (run().named_perf_analyzer(), vec!["1"])] {
+        let finished = program.run();
+        assert_eq!(finished.code(), 0, "{}", finished.stderr);
+        assert!(finished.stdout.contains("Concurrency: 6, "), "{}", finished.stdout);
+        assert!(finished.stdout.contains("[over latency threshold]"), "{}", finished.stdout);
+        let text = fs::read_to_string(&file).unwrap();
+        let found: Vec<&str> = text.lines().skip(1).map(|row| row.split(',').next().unwrap()).collect();
+        assert_eq!(found.iter().copied().collect::<BTreeSet<_>>(), BTreeSet::from_iter(rows), "{text}");
+    }
 }
 
 fn summary(path: &Path) -> Value {

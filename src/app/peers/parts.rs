@@ -94,10 +94,10 @@ pub(super) fn divide_outputs(plan: &mut Plan, ranks: &Ranks) -> Result<()> {
     }
     // One process speaks for all.
     stdio::hush(true);
-    let ReportPlan { profile_export, resume, folder, .. } = std::mem::take(&mut plan.output);
+    let ReportPlan { profile_export, resume, folder, as_upstream, .. } = std::mem::take(&mut plan.output);
     let mut folder = folder.filter(|folder| folder.has(ReportPart::Requests));
     folder.iter_mut().for_each(|folder| folder.parts = vec![ReportPart::Requests]);
-    plan.output = ReportPlan { profile_export, resume, folder, ..ReportPlan::default() };
+    plan.output = ReportPlan { profile_export, resume, folder, as_upstream, ..ReportPlan::default() };
     plan.gate = GatePlan::default();
     (plan.tracing.export, plan.tracing.file) = (None, None);
     Ok(())

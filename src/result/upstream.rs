@@ -1,0 +1,63 @@
+//! What perf_analyzer would have kept of a result. Tools that call it take every row of its CSV file for a level within
+//! the limit, and the last one for the best.
+
+use std::borrow::Cow;
+
+use crate::measure::outcome::Outcome;
+use crate::measure::summary::{Ending, LevelSummary};
+use crate::plan::LoadMode;
+use crate::result::RunResult;
+
+impl RunResult {
+    /// The result without levels of a range that are not stable, or above the latency threshold; with all of them if
+    /// there are no others.
+    pub fn as_upstream(&self) -> Cow<'_, Self> {
+        let is_range = matches!(self.setup.mode, LoadMode::Concurrency(_) | LoadMode::RequestRate { .. });
+        let levels: Vec<LevelSummary> = self.levels.iter().filter(|level| is_kept(level)).cloned().collect();
+        match is_range && !levels.is_empty() {
+            true => Cow::Owned(Self { levels, ..self.clone() }),
+            false => Cow::Borrowed(self),
+        }
+    }
+}
+
+/// Whether perf_analyzer would have kept it; what an interrupt ended early says what was measured until then.
+fn is_kept(level: &LevelSummary) -> bool {
+    let has_ended = matches!(level.ending, Ending::Stable | Ending::Complete | Ending::Interrupted);
+    has_ended && Outcome::of(level) != Outcome::Failed
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::measure::reasons::{InvalidReason, Verdict};
+    use crate::measure::summary::{LevelLoad, sample};
+    use crate::report::tests::sample as plans;
+
+    fn level(concurrency: u32, ending: Ending) -> LevelSummary {
+        LevelSummary { ending, ..sample::level(LevelLoad::Concurrency(concurrency), 100, 1_000) }
+    }
+
+    fn kept(mode: Option<LoadMode>, levels: &[LevelSummary]) -> Vec<LevelLoad> {
+        let mut setup = plans::setup();
+        setup.mode = mode.unwrap_or(setup.mode);
+        let result = RunResult { levels: levels.to_vec(), ..RunResult::new(Arc::new(setup)) };
+        result.as_upstream().levels.iter().map(|level| level.load).collect()
+    }
+
+    #[test]
+    fn levels_beyond_the_limit_are_left_out_where_others_remain() {
+        let loads = |numbers: &[u32]| numbers.iter().copied().map(LevelLoad::Concurrency).collect::<Vec<_>>();
+        let stable = level(1, Ending::Stable);
+        let failed =
+            LevelSummary { verdict: Verdict::Invalid(vec![InvalidReason::Errors(9, 10)]), ..level(4, Ending::Stable) };
+        let beyond = [level(2, Ending::Unstable), level(3, Ending::OverThreshold), failed];
+        let all = [std::slice::from_ref(&stable), &beyond, &[level(5, Ending::Complete)]].concat();
+        assert_eq!(kept(None, &all), loads(&[1, 5]));
+        assert_eq!(kept(None, &beyond), loads(&[2, 3, 4]), "nothing measured is lost");
+        assert_eq!(kept(None, &[stable, level(2, Ending::Interrupted)]), loads(&[1, 2]));
+        assert_eq!(kept(Some(LoadMode::FixedSchedule), &all), loads(&[1, 2, 3, 4, 5]), "a load without a range");
+    }
+}
