@@ -220,6 +220,7 @@ impl Session {
                 payloads: Arc::clone(&self.payloads),
                 outputs: outputs.map(|output| output.name.clone()).collect(),
                 service_kind: self.backend.capabilities().exported_kind(),
+                as_upstream: plan.output.as_upstream,
                 endpoint: plan.target.openai.endpoint.clone(),
                 headline: self.setup.headline,
                 entries: self.setup.entries.iter().map(|entry| entry.name.clone()).collect(),

@@ -51,7 +51,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Codes;
 use crate::plan::{
     API_MAJOR, Calls, Checkup, Comparison, DataPlan, DataSource, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan,
-    ReportOf, ReportPlan, Rounds, RunOfFile, ServiceKind, Survey, Target, TraceFiles, TunePlan, Words,
+    ReportOf, ReportPlan, Rounds, RunOfFile, ServiceKind, Survey, Target, TraceFiles, TunePlan, UPSTREAM_VERSION,
+    Words,
 };
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
@@ -80,9 +81,6 @@ pub enum Command {
     /// This line on standard error, where perf_analyzer has it.
     Version(String),
 }
-
-/// The version of perf_analyzer whose flags and outputs we follow.
-const UPSTREAM_VERSION: &str = "2.51.0";
 
 /// Width of the help text, unless the terminal is narrower.
 const HELP_WIDTH: usize = 110;

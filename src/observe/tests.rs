@@ -49,6 +49,7 @@ fn writer(path: &Path, context: &LoadContext) -> ExportWriter {
         payloads: Arc::clone(&context.client.payloads),
         outputs: vec!["OUTPUT0".to_owned()],
         service_kind: "NULL",
+        as_upstream: false,
         endpoint: String::new(),
         headline: Headline::ServiceTime,
         entries: Vec::new(),

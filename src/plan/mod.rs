@@ -60,7 +60,9 @@ pub use run_of_file::RunOfFile;
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{LogLevel, ServerLog, ServerPlan};
 pub use stop_rule::StopRule;
-pub use target::{API_MAJOR, MetricsPlan, MixEntry, ServiceKind, Survey, Target, TraceLevel, TraceSettings};
+pub use target::{
+    API_MAJOR, MetricsPlan, MixEntry, ServiceKind, Survey, Target, TraceLevel, TraceSettings, UPSTREAM_VERSION,
+};
 pub use tfserving::TfServingPlan;
 pub use torchserve::TorchServePlan;
 pub use tracing::{TraceFilePlan, TracingPlan};

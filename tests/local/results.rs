@@ -201,6 +201,24 @@ fn timed_a_level_beyond_the_limit_has_a_row_only_under_our_own_name() {
     }
 }
 
+#[test]
+fn an_export_has_the_version_that_the_program_tells() {
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("export.json");
+    let run = || program(&server).arg("--profile-export-file").arg(&file);
+    let told = Program::new().args("--version").named_perf_analyzer().run().stderr;
+    run().named_perf_analyzer().run().report();
+    let export: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let version = export["version"].as_str().unwrap();
+    assert!(told.starts_with(&format!("Perf Analyzer Version {version} (")), "{told}");
+    assert_eq!(export["triton_bench_version"], env!("CARGO_PKG_VERSION"));
+    fs::remove_file(&file).unwrap();
+    run().run().report();
+    let export: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!((&export["version"], export.get("triton_bench_version")), (&env!("CARGO_PKG_VERSION").into(), None));
+}
+
 fn summary(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).expect("the result is whole")
 }

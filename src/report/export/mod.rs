@@ -4,8 +4,8 @@
 //! Differences from upstream: numbers that JSON lacks are `null` instead of ending the file, half-precision numbers are
 //! numbers, a BYTES tensor of several elements is a list of strings, all items of a batch are there, and requests end
 //! with `intended_timestamp` in open loops and with `model` in a mix. An experiment ends with `summary`, the level's
-//! results. The file ends with `latency`, the definition of the report's latency, and with `incomplete` if it could not
-//! be written to the end. An experiment that lacks requests says how many (`missing_requests`). Failed requests are
+//! results. The file ends with `latency`, the definition of the report's latency, with our version where `version` is
+//! perf_analyzer's, and with `incomplete` if it could not be written to the end. An experiment that lacks requests says how many (`missing_requests`). Failed requests are
 //! left out, because readers take every request for a success.
 
 pub mod figures;
@@ -21,6 +21,7 @@ use crate::clock::{Stamp, WallAnchor};
 use crate::data::{Payload, PayloadId};
 use crate::error::{Error, Result};
 use crate::measure::summary::{Headline, LevelLoad};
+use crate::plan::UPSTREAM_VERSION;
 use crate::record::{RawRecord, RawResponse};
 use crate::report::{Interrupts, SafeFile};
 
@@ -44,6 +45,8 @@ pub struct ExportSpec {
     pub outputs: Vec<String>,
     /// The backend's service kind, such as `TRITON_C_API`.
     pub service_kind: &'static str,
+    /// The version is perf_analyzer's, and ours has a key of its own.
+    pub as_upstream: bool,
     /// The path that requests go to, if the user names one.
     pub endpoint: String,
     /// The definition of the report's latency.
@@ -290,11 +293,16 @@ fn write_end(out: &mut impl Write, anchor: WallAnchor, end: &ExperimentEnd) -> i
 }
 
 fn write_tail(out: &mut impl Write, spec: &ExportSpec, cut_by: Option<&Error>) -> io::Result<()> {
-    write!(out, "],\"version\":\"{}\",\"service_kind\":", env!("CARGO_PKG_VERSION"))?;
+    let own = env!("CARGO_PKG_VERSION");
+    let version = if spec.as_upstream { UPSTREAM_VERSION } else { own };
+    write!(out, "],\"version\":\"{version}\",\"service_kind\":")?;
     tensor::string(out, &spec.service_kind.to_lowercase())?;
     out.write_all(b",\"endpoint\":")?;
     tensor::string(out, &spec.endpoint)?;
     write!(out, ",\"latency\":\"{}\"", spec.headline.word())?;
+    if spec.as_upstream {
+        write!(out, ",\"triton_bench_version\":\"{own}\"")?;
+    }
     if let Some(error) = cut_by {
         out.write_all(b",\"incomplete\":")?;
         tensor::string(out, &error.to_string())?;

@@ -37,6 +37,7 @@ fn spec(path: &Path) -> ExportSpec {
         payloads: vec![payload].into(),
         outputs: vec!["OUT".to_owned(), "T".to_owned()],
         service_kind: "TRITON_C_API",
+        as_upstream: false,
         endpoint: String::new(),
         headline: Headline::ServiceTime,
         entries: Vec::new(),
@@ -128,6 +129,17 @@ fn a_run_without_levels_is_valid_json() {
     ExportWriter::create(spec(&path)).unwrap().finish().unwrap();
     let value: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(value["experiments"], json!([]));
+}
+
+#[test]
+fn under_perf_analyzers_name_the_version_is_its_own_and_ours_comes_last() {
+    let scratch = Scratch::new("export-version");
+    let path = scratch.path().join("p.json");
+    ExportWriter::create(ExportSpec { as_upstream: true, ..spec(&path) }).unwrap().finish().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("{\"experiments\":[],\"version\":\"2.51.0\",\"service_kind\""), "{text}");
+    let last = format!(",\"triton_bench_version\":\"{}\"}}", env!("CARGO_PKG_VERSION"));
+    assert!(text.ends_with(&last), "{text}");
 }
 
 #[test]

@@ -380,6 +380,7 @@ fn export(service_kind: &'static str, loads: &[LevelLoad], sequence_id: u64, str
         payloads: payloads.into(),
         outputs,
         service_kind,
+        as_upstream: false,
         endpoint: String::new(),
         headline: Headline::ServiceTime,
         entries: Vec::new(),
