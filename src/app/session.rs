@@ -233,6 +233,7 @@ impl Session {
         let tolerance = plan.data.tolerance.map(|(relative, absolute)| Tolerance { relative, absolute });
         let expectations = validates.then(|| (Arc::clone(&self.payloads), tolerance));
         let finite = plan.measurement.request_count.is_some()
+            || matches!(plan.load.mode, LoadMode::Sessions(_))
             || self.arrivals.as_ref().is_some_and(|arrivals| arrivals.len().is_some());
         Observers::start(export.transpose()?, expectations, observed_bytes(finite, free_bytes(Placement::Pageable)))
     }

@@ -15,6 +15,10 @@ pub trait CompletionSink: Send + Sync {
     /// tokens are still to be counted, `answer` contains them, in a form that the backend can read; else it is empty.
     fn generated(&self, _slot: SlotId, _generation: &Generation, _answer: &[u8]) {}
 
+    /// The first input of the slot's request was this text and not its payload's. Called before
+    /// [`CompletionSink::complete`], if the client was opened with `watch_responses`.
+    fn carried(&self, _slot: SlotId, _text: &[u8]) {}
+
     /// The slot's request was traced. A call of its own before [`CompletionSink::complete`], by backends that trace
     /// ([`Backend::traces`](crate::backend::Backend::traces)), so that untraced requests carry nothing for it. If a
     /// server on the network writes its traces itself ([`ServerTraces`](crate::backend::ServerTraces)), it is called

@@ -200,6 +200,13 @@ impl Exchanges {
         self.sink.generated(SlotId(slot as u32), &whole, answer);
     }
 
+    /// The slot's request has carried this text in place of its payload's first input.
+    pub fn carried(&self, slot: usize, text: &[u8]) {
+        if self.watch {
+            self.sink.carried(SlotId(slot as u32), text);
+        }
+    }
+
     /// A response says that the request, or a part of it, has failed.
     pub fn respond_failed(&mut self, slot: usize, error: InferError) {
         self.show(slot, &NoOutputs, Some(&error));

@@ -49,6 +49,22 @@ impl<D: Destination> Capture<D> {
     pub fn new(pool: Arc<RecordPool>, destination: D) -> Self {
         Self { lanes: Chunks::default(), pool, destination }
     }
+
+    /// Adds to the record of a lane's request; `copy` returns `false` if there is no memory for it.
+    fn add(&self, lane: usize, copy: impl FnOnce(&RecordPool, &mut RawRecord) -> bool) {
+        let mut lane = self.lanes.get(lane).lock();
+        let record = match mem::replace(&mut *lane, Lane::Lost) {
+            Lane::Silent => self.pool.take(),
+            Lane::Copied(record) => Some(record),
+            Lane::Lost => return,
+        };
+        let Some(mut record) = record else { return };
+        if copy(&self.pool, &mut record) {
+            *lane = Lane::Copied(record);
+        } else {
+            self.pool.give_back(record);
+        }
+    }
 }
 
 impl<D: Destination> Observer for Capture<D> {
@@ -57,18 +73,11 @@ impl<D: Destination> Observer for Capture<D> {
     }
 
     fn response(&self, lane: usize, response: &Response<'_>) {
-        let mut lane = self.lanes.get(lane).lock();
-        let record = match mem::replace(&mut *lane, Lane::Lost) {
-            Lane::Silent => self.pool.take(),
-            Lane::Copied(record) => Some(record),
-            Lane::Lost => return,
-        };
-        let Some(mut record) = record else { return };
-        if self.pool.copy(response, &mut record) {
-            *lane = Lane::Copied(record);
-        } else {
-            self.pool.give_back(record);
-        }
+        self.add(lane, |pool, record| pool.copy(response, record));
+    }
+
+    fn carried(&self, lane: usize, text: &[u8]) {
+        self.add(lane, |pool, record| pool.carry(text, record));
     }
 
     fn complete(&self, lane: usize, finished: &Finished<'_>) {
@@ -135,6 +144,7 @@ mod tests {
             let request = Request { payload: PayloadId(payload), sequence: None };
             capture.complete(lane, &Finished { request, sent: Stamp(1), intended: None, end: Stamp(2), error: None });
         };
+        let carried = |lane, bytes: usize| capture.carried(lane, &vec![b'x'; bytes]);
         // Two lanes at once, whose responses alternate; the second response of one does not fit.
         respond(0, b"small");
         respond(2, b"other");
@@ -147,8 +157,16 @@ mod tests {
         respond(1, b"unwanted");
         end(1, 0);
         end(1, 4);
+        // What a request carried is a part of its record, and counts like one.
+        respond(1, b"small");
+        carried(1, 9);
+        end(1, 5);
+        carried(1, 70 << 10);
+        end(1, 6);
         let kept = shelf.kept.lock();
         let seen: Vec<_> = kept.iter().map(|record| (record.payload.0, record.responses().count())).collect();
-        assert_eq!((seen, *shelf.lost.lock()), (vec![(2, 1), (3, 1), (4, 0)], 1));
+        assert_eq!((seen, *shelf.lost.lock()), (vec![(2, 1), (3, 1), (4, 0), (5, 1)], 2));
+        let texts: Vec<_> = kept.iter().map(|record| record.carried().map(<[u8]>::len)).collect();
+        assert_eq!(texts, [None, None, None, Some(9)]);
     }
 }

@@ -13,6 +13,9 @@ pub trait Observer: Send + Sync {
     /// A response came for the request of `lane`.
     fn response(&self, lane: usize, response: &Response<'_>);
 
+    /// The request of `lane` has carried this text in place of its payload's first input.
+    fn carried(&self, _lane: usize, _text: &[u8]) {}
+
     /// The request of `lane` is over.
     fn complete(&self, lane: usize, finished: &Finished<'_>);
 }

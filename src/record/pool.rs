@@ -80,6 +80,13 @@ impl RecordPool {
         fits
     }
 
+    /// Copies a request's own first input into its record; returns `false` if there is no memory for it.
+    pub fn carry(&self, text: &[u8], record: &mut RawRecord) -> bool {
+        let fits = self.has_room(record.growth_for(text)) && record.carry(text);
+        self.charge(record);
+        fits
+    }
+
     /// Whether `bytes` more may be held; frees idle records if necessary.
     fn has_room(&self, bytes: usize) -> bool {
         loop {

@@ -25,6 +25,8 @@ pub struct RawRecord {
     pub payload: PayloadId,
     /// Whether it failed.
     pub failed: bool,
+    /// Its first input, if that was not its payload's; else empty.
+    carried: Vec<u8>,
     responses: Vec<Head>,
     outputs: Vec<Tensor>,
     names: String,
@@ -54,6 +56,7 @@ struct Tensor {
 impl RawRecord {
     /// Forgets everything but the memory.
     pub(super) fn clear(&mut self) {
+        self.carried.clear();
         self.responses.clear();
         self.outputs.clear();
         self.names.clear();
@@ -64,6 +67,7 @@ impl RawRecord {
     /// Bytes of memory that it takes.
     pub(super) fn footprint(&self) -> usize {
         size_of::<Self>()
+            + self.carried.capacity()
             + self.responses.capacity() * size_of::<Head>()
             + self.outputs.capacity() * size_of::<Tensor>()
             + self.names.capacity()
@@ -85,6 +89,24 @@ impl RawRecord {
     /// Reserves memory for the elements of an output; returns `false` if the system has none.
     pub(super) fn has_room_for(&mut self, output: &OutputView<'_>) -> bool {
         self.bytes.try_reserve(output.bytes.len()).is_ok()
+    }
+
+    /// How many bytes it will grow by for a first input of its own.
+    pub(super) fn growth_for(&self, text: &[u8]) -> usize {
+        growth::<u8>(0, self.carried.capacity(), text.len())
+    }
+
+    /// Copies a first input of its own; returns `false` if the system has no memory for it.
+    pub(super) fn carry(&mut self, text: &[u8]) -> bool {
+        self.carried.clear();
+        let has_room = self.carried.try_reserve(text.len()).is_ok();
+        self.carried.extend_from_slice(if has_room { text } else { &[] });
+        has_room
+    }
+
+    /// Its first input, if that was another than its payload's.
+    pub fn carried(&self) -> Option<&[u8]> {
+        Some(self.carried.as_slice()).filter(|text| !text.is_empty())
     }
 
     /// Copies an output of the response that [`RawRecord::close`] ends.

@@ -92,11 +92,14 @@ impl HttpService for OpenAi {
 
     fn complete(&mut self, slot: usize, head: &Head, _: u64, exchanges: &mut Exchanges) -> Result<(), InferError> {
         let Slot { answer, talk, .. } = &mut self.slots[slot];
-        let completed = answer.complete(head, slot, exchanges);
-        if let (Ok(()), Some(message)) = (&completed, answer.message()) {
+        answer.complete(head, slot, exchanges)?;
+        if self.bodies.are_turns() {
+            exchanges.carried(slot, talk.body());
+        }
+        if let Some(message) = answer.message() {
             talk.hear(&message);
         }
-        completed
+        Ok(())
     }
 
     fn has_all(&self, slot: usize) -> bool {

@@ -15,6 +15,7 @@ const MESSAGES: &str = "messages";
 pub(super) struct Conversation {
     /// Messages, with commas between them.
     history: Vec<u8>,
+    /// The body of the request.
     body: Vec<u8>,
     /// The request of the turn, with its head.
     request: Vec<u8>,
@@ -51,6 +52,11 @@ impl Conversation {
             self.history.push(b',');
         }
         self.history.extend_from_slice(messages);
+    }
+
+    /// The body of the request that was made last.
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
     }
 
     /// The request that was made last.

@@ -140,6 +140,12 @@ impl<P: Policy> CompletionSink for InFlight<P> {
         }
     }
 
+    fn carried(&self, slot: SlotId, text: &[u8]) {
+        if let Some(observer) = &self.context.observer {
+            observer.carried(self.numbers.of(slot), text);
+        }
+    }
+
     #[cold]
     fn traced(&self, slot: SlotId, trace: &RequestTrace) {
         let intended = P::SCHEDULED.then(|| self.slots.get(slot).intended());

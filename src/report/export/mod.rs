@@ -5,8 +5,8 @@
 //! numbers, a BYTES tensor of several elements is a list of strings, all items of a batch are there, and requests end
 //! with `intended_timestamp` in open loops and with `model` in a mix. An experiment ends with `summary`, the level's
 //! results. The file ends with `latency`, the definition of the report's latency, with our version where `version` is
-//! perf_analyzer's, and with `incomplete` if it could not be written to the end. An experiment that lacks requests says how many (`missing_requests`). Failed requests are
-//! left out, because readers take every request for a success.
+//! perf_analyzer's, and with `incomplete` if it could not be written to the end. An experiment that lacks requests says
+//! how many (`missing_requests`). Failed requests are left out, because readers take every request for a success.
 
 pub mod figures;
 mod stream;
@@ -163,7 +163,10 @@ impl ExportWriter {
         let first = *requests == 0;
         *requests += 1;
         self.all_requests += 1;
-        let inputs = self.inputs(record.payload);
+        let inputs: Arc<[u8]> = match record.carried() {
+            Some(text) => encode_inputs(self.spec.payloads.get(record.payload.0 as usize), Some(text)).into(),
+            None => self.inputs(record.payload),
+        };
         let Self { spec, text, .. } = self;
         write_record(text, spec, record, &inputs, first).map_err(|error| failed(&spec.path, &error))?;
         self.write_if_long()
@@ -250,7 +253,7 @@ impl ExportWriter {
         if let Some(text) = self.inputs.get(&id) {
             return Arc::clone(text);
         }
-        let text: Arc<[u8]> = encode_inputs(self.spec.payloads.get(id.0 as usize)).into();
+        let text: Arc<[u8]> = encode_inputs(self.spec.payloads.get(id.0 as usize), None).into();
         if self.cached_bytes + text.len() <= INPUT_CACHE_BYTES {
             self.cached_bytes += text.len();
             self.inputs.insert(id, Arc::clone(&text));
@@ -266,13 +269,19 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     ))
 }
 
-/// Inputs whose memory cannot be read (a device that went away) are shown as `""`.
-fn encode_inputs(payload: Option<&Payload>) -> Vec<u8> {
+/// The inputs of a payload, the first of which may have been another text. Those whose memory cannot be read (a device
+/// that went away) are shown as `""`.
+fn encode_inputs(payload: Option<&Payload>, first: Option<&[u8]>) -> Vec<u8> {
     let mut text = vec![b'{'];
     for (index, input) in payload.map_or(&[][..], |payload| &payload.inputs).iter().enumerate() {
-        let bytes = input.region.bytes(input.offset, input.len).unwrap_or_default();
-        let written =
-            key(&mut text, index == 0, &input.name).and_then(|()| tensor::write(&mut text, input.datatype, &bytes));
+        let named = key(&mut text, index == 0, &input.name);
+        let written = named.and_then(|()| match first.filter(|_| index == 0) {
+            Some(first) => tensor::string(&mut text, &String::from_utf8_lossy(first)),
+            None => {
+                let bytes = input.region.bytes(input.offset, input.len).unwrap_or_default();
+                tensor::write(&mut text, input.datatype, &bytes)
+            }
+        });
         debug_assert!(written.is_ok(), "writing to memory does not fail");
     }
     text.push(b'}');

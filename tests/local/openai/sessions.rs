@@ -93,6 +93,39 @@ fn every_turn_sends_what_was_said_before() {
 }
 
 #[test]
+fn the_export_has_what_each_turn_has_sent() {
+    for streamed in [false, true] {
+        let payloads = sessions(&[3, 1, 2], None);
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let (seen, echo) = (Arc::clone(&bodies), echoing(&Seen::default(), streamed));
+        let server = HttpServer::start(move |request: &Received| {
+            seen.lock().unwrap().push(String::from_utf8(request.body.clone()).unwrap());
+            echo(request)
+        });
+        let file = payloads.path("export.json");
+        let flags = "--session-concurrency 2 --request-parameter n:1:int --profile-export-file";
+        let run = payloads.on(&server).args(flags).arg(&file);
+        if streamed { run.args("--streaming") } else { run }.run().report();
+        let export = Export::read(&file);
+        let requests = export.experiments()[0]["requests"].as_array().unwrap();
+        let mut sent: Vec<&str> =
+            requests.iter().map(|request| request["request_inputs"]["payload"].as_str().unwrap()).collect();
+        let bodies = bodies.lock().unwrap();
+        let mut came: Vec<&str> = bodies.iter().map(String::as_str).collect();
+        sent.sort_unstable();
+        came.sort_unstable();
+        assert_eq!(sent, came);
+        let of_session = requests.iter().filter(|request| request["sequence_id"] == 1);
+        let counts: Vec<usize> = of_session
+            .map(|turn| serde_json::from_str::<Value>(turn["request_inputs"]["payload"].as_str().unwrap()).unwrap())
+            .map(|body| body["messages"].as_array().unwrap().len())
+            .collect();
+        assert_eq!(counts, [1, 3, 5], "each turn with what was said before it");
+        assert!(requests.iter().all(|request| request["request_inputs"]["session_id"].is_string()));
+    }
+}
+
+#[test]
 fn a_conversation_is_played_once_whatever_counts_are_given() {
     let payloads = sessions(&[3, 2], None);
     let seen = Seen::default();
