@@ -14,7 +14,7 @@ pub fn concurrency(text: &str) -> Result<Range<u32>, String> {
     if !is_list(text) {
         return range(text, read, 0, 1);
     }
-    listed(text, Step::Add(1.0), |part| read(part).map(f64::from)).and_then(above_zero).map(|values| {
+    listed(text, Step::Add(1.0), |part| read(part).map(f64::from)).and_then(above_zero).and_then(whole).map(|values| {
         let values: Vec<u32> = values.into_iter().map(|value| value as u32).collect();
         of_list(values, 1)
     })
@@ -26,7 +26,8 @@ pub fn batch_sizes(text: &str) -> Result<BatchSizes, String> {
     if !is_list(text) && !text.contains(':') {
         return integer(text, 1, u64::from(u32::MAX)).map(|size| BatchSizes(vec![size]));
     }
-    listed(text, Step::Times(2.0), read).map(|sizes| BatchSizes(sizes.into_iter().map(|size| size as u64).collect()))
+    let sizes = listed(text, Step::Times(2.0), read).and_then(whole)?;
+    Ok(BatchSizes(sizes.into_iter().map(|size| size as u64).collect()))
 }
 
 /// Batch sizes, ascending; at least one.
@@ -105,6 +106,14 @@ fn above_zero(values: Vec<f64>) -> Result<Vec<f64>, String> {
     match values.iter().any(|value| *value <= 0.0) {
         true => Err("every value of a list must be above 0".to_owned()),
         false => Ok(values),
+    }
+}
+
+/// The values of a list of whole numbers: only an added step can lead to others.
+fn whole(values: Vec<f64>) -> Result<Vec<f64>, String> {
+    match values.iter().find(|value| value.fract() != 0.0) {
+        Some(value) => Err(format!("its step leads to {value}, and every value must be a whole number")),
+        None => Ok(values),
     }
 }
 
@@ -237,10 +246,16 @@ mod tests {
             ("1:100000:+1", "more than 1000"),
             ("1,a", "whole number"),
             ("1:2:3:4,5", "list of numbers"),
+            ("1:4:0.5,8", "leads to 1.5, and every value must be a whole number"),
+            ("1:8:+2.5", "leads to 3.5"),
         ] {
             let error = concurrency(text).expect_err(text);
             assert!(error.contains(rule), "{text}: {error}");
         }
+        for text in ["1:4:0.5", "1,2:8:1.5"] {
+            assert!(batch_sizes(text).unwrap_err().contains("must be a whole number"), "{text}");
+        }
+        assert_eq!(rate("1:2:+0.5").unwrap().listed, [1.0, 1.5, 2.0]);
         assert!(batch_sizes("0").is_err() && batch_sizes("1,x").is_err() && batch_sizes("").is_err());
         assert!(periodic("1,2").unwrap_err().contains("same step"));
     }

@@ -19,6 +19,9 @@ pub trait LevelValue: Copy + PartialOrd {
     /// The middle of two levels; at or above `low`.
     fn middle(low: Self, high: Self) -> Self;
 
+    /// How many whole steps lie between two levels, up to rounding errors.
+    fn steps(low: Self, high: Self, step: Self) -> usize;
+
     /// Whether two levels are further apart than `step`.
     fn apart(low: Self, high: Self, step: Self) -> bool;
 
@@ -33,6 +36,10 @@ impl LevelValue for u32 {
 
     fn middle(low: Self, high: Self) -> Self {
         low + (high - low) / 2
+    }
+
+    fn steps(low: Self, high: Self, step: Self) -> usize {
+        (high.saturating_sub(low) / step.max(1)) as usize
     }
 
     fn apart(low: Self, high: Self, step: Self) -> bool {
@@ -56,6 +63,10 @@ impl LevelValue for f64 {
         low + (high - low) / 2.0
     }
 
+    fn steps(low: Self, high: Self, step: Self) -> usize {
+        ((high * (1.0 + RATE_ROUNDING) - low) / step).floor() as usize
+    }
+
     fn apart(low: Self, high: Self, step: Self) -> bool {
         // A step below the resolution of the numbers must not halve for ever.
         let middle = Self::middle(low, high);
@@ -67,10 +78,20 @@ impl LevelValue for f64 {
     }
 }
 
-/// Limit on counting levels.
-const MAX_COUNTED: u32 = 10_000;
+/// More levels than this are not announced, and no rates with an end have more.
+pub(super) const MAX_LEVELS: usize = 10_000;
 
 impl<T: LevelValue> Range<T> {
+    /// How many values the range has, one after another; none without an end.
+    pub fn count(&self) -> usize {
+        match self.end {
+            _ if !self.listed.is_empty() => self.listed.len(),
+            Some(end) if self.start < end => T::steps(self.start, end, self.step).saturating_add(1),
+            Some(end) => usize::from(self.start <= end),
+            None => 0,
+        }
+    }
+
     /// How many levels a search has if none fails; `None` if that is not known.
     pub(super) fn levels(&self, binary: bool) -> Option<usize> {
         if !self.listed.is_empty() {
@@ -80,9 +101,7 @@ impl<T: LevelValue> Range<T> {
         if binary && self.start < end {
             return None;
         }
-        let within = |index| T::nth(self.start, self.step, index)?.within(end);
-        let more = (1..=MAX_COUNTED).take_while(|index| within(*index).is_some_and(|value| value > self.start)).count();
-        (more < MAX_COUNTED as usize).then_some(more + 1)
+        Some(self.count().max(1)).filter(|count| *count <= MAX_LEVELS)
     }
 }
 
@@ -210,6 +229,16 @@ mod tests {
         assert_eq!(range(0.1, Some(0.5), 0.1).levels(false), Some(5));
         assert_eq!((range(1, None, 1).levels(false), range(1, Some(1 << 20), 1).levels(false)), (None, None));
         assert_eq!((range(1, Some(8), 1).levels(true), range(8, Some(8), 1).levels(true)), (None, Some(1)));
+    }
+
+    #[test]
+    fn levels_are_counted_without_walking_through_them() {
+        assert_eq!((range(1, Some(u32::MAX), 1).count(), range(2, Some(9), 3).count()), (u32::MAX as usize, 3));
+        assert_eq!((range(5, Some(5), 1).count(), range(5, Some(4), 1).count(), range(5, None, 1).count()), (1, 0, 0));
+        assert_eq!((range(0.1, Some(0.3), 0.1).count(), range(1.0, Some(10.0), 0.1).count()), (3, 91));
+        assert_eq!(range(100.0, Some(200.0), 1e-300).count(), usize::MAX);
+        let listed = Range { listed: vec![1, 2, 4], ..range(1, Some(4), 1) };
+        assert_eq!(listed.count(), 3);
     }
 
     /// How many levels a search has where all pass.

@@ -337,6 +337,13 @@ fn loads_are_read() {
 }
 
 #[test]
+fn fine_steps_are_those_of_a_search() {
+    for line in ["1:10000:1", "1:1000000:0.01 --binary-search -l 5", "100:100:1e-300", "100", "1:0:1 -l 5"] {
+        assert!(matches!(plan(&format!("-m m --request-rate-range {line}")).load.mode, LoadMode::RequestRate { .. }));
+    }
+}
+
+#[test]
 fn threads_follow_the_concurrency_of_synchronous_loads() {
     assert_eq!(plan("-m m --concurrency-range 1:40").load.max_threads, 40);
     assert_eq!(plan("-m m --concurrency-range 1:40 --max-threads 2").load.max_threads, 40);
@@ -742,6 +749,19 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m --request-rate-range 3 -d", &["--request-rate-range and -d", "choose one"]),
     ("-m m --concurrency-range 1:0", &["--concurrency-range 1:0", "--latency-threshold"]),
     ("-m m --request-rate-range 1:0", &["--request-rate-range 1:0", "--latency-threshold"]),
+    // Ranges that nobody sees the end of.
+    ("-m m --request-rate-range 100:200:1e-300", &["--request-rate-range 100:200:1e-300", "too small to raise"]),
+    ("-m m --request-rate-range 100:0:1e-300 -l 5", &["too small to raise the rate: take a larger one"]),
+    ("-m m --request-rate-range 1000:2000:1e-6", &["1000:2000:1e-6: its step makes more than 10000 levels"]),
+    ("-m m --request-rate-range 1:10001:1", &["more than 10000 levels"]),
+    (
+        "-m m --matrix memory --model-repository /r --request-rate-range 1000:2000:1e-6",
+        &["1000:2000:1e-6: its step makes more than 10000 levels"],
+    ),
+    (
+        "-m m --variant a:--request-rate-range=1000:2000:1e-6 --variant b:--async",
+        &["--variant 'a': --request-rate-range 1000:2000:1e-6: its step makes more than 10000 levels"],
+    ),
     ("-m m --request-rate-range 5 --burstiness 2", &["--burstiness 2", "--request-distribution gamma"]),
     ("-m m --request-distribution gamma", &["gamma needs a load with a rate"]),
     ("-m m --trace-speed 2", &["--trace-speed 2 needs --trace-replay"]),
@@ -1069,6 +1089,8 @@ no effect without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` 
 
 - Numbers must be numbers to their last character, within their bounds; ranges must not be empty, run backwards or have a step of zero.
   perf_analyzer takes `5x` for 5, and some of these ranges never end.
+- A range of rates has at most 10000 levels, and its step must raise the rate; with `--binary-search` the step is a precision, which
+  may be as fine as one likes.
 - `--help`, `-h` and `-?` print the help on standard output and end with code 0.
 - `--ssl-grpc-use-ssl` accepts a `true` or `false` after it.
 - A TLS flag on a connection that is not encrypted (`-u` without `https://`, gRPC without `--ssl-grpc-use-ssl`) is an error;

@@ -256,14 +256,10 @@ fn longer(window: WindowRule) -> Option<WindowRule> {
 /// Number of levels of a load.
 pub fn levels(mode: &LoadMode) -> usize {
     match mode {
-        LoadMode::Concurrency(range) => count(range),
-        LoadMode::RequestRate { range, .. } => count(range),
+        LoadMode::Concurrency(range) => range.count(),
+        LoadMode::RequestRate { range, .. } => range.count(),
         _ => 1,
     }
-}
-
-fn count<T: LevelValue>(range: &Range<T>) -> usize {
-    (0..u32::MAX).take_while(|&index| nth(range, index).is_some()).count()
 }
 
 fn nth<T: LevelValue>(range: &Range<T>, index: u32) -> Option<T> {

@@ -229,6 +229,12 @@ fn client_lists(run: &Plan) -> Vec<Searched> {
 }
 
 fn check_search(search: &[Searched], run: &Plan, given: &Given) -> Result<()> {
+    if given.has("--concurrency-range") && run.load.mode.peak_concurrency().is_none() {
+        let range = given.show("--concurrency-range");
+        return Err(Error::usage(format!(
+            "{range} has no end, and a search measures every value: name an end, such as 1:64:*2; see --help"
+        )));
+    }
     if given.has("--at-rate") && search.iter().any(|searched| searched.setting == Setting::Concurrency) {
         return Err(Error::usage(
             "--search concurrency and --at-rate are different loads, which cannot be compared: choose one of them; \
@@ -393,6 +399,7 @@ pub(super) mod tests {
             ("--constraint p99", "FIGURE<VALUE"),
             ("--at-rate 5 --at-concurrency 5", "different loads"),
             ("--at-rate 0", "above 0"),
+            ("--concurrency-range 4:0", "--concurrency-range 4:0 has no end"),
             ("--at-rate 5 --objective throughput", "--at-rate"),
             ("--budget 0", "at least a second"),
             ("--request-rate-range 5", "--at-rate"),

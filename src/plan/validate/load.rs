@@ -1,6 +1,7 @@
 //! Rules of the load.
 
 use crate::exit::Codes;
+use crate::plan::search::MAX_LEVELS;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::{endless, loads, shown_range};
 use crate::plan::{Calls, DataSource, Draft, LoadMode, Range, ServiceKind};
@@ -76,6 +77,7 @@ pub(super) const RULES: &[Rule] = &[
             )
         },
     },
+    Rule { broken: |draft| too_fine(draft).is_some(), message: |draft| too_fine(draft).unwrap_or_default() },
     Rule {
         broken: |draft| {
             let (first, last) = (draft.given.values("--stage").next(), draft.given.value("--stage"));
@@ -233,6 +235,22 @@ fn is_pause(stage: &str) -> bool {
 
 fn is_gamma(draft: &Draft) -> bool {
     draft.given.value("--request-distribution").is_some_and(|word| word.eq_ignore_ascii_case("gamma"))
+}
+
+/// What is wrong with the step of rates that are measured one after another, if they would have no end in practice.
+fn too_fine(draft: &Draft) -> Option<String> {
+    let LoadMode::RequestRate { range, .. } = &draft.plan.load.mode else { return None };
+    if draft.plan.measurement.binary_search || !range.listed.is_empty() || range.end == Some(range.start) {
+        return None;
+    }
+    let makes = if range.start + range.step <= range.start {
+        "is too small to raise the rate".to_owned()
+    } else if range.count() > MAX_LEVELS {
+        format!("makes more than {MAX_LEVELS} levels")
+    } else {
+        return None;
+    };
+    Some(format!("{}: its step {makes}: take a larger one", draft.given.show("--request-rate-range")))
 }
 
 /// Whether `-t` and `-c` make a range that runs backwards.

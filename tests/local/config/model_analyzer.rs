@@ -150,6 +150,7 @@ fn what_has_no_counterpart_is_a_fault_with_its_place() {
         ("profile_models: m\nrequest_rate: [1, 2]", &[], "a search holds one rate"),
         ("profile_models: m\nconcurrency: {start: 1}", &[], "FILE:2:14: a range has start and stop"),
         ("profile_models: m\nconcurrency: {start: 1, stop: 90000}", &[], "a larger step"),
+        ("profile_models: m\nconcurrency: {start: 8, stop: 2}", &[], "FILE:2:14: a range's stop, 2, must not be below"),
         ("profile_models: m\ntriton_server_flags: {a: b}", &[], "'triton_server_flags' has no counterpart"),
         ("profile_models: m\nspeed: 3", &[], "FILE:2:1: 'speed': this format has no such key"),
         ("profile_models: {m: {speed: 3}}", &[], "'profile_models.m.speed': this format has no such key"),

@@ -184,7 +184,13 @@ fn numbers(node: &Node) -> Result<String, Fault> {
             let (Some(start), Some(stop)) = (start, stop) else {
                 return Err(Fault::new(node.at, "a range has start and stop, and perhaps step"));
             };
-            let count = ((stop - start) / step).floor().max(0.0);
+            if stop < start {
+                return Err(Fault::new(
+                    node.at,
+                    format!("a range's stop, {stop}, must not be below its start, {start}: swap them"),
+                ));
+            }
+            let count = ((stop - start) / step).floor();
             if count >= MAX_VALUES as f64 {
                 return Err(Fault::new(
                     node.at,
