@@ -154,11 +154,6 @@ pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Res
     Ok(CommandLine::Run(run, strays))
 }
 
-/// Whether the line contains a header, whose value may be a secret.
-pub fn may_hold_secret(words: &[OsString]) -> bool {
-    words.iter().any(|word| word.as_bytes().starts_with(b"--header="))
-}
-
 /// A flag's name in messages and the help: perf_analyzer's spelling, which is short if there is no long form.
 pub fn shown(arg: &Arg) -> String {
     let long = arg.get_long().unwrap_or_default();

@@ -6,6 +6,7 @@ use clap::Parser;
 
 use crate::cli::Command;
 use crate::cli::getopt::{self, nearest};
+use crate::cli::secrets::names_secret;
 use crate::cli::word::{self, Called, Word, Words, help_of};
 use crate::error::{Error, Result};
 
@@ -121,7 +122,7 @@ pub fn stray(called: &Called, words: &[OsString], private: bool) -> Error {
 /// What was refused, with a word on a long flag that was written with one hyphen, which is read letter by letter. Beside a header any
 /// word may be a part of a credential.
 pub fn with_hyphens(called: &Called, error: Error, words: &[OsString]) -> Error {
-    let has_header = words.iter().any(|word| word.as_encoded_bytes().starts_with(b"-H"));
+    let has_header = words.iter().any(|word| names_secret(&word.to_string_lossy()));
     let hyphens = words.iter().find_map(|word| getopt::with_one_hyphen(&called.run, word));
     let Some((word, flag)) = hyphens.filter(|_| !has_header) else { return error };
     let refused = error.to_string();

@@ -24,6 +24,7 @@ mod range;
 mod ranks;
 mod requirement;
 mod rounds;
+mod secrets;
 mod sequences;
 mod server;
 mod shell;
@@ -168,7 +169,7 @@ fn flags_of_a_run(called: &Called, words: impl IntoIterator<Item = OsString>, co
         CommandLine::Help(_) => Ok(Command::Help(help_of(called.run.clone()))),
         CommandLine::Version => Ok(Command::Version(version(codes))),
         CommandLine::Run(words, strays) if codes == Codes::Own && !strays.is_empty() => {
-            Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))
+            Err(help::stray(called, &strays, secrets::may_hold_secret(&words)))
         }
         CommandLine::Run(words, strays) => config::command(&called.run, words, &strays, codes),
     }

@@ -4,7 +4,7 @@ use clap::Parser;
 
 use crate::cli::getopt::{self, CommandLine};
 use crate::cli::word::{self, Called, Word, Words, help_of};
-use crate::cli::{Command, command, config, help};
+use crate::cli::{Command, command, config, help, secrets};
 use crate::error::Result;
 use crate::exit::Codes;
 use crate::plan::Survey;
@@ -48,7 +48,7 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
     match getopt::read(&called.run, words)? {
         CommandLine::Help(_) | CommandLine::Version => Ok(Command::Help(help_of(word::flags::<Usual>()))),
         CommandLine::Run(words, strays) if !strays.is_empty() => {
-            Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))
+            Err(help::stray(called, &strays, secrets::may_hold_secret(&words)))
         }
         CommandLine::Run(words, _) => {
             let (mut words, ..) = config::words(&called.run, words)?;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::{ArgAction, Args};
 
+use crate::cli::secrets::names_secret;
 use crate::cli::values::{one_of, share, size, whole};
 use crate::error::{Error, Result};
 use crate::plan::{Order, Rounds};
@@ -98,7 +99,7 @@ pub struct VariantWords {
 fn variant(text: &str) -> std::result::Result<VariantWords, String> {
     let rule = "it must be NAME:'FLAGS', such as grpc:'-i grpc'";
     let (name, flags) = text.split_once(':').ok_or(rule)?;
-    if name.trim().is_empty() || name.starts_with('-') {
+    if name.trim().is_empty() || name.starts_with('-') || names_secret(name) {
         return Err(rule.to_owned());
     }
     let words = shlex::split(flags).ok_or("a quote is open in its flags; close it")?;
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!((found.name.as_str(), found.flags.as_str()), ("grpc", "-i grpc -H 'a b:c d'"));
         assert_eq!(found.words, ["-i", "grpc", "-H", "a b:c d"]);
         assert!(variant("plain:").unwrap().words.is_empty());
-        for wrong in ["grpc", ":-b 2", "-i grpc:x", "a:-b '2"] {
+        for wrong in ["grpc", ":-b 2", "-i grpc:x", "a:-b '2", "a -H Authorization: s"] {
             variant(wrong).unwrap_err();
         }
     }

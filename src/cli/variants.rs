@@ -7,12 +7,13 @@ use clap::ArgAction;
 
 use crate::cli::getopt::{self, CommandLine, shown};
 use crate::cli::rounds::VariantWords;
+use crate::cli::secrets::{flags_without_secrets, may_hold_secret};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{Plan, Variant};
 
 /// Sections of flags that are about all variants together.
-const COMMON_SECTIONS: &[&str] = &["Variants", "Output and other", "Report"];
+const COMMON_SECTIONS: &[&str] = &["Variants", "Output and other", "Report", "Configuration by file"];
 /// Further flags that are.
 const COMMON: &[&str] = &["restarts", "seed", "cpus", "trace-export", "trace-file"];
 
@@ -52,7 +53,7 @@ pub fn plans(
     let each = variants.iter().map(|variant| {
         let plan = merged(command, words, variant, codes).and_then(&plan);
         let plan = plan.map_err(|error| error.context(format!("--variant '{}'", variant.name)))?;
-        Ok(Variant { name: variant.name.clone(), flags: variant.flags.clone(), plan })
+        Ok(Variant { name: variant.name.clone(), flags: flags_without_secrets(command, &variant.flags), plan })
     });
     each.collect()
 }
@@ -60,6 +61,10 @@ pub fn plans(
 fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, codes: Codes) -> Result<Vec<OsString>> {
     let own = match getopt::read(command, variant.words.iter().cloned())? {
         CommandLine::Run(own, strays) if strays.is_empty() || codes == Codes::PerfAnalyzers => own,
+        CommandLine::Run(own, strays) if may_hold_secret(&own) => {
+            let rule = "words beside -H belong to no flag: quote its value";
+            return Err(Error::usage(format!("{} {rule}", strays.len())));
+        }
         CommandLine::Run(_, strays) => {
             let word = strays[0].to_string_lossy().into_owned();
             return Err(Error::usage(format!("'{word}' belongs to no flag: quote values that contain spaces")));

@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, CommandFactory, Parser};
 
 use crate::cli::getopt::shown;
+use crate::cli::secrets::is_secret;
 use crate::cli::{Command, HELP_WIDTH, NARROWEST};
 use crate::error::{Error, Result};
 use crate::stdio;
@@ -113,8 +114,7 @@ pub fn refused(command: &clap::Command, error: &clap::Error, name: &str, see: &s
         }
         _ => "it must not be empty".to_owned(),
     };
-    // The value of a header may be a secret.
-    if flag == "-H" {
+    if is_secret(&flag, &value) {
         Error::usage(format!("{flag}: {rule}; {see}"))
     } else {
         Error::usage(format!("{flag} '{value}': {rule}; {see}"))

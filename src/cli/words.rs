@@ -5,19 +5,15 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::cli::getopt::shown;
+use crate::cli::secrets::without_secret;
 use crate::plan::{Flag, Given, Words};
-
-/// Flags whose values may be secrets; what stands before a colon is a name.
-const SECRET: &[&str] = &["-H"];
-/// Flags whose values are secrets from the first letter.
-const KEYS: &[&str] = &["--management-key"];
 
 /// What the flags are, for whoever reads the result.
 pub fn words_of(command: &clap::Command, matches: &ArgMatches) -> Words {
     let mut words = Words::default();
     for arg in command.get_arguments() {
         let (name, given) = (shown(arg), is_given(arg, matches));
-        let values: Vec<String> = values(arg, matches).map(|value| without_secret(&name, &value)).collect();
+        let values: Vec<String> = values(arg, matches).map(|value| without_secret(command, &name, &value)).collect();
         // What is neither said nor has a default.
         if values.is_empty() && !given {
             continue;
@@ -42,15 +38,6 @@ fn values(arg: &clap::Arg, matches: &ArgMatches) -> impl Iterator<Item = String>
     raw.into_iter().flatten().map(|value| value.to_string_lossy().into_owned())
 }
 
-fn without_secret(flag: &str, value: &str) -> String {
-    match value.split_once(':') {
-        _ if KEYS.contains(&flag) => "…".to_owned(),
-        Some((name, _)) if SECRET.contains(&flag) => format!("{name}:…"),
-        None if SECRET.contains(&flag) => "…".to_owned(),
-        _ => value.to_owned(),
-    }
-}
-
 /// The values of a flag, those of a list together.
 fn as_written(arg: &clap::Arg, matches: &ArgMatches) -> Vec<String> {
     let Some(delimiter) = arg.get_value_delimiter() else { return values(arg, matches).collect() };
@@ -59,11 +46,13 @@ fn as_written(arg: &clap::Arg, matches: &ArgMatches) -> Vec<String> {
     occurrences.map(|list| list.map(word).collect::<Vec<_>>().join(&delimiter.to_string())).collect()
 }
 
-/// Flags that stand on the command line, with their values.
+/// Flags that stand on the command line, with their values, without credentials: messages show them.
 pub fn given(command: &clap::Command, matches: &ArgMatches) -> Given {
     let mut given = Given::default();
     for arg in command.get_arguments().filter(|arg| is_given(arg, matches)) {
-        given.insert(shown(arg), as_written(arg, matches));
+        let name = shown(arg);
+        let values = as_written(arg, matches).iter().map(|value| without_secret(command, &name, value)).collect();
+        given.insert(name, values);
     }
     given
 }

@@ -296,6 +296,40 @@ fn stray_words_are_errors_under_our_own_name() {
 }
 
 #[test]
+fn flags_of_files_stay_outside_variants() {
+    for flag in ["--config=run.yaml", "--run=a", "--print-config"] {
+        let refused = own(&format!("-m m --variant a:{flag} --variant b:--async")).unwrap_err();
+        assert!(refused.contains("'a': --") && refused.contains("give it outside the variant"), "{flag}: {refused}");
+    }
+}
+
+#[test]
+fn credentials_of_variants_are_not_shown() {
+    let parse = |variants: &[&str], codes| {
+        let variants = variants.iter().flat_map(|variant| ["--variant", *variant]);
+        cli::parse(["x", "-m", "m"].into_iter().chain(variants).map(OsString::from), codes)
+    };
+    for codes in [Codes::Own, Codes::PerfAnalyzers] {
+        let good = parse(&["a:-H 'Authorization: Bearer s3cret' -b 2", "b:--async"], codes);
+        let Ok(Command::Run(plan)) = good else { panic!("{good:?}") };
+        assert_eq!(plan.variants[0].plan.target.connection.headers[0].1, "Bearer s3cret", "it is sent");
+        assert!(plan.variants[0].flags.contains("Authorization:…") && plan.variants[0].flags.contains("-b 2"));
+        let words = format!("{:?} {:?} {:?}", plan.words, plan.variants[0].flags, plan.notes);
+        assert!(words.contains("a:-H") && !words.contains("s3cret"), "{words}");
+        for wrong in ["a:-H 'Authorization: s3cret", "a -H Authorization: s3cret", "a:--header X-s3cret", "-H s3cret"] {
+            let error = parse(&[wrong, "b:--async"], codes).unwrap_err().to_string();
+            assert!(error.contains("--variant") && !error.contains("s3cret"), "{wrong}: {error}");
+        }
+    }
+    let stray = parse(&["a:-H Authorization: Bearer s3cret", "b:--async"], Codes::Own).unwrap_err().to_string();
+    assert!(stray.contains("2 words beside -H") && !stray.contains("s3cret"), "{stray}");
+    let split = own("-m m --variant a:-H Authorization: s3cret --variant b:--async").unwrap_err();
+    assert!(!split.contains("s3cret"), "{split}");
+    let foreign = own("-m m --management-key s3cret").unwrap_err();
+    assert!(foreign.contains("--management-key") && !foreign.contains("s3cret"), "{foreign}");
+}
+
+#[test]
 fn a_repository_means_this_process() {
     let Ok(Command::Run(plan)) = own("-m m --model-repository /r") else { panic!("the line is good") };
     assert_eq!(plan.target.service, ServiceKind::TritonCApi);

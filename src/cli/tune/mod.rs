@@ -15,7 +15,7 @@ use crate::cli::requirement::{figure, requirement};
 use crate::cli::tune::search::searched;
 use crate::cli::values::{number, share, time, whole};
 use crate::cli::word::{Called, Word, Words, columns, help_of, refused};
-use crate::cli::{Command, Flags, HELP_WIDTH, config, given, help, version, words_of};
+use crate::cli::{Command, Flags, HELP_WIDTH, config, given, help, secrets, version, words_of};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{
@@ -131,7 +131,7 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
         CommandLine::Help(_) => Ok(Command::Help(help_of(Alone::command().term_width(columns())))),
         CommandLine::Version => Ok(Command::Version(version(Codes::Own))),
         CommandLine::Run(words, strays) if !strays.is_empty() => {
-            Err(help::stray(called, &strays, getopt::may_hold_secret(&words)))
+            Err(help::stray(called, &strays, secrets::may_hold_secret(&words)))
         }
         CommandLine::Run(words, _) => {
             let (words, notes, meant) = config::words(&command, words)?;

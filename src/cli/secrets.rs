@@ -1,0 +1,120 @@
+//! Credentials in flags: which values may be one, and how these are shown without it.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::Command;
+
+use crate::cli::getopt::{self, CommandLine, shown};
+
+/// Flags whose values may be credentials; what stands before a colon is a name.
+const NAMED: &[&str] = &["-H"];
+/// Flags whose values are credentials from the first letter.
+const KEYS: &[&str] = &["--management-key"];
+/// The flag whose value contains flags.
+const VARIANT: &str = "--variant";
+/// Long names of all flags whose values may be credentials.
+const LONG: [&str; 2] = ["header", "management-key"];
+/// What is shown instead of a credential.
+const HIDDEN: &str = "…";
+
+/// Whether a flag's value is not to be shown at all where it is refused.
+pub fn is_secret(flag: &str, value: &str) -> bool {
+    NAMED.contains(&flag) || KEYS.contains(&flag) || (flag == VARIANT && names_secret(value))
+}
+
+/// A flag's value without what may be a credential.
+pub fn without_secret(command: &Command, flag: &str, value: &str) -> String {
+    match value.split_once(':') {
+        _ if KEYS.contains(&flag) => HIDDEN.to_owned(),
+        Some((name, _)) if NAMED.contains(&flag) => format!("{name}:{HIDDEN}"),
+        None if NAMED.contains(&flag) => HIDDEN.to_owned(),
+        Some((name, flags)) if flag == VARIANT => format!("{name}:{}", flags_without_secrets(command, flags)),
+        _ => value.to_owned(),
+    }
+}
+
+/// A variant's flags as they were written; if one may hold a credential, word by word without it.
+pub fn flags_without_secrets(command: &Command, flags: &str) -> String {
+    let words = shlex::split(flags).map(|words| words.into_iter().map(OsString::from));
+    match words.map(|words| getopt::read(command, words)) {
+        Some(Ok(CommandLine::Run(own, _))) if may_hold_secret(&own) => {
+            own.iter().map(|word| shown_word(command, word)).collect::<Vec<_>>().join(" ")
+        }
+        Some(Ok(_)) => flags.to_owned(),
+        _ if names_secret(flags) => HIDDEN.to_owned(),
+        _ => flags.to_owned(),
+    }
+}
+
+/// Whether words in the form of [`getopt`] may hold a credential.
+pub fn may_hold_secret(words: &[OsString]) -> bool {
+    words.iter().map(|word| word.to_string_lossy()).any(|word| match word.split_once('=') {
+        Some((name, value)) => {
+            let is_one = |long: &&str| name.strip_prefix("--") == Some(*long);
+            LONG.iter().any(is_one) || (name == VARIANT && names_secret(value))
+        }
+        None => false,
+    })
+}
+
+/// Whether a text of flags, well-formed or not, may hold a credential. Names may be shortened.
+pub fn names_secret(text: &str) -> bool {
+    text.split(|c: char| c.is_whitespace() || "'\":\\".contains(c)).any(|word| match word.strip_prefix("--") {
+        Some(long) => {
+            let name = long.split('=').next().unwrap_or(long);
+            !name.is_empty() && LONG.iter().any(|long| long.starts_with(name))
+        }
+        None => word.starts_with('-') && word.contains('H'),
+    })
+}
+
+/// `--name=value` as a flag in a shell, without what may be a credential.
+fn shown_word(command: &Command, word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let (long, value) = word.split_once('=').map_or((&*word, None), |(long, value)| (long, Some(value)));
+    let arg = command.get_arguments().find(|arg| arg.get_long() == long.strip_prefix("--"));
+    let flag = arg.map_or_else(|| long.to_owned(), shown);
+    let Some(value) = value.map(|value| without_secret(command, &flag, value)) else { return flag };
+    shlex::try_quote(&value).map_or_else(|_| format!("{flag} {HIDDEN}"), |value| format!("{flag} {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_shown_without_credentials() {
+        let shown = |flags| flags_without_secrets(&crate::cli::command(), flags);
+        for plain in ["", "-i grpc  -b 2", "--shape 'a:1,2'", "--nonsense", "-b '2"] {
+            assert_eq!(shown(plain), plain);
+        }
+        for flags in [
+            "-u h:1 -H 'Authorization: Bearer s3cret' -a",
+            "-u h:1 -H Authorization:s3cret -a",
+            "-u h:1 -HAuthorization:s3cret -a",
+            "-u h:1 --head=Authorization:s3cret -a stray s3cret",
+        ] {
+            let text = shown(flags);
+            assert!(text.contains("-u h:1") && text.contains("-H ") && text.contains("Authorization:…"), "{text}");
+            assert!(text.contains("--async") && !text.contains("s3cret"), "{text}");
+        }
+        assert!(shown("--management-key s3cret -b 2").contains("-b 2"));
+        assert!(!shown("--management-key s3cret -b 2").contains("s3cret"));
+        for broken in ["-H 'Authorization: s3cret", "--nonsense -H a:s3cret", "--header a:s3cret --nonsense"] {
+            assert_eq!(shown(broken), HIDDEN, "{broken}");
+        }
+    }
+
+    #[test]
+    fn what_may_hold_a_credential_is_known_in_every_form() {
+        for text in ["a:-H x", "a -H x", "-vHx:y", "a:'--header' x", "--head=x:y", "x --management-key", "a:--man k"] {
+            assert!(names_secret(text), "{text}");
+        }
+        for text in ["grpc:-i grpc", "a:--http-compression gzip", "plain:", "Hot:-b 2", "--help"] {
+            assert!(!names_secret(text), "{text}");
+        }
+        let words = |word: &str| [OsString::from("--async"), word.into()];
+        assert!(may_hold_secret(&words("--header=a:b")) && may_hold_secret(&words("--variant=a:-H b")));
+        assert!(!may_hold_secret(&words("--variant=a:-b 2")) && !may_hold_secret(&words("--headers")));
+    }
+}
