@@ -149,7 +149,7 @@ struct Flags {
 /// One line that names the flag, its value and the rule that it breaks.
 pub fn parse(args: impl IntoIterator<Item = OsString>, codes: Codes) -> Result<Command> {
     let called = Called { run: command_of(codes), commands: commands::ALL };
-    let words = ranks::numbered(args.into_iter().skip(1));
+    let words: Vec<OsString> = args.into_iter().skip(1).collect();
     let mut rest = words.iter().cloned().peekable();
     for word in called.commands {
         if rest.next_if(|first| first == word.name).is_some() {

@@ -36,14 +36,32 @@ impl RanksArgs {
     }
 }
 
-/// The words of a command line with the process' number in place, where there is one.
-pub fn numbered(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let words: Vec<OsString> = words.collect();
+/// Words in the form of [`crate::cli::getopt`] with the process' number in place, if they enable MPI and a launcher has
+/// given this process a number.
+pub fn numbered(words: Vec<OsString>) -> Vec<OsString> {
+    with_rank(words, Launcher::rank())
+}
+
+fn with_rank(words: Vec<OsString>, rank: Option<usize>) -> Vec<OsString> {
     let asked = words.iter().any(|word| word == "--enable-mpi");
-    let Some(rank) = Launcher::rank().filter(|_| asked) else { return words };
+    let Some(rank) = rank.filter(|_| asked) else { return words };
     let number = |word: OsString| match word.to_str() {
         Some(text) if text.contains(RANK) => text.replace(RANK, &rank.to_string()).into(),
         _ => word,
     };
     words.into_iter().map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rank_is_put_in_where_mpi_is_enabled() {
+        let words = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
+        let own = words(&["--model=m{rank}", "--enable-mpi", "--csv=out{rank}.csv"]);
+        assert_eq!(with_rank(own.clone(), Some(3)), words(&["--model=m3", "--enable-mpi", "--csv=out3.csv"]));
+        assert_eq!(with_rank(own.clone(), None), own);
+        assert_eq!(with_rank(words(&["--csv=out{rank}.csv"]), Some(3)), words(&["--csv=out{rank}.csv"]));
+    }
 }

@@ -11,9 +11,10 @@ mod runs;
 mod yaml;
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -22,6 +23,8 @@ use crate::cli::Command;
 use crate::cli::config::flags::{Setting, name_of};
 use crate::cli::config::meant::Meant;
 use crate::cli::config::yaml::{Fault, Place};
+use crate::cli::ranks::numbered;
+use crate::cli::secrets::may_hold_secret;
 use crate::cli::values::filled;
 use crate::cli::variants::stands_for;
 use crate::error::{Error, Result};
@@ -54,9 +57,11 @@ pub struct ConfigArgs {
 /// Flags about the file, which a file cannot contain.
 const OWN: &[&str] = &["config", "run", "print-config"];
 
-/// Flags for files that several runs must not share.
+/// Flags for files that several runs must not share. That of `resume` is written unless `summary-file` names another.
 const WRITTEN: &[&str] = &[
     "csv",
+    "resume",
+    "log-file",
     "summary-file",
     "junit",
     "profile-export-file",
@@ -85,7 +90,7 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
     let is_printed = words.iter().any(|word| name_of(word) == "print-config");
     let plan = |words: &[OsString]| -> Result<Plan> {
         let mut plan = super::run(command, words.to_vec(), codes)?;
-        let private = !plan.target.connection.headers.is_empty();
+        let private = may_hold_secret(words);
         plan.notes.extend(stray(strays, private));
         Ok(plan)
     };
@@ -132,9 +137,17 @@ pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsStr
     }
 }
 
-/// Puts the flags of the file before `words`, which are in the format of [`crate::cli::getopt`]. Without a file they
-/// stay unchanged.
+/// Puts the flags of the file before `words`, which are in the format of [`crate::cli::getopt`], and the rank into all of
+/// them; the file's own name may contain it, too.
 fn apply(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
+    Ok(match with_file(command, numbered(words))? {
+        Applied::One(words, notes, meant) => Applied::One(numbered(words), notes, meant),
+        Applied::Runs(runs) => Applied::Runs(runs.into_iter().map(|(name, words)| (name, numbered(words))).collect()),
+    })
+}
+
+/// Puts the flags of the file before `words`. Without a file they stay unchanged.
+fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
     let own = |name: &str| {
         let values = words.iter().filter(|word| name_of(word) == name);
         values.map(|word| flags::value_of(word).to_owned()).collect::<Vec<OsString>>()
@@ -231,17 +244,44 @@ fn stray(words: &[OsString], private: bool) -> Option<String> {
 
 /// Finds a file that two runs would write, or one that runs twice.
 fn check_files(runs: &[(String, Vec<OsString>)]) -> Result<()> {
-    let mut written: HashMap<&OsString, (usize, &str)> = HashMap::new();
+    let mut written: HashMap<PathBuf, (usize, &str)> = HashMap::new();
     for (number, (name, words)) in runs.iter().enumerate() {
-        for word in words.iter().filter(|word| WRITTEN.contains(&name_of(word).as_ref())) {
-            if let Some((_, other)) = written.get(word).filter(|(other, _)| *other != number) {
+        let has_summary = words.iter().any(|word| name_of(word) == "summary-file");
+        let is_written = |word: &&OsString| {
+            let flag = name_of(word);
+            WRITTEN.contains(&flag.as_ref()) && !(flag == "resume" && has_summary)
+        };
+        for word in words.iter().filter(is_written) {
+            let path = path_of(word);
+            // Whoever names a device or a pipe wants all of it there.
+            if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+                continue;
+            }
+            if let Some((_, other)) = written.get(&path).filter(|(other, _)| *other != number) {
                 let (word, rule) = (word.to_string_lossy(), "would overwrite each other's file; give each its own");
                 return Err(Error::usage(format!("{word}: the runs '{other}' and '{name}' {rule}")));
             }
-            written.insert(word, (number, name));
+            written.insert(path, (number, name));
         }
     }
     Ok(())
+}
+
+/// The file of a flag, under the one name that all ways of writing its path have in common.
+fn path_of(word: &OsStr) -> PathBuf {
+    let value = flags::value_of(word).as_bytes();
+    let is_picture = name_of(word) == "svg";
+    let colon = value.iter().position(|byte| *byte == b':').filter(|_| is_picture);
+    let path = Path::new(OsStr::from_bytes(colon.map_or(value, |colon| &value[colon + 1..])));
+    let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
+    let (folder, name) = (path.parent().unwrap_or(Path::new("")), path.file_name());
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let path = match name {
+        // A file that is there may have several names; of another, only its folder may.
+        Some(name) if !path.exists() => whole(folder).map(|folder| folder.join(name)),
+        _ => whole(path),
+    };
+    path.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
 
 use clap::ArgAction;
 
@@ -44,6 +45,7 @@ fn lines(command: &clap::Command, words: &[OsString], indent: &str) -> Result<St
         let values = match need(arg) {
             Need::Never if matches!(arg.get_action(), ArgAction::Count) => vec![given.len().to_string()],
             Need::Never => vec!["true".to_owned()],
+            Need::Maybe => given.iter().map(|word| boolean(name, word)).collect::<Result<_>>()?,
             _ => given.iter().map(|word| value(name, word)).collect::<Result<_>>()?,
         };
         match values.as_slice() {
@@ -59,6 +61,16 @@ fn lines(command: &clap::Command, words: &[OsString], indent: &str) -> Result<St
 
 fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
     text.write_fmt(line).expect("writing to a string does not fail");
+}
+
+/// The value of a flag that may stand alone.
+fn boolean(name: &str, word: &OsString) -> Result<String> {
+    match value_of(word).as_bytes() {
+        b"false" => Ok("false".to_owned()),
+        b"true" => Ok("true".to_owned()),
+        _ if !word.as_bytes().contains(&b'=') => Ok("true".to_owned()),
+        _ => value(name, word),
+    }
 }
 
 fn value(name: &str, word: &OsString) -> Result<String> {

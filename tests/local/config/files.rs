@@ -38,6 +38,10 @@ fn what_is_printed_reads_back_as_the_same_plan() {
         "-m \"l'eau\" --model-repository /r --trace-rate 5 --shape IN:1,2 --string-data '- x' --log-verbose 1",
         "--model-mix a:0.5,b:0.5 --stage rate:5:3s --stage concurrency:2:50req --seed 9",
         "-m m --service-kind openai --endpoint v1/completions --prompt-tokens 50:10 -u https://h:1/x",
+        "-m m -i grpc --ssl-grpc-use-ssl",
+        "-m m -i grpc --ssl-grpc-use-ssl true --ssl-grpc-use-ssl",
+        "-m m --model-repository /r --enable-peer-access --strict-model-config --model-namespacing",
+        "-m m --model-repository /r --enable-peer-access=false --strict-model-config=on --model-namespacing=0",
         "-m '\u{1f600}\u{202e}' --request-parameter 'x:~:string' -p 5000",
     ];
     for line in lines {

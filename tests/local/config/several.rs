@@ -54,3 +54,51 @@ fn what_cannot_be_done_is_said_before_anything_is() {
         "--csv=a.csv: the runs 'a' and 'b' would overwrite each other's file; give each its own"
     );
 }
+
+#[test]
+fn a_file_is_the_same_however_it_is_named() {
+    let of = |one: &str, other: &str| {
+        Config::of(&format!("model: m\nmodel-repository: /r\nruns: {{a: {{{one}}}, b: {{{other}}}}}\n"))
+    };
+    for (one, other) in [
+        ("csv: x.csv", "csv: ./x.csv"),
+        ("csv: src/../x.csv", "csv: x.csv"),
+        ("csv: x.csv", "markdown: x.csv"),
+        ("svg: 'throughput:x.svg'", "svg: 'spectrum:x.svg'"),
+        ("resume: x.json", "resume: x.json"),
+        ("resume: x.json", "summary-file: x.json"),
+        ("log-file: /tmp/../l", "log-file: /l"),
+    ] {
+        let error = of(one, other).error(&[]);
+        assert!(error.contains("the runs 'a' and 'b' would overwrite each other's file"), "{one} {other}: {error}");
+    }
+    for (one, other) in [
+        ("csv: x.csv", "csv: y.csv"),
+        ("csv: /dev/null", "csv: /dev/null"),
+        ("resume: x.json, summary-file: a.json", "resume: x.json, summary-file: b.json"),
+    ] {
+        assert!(matches!(of(one, other).and(&[]), Ok(Command::Runs(_))), "{one} {other}");
+    }
+}
+
+#[test]
+fn the_rank_is_put_in_wherever_flags_come_from() {
+    let _turn = turns::shared();
+    let printed = |program: Program| {
+        let run = program.env("OMPI_COMM_WORLD_RANK", "3").args("--print-config").run();
+        assert_eq!(run.code(), 0, "{}", run.stderr);
+        run.stdout
+    };
+    let of_file = |text: &str| {
+        let file = Config::of(text);
+        printed(Program::new().args("--config").arg(file.path()))
+    };
+    let one = of_file("model: m\nenable-mpi: true\ncsv: out{rank}.csv\n");
+    assert!(one.contains("csv: out3.csv"), "{one}");
+    let several = of_file("model: m\nenable-mpi: true\nruns:\n  a:\n    csv: a{rank}.csv\n  b:\n    seed: 2\n");
+    assert!(several.contains("csv: a3.csv"), "{several}");
+    let shortened = printed(Program::new().args("-m m --enable-m -f out{rank}.csv"));
+    assert!(shortened.contains("csv: out3.csv"), "{shortened}");
+    let without = of_file("model: m\ncsv: out{rank}.csv\n");
+    assert!(without.contains("out{rank}.csv"), "{without}");
+}
