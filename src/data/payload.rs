@@ -99,6 +99,8 @@ pub struct OutputValues {
     pub datatype: DataType,
     /// Shape; `None` if none was given.
     pub shape: Option<Vec<i64>>,
+    /// Whether it has no batch dimension, and is in a response once for the whole batch.
+    pub shape_tensor: bool,
     /// Little-endian, row-major, packed elements.
     pub bytes: Vec<u8>,
 }

@@ -179,6 +179,7 @@ impl<'a> Target<'a> {
             name: Arc::clone(&self.output_names[index]),
             datatype: output.datatype,
             shape: (!open).then(|| shape.to_vec()),
+            shape_tensor: output.shape_tensor,
             bytes: bytes.into_owned(),
         })
     }

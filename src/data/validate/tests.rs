@@ -5,7 +5,7 @@ use crate::data::{Expected, ExpectedStep};
 use std::sync::Arc;
 
 fn values(datatype: DataType, shape: &[i64], bytes: Vec<u8>) -> OutputValues {
-    OutputValues { name: "Y".into(), datatype, shape: Some(shape.to_vec()), bytes }
+    OutputValues { name: "Y".into(), datatype, shape: Some(shape.to_vec()), shape_tensor: false, bytes }
 }
 
 /// A batch of steps, from step 5 of stream 2 on, and the responses that each expects.
@@ -127,6 +127,25 @@ fn a_difference_names_the_step_of_the_batch() {
     let message = check(got(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])).unwrap_err();
     assert!(message.ends_with("step 5, response 0, output 'Y': expected shape [3,2], got [2,3]"), "{message}");
     assert!(check(got(&[1.0, 2.0], &[3, 2])).unwrap_err().ends_with("expected 24, got 8"));
+}
+
+#[test]
+fn outputs_may_lack_the_batch_dimension_where_responses_may() {
+    let shaped = |list: &[f32], shape: &[i64]| OutputValues { shape: Some(shape.to_vec()), ..floats(list) };
+    let fits = |batch: &Payload, got: OutputValues| validate(batch, &[vec![got]], None).is_ok();
+    let step = |output: OutputValues| vec![vec![output]];
+    let one = payload(vec![step(floats(&[1.0, 2.0]))], true);
+    for (shape, is_good) in [(&[1, 2][..], true), (&[2], true), (&[2, 1], false), (&[1, 1, 2], false)] {
+        assert_eq!(fits(&one, shaped(&[1.0, 2.0], shape)), is_good, "{shape:?}");
+    }
+    let two = payload(vec![step(floats(&[1.0, 2.0])), step(floats(&[1.0, 2.0]))], true);
+    assert!(!fits(&two, shaped(&[1.0, 2.0], &[2])), "one element of the batch is missing");
+    let once = |shape| OutputValues { shape_tensor: true, shape, ..floats(&[1.0, 2.0]) };
+    for shape in [None, Some(vec![2])] {
+        let two = payload(vec![step(once(shape.clone())), step(once(shape.clone()))], true);
+        assert!(fits(&two, shaped(&[1.0, 2.0], &[2])) && fits(&two, shaped(&[1.0, 2.0, 1.0, 2.0], &[2, 2])));
+        assert!(!fits(&two, shaped(&[1.0, 3.0], &[2])) && !fits(&two, shaped(&[1.0], &[1])), "{shape:?}");
+    }
 }
 
 #[test]
