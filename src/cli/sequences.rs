@@ -18,7 +18,8 @@ pub struct SequenceArgs {
     #[arg(long, value_name = "N", value_parser = sequence_length)]
     sequence_length: Option<u64>,
 
-    /// Percentage by which sequence lengths vary, up or down. Not used where a data stream sets the length
+    /// Percentage by which sequence lengths vary, up or down, to at least one request. Not used where a data stream sets
+    /// the length
     #[arg(long, value_name = "PERCENT", default_value = "20", value_parser = number(0.0, 100_000.0))]
     sequence_length_variation: f64,
 

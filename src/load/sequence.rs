@@ -114,9 +114,9 @@ impl Sequences {
             if length == 0 {
                 return Err(Error::usage("--sequence-length 0 is not usable: a sequence has at least one request"));
             }
-            if !(0.0..=100.0).contains(&percent) {
+            if !(percent >= 0.0 && percent.is_finite()) {
                 return Err(Error::usage(format!(
-                    "--sequence-length-variation {percent} is not usable: it must be from 0 to 100 percent"
+                    "--sequence-length-variation {percent} is not usable: it must be a percentage of at least 0"
                 )));
             }
         }
@@ -288,6 +288,14 @@ mod tests {
     }
 
     #[test]
+    fn lengths_that_vary_by_more_than_themselves_are_at_least_one() {
+        let sequences = sequences(1, 10, SequenceLength::About(4, 300.0));
+        let drawn: Vec<usize> = (0..300).map(|_| play(&sequences, 0).len()).collect();
+        assert!(drawn.iter().all(|length| (1..=16).contains(length)), "{drawn:?}");
+        assert!(drawn.contains(&1) && drawn.iter().any(|length| *length > 8), "{drawn:?}");
+    }
+
+    #[test]
     fn open_sequences_are_closed_once_and_the_next_starts_afresh() {
         let sequences = sequences(1, 10, SequenceLength::About(4, 0.0));
         assert_eq!(sequences.close(0), None);
@@ -314,7 +322,7 @@ mod tests {
         assert!(refuse(SequenceSpec { first_id: 0, ..spec(3, SequenceLength::Stream) }, 1).contains("from 0"));
         assert!(refuse(spec(u64::MAX, SequenceLength::Stream), 1).contains("--sequence-id-range"));
         assert!(refuse(spec(3, SequenceLength::About(0, 0.0)), 1).contains("--sequence-length 0"));
-        for percent in [-1.0, 101.0, f64::NAN] {
+        for percent in [-1.0, f64::INFINITY, f64::NAN] {
             assert!(refuse(spec(3, SequenceLength::About(5, percent)), 1).contains("--sequence-length-variation"));
         }
     }
