@@ -42,6 +42,19 @@ class Run(unittest.TestCase):
             self.assertEqual([entry.passes for entry in result.requirements], [True, False])
             self.assertEqual(triton_bench.read(file).raw, result.raw)
 
+    def test_a_resumed_run_is_written_back(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "kept.json"
+            measure(concurrency_range="1:2", summary_file=file)
+            before = file.stat().st_mtime_ns
+            again = measure(concurrency_range="1:2", resume=file)
+            self.assertNotEqual(file.stat().st_mtime_ns, before)
+            self.assertEqual(triton_bench.read(file).raw, again.raw)
+            self.assertEqual(len(again.levels), 2)
+            other = Path(folder) / "other.json"
+            measure(concurrency_range="1:2", resume=str(file), summary_file=other)
+            self.assertEqual(len(triton_bench.read(other).levels), 2)
+
     def test_a_frame_has_a_row_for_each_level(self):
         frame = measure(concurrency_range="1:2").to_dataframe()
         self.assertEqual(list(frame["load"]), [1, 2])
@@ -64,7 +77,16 @@ class Run(unittest.TestCase):
     def test_other_files_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "other.json"
-            for text, rule in [("{}", "no file of"), (json.dumps({"schema": 99}), "schema 99"), ("x", "no file of")]:
+            level = {"schema": 1, "levels": [{}], "requirements": [], "exit_code": 0}
+            for text, rule in [
+                ("{}", "no file of"),
+                ("[]", "no file of"),
+                ('{"schema": 1}', "no file of"),
+                (json.dumps(level), "no file of"),
+                (json.dumps({**level, "levels": [None]}), "no file of"),
+                (json.dumps({"schema": 99}), "schema 99"),
+                ("x", "no file of"),
+            ]:
                 file.write_text(text)
                 with self.assertRaisesRegex(ValueError, rule):
                     triton_bench.read(file)

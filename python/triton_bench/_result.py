@@ -164,13 +164,13 @@ def parse(text: str, name: str) -> Result:
     try:
         raw = json.loads(text)
         schema = raw["schema"]
-    except (ValueError, KeyError, TypeError) as error:
+        if schema == SCHEMA:
+            return Result(
+                levels=tuple(Level._of(level) for level in raw["levels"]),
+                requirements=tuple(_requirement(entry) for entry in raw["requirements"]),
+                exit_code=raw["exit_code"],
+                raw=raw,
+            )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{name} is no file of --summary-file: {error!r}") from None
-    if schema != SCHEMA:
-        raise ValueError(f"{name} has schema {schema}, and this module reads {SCHEMA}; install the version that wrote it")
-    return Result(
-        levels=tuple(Level._of(level) for level in raw["levels"]),
-        requirements=tuple(_requirement(entry) for entry in raw["requirements"]),
-        exit_code=raw["exit_code"],
-        raw=raw,
-    )
+    raise ValueError(f"{name} has schema {schema}, and this module reads {SCHEMA}; install the version that wrote it")

@@ -62,16 +62,18 @@ def words(flags: dict[str, Value | Iterable[Value]]) -> list[str]:
 def run(model: str | None = None, *, timeout: float | None = None, **flags: Value | Iterable[Value]) -> Result:
     """Measures, and returns what came of it.
 
-    The keywords are the program's flags. Standard error goes where this process' goes. A run that missed a requirement or did not
+    The keywords are the program's flags. Standard error goes where this process' goes. With ``resume="run.json"`` that file is
+    written back unless ``summary_file`` names another. A run that missed a requirement or did not
     become stable is a result; its ``exit_code`` says so. After ``timeout`` seconds the program is ended.
 
     Raises :class:`BenchError` where nothing was measured, ``subprocess.TimeoutExpired`` after ``timeout``.
     """
-    kept = flags.pop("summary_file", None)
+    # A run that is resumed writes its file back unless it is given another.
+    kept = flags.pop("summary_file", None) or flags.get("resume")
     if model is not None:
         flags = {"m": model, **flags}
     with tempfile.TemporaryDirectory(prefix="triton-bench-") as folder:
-        file = Path(os.fspath(kept)) if kept is not None else Path(folder) / "result.json"  # type: ignore[arg-type]
+        file = Path(os.fspath(kept)) if kept else Path(folder) / "result.json"  # type: ignore[arg-type]
         before = _written(file)
         line = [program(), *words(flags), "--summary-file", str(file)]
         code, report, said = _call(line, timeout)
