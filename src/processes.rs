@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
 use crate::clock::Stamp;
-use crate::machine::processes;
+use crate::machine::{processes, read};
 
 /// Prefix of the names of the python backend's regions, unless a setting changes it.
 const PYTHON_REGION: &str = "triton_python_backend_shm_region_";
@@ -116,7 +116,7 @@ fn unlink(name: &str) {
 /// Removes the regions of this process' python models, whether they are mapped yet or only open.
 pub fn unlink_regions() {
     let mut regions = HashSet::new();
-    regions_in(&fs::read_to_string("/proc/self/maps").unwrap_or_default(), &mut regions);
+    regions_in(&read("/proc/self/maps").unwrap_or_default(), &mut regions);
     let links = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let links = links.filter_map(|entry| fs::read_link(entry.path()).ok());
     regions.extend(links.filter_map(|link| region(&link.to_string_lossy())));

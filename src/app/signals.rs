@@ -5,7 +5,6 @@
 //! program: at once while waiting for a network server, and as soon as the models are loaded in process, because a load
 //! cannot be aborted cleanly. Once results are written there is nothing to end but the wait for the server.
 
-use std::fs;
 use std::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use crate::app::phase::{self, Phase};
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::interrupt;
+use crate::machine;
 use crate::mpi::Launcher;
 use crate::program;
 use crate::shm;
@@ -112,7 +112,7 @@ fn answer(phase: Phase, first: bool) -> Answer {
 
 /// Whether the parent process had SIGHUP ignored, as `nohup` does: then it stays ignored.
 fn hangups_are_ignored() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = machine::read("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set & (1 << (SIGHUP - 1)) != 0)
 }

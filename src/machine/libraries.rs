@@ -1,13 +1,14 @@
 //! The files that this process executes code from.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
+
+use crate::machine::read;
 
 /// The files that are mapped as executable; those that were replaced or removed meanwhile are left out, because the
 /// file on disk is then a different one.
 pub fn mapped() -> BTreeSet<PathBuf> {
-    of(&fs::read_to_string("/proc/self/maps").unwrap_or_default())
+    of(&read("/proc/self/maps").unwrap_or_default())
 }
 
 /// The files in a table of the kernel: address, rights, offset, device, inode, path.

@@ -20,7 +20,28 @@ pub mod usage;
 use std::fs;
 use std::path::Path;
 
-/// The text of a kernel file, without the blanks around it; `None` if it does not exist or is not readable.
+/// The text of a kernel file, without the blanks around it; `None` if it does not exist or is not readable. Names in it
+/// may be any bytes: what is not UTF-8 is replaced.
 pub fn read(path: impl AsRef<Path>) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+    Some(String::from_utf8_lossy(&fs::read(path).ok()?).trim().to_owned())
+}
+
+#[cfg(test)]
+pub(crate) mod sample {
+    use std::sync::mpsc;
+    use std::thread;
+
+    /// Calls `act` with the number of a thread of this process whose name is not UTF-8.
+    pub fn with_a_thread_of_odd_name(act: impl FnOnce(i32)) {
+        let (done, wait) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            rustix::thread::set_name(c"odd\xff\xfe").unwrap();
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            wait.recv().unwrap_err();
+        });
+        act(told.recv().unwrap());
+        drop(done);
+        thread.join().unwrap();
+    }
 }

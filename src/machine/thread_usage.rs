@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::{Pid, getpid};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::machine::processes;
+use crate::machine::{processes, read as text};
 
 /// The owner of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,7 +99,7 @@ fn add(usage: &mut Usage, pid: Pid, owner: impl Fn(i32, String) -> Owner) -> u64
         Some((tid, (owner(tid, name), used)))
     });
     usage.threads.extend(threads);
-    let statm = fs::read_to_string(format!("{folder}/statm")).unwrap_or_default();
+    let statm = text(format!("{folder}/statm")).unwrap_or_default();
     let pages: u64 = statm.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     pages * rustix::param::page_size() as u64
 }
@@ -116,7 +116,7 @@ fn owner(pid: Pid, tid: i32, name: String) -> Owner {
 
 /// A thread's name and resource use; `None` if it has just ended.
 fn thread(folder: &Path) -> Option<(String, Used)> {
-    let text = |name| fs::read_to_string(folder.join(name)).ok();
+    let text = |name| text(folder.join(name));
     parse(&text("stat")?, &text("schedstat")?, &text("status")?)
 }
 
@@ -175,5 +175,12 @@ mod tests {
         assert!(after.process_ns > before.process_ns && after.memory.0 > 1 << 20);
         let own = rustix::thread::gettid().as_raw_nonzero().get();
         assert!(after.threads[&own].1.cpu_ns > before.threads[&own].1.cpu_ns);
+    }
+
+    #[test]
+    fn a_thread_counts_whatever_it_is_called() {
+        crate::machine::sample::with_a_thread_of_odd_name(|odd| {
+            assert_eq!(read().threads[&odd].0, Owner::Server("odd\u{fffd}\u{fffd}".to_owned()));
+        });
     }
 }

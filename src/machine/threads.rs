@@ -5,6 +5,8 @@ use std::fs;
 
 use rustix::process::Pid;
 
+use crate::machine::read;
+
 /// A thread's waiting and preemptions since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
@@ -19,7 +21,7 @@ pub fn of(pid: Pid, most: usize) -> HashMap<i32, Waits> {
     let entries = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).into_iter().flatten().flatten();
     let waits = entries.take(most).filter_map(|entry| {
         let number = entry.file_name().to_str()?.parse().ok()?;
-        let text = |name| fs::read_to_string(entry.path().join(name)).ok();
+        let text = |name| read(entry.path().join(name));
         Some((number, Waits { waited_ns: waited(&text("schedstat")?)?, switches: switches(&text("status")?)? }))
     });
     waits.collect()
@@ -70,5 +72,8 @@ mod tests {
         let own = of(rustix::process::getpid(), 10_000);
         assert!(own.contains_key(&rustix::thread::gettid().as_raw_nonzero().get()));
         assert_eq!(of(rustix::process::getpid(), 1).len(), 1);
+        crate::machine::sample::with_a_thread_of_odd_name(|odd| {
+            assert!(of(rustix::process::getpid(), 10_000).contains_key(&odd));
+        });
     }
 }

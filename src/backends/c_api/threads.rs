@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::{fs, io, thread};
 
 use crate::clock::Stamp;
+use crate::machine::read;
 
 /// Threads from before the first server; all others may be a server's.
 static BEFORE_SERVERS: OnceLock<Option<Threads>> = OnceLock::new();
@@ -52,7 +53,7 @@ impl Threads {
         for entry in fs::read_dir("/proc/self/task")? {
             let path = entry?.path().join("stat");
             // A thread that has ended meanwhile no longer has a file.
-            threads.extend(fs::read_to_string(path).ok().and_then(|stat| identity(&stat)));
+            threads.extend(read(path).and_then(|stat| identity(&stat)));
         }
         Ok(Self(threads))
     }
@@ -73,7 +74,7 @@ impl Threads {
     pub(super) fn asleep(&self) -> io::Result<Option<Sleepers>> {
         let now = Self::now()?;
         let sleeps = |(number, _): &(u32, u64)| {
-            let status = fs::read_to_string(format!("/proc/self/task/{number}/status")).unwrap_or_default();
+            let status = read(format!("/proc/self/task/{number}/status")).unwrap_or_default();
             // An ended thread does not count as asleep: it may have woken another.
             Some((*number, sleeps_since(&status)?))
         };
@@ -138,6 +139,9 @@ mod tests {
             wait.recv().unwrap_err();
         });
         let id = told.recv().unwrap();
+        crate::machine::sample::with_a_thread_of_odd_name(|odd| {
+            assert!(own(&Threads::now().unwrap(), odd.cast_unsigned()), "its name is not UTF-8");
+        });
         assert!(!own(&before, id) && own(&Threads::now().unwrap(), id));
         assert!(before.newer().unwrap() >= 1);
         drop(go);
