@@ -12,6 +12,7 @@ mod record;
 mod sample;
 mod space;
 mod subject;
+mod thinning;
 mod visit;
 
 use std::collections::VecDeque;
@@ -135,6 +136,8 @@ fn settings(plan: &TunePlan, subject: &Subject<'_>) -> Result<Vec<Searched>> {
     }
     let mut usual = subject.base(None).map(space::usual).unwrap_or_default();
     usual.extend(space::usual_of_parts(subject.parts()));
+    let present = |setting: &Setting| space::in_force(setting, plan, |model| subject.base(model));
+    thinning::thin(&mut usual, present).iter().for_each(|thinned| note!("{thinned}"));
     match usual.is_empty() {
         true => Err(Error::usage("tune: there is nothing to search in this model; name settings with --search")),
         false => Ok(usual),
