@@ -37,8 +37,8 @@ pub struct TunePlan {
     pub isolate: bool,
     /// Whether the search recorded there continues, with more time if the budget is larger.
     pub resume: bool,
-    /// The task of a candidate's process, if this is one.
-    pub trial: Option<String>,
+    /// Whether this is the process of a candidate, with its task on standard input.
+    pub trial: bool,
     /// The words after `tune`.
     pub command_line: Vec<OsString>,
 }

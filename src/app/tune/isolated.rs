@@ -1,7 +1,9 @@
 //! Candidates in their own processes (`--isolate`), so that a crash ends only one candidate.
 
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdout, ExitStatus, Stdio};
@@ -9,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use rustix::process::{Pid, getpid, set_child_subreaper};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -97,11 +99,11 @@ impl Isolated {
 
     fn answer_to<T: DeserializeOwned>(&self, task: &Task, limit: Duration) -> Result<T> {
         let task = serde_json::to_string(task).map_err(|error| Error::machine(error.to_string()))?;
-        let mut command = launch::bound(Path::new("/proc/self/exe"));
-        command.arg("tune").args(&self.words).arg("--trial").arg(task);
-        // An interrupt at the terminal is for this process only.
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let failed = |error: io::Error| Error::machine(format!("--isolate: a process cannot be started: {error}"));
+        let mut command = launch::bound(Path::new("/proc/self/exe"));
+        command.arg("tune").args(&self.words).arg("--trial");
+        // An interrupt at the terminal is for this process only.
+        command.process_group(0).stdin(input(&task).map_err(failed)?).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
         let pipe = child.stdout.take();
         let mut output = ChildOutput { pipe, bytes: Vec::new() };
@@ -117,6 +119,14 @@ impl Isolated {
             None => Err(Error::server(death(status))),
         }
     }
+}
+
+/// A standard input that holds `text`: configurations do not fit an argument, and a pipe would wait for its reader.
+fn input(text: &str) -> io::Result<Stdio> {
+    let mut file = File::from(memfd_create("task", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 /// The output of a process so far: others may hold the other end of the pipe longer than it lives.
@@ -171,12 +181,14 @@ fn death(status: ExitStatus) -> String {
     }
 }
 
-/// The main function of such a process: executes its task and prints the result.
+/// The main function of such a process: executes the task on its standard input and prints the result.
 ///
 /// # Errors
-/// Where standard output is closed.
-pub fn answer(plan: &TunePlan, task: &str, connect: Connect, interrupts: Interrupts) -> Result<u8> {
-    let task: Task = serde_json::from_str(task).map_err(|error| Error::usage(format!("--trial: {error}")))?;
+/// Where there is no task, or standard output is closed.
+pub fn answer(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u8> {
+    let refused = |error: &dyn fmt::Display| Error::usage(format!("--trial: there is no task to do: {error}"));
+    let task = io::read_to_string(io::stdin()).map_err(|error| refused(&error))?;
+    let task: Task = serde_json::from_str(&task).map_err(|error| refused(&error))?;
     let screen = Screen::new();
     // The answer is printed before the server ends: one that could not load a model may crash then.
     match task {
@@ -219,6 +231,21 @@ mod tests {
         output.make_nonblocking().unwrap();
         let status = wait(&mut child, &mut output, Duration::from_secs(20), interrupt::counter());
         (status, String::from_utf8(output.bytes).unwrap())
+    }
+
+    #[test]
+    fn a_task_may_be_longer_than_any_argument() {
+        let base = serde_json::json!({"parameters": {"text": {"string_value": "x".repeat(300_000)}}});
+        let order = Order {
+            place: Some(vec![1, 2]),
+            trial: Trial { candidate: 1, phase: crate::tune::Phase::Race, round: 0, unit_s: 0.25, seed: 7 },
+            expected_rate: 10.0,
+            bases: vec![(ModelId::latest("m"), base.clone())],
+        };
+        let text = serde_json::to_string(&Task::Measure(order)).unwrap();
+        let output = Command::new("cat").stdin(input(&text).unwrap()).output().unwrap();
+        let Task::Measure(read) = serde_json::from_slice(&output.stdout).unwrap() else { panic!("another task") };
+        assert_eq!((read.place, &read.bases[0].1), (Some(vec![1, 2]), &base));
     }
 
     #[test]

@@ -63,9 +63,9 @@ pub fn tune(mut plan: TunePlan, connect: Connect) -> Result<u8> {
     if plan.run.target.service.is_embedded() {
         phase::loading();
     }
-    let outcome = match &plan.trial {
-        Some(trial) => isolated::answer(&plan, trial, connect, interrupts),
-        None => search(&plan, connect, interrupts),
+    let outcome = match plan.trial {
+        true => isolated::answer(&plan, connect, interrupts),
+        false => search(&plan, connect, interrupts),
     };
     outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
 }

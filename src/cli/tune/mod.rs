@@ -89,7 +89,7 @@ struct TuneArgs {
     resume: bool,
 
     #[arg(long, hide = true)]
-    trial: Option<String>,
+    trial: bool,
 }
 
 /// A figure that can be best.
