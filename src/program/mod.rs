@@ -118,9 +118,8 @@ impl TritonProgram {
 
     fn ended(&self) -> Option<ExitStatus> {
         let mut running = RUNNING.lock();
-        let at = running.iter().position(|child| self.is(child))?;
-        let status = running[at].try_wait().ok().flatten()?;
-        running.swap_remove(at);
+        let status = running.iter_mut().find(|child| self.is(child))?.try_wait().ok().flatten()?;
+        running.retain(|child| !self.is(child));
         Some(status)
     }
 

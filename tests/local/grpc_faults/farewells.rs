@@ -77,7 +77,7 @@ fn what_was_accepted_is_answered_behind_a_goaway_and_then_the_server_is_gone() {
     let setup = Setup { slots: 2, ..PLAIN };
     let (address, _) = serve(|_, peer| part(peer));
     let backend = backend(&address, setup);
-    let sink = load(&backend, setup, |_| backend.is_gone());
+    let sink = load(&backend, setup, |_| backend.network().unwrap().is_gone());
     assert_eq!(sink.counts().0, 2);
 }
 
@@ -114,7 +114,7 @@ fn parted(setup: Setup) -> (GrpcBackend, Bench) {
 fn a_goaway_before_the_first_request_ends_a_load_that_waits_for_each() {
     let (backend, mut bench) = parted(PLAIN);
     let mut asked = 0;
-    while !backend.is_gone() {
+    while !backend.network().unwrap().is_gone() {
         assert!(asked < 100, "the server is still there");
         bench.submit(0);
         asked += 1;
