@@ -147,7 +147,7 @@ impl DataArgs {
             string_length: self.string_length,
             string_data: self.string_data.clone(),
             random_ranges: self.random_range.clone(),
-            parameters: last_of_each(&self.request_parameter, |one, other| one.name == other.name),
+            parameters: last_of_each(&self.request_parameter, |parameter| parameter.name.clone()),
             priority: self.priority,
             timeout_us: self.request_timeout_us.as_micros() as u64,
             cancel_after: self.cancel_after_us,

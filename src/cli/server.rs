@@ -140,7 +140,7 @@ impl ServerArgs {
             protocol,
             url,
             // Neither protocol tells names apart by their case.
-            headers: last_of_each(&self.header, |(one, _), (other, _)| one.eq_ignore_ascii_case(other)),
+            headers: last_of_each(&self.header, |(name, _)| name.to_ascii_lowercase()),
             tls,
             server_wait: self.server_wait,
             reconnect: self.reconnect,

@@ -1,12 +1,15 @@
 //! Parsers of single values. Each returns the value, or the rule that the text breaks.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The last of those that are the `same` thing, in their order.
-pub fn last_of_each<T: Clone>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<T> {
-    let is_last = |(index, one): &(usize, &T)| !all[index + 1..].iter().any(|later| same(one, later));
-    all.iter().enumerate().filter(is_last).map(|(_, one)| one.clone()).collect()
+/// The last of those with the same name, in their order.
+pub fn last_of_each<T: Clone>(all: &[T], name: impl Fn(&T) -> String) -> Vec<T> {
+    let mut known = HashSet::new();
+    let mut kept: Vec<T> = all.iter().rev().filter(|one| known.insert(name(one))).cloned().collect();
+    kept.reverse();
+    kept
 }
 
 /// A whole number from `low` to `high`; nothing may follow it.

@@ -68,10 +68,10 @@ fn what_grows_without_end_while_it_is_read_is_refused() {
         let error = Config::of(&format!("runs:\n  r0: {{model: m}}\n{runs}")).error(&[]);
         assert!(error.starts_with("FILE:") && error.contains(rule), "{error}");
     }
-    let values: Vec<String> = (0..5_000).map(|number| format!("a:{number}")).collect();
+    let values: Vec<String> = (0..5_000).map(|number| format!("a{number}:x")).collect();
     let lists = format!("model: m\nheader: [{}]\n", values.join(","));
     assert_eq!(Config::of(&lists).plan(&[]).target.connection.headers.len(), values.len());
-    let wrong = lists.replace("a:4000,", "a4000,");
+    let wrong = lists.replace("a4000:x,", "a4000,");
     let column = wrong.lines().nth(1).unwrap().find("a4000").unwrap() + 1;
     let error = Config::of(&wrong).error(&[]);
     assert!(error.starts_with(&format!("FILE:2:{column}: -H: it must be Name:Value")), "{error}");
