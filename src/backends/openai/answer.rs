@@ -98,6 +98,7 @@ impl Answer {
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
         if !is_success(head) {
+            self.check(total)?;
             keep(&mut self.kept, piece, KEPT_OF_REFUSAL);
             return Ok(());
         }
