@@ -16,7 +16,7 @@ pub fn client_processors(cpus: Option<&[usize]>) -> usize {
 /// Pins the calling thread to `cpus`, if any are given. Threads that it starts from then on inherit this.
 ///
 /// # Errors
-/// Where the machine has no such processors, or the process may not use them.
+/// If the machine has no such processors, or the process may not use them.
 pub fn pin_this_thread(cpus: Option<&[usize]>) -> Result<()> {
     let Some(cpus) = cpus else { return Ok(()) };
     let mut set = CpuSet::new();

@@ -63,7 +63,7 @@ fn refuse(threads: u64, rooms: [(Option<u64>, &str); 2]) -> Result<()> {
 /// failures.
 ///
 /// # Errors
-/// Where the handler cannot be installed.
+/// If the handler cannot be installed.
 pub fn watch_address_space() -> Result<()> {
     let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
     if limit < COMFORTABLE {

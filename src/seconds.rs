@@ -16,7 +16,7 @@ pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S:
 /// Reads seconds.
 ///
 /// # Errors
-/// Where there is no number, or none that a duration has.
+/// If there is no number, or none that a duration has.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(D::Error::custom)
 }

@@ -72,7 +72,7 @@ pub fn is_coloured() -> bool {
 /// Prints our own text on standard output unescaped, including terminal control sequences.
 ///
 /// # Errors
-/// Where it is closed or full.
+/// If it is closed or full.
 pub fn print_styled(text: &str) -> Result<()> {
     output(text)
 }
@@ -90,7 +90,7 @@ impl Stream {
     /// Writes a text as it is, in one piece.
     ///
     /// # Errors
-    /// Where the stream is closed or full.
+    /// If the stream is closed or full.
     pub fn write(self, text: &str) -> io::Result<()> {
         match self {
             Self::Output => {
@@ -107,7 +107,7 @@ pub trait Drawing: Send + Sync {
     /// Writes `text` while nothing is drawn, or keeps it until then.
     ///
     /// # Errors
-    /// Where the stream is closed or full.
+    /// If the stream is closed or full.
     fn beside(&self, stream: Stream, text: &str) -> io::Result<()>;
 
     /// The program is about to end, or to report a panic: restores the terminal and stops drawing. May be called on any
@@ -140,7 +140,7 @@ fn write(stream: Stream, text: &str) -> io::Result<()> {
 /// Prints data on standard output.
 ///
 /// # Errors
-/// Where it is closed or full.
+/// If it is closed or full.
 pub fn print(text: &str) -> Result<()> {
     output(&harmless(text))
 }

@@ -13,7 +13,7 @@ use crate::stdio::{self, note};
 /// Prints what changed. Returns the exit code (see [`crate::exit`]).
 ///
 /// # Errors
-/// Where a file is no result, the results are of different things, or have no level in common.
+/// If a file is no result, the results are of different things, or have no level in common.
 pub fn compare(wanted: &Comparison) -> Result<u8> {
     let (one, other) = (read(&wanted.reference)?, read(&wanted.other)?);
     let names = format!("{} and {}", shown(&wanted.reference), shown(&wanted.other));

@@ -16,7 +16,7 @@ const MAX_MODELS: usize = 1_000;
 /// sequences, because the server passes a request's correlation ID on.
 ///
 /// # Errors
-/// Where a model is not available, or models call each other without end.
+/// If a model is not available, or models call each other without end.
 pub fn with_composing(backend: &dyn Backend, roots: &mut [ModelSpec], bls: &[ModelId]) -> Result<Vec<ModelSpec>> {
     let mut all = roots.to_vec();
     let mut known: HashSet<ModelId> = all.iter().map(|model| model.id.clone()).collect();

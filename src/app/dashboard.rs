@@ -41,7 +41,7 @@ const MAX_KEPT: usize = 1000;
 /// Checks, before anything is done, that a dashboard is possible.
 ///
 /// # Errors
-/// Where one was asked for and is not.
+/// If one was asked for and is not.
 pub fn check(plan: &Plan) -> Result<()> {
     if !plan.output.live {
         return Ok(());
@@ -87,7 +87,7 @@ impl Dashboard {
     /// Opens one, without figures yet.
     ///
     /// # Errors
-    /// Where the terminal does not accept it.
+    /// If the terminal does not accept it.
     pub fn start(plan: &Plan) -> Result<Self> {
         let failed = |error: io::Error| Error::machine(format!("--live: cannot draw on the terminal: {error}"));
         let terminal = Terminal::new(CrosstermBackend::new(io::stderr())).map_err(failed)?;

@@ -27,7 +27,7 @@ const IDLE: f64 = 0.05;
 /// Runs all checks and prints a line on each. Returns the exit code (see [`crate::exit`]).
 ///
 /// # Errors
-/// Where standard output is closed or full.
+/// If standard output is closed or full.
 pub fn examine(wanted: &Checkup) -> Result<u8> {
     let screen = Screen::new();
     let (mut notes, mut warnings) = (0, 0);

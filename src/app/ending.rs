@@ -38,7 +38,7 @@ static LEAVING: AtomicBool = AtomicBool::new(false);
 /// Starts the thread that enforces time limits.
 ///
 /// # Errors
-/// Where the thread cannot be started.
+/// If the thread cannot be started.
 pub fn watch() -> Result<()> {
     let failed =
         |error| Error::machine(format!("cannot start the thread that limits how long stopping takes: {error}"));

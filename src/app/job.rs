@@ -86,7 +86,7 @@ impl Job {
     /// Sends a number of requests a second.
     ///
     /// # Errors
-    /// Where the rate or the distribution is out of range.
+    /// If the rate or the distribution is out of range.
     pub fn rate(session: &Session, rate: f64, distribution: GapDistribution) -> Result<Self> {
         let arrivals = Arrivals::at_rate(rate, distribution)?;
         let gap_variation = arrivals.gap_variation();

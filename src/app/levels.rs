@@ -130,15 +130,20 @@ fn settle<T: LevelValue>(
     Ok(())
 }
 
-/// Measures the level that would end the range again, before it does.
+/// Measures the level that would end the range again, before it does. If it is within the threshold this time, a third
+/// measurement decides, which reports and export have in place of the first.
 fn confirm(runner: &Runner<'_>, job: &Job, result: &mut RunResult) -> Result<()> {
-    let level = runner.measure_apart(job)?;
+    let level = runner.measure_quietly(job, &runner.plan().measurement)?;
+    let name = name(&result.levels);
     let (Some(last), Ending::Stable | Ending::Complete) = (result.levels.last_mut(), level.ending) else {
         return Ok(());
     };
-    *last = level;
-    runner.save(result);
-    runner.show(&result.levels[result.levels.len() - 1..])
+    if !runner.must_stop() {
+        note!("{name}: within the latency threshold this time; a third measurement decides");
+        runner.again(job, last)?;
+        runner.save(result);
+    }
+    Ok(())
 }
 
 /// The name of the last level.

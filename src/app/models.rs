@@ -11,7 +11,7 @@ use crate::report::console;
 /// Lists the models. Returns the exit code (see [`crate::exit`]).
 ///
 /// # Errors
-/// Where the server is not available, lists no models or has none of that name, or standard output is closed or full.
+/// If the server is not available, lists no models or has none of that name, or standard output is closed or full.
 pub fn list(wanted: &Survey) -> Result<u8> {
     let plan = &wanted.plan;
     signals::watch()?;

@@ -48,7 +48,7 @@ const CLOCK_REMARK: f64 = 0.01;
 /// Joins the other processes, if the plan asks for that, and gives the plan this process' part.
 ///
 /// # Errors
-/// Where MPI is not available, the processes do not fit together, or the plan cannot be shared.
+/// If MPI is not available, the processes do not fit together, or the plan cannot be shared.
 pub fn join(plan: &mut Plan, codes: Codes) -> Result<Option<Ranks>> {
     if !plan.load.ranks.mpi {
         warn_of_independence(codes);
@@ -247,7 +247,7 @@ pub fn agreement(ranks: &Ranks, plan: &Plan, level: &LevelSummary) -> Option<&'s
 /// Checks that all processes have opened their servers and read their data before anything is measured.
 ///
 /// # Errors
-/// Where one could not.
+/// If one could not.
 pub fn all_ready(ranks: &Ranks) -> Result<()> {
     ranks.exchange(&(), STEP_LIMIT).map(drop)
 }

@@ -36,7 +36,7 @@ const SAVE_EVERY_NS: u64 = 1_000_000_000;
 /// Plays the load to its end, unless an earlier run has, and prints the table.
 ///
 /// # Errors
-/// Where it cannot be started, or a client breaks.
+/// If it cannot be started, or a client breaks.
 pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> Result<()> {
     let played = match runner.earlier.periodic() {
         Some(before) => {

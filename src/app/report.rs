@@ -18,7 +18,7 @@ use crate::stdio;
 /// Makes the report of results. Returns the exit code (see [`crate::exit`]).
 ///
 /// # Errors
-/// Where a file is no result, or what was asked for cannot be written.
+/// If a file is no result, or what was asked for cannot be written.
 pub fn report(wanted: &ReportOf) -> Result<u8> {
     let read: Vec<_> = wanted.results.iter().map(|path| ("a result".to_owned(), path.as_path())).collect();
     outputs::check_files(&outputs::pages(&wanted.pages, "-o"), &read)?;

@@ -22,7 +22,7 @@ impl EarlierRun {
     /// Reads the result of the run that the plan continues; the plan must be the same.
     ///
     /// # Errors
-    /// Where the file is not a result, or is of another plan: the message names the difference.
+    /// If the file is not a result, or is of another plan: the message names the difference.
     pub fn read(plan: &Plan) -> Result<Self> {
         let Some(path) = &plan.output.resume else { return Ok(Self::default()) };
         let mut result = RunResult::read(path)?;
@@ -54,7 +54,7 @@ impl EarlierRun {
     /// whose clock differs after a restart of the machine.
     ///
     /// # Errors
-    /// Where they are not: the message names the difference.
+    /// If they are not: the message names the difference.
     pub fn check(&mut self, setup: &Setup) -> Result<()> {
         let Some((_, earlier)) = &mut self.0 else { return Ok(()) };
         let mut found = differences(&earlier.setup, setup);
@@ -72,7 +72,7 @@ impl EarlierRun {
     /// Checks that the variants are the same as then.
     ///
     /// # Errors
-    /// Where they are not: the message names the difference.
+    /// If they are not: the message names the difference.
     pub fn check_variants(&self, now: &[VariantIdentity]) -> Result<()> {
         let Some(then) = self.result().and_then(|result| result.variants.as_ref()) else { return Ok(()) };
         let usable = |all: &[VariantIdentity]| {

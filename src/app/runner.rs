@@ -77,7 +77,7 @@ impl<'a> Runner<'a> {
     /// rather than by an earlier run (`--resume`).
     ///
     /// # Errors
-    /// Where it cannot be started, nothing of it could be measured, or it cannot be printed.
+    /// If it cannot be started, nothing of it could be measured, or it cannot be printed.
     pub fn level(&self, job: &Job, result: &mut RunResult) -> Result<bool> {
         self.screen.next();
         let batch_size = self.plan().data.batch_size;
@@ -161,7 +161,7 @@ impl<'a> Runner<'a> {
     /// Prints levels that were measured quietly.
     ///
     /// # Errors
-    /// Where standard output is closed or full.
+    /// If standard output is closed or full.
     pub fn show(&self, levels: &[LevelSummary]) -> Result<()> {
         levels.iter().try_for_each(|level| {
             let header = console::header(level.load).unwrap_or_default();
@@ -174,14 +174,6 @@ impl<'a> Runner<'a> {
     pub fn losses(&self) -> String {
         let remarks = self.observers.map(Observers::take_remarks).filter(|remarks| !remarks.is_empty());
         remarks.map_or_else(String::new, |remarks| remarks + "\n")
-    }
-
-    /// Measures a level as the plan says, without printing it: the caller decides whether it counts.
-    ///
-    /// # Errors
-    /// It cannot be started, or nothing of it could be measured.
-    pub fn measure_apart(&self, job: &Job) -> Result<LevelSummary> {
-        self.measure(job, &self.plan().measurement, (self.observers, true))
     }
 
     /// Measures a level by another measurement plan than the run's, without printing it and without a separate
@@ -309,7 +301,7 @@ impl<'a> Runner<'a> {
     /// Starts the load of `job` alone.
     ///
     /// # Errors
-    /// Where a client cannot be opened.
+    /// If a client cannot be opened.
     pub fn start(&self, recorder: &Arc<Recorder>, job: &Job, quota: Option<u64>) -> Result<RunningLoad> {
         self.prepare(recorder, job, quota).map(|prepared| self.let_go(prepared.go()))
     }
@@ -344,7 +336,7 @@ impl<'a> Runner<'a> {
     /// Warms up with the load of `job`, unless the measurement does so itself, and discards the results.
     ///
     /// # Errors
-    /// Where the load cannot be started or breaks.
+    /// If the load cannot be started or breaks.
     pub fn warm_up(&self, job: &Job, plan: &MeasurementPlan) -> Result<()> {
         let job = job.warm_up.as_deref().unwrap_or(job);
         let quota = (plan.warmup_requests > 0).then_some(plan.warmup_requests);

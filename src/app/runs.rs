@@ -36,7 +36,7 @@ const GRAVITY: [u8; 8] = [
 /// Executes the runs, until one is interrupted. Returns the gravest of their exit codes.
 ///
 /// # Errors
-/// Where a process cannot be started.
+/// If a process cannot be started.
 pub fn run_all(runs: &[RunOfFile]) -> Result<u8> {
     // Before our own signal handlers: MPI sets some.
     let relay = runs.iter().any(|run| run.mpi).then(OverMpi::enter).transpose()?.map(Relay::new);

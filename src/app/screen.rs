@@ -68,7 +68,7 @@ impl Screen {
     /// The same for the levels of `plan`, with the conventions of the program name that `codes` stands for.
     ///
     /// # Errors
-    /// Where a dashboard is wanted and the terminal does not support it.
+    /// If a dashboard is wanted and the terminal does not support it.
     pub fn of(plan: &Plan, codes: Codes) -> Result<Self> {
         let progress = RefCell::new(LevelProgress::new(&plan.load.mode, plan.measurement.binary_search));
         let live = if plan.output.live { Some(Dashboard::start(plan)?) } else { None };
@@ -83,7 +83,7 @@ impl Screen {
     /// Prints text on standard output.
     ///
     /// # Errors
-    /// Where standard output is closed or full.
+    /// If standard output is closed or full.
     pub fn print(&self, text: &str) -> Result<()> {
         stdio::print(text)
     }

@@ -113,7 +113,7 @@ impl Session {
     /// Connects through `connect`, reads the data, packs them, and measures the client's own cost.
     ///
     /// # Errors
-    /// Where the server, the model or the data cannot be used.
+    /// If the server, the model or the data cannot be used.
     pub fn open(plan: Plan, connect: Connect) -> Result<Self> {
         let recorded = Recorded::read(&plan)?;
         let session = Self::with(connect(&plan)?, plan, recorded)?;
@@ -209,7 +209,7 @@ impl Session {
     /// The observers that the plan asks for.
     ///
     /// # Errors
-    /// Where the export's file cannot be made.
+    /// If the export's file cannot be made.
     pub fn observers(&self) -> Result<Option<Observers>> {
         let plan = &self.plan;
         let export = plan.output.profile_export.as_ref().map(|path| {
@@ -241,7 +241,7 @@ impl Session {
     /// What requests carry, dealt to `lanes`.
     ///
     /// # Errors
-    /// Where there are no data, or too few correlation IDs.
+    /// If there are no data, or too few correlation IDs.
     fn feed(&self, lanes: Lanes) -> Result<Feed> {
         let plan = &self.plan;
         let mix = match plan.target.mix.as_slice() {

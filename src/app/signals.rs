@@ -39,7 +39,7 @@ enum Answer {
 /// default, but after cleaning up.
 ///
 /// # Errors
-/// Where the signal handlers cannot be installed.
+/// If the signal handlers cannot be installed.
 pub fn watch() -> Result<&'static AtomicUsize> {
     let failed = |error| Error::machine(format!("cannot watch for interrupts: {error}"));
     // This handler's message must come before the effects of a signal.

@@ -73,14 +73,14 @@ pub trait Backend: Send + Sync {
     /// Tensors, batching and scheduling of a model.
     ///
     /// # Errors
-    /// Where the model is unknown or not ready, with the server's reason.
+    /// If the model is unknown or not ready, with the server's reason.
     fn model(&self, id: &ModelId) -> Result<ModelSpec>;
 
     /// Receives everything that requests will carry, once, before any client is opened: the service encodes it now, and
     /// a payload that cannot be sent is reported before anything is sent.
     ///
     /// # Errors
-    /// Where a payload cannot be sent.
+    /// If a payload cannot be sent.
     fn prepare(&self, _models: &Arc<[ModelSpec]>, _payloads: &Arc<[Payload]>) -> Result<()> {
         Ok(())
     }
@@ -88,7 +88,7 @@ pub trait Backend: Send + Sync {
     /// Every model of the server's repositories, a row for each version.
     ///
     /// # Errors
-    /// Where the server does not list them.
+    /// If the server does not list them.
     fn index(&self) -> Result<Vec<IndexEntry>> {
         Err(Error::server("this service does not list its models"))
     }
@@ -96,7 +96,7 @@ pub trait Backend: Send + Sync {
     /// Cumulative server-side counters of a model, over all its versions if `id` names none.
     ///
     /// # Errors
-    /// Where the server refuses or cannot be reached.
+    /// If the server refuses or cannot be reached.
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
         Err(Error::server(format!("model '{id}': this service keeps no statistics")))
     }
@@ -104,7 +104,7 @@ pub trait Backend: Send + Sync {
     /// The statistics of all models in one exchange; `None` if the server has no such call.
     ///
     /// # Errors
-    /// Where the server cannot be reached.
+    /// If the server cannot be reached.
     fn all_statistics(&self) -> Result<Option<StatisticsSnapshot>> {
         Ok(None)
     }
@@ -112,7 +112,7 @@ pub trait Backend: Send + Sync {
     /// Calls `line` with every line of the server's metrics in Prometheus' text format, as they arrive.
     ///
     /// # Errors
-    /// Where the server keeps none, cannot be reached, or breaks off.
+    /// If the server keeps none, cannot be reached, or breaks off.
     fn metrics(&self, _line: &mut dyn FnMut(&str)) -> Result<()> {
         Err(Error::server("this service keeps no metrics"))
     }
@@ -121,7 +121,7 @@ pub trait Backend: Send + Sync {
     /// nothing has changed.
     ///
     /// # Errors
-    /// Where a model is now missing, or the server does not release it.
+    /// If a model is now missing, or the server does not release it.
     fn reload(&self, _models: &[ModelId]) -> Result<bool> {
         Ok(false)
     }
@@ -149,7 +149,7 @@ pub trait Backend: Send + Sync {
     /// Opens a worker's private client.
     ///
     /// # Errors
-    /// Where a request cannot be prepared or a connection cannot be made.
+    /// If a request cannot be prepared or a connection cannot be made.
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>>;
 }
 
@@ -158,7 +158,7 @@ pub trait ModelControl: Send + Sync {
     /// The configuration of a loaded model, in protobuf's JSON, completed by the server.
     ///
     /// # Errors
-    /// Where the model is unknown or not ready, with the server's reason.
+    /// If the model is unknown or not ready, with the server's reason.
     fn configuration(&self, id: &ModelId) -> Result<Value>;
 
     /// Loads a model with this configuration, or with its file's. If that fails, the model serves as before.
@@ -187,7 +187,7 @@ pub trait Client: Send {
     /// Makes sure that there are at least `slots` slots. Slots are never removed.
     ///
     /// # Errors
-    /// Where a further request cannot be prepared or a connection cannot be made.
+    /// If a further request cannot be prepared or a connection cannot be made.
     fn grow(&mut self, slots: usize) -> Result<()>;
 
     /// Hands a request in a free slot to the server.
@@ -200,7 +200,7 @@ pub trait Client: Send {
     /// threads of their own return at once.
     ///
     /// # Errors
-    /// Where the client is broken.
+    /// If the client is broken.
     fn drive(&mut self, deadline: Stamp) -> Result<()>;
 
     /// Asks the server to cancel the request in `slot`, if one is outstanding that was sent before `sent_before`: the

@@ -18,7 +18,7 @@ pub struct ServerIdentity {
 }
 
 impl ServerIdentity {
-    /// What it says; none where that is nothing.
+    /// What it says; none if that is nothing.
     pub fn of(name: Option<String>, version: Option<String>) -> Option<Self> {
         let (name, version) = (name.unwrap_or_default(), version.unwrap_or_default());
         let identity = Self { name, version, backends: Vec::new() };
@@ -34,7 +34,7 @@ pub struct BackendIdentity {
     /// The library that is loaded.
     #[schemars(with = "String")]
     pub library: PathBuf,
-    /// SHA-256 of that file; absent where it cannot be read, or is larger than 256 MiB.
+    /// SHA-256 of that file; absent if it cannot be read, or is larger than 256 MiB.
     pub sha256: Option<String>,
     /// Loaded libraries next to it that have a version in their names, such as `libonnxruntime.so.1.19.2`.
     pub versions: Vec<String>,

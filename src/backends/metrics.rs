@@ -29,7 +29,7 @@ impl MetricsSource {
     /// The metrics at `url`; by default at Triton's metrics port on the host of `server`. Nothing is read yet.
     ///
     /// # Errors
-    /// Where the address or a certificate is wrong.
+    /// If the address or a certificate is wrong.
     pub fn new(connection: &ConnectionPlan, server: &Endpoint, url: Option<&str>) -> Result<Self> {
         let endpoint = match url {
             Some(url) => Endpoint::parse_flag("--metrics-url", url, PORT)?,
@@ -45,7 +45,7 @@ impl MetricsSource {
     /// Calls `line` with every line of the metrics, as they arrive.
     ///
     /// # Errors
-    /// Where the server cannot be reached, or refuses, with its reason.
+    /// If the server cannot be reached, or refuses, with its reason.
     pub fn read(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
         let unread = |error| self.questions.error("metrics", &error);
         let (mut lines, mut refused) = (Lines::default(), Vec::new());

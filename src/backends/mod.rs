@@ -66,7 +66,7 @@ const FORGET_LIMIT: Duration = Duration::from_millis(500);
 /// Every model of the plan's server, ordered by name; only `only`, if it is given.
 ///
 /// # Errors
-/// Where the server cannot be reached or does not list its models, or has none of that name.
+/// If the server cannot be reached or does not list its models, or has none of that name.
 pub fn offers(plan: &Plan, only: Option<&str>) -> Result<Vec<Offer>> {
     let found = match plan.target.service {
         ServiceKind::TritonCApi => c_api::TritonInProcess::survey(&plan.target, only)?,
@@ -85,7 +85,7 @@ pub fn offers(plan: &Plan, only: Option<&str>) -> Result<Vec<Offer>> {
 /// Connects to the plan's server, and makes its model ready.
 ///
 /// # Errors
-/// Where the server or the model is not available, with the server's own reason.
+/// If the server or the model is not available, with the server's own reason.
 pub fn connect(plan: &Plan) -> Result<Connected> {
     Ok(counting(reach(plan)?, plan))
 }
@@ -127,7 +127,7 @@ pub fn through(host: &Arc<dyn Backend>, plan: &Plan) -> Connected {
 /// ones must not be used any more.
 ///
 /// # Errors
-/// Where one could not be stopped.
+/// If one could not be stopped.
 pub fn halt_servers(waiting: &dyn Fn(String)) -> Result<()> {
     program::ask_to_stop();
     let halted = c_api::halt_servers(waiting);

@@ -17,7 +17,7 @@ pub struct Offer {
 /// Every model of a server on the network; only `only`, if it is given.
 ///
 /// # Errors
-/// Where the server does not list its models.
+/// If the server does not list its models.
 pub fn survey(backend: &Arc<dyn Backend>, only: Option<&str>) -> Result<Vec<Offer>> {
     let entries = backend.index()?;
     let offer = |name: String| {

@@ -131,7 +131,7 @@ impl DataArgs {
     /// The inputs of requests.
     ///
     /// # Errors
-    /// Where sources are given that exclude each other.
+    /// If sources are given that exclude each other.
     pub fn plan(&self, given: &Given) -> Result<DataPlan> {
         let shared = match self.shared_memory {
             Shared::None => None,

@@ -111,7 +111,7 @@ const FORMER: &[(&str, &str)] = &[("schedule", "send times are in a file: use --
 /// Reads the words after the program's name.
 ///
 /// # Errors
-/// Where a flag is unknown, its prefix ambiguous, or its value missing or unwanted.
+/// If a flag is unknown, its prefix ambiguous, or its value missing or unwanted.
 pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Result<CommandLine> {
     let mut words = words.into_iter().peekable();
     let (mut run, mut strays) = (Vec::new(), Vec::new());

@@ -55,7 +55,7 @@ pub fn short(called: &Called) -> String {
 /// The flags of the section whose title begins so, in any case, or a command's.
 ///
 /// # Errors
-/// Where there is none, with those that there are.
+/// If there is none, with those that there are.
 pub fn about(called: &Called, name: &str) -> Result<Command> {
     if let Some(word) = called.commands.iter().find(|word| word.name == name) {
         return (word.read)(called, &mut ["--help".into()].into_iter());

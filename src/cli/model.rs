@@ -63,7 +63,7 @@ impl ModelArgs {
     /// The model: `-m`, or the first of the mix. Where a method of a gRPC service is called, that is its name in reports.
     ///
     /// # Errors
-    /// Where no model is named.
+    /// If no model is named.
     pub fn model(&self, service: ServiceKind, method: Option<&GrpcMethod>) -> Result<ModelId> {
         let version = match self.model_version {
             Some(Version::Number(number)) => Some(number),

@@ -113,7 +113,7 @@ fn greatest_common_divisor(one: usize, other: usize) -> usize {
 /// together.
 ///
 /// # Errors
-/// Where the steps of a stream cannot be sent together.
+/// If the steps of a stream cannot be sent together.
 pub(super) fn cycles(corpus: &Corpus, elements: &Elements<'_>, batch: usize) -> Result<Vec<Cycle>> {
     let whole = Cycle { first: 0, count: elements.len(), batch };
     match check(corpus, elements, whole) {

@@ -44,7 +44,7 @@ impl Columns {
     /// Makes the steps of the stream.
     ///
     /// # Errors
-    /// Where columns have different numbers of steps, or there are more than memory allows.
+    /// If columns have different numbers of steps, or there are more than memory allows.
     pub fn steps(&self, target: &Target<'_>) -> Result<Stream> {
         let inputs = self.inputs.iter().flatten().filter_map(Column::steps);
         let outputs = self.outputs.iter().flatten().filter_map(Column::steps);

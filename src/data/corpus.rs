@@ -26,7 +26,7 @@ impl Corpus {
     /// Reads or generates the data that `spec` asks for. The same seed gives the same data.
     ///
     /// # Errors
-    /// Where a file cannot be read or does not fit the model; the message names file, stream, step and tensor.
+    /// If a file cannot be read or does not fit the model; the message names file, stream, step and tensor.
     pub fn load(spec: &CorpusSpec<'_>, model: &ModelSpec) -> Result<Self> {
         let target = Target::new(model, spec)?;
         let loaded = match spec.source {

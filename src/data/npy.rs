@@ -271,7 +271,7 @@ impl Array {
     /// Checks that a file has the length that its header promises.
     ///
     /// # Errors
-    /// Where it has not.
+    /// If it has not.
     pub fn check_len(&self, tensor: &TensorSpec, got: usize) -> Result<(), String> {
         if got == self.file_len {
             return Ok(());

@@ -44,7 +44,7 @@ impl Corpus {
     /// others is released as they are copied, unless a clone shares it.
     ///
     /// # Errors
-    /// Where steps cannot be batched together, the model does not batch, or the machine lacks memory or a driver.
+    /// If steps cannot be batched together, the model does not batch, or the machine lacks memory or a driver.
     pub fn pack(mut self, packing: &Packing) -> Result<PayloadTable> {
         self.check(packing)?;
         let elements = Elements::new(&self.streams);

@@ -29,7 +29,7 @@ const DRAWS: u64 = 4;
 /// Generates payloads, the same for the same seed, whatever else is asked for; `rows` are recorded lengths.
 ///
 /// # Errors
-/// Where the model's requests are not JSON documents, or memory is lacking.
+/// If the model's requests are not JSON documents, or memory is lacking.
 pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, rows: &[TokenCounts]) -> Result<Loaded> {
     let [input] = &target.model.inputs[..] else { return Err(unfit()) };
     if input.datatype != DataType::Json {

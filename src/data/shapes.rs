@@ -18,7 +18,7 @@ impl Shapes {
     /// Applies `--shape`; the last one of a name wins.
     ///
     /// # Errors
-    /// Where a name is not an input, or a shape does not fit the model's free dimensions.
+    /// If a name is not an input, or a shape does not fit the model's free dimensions.
     pub(crate) fn new(model: &ModelSpec, given: &[(String, Vec<i64>)]) -> Result<Self> {
         let mut shapes = Self {
             inputs: model.inputs.iter().map(|input| input.shape.as_slice().into()).collect(),

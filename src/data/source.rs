@@ -49,7 +49,7 @@ impl Source {
     /// Copies a value to a place, if it has one; `is_last` if it is not needed after that.
     ///
     /// # Errors
-    /// Where a place is outside of its region, there is no memory for it, or a driver fails.
+    /// If a place is outside of its region, there is no memory for it, or a driver fails.
     pub(super) fn copy(&mut self, value: &Value, mut to: Option<(&mut Region, usize)>, is_last: bool) -> Result<()> {
         for start in (0..value.len).step_by(PIECE) {
             let (offset, len) = (value.offset + start, PIECE.min(value.len - start));

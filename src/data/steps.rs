@@ -102,7 +102,7 @@ impl<'a> Target<'a> {
     /// Applies the given shapes to the model.
     ///
     /// # Errors
-    /// Where a given shape does not fit.
+    /// If a given shape does not fit.
     pub fn new(model: &'a ModelSpec, spec: &'a CorpusSpec<'a>) -> Result<Self> {
         Ok(Self {
             model,
@@ -121,7 +121,7 @@ impl<'a> Target<'a> {
     /// they become.
     ///
     /// # Errors
-    /// Where that exceeds the limit on input data.
+    /// If that exceeds the limit on input data.
     pub fn take_steps(&self, count: usize) -> Result<()> {
         let each = size_of::<Option<Value>>() + size_of::<InputTensor>();
         let step = size_of::<Payload>() + self.model.inputs.len() * each;
@@ -188,7 +188,7 @@ impl<'a> Target<'a> {
 /// Elements of a closed shape, and their bytes if the type has a fixed size.
 ///
 /// # Errors
-/// Where either number overflows.
+/// If either number overflows.
 pub(crate) fn extent(tensor: &TensorSpec, shape: &[i64]) -> Result<(u64, Option<usize>), String> {
     let too_large =
         || format!("tensor {} of shape {} is too large to be addressed", tensor.name, shapes::bracketed(shape));

@@ -6,7 +6,7 @@ use crate::shm::RegionBuilder;
 /// Appends one element.
 ///
 /// # Errors
-/// Where the element is too long for its length field, or memory is lacking.
+/// If the element is too long for its length field, or memory is lacking.
 pub(crate) fn append(out: &mut RegionBuilder, element: &[u8]) -> Result<()> {
     let length = u32::try_from(element.len())
         .map_err(|_| Error::input(format!("a BYTES element of {} bytes is longer than 4294967295", element.len())))?;

@@ -25,7 +25,7 @@ const LARGEST_INDEX: u32 = 9_999;
 /// Generates one step.
 ///
 /// # Errors
-/// Where a shape is open, values of a shape tensor would have to be made up, or a random range does not fit its input.
+/// If a shape is open, values of a shape tensor would have to be made up, or a random range does not fit its input.
 pub(crate) fn load(target: &Target<'_>, seed: Option<u64>) -> Result<Loaded> {
     check_ranges(target)?;
     let mut memory = RegionBuilder::within(target.spec.memory)?;

@@ -24,7 +24,7 @@ impl Tokenizer {
     /// ignored.
     ///
     /// # Errors
-    /// Where there is no such file, or it is not a tokenizer's.
+    /// If there is no such file, or it is not a tokenizer's.
     pub fn read(path: &Path) -> Result<Self> {
         let flag = format!("--tokenizer {}", path.display());
         let fault =
@@ -41,7 +41,7 @@ impl Tokenizer {
     /// many.
     ///
     /// # Errors
-    /// Where the tokenizer rejects the text.
+    /// If the tokenizer rejects the text.
     pub fn fit(&self, mut text: String, tokens: usize) -> Result<(String, bool)> {
         let mut ends = self.ends(&text)?;
         if ends.len() > tokens {

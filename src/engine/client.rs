@@ -45,7 +45,7 @@ impl<T: Transport> NetworkClient<T> {
     /// A client with the slots that `spec` asks for. An answer may take `limit`.
     ///
     /// # Errors
-    /// Where a connection cannot be made.
+    /// If a connection cannot be made.
     pub fn open(
         transport: T,
         spec: &ClientSpec,

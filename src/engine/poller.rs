@@ -33,7 +33,7 @@ impl Poller {
     /// A poller that watches nothing yet.
     ///
     /// # Errors
-    /// Where the system is out of file descriptors.
+    /// If the system is out of file descriptors.
     pub fn new() -> io::Result<Self> {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, ready: Vec::with_capacity(EVENTS) })
     }

@@ -31,7 +31,7 @@ impl Stream {
     /// Wraps a connected socket; with `tls` performs the handshake, until `deadline` at the latest.
     ///
     /// # Errors
-    /// Where the handshake fails; kind `InvalidData` then carries the reason.
+    /// If the handshake fails; kind `InvalidData` then carries the reason.
     pub fn new(mut socket: TcpStream, tls: Option<ClientConnection>, deadline: Deadline) -> io::Result<Self> {
         let mut tls = tls.map(Box::new);
         if let Some(session) = &mut tls {

@@ -28,7 +28,7 @@ impl Route {
     /// offers `protocols`.
     ///
     /// # Errors
-    /// Where the address or a certificate is wrong.
+    /// If the address or a certificate is wrong.
     pub fn to(connection: &ConnectionPlan, port: u16, protocols: &[&str]) -> Result<Self> {
         let mut endpoint = Endpoint::parse(&connection.url, port)?;
         endpoint.secure |= connection.tls.enabled;
@@ -67,7 +67,7 @@ pub trait Transport: Send {
     /// Makes sure that there are at least `slots` slots.
     ///
     /// # Errors
-    /// Where a connection cannot be made, or the service cannot serve another slot.
+    /// If a connection cannot be made, or the service cannot serve another slot.
     fn grow(&mut self, slots: usize) -> Result<()>;
 
     /// A request is about to begin in a slot. If its connection has waited long for a first request, this checks that
@@ -77,7 +77,7 @@ pub trait Transport: Send {
     /// Starts the request that has begun in a slot. One that cannot be sent fails.
     ///
     /// # Errors
-    /// Where the client is broken.
+    /// If the client is broken.
     fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()>;
 
     /// Sends what was started.
@@ -86,7 +86,7 @@ pub trait Transport: Send {
     /// Waits until something arrives or can be sent, at most until `until`, and processes it.
     ///
     /// # Errors
-    /// Where the client is broken.
+    /// If the client is broken.
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()>;
 
     /// Gives up the pending request in a slot, and tells the server as far as the protocol allows. The request then

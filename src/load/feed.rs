@@ -66,7 +66,7 @@ impl Feed {
     /// as if those before it had been sent.
     ///
     /// # Errors
-    /// Where a model has no payload.
+    /// If a model has no payload.
     pub fn independent(
         models: Vec<PayloadIndex>,
         mix: Mix,
@@ -91,7 +91,7 @@ impl Feed {
     /// Requests in sequences, one active sequence per lane. A sequence goes to one model of the mix.
     ///
     /// # Errors
-    /// Where a model has no stream or an empty one, or as [`Sequences::new`].
+    /// If a model has no stream or an empty one, or as [`Sequences::new`].
     pub fn sequences(
         models: Vec<PayloadIndex>,
         mix: Mix,

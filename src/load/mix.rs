@@ -23,7 +23,7 @@ impl Mix {
     /// Models with these shares.
     ///
     /// # Errors
-    /// Where there is none, one is not above 0, or they do not sum to 1 within 0.001.
+    /// If there is none, one is not above 0, or they do not sum to 1 within 0.001.
     pub fn new(shares: &[f64], run_seed: u64) -> Result<Self> {
         if let Some(bad) = shares.iter().find(|&&share| !(share > 0.0 && share <= 1.0)) {
             return Err(Error::usage(format!("--model-mix: share {bad} must be above 0 and at most 1")));

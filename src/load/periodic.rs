@@ -227,7 +227,7 @@ impl BatchBook {
 /// Starts the one worker of a periodic load.
 ///
 /// # Errors
-/// Where a thread cannot be had.
+/// If a thread cannot be had.
 pub(super) fn spawn(
     context: &Arc<LoadContext>,
     control: &Arc<Control>,

@@ -25,7 +25,7 @@ impl Recorded {
     /// Reads what the plan's mode needs; empty if that is not a file.
     ///
     /// # Errors
-    /// Where the file cannot be read or used, or the warm-up leaves nothing of it to measure.
+    /// If the file cannot be read or used, or the warm-up leaves nothing of it to measure.
     pub fn read(plan: &Plan) -> Result<Self> {
         let of = |arrivals| Self { arrivals: Some(arrivals), ..Self::default() };
         let recorded = match (&plan.load.mode, &plan.data.source) {

@@ -103,7 +103,7 @@ pub struct PreparedLoad {
 /// Opens every worker's client, then starts them all at once.
 ///
 /// # Errors
-/// Where a client cannot be opened.
+/// If a client cannot be opened.
 pub fn start(context: LoadContext, shape: impl Into<LoadShape>) -> Result<RunningLoad> {
     prepare(context, shape).map(PreparedLoad::go)
 }
@@ -111,7 +111,7 @@ pub fn start(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Runnin
 /// Opens every worker's client, so that the load can start at once when it is needed.
 ///
 /// # Errors
-/// Where a client cannot be opened, or a thread cannot be started.
+/// If a client cannot be opened, or a thread cannot be started.
 pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<PreparedLoad> {
     let shape = shape.into();
     context.client.load_slots = shape.first_slots(context.feed.lanes());

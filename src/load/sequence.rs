@@ -93,7 +93,7 @@ impl Sequences {
     /// Sequences for `lanes` lanes.
     ///
     /// # Errors
-    /// Where the ids are fewer than the lanes, start at 0 or do not fit 64 bits, or a length or variation is unusable.
+    /// If the ids are fewer than the lanes, start at 0 or do not fit 64 bits, or a length or variation is unusable.
     pub fn new(spec: SequenceSpec, lanes: impl Into<OwnLanes>) -> Result<Self> {
         let lanes: OwnLanes = lanes.into();
         let SequenceSpec { first_id, ids, length, seed } = spec;

@@ -45,7 +45,7 @@ pub struct SessionLoop {
 /// Starts the workers.
 ///
 /// # Errors
-/// Where a thread cannot be had.
+/// If a thread cannot be had.
 pub(super) fn spawn(
     context: &Arc<LoadContext>,
     control: &Arc<Control>,

@@ -38,7 +38,7 @@ pub(super) fn check_room(workers: usize) -> Result<()> {
 /// Starts a worker thread, pinned as the load asks. If `work` fails, reports to the load that a client broke.
 ///
 /// # Errors
-/// Where the system cannot start a thread.
+/// If the system cannot start a thread.
 pub(super) fn spawn<W>(number: usize, context: &Arc<LoadContext>, control: &Arc<Control>, work: W) -> Result<Worker>
 where
     W: FnOnce(&Arc<LoadContext>, &Arc<Control>) -> Result<()> + Send + 'static,

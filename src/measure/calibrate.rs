@@ -23,7 +23,7 @@ const ROUND_REQUESTS: u64 = 40_000;
 /// Nanoseconds that the client itself spends on a request.
 ///
 /// # Errors
-/// Where a worker cannot be started.
+/// If a worker cannot be started.
 pub fn client_cost_ns() -> Result<f64> {
     let rounds = (0..ROUNDS).map(|_| round(null_load()?));
     Ok(rounds.collect::<Result<Vec<_>>>()?.into_iter().fold(f64::INFINITY, f64::min))

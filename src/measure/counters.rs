@@ -57,7 +57,7 @@ impl Counters {
     /// Starts the thread that reads the counters of `specs`, which ends with the value.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// If it cannot be started.
     pub(super) fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         backend: &'scope dyn Backend,
@@ -98,7 +98,7 @@ impl Counters {
     /// Takes the reading that has come, if one has; returns whether none is under way.
     ///
     /// # Errors
-    /// Where the server refuses to tell its counters, or cannot be reached.
+    /// If the server refuses to tell its counters, or cannot be reached.
     pub(super) fn poll(&mut self) -> Result<bool> {
         let come = match &self.thread {
             Some((_, told)) if self.under_way => told.try_recv(),
@@ -132,7 +132,7 @@ impl Counters {
         self.take(come.unwrap_or_else(|_| Err(broken())))
     }
 
-    /// What was counted over the windows from `start` to `end`, by the readings nearest to these; `None` where there are not
+    /// What was counted over the windows from `start` to `end`, by the readings nearest to these; `None` if there are not
     /// two.
     pub(super) fn between(&self, start: Stamp, end: Stamp) -> Option<Counted> {
         let all = || self.first.iter().chain(&self.recent);

@@ -15,7 +15,7 @@ use crate::stats::{Interval, early_stopping_floor};
 /// A server that completes less than this share of what is sent does not keep up.
 const FALLS_BEHIND: f64 = 0.9;
 
-/// What the level ends with; `None` where it needs another window.
+/// What the level ends with; `None` if it needs another window.
 pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending> {
     if history.latest().is_some_and(|window| is_hopeless(window, plan)) {
         return Some(Ending::OverThreshold);

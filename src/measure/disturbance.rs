@@ -231,7 +231,7 @@ fn shares(before: &Reading, after: &Reading, highest_khz: u64) -> [Option<f64>; 
     })
 }
 
-/// Seconds of processor time that processes had that are not ours; `None` where it is not known which are.
+/// Seconds of processor time that processes had that are not ours; `None` if it is not known which are.
 ///
 /// On most machines the kernel measures idle time to the microsecond, but samples busy time at each tick. A load in
 /// step with the ticks is busy at every sample, or at none; so the time of others is the smaller of both measurements.

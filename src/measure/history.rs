@@ -189,7 +189,7 @@ impl History {
         }
     }
 
-    /// The windows that make the result, as one; `None` where there was none.
+    /// The windows that make the result, as one; `None` if there was none.
     pub(super) fn result(&self) -> Option<WindowSet> {
         self.kept.clone().or_else(|| self.last_as_one())
     }

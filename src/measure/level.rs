@@ -99,7 +99,7 @@ struct Trials<'a> {
 /// Measures a load that has just been started, and stops it.
 ///
 /// # Errors
-/// Where no window could be measured: a client broke, or the server's statistics cannot be read.
+/// If no window could be measured: a client broke, or the server's statistics cannot be read.
 pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, running: RunningLoad) -> Result<MeasuredLevel> {
     thread::scope(|scope| {
         let counters = Counters::start(scope, measurement.backend, measurement.models.specs)?;

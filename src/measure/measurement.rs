@@ -59,7 +59,7 @@ pub trait Watcher {
 /// How far a level is at a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
-    /// The window that is open, from 1; none where the level is one window.
+    /// The window that is open, from 1; none if the level is one window.
     pub window: Option<usize>,
     /// How long that has been open.
     pub elapsed: Duration,

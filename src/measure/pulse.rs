@@ -129,7 +129,7 @@ impl<'a> Pulse<'a> {
         Ok(None)
     }
 
-    /// Counts a window that this process does not need any more, and that is measured for others; none where it still needs some.
+    /// Counts a window that this process does not need any more, and that is measured for others; none if it still needs some.
     pub(super) fn further(&self) -> Option<usize> {
         self.own.get()?;
         self.further.set(self.further.get() + 1);

@@ -15,11 +15,11 @@ pub const MAX_DEPTH: usize = 16;
 /// reached.
 pub const MAX_PARTS: usize = 1_000;
 
-/// The server's counters of every model of `specs`; `None` where it keeps none, or does not answer and may come back,
+/// The server's counters of every model of `specs`; `None` if it keeps none, or does not answer and may come back,
 /// which standard error says.
 ///
 /// # Errors
-/// Where the server refuses or cannot be reached.
+/// If the server refuses or cannot be reached.
 pub fn read_statistics(backend: &dyn Backend, specs: &[ModelSpec]) -> Result<Option<StatisticsSnapshot>> {
     if !backend.capabilities().statistics {
         return Ok(None);
@@ -118,7 +118,7 @@ impl Models<'_> {
     /// Builds the tree of `root` from differences of counters.
     ///
     /// A composing model that the server did not report is left out. Cache figures are shown throughout as soon as one model
-    /// of the tree may answer from the cache. `None` where the root was not reported.
+    /// of the tree may answer from the cache. `None` if the root was not reported.
     pub fn summary(&self, delta: &StatisticsSnapshot, root: &ModelId) -> Option<ServerSummary> {
         let tree = Tree { delta, specs: self.specs, parts: Cell::new(0) };
         let mut summary = tree.node(root, &mut Vec::new())?;

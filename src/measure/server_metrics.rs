@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One GPU's metrics over the windows; `None` where the server reported none.
+/// One GPU's metrics over the windows; `None` if the server reported none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuMetrics {
     /// The GPU's UUID.
@@ -18,7 +18,7 @@ pub struct GpuMetrics {
     pub memory_total_bytes: Option<u64>,
 }
 
-/// Metrics of the server's machine and queues over the windows; `None` where the server reported none.
+/// Metrics of the server's machine and queues over the windows; `None` if the server reported none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostMetrics {
     /// Mean utilisation of the processors, 0 to 1.

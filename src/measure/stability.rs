@@ -12,7 +12,7 @@ pub fn is_stable<W: Borrow<ClientSummary>>(windows: &[W], share: f64, percentile
     windows.len() >= STABLE_WINDOWS && disagreement(windows, share, percentile).is_none()
 }
 
-/// In what the last three windows differ most; `None` where they agree, or are fewer.
+/// In what the last three windows differ most; `None` if they agree, or are fewer.
 pub fn disagreement<W: Borrow<ClientSummary>>(
     windows: &[W],
     share: f64,

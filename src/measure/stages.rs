@@ -45,7 +45,7 @@ pub struct StageRun {
     pub length: StageLength,
     /// Its load.
     pub prepared: PreparedLoad,
-    /// How long the server rests before it, once it is idle; none where it is not to be idle.
+    /// How long the server rests before it, once it is idle; none if it is not to be idle.
     pub rest: Option<Duration>,
 }
 
@@ -63,7 +63,7 @@ pub trait Director {
     /// Makes the stage with that number (from 0) ready.
     ///
     /// # Errors
-    /// Where it cannot be.
+    /// If it cannot be.
     fn prepare(&self, number: usize) -> Result<StageRun>;
 
     /// When the first stage begins, where other processes begin with this one: a moment that all agree on.
@@ -86,7 +86,7 @@ pub trait Director {
 /// a stage fail than may, after a second of it.
 ///
 /// # Errors
-/// Where a stage cannot be made ready, or the server's statistics cannot be read before the first.
+/// If a stage cannot be made ready, or the server's statistics cannot be read before the first.
 pub fn measure_stages(
     measurement: &Measurement<'_>,
     count: usize,

@@ -284,7 +284,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// The interval of `of` among `all`; none where it is not among them, or not known.
+    /// The interval of `of` among `all`; none if it is not among them, or not known.
     pub fn find(all: &[Self], of: Statistic) -> Option<Interval> {
         all.iter().find(|known| known.of == of)?.interval
     }

@@ -210,7 +210,7 @@ impl Sweep {
         Phase::Measure(Measuring { sustained, unsustained, rates: rates(self.plan, sustained), again: None })
     }
 
-    /// What was found so far; `None` where the server sustained no rate, or the search has not ended.
+    /// What was found so far; `None` if the server sustained no rate, or the search has not ended.
     pub fn result(&self) -> Option<SweepResult> {
         match &self.phase {
             Phase::Measure(measuring) => measuring.result(&self.points),

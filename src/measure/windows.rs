@@ -40,7 +40,7 @@ impl Windows {
         self.all.push(window, plan);
     }
 
-    /// What the level ends with; `None` where it needs another window. Without disturbances that is [`decide`]'s
+    /// What the level ends with; `None` if it needs another window. Without disturbances that is [`decide`]'s
     /// answer. With them, windows go on until enough of them are calm; if there will not be enough, that answer stands.
     pub(super) fn decide(&mut self, plan: &MeasurementPlan) -> Option<Ending> {
         let usual = decide(&self.all, plan);
@@ -80,7 +80,7 @@ impl Windows {
         self.all.latest()
     }
 
-    /// The windows that make the result, as one; `None` where there was none.
+    /// The windows that make the result, as one; `None` if there was none.
     pub(super) fn result(&self) -> Option<WindowSet> {
         self.chosen().result()
     }

@@ -42,7 +42,7 @@ impl Observers {
     /// take no more than about `most_bytes`.
     ///
     /// # Errors
-    /// Where a thread cannot be started.
+    /// If a thread cannot be started.
     pub fn start(
         export: Option<ExportWriter>,
         expectations: Option<(Arc<[Payload]>, Option<Tolerance>)>,
@@ -146,7 +146,7 @@ impl Observers {
     /// Completes the export's file.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub fn finish(self) -> Result<()> {
         self.close(ExportStream::finish)
     }
@@ -154,7 +154,7 @@ impl Observers {
     /// Like [`Observers::finish`], after an error: a file without any request is removed.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub fn give_up(self) -> Result<()> {
         self.close(ExportStream::give_up)
     }

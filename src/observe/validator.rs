@@ -53,7 +53,7 @@ impl Validator {
     /// Starts it. Records come from `pool`, and go back there unless they are exported.
     ///
     /// # Errors
-    /// Where the thread cannot be started.
+    /// If the thread cannot be started.
     pub fn start(expected: (Arc<[Payload]>, Option<Tolerance>), pool: Arc<RecordPool>) -> Result<Self> {
         let (outbox, inbox) = inbox(pool.most_records());
         let thread = thread::Builder::new()

@@ -172,7 +172,7 @@ impl LoadMode {
         }
     }
 
-    /// How many levels are measured one after the other, where none fails; none where that is not known.
+    /// How many levels are measured one after the other, where none fails; none if that is not known.
     pub fn levels(&self, binary: bool) -> Option<usize> {
         match self {
             Self::Concurrency(range) => range.levels(binary),
@@ -183,7 +183,7 @@ impl LoadMode {
         }
     }
 
-    /// Most requests outstanding at once, or sequences alive at once, that the flags ask for; `None` where nothing
+    /// Most requests outstanding at once, or sequences alive at once, that the flags ask for; `None` if nothing
     /// bounds it or where the load is a rate.
     pub fn peak_concurrency(&self) -> Option<u32> {
         match self {
@@ -254,7 +254,7 @@ impl Stage {
         (edges == StageEdges::Drain || !self.pause.is_zero()).then_some(self.pause)
     }
 
-    /// Requests outstanding; none where a rate is held.
+    /// Requests outstanding; none if a rate is held.
     pub fn concurrency(&self) -> Option<u32> {
         match self.load {
             StageLoad::Concurrency(requests) => Some(requests),

@@ -24,7 +24,7 @@ pub fn bound(program: &Path) -> Command {
 /// Becomes the program that the arguments name, if they are those of [`bound`]; otherwise does nothing.
 ///
 /// # Errors
-/// Where the program cannot be run.
+/// If the program cannot be run.
 pub fn become_program(args: &[OsString]) -> Result<()> {
     let [_, word, parent, program, arguments @ ..] = args else { return Ok(()) };
     if word != BOUND {

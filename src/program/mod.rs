@@ -49,7 +49,7 @@ impl TritonProgram {
     /// It ends no later than the calling thread.
     ///
     /// # Errors
-    /// Where there is no program, it ends or does not answer in time (with its last output), or the user interrupts.
+    /// If there is no program, it ends or does not answer in time (with its last output), or the user interrupts.
     pub fn start(target: &Target, interrupts: &AtomicUsize) -> Result<Self> {
         let program = program(&target.server.directory)?;
         let mut failure = Error::server(format!("{}: was not started", program.display()));

@@ -216,7 +216,7 @@ impl Generated {
         }
     }
 
-    /// Mean over requests of the tokens a second that each one's user sees, after the first; none where nothing is known of it.
+    /// Mean over requests of the tokens a second that each one's user sees, after the first; none if nothing is known of it.
     pub fn tokens_per_user(&self) -> Option<f64> {
         (self.users > 0).then(|| self.user_rates as f64 / 1000.0 / self.users as f64)
     }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::inbox::{Inbox, Outbox, Received, inbox};
 use crate::record::{Recorder, Source};
 
-/// Tokens of an answer, as its backend has handed it over; none where they cannot be counted.
+/// Tokens of an answer, as its backend has handed it over; none if they cannot be counted.
 pub type CountTokens = Box<dyn Fn(&[u8]) -> Option<u64> + Send>;
 
 /// Answers that wait at most, and their bytes. What comes beyond is not counted, and chunks stand for tokens.
@@ -51,7 +51,7 @@ impl TextLog {
     /// The way to a thread that counts, which ends when nobody has it any more.
     ///
     /// # Errors
-    /// Where there is no thread to be had.
+    /// If there is no thread to be had.
     pub fn start(count: CountTokens) -> Result<Arc<Self>> {
         let (outbox, inbox) = inbox(MAX_WAITING);
         let spare = ArrayQueue::new(SPARE);

@@ -103,7 +103,7 @@ impl TraceLog {
     /// An empty log, and the thread that fills it, which ends with it.
     ///
     /// # Errors
-    /// Where the thread cannot be started.
+    /// If the thread cannot be started.
     pub fn start() -> Result<Arc<Self>> {
         Self::collecting(None)
     }

@@ -47,7 +47,7 @@ const STAGES: [(&str, Moment, Moment); 5] = [
 /// Writes the traces of a run.
 ///
 /// # Errors
-/// Where the file cannot be written; the message names it.
+/// If the file cannot be written; the message names it.
 pub fn write((path, interrupts): (&Path, Interrupts), traces: &[KeptTrace]) -> Result<()> {
     write_groups((path, interrupts), &groups(traces))
 }

@@ -35,7 +35,7 @@ const MAX_LINKS: usize = 40;
 /// Fails if a result could not be written to `path` at the end of the run. Leaves nothing behind.
 ///
 /// # Errors
-/// Where the directory is missing or refuses new files, or `path` is a directory or may not be written. The message
+/// If the directory is missing or refuses new files, or `path` is a directory or may not be written. The message
 /// names `flag`, the path, and the reason.
 pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
     let refuse = |reason: String| {
@@ -167,7 +167,7 @@ impl SafeFile {
     /// Opens an invisible file, on the file system of `path`. For a pipe, waits until it has a reader.
     ///
     /// # Errors
-    /// Where the directory is missing or refuses new files, or the user interrupts the wait for a reader.
+    /// If the directory is missing or refuses new files, or the user interrupts the wait for a reader.
     pub fn create(path: &Path, interrupts: Interrupts) -> io::Result<Self> {
         let at = |body| Ok(Self { body, path: path.to_owned() });
         if is_pipe(path) {
@@ -198,7 +198,7 @@ impl SafeFile {
     /// Moves the file to its path.
     ///
     /// # Errors
-    /// Where the file cannot be renamed; the message says where it was left instead.
+    /// If the file cannot be renamed; the message says where it was left instead.
     pub fn finish(self) -> io::Result<()> {
         match self.body {
             Body::Unseen(unseen) => unseen.appear(&self.path),

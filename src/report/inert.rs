@@ -9,7 +9,7 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 /// writing: these are escaped, which every JSON reader undoes.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// If it cannot be written.
 pub fn write(to: impl Write, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(to, Inert(CompactFormatter))).map_err(io::Error::from)
 }

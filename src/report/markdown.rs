@@ -9,12 +9,12 @@ use crate::measure::precision::value;
 use crate::measure::summary::{Known, LevelSummary};
 use crate::plan::Statistic;
 use crate::record::Generated;
-use crate::report::figures::{MARGIN, Shown, changed_level, load, rate, short, time};
+use crate::report::figures::{MARGIN, Shown, full_name, load, rate, short, time};
 use crate::report::requirements::{cells, notes, word};
-use crate::report::{Interrupts, console, details, html, percentiles, restarts};
+use crate::report::{Interrupts, console, html, percentiles, restarts};
 use crate::result::compare::{Direction, changes};
 use crate::result::variants::{FigureChange, VariantsResult};
-use crate::result::{Checked, Distinction, RunResult};
+use crate::result::{Checked, RunResult};
 use crate::stdio::shown;
 
 /// A column that only some results have.
@@ -49,7 +49,7 @@ fn generated(level: &LevelSummary) -> Option<&Generated> {
 /// Writes it to a file, which appears when it is complete.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// If it cannot be written.
 pub fn write((path, interrupts): (&Path, Interrupts), results: &[Shown<'_>]) -> Result<()> {
     html::put((path, interrupts), text(results).as_bytes()).map_err(|error| html::refused("--markdown", path, &error))
 }
@@ -95,7 +95,7 @@ fn levels(one: &Shown<'_>) -> String {
         let cells = further.iter().map(|further| (further.cell)(summary).unwrap_or_else(|| "–".to_owned()));
         let more: String = cells.map(|cell| format!(" {cell} |")).collect();
         let failed = short(100.0 * summary.client.failed_share());
-        let name = load(summary.load) + &details(one.result.distinction(summary, earlier));
+        let name = full_name(summary.load, one.result.distinction(summary, earlier));
         let _ = writeln!(text, "| {name} | {throughput} |{latencies}{more} {failed} % | {} |", Outcome::of(summary));
     }
     text + &below(one.result)
@@ -123,7 +123,7 @@ fn requirements(all: &[Checked]) -> String {
     for checked in all {
         let (value, interval) = cells(checked);
         let variant = checked.variant.as_ref().map(|name| format!("{}, ", inert(name))).unwrap_or_default();
-        let level = checked.level.map(|one| load(one) + &details(checked.distinction)).unwrap_or_default();
+        let level = checked.level.map(|load| full_name(load, checked.distinction)).unwrap_or_default();
         let word = if checked.passes { word(checked).to_owned() } else { format!("**{}**", word(checked)) };
         let _ = writeln!(text, "| {} | {variant}{level} | {value} | {interval} | {word} |", inert(&checked.text));
     }
@@ -140,8 +140,7 @@ fn variants(result: &VariantsResult) -> String {
     text += "|---|---|---|---:|---:|---:|---:|---|\n";
     for cell in &result.cells {
         for compared in result.comparisons(cell) {
-            let distinction = Distinction { input_bytes: cell.size, ..Distinction::default() };
-            let load = cell.loads.get(compared.variant).map(|one| load(*one) + &details(distinction));
+            let load = cell.loads.get(compared.variant).map(|load| full_name(*load, cell.distinction()));
             let load = load.unwrap_or_default();
             let name = inert(&result.variants[compared.variant].name);
             for change in &compared.figures {
@@ -179,7 +178,7 @@ fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
     let mut text = "| load | figure | change | 95 % interval | verdict |\n|---|---|---:|---:|---|\n".to_owned();
     let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
     for change in changes(first.result, other.result, MARGIN) {
-        let name = changed_level(&change);
+        let name = full_name(change.load, change.distinction);
         for figure in change.figures {
             let known = figure.interval.map(|known| format!("{} to {}", signed(known.low), signed(known.high)));
             let (known, word) = (known.unwrap_or_else(|| "not known".to_owned()), figure.verdict);

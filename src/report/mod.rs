@@ -78,16 +78,11 @@ pub fn level_name(load: LevelLoad) -> String {
 
 /// The same, with what tells it apart from others of this load: `concurrency 4, batch size 2`.
 pub fn full_level_name(load: LevelLoad, distinction: Distinction) -> String {
-    level_name(load) + &details(distinction)
-}
-
-/// What tells a level apart from others of its load, to be appended to its name.
-fn details(distinction: Distinction) -> String {
     let Distinction { batch_size, repetition, input_bytes } = distinction;
     let batch = batch_size.map(|size| format!(", batch size {size}"));
     let repetition = repetition.map(|number| format!(", repetition {number}"));
     let bytes = input_bytes.map(|bytes| format!(", inputs of {bytes} bytes"));
-    [batch, repetition, bytes].into_iter().flatten().collect()
+    [Some(level_name(load)), batch, repetition, bytes].into_iter().flatten().collect()
 }
 
 /// The level's value.

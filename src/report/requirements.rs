@@ -122,7 +122,7 @@ fn unit(checked: &Checked) -> String {
 /// Writes a test case for each requirement and level.
 ///
 /// # Errors
-/// Where the file cannot be written.
+/// If the file cannot be written.
 pub fn write_junit((path, interrupts): (&Path, Interrupts), result: &RunResult) -> Result<()> {
     write_xml(path, interrupts, result).map_err(|error| {
         let rule = "cannot be written";

@@ -49,7 +49,7 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
 /// A column's name, and how a level fills it.
 type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
 
-/// The columns of levels that played conversations; none where no level did.
+/// The columns of levels that played conversations; none if no level did.
 pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     if levels.iter().all(|level| level.client.sessions.is_none()) {
         return Vec::new();

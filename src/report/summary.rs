@@ -21,7 +21,7 @@ pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
 /// Writes the final result.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// If it cannot be written.
 pub fn write((path, interrupts): (&Path, Interrupts), result: &RunResult) -> Result<()> {
     write_file(path, interrupts, result).map_err(|error| {
         let rule = "cannot be written";

@@ -15,7 +15,7 @@ use crate::report::{Interrupts, SafeFile, inert};
 /// Writes the traces of a run, as many as the plan allows.
 ///
 /// # Errors
-/// Where the file cannot be written; the message names it.
+/// If the file cannot be written; the message names it.
 pub fn write((plan, interrupts): (&TraceFilePlan, Interrupts), traces: &[KeptTrace]) -> Result<()> {
     let traces = &traces[..plan.count.unwrap_or(usize::MAX).min(traces.len())];
     write_file(&plan.path, interrupts, traces).map_err(|error| {

@@ -21,7 +21,7 @@ pub struct LevelChange {
     pub load: LevelLoad,
     /// What tells it apart from other levels of the reference with this load.
     pub distinction: Distinction,
-    /// Its figures; none where one of the levels is not valid.
+    /// Its figures; none if one of the levels is not valid.
     pub figures: Vec<Change>,
     /// What both levels came to.
     pub outcomes: [Outcome; 2],
@@ -36,7 +36,7 @@ pub struct Change {
     pub values: [f64; 2],
     /// The later value as a share of the earlier one.
     pub ratio: f64,
-    /// Where the true ratio of these two runs lies, at 95 % confidence; none where too little is known.
+    /// Where the true ratio of these two runs lies, at 95 % confidence; none if too little is known.
     pub interval: Option<Interval>,
     /// What that means.
     pub verdict: Direction,

@@ -138,7 +138,7 @@ impl RunResult {
     /// Reads a file that `--summary-file` wrote, or a report that holds one.
     ///
     /// # Errors
-    /// Where it cannot be read, is no result, or is one of a later version.
+    /// If it cannot be read, is no result, or is one of a later version.
     pub fn read(path: &Path) -> Result<Self> {
         Self::read_one_of(path).map(|(result, _)| result)
     }

@@ -147,7 +147,7 @@ pub struct VisitFigures {
     /// What was measured.
     #[serde(flatten)]
     pub figures: Figures,
-    /// What it took to load the configuration, in seconds; none where it was loaded already.
+    /// What it took to load the configuration, in seconds; none if it was loaded already.
     pub load_s: Option<f64>,
     /// Whether only instances changed.
     pub in_place: bool,

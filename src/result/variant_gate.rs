@@ -5,7 +5,6 @@ use crate::measure::rounds;
 use crate::plan::{Bound, Figure, GatePlan, LevelName, Requirement};
 use crate::result::RunResult;
 use crate::result::gate::{Checked, Found, Unit, errors_against, is_named, judged, unjudged, unmeasured};
-use crate::result::level::Distinction;
 use crate::result::variants::{Cell, VariantsResult};
 use crate::stats::{Paired, share_interval};
 
@@ -37,8 +36,7 @@ fn check(plan: &GatePlan, requirement: &Requirement, result: &VariantsResult) ->
                 Some(found) => judged(plan, requirement, load, &found),
                 None => unjudged(requirement, Some(load), "not every round has it; make them longer"),
             };
-            let distinction = Distinction { input_bytes: cell.size, ..Distinction::default() };
-            all.push(Checked { variant: Some(identity.name.clone()), distinction, ..checked });
+            all.push(Checked { variant: Some(identity.name.clone()), distinction: cell.distinction(), ..checked });
         }
     }
     if all.is_empty() {

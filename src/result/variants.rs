@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::measure::rounds::{Figure, Round, Unit};
 use crate::measure::summary::LevelLoad;
 use crate::plan::Rounds;
+use crate::result::Distinction;
 use crate::result::compare::{Direction, direction};
 use crate::seed::{self, Purpose};
 use crate::stats::{Interval, Paired, share_difference, two_sample_t};
@@ -168,6 +169,11 @@ impl Cell {
     pub fn ratio(&self, variant: usize, of: Figure, run_seed: u64) -> Option<Paired> {
         let starts = self.by_start(|round| Some(logs(round, variant, of)?.map(|(one, other)| other - one)))?;
         Paired::of(&starts, seed::derive(run_seed, Purpose::SignFlips))
+    }
+
+    /// What tells it apart from other cells of its load.
+    pub fn distinction(&self) -> Distinction {
+        Distinction { input_bytes: self.size, ..Distinction::default() }
     }
 
     /// A variant's failed requests, and all its requests, over the measured rounds.

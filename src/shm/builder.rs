@@ -43,7 +43,7 @@ impl RegionBuilder {
     /// An empty builder.
     ///
     /// # Errors
-    /// Where the machine lacks the memory.
+    /// If the machine lacks the memory.
     pub fn new() -> Result<Self> {
         let mapping = MmapMut::map_anon(FIRST).map_err(|e| Error::machine(format!("cannot allocate memory: {e}")))?;
         Ok(Self { mapping, len: 0, claim: Claim { bytes: FIRST, from: None } })
@@ -52,7 +52,7 @@ impl RegionBuilder {
     /// An empty builder that takes its memory from an allowance; the region keeps the written part.
     ///
     /// # Errors
-    /// Where the machine lacks the memory.
+    /// If the machine lacks the memory.
     pub fn within(allowance: &Arc<Allowance>) -> Result<Self> {
         Ok(Self { claim: Claim { bytes: 0, from: Some(Arc::clone(allowance)) }, ..Self::new()? })
     }
@@ -70,7 +70,7 @@ impl RegionBuilder {
     /// Appends zeros up to the next multiple of [`ALIGNMENT`], where the next tensor starts, and returns that offset.
     ///
     /// # Errors
-    /// Where the machine lacks the memory.
+    /// If the machine lacks the memory.
     pub fn align(&mut self) -> Result<usize> {
         let start = self.len.next_multiple_of(ALIGNMENT);
         self.extend(start - self.len)?;
@@ -80,7 +80,7 @@ impl RegionBuilder {
     /// Appends bytes.
     ///
     /// # Errors
-    /// Where the machine lacks the memory.
+    /// If the machine lacks the memory.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let end = self.len + bytes.len();
@@ -95,7 +95,7 @@ impl RegionBuilder {
     /// Appends `count` zero bytes and returns them to be filled in.
     ///
     /// # Errors
-    /// Where the machine lacks the memory.
+    /// If the machine lacks the memory.
     pub fn extend(&mut self, count: usize) -> Result<&mut [u8]> {
         let end = self
             .len

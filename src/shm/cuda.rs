@@ -15,7 +15,7 @@ use crate::shm::posix::HostMemory;
 /// How many CUDA devices this machine has.
 ///
 /// # Errors
-/// Where there is no driver, or it does not start.
+/// If there is no driver, or it does not start.
 pub fn device_count() -> Result<u32> {
     static STARTED: OnceLock<Result<u32>> = OnceLock::new();
     STARTED.get_or_init(start).clone()
@@ -53,7 +53,7 @@ impl Drop for Entered {
 /// Checks that the device exists.
 ///
 /// # Errors
-/// Where there is none, or no driver.
+/// If there is none, or no driver.
 pub(super) fn check(device: u32) -> Result<()> {
     let count = device_count()?;
     if device >= count {
@@ -90,7 +90,7 @@ fn settle() -> Result<()> {
 /// Bytes of a device that are free.
 ///
 /// # Errors
-/// Where there is no such device.
+/// If there is no such device.
 pub(super) fn free_bytes(device: u32) -> Result<u64> {
     let _current = enter(device)?;
     let (free, _) = result::mem_get_info().map_err(|e| failed("ask how much GPU memory is free", e))?;
@@ -194,7 +194,7 @@ impl ImportedMemory {
     /// Opens memory of `len` bytes that another process exported on `device`.
     ///
     /// # Errors
-    /// Where the handle is not valid here; the exporting process itself cannot open it.
+    /// If the handle is not valid here; the exporting process itself cannot open it.
     pub fn open(device: u32, handle: [u8; 64], len: usize) -> Result<Self> {
         let _current = enter(device)?;
         let handle = sys::CUipcMemHandle { reserved: handle.map(|byte| byte as _) };
@@ -212,7 +212,7 @@ impl ImportedMemory {
     /// Copies from the device.
     ///
     /// # Errors
-    /// Where the range leaves the memory, or the driver fails.
+    /// If the range leaves the memory, or the driver fails.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<()> {
         if offset.checked_add(out.len()).is_none_or(|end| end > self.len) {
             return Err(Error::machine(format!("{} bytes at {offset} are outside of the imported memory", out.len())));

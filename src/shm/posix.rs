@@ -182,7 +182,7 @@ impl HostMemory {
     /// Copies bytes in. `offset + bytes.len()` is within the memory, which is not frozen.
     ///
     /// # Errors
-    /// Where there is no memory for them, if pages are allocated as they are written.
+    /// If there is no memory for them, if pages are allocated as they are written.
     pub(super) fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
         if !bytes.is_empty() {
             self.reserve(offset, bytes.len())?;
@@ -234,7 +234,7 @@ const LEAVE_LIMIT: std::time::Duration = std::time::Duration::from_secs(3);
 /// registration.
 ///
 /// # Errors
-/// Where the signal handler cannot be installed.
+/// If the signal handler cannot be installed.
 pub fn say_when_files_are_cut_short() -> io::Result<()> {
     let action = || {
         let _ = rustix::io::write(rustix::stdio::stderr(), CUT_SHORT.as_bytes());
@@ -247,7 +247,7 @@ pub fn say_when_files_are_cut_short() -> io::Result<()> {
 /// server too, and the run cannot continue. To be called once, by the program, after that.
 ///
 /// # Errors
-/// Where the signal handler cannot be installed.
+/// If the signal handler cannot be installed.
 pub fn end_when_files_are_cut_short(code: i32) -> io::Result<()> {
     let action = move || {
         names::unlink_in_signal();

@@ -27,7 +27,7 @@ impl Placement {
     /// Checks that this machine has the driver and the device that this kind of memory needs, before any is allocated.
     ///
     /// # Errors
-    /// Where it has not.
+    /// If it has not.
     pub fn check(self) -> Result<()> {
         match self {
             Self::Pageable | Self::System => Ok(()),
@@ -64,7 +64,7 @@ impl Region {
     /// A region of `len` zero bytes that is ready to be written: every page is resident, shared memory is reserved.
     ///
     /// # Errors
-    /// Where the machine lacks the memory, the driver or the device that `placement` needs.
+    /// If the machine lacks the memory, the driver or the device that `placement` needs.
     pub fn zeroed(placement: Placement, len: usize) -> Result<Self> {
         let memory = match placement {
             Placement::Pageable => Memory::Host(HostMemory::anonymous(len)?),
@@ -103,7 +103,7 @@ impl Region {
     /// long as the region lives.
     ///
     /// # Errors
-    /// Where the path is not a regular file or cannot be read.
+    /// If the path is not a regular file or cannot be read.
     pub fn mapped(path: &Path) -> Result<Self> {
         let (file, len) = open_regular(path)?;
         let host = HostMemory::file(&file, len).map_err(|e| unreadable(path, &e))?;
@@ -164,7 +164,7 @@ impl Region {
     /// Handle by which another process on this machine opens it (`cuIpcOpenMemHandle`), for [`Placement::Cuda`].
     ///
     /// # Errors
-    /// Where the driver cannot export it.
+    /// If the driver cannot export it.
     pub fn ipc_handle(&self) -> Result<Option<[u8; 64]>> {
         match &self.memory {
             Memory::Device(device) => device.ipc_handle().map(Some),
@@ -176,7 +176,7 @@ impl Region {
     /// have finished: a request's outputs are read after its response has come.
     ///
     /// # Errors
-    /// Where the range leaves the region, or the driver fails.
+    /// If the range leaves the region, or the driver fails.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<()> {
         self.check(offset, out.len())?;
         match &self.memory {
@@ -190,7 +190,7 @@ impl Region {
     /// Copies bytes into a region that is not frozen, to the device if it is there.
     ///
     /// # Errors
-    /// Where the range leaves the region, or the driver fails.
+    /// If the range leaves the region, or the driver fails.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.check(offset, bytes.len())?;
         match &mut self.memory {
@@ -210,7 +210,7 @@ impl Region {
     /// A part of the region: borrowed from frozen host memory, copied from any other.
     ///
     /// # Errors
-    /// Where the range leaves the region, or the driver fails.
+    /// If the range leaves the region, or the driver fails.
     pub fn bytes(&self, offset: usize, len: usize) -> Result<Cow<'_, [u8]>> {
         self.check(offset, len)?;
         let slice = match &self.memory {
@@ -247,7 +247,7 @@ impl fmt::Debug for Region {
 /// Maps a regular text file to be read once.
 ///
 /// # Errors
-/// Where the path is no regular file or cannot be read.
+/// If the path is no regular file or cannot be read.
 pub(crate) fn map_text(path: &Path) -> Result<MappedText> {
     let (file, _) = open_regular(path)?;
     MappedText::new(&file).map_err(|e| unreadable(path, &e))
@@ -256,7 +256,7 @@ pub(crate) fn map_text(path: &Path) -> Result<MappedText> {
 /// Opens a file and returns its length, without waiting on pipes and devices.
 ///
 /// # Errors
-/// Where the path is not a regular file or cannot be read.
+/// If the path is not a regular file or cannot be read.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, usize)> {
     let metadata = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
     if !metadata.is_file() {

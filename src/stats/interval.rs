@@ -56,7 +56,7 @@ pub fn share_difference(own: (u64, u64), theirs: (u64, u64), confidence: f64) ->
 ///
 /// `effective` is the number of independent samples that the histogram is worth, whole or not, for the lower end and for the upper one;
 /// `confidence` is such as 0.95.
-/// `None` where there are too few samples for a two-sided interval.
+/// `None` if there are too few samples for a two-sided interval.
 pub fn percentile_interval(
     values: &Histogram<u64>,
     percentile: f64,

@@ -124,7 +124,7 @@ fn drawn_sum(values: &[f64], stream: u64, draw: u64) -> f64 {
     signed.sum()
 }
 
-/// Student's t of the difference of two means, with their variances pooled; none where one side has fewer than two values.
+/// Student's t of the difference of two means, with their variances pooled; none if one side has fewer than two values.
 pub fn two_sample_t(one: &[f64], other: &[f64]) -> Option<f64> {
     let (n, m) = (one.len() as f64, other.len() as f64);
     let (s, r) = (deviation(one)?, deviation(other)?);

@@ -1,7 +1,7 @@
 //! What measured figures say about each other: agreement with Little's law.
 
 /// How far three measured figures are from Little's law, L = λW: `λW / L - 1`. `outstanding` is the mean number of requests
-/// under way, `rate` requests a second, `latency_s` the mean time that one takes in seconds. `None` where nothing was
+/// under way, `rate` requests a second, `latency_s` the mean time that one takes in seconds. `None` if nothing was
 /// under way.
 pub fn littles_law_gap(outstanding: f64, rate: f64, latency_s: f64) -> Option<f64> {
     (outstanding > 0.0).then(|| rate * latency_s / outstanding - 1.0)

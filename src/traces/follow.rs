@@ -39,7 +39,7 @@ impl TraceFiles {
     /// The length of each existing file.
     ///
     /// # Errors
-    /// Where the folder, or a file in it, cannot be examined; it is not an error if none exists, as before the server
+    /// If the folder, or a file in it, cannot be examined; it is not an error if none exists, as before the server
     /// has written any.
     pub fn sizes(&self) -> io::Result<BTreeMap<PathBuf, u64>> {
         let mut sizes = BTreeMap::new();
@@ -80,7 +80,7 @@ impl TraceFiles {
     /// because the server is writing, that trace is left to the next call.
     ///
     /// # Errors
-    /// Where a file cannot be read, or does not contain traces.
+    /// If a file cannot be read, or does not contain traces.
     pub fn take(&mut self, wants: impl Fn(&str) -> bool) -> io::Result<Vec<Trace>> {
         let mut joined = Joined::default();
         let mut files: Vec<(PathBuf, u64)> = self.sizes()?.into_iter().collect();

@@ -16,7 +16,7 @@ use crate::traces::trace::{Entry, Joined, Trace};
 /// leave a half-written object, which is left out with the trace before it, to which it may belong.
 ///
 /// # Errors
-/// Where the file cannot be read, or is not a list of traces; the message names the file and the place in it.
+/// If the file cannot be read, or is not a list of traces; the message names the file and the place in it.
 pub fn read(path: &Path) -> Result<(Vec<Trace>, bool)> {
     let refused = |what: String| Error::input(format!("trace file '{}': {what}", path.display()));
     let open = || File::open(path).map(BufReader::new).map_err(|error| refused(error.to_string()));

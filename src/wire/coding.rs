@@ -49,7 +49,7 @@ pub fn compress<'a>(encoding: Compression, parts: impl Iterator<Item = &'a [u8]>
 /// The decompressed form of `input`, which may not be longer than `limit` bytes.
 ///
 /// # Errors
-/// Where the input is damaged or longer than allowed.
+/// If the input is damaged or longer than allowed.
 pub fn decompress(encoding: Compression, input: &[u8], limit: u64) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     let read = match encoding {

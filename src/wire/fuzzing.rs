@@ -52,7 +52,7 @@ pub fn opened(token: impl Fn(u64) -> Token) -> Connection {
 /// Feeds bytes as a socket would.
 ///
 /// # Errors
-/// Where they break the protocol.
+/// If they break the protocol.
 pub fn feed<E: Events>(
     connection: &mut Connection,
     (piece, bytes): (usize, &[u8]),

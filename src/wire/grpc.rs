@@ -61,7 +61,7 @@ impl MessageReader {
     /// messages are kept if they are wanted or compressed; other messages are shown only if they arrive in one piece.
     ///
     /// # Errors
-    /// Where a prefix is malformed or announces more bytes than allowed; says which.
+    /// If a prefix is malformed or announces more bytes than allowed; says which.
     #[inline]
     pub fn next<'a, 'input: 'a>(
         &'a mut self,

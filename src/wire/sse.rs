@@ -68,7 +68,7 @@ impl EventReader {
     /// Consumes bytes from the front of `input` until an event is complete; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// Where an event is longer than allowed; says so.
+    /// If an event is longer than allowed; says so.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event<'_>>, String> {
         if self.handed_out {
             self.forget();

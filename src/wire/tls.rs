@@ -61,7 +61,7 @@ impl TlsClient {
     /// A session with `host`, before its handshake.
     ///
     /// # Errors
-    /// Where `host` is neither a DNS name nor an address.
+    /// If `host` is neither a DNS name nor an address.
     pub fn session(&self, host: &str) -> io::Result<ClientConnection> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, format!("'{host}': {error}")))?;

@@ -184,7 +184,7 @@ fn death(status: ExitStatus) -> String {
 /// The main function of such a process: executes the task on its standard input and prints the result.
 ///
 /// # Errors
-/// Where there is no task, or standard output is closed.
+/// If there is no task, or standard output is closed.
 pub fn answer(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u8> {
     let refused = |error: &dyn fmt::Display| Error::usage(format!("--trial: there is no task to do: {error}"));
     let task = io::read_to_string(io::stdin()).map_err(|error| refused(&error))?;

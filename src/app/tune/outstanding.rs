@@ -9,7 +9,7 @@ use crate::plan::{TuneLoad, TunePlan};
 const MAX_OUTSTANDING: u64 = 1024;
 
 impl TunePlan {
-    /// Requests outstanding; none where a rate is sent.
+    /// Requests outstanding; none if a rate is sent.
     pub fn concurrency(&self, base: Option<&Value>, assignment: &Assignment, batch_size: u64) -> Option<u32> {
         if let Some(concurrency) = assignment.concurrency() {
             return Some(concurrency);

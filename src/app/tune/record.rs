@@ -63,7 +63,7 @@ impl Record {
     /// Begins a record in `folder`.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub fn begin(folder: &Path, head: &Head, interrupts: Interrupts) -> Result<Self> {
         let mut record = Self::resume(folder, head, interrupts)?;
         record.go_on()?;
@@ -82,7 +82,7 @@ impl Record {
     /// Adds a trial.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub fn add(&mut self, entry: &Entry) -> Result<()> {
         if let (Writing::Repeating(lines), Some(line)) = (&mut self.writing, &entry.line) {
             lines.push(line.clone());
@@ -98,7 +98,7 @@ impl Record {
     /// Records that the search has this many seconds in all from here on.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub fn raise(&mut self, budget_s: f64, is_known: bool) -> Result<()> {
         let line = text(&Raised { budget_s })?;
         match &mut self.writing {
@@ -143,7 +143,7 @@ fn text(value: &impl Serialize) -> Result<String> {
 /// Reads the record in `folder`, whose search must be `own`. Its last line may be truncated.
 ///
 /// # Errors
-/// Where there is none, or it is that of another search.
+/// If there is none, or it is that of another search.
 pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Step>)> {
     let path = folder.join(FILE);
     let (head, steps) = parse(&path)?;
@@ -164,7 +164,7 @@ pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Step>)> {
 /// The total seconds of the search recorded in `folder`; `None` if the record does not say.
 ///
 /// # Errors
-/// Where there is no record.
+/// If there is no record.
 pub fn budget_of(folder: &Path) -> Result<Option<f64>> {
     let (head, steps) = parse(&folder.join(FILE))?;
     Ok(head.and_then(|head| budget(&head, &steps)))
@@ -229,7 +229,7 @@ fn difference(earlier: &Head, own: &Head) -> Option<String> {
 /// Makes the folder of a search.
 ///
 /// # Errors
-/// Where it cannot be made.
+/// If it cannot be made.
 pub fn make_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| {
         Error::output(format!("--output {}: cannot be made: {error}; name another folder", folder.display()))

@@ -53,7 +53,7 @@ impl<'a> Subject<'a> {
     /// Connects to the server and reads the configurations of the model and of the models that it calls.
     ///
     /// # Errors
-    /// Where the server or the model is not available, or the server does not load models on request.
+    /// If the server or the model is not available, or the server does not load models on request.
     pub fn open(plan: &'a TunePlan, connect: Connect, (screen, interrupts): (&'a Screen, Interrupts)) -> Result<Self> {
         let bases = Vec::new();
         let servers = HashMap::new();

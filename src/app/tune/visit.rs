@@ -32,7 +32,7 @@ pub struct Visit<'a> {
     pub job: &'a Job,
     /// The shortest window, in seconds.
     pub unit_s: f64,
-    /// Requests outstanding; none where a rate is sent.
+    /// Requests outstanding; none if a rate is sent.
     pub concurrency: Option<u32>,
     /// The percentile that is shown.
     pub percentile: f64,
@@ -103,7 +103,7 @@ impl Visit<'_> {
 /// until all had.
 ///
 /// # Errors
-/// Where that exceeds the time that we wait.
+/// If that exceeds the time that we wait.
 fn longer(waited: Duration, took: Duration, patience: Duration) -> Result<f64> {
     if waited.max(took) >= patience.mul_f64(0.9) {
         return Err(Error::server(format!("no request ended within {} ms", waited.as_millis())));
@@ -149,7 +149,7 @@ fn since(started: Stamp) -> Duration {
 /// What a level says about its candidate.
 ///
 /// # Errors
-/// Where the user has interrupted.
+/// If the user has interrupted.
 fn outcome_of(level: &LevelSummary) -> Result<VisitOutcome> {
     let reason = level.client.errors.first().map(|(error, _)| error.to_string());
     Ok(match level.ending {

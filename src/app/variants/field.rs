@@ -29,7 +29,7 @@ impl Field<'_> {
     /// Starts the servers that subjects share.
     ///
     /// # Errors
-    /// Where the one in this process does not start.
+    /// If the one in this process does not start.
     pub fn serve(&self, course: Course<'_>) -> Result<Servers> {
         match self {
             Self::Variants(_) => {
@@ -92,7 +92,7 @@ impl Field<'_> {
     /// Prepares all subjects, with inputs of `size` bytes if it is given.
     ///
     /// # Errors
-    /// Where a variant cannot be measured, the first row of a matrix cannot, or no input can have another size.
+    /// If a variant cannot be measured, the first row of a matrix cannot, or no input can have another size.
     pub fn open(&self, servers: &Servers, size: Option<u64>, course: Course<'_>) -> Result<Vec<Subject>> {
         match self {
             Self::Variants(variants) => self.open_variants(servers, variants, course),
@@ -165,7 +165,7 @@ impl Servers {
     /// Drops the servers; those in this process are stopped.
     ///
     /// # Errors
-    /// Where one could not be.
+    /// If one could not be.
     pub fn halt(self) -> Result<()> {
         let embedded = self.host.is_some();
         drop(self);

@@ -29,7 +29,7 @@ use crate::stdio::note;
 /// Measures every variant, or every row of a matrix, and reports the differences. Returns the exit code.
 ///
 /// # Errors
-/// Where a variant, or the first row of a matrix, cannot be measured at all, or the result cannot be written.
+/// If a variant, or the first row of a matrix, cannot be measured at all, or the result cannot be written.
 pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (Interrupts, Connect)) -> Result<u8> {
     let field = match &plan.matrix {
         Some(kind) => Field::Matrix(plan, kind),

@@ -14,7 +14,7 @@ const OUTPUT_SLACK: u64 = 4096;
 /// one string of that length.
 ///
 /// # Errors
-/// Where no input has free dimensions, or `bytes` is too little for one.
+/// If no input has free dimensions, or `bytes` is too little for one.
 pub fn set(data: &mut DataPlan, models: &[ModelSpec], bytes: u64) -> Result<()> {
     let mut is_open = false;
     for input in models.iter().flat_map(|model| &model.inputs) {

@@ -167,7 +167,7 @@ impl Subject {
     /// Leaves its server.
     ///
     /// # Errors
-    /// Where observers could not finish.
+    /// If observers could not finish.
     pub fn close(self) -> Result<()> {
         self.open.ok().flatten().map_or(Ok(()), Open::close)
     }
@@ -185,7 +185,7 @@ fn leave(plan: &Plan) -> Result<()> {
 /// Stops the servers in this process; if that takes too long, leaves the program.
 ///
 /// # Errors
-/// Where one could not be stopped.
+/// If one could not be stopped.
 pub fn halt() -> Result<()> {
     ending::bound(STOP_LIMIT, exit::FAILED, "it was to be restarted");
     let halted = backends::halt_servers(&|_| ());

@@ -47,7 +47,7 @@ impl Threads {
     /// The threads now.
     ///
     /// # Errors
-    /// Where `/proc` cannot be read.
+    /// If `/proc` cannot be read.
     pub(super) fn now() -> io::Result<Self> {
         let mut threads = HashSet::new();
         for entry in fs::read_dir("/proc/self/task")? {

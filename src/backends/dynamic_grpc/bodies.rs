@@ -17,7 +17,7 @@ impl Bodies {
     /// Runs the commands of the steps and encodes their JSON.
     ///
     /// # Errors
-    /// Where a step has no message; it is named.
+    /// If a step has no message; it is named.
     pub fn make(payloads: &[Payload], schema: Option<&Schema>, compression: Compression) -> Result<Self> {
         let body = |payload: &Payload| {
             let named = |why: String| {

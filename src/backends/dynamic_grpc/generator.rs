@@ -20,7 +20,7 @@ const SHOWN: usize = 200;
 /// Runs the command in a shell, and reads its messages: at least one.
 ///
 /// # Errors
-/// Where it fails, breaks off or writes none; the command is named.
+/// If it fails, breaks off or writes none; the command is named.
 pub fn messages(command: &str) -> Result<Vec<Vec<u8>>, String> {
     let failed = |why: String| format!("{INPUT} '{}': {why}", excerpt(command));
     let written = run(command).map_err(failed)?;
@@ -66,7 +66,7 @@ fn run(command: &str) -> Result<Vec<u8>, String> {
 /// Parses the output of a command.
 ///
 /// # Errors
-/// Where it breaks off, contains no message, or continues after the end.
+/// If it breaks off, contains no message, or continues after the end.
 pub fn frames(written: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let (mut messages, mut rest) = (Vec::new(), written);
     while !rest.is_empty() {

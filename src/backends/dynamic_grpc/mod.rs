@@ -48,7 +48,7 @@ impl DynamicGrpc {
     /// reached.
     ///
     /// # Errors
-    /// Where the description does not contain the method, or the server is not there in time.
+    /// If the description does not contain the method, or the server is not there in time.
     pub fn connect(target: &Target) -> Result<Self> {
         let (connection, plan) = (&target.connection, &target.dynamic_grpc);
         let method = plan.method.clone().ok_or_else(|| Error::usage("--grpc-method is missing"))?;

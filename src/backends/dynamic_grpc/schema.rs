@@ -29,7 +29,7 @@ impl Schema {
     /// folder.
     ///
     /// # Errors
-    /// Where the file is invalid, or does not contain the method: its content is listed.
+    /// If the file is invalid, or does not contain the method: its content is listed.
     pub fn read(file: &Path, includes: &[PathBuf], method: &GrpcMethod) -> Result<Self> {
         let failed = |why: String| Error::input(format!("--proto {}: {why}", file.display()));
         let own = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -81,7 +81,7 @@ impl Answer {
     /// A message as JSON.
     ///
     /// # Errors
-    /// Where it is not one of the method's, or too deep for JSON.
+    /// If it is not one of the method's, or too deep for JSON.
     pub fn decode(&self, message: &[u8]) -> std::result::Result<Vec<u8>, String> {
         let decoded = DynamicMessage::decode(self.0.clone(), message).map_err(|error| error.to_string())?;
         serde_json::to_vec(&decoded).map_err(|error| error.to_string())

@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// The repository extension of KServe's protocol.
 pub trait Repository: Backend {
-    /// How a model is configured; `None` where the server does not tell, or not all.
+    /// How a model is configured; `None` if the server does not tell, or not all.
     ///
     /// # Errors
     /// The server's reason.

@@ -20,7 +20,7 @@ pub trait TraceControl: Send + Sync {
     /// The settings of a model, or of models without settings of their own.
     ///
     /// # Errors
-    /// Where the server does not say.
+    /// If the server does not say.
     fn traces(&self, model: Option<&str>) -> Result<TraceValues>;
 
     /// Changes the settings of a model.
@@ -60,7 +60,7 @@ impl ChangedTraces {
     /// Reads the traces that the server writes, if moments are traced.
     ///
     /// # Errors
-    /// Where it does not write them to a file.
+    /// If it does not write them to a file.
     pub fn reader(&self) -> Result<Option<Box<dyn ServerTraces>>> {
         let of = |now| FileTraces::of(Arc::clone(&self.server), &self.model, (&self.values, now));
         let reader = self.now.as_ref().map(of).transpose()?;

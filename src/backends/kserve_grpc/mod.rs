@@ -80,7 +80,7 @@ impl GrpcBackend {
     /// Metrics come over HTTP, from `metrics_url`; by default from Triton's metrics port on the same host.
     ///
     /// # Errors
-    /// Where the address, metadata or a certificate is wrong, or the server does not answer or is not ready in time,
+    /// If the address, metadata or a certificate is wrong, or the server does not answer or is not ready in time,
     /// with its reason.
     pub fn connect(connection: &ConnectionPlan, metrics_url: Option<&str>) -> Result<Self> {
         let route = Route::to(connection, DEFAULT_PORT, &["h2"])?;

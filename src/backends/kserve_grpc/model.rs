@@ -9,7 +9,7 @@ use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
 /// The model that `metadata` and `config` describe.
 ///
 /// # Errors
-/// Where a tensor has a datatype that this program does not know.
+/// If a tensor has a datatype that this program does not know.
 pub fn model(id: &ModelId, metadata: ModelMetadata, config: &ModelConfig) -> Result<ModelSpec> {
     let batched = config.max_batch_size > 0;
     let tensors = |entries: &[TensorMetadata], flags: &[TensorFlags]| {

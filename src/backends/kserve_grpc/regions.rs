@@ -94,7 +94,7 @@ impl<'a> PlacedOutputs<'a> {
     /// The outputs of a reply to a request for the model with that index; shared memory is read if an observer watches.
     ///
     /// # Errors
-    /// Where an output does not fit its shared memory, or lacks contents although the reply should have them.
+    /// If an output does not fit its shared memory, or lacks contents although the reply should have them.
     pub fn read(
         reply: &'a InferReply<'a>,
         slot: Option<&PlacedSlot>,

@@ -101,7 +101,7 @@ impl RequestEncoder {
     /// Prepares every payload of `spec`; inputs in `regions` are referred to by name and not sent.
     ///
     /// # Errors
-    /// Where a tensor cannot be read or a request is longer than gRPC allows.
+    /// If a tensor cannot be read or a request is longer than gRPC allows.
     pub fn new(spec: &ClientSpec, regions: &InputRegions, form: RequestForm) -> Result<Self> {
         let (encoding, streaming) = (form.encoding, form.streams == Streams::Shared);
         let template = |payload| template(spec, regions, payload, streaming);
@@ -122,7 +122,7 @@ impl RequestEncoder {
     /// `outputs` are the encoded fields that ask for outputs in shared memory.
     ///
     /// # Errors
-    /// Where compression fails.
+    /// If compression fails.
     #[inline]
     pub fn encode(&mut self, request: Request, id: &[u8], outputs: &[u8]) -> Result<(&[u8], &[Bytes])> {
         let template = &self.templates[request.payload.0 as usize];

@@ -46,7 +46,7 @@ impl KserveGrpc {
     /// Prepares every payload of `spec`; no slots yet.
     ///
     /// # Errors
-    /// Where a request cannot be prepared, or the server refuses a region.
+    /// If a request cannot be prepared, or the server refuses a region.
     pub fn new(spec: ClientSpec, registry: Arc<Registry>, form: RequestForm) -> Result<Self> {
         let (inputs, number) = (registry.inputs(&spec.payloads)?, registry.client_number());
         Ok(Self {

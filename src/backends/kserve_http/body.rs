@@ -53,7 +53,7 @@ impl Kept {
     /// and all of a compressed body, which can be checked only after decompressing it.
     ///
     /// # Errors
-    /// Where the head announces more than `longest`.
+    /// If the head announces more than `longest`.
     pub(super) fn begin(&mut self, head: &Head, watch: bool, longest: Longest) -> Result<(), InferError> {
         self.bytes.clear();
         self.longest = longest;
@@ -69,7 +69,7 @@ impl Kept {
     /// Keeps a further piece, or as much of it as is wanted; with it, `total` bytes have arrived.
     ///
     /// # Errors
-    /// Where that is more than the reply may have.
+    /// If that is more than the reply may have.
     #[inline]
     pub(super) fn push(&mut self, piece: &[u8], total: u64) -> Result<(), InferError> {
         self.longest.check(total)?;

@@ -39,7 +39,7 @@ impl<'b> ReplyOutputs<'b> {
     /// index of the request's model.
     ///
     /// # Errors
-    /// Where the reply is not what was asked for, or is inconsistent.
+    /// If the reply is not what was asked for, or is inconsistent.
     pub(super) fn read(head: &Head, kept: &'b Kept, placed: Option<(&SlotOutputs, usize)>) -> Result<Self, InferError> {
         let body = unpacked(head, kept.bytes(), kept.most())?;
         let (json, rest) = split(head, &body)?;

@@ -71,7 +71,7 @@ impl Rendering<'_> {
     /// Renders one payload's request.
     ///
     /// # Errors
-    /// Where a tensor cannot be represented in JSON, or its memory cannot be read.
+    /// If a tensor cannot be represented in JSON, or its memory cannot be read.
     pub(super) fn render(&self, model: &ModelSpec, payload: &Payload) -> Result<Template> {
         let mut template = Template::default();
         let mut start = Vec::new();

@@ -91,7 +91,7 @@ pub(super) struct Answer<'a, D> {
 /// Parses a reply's JSON.
 ///
 /// # Errors
-/// Where it cannot be parsed, is the server's error, or is not an answer.
+/// If it cannot be parsed, is the server's error, or is not an answer.
 pub(super) fn parse<'a, D: DeserializeOwned>(json: &'a [u8]) -> Result<Answer<'a, D>, InferError> {
     let reply: ReplyJson<'a, D> = serde_json::from_slice(json)
         .map_err(|error| malformed(format!("its JSON cannot be read: {error}{}", json::why_unreadable(json))))?;

@@ -42,7 +42,7 @@ impl Templates {
     /// Renders every payload in the form that its model's scheduler expects.
     ///
     /// # Errors
-    /// Where a payload cannot be rendered or the server refuses a region.
+    /// If a payload cannot be rendered or the server refuses a region.
     pub(super) fn new(format: Arc<Format>, registry: Arc<Registry>, spec: &ClientSpec) -> Result<Self> {
         let templates = Self {
             inputs: registry.inputs(&spec.payloads)?,
@@ -138,7 +138,7 @@ impl Templates {
     /// A region for the outputs of the slot with that tag; `None` if outputs come in the reply.
     ///
     /// # Errors
-    /// Where memory is lacking or the server refuses.
+    /// If memory is lacking or the server refuses.
     pub(super) fn slot_outputs(&self, tag: [u8; TAG_WIDTH]) -> Result<Option<SlotOutputs>> {
         self.layout.as_ref().map(|layout| self.registry.outputs(layout, tag)).transpose()
     }

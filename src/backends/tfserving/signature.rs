@@ -83,7 +83,7 @@ impl Wanted {
     /// The model that the metadata describes.
     ///
     /// # Errors
-    /// Where they lack the signature, or it cannot be served as is asked for.
+    /// If they lack the signature, or it cannot be served as is asked for.
     pub fn model(&self, id: &ModelId, metadata: Metadata) -> Result<ModelSpec> {
         let Metadata { signature, mut names } = metadata;
         names.sort_unstable();

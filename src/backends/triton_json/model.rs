@@ -99,7 +99,7 @@ struct CacheJson {
 /// Parses `metadata` (from `/v2/models/M`) and `config` (from `/v2/models/M/config`) of model `id`.
 ///
 /// # Errors
-/// Where a member is missing or has another form than the protocol's; the message names it.
+/// If a member is missing or has another form than the protocol's; the message names it.
 pub fn model(id: &ModelId, metadata: &Value, config: &Value) -> Result<ModelSpec> {
     let refuse = |what, error| Error::server(format!("model '{id}': its {what} cannot be read: {error}"));
     let metadata = MetadataJson::deserialize(metadata).map_err(|error| refuse("metadata", error))?;
@@ -111,7 +111,7 @@ pub fn model(id: &ModelId, metadata: &Value, config: &Value) -> Result<ModelSpec
 /// The same from parsed JSON.
 ///
 /// # Errors
-/// Where a tensor has an unknown datatype.
+/// If a tensor has an unknown datatype.
 pub fn model_of(id: &ModelId, metadata: MetadataJson, config: &ConfigJson) -> Result<ModelSpec> {
     let scheduler = match config {
         config if config.sequence_batching.is_some() => Scheduler::Sequence,

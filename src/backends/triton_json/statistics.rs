@@ -17,7 +17,7 @@ const MAX_MODELS: usize = 100_000;
 /// Reads statistics.
 ///
 /// # Errors
-/// Where there is no list `model_stats`, or it does not hold statistics.
+/// If there is no list `model_stats`, or it does not hold statistics.
 pub fn statistics(json: &Value) -> Result<StatisticsSnapshot> {
     let read = StatisticsJson::deserialize(json);
     let read = read.map_err(|error| Error::server(format!("the server's statistics cannot be read: {error}")))?;

@@ -13,7 +13,7 @@ impl<'a> Fields<'a> {
     /// The keys of a mapping; `section` is its name, as in `load.sweep`.
     ///
     /// # Errors
-    /// Where it is no mapping.
+    /// If it is no mapping.
     pub fn of(section: impl Into<String>, node: &'a Node) -> Result<Self, Fault> {
         let entries = if node.value == Value::Null { &[][..] } else { node.map()? };
         Ok(Self { section: section.into(), entries: entries.iter().collect(), whole: node })
@@ -34,7 +34,7 @@ impl<'a> Fields<'a> {
     /// Takes a text.
     ///
     /// # Errors
-    /// Where the value is none.
+    /// If the value is none.
     pub fn text(&mut self, key: &str) -> Result<Option<&'a str>, Fault> {
         let Some(node) = self.take(key) else { return Ok(None) };
         text(node).map(Some).ok_or_else(|| self.misfit(key, node, "a text"))
@@ -43,7 +43,7 @@ impl<'a> Fields<'a> {
     /// Takes a boolean.
     ///
     /// # Errors
-    /// Where the value is none.
+    /// If the value is none.
     pub fn switch(&mut self, key: &str) -> Result<Option<bool>, Fault> {
         let Some(node) = self.take(key) else { return Ok(None) };
         match node.value {
@@ -55,7 +55,7 @@ impl<'a> Fields<'a> {
     /// Takes a finite number of at least `least`.
     ///
     /// # Errors
-    /// Where the value is none.
+    /// If the value is none.
     pub fn number(&mut self, key: &str, least: f64) -> Result<Option<f64>, Fault> {
         let Some(node) = self.take(key) else { return Ok(None) };
         let number = text(node).and_then(|text| text.parse::<f64>().ok()).filter(|number| number.is_finite());
@@ -66,7 +66,7 @@ impl<'a> Fields<'a> {
     /// Takes a number above 0.
     ///
     /// # Errors
-    /// Where the value is none.
+    /// If the value is none.
     pub fn positive(&mut self, key: &str) -> Result<Option<f64>, Fault> {
         let at = self.peek(key).map(|node| node.at);
         match (self.number(key, 0.0)?, at) {
@@ -78,7 +78,7 @@ impl<'a> Fields<'a> {
     /// Takes a whole number of at least `least`.
     ///
     /// # Errors
-    /// Where the value is none.
+    /// If the value is none.
     pub fn whole(&mut self, key: &str, least: u64) -> Result<Option<u64>, Fault> {
         let Some(node) = self.take(key) else { return Ok(None) };
         let number = text(node).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number >= least);
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
     /// Takes one of several words.
     ///
     /// # Errors
-    /// Where the value is none of them.
+    /// If the value is none of them.
     pub fn word(&mut self, key: &str, words: &[&'static str]) -> Result<Option<&'static str>, Fault> {
         let Some(node) = self.take(key) else { return Ok(None) };
         let found = text(node).and_then(|text| words.iter().copied().find(|word| *word == text));
@@ -98,7 +98,7 @@ impl<'a> Fields<'a> {
     /// Takes a list.
     ///
     /// # Errors
-    /// Where the value is none.
+    /// If the value is none.
     pub fn list(&mut self, key: &str) -> Result<&'a [Node], Fault> {
         let Some(node) = self.take(key) else { return Ok(&[]) };
         match &node.value {
@@ -110,7 +110,7 @@ impl<'a> Fields<'a> {
     /// Takes a mapping within this one.
     ///
     /// # Errors
-    /// Where the value is none.
+    /// If the value is none.
     pub fn section(&mut self, key: &str) -> Result<Option<Fields<'a>>, Fault> {
         let name = self.name(key);
         self.take(key).map(|node| Fields::of(name, node)).transpose()
@@ -130,7 +130,7 @@ impl<'a> Fields<'a> {
     /// A key that has no counterpart.
     ///
     /// # Errors
-    /// Where it has a value: `instead` is what would do.
+    /// If it has a value: `instead` is what would do.
     pub fn refuse(&mut self, key: &str, instead: &str) -> Result<(), Fault> {
         match self.take(key) {
             Some(node) => Err(Fault::new(node.at, format!("'{}' has no counterpart: {instead}", self.name(key)))),
@@ -141,7 +141,7 @@ impl<'a> Fields<'a> {
     /// Ends the section.
     ///
     /// # Errors
-    /// Where keys are left, which the other program does not know either.
+    /// If keys are left, which the other program does not know either.
     pub fn finish(self) -> Result<(), Fault> {
         match self.entries.first() {
             Some((key, _)) => {

@@ -16,7 +16,7 @@ use crate::cli::word::refused;
 pub struct Setting {
     /// Its long name.
     pub name: String,
-    /// Its words, such as `--name=value`; none where it is said to be off.
+    /// Its words, such as `--name=value`; none if it is said to be off.
     pub words: Vec<OsString>,
     /// Where that stands which means each word, where the file has no flags but is in another program's form.
     pub meant_at: Vec<Place>,
@@ -94,7 +94,7 @@ pub fn value_of(word: &OsStr) -> &OsStr {
 /// Reads a key and its value.
 ///
 /// # Errors
-/// Where there is no such flag, or it takes no such value.
+/// If there is no such flag, or it takes no such value.
 pub fn setting(command: &clap::Command, key: &Key, node: &Node) -> Result<Setting, Fault> {
     let arg = find(command, key)?;
     let mut words = Vec::new();

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// A run's flags, which are in the form of [`crate::cli::getopt`], in the order of the help.
 ///
 /// # Errors
-/// Where a value is not Unicode, which YAML is.
+/// If a value is not Unicode, which YAML is.
 pub fn one(command: &clap::Command, words: &[OsString]) -> Result<String> {
     let text = lines(command, words, "")?;
     Ok(if text.is_empty() { "{}\n".to_owned() } else { text })

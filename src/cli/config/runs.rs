@@ -69,10 +69,10 @@ impl File {
         self.common.clone()
     }
 
-    /// The names of the runs that are wanted; none where the file has none. All of them where none is named.
+    /// The names of the runs that are wanted; none if the file has none. All of them where none is named.
     ///
     /// # Errors
-    /// Where there is no such run.
+    /// If there is no such run.
     pub fn choose(&self, wanted: &[String]) -> Result<Vec<String>, String> {
         let known: Vec<String> = self.runs.iter().map(|run| run.name.name.clone()).collect();
         let known: Vec<String> = known.into_iter().filter(|name| !name.starts_with(TEMPLATE)).collect();
@@ -91,7 +91,7 @@ impl File {
     /// The flags of a run: the common ones, over them those of the runs that it extends, over them its own.
     ///
     /// # Errors
-    /// Where there is no such run.
+    /// If there is no such run.
     pub fn run(&self, name: &str) -> Result<Vec<Setting>, Fault> {
         let mut settings = self.common.clone();
         for run in self.runs.iter().filter(|run| run.name.name == name) {

@@ -41,7 +41,7 @@ impl AsRef<[u8]> for Borrowed {
 /// The bytes of an input: by reference from host memory, copied from a device.
 ///
 /// # Errors
-/// Where reading from the device fails.
+/// If reading from the device fails.
 pub fn tensor_bytes(input: &InputTensor) -> Result<Bytes> {
     let tensor = TensorBytes { region: Arc::clone(&input.region), offset: input.offset, len: input.len };
     let copied = match tensor.slice()? {
@@ -100,7 +100,7 @@ impl MessageBody {
     /// The whole body, prefix included: bytes to copy, then the parts that follow.
     ///
     /// # Errors
-    /// Where compression fails.
+    /// If compression fails.
     pub fn finish(mut self, encoding: Compression) -> Result<(Vec<u8>, Vec<Bytes>)> {
         let prefix = grpc::prefix(false, self.length());
         if !self.tail.is_empty() {

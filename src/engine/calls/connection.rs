@@ -46,7 +46,7 @@ impl<M: Method> MultiplexedConnection<M> {
     /// Connects.
     ///
     /// # Errors
-    /// Where the server cannot be reached.
+    /// If the server cannot be reached.
     pub(super) fn open(method: M, plan: CallPlan) -> Result<Self> {
         let line = Http2Socket::connect(&plan.route.connector, Deadline::within(CONNECT_LIMIT))
             .map_err(|error| Error::server(error.to_string()))?;

@@ -37,14 +37,14 @@ pub trait Method: Send {
     /// Makes sure that there are at least `slots` slots.
     ///
     /// # Errors
-    /// Where there cannot be another.
+    /// If there cannot be another.
     fn grow(&mut self, slots: usize) -> Result<()>;
 
     /// The body of a request, gRPC's prefix included: bytes to copy, then tensors by reference. On a long-lived stream,
     /// the answers must name `id`, which is empty otherwise.
     ///
     /// # Errors
-    /// Where the client is of no further use.
+    /// If the client is of no further use.
     fn encode(&mut self, slot: usize, request: Request, id: &[u8]) -> Result<(&[u8], &[Bytes])>;
 
     /// Index of the model that a request is for: equal sequence ids of different models are different sequences.
@@ -97,7 +97,7 @@ pub fn reach(connector: &Connector, limit: Duration) -> Result<(), InferError> {
 /// Opens a client of a method over gRPC.
 ///
 /// # Errors
-/// Where the server cannot be reached.
+/// If the server cannot be reached.
 pub fn open<M: Method + 'static>(
     method: M,
     plan: CallPlan,

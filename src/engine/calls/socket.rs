@@ -78,7 +78,7 @@ impl Http2Socket {
     /// Writes as much as the socket takes. `sent` is called for messages that have left.
     ///
     /// # Errors
-    /// Where the socket is broken.
+    /// If the socket is broken.
     #[inline]
     pub fn flush(&mut self, mut sent: impl FnMut(Token)) -> Result<(), InferError> {
         while !self.h2.out().is_empty() {
@@ -104,7 +104,7 @@ impl Http2Socket {
     /// Waits until there is something to read, room for pending writes, or the deadline has passed.
     ///
     /// # Errors
-    /// Where the system cannot wait.
+    /// If the system cannot wait.
     pub fn wait(&self, deadline: Stamp) -> Result<(), InferError> {
         let left = deadline.from_now();
         let timeout = Timespec { tv_sec: left.as_secs().min(1 << 30) as i64, tv_nsec: i64::from(left.subsec_nanos()) };
@@ -117,7 +117,7 @@ impl Http2Socket {
     /// Reads what has arrived, at most one buffer. Returns `false` if there was nothing.
     ///
     /// # Errors
-    /// Where the socket is broken, or the server closed it.
+    /// If the socket is broken, or the server closed it.
     #[inline]
     pub fn fill(&mut self) -> Result<bool, InferError> {
         match self.stream.read(&mut self.buffer[self.filled..]) {

@@ -30,7 +30,7 @@ pub trait HttpService: Send {
     /// Makes sure that there are at least `slots` slots.
     ///
     /// # Errors
-    /// Where there cannot be another.
+    /// If there cannot be another.
     fn grow(&mut self, slots: usize) -> Result<()>;
 
     /// Prepares a request, including its head, for sending in a slot; returns its length in bytes.
@@ -45,7 +45,7 @@ pub trait HttpService: Send {
     /// The head of the answer has arrived.
     ///
     /// # Errors
-    /// Where nothing useful can follow: the connection is then closed.
+    /// If nothing useful can follow: the connection is then closed.
     fn head(&mut self, slot: usize, head: &Head) -> Result<(), InferError>;
 
     /// A piece of the answer's body has arrived; with it, `total` bytes have.
@@ -74,7 +74,7 @@ pub trait HttpService: Send {
 /// Opens a client of a service over HTTP/1.1.
 ///
 /// # Errors
-/// Where a connection cannot be made.
+/// If a connection cannot be made.
 pub fn open<S: HttpService + 'static>(
     service: S,
     route: Route,

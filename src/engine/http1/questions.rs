@@ -113,7 +113,7 @@ impl Questions {
     /// The JSON of a successful GET.
     ///
     /// # Errors
-    /// Where the server cannot be reached, refuses, or does not answer with such JSON; the message names `what`.
+    /// If the server cannot be reached, refuses, or does not answer with such JSON; the message names `what`.
     pub fn get_json<T: DeserializeOwned>(&self, path: &str, what: &str, patience: Patience) -> Result<T> {
         let answer = self.get(path, patience).map_err(|error| self.error(what, &error))?;
         self.read_json(&answer, what)

@@ -59,7 +59,7 @@ pub trait Dialogue: Send {
     /// Makes sure that there are at least `slots` slots.
     ///
     /// # Errors
-    /// Where there cannot be another.
+    /// If there cannot be another.
     fn grow(&mut self, slots: usize) -> Result<()>;
 
     /// Prepares a request for sending in a slot; returns its length in bytes.
@@ -75,7 +75,7 @@ pub trait Dialogue: Send {
     /// Processes bytes of the answer to the slot's request.
     ///
     /// # Errors
-    /// Where they break the protocol: the connection is then of no further use.
+    /// If they break the protocol: the connection is then of no further use.
     fn receive(&mut self, slot: usize, bytes: &[u8], exchanges: &mut Exchanges) -> Result<Step, InferError>;
 
     /// The server has closed the connection: succeeds if that ends the answer.
@@ -102,7 +102,7 @@ pub trait Dialogue: Send {
 /// Opens a client of a service whose connections carry one exchange at a time.
 ///
 /// # Errors
-/// Where a connection cannot be made.
+/// If a connection cannot be made.
 pub fn open<D: Dialogue + 'static>(
     dialogue: D,
     route: Route,

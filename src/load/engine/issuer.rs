@@ -42,7 +42,7 @@ pub(in crate::load) struct Setup<P> {
 /// nothing is worth waiting for.
 ///
 /// # Errors
-/// Where the client cannot be opened, or breaks.
+/// If the client cannot be opened, or breaks.
 pub(in crate::load) fn work<P: Policy + 'static>(
     context: &Arc<LoadContext>,
     control: &Arc<Control>,

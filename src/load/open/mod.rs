@@ -144,7 +144,7 @@ impl OpenLoop {
 /// Starts the workers; they open their clients and wait for the start signal.
 ///
 /// # Errors
-/// Where a thread cannot be started; the ones before it are in `workers`.
+/// If a thread cannot be started; the ones before it are in `workers`.
 pub(super) fn spawn(
     context: &Arc<LoadContext>,
     control: &Arc<Control>,

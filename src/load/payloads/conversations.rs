@@ -18,7 +18,7 @@ const MAX_TURNS: usize = 32;
 /// so that turns are reported separately.
 ///
 /// # Errors
-/// Where there are fewer sessions than should run at a time.
+/// If there are fewer sessions than should run at a time.
 pub fn group(payloads: &mut [Payload], concurrency: u32) -> Result<Vec<Vec<Turn>>> {
     let (mut sessions, mut known) = (Vec::<Vec<Turn>>::new(), HashMap::new());
     for (index, payload) in payloads.iter_mut().enumerate() {

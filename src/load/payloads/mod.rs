@@ -44,7 +44,7 @@ impl Payloads {
     /// counts that were recorded.
     ///
     /// # Errors
-    /// Where the data cannot be read or do not fit a model.
+    /// If the data cannot be read or do not fit a model.
     pub fn make(plan: &Plan, models: &[ModelSpec], recorded: &Recorded) -> Result<Self> {
         let rows = &recorded.rows;
         let memory = Allowance::new(plan.data.max_input_memory);

@@ -28,7 +28,7 @@ pub fn longest_shape(model: &ModelSpec, input: &TokenInput, rows: &[TokenCounts]
 /// The distinct request bodies of the rows, and the number of each row's body.
 ///
 /// # Errors
-/// Where the payloads lack the input.
+/// If the payloads lack the input.
 pub fn by_row(
     model: &ModelSpec,
     body: &Body,

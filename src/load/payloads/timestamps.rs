@@ -23,7 +23,7 @@ fn input() -> TensorSpec {
 /// The schedule that data files hold. The model is not needed for it.
 ///
 /// # Errors
-/// Where a file cannot be read, a step has no usable time, or times are out of order.
+/// If a file cannot be read, a step has no usable time, or times are out of order.
 pub fn read(files: &[PathBuf]) -> Result<Arrivals> {
     let named = |error: Error| {
         let names: Vec<_> = files.iter().map(|file| format!("'{}'", file.display())).collect();
@@ -36,7 +36,7 @@ pub fn read(files: &[PathBuf]) -> Result<Arrivals> {
 /// The model with the schedule's input added, so that data files may contain it.
 ///
 /// # Errors
-/// Where the model already has an input of that name: the data would be ambiguous.
+/// If the model already has an input of that name: the data would be ambiguous.
 pub fn with_input(model: &ModelSpec) -> Result<ModelSpec> {
     if model.inputs.iter().any(|input| input.name == TIMESTAMP) {
         return Err(Error::usage(format!(
@@ -53,7 +53,7 @@ pub fn with_input(model: &ModelSpec) -> Result<ModelSpec> {
 /// Takes the schedule's input out of every payload; returns its values, in order.
 ///
 /// # Errors
-/// Where a payload has none.
+/// If a payload has none.
 pub fn take(payloads: &mut [Payload]) -> Result<Vec<u64>> {
     payloads.iter_mut().map(take_timestamp).collect()
 }

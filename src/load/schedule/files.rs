@@ -11,7 +11,7 @@ const US_PER_YEAR: f64 = 365.25 * 86_400e6;
 /// Reads a file of intervals; see [`parse_intervals`].
 ///
 /// # Errors
-/// Where the file cannot be read or does not follow the form. Messages name the file and the line.
+/// If the file cannot be read or does not follow the form. Messages name the file and the line.
 pub fn read_intervals(path: &Path) -> Result<Arrivals> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Error::input(format!(

@@ -56,7 +56,7 @@ impl Arrivals {
     /// Arrivals at a mean rate (requests a second).
     ///
     /// # Errors
-    /// Where the rate is not above 0 and at most [`MAX_RATE`], or the shape of a gamma distribution is not positive.
+    /// If the rate is not above 0 and at most [`MAX_RATE`], or the shape of a gamma distribution is not positive.
     pub fn at_rate(rate: f64, distribution: GapDistribution) -> Result<Self> {
         if !(rate > 0.0 && rate <= MAX_RATE) {
             return Err(Error::usage(format!(
@@ -80,7 +80,7 @@ impl Arrivals {
     /// Gaps in nanoseconds, repeated.
     ///
     /// # Errors
-    /// Where the list is empty, all zero, or so long that one round does not fit 64 bits of nanoseconds.
+    /// If the list is empty, all zero, or so long that one round does not fit 64 bits of nanoseconds.
     pub fn looped(gaps: Vec<u64>) -> Result<Self> {
         let total = gaps.iter().try_fold(0_u64, |sum, &gap| sum.checked_add(gap));
         match total {

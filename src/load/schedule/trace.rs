@@ -38,7 +38,7 @@ pub fn read_trace(path: &Path, speed: f64) -> Result<Trace> {
 /// Reads a trace; `speed` 2 halves every gap.
 ///
 /// # Errors
-/// Where the speed is not a number above 0, no column holds times, a row is malformed or earlier than the row before it, or
+/// If the speed is not a number above 0, no column holds times, a row is malformed or earlier than the row before it, or
 /// there is no row. Messages name the line.
 pub fn parse_trace(source: impl Read, speed: f64) -> Result<Trace> {
     if !(speed > 0.0 && speed.is_finite()) {

@@ -40,7 +40,7 @@ impl Draft {
 /// Reports the first rule that a draft breaks.
 ///
 /// # Errors
-/// Where a rule is broken.
+/// If a rule is broken.
 fn check(draft: &Draft) -> Result<()> {
     let tables = [
         dynamic_grpc::RULES,

@@ -109,7 +109,7 @@ impl ExportWriter {
     /// Opens a temporary file next to the export's path.
     ///
     /// # Errors
-    /// Where that file cannot be created.
+    /// If that file cannot be created.
     pub fn create(spec: ExportSpec) -> Result<Self> {
         let file = SafeFile::create(&spec.path, spec.interrupts).map_err(|error| failed(&spec.path, &error))?;
         let mut writer = Self {
@@ -131,7 +131,7 @@ impl ExportWriter {
     /// Starts the experiment of a level; ends the open one, without boundaries, if there is one.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn begin_experiment(&mut self, load: LevelLoad) -> Result<()> {
         self.abandon_experiment()?;
         self.requests = Some(0);
@@ -154,7 +154,7 @@ impl ExportWriter {
     /// Adds a request to the open experiment. Failed requests, and requests between experiments, are left out.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn record(&mut self, record: &RawRecord) -> Result<()> {
         let Some(requests) = &mut self.requests else { return Ok(()) };
         if record.failed {
@@ -175,7 +175,7 @@ impl ExportWriter {
     /// Ends the open experiment, if there is one.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn end_experiment(&mut self, end: &ExperimentEnd) -> Result<()> {
         if self.requests.take().is_none() {
             return Ok(());
@@ -200,7 +200,7 @@ impl ExportWriter {
     /// Completes the file and moves it to its path.
     ///
     /// # Errors
-    /// Where it cannot be written or renamed.
+    /// If it cannot be written or renamed.
     pub fn finish(mut self) -> Result<()> {
         self.abandon_experiment()?;
         let Self { spec, text, .. } = &mut self;

@@ -50,7 +50,7 @@ impl ExportStream {
     /// Starts the thread. Records come from `pool` and go back there.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// If no thread can be started.
     pub fn start(writer: ExportWriter, pool: Arc<RecordPool>) -> Result<Self> {
         let (outbox, inbox) = inbox(pool.most_records());
         let writing = Writing { writer, pool, begun: 0, early: Vec::new(), error: None };

@@ -3,11 +3,9 @@
 use maud::{Markup, html};
 
 use crate::measure::summary::{LevelLoad, LevelSummary};
-use crate::report::details;
 use crate::report::draw::{Anchor, coloured, of_kind};
 use crate::report::number::significant;
-use crate::result::RunResult;
-use crate::result::compare::LevelChange;
+use crate::result::{Distinction, RunResult};
 use crate::stdio::shown;
 
 /// Maximum number of levels drawn as lines at once.
@@ -117,9 +115,13 @@ pub fn level(level: &LevelSummary) -> String {
     }
 }
 
-/// The name of a level that two results have.
-pub fn changed_level(change: &LevelChange) -> String {
-    load(change.load) + &details(change.distinction)
+/// The name of a load in pictures and tables, with what tells the level apart from others of it.
+pub fn full_name(of: LevelLoad, distinction: Distinction) -> String {
+    let Distinction { batch_size, repetition, input_bytes } = distinction;
+    let batch = batch_size.map(|size| format!(", batch {size}"));
+    let repetition = repetition.map(|number| format!(", no. {number}"));
+    let bytes = input_bytes.map(|bytes| format!(", {bytes} B"));
+    [Some(load(of)), batch, repetition, bytes].into_iter().flatten().collect()
 }
 
 /// The name of a load in pictures.

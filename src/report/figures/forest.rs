@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use crate::measure::rounds::Figure;
 use crate::plan::Statistic;
 use crate::report::draw::{Anchor, Axis, Frame, Polyline, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
-use crate::report::figures::common::{Shown, changed_level, load};
+use crate::report::figures::common::{Shown, full_name};
 use crate::result::compare::{Change, Direction, changes};
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stats::Interval;
@@ -54,7 +54,7 @@ fn of_results(first: &Shown<'_>, others: &[Shown<'_>], asked: &[f64]) -> Vec<Row
     let mut rows = Vec::new();
     for (other, one) in others.iter().enumerate() {
         for change in changes(first.result, one.result, MARGIN) {
-            let level = changed_level(&change);
+            let level = full_name(change.load, change.distinction);
             rows.extend(change.figures.into_iter().filter(|change| is_told(change.of, asked)).map(|change| {
                 let Change { of, ratio, interval, verdict, .. } = change;
                 Row { words: format!("{level} {}", of.word()), other, name: one.name.clone(), ratio, interval, verdict }
@@ -70,8 +70,8 @@ fn of_variants(result: &VariantsResult, asked: &[f64]) -> Vec<Row> {
         for compared in result.comparisons(cell) {
             let (other, several) = (compared.variant - 1, result.variants.len() > 2);
             let name = result.variants[compared.variant].name.clone();
-            let level = cell.loads.get(compared.variant).map(|one| load(*one)).unwrap_or_default();
-            let level = cell.size.map(|size| format!("{level}, {size} B")).unwrap_or(level);
+            let level = cell.loads.get(compared.variant).map(|load| full_name(*load, cell.distinction()));
+            let level = level.unwrap_or_default();
             let level = if several { format!("{}: {level}", shown(&name)) } else { level };
             rows.extend(compared.figures.into_iter().filter_map(|change| {
                 let Figure::Client(of) = change.of else { return None };

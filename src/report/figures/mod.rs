@@ -15,7 +15,7 @@ use maud::Markup;
 
 use crate::plan::Picture;
 
-pub use common::{Shown, changed_level, letter, level, load, rate, short, time};
+pub use common::{Shown, full_name, letter, level, load, rate, short, time};
 pub use failures::none as no_failures;
 pub use forest::MARGIN;
 pub use pareto::draw as tuned;

@@ -8,7 +8,7 @@ use crate::measure::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::model::statistics::CountedTime;
 use crate::plan::{LoadMode, Picture, Statistic};
 use crate::report::console::row;
-use crate::report::figures::{MARGIN, Part, Shown, changed_level, draw, level, parts, rate, short, time};
+use crate::report::figures::{MARGIN, Part, Shown, draw, full_name, level, parts, rate, short, time};
 use crate::report::html::figure;
 use crate::report::html::parts::{percent, whose};
 use crate::report::{generation, requirements as gate, sessions};
@@ -286,10 +286,10 @@ pub fn comparison(results: &[Shown<'_>]) -> Markup {
                 tbody { @for change in changes(first.result, one.result, MARGIN) {
                     @if change.figures.is_empty() {
                         @let [before, after] = change.outcomes;
-                        tr { th { (changed_level(&change)) } td.left colspan="6" { "not compared: " (before) ", " (after) } }
+                        tr { th { (full_name(change.load, change.distinction)) } td.left colspan="6" { "not compared: " (before) ", " (after) } }
                     }
                     @for figure in &change.figures { tr {
-                        th { (changed_level(&change)) } td.left { (figure.of.word()) }
+                        th { (full_name(change.load, change.distinction)) } td.left { (figure.of.word()) }
                         td { (show(figure.of, figure.values[0])) } td { (show(figure.of, figure.values[1])) }
                         td { @if figure.ratio.is_finite() { (signed(figure.ratio)) } @else { "–" } }
                         td { @match figure.interval { Some(known) => { (signed(known.low)) " to " (signed(known.high)) } None => "not known" } }

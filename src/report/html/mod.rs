@@ -39,7 +39,7 @@ pub struct Page<'a> {
 /// Writes the report to a file, which appears when it is complete.
 ///
 /// # Errors
-/// Where it cannot be written; the message names `flag`.
+/// If it cannot be written; the message names `flag`.
 pub fn write(flag: &str, (path, interrupts): (&Path, Interrupts), page: &Page<'_>) -> Result<()> {
     put((path, interrupts), page.text().as_bytes()).map_err(|error| refused(flag, path, &error))
 }
@@ -47,7 +47,7 @@ pub fn write(flag: &str, (path, interrupts): (&Path, Interrupts), page: &Page<'_
 /// Writes a single picture.
 ///
 /// # Errors
-/// Where it cannot be written, or the results have nothing to show in it.
+/// If it cannot be written, or the results have nothing to show in it.
 pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>) -> Result<()> {
     let PictureFile { figure, path } = file;
     let flag = format!("--svg {}:", figure.word());

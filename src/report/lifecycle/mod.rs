@@ -29,7 +29,7 @@ const PERCENTILES: [f64; 11] = [0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.
 /// Writes the files for the run's result.
 ///
 /// # Errors
-/// Where the folder or a file cannot be written.
+/// If the folder or a file cannot be written.
 pub fn write((folder, interrupts): (&ReportFolder, Interrupts), result: &RunResult) -> Result<()> {
     fs::create_dir_all(&folder.path).map_err(|error| failed(&folder.path, &error))?;
     let asked = &result.setup.measurement.percentiles;

@@ -88,7 +88,7 @@ pub fn put_number(out: &mut Vec<u8>, kind: u8, stream: u32, number: u32) {
 /// Reads a payload that is one 32-bit number.
 ///
 /// # Errors
-/// Where the payload has another length.
+/// If the payload has another length.
 pub fn number(payload: &[u8]) -> Result<u32, ConnectionError> {
     let bytes: [u8; 4] = payload.try_into().map_err(|_| {
         let reason = format!("a frame that holds one number has {} bytes instead of 4", payload.len());
@@ -100,7 +100,7 @@ pub fn number(payload: &[u8]) -> Result<u32, ConnectionError> {
 /// Strips the padding and, for HEADERS, the priority fields from a frame's payload.
 ///
 /// # Errors
-/// Where the padding is longer than the payload.
+/// If the padding is longer than the payload.
 pub fn unpadded(header: FrameHeader, payload: &[u8]) -> Result<&[u8], ConnectionError> {
     let mut body = payload;
     let mut padding = 0;

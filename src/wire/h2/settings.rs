@@ -35,7 +35,7 @@ impl PeerSettings {
     /// Applies the payload of a SETTINGS frame.
     ///
     /// # Errors
-    /// Where the payload has a wrong length or a value out of its range.
+    /// If the payload has a wrong length or a value out of its range.
     pub fn apply(&mut self, payload: &[u8]) -> Result<(), ConnectionError> {
         if !payload.len().is_multiple_of(6) {
             let reason = format!("a SETTINGS frame has {} bytes, which is not a multiple of 6", payload.len());

@@ -118,7 +118,7 @@ impl ReplyReader {
     /// bytes are used up or the reply is complete.
     ///
     /// # Errors
-    /// Where the bytes are not an HTTP reply; the connection is then of no further use.
+    /// If the bytes are not an HTTP reply; the connection is then of no further use.
     pub fn feed<'b>(&mut self, bytes: &'b [u8]) -> Result<Progress<'b>, Malformed> {
         let (taken, body) = match &mut self.state {
             State::Head => (self.feed_head(bytes)?, &bytes[..0]),

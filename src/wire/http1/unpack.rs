@@ -12,7 +12,7 @@ pub const NOT_ASKED_FOR: &str = "its body is compressed in a way that was not as
 /// The decompressed body; `None` if it is not compressed.
 ///
 /// # Errors
-/// Where it is damaged, unpacks to more than `most` bytes, or is compressed in an unknown way.
+/// If it is damaged, unpacks to more than `most` bytes, or is compressed in an unknown way.
 pub fn decompress(encoding: Encoding, body: &[u8], most: u64) -> Result<Option<Vec<u8>>, String> {
     if encoding == Encoding::Identity {
         return Ok(None);

@@ -139,7 +139,7 @@ pub fn base(address: usize) -> Outcome<Arc<Block>> {
 /// What `count` bytes from `address` on are.
 ///
 /// # Errors
-/// Where they are memory of a device, but not all of one allocation, or not any more.
+/// If they are memory of a device, but not all of one allocation, or not any more.
 pub fn place(address: usize, count: usize) -> Outcome<Place> {
     let entries = lock(&ENTRIES);
     let Some((base, entry)) = entries.range(..=address).next_back().filter(|(base, e)| address - *base < e.size) else {

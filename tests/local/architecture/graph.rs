@@ -161,7 +161,7 @@ pub fn spread(tree: &UseTree) -> Vec<(Vec<String>, String)> {
     }
 }
 
-/// `path` as `module` means it, from the crate's root; none where it leads out of the crate.
+/// `path` as `module` means it, from the crate's root; none if it leads out of the crate.
 fn absolute(module: &[String], path: &[String], tree: &Tree<'_>) -> Option<Vec<String>> {
     let mut base = match path.first()?.as_str() {
         "crate" => Vec::new(),

@@ -49,7 +49,7 @@ pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
 /// [`stop_servers`] it has no limit of its own.
 ///
 /// # Errors
-/// Where one could not be stopped: it is left as it is.
+/// If one could not be stopped: it is left as it is.
 pub fn halt_servers(waiting: &dyn Fn(String)) -> Result<()> {
     HALTED.store(true, Ordering::SeqCst);
     let rule = "the server in this process could not be restarted: part of it is still in use";
@@ -109,7 +109,7 @@ impl Server {
     /// Unloads all models and loads them again, with the precautions of an end.
     ///
     /// # Errors
-    /// Where a model is not released, or Triton does not load it.
+    /// If a model is not released, or Triton does not load it.
     pub fn reload(&self) -> Result<()> {
         let failed = |what: String| Error::server(format!("the models cannot be reloaded: {what}"));
         let noted = Threads::now().map_err(|error| failed(format!("threads cannot be counted: {error}")))?;

@@ -50,7 +50,7 @@ impl OutputBuffer {
     /// Takes the buffer for a response of `bytes` bytes; `None` if an earlier response still has it.
     ///
     /// # Errors
-    /// Where it is too small and may not grow.
+    /// If it is too small and may not grow.
     pub(super) fn take(&self, bytes: usize) -> Option<Result<usize, String>> {
         if self.taken.swap(true, Ordering::Acquire) {
             return None;

@@ -109,7 +109,7 @@ impl Room {
     /// is still inside.
     ///
     /// # Errors
-    /// Where the library does not support traces.
+    /// If the library does not support traces.
     #[cold]
     pub(super) fn arm(&'static self) -> Result<Option<TracePointer>, Status> {
         if self.inside.load(Ordering::SeqCst) > 0 {

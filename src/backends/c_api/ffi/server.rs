@@ -121,7 +121,7 @@ impl Server {
     /// Switches Triton's log to the plan's settings.
     ///
     /// # Errors
-    /// Where the log file cannot be opened.
+    /// If the log file cannot be opened.
     pub fn open_log(&self) -> Result<()> {
         if let Some(start_log) = self.start_log.lock().take() {
             start_log.close(&self.options);
@@ -132,7 +132,7 @@ impl Server {
     /// Whether a model accepts requests.
     ///
     /// # Errors
-    /// Where the server refuses to say.
+    /// If the server refuses to say.
     pub fn is_ready(&self, id: &ModelId) -> Result<bool> {
         let name = c_string(&id.name);
         let mut ready = false;
@@ -143,7 +143,7 @@ impl Server {
     /// The server's own metadata.
     ///
     /// # Errors
-    /// Where the server refuses.
+    /// If the server refuses.
     pub fn metadata(&self) -> Result<Value> {
         let mut message = ptr::null_mut();
         call!(self, TRITONSERVER_ServerMetadata, &raw mut message)?;
@@ -153,7 +153,7 @@ impl Server {
     /// Metadata of a model.
     ///
     /// # Errors
-    /// Where the model is unknown or not ready.
+    /// If the model is unknown or not ready.
     pub fn model_metadata(&self, id: &ModelId) -> Result<Value> {
         let (name, mut message) = (c_string(&id.name), ptr::null_mut());
         call!(self, TRITONSERVER_ServerModelMetadata, name.as_ptr(), id.version_code(), &raw mut message)?;
@@ -163,7 +163,7 @@ impl Server {
     /// Configuration of a model, including auto-completed parts.
     ///
     /// # Errors
-    /// Where the model is unknown or not ready.
+    /// If the model is unknown or not ready.
     pub fn model_config(&self, id: &ModelId) -> Result<Value> {
         let (name, mut message) = (c_string(&id.name), ptr::null_mut());
         call!(self, TRITONSERVER_ServerModelConfig, name.as_ptr(), id.version_code(), 1, &raw mut message)?;
@@ -173,7 +173,7 @@ impl Server {
     /// Statistics of a model, of all its versions if `id` names none.
     ///
     /// # Errors
-    /// Where the model is unknown or not ready.
+    /// If the model is unknown or not ready.
     pub fn model_statistics(&self, id: &ModelId) -> Result<Value> {
         let (name, mut message) = (c_string(&id.name), ptr::null_mut());
         call!(self, TRITONSERVER_ServerModelStatistics, name.as_ptr(), id.version_code(), &raw mut message)?;
@@ -188,7 +188,7 @@ impl Server {
     /// Every model of the repositories, with its state.
     ///
     /// # Errors
-    /// Where the server refuses.
+    /// If the server refuses.
     pub fn model_index(&self) -> Result<Value> {
         let mut message = ptr::null_mut();
         call!(self, TRITONSERVER_ServerModelIndex, 0, &raw mut message)?;
@@ -198,7 +198,7 @@ impl Server {
     /// The server's metrics in Prometheus' text format.
     ///
     /// # Errors
-    /// Where metrics are switched off.
+    /// If metrics are switched off.
     pub fn metrics(&self) -> Result<String> {
         let mut metrics = ptr::null_mut();
         call!(self, TRITONSERVER_ServerMetrics, &raw mut metrics)?;

@@ -48,7 +48,7 @@ impl Slots {
     /// Prepares the slots and their requests.
     ///
     /// # Errors
-    /// Where a request is refused: an unknown input, a wrong type.
+    /// If a request is refused: an unknown input, a wrong type.
     pub fn open(spec: SlotsSpec, sink: Arc<dyn CompletionSink>) -> Result<Self> {
         let (first, further) = reuse(&spec);
         let SlotsSpec { server, client, tables, .. } = spec;

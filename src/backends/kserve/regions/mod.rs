@@ -188,7 +188,7 @@ impl Registry {
     /// Makes and registers a region for the outputs of one slot.
     ///
     /// # Errors
-    /// Where memory is lacking or the server refuses.
+    /// If memory is lacking or the server refuses.
     pub fn outputs(&self, layout: &Arc<OutputLayout>, tag: [u8; TAG_WIDTH]) -> Result<SlotOutputs> {
         let region = Arc::new(Region::zeroed(layout.next_placement(), layout.size())?);
         let name = format!("{}{}", self.output_prefix(), String::from_utf8_lossy(&tag));

@@ -105,7 +105,7 @@ impl SlotOutputs {
     /// The bytes of an output that was written here; `None` if the model has no such output.
     ///
     /// # Errors
-    /// Where a tensor of that shape does not fit its space, or cannot be read; says which.
+    /// If a tensor of that shape does not fit its space, or cannot be read; says which.
     pub fn read(&self, model: usize, name: &str, datatype: DataType, shape: &[i64]) -> Option<Result<Vec<u8>, String>> {
         let place = self.layout.places(model).iter().find(|place| place.name == name)?;
         Some(self.read_place(place, datatype, shape))

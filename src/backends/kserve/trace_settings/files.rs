@@ -45,7 +45,7 @@ impl FileTraces {
     /// The traces of `model`, whose trace settings were changed to `values`; `now` are its current settings.
     ///
     /// # Errors
-    /// Where the server does not write its traces to a file.
+    /// If the server does not write its traces to a file.
     pub fn of(server: Arc<dyn TraceControl>, model: &str, (values, now): (&TraceValues, &TraceValues)) -> Result<Self> {
         let word = |name: &str| now.get(name)?.as_ref()?.first().map(String::as_str);
         let refused =

@@ -174,7 +174,7 @@ impl Answer for ModelConfigResponse {
     }
 }
 
-/// The whole configuration of `ModelConfigResponse` as JSON; none where it has fields that this program does not know.
+/// The whole configuration of `ModelConfigResponse` as JSON; none if it has fields that this program does not know.
 pub struct WholeConfig(pub Option<Json>);
 
 impl Answer for WholeConfig {

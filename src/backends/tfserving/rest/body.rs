@@ -17,7 +17,7 @@ impl Bodies {
     /// Renders every payload.
     ///
     /// # Errors
-    /// Where a tensor cannot be read.
+    /// If a tensor cannot be read.
     pub fn render(way: &Way, signature: &str, models: &[ModelSpec], payloads: &[Payload]) -> Result<Self> {
         let render = |payload: &Payload| {
             let body = body(signature, &payload.inputs)?;
@@ -54,7 +54,7 @@ fn body(signature: &str, inputs: &[InputTensor]) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// Writes the next elements as lists of lists; `None` where there are too few.
+/// Writes the next elements as lists of lists; `None` if there are too few.
 fn nest(out: &mut Vec<u8>, dims: &[i64], elements: &mut Elements<'_>) -> Option<()> {
     let Some((&count, inner)) = dims.split_first() else { return elements.write_next(out) };
     out.push(b'[');

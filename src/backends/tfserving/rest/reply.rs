@@ -35,7 +35,7 @@ impl ReplyOutputs {
     /// Reads those outputs of an answer that the model's signature describes.
     ///
     /// # Errors
-    /// Where the body is no answer, or a value is not of its output's type.
+    /// If the body is no answer, or a value is not of its output's type.
     pub fn read(body: &[u8], model: &ModelSpec) -> Result<Self, InferError> {
         let reply: ReplyJson = serde_json::from_slice(&in_legal_form(body))
             .map_err(|error| malformed(format!("its JSON cannot be read: {error}")))?;

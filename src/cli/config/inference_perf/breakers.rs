@@ -31,7 +31,7 @@ impl<'a> Breakers<'a> {
     /// Adds those that the load names.
     ///
     /// # Errors
-    /// Where it names one that is not defined.
+    /// If it names one that is not defined.
     pub fn choose(&self, names: &[Node], flags: &mut Flags) -> Result<(), Fault> {
         for node in names {
             let found = self.all.iter().find(|breaker| text(node) == Some(breaker.name));

@@ -147,7 +147,7 @@ fn replay(load: &mut Fields<'_>, at: Place, flags: &mut Flags) -> Result<(), Fau
 /// The file of a trace.
 ///
 /// # Errors
-/// Where it is no section of a trace.
+/// If it is no section of a trace.
 pub fn trace_file<'a>(name: &str, node: &'a Node) -> Result<&'a str, Fault> {
     let mut trace = Fields::of(name, node)?;
     let file = trace.text("file")?.ok_or_else(|| Fault::new(node.at, format!("'{name}.file' is missing")))?;

@@ -98,7 +98,7 @@ pub fn storage(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
 /// Reads `metrics`.
 ///
 /// # Errors
-/// Where a Prometheus server is to be asked.
+/// If a Prometheus server is to be asked.
 pub fn metrics(node: Option<&Node>) -> Result<(), Fault> {
     let Some(node) = node else { return Ok(()) };
     let mut metrics = Fields::of("metrics", node)?;

@@ -19,7 +19,7 @@ impl<'a> Goals<'a> {
     /// Takes the keys.
     ///
     /// # Errors
-    /// Where a value does not fit.
+    /// If a value does not fit.
     pub fn take(fields: &mut Fields<'a>) -> Result<Self, Fault> {
         Ok(Self {
             objectives: fields.take("objectives"),

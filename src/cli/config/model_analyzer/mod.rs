@@ -94,7 +94,7 @@ pub struct Searches {
 /// The flags that a file means.
 ///
 /// # Errors
-/// Where `command` is not one that searches; the first key or value that is not theirs, or that has no counterpart.
+/// If `command` is not one that searches; the first key or value that is not theirs, or that has no counterpart.
 pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault> {
     if command.get_arguments().all(|arg| arg.get_long() != Some("search")) {
         let rule = "the file is in Model Analyzer's format, and describes a search: use triton-bench tune --config \

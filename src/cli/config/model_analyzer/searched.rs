@@ -78,7 +78,7 @@ impl Bounds {
     /// Takes the keys.
     ///
     /// # Errors
-    /// Where a value does not fit.
+    /// If a value does not fit.
     pub fn take(fields: &mut Fields<'_>) -> Result<Self, Fault> {
         let mut pair = |name: &str, usual: (u64, u64)| {
             let key = |which: &str| format!("run_config_search_{which}_{name}");

@@ -40,7 +40,7 @@ impl Patience {
     /// A frame has arrived; whether it brings a request forward is not known yet.
     ///
     /// # Errors
-    /// Where there were too many.
+    /// If there were too many.
     #[inline]
     pub fn frame(&mut self) -> Result<(), ConnectionError> {
         self.idle_frames += 1;
@@ -53,7 +53,7 @@ impl Patience {
     /// The peer made us answer; the answer ends at `end` of our bytes.
     ///
     /// # Errors
-    /// Where too many wait.
+    /// If too many wait.
     pub fn answered(&mut self, end: u64) -> Result<(), ConnectionError> {
         self.answers.push_back(end);
         if self.answers.len() > MAX_ANSWERS {

@@ -13,7 +13,7 @@ impl Connection {
     /// passed again with more bytes behind it.
     ///
     /// # Errors
-    /// Where the peer broke the protocol: the connection is of no further use.
+    /// If the peer broke the protocol: the connection is of no further use.
     pub fn receive<E: Events>(&mut self, input: &[u8], events: &mut E) -> Result<usize, ConnectionError> {
         if !self.settled && input.starts_with(b"HTTP/") {
             return Err(ConnectionError::protocol("the server answers in HTTP/1; is this its gRPC port?"));

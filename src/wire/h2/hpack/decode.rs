@@ -70,7 +70,7 @@ impl Decoder {
     /// Replaces the contents of `list` by the fields of `block`.
     ///
     /// # Errors
-    /// Where the block is malformed, refers to unknown entries or decodes to more than a megabyte.
+    /// If the block is malformed, refers to unknown entries or decodes to more than a megabyte.
     pub fn decode(&mut self, block: &[u8], list: &mut HeaderList) -> Result<(), ConnectionError> {
         list.clear();
         let mut input = Input(block);
