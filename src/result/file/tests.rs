@@ -77,7 +77,8 @@ fn is_documented(name: &str, schema: &Schema) {
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         std::fs::write(&path, &schema).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), schema, "run it with UPDATE_SNAPSHOTS=1");
+    let is_current = std::fs::read_to_string(&path).unwrap_or_default() == schema;
+    assert!(is_current, "{name} is out of date: run the tests with UPDATE_SNAPSHOTS=1 and look at what changed");
 }
 
 #[test]
