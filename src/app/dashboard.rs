@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::machine::gauge::Machine;
 use crate::machine::usage;
 use crate::measure::blocks::Block;
-use crate::plan::{LoadMode, Plan};
+use crate::plan::Plan;
 use crate::report::live::Board;
 use crate::report::progress::Standing;
 use crate::stdio::{self, Drawing, Stream};
@@ -51,7 +51,7 @@ pub fn check(plan: &Plan) -> Result<()> {
             log their progress there instead";
         return Err(Error::usage(format!("--live: {rule}")));
     }
-    if plan.rounds.is_some() || matches!(plan.load.mode, LoadMode::Periodic(_)) {
+    if plan.rounds.is_some() || plan.load.mode.is_periodic() {
         let rule = "the dashboard shows levels that are measured one after another, which --variant, --matrix and \
             --periodic-concurrency-range do not have; leave --live out";
         return Err(Error::usage(format!("--live: {rule}")));

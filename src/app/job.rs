@@ -13,7 +13,7 @@ use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{ClosedLoop, LoadShape, OpenLoop, SessionLoop};
 use crate::measure::summary::LevelLoad;
-use crate::plan::{GapDistribution, LoadMode, StageLoad};
+use crate::plan::{GapDistribution, StageLoad};
 
 /// A level's load.
 #[derive(Clone, Debug)]
@@ -145,11 +145,11 @@ impl Job {
             spin: DEFAULT_SPIN,
         };
         let quota = plan.measurement.request_count;
-        let whole = match plan.load.mode {
+        let whole = match sequences {
             // The data are one sequence, whose steps have their times.
-            LoadMode::FixedSchedule if sequences => 1,
-            _ if sequences => plan.load.sequences.concurrent,
-            _ => threads * part.size,
+            true if plan.load.mode.is_fixed_schedule() => 1,
+            true => plan.load.sequences.concurrent,
+            false => threads * part.size,
         };
         Self {
             load,

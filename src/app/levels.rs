@@ -2,8 +2,9 @@
 
 use crate::app::job::Job;
 use crate::app::runner::Runner;
+use crate::app::session::Session;
 use crate::app::{periodic, stages, sweep, undecided};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
@@ -55,17 +56,35 @@ fn walk(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
         LoadMode::RequestRate { range, distribution } => {
             search(runner, range, result, &|rate| Job::rate(session, rate, *distribution))
         }
-        LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule => {
-            runner.level(&Job::schedule(session, session.schedule()), result).map(drop)
-        }
         LoadMode::Stages { stages, distribution, edges } => {
             stages::run(runner, stages, (*distribution, *edges), result)
         }
         LoadMode::Sweep { spacing, points, distribution } => {
             sweep::run(runner, (*spacing, *points), *distribution, result)
         }
-        LoadMode::Sessions(concurrency) => runner.level(&Job::sessions(session, *concurrency), result).map(drop),
         LoadMode::Periodic(periodic) => periodic::run(runner, periodic, result),
+        LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule | LoadMode::Sessions(_) => {
+            runner.level(&nth(session, 0)?, result).map(drop)
+        }
+    }
+}
+
+/// The load of the level with that number, from 0, if the levels of the plan's load can be measured by themselves.
+///
+/// # Errors
+/// If there is no such level, or as [`Job::rate`].
+pub fn nth(session: &Session, level: u32) -> Result<Job> {
+    let none = || Error::usage("there is no such level");
+    match &session.plan.load.mode {
+        LoadMode::Concurrency(range) => Ok(Job::closed(session, range.nth(level).ok_or_else(none)?)),
+        LoadMode::RequestRate { range, distribution } => {
+            Job::rate(session, range.nth(level).ok_or_else(none)?, *distribution)
+        }
+        LoadMode::Sessions(concurrency) => Ok(Job::sessions(session, *concurrency)),
+        LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule => {
+            Ok(Job::schedule(session, session.schedule()))
+        }
+        LoadMode::Stages { .. } | LoadMode::Sweep { .. } | LoadMode::Periodic(_) => Err(none()),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::interrupt;
 use crate::machine::read;
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::mpi::Launcher;
-use crate::plan::{Decision, LoadMode, OF_OUTPUT, Plan, WindowRule};
+use crate::plan::{Decision, OF_OUTPUT, Plan, WindowRule};
 use crate::ranks::clocks::Offset;
 use crate::ranks::{ANSWER_LIMIT, Member, Mode, OverMpi, OverParent, Peers, Ranks, STEP_LIMIT};
 use crate::report::Interrupts;
@@ -136,12 +136,10 @@ fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
             ranks.name(other)
         )));
     }
-    let flag = match &plan.load.mode {
-        mode if !mode.has_levels() => return Ok(()),
-        LoadMode::Concurrency(_) => "--concurrency-range",
-        LoadMode::RequestRate { .. } => "--request-rate-range",
-        _ => "--sweep",
-    };
+    if !plan.load.mode.has_levels() {
+        return Ok(());
+    }
+    let flag = plan.load.mode.flag();
     Err(Error::usage(match codes {
         Codes::PerfAnalyzers => format!("Cannot specify {flag} when in multi-model mode."),
         Codes::Own => format!(

@@ -102,10 +102,7 @@ pub struct LevelProgress {
 impl LevelProgress {
     /// Before the first level.
     pub fn new(mode: &LoadMode, binary: bool) -> Self {
-        let lengths = match mode {
-            LoadMode::Stages { stages, .. } => stages.iter().map(Length::of_stage).collect(),
-            _ => Vec::new(),
-        };
+        let lengths: Vec<Length> = mode.stages().iter().map(Length::of_stage).collect();
         let noun = if lengths.is_empty() { "level" } else { "stage" };
         Self { noun, of: mode.levels(binary), number: 0, spent: Default::default(), lengths, began: Stamp::now() }
     }

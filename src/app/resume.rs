@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
 use crate::measure::sweep::{StepTaken, SweepStep};
-use crate::plan::{Flag, LoadMode, OF_OUTPUT, OF_THE_GATE, Plan};
+use crate::plan::{Flag, OF_OUTPUT, OF_THE_GATE, Plan};
 use crate::result::compare::differences;
 use crate::result::variants::{Cell, VariantIdentity};
 use crate::result::{PeriodicResult, RunResult, Setup, is_report};
@@ -41,7 +41,7 @@ impl EarlierRun {
         while result.levels.last().is_some_and(|level| !is_finished(level)) {
             result.levels.pop();
         }
-        if let LoadMode::Sweep { .. } = plan.load.mode {
+        if plan.load.mode.sweep().is_some() {
             if result.sweep_steps.is_empty() && !result.levels.is_empty() {
                 return refuse("it lacks the search that found the rates of its sweep".to_owned());
             }

@@ -24,7 +24,7 @@ use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::observe::Observers;
-use crate::plan::{Goodput, LatencyEnd, LoadMode, MeasurementPlan, Plan, StopRule, Wait};
+use crate::plan::{Goodput, LatencyEnd, MeasurementPlan, Plan, StopRule, Wait};
 use crate::ranks::Ranks;
 use crate::record::{Limits, Recorder, RecorderSpec};
 use crate::report::{self, Interrupts, console, remarks};
@@ -238,7 +238,7 @@ impl<'a> Runner<'a> {
             open_loop,
             decoupled: self.session.setup.decoupled,
             generates: self.session.backend.generates(),
-            sessions: matches!(self.plan().load.mode, LoadMode::Sessions(_)),
+            sessions: self.plan().load.mode.sessions().is_some(),
             limits: limits(&self.plan().measurement.goodput),
             entries: self.session.models.len(),
             cancels: self.plan().data.cancel_after.is_some(),

@@ -57,7 +57,7 @@ impl Screen {
         Self {
             quiet: false,
             place: RefCell::default(),
-            progress: RefCell::new(LevelProgress::new(&LoadMode::Sessions(1), false)),
+            progress: RefCell::new(LevelProgress::new(&LoadMode::one_concurrency(1), false)),
             level: Cell::default(),
             live: RefCell::default(),
             began: Stamp::now(),

@@ -27,7 +27,7 @@ use crate::measure::collect::Collector;
 use crate::measure::summary::{EntrySummary, Headline};
 use crate::model::{ModelId, ModelSpec, TensorSpec};
 use crate::observe::Observers;
-use crate::plan::{DecoupledLatency, LatencyOrigin, LoadMode, MixEntry, Plan};
+use crate::plan::{DecoupledLatency, LatencyOrigin, MixEntry, Plan};
 use crate::ranks::Part;
 use crate::record::{Observer, Recorder, TextLog, TraceLog};
 use crate::report::export::{ExportSpec, ExportWriter};
@@ -137,9 +137,9 @@ impl Session {
         let payloads = Payloads::make(&plan, &models, &recorded)?;
         payloads.warnings.iter().for_each(|warning| note!("{warning}"));
         warn_of_tolerance(&plan, &payloads);
-        let arrivals = match plan.load.mode {
-            LoadMode::FixedSchedule => Some(Arrivals::fixed_ms(&payloads.offsets_ms)?),
-            _ => recorded.arrivals,
+        let arrivals = match plan.load.mode.is_fixed_schedule() {
+            true => Some(Arrivals::fixed_ms(&payloads.offsets_ms)?),
+            false => recorded.arrivals,
         };
         let (table, with_entries) = (Arc::from(payloads.table), Arc::from(payloads.models));
         backend.prepare(&with_entries, &table)?;
@@ -224,7 +224,7 @@ impl Session {
                 endpoint: plan.target.openai.endpoint.clone(),
                 headline: self.setup.headline,
                 entries: self.setup.entries.iter().map(|entry| entry.name.clone()).collect(),
-                unnumbered: matches!(plan.load.mode, LoadMode::Sessions(_) | LoadMode::FixedSchedule),
+                unnumbered: plan.load.mode.sessions().is_some() || plan.load.mode.is_fixed_schedule(),
                 interrupts: interrupt::counter(),
             };
             ExportWriter::create(spec)
@@ -233,7 +233,7 @@ impl Session {
         let tolerance = plan.data.tolerance.map(|(relative, absolute)| Tolerance { relative, absolute });
         let expectations = validates.then(|| (Arc::clone(&self.payloads), tolerance));
         let finite = plan.measurement.request_count.is_some()
-            || matches!(plan.load.mode, LoadMode::Sessions(_))
+            || plan.load.mode.sessions().is_some()
             || self.arrivals.as_ref().is_some_and(|arrivals| arrivals.len().is_some());
         Observers::start(export.transpose()?, expectations, observed_bytes(finite, free_bytes(Placement::Pageable)))
     }

@@ -168,10 +168,16 @@ enum Gaps {
 }
 
 impl LoadArgs {
-    /// The load, with the sequences of another section.
-    pub fn plan(&self, sequences: SequencePlan, streaming: bool, given: &Given) -> LoadPlan {
-        let mode = self.mode();
-        let waits = !mode.follows_schedule() && !matches!(mode, LoadMode::Periodic(_));
+    /// The load, with the sequences of another section and its number of conversations at a time, if that is the load.
+    pub fn plan(
+        &self,
+        sequences: SequencePlan,
+        conversations: Option<u32>,
+        streaming: bool,
+        given: &Given,
+    ) -> LoadPlan {
+        let mode = conversations.map_or_else(|| self.mode(), LoadMode::Sessions);
+        let waits = matches!(mode, LoadMode::Concurrency(_) | LoadMode::Stages { .. }) && !mode.follows_schedule();
         let synchronous = waits && !self.asynchronous && !streaming;
         LoadPlan {
             max_threads: self.threads(&mode, synchronous),
@@ -262,7 +268,7 @@ impl LoadArgs {
     fn threads(&self, mode: &LoadMode, synchronous: bool) -> usize {
         let usual = match mode {
             LoadMode::Concurrency(Range { end: None, .. }) if synchronous => ENDLESS_THREADS,
-            LoadMode::Concurrency(_) | LoadMode::Periodic(_) => CONCURRENCY_THREADS,
+            LoadMode::Concurrency(_) | LoadMode::Periodic(_) | LoadMode::Sessions(_) => CONCURRENCY_THREADS,
             _ => SCHEDULE_THREADS,
         };
         let asked = self.max_threads.unwrap_or(usual);

@@ -51,7 +51,7 @@ use crate::cli::words::{given, words_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Codes;
 use crate::plan::{
-    API_MAJOR, Calls, Checkup, Comparison, DataPlan, DataSource, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan,
+    API_MAJOR, Checkup, Comparison, DataPlan, DataSource, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan,
     ReportOf, ReportPlan, Rounds, RunOfFile, ServiceKind, Survey, Target, TraceFiles, TunePlan, UPSTREAM_VERSION,
     Words,
 };
@@ -275,11 +275,7 @@ impl Flags {
         let measurement = MeasurementPlan { further_percentiles, ..self.measurement.plan() };
         // Over gRPC streams are asynchronous; other services read an answer in pieces either way.
         let streams = self.server.streaming() && self.model.service() != ServiceKind::OpenAi;
-        let mut load = self.load.plan(self.sequences.plan(), streams, given);
-        if let Some(sessions) = self.openai.sessions() {
-            (load.mode, load.calls) = (LoadMode::Sessions(sessions), Calls::Asynchronous);
-            load.max_threads = load.max_threads.min(load.max_connections.unwrap_or(usize::MAX));
-        }
+        let load = self.load.plan(self.sequences.plan(), self.openai.sessions(), streams, given);
         notes.extend(self.load.notes(given));
         notes.extend(self.openai.note());
         notes.extend(self.data.note());

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
-use crate::plan::{DataSource, LoadMode, ModelNote, Plan, ServiceKind, TokenInput};
+use crate::plan::{DataSource, ModelNote, Plan, ServiceKind, TokenInput};
 
 /// One rule: when it is broken, and the message, which follows the model's name.
 struct Rule {
@@ -62,13 +62,13 @@ const RULES: &[Rule] = &[
         message: |_, _| "it is decoupled, which over the network needs streams: add -i grpc --streaming".into(),
     },
     Rule {
-        broken: |plan, model| matches!(plan.load.mode, LoadMode::Periodic(_)) && !answers_in_parts(plan, model),
+        broken: |plan, model| plan.load.mode.is_periodic() && !answers_in_parts(plan, model),
         message: |_, _| {
             "--periodic-concurrency-range needs several responses to a request: the model must be decoupled".into()
         },
     },
     Rule {
-        broken: |plan, model| matches!(plan.load.mode, LoadMode::Periodic(_)) && model.sequences,
+        broken: |plan, model| plan.load.mode.is_periodic() && model.sequences,
         message: |_, _| "--periodic-concurrency-range sends requests on their own, but it takes sequences".into(),
     },
     Rule {
@@ -89,7 +89,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         broken: |plan, model| {
-            model.sequences && matches!(plan.load.mode, LoadMode::FixedSchedule) && plan.measurement.warmup_requests > 0
+            model.sequences && plan.load.mode.is_fixed_schedule() && plan.measurement.warmup_requests > 0
         },
         message: |plan, _| {
             format!(
@@ -133,20 +133,18 @@ fn answers_in_parts(plan: &Plan, model: &ModelSpec) -> bool {
 }
 
 fn is_endless(plan: &Plan) -> bool {
-    matches!(&plan.load.mode, LoadMode::Concurrency(range) if range.end.is_none())
+    plan.load.mode.concurrency().is_some_and(|range| range.end.is_none())
 }
 
 /// Number of concurrent sequences. Stages follow each other without a pause, so each needs its own IDs.
 fn sequences(plan: &Plan) -> u64 {
     let scheduled = plan.load.sequences.concurrent as u64;
-    match (&plan.load.mode, plan.load.mode.peak_concurrency()) {
-        (LoadMode::Stages { stages, .. }, _) => {
-            stages.iter().map(|stage| stage.concurrency().map_or(scheduled, u64::from)).sum()
-        }
-        (LoadMode::Concurrency(range), None) => u64::from(range.start),
-        (_, Some(concurrency)) => u64::from(concurrency),
-        (_, None) => scheduled,
+    let mode = &plan.load.mode;
+    if !mode.stages().is_empty() {
+        return mode.stages().iter().map(|stage| stage.concurrency().map_or(scheduled, u64::from)).sum();
     }
+    let endless = mode.concurrency().map(|range| range.start);
+    mode.peak_concurrency().or(endless).map_or(scheduled, u64::from)
 }
 
 fn token_input(plan: &Plan) -> Option<&TokenInput> {

@@ -92,6 +92,19 @@ impl<T: LevelValue> Range<T> {
         }
     }
 
+    /// The value with that number, from 0; `None` past its end.
+    pub fn nth(&self, index: u32) -> Option<T> {
+        if !self.listed.is_empty() {
+            return self.listed.get(index as usize).copied();
+        }
+        let value = T::nth(self.start, self.step, index)?;
+        match self.end {
+            Some(end) if index > 0 && self.start >= end => None,
+            Some(end) => value.within(end),
+            None => Some(value),
+        }
+    }
+
     /// How many levels a search has if none fails; `None` if that is not known.
     pub(super) fn levels(&self, binary: bool) -> Option<usize> {
         if !self.listed.is_empty() {
@@ -152,15 +165,10 @@ impl<T: LevelValue> Search<T> {
         if outcome == Outcome::Fail {
             return (State::Done, None);
         }
-        match self.linear_level(index + 1) {
+        match self.range.nth(index + 1) {
             Some(level) => (State::Linear { index: index + 1 }, Some(level)),
             None => (State::Done, None),
         }
-    }
-
-    fn linear_level(&self, index: u32) -> Option<T> {
-        let level = T::nth(self.range.start, self.range.step, index)?;
-        self.range.end.map_or(Some(level), |end| level.within(end))
     }
 
     fn after_start(&self, outcome: Outcome) -> (State<T>, Option<T>) {

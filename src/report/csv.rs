@@ -14,7 +14,6 @@ use crate::measure::reasons::Verdict;
 use crate::measure::summary::{
     ClientSummary, Distribution, EntrySummary, GpuMetrics, HostMetrics, LevelSummary, ServerSummary,
 };
-use crate::plan::LoadMode;
 use crate::report::file_name::FileNames;
 use crate::report::number::{significant, whole_us};
 use crate::report::{
@@ -66,7 +65,7 @@ pub(super) fn inert(cell: &str) -> Cow<'_, str> {
 /// The files and their content, the main one first.
 fn files(path: &Path, setup: &Setup, levels: &[LevelSummary]) -> Vec<(PathBuf, Table)> {
     let mut rows: Vec<_> = levels.iter().enumerate().filter(|(_, level)| level.client.requests > 0).collect();
-    let staged = matches!(setup.mode, LoadMode::Stages { .. });
+    let staged = !setup.mode.stages().is_empty();
     if !staged {
         rows.sort_by(|(_, a), (_, b)| a.client.throughput().total_cmp(&b.client.throughput()));
     }
@@ -632,7 +631,7 @@ mod tests {
     fn stages_have_their_number_and_kind_in_their_order() {
         let mut setup = plans::setup();
         let stage = |load| Stage { load, length: StageLength::Requests(9), pause: std::time::Duration::ZERO };
-        setup.mode = LoadMode::Stages {
+        setup.mode = crate::plan::LoadMode::Stages {
             stages: vec![stage(StageLoad::Concurrency(4)); 4],
             distribution: crate::plan::GapDistribution::Constant,
             edges: StageEdges::Overlap,

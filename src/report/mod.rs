@@ -15,6 +15,7 @@ pub mod html;
 mod inert;
 pub mod lifecycle;
 pub mod live;
+mod loads;
 pub mod markdown;
 mod number;
 mod partial;

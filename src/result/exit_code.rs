@@ -33,10 +33,7 @@ impl RunResult {
 }
 
 fn that_count(mode: &LoadMode, levels: usize) -> usize {
-    match mode {
-        LoadMode::Sweep { points, .. } => levels.min((*points as usize).saturating_sub(1)),
-        _ => levels,
-    }
+    mode.sweep().map_or(levels, |points| levels.min((points as usize).saturating_sub(1)))
 }
 
 /// A search ends at its threshold, so levels above that after the first are no fault.
@@ -71,12 +68,10 @@ fn is_invalid(outcome: Outcome) -> bool {
 /// word for a server that does not keep up: its windows do not agree.
 fn is_unstable_upstream((mode, binary): (&LoadMode, bool), levels: &[LevelSummary]) -> bool {
     let disagree = |level: &LevelSummary| level.ending == Ending::Unstable;
-    match mode {
-        LoadMode::Concurrency(_) | LoadMode::RequestRate { .. } => {
-            !binary && matches!(levels, [only] if disagree(only))
-        }
-        LoadMode::Intervals(_) => false,
-        // They end by themselves, or are none of perf_analyzer's.
+    match levels {
+        [only] if mode.is_range() => !binary && disagree(only),
+        _ if mode.is_range() || mode.is_intervals() => false,
+        // The others end by themselves, or are none of perf_analyzer's.
         _ => levels.iter().any(disagree),
     }
 }

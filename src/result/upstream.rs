@@ -5,16 +5,14 @@ use std::borrow::Cow;
 
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::{Ending, LevelSummary};
-use crate::plan::LoadMode;
 use crate::result::RunResult;
 
 impl RunResult {
     /// The result without levels of a range that are not stable, or above the latency threshold; with all of them if
     /// there are no others.
     pub fn as_upstream(&self) -> Cow<'_, Self> {
-        let is_range = matches!(self.setup.mode, LoadMode::Concurrency(_) | LoadMode::RequestRate { .. });
         let levels: Vec<LevelSummary> = self.levels.iter().filter(|level| is_kept(level)).cloned().collect();
-        match is_range && !levels.is_empty() {
+        match self.setup.mode.is_range() && !levels.is_empty() {
             true => Cow::Owned(Self { levels, ..self.clone() }),
             false => Cow::Borrowed(self),
         }
@@ -34,6 +32,7 @@ mod tests {
     use super::*;
     use crate::measure::reasons::{InvalidReason, Verdict};
     use crate::measure::summary::{LevelLoad, sample};
+    use crate::plan::LoadMode;
     use crate::report::tests::sample as plans;
 
     fn level(concurrency: u32, ending: Ending) -> LevelSummary {

@@ -562,6 +562,7 @@ fn flags_without_effect_are_named_once_and_never_refused() {
         ("-m m --request-intervals Cargo.toml --binary-search", "--binary-search has", "a single level"),
         ("-m m --latency-from sent", "--latency-from has", "when a request is due"),
         ("-m m --ranks joint", "--ranks has", "--enable-mpi"),
+        ("--service-kind dynamic_grpc --grpc-method a.B/C --input-data Cargo.toml -i http", "-i has", "over gRPC"),
     ] {
         let notes = idle(line);
         assert_eq!(notes.len(), 1, "{line}: {notes:?}");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::plan::{GatePlan, LoadMode, Plan, ReportPart, ReportPlan, Stage};
+use crate::plan::{GatePlan, Plan, ReportPart, ReportPlan};
 use crate::ranks::{ANSWER_LIMIT, Part, Ranks};
 use crate::stdio;
 
@@ -21,36 +21,12 @@ pub(super) fn check(plan: &Plan, part: Part) -> Result<()> {
         let next = format!("give at least {size}, or start fewer processes");
         Err(Error::usage(format!("{flag} {count}: {size} processes share it, and each needs one; {next}")))
     };
-    match &plan.load.mode {
-        LoadMode::Concurrency(range) => {
-            let least = range.listed.first().copied().unwrap_or(range.start) as usize;
-            if least < size {
-                return too_few("--concurrency-range", least);
-            }
-        }
-        LoadMode::Stages { stages, .. } => {
-            if let Some(least) =
-                stages.iter().filter_map(Stage::concurrency).min().filter(|least| (*least as usize) < size)
-            {
-                return too_few("--stage concurrency", least as usize);
-            }
-            let has_rate = stages.iter().any(|stage| stage.concurrency().is_none());
-            if has_rate && plan.load.sequences.concurrent < size {
-                return too_few("--num-of-sequences", plan.load.sequences.concurrent);
-            }
-        }
-        LoadMode::Periodic(periodic) if (periodic.start as usize) < size => {
-            return too_few("--periodic-concurrency-range", periodic.start as usize);
-        }
-        LoadMode::Periodic(_) => {}
-        LoadMode::Sessions(sessions) if (*sessions as usize) < size => {
-            return too_few("--session-concurrency", *sessions as usize);
-        }
-        LoadMode::Sessions(_) => {}
-        _ if plan.load.sequences.concurrent < size => {
-            return too_few("--num-of-sequences", plan.load.sequences.concurrent);
-        }
-        _ => {}
+    let mode = &plan.load.mode;
+    if let Some((flag, least)) = mode.least_concurrency().filter(|(_, least)| (*least as usize) < size) {
+        return too_few(flag, least as usize);
+    }
+    if mode.has_schedule() && !mode.is_closed() && plan.load.sequences.concurrent < size {
+        return too_few("--num-of-sequences", plan.load.sequences.concurrent);
     }
     match plan.rounds {
         Some(_) => refuse("--variant or --matrix: variants take turns within one process; they"),
@@ -62,7 +38,7 @@ pub(super) fn check(plan: &Plan, part: Part) -> Result<()> {
 pub(super) fn steps(plan: &Plan) -> String {
     match &plan.load.mode {
         _ if plan.rounds.is_some() => "--variant or --matrix".to_owned(),
-        LoadMode::Periodic(_) => "--periodic-concurrency-range".to_owned(),
+        mode if mode.is_periodic() => mode.flag().to_owned(),
         _ if plan.measurement.restarts > 1 => format!("--restarts {}", plan.measurement.restarts),
         _ => String::new(),
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::app::job::Job;
+use crate::app::levels;
 use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
@@ -21,7 +22,7 @@ use crate::load::LoadShape;
 use crate::measure::summary::{LevelSummary, ServerSummary};
 use crate::model::ModelId;
 use crate::model::statistics::CountedTime;
-use crate::plan::{LoadMode, Plan, Range, TunePlan};
+use crate::plan::{Plan, TunePlan};
 use crate::report::Interrupts;
 use crate::result::{Figures, LatencyAt, VisitFigures};
 use crate::tune::Trial;
@@ -256,9 +257,7 @@ impl ServerState {
 /// The model control of a server.
 fn control(backend: &dyn Backend) -> Result<&dyn ModelControl> {
     backend.control().ok_or_else(|| {
-        Error::usage(
-            "tune: this server cannot be asked to load models; use triton_c_api, or a Triton over HTTP (-i http)",
-        )
+        Error::usage("tune: this server cannot be asked to load models; use triton_c_api, or a Triton over the network")
     })
 }
 
@@ -276,13 +275,7 @@ fn differ_in_instances_alone(one: &Value, other: &Value) -> bool {
 
 /// The load of a trial.
 fn job(session: &Session, concurrency: Option<u32>, trial: &Trial) -> Result<Job> {
-    let mut job = match (concurrency, &session.plan.load.mode) {
-        (Some(concurrency), _) => Job::closed(session, concurrency),
-        (None, LoadMode::RequestRate { range: Range { start, .. }, distribution }) => {
-            Job::rate(session, *start, *distribution)?
-        }
-        (None, _) => return Err(Error::usage("tune: there is no load to measure with")),
-    };
+    let mut job = concurrency.map_or_else(|| levels::nth(session, 0), |requests| Ok(Job::closed(session, requests)))?;
     if let LoadShape::Open(open) = &mut job.shape {
         open.seed = trial.seed;
     }

@@ -14,7 +14,7 @@ use crate::app::phase;
 use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
 use crate::app::variants::field::Field;
-use crate::app::variants::subject::{Course, Subject, levels};
+use crate::app::variants::subject::{Course, Subject};
 use crate::app::write;
 use crate::backends::Connect;
 use crate::error::{Error, Result};
@@ -66,9 +66,10 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (In
 /// Levels are compared one by one, so each variant needs the same number.
 fn check_levels(variants: &[Variant]) -> Result<()> {
     let Some((first, others)) = variants.split_first() else { return Ok(()) };
-    let expected = levels(&first.plan.load.mode);
-    let Some(other) = others.iter().find(|other| levels(&other.plan.load.mode) != expected) else { return Ok(()) };
-    let (name, number) = (&other.name, levels(&other.plan.load.mode));
+    let levels = |variant: &Variant| variant.plan.load.mode.separate_levels().unwrap_or(1);
+    let expected = levels(first);
+    let Some(other) = others.iter().find(|other| levels(other) != expected) else { return Ok(()) };
+    let (name, number) = (&other.name, levels(other));
     let rule = format!("it has levels: {number}, and '{}' has {expected}; they are compared one by one", first.name);
     Err(Error::usage(format!("--variant '{name}': {rule}, so give each as many")))
 }

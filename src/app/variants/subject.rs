@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::app::ending;
 use crate::app::job::Job;
 use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
+use crate::app::{ending, levels};
 use crate::backends::{self, Connect, Connected};
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::measure::rounds::{Measured, Unit};
 use crate::measure::summary::LevelLoad;
 use crate::observe::Observers;
-use crate::plan::{GapDistribution, LevelValue, LoadMode, MeasurementPlan, OnDisturbance, Plan, Range, WindowRule};
+use crate::plan::{MeasurementPlan, OnDisturbance, Plan, WindowRule};
 use crate::report::Interrupts;
 use crate::result::Setup;
 
@@ -139,10 +139,7 @@ impl Subject {
     fn measurement(&self) -> MeasurementPlan {
         let plan = &self.plan.measurement;
         let asked = plan.warmup_requests > 0 || !plan.warmup.is_zero();
-        let counted_out = matches!(
-            self.plan.load.mode,
-            LoadMode::FixedSchedule | LoadMode::TraceReplay { .. } | LoadMode::Sessions(_)
-        );
+        let counted_out = self.plan.load.mode.is_recorded() || self.plan.load.mode.sessions().is_some();
         let share = if matches!(self.open, Ok(None)) { SETTLE_LOADED } else { SETTLE };
         let usual = match plan.window {
             WindowRule::Time(length) => (length / share).min(MAX_SETTLE),
@@ -200,7 +197,8 @@ impl Open {
     }
 
     fn seen(&self, plan: &Plan) -> Result<Seen> {
-        let loads = (0..levels(&plan.load.mode)).map(|level| Ok(job(&self.session, level)?.load));
+        let count = plan.load.mode.separate_levels().unwrap_or(1);
+        let loads = (0..count).map(|level| Ok(self.job(level)?.load));
         Ok(Seen {
             setup: Arc::clone(&self.session.setup),
             input_bytes: self.session.input_bytes(),
@@ -235,8 +233,12 @@ impl Open {
             observers: self.observers.as_ref(),
             ranks: None,
         };
-        let summary = runner.measure_quietly(&job(&self.session, level)?, plan)?;
+        let summary = runner.measure_quietly(&self.job(level)?, plan)?;
         Ok(Unit::of(&summary, &plan.asked_percentiles().collect::<Vec<_>>()).filter(|_| !runner.is_interrupted()))
+    }
+
+    fn job(&self, level: usize) -> Result<Job> {
+        levels::nth(&self.session, u32::try_from(level).unwrap_or(u32::MAX))
     }
 
     fn close(self) -> Result<()> {
@@ -250,43 +252,5 @@ fn longer(window: WindowRule) -> Option<WindowRule> {
     match window {
         WindowRule::Time(length) => Some(length * 4).filter(|length| *length <= LONGEST_AGAIN).map(WindowRule::Time),
         WindowRule::Count(_) => None,
-    }
-}
-
-/// Number of levels of a load.
-pub fn levels(mode: &LoadMode) -> usize {
-    match mode {
-        LoadMode::Concurrency(range) => range.count(),
-        LoadMode::RequestRate { range, .. } => range.count(),
-        _ => 1,
-    }
-}
-
-fn nth<T: LevelValue>(range: &Range<T>, index: u32) -> Option<T> {
-    if !range.listed.is_empty() {
-        return range.listed.get(index as usize).copied();
-    }
-    let end = range.end?;
-    if index > 0 && range.start >= end {
-        return None;
-    }
-    T::nth(range.start, range.step, index)?.within(end)
-}
-
-/// The load of the level with that number.
-fn job(session: &Session, level: usize) -> Result<Job> {
-    let none = || Error::usage("there is no such level");
-    let level = u32::try_from(level).map_err(|_| none())?;
-    let rate = |rate, distribution: GapDistribution| Job::rate(session, rate, distribution);
-    match &session.plan.load.mode {
-        LoadMode::Concurrency(range) => nth(range, level).map(|value| Job::closed(session, value)).ok_or_else(none),
-        LoadMode::RequestRate { range, distribution } => {
-            nth(range, level).ok_or_else(none).and_then(|value| rate(value, *distribution))
-        }
-        LoadMode::Sessions(concurrency) => Ok(Job::sessions(session, *concurrency)),
-        LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule => {
-            Ok(Job::schedule(session, session.schedule()))
-        }
-        LoadMode::Stages { .. } | LoadMode::Sweep { .. } | LoadMode::Periodic(_) => Err(none()),
     }
 }

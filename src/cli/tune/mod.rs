@@ -203,8 +203,8 @@ impl TuneArgs {
         match (&run.load.mode, self.at_rate, self.at_concurrency) {
             (_, Some(rate), _) => TuneLoad::Rate(rate),
             (_, _, Some(concurrency)) => TuneLoad::Concurrency(concurrency),
-            (LoadMode::Concurrency(range), ..) if given.has("--concurrency-range") => {
-                TuneLoad::Concurrency(range.start)
+            (mode, ..) if given.has("--concurrency-range") => {
+                mode.concurrency().map_or(TuneLoad::Saturating, |range| TuneLoad::Concurrency(range.start))
             }
             _ => TuneLoad::Saturating,
         }
@@ -218,7 +218,7 @@ fn client_lists(run: &Plan) -> Vec<Searched> {
         let values = run.data.batch_sizes.iter().map(|size| Value::from(*size)).collect();
         lists.push(Searched { setting: Setting::BatchSize, values });
     }
-    if let LoadMode::Concurrency(Range { start, end: Some(end), step, listed }) = &run.load.mode
+    if let Some(Range { start, end: Some(end), step, listed }) = run.load.mode.concurrency()
         && end > start
     {
         let steps = (*start..=*end).step_by(*step as usize);
@@ -268,18 +268,13 @@ const MAX_POINTS: usize = 200_000;
 /// The run that each candidate is measured with.
 fn measured_once(mut run: Plan, load: TuneLoad, given: &Given) -> Plan {
     let distribution = match given.has("--request-distribution") {
-        true => match &run.load.mode {
-            LoadMode::RequestRate { distribution, .. } => *distribution,
-            _ => GapDistribution::Constant,
-        },
+        true => run.load.mode.gaps().unwrap_or(GapDistribution::Constant),
         false => GapDistribution::Poisson,
     };
     run.load.mode = match load {
-        TuneLoad::Rate(rate) => LoadMode::RequestRate { range: Range::with_step(rate, Some(rate), 1.0), distribution },
-        TuneLoad::Concurrency(concurrency) => {
-            LoadMode::Concurrency(Range::with_step(concurrency, Some(concurrency), 1))
-        }
-        TuneLoad::Saturating => LoadMode::Concurrency(Range::with_step(1, Some(1), 1)),
+        TuneLoad::Rate(rate) => LoadMode::one_rate(rate, distribution),
+        TuneLoad::Concurrency(concurrency) => LoadMode::one_concurrency(concurrency),
+        TuneLoad::Saturating => LoadMode::one_concurrency(1),
     };
     if !given.has("--sync") {
         run.load.calls = Calls::Asynchronous;

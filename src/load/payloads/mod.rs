@@ -15,7 +15,7 @@ use crate::load::feed::PayloadIndex;
 use crate::load::payloads::body::Body;
 use crate::load::recorded::Recorded;
 use crate::model::ModelSpec;
-use crate::plan::{LoadMode, MixEntry, Plan};
+use crate::plan::{MixEntry, Plan};
 use crate::shm::Allowance;
 
 /// What requests may carry.
@@ -58,7 +58,7 @@ impl Payloads {
                 payloads.announcement = corpus.announcement();
             }
             let mut body = Body::pack(plan, model, corpus)?;
-            if matches!(plan.load.mode, LoadMode::FixedSchedule) {
+            if plan.load.mode.is_fixed_schedule() {
                 payloads.offsets_ms = timestamps::take(&mut body.payloads)?;
             }
             if let Some(tokens) = plan.load.tokens() {
@@ -74,7 +74,7 @@ impl Payloads {
             let body = if again { bodies[number].clone() } else { mem::take(&mut bodies[number]) };
             payloads.add(&models[number], body, entry)?;
         }
-        if let LoadMode::Sessions(concurrency) = plan.load.mode {
+        if let Some(concurrency) = plan.load.mode.sessions() {
             payloads.sessions = conversations::group(&mut payloads.table, concurrency)?;
             let kinds = conversations::turns(&payloads.sessions).len().max(1);
             payloads.models = vec![models[0].clone(); kinds];
@@ -122,8 +122,7 @@ fn load(
     let meant = |name: &str| has(model, name) || !models.iter().any(|other| has(other, name));
     let mut shapes: Vec<_> = plan.data.shapes.iter().filter(|(name, _)| meant(name)).cloned().collect();
     let random_ranges: Vec<_> = plan.data.random_ranges.iter().filter(|range| meant(&range.input)).cloned().collect();
-    let scheduled = matches!(plan.load.mode, LoadMode::FixedSchedule);
-    let model = if scheduled { &timestamps::with_input(model)? } else { model };
+    let model = if plan.load.mode.is_fixed_schedule() { &timestamps::with_input(model)? } else { model };
     if let Some(input) = plan.load.tokens().and_then(|tokens| tokens.input.as_ref()) {
         shapes.extend(replay::longest_shape(model, input, &recorded.rows));
     }

@@ -1,6 +1,6 @@
 //! Queries on a draft that several rules share.
 
-use crate::plan::{Draft, LoadMode};
+use crate::plan::Draft;
 
 /// Flags that each define a load.
 pub const LOADS: [&str; 9] = [
@@ -38,20 +38,12 @@ pub fn shown_range(draft: &Draft) -> String {
 
 /// Whether the range has no end.
 pub fn endless(draft: &Draft) -> bool {
-    match &draft.plan.load.mode {
-        LoadMode::Concurrency(range) => range.end.is_none(),
-        LoadMode::RequestRate { range, .. } => range.end.is_none(),
-        _ => false,
-    }
+    draft.plan.load.mode.is_endless()
 }
 
 /// Whether the range has an end above its start.
 pub fn has_several_levels(draft: &Draft) -> bool {
-    match &draft.plan.load.mode {
-        LoadMode::Concurrency(range) => range.end.is_some_and(|end| end > range.start),
-        LoadMode::RequestRate { range, .. } => range.end.is_some_and(|end| end > range.start),
-        _ => false,
-    }
+    draft.plan.load.mode.rises()
 }
 
 /// Whether a range was written with an end, which may be its start.
@@ -62,12 +54,12 @@ pub fn names_an_end(draft: &Draft) -> bool {
 
 /// Whether levels are found by binary search. A file of intervals is one level, whose flag has no effect.
 pub fn searches(draft: &Draft) -> bool {
-    draft.plan.measurement.binary_search && !matches!(draft.plan.load.mode, LoadMode::Intervals(_))
+    draft.plan.measurement.binary_search && !draft.plan.load.mode.is_intervals()
 }
 
 /// Whether the run measures something other than levels: variants, or the batches of a periodic load.
 pub fn lacks_levels(draft: &Draft) -> bool {
-    draft.plan.rounds.is_some() || matches!(draft.plan.load.mode, LoadMode::Periodic(_))
+    draft.plan.rounds.is_some() || draft.plan.load.mode.is_periodic()
 }
 
 /// Whether the server is on the network.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::model::{DataType, ModelSpec, Scheduler};
 use crate::plan::validate::facts::{lacks_levels, on_network};
 use crate::plan::validate::service::{is_grpc, json_formats};
-use crate::plan::{Calls, DataSource, Draft, LoadMode, ModelNote, Pages, Plan, ServiceKind, StageLoad};
+use crate::plan::{Calls, DataSource, Draft, ModelNote, Pages, Plan, ServiceKind};
 
 /// Flags that have an effect only under some condition.
 struct Row {
@@ -32,15 +32,12 @@ const TABLE: &[Row] = &[
     },
     Row {
         flags: &["--request-distribution"],
-        idle: Idle::Plan(|draft| !has_rate(&draft.plan.load.mode)),
+        idle: Idle::Plan(|draft| !draft.plan.load.mode.has_rate()),
         rule: "it says how the requests of a rate are spaced, as with --request-rate-range",
     },
     Row {
         flags: &["--latency-to"],
-        idle: Idle::Plan(|draft| {
-            let closed = matches!(draft.plan.load.mode, LoadMode::Concurrency(_) | LoadMode::Stages { .. });
-            !closed || draft.plan.load.calls == Calls::Asynchronous
-        }),
+        idle: Idle::Plan(|draft| draft.plan.load.calls == Calls::Asynchronous),
         rule: "only synchronous requests of a concurrency have a thread each that wakes up",
     },
     Row {
@@ -60,32 +57,32 @@ const TABLE: &[Row] = &[
     },
     Row {
         flags: &["--request-period"],
-        idle: Idle::Plan(|draft| !matches!(draft.plan.load.mode, LoadMode::Periodic(_))),
+        idle: Idle::Plan(|draft| !draft.plan.load.mode.is_periodic()),
         rule: "it is for --periodic-concurrency-range",
     },
     Row {
         flags: &["--request-count", "--warmup-request-count", "--warmup-duration"],
-        idle: Idle::Plan(|draft| matches!(draft.plan.load.mode, LoadMode::Sessions(_))),
+        idle: Idle::Plan(|draft| draft.plan.load.mode.sessions().is_some()),
         rule: "every conversation of --session-concurrency is played once",
     },
     Row {
         flags: &["--request-count", "--warmup-request-count"],
-        idle: Idle::Plan(|draft| matches!(draft.plan.load.mode, LoadMode::Periodic(_))),
+        idle: Idle::Plan(|draft| draft.plan.load.mode.is_periodic()),
         rule: "--periodic-concurrency-range begins on an idle server, and says itself how many requests are sent",
     },
     Row {
         flags: &["--binary-search"],
-        idle: Idle::Plan(|draft| matches!(draft.plan.load.mode, LoadMode::Intervals(_))),
+        idle: Idle::Plan(|draft| draft.plan.load.mode.is_intervals()),
         rule: "--request-intervals is a single level",
     },
     Row {
         flags: &["--num-of-sequences"],
-        idle: Idle::Plan(|draft| matches!(draft.plan.load.mode, LoadMode::FixedSchedule)),
+        idle: Idle::Plan(|draft| draft.plan.load.mode.is_fixed_schedule()),
         rule: "the steps of a fixed schedule are one sequence",
     },
     Row {
         flags: &["--num-of-sequences", "--serial-sequences"],
-        idle: Idle::Plan(|draft| is_closed(&draft.plan.load.mode)),
+        idle: Idle::Plan(|draft| draft.plan.load.mode.is_closed()),
         rule: "with a fixed concurrency, each outstanding request belongs to its own sequence",
     },
     Row {
@@ -188,8 +185,13 @@ const TABLE: &[Row] = &[
     },
     Row {
         flags: &["--grpc-method"],
-        idle: Idle::Plan(|draft| draft.plan.target.service != ServiceKind::DynamicGrpc),
+        idle: Idle::Plan(|draft| !is_dynamic_grpc(draft)),
         rule: "it is for other gRPC services, --service-kind dynamic_grpc",
+    },
+    Row {
+        flags: &["-i"],
+        idle: Idle::Plan(|draft| is_dynamic_grpc(draft) && draft.given.value("-i").is_some_and(is_http)),
+        rule: "services of --service-kind dynamic_grpc are always reached over gRPC",
     },
     Row {
         flags: &["--input-tensor-format", "--output-tensor-format"],
@@ -230,36 +232,28 @@ pub fn notes(draft: &Draft) -> (Vec<String>, Vec<ModelNote>) {
 
 /// Takes out of a plan what flags without effect have set, so that neither the run nor its report goes by it.
 pub fn drop_idle(plan: &mut Plan) {
-    let measurement = &mut plan.measurement;
-    match plan.load.mode {
-        LoadMode::Sessions(_) => {
-            (measurement.request_count, measurement.warmup_requests) = (None, 0);
-            measurement.warmup = Duration::ZERO;
-        }
-        LoadMode::Periodic(_) => (measurement.request_count, measurement.warmup_requests) = (None, 0),
-        LoadMode::Intervals(_) => measurement.binary_search = false,
-        _ => {}
+    let (mode, measurement) = (&plan.load.mode, &mut plan.measurement);
+    let plays_sessions = mode.sessions().is_some();
+    if plays_sessions || mode.is_periodic() {
+        (measurement.request_count, measurement.warmup_requests) = (None, 0);
     }
+    if plays_sessions {
+        measurement.warmup = Duration::ZERO;
+    }
+    if mode.is_intervals() {
+        measurement.binary_search = false;
+    }
+}
+
+fn is_dynamic_grpc(draft: &Draft) -> bool {
+    draft.plan.target.service == ServiceKind::DynamicGrpc
+}
+
+fn is_http(protocol: &str) -> bool {
+    protocol.eq_ignore_ascii_case("http")
 }
 
 fn sentence(flags: &[&str], rule: &str) -> Option<String> {
     let verb = if flags.len() == 1 { "has" } else { "have" };
     (!flags.is_empty()).then(|| format!("{} {verb} no effect here: {rule}", flags.join(" and ")))
-}
-
-fn has_rate(mode: &LoadMode) -> bool {
-    match mode {
-        LoadMode::RequestRate { .. } | LoadMode::Sweep { .. } => true,
-        LoadMode::Stages { stages, .. } => stages.iter().any(|stage| matches!(stage.load, StageLoad::RequestRate(_))),
-        _ => false,
-    }
-}
-
-/// Whether requests leave only when others end.
-fn is_closed(mode: &LoadMode) -> bool {
-    match mode {
-        LoadMode::Concurrency(_) | LoadMode::Periodic(_) => true,
-        LoadMode::Stages { .. } => !has_rate(mode),
-        _ => false,
-    }
 }

@@ -4,7 +4,7 @@ use crate::exit::Codes;
 use crate::plan::search::MAX_LEVELS;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::{endless, loads, shown_range};
-use crate::plan::{Calls, DataSource, Draft, LoadMode, Range, ServiceKind};
+use crate::plan::{Calls, DataSource, Draft, ServiceKind};
 
 /// Rules of the load.
 pub(super) const RULES: &[Rule] = &[
@@ -44,7 +44,7 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| draft.plan.data.batch_sizes.len() > 1 && !has_range(&draft.plan.load.mode),
+        broken: |draft| draft.plan.data.batch_sizes.len() > 1 && !draft.plan.load.mode.is_range(),
         message: |draft| {
             format!(
                 "{} are several batch sizes, which are measured with --concurrency-range or --request-rate-range: name one",
@@ -101,7 +101,7 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| draft.plan.load.max_connections.is_some() && overlaps(&draft.plan.load.mode),
+        broken: |draft| draft.plan.load.max_connections.is_some() && draft.plan.load.mode.overlaps(),
         message: |draft| {
             let flag = draft.given.show("--max-connections");
             format!("{flag}: stages that overlap need connections at the same time: add --stage-edges drain")
@@ -114,7 +114,9 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| is_gamma(draft) && !draft.given.has("--request-rate-range") && !has_stage_or_sweep(draft),
+        broken: |draft| {
+            is_gamma(draft) && !draft.given.has("--request-rate-range") && !draft.plan.load.mode.has_parts()
+        },
         message: |_| "--request-distribution gamma needs a load with a rate: add --request-rate-range".into(),
     },
     Rule {
@@ -165,7 +167,7 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| !draft.plan.target.mix.is_empty() && matches!(draft.plan.load.mode, LoadMode::FixedSchedule),
+        broken: |draft| !draft.plan.target.mix.is_empty() && draft.plan.load.mode.is_fixed_schedule(),
         message: |_| {
             "--fixed-schedule plays the data of one model and cannot go with --model-mix: replay a trace instead".into()
         },
@@ -180,12 +182,12 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| draft.given.has("--sync") && matches!(draft.plan.load.mode, LoadMode::Periodic(_)),
+        broken: |draft| draft.given.has("--sync") && draft.plan.load.mode.is_periodic(),
         message: |_| "--periodic-concurrency-range is asynchronous and cannot go with --sync: leave that out".into(),
     },
     Rule {
         broken: |draft| {
-            matches!(draft.plan.load.mode, LoadMode::Periodic(_))
+            draft.plan.load.mode.is_periodic()
                 && matches!(draft.plan.target.service, ServiceKind::Triton | ServiceKind::OpenAi)
                 && !draft.given.has("--streaming")
         },
@@ -210,23 +212,9 @@ fn waits_on_connections(draft: &Draft) -> Option<u32> {
     let load = &draft.plan.load;
     let most = load.max_connections?;
     let waits = load.calls != Calls::Asynchronous;
-    let is_endless = matches!(&load.mode, LoadMode::Concurrency(Range { end: None, .. }));
+    let is_endless = load.mode.concurrency().is_some_and(|range| range.end.is_none());
     let peak = if is_endless { Some(u32::MAX) } else { load.mode.peak_concurrency() };
     peak.filter(|requests| waits && *requests as usize > most)
-}
-
-/// Whether a load begins while another is still under way.
-fn overlaps(mode: &LoadMode) -> bool {
-    let LoadMode::Stages { stages, edges, .. } = mode else { return false };
-    stages.iter().skip(1).any(|stage| stage.rest(*edges).is_none())
-}
-
-fn has_range(mode: &LoadMode) -> bool {
-    matches!(mode, LoadMode::Concurrency(_) | LoadMode::RequestRate { .. })
-}
-
-fn has_stage_or_sweep(draft: &Draft) -> bool {
-    matches!(draft.plan.load.mode, LoadMode::Stages { .. } | LoadMode::Sweep { .. })
 }
 
 fn is_pause(stage: &str) -> bool {
@@ -239,7 +227,7 @@ fn is_gamma(draft: &Draft) -> bool {
 
 /// What is wrong with the step of rates that are measured one after another, if they would have no end in practice.
 fn too_fine(draft: &Draft) -> Option<String> {
-    let LoadMode::RequestRate { range, .. } = &draft.plan.load.mode else { return None };
+    let range = draft.plan.load.mode.rate()?;
     if draft.plan.measurement.binary_search || !range.listed.is_empty() || range.end == Some(range.start) {
         return None;
     }
@@ -255,8 +243,5 @@ fn too_fine(draft: &Draft) -> Option<String> {
 
 /// Whether `-t` and `-c` make a range that runs backwards.
 fn is_reversed(draft: &Draft) -> bool {
-    match &draft.plan.load.mode {
-        LoadMode::Concurrency(range) => range.end.is_some_and(|end| end < range.start),
-        _ => false,
-    }
+    draft.plan.load.mode.concurrency().is_some_and(|range| range.end.is_some_and(|end| end < range.start))
 }

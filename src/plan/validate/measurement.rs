@@ -4,7 +4,7 @@ use crate::plan::validate::Rule;
 use crate::plan::validate::facts::{
     endless, has_several_levels, lacks_levels, loads, names_an_end, searches, shown_range,
 };
-use crate::plan::{Draft, LoadMode, Picture};
+use crate::plan::{Draft, Picture};
 
 /// Rules of the measurement.
 pub(super) const RULES: &[Rule] = &[
@@ -15,16 +15,13 @@ pub(super) const RULES: &[Rule] = &[
         message: |draft| format!("{} compares with a baseline: add --baseline FILE", draft.given.show("--require")),
     },
     Rule {
-        broken: |draft| {
-            let periodic = matches!(draft.plan.load.mode, LoadMode::Periodic(_));
-            !draft.plan.gate.requirements.is_empty() && periodic
-        },
+        broken: |draft| !draft.plan.gate.requirements.is_empty() && draft.plan.load.mode.is_periodic(),
         message: |_| {
             "--require is judged on levels, which --periodic-concurrency-range does not have: leave one out".into()
         },
     },
     Rule {
-        broken: |draft| searches(draft) && !has_range(&draft.plan.load.mode),
+        broken: |draft| searches(draft) && !draft.plan.load.mode.is_range(),
         message: |_| "--binary-search needs a range: add --concurrency-range or --request-rate-range".into(),
     },
     Rule {
@@ -39,13 +36,11 @@ pub(super) const RULES: &[Rule] = &[
         message: |_| "--binary-search looks for the highest level within a limit: add --latency-threshold".into(),
     },
     Rule {
-        broken: |draft| {
-            draft.plan.measurement.request_count.is_some() && matches!(draft.plan.load.mode, LoadMode::FixedSchedule)
-        },
+        broken: |draft| draft.plan.measurement.request_count.is_some() && draft.plan.load.mode.is_fixed_schedule(),
         message: |_| "--fixed-schedule sends what its data defines: leave out --request-count".into(),
     },
     Rule {
-        broken: |draft| draft.plan.measurement.request_count.is_some() && has_own_length(&draft.plan.load.mode),
+        broken: |draft| draft.plan.measurement.request_count.is_some() && draft.plan.load.mode.has_parts(),
         message: |draft| {
             format!("{} says itself how many requests are sent: leave out --request-count", loads(draft).join(" "))
         },
@@ -82,16 +77,11 @@ pub(super) const RULES: &[Rule] = &[
         message: |_| "--warmup-request-count and --warmup-duration both say how long to warm up: choose one".into(),
     },
     Rule {
-        broken: |draft| {
-            !draft.plan.measurement.warmup.is_zero() && matches!(draft.plan.load.mode, LoadMode::Periodic(_))
-        },
+        broken: |draft| !draft.plan.measurement.warmup.is_zero() && draft.plan.load.mode.is_periodic(),
         message: |_| "--periodic-concurrency-range starts from an idle server: leave out --warmup-duration".into(),
     },
     Rule {
-        broken: |draft| {
-            !draft.plan.measurement.warmup.is_zero()
-                && matches!(draft.plan.load.mode, LoadMode::FixedSchedule | LoadMode::TraceReplay { .. })
-        },
+        broken: |draft| !draft.plan.measurement.warmup.is_zero() && draft.plan.load.mode.is_recorded(),
         message: |draft| {
             format!(
                 "{} cannot go with {}, whose requests are counted: use --warmup-request-count, which takes the first \
@@ -116,13 +106,7 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| {
-            let has_no_levels = matches!(
-                draft.plan.load.mode,
-                LoadMode::Stages { .. } | LoadMode::Sweep { .. } | LoadMode::Periodic(_)
-            );
-            draft.plan.measurement.restarts > 1 && has_no_levels
-        },
+        broken: |draft| draft.plan.measurement.restarts > 1 && draft.plan.load.mode.separate_levels().is_none(),
         message: |draft| {
             format!(
                 "{} repeats levels one by one, which {} does not have: leave one out",
@@ -151,7 +135,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         broken: |draft| {
-            draft.plan.matrix.is_some() && (endless(draft) || searches(draft) || !has_range(&draft.plan.load.mode))
+            draft.plan.matrix.is_some() && (endless(draft) || searches(draft) || !draft.plan.load.mode.is_range())
         },
         message: |draft| {
             format!(
@@ -162,12 +146,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         broken: |draft| {
-            let ends = matches!(
-                draft.plan.load.mode,
-                LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule | LoadMode::Sessions(_)
-            );
-            draft.plan.rounds.is_some()
-                && (endless(draft) || searches(draft) || !(ends || has_range(&draft.plan.load.mode)))
+            let chooses = endless(draft) || searches(draft) || draft.plan.load.mode.separate_levels().is_none();
+            draft.plan.rounds.is_some() && chooses
         },
         message: |draft| {
             let what = loads(draft).into_iter().chain(draft.given.among(&["--binary-search"]));
@@ -230,33 +210,21 @@ fn foreign_picture(draft: &Draft) -> Option<Picture> {
     })
 }
 
-fn has_range(mode: &LoadMode) -> bool {
-    matches!(mode, LoadMode::Concurrency(_) | LoadMode::RequestRate { .. })
-}
-
 /// How many threads share a rate, if that is more than there are warm-up requests: perf_analyzer deals requests to its
 /// threads, and one that gets none never ends. A load of a concurrency has fewer threads in that case, and a schedule
 /// that is played once is warmed up by its first entries, however few.
 fn threads_without_warm_up(draft: &Draft) -> Option<u64> {
     let (load, requests) = (&draft.plan.load, draft.plan.measurement.warmup_requests);
-    let rate = matches!(load.mode, LoadMode::RequestRate { .. } | LoadMode::Intervals(_) | LoadMode::Sweep { .. });
+    let rate = load.mode.has_windows() && load.mode.has_schedule();
     let sequences = if draft.given.has("--num-of-sequences") { load.sequences.concurrent } else { usize::MAX };
     let threads = load.max_threads.min(sequences) as u64;
     (rate && requests > 0 && requests < threads).then_some(threads)
 }
 
-/// Whether the load itself fixes the number of requests. For loads of perf_analyzer that do, a note takes this rule's
-/// place.
-fn has_own_length(mode: &LoadMode) -> bool {
-    matches!(mode, LoadMode::Stages { .. } | LoadMode::Sweep { .. })
-}
-
 /// Whether fewer requests are asked for than the level has outstanding, or sends in a second.
 fn too_few_requests(draft: &Draft) -> bool {
     let Some(count) = draft.plan.measurement.request_count else { return false };
-    match &draft.plan.load.mode {
-        LoadMode::Concurrency(range) => count < u64::from(range.start),
-        LoadMode::RequestRate { range, .. } => (count as f64) < range.start.floor(),
-        _ => false,
-    }
+    let mode = &draft.plan.load.mode;
+    mode.concurrency().is_some_and(|range| count < u64::from(range.start))
+        || mode.rate().is_some_and(|range| (count as f64) < range.start.floor())
 }

@@ -4,7 +4,7 @@ use crate::backend::{Parameter, ParameterValue};
 use crate::exit::Codes;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
-use crate::plan::{DataSource, Draft, LoadMode, Protocol, ServiceKind};
+use crate::plan::{DataSource, Draft, Protocol, ServiceKind};
 use crate::shm::Placement;
 
 /// An unsigned request parameter that does not fit a signed one.
@@ -23,13 +23,12 @@ pub(super) const DATA_RULES: &[Rule] = &[
     },
     Rule {
         broken: |draft| {
-            matches!(draft.plan.load.mode, LoadMode::FixedSchedule)
-                && !matches!(draft.plan.data.source, DataSource::Files(_))
+            draft.plan.load.mode.is_fixed_schedule() && !matches!(draft.plan.data.source, DataSource::Files(_))
         },
         message: |_| "--fixed-schedule needs the timestamps of JSON input data: add --input-data FILE.json".into(),
     },
     Rule {
-        broken: |draft| matches!(draft.plan.load.mode, LoadMode::FixedSchedule) && draft.plan.data.batch_size > 1,
+        broken: |draft| draft.plan.load.mode.is_fixed_schedule() && draft.plan.data.batch_size > 1,
         message: |draft| {
             format!("--fixed-schedule sends each step by itself, at its time: leave out {}", draft.given.show("-b"))
         },

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::backend::ClientTimes;
 use crate::measure::summary::{ClientSummary, LevelSummary};
 use crate::measure::verdict::DELAYED_TOLERANCE;
-use crate::plan::{LoadMode, MeasurementPlan};
+use crate::plan::MeasurementPlan;
 use crate::report::console::{detail, mix};
 use crate::report::number::{percent, significant, whole_us};
 use crate::report::percentiles;
@@ -54,7 +54,7 @@ pub fn client(setup: &Setup, level: &LevelSummary) -> String {
     }
     text += &generation::text(client, detail::row);
     text += &sessions::text(client, detail::row);
-    let sessions = matches!(setup.mode, LoadMode::Sessions(_));
+    let sessions = setup.mode.sessions().is_some();
     let title = if sessions { "Turns of the sessions" } else { "Models of the mix" };
     text += &mix::mix(title, &setup.entries, client);
     text

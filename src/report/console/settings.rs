@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::measure::summary::Headline;
-use crate::plan::{GapDistribution, LoadMode, Plan, Stage, StageEdges, StageLoad, TokenInput, WindowRule};
-use crate::report::number::{msec, significant};
+use crate::plan::{Plan, WindowRule};
+use crate::report::loads;
+use crate::report::number::msec;
 use crate::result::Setup;
 use crate::shm::Placement;
 
@@ -17,7 +18,7 @@ pub fn settings(plan: &Plan, setup: &Setup) -> String {
     }
     let _ = writeln!(text, "  Service Kind: {}", setup.service_kind);
     text += &windows(plan);
-    text += &limits(plan);
+    text += &loads::settings(plan);
     if plan.measurement.binary_search {
         text += "  Using Binary Search algorithm\n";
     }
@@ -99,7 +100,7 @@ fn windows(plan: &Plan) -> String {
         let _ = writeln!(text, "  Sending {requests} benchmark requests");
         return text;
     }
-    if let Some(whole) = whole(&plan.load.mode) {
+    if let Some(whole) = loads::measured_as(&plan.load.mode) {
         return text + whole;
     }
     let (mode, size) = match measurement.window {
@@ -120,90 +121,8 @@ fn windows(plan: &Plan) -> String {
     text
 }
 
-/// The line in place of windows if the load ends by itself.
-fn whole(mode: &LoadMode) -> Option<&'static str> {
-    match mode {
-        LoadMode::FixedSchedule | LoadMode::TraceReplay { .. } => Some("  Measuring the load as a whole\n"),
-        LoadMode::Stages { .. } => Some("  Measuring each stage as a whole\n"),
-        LoadMode::Sessions(_) => Some("  Playing every session once\n"),
-        LoadMode::Periodic(_) => Some("  Measuring each batch of requests\n"),
-        _ => None,
-    }
-}
-
 /// With stages of both kinds, those whose calls wait for their answers.
 fn which_stages(plan: &Plan, synchronous: bool) -> &'static str {
-    let rate = |stage: &Stage| matches!(stage.load, StageLoad::RequestRate(_));
-    match &plan.load.mode {
-        LoadMode::Stages { stages, .. } if synchronous && stages.iter().any(rate) => " in stages of a concurrency",
-        _ => "",
-    }
-}
-
-/// How gaps between sends are drawn.
-fn gaps(distribution: GapDistribution) -> String {
-    let name = match distribution {
-        GapDistribution::Constant => "uniform".to_owned(),
-        GapDistribution::Poisson => "poisson".to_owned(),
-        GapDistribution::Gamma(shape) => format!("gamma ({})", significant(shape)),
-    };
-    format!("  Using {name} distribution on request generation\n")
-}
-
-/// The end of the range, if there is one, and how a rate is kept.
-fn limits(plan: &Plan) -> String {
-    let mut text = String::new();
-    let threshold = msec(plan.measurement.latency_threshold.unwrap_or_default());
-    let latency = format!("  Latency limit: {threshold} msec\n");
-    match &plan.load.mode {
-        LoadMode::Concurrency(range) if range.end != Some(range.start) => {
-            text += &latency;
-            if let Some(end) = range.end {
-                let _ = writeln!(text, "  Concurrency limit: {end} concurrent requests");
-            }
-        }
-        LoadMode::RequestRate { range, distribution } => {
-            if range.end != Some(range.start) {
-                text += &latency;
-                if let Some(end) = range.end {
-                    let _ = writeln!(text, "  Request Rate limit: {} requests per seconds", significant(end));
-                }
-            }
-            text += &gaps(*distribution);
-        }
-        LoadMode::Stages { stages, distribution, edges } => {
-            let drains = if *edges == StageEdges::Drain { ", each begun when the one before is answered" } else { "" };
-            let _ = writeln!(text, "  Stages: {}{drains}", stages.len());
-            text += &gaps(*distribution);
-        }
-        LoadMode::Sweep { points, distribution, .. } => {
-            let _ = writeln!(text, "  Sweep to saturation, then {points} rates");
-            text += &gaps(*distribution);
-        }
-        LoadMode::Intervals(file) => {
-            let _ = writeln!(text, "  Using the intervals of {}", file.display());
-        }
-        LoadMode::Sessions(sessions) => {
-            let _ = writeln!(text, "  Sessions at a time: {sessions}");
-        }
-        LoadMode::FixedSchedule => text += "  Using the schedule of the input data\n",
-        LoadMode::TraceReplay { file, speed, tokens } => {
-            let _ = writeln!(text, "  Replaying {} at {} times its speed", file.display(), significant(*speed));
-            if let Some(TokenInput { name, longest }) = &tokens.input {
-                let _ = writeln!(text, "  Context tokens: length of {name}, at most {longest}");
-            }
-            if let Some(name) = &tokens.parameter {
-                let _ = writeln!(text, "  Generated tokens: request parameter {name}");
-            }
-        }
-        LoadMode::Periodic(periodic) => {
-            let _ = writeln!(
-                text,
-                "  Concurrency: {}, {} more every {} responses, {} in all",
-                periodic.start, periodic.step, periodic.request_period, periodic.end
-            );
-        }
-        LoadMode::Concurrency(_) => {}
-    }
-    text
+    let mode = &plan.load.mode;
+    if synchronous && !mode.stages().is_empty() && mode.has_rate() { " in stages of a concurrency" } else { "" }
 }

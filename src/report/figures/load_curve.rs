@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::measure::outcome::Outcome;
 use crate::measure::precision::value;
 use crate::measure::summary::{Known, LevelLoad, LevelSummary};
-use crate::plan::{LoadMode, Statistic};
+use crate::plan::Statistic;
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Polyline, Scale, axes, coloured, dash, n, of_kind, picture, spread,
 };
@@ -64,7 +64,7 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
 
 fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     let levels = |result: &'a RunResult| with_requests(result).into_iter().map(|(_, level)| level).collect::<Vec<_>>();
-    let joined = |one: &Shown<'_>| !matches!(one.result.setup.mode, LoadMode::Stages { .. });
+    let joined = |one: &Shown<'_>| one.result.setup.mode.stages().is_empty();
     if let [one] = shown {
         let asked = one.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0);
         let high = Statistic::Percentile(asked.unwrap_or(99.0));

@@ -6,7 +6,7 @@ use crate::backend::BackendIdentity;
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::model::statistics::CountedTime;
-use crate::plan::{LoadMode, Picture, Statistic};
+use crate::plan::{Picture, Statistic};
 use crate::report::console::row;
 use crate::report::figures::{MARGIN, Part, Shown, draw, full_name, level, parts, rate, short, time};
 use crate::report::html::figure;
@@ -89,7 +89,7 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
     let levels = &results[number].result.levels;
     let setup = &results[number].result.setup;
     let entries = &setup.entries;
-    let turns = matches!(setup.mode, LoadMode::Sessions(_));
+    let turns = setup.mode.sessions().is_some();
     let (title, each) = if turns { ("Turns of the sessions", "turn") } else { ("Models of the mix", "model") };
     let times_row = |name: &str, times: &Distribution| {
         html! {

@@ -16,10 +16,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::error::{Error, Result};
 use crate::measure::outcome::Outcome;
-use crate::plan::{LoadMode, Picture, PictureFile};
+use crate::plan::{Picture, PictureFile};
 use crate::report::figures::{Shown, draw, level, no_failures, rate, time};
 use crate::report::html::parts::{percent, whose};
-use crate::report::{Interrupts, SafeFile};
+use crate::report::{Interrupts, SafeFile, loads};
 use crate::result::RunResult;
 use crate::stdio::shown;
 
@@ -193,7 +193,7 @@ fn heading(page: &Page<'_>, title: &str) -> Markup {
         h1 { (title) }
         @if let Some(one) = page.results.get(page.main) {
             @let setup = &one.result.setup;
-            p.sub { (service(&setup.service_kind)) " · " (load(&setup.mode)) " · "
+            p.sub { (service(&setup.service_kind)) " · " (loads::kind(&setup.mode)) " · "
                 time datetime=(setup.began) { (setup.began.strftime("%Y-%m-%d %H:%M UTC")) } }
             @if page.results.len() > 1 {
                 p.sub { (page.results.len()) " results, each compared with " b { (page.results[0].name) } }
@@ -210,18 +210,6 @@ fn service(kind: &str) -> String {
         "TRITON_C_API" => "Triton in process".to_owned(),
         "TRITON" => "Triton over the network".to_owned(),
         kind => shown(kind).into_owned(),
-    }
-}
-
-fn load(mode: &LoadMode) -> &'static str {
-    match mode {
-        LoadMode::Concurrency(_) => "requests kept outstanding",
-        LoadMode::RequestRate { .. } => "requests at a rate",
-        LoadMode::Intervals(_) | LoadMode::FixedSchedule | LoadMode::TraceReplay { .. } => "requests on a schedule",
-        LoadMode::Periodic(_) => "periodic load",
-        LoadMode::Sessions(_) => "conversations",
-        LoadMode::Stages { .. } => "stages",
-        LoadMode::Sweep { .. } => "a sweep of rates",
     }
 }
 

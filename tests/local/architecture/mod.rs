@@ -20,6 +20,8 @@ const MAX_FUNCTION_LINES: usize = 60;
 const MAX_PARAMETERS: usize = 5;
 /// The median file is no longer than that.
 const MEDIAN_FILE_LINES: usize = 150;
+/// The only files that tell one load from another, one for each layer; all others ask `plan/load/mode.rs`, where they are.
+const LOADS: [&str; 4] = ["app/levels.rs", "cli/load.rs", "load/recorded.rs", "report/loads.rs"];
 const UNSAFE: [&str; 4] = ["backends/c_api/ffi/", "shm/posix.rs", "shm/cuda.rs", "mpi/border/"];
 
 /// A function, as far as budgets go.
@@ -129,6 +131,15 @@ fn unsafe_code_is_in_few_places() {
         (4, BTreeSet::from(["ffi", "posix", "cuda", "border"])),
         "modules that allow unsafe code"
     );
+}
+
+#[test]
+fn one_file_of_each_layer_tells_loads_apart() {
+    let is_load = |pair: &[String]| pair[0] == "LoadMode" && pair[1].starts_with(char::is_uppercase);
+    let tells = |source: &&Source| source.paths().iter().any(|path| path.windows(2).any(is_load));
+    let sources = source::all();
+    let found: Vec<&str> = sources.iter().filter(tells).map(|source| source.path.as_str()).collect();
+    assert_eq!(found, LOADS, "what differs between loads is a question to LoadMode");
 }
 
 #[test]

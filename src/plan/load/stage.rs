@@ -1,0 +1,69 @@
+//! One load after another.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One stage of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stage {
+    /// What is held.
+    pub load: StageLoad,
+    /// For how long.
+    pub length: StageLength,
+    /// How long the server is idle before it.
+    #[serde(default, with = "crate::seconds", skip_serializing_if = "Duration::is_zero")]
+    #[schemars(with = "f64")]
+    pub pause: Duration,
+}
+
+impl Stage {
+    /// Idle time before this stage; `None` if the stage before overlaps it.
+    pub fn rest(&self, edges: StageEdges) -> Option<Duration> {
+        (edges == StageEdges::Drain || !self.pause.is_zero()).then_some(self.pause)
+    }
+
+    /// Requests outstanding; none if a rate is held.
+    pub fn concurrency(&self) -> Option<u32> {
+        match self.load {
+            StageLoad::Concurrency(requests) => Some(requests),
+            StageLoad::RequestRate(_) => None,
+        }
+    }
+}
+
+/// What happens when one stage ends and the next begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StageEdges {
+    /// Outstanding requests complete alongside the next stage's requests: the server sees no pause.
+    #[default]
+    Overlap,
+    /// Outstanding requests complete first: the server never sees more than one stage's load.
+    Drain,
+}
+
+/// What a stage holds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StageLoad {
+    /// Requests outstanding.
+    Concurrency(u32),
+    /// Requests a second.
+    RequestRate(f64),
+}
+
+/// How long a stage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StageLength {
+    /// This much time.
+    Time(
+        #[serde(with = "crate::seconds")]
+        #[schemars(with = "f64")]
+        Duration,
+    ),
+    /// This many requests.
+    Requests(u64),
+}
