@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::backend::{Backend, IndexEntry};
+use crate::backend::{Backend, IndexEntry, InferError, ModelControl};
+use crate::backends::kserve::refusals::Refusal;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::model::{ConfigMark, ModelId};
@@ -18,24 +19,22 @@ const UNLOAD_LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
 
 /// The repository extension of KServe's protocol.
-pub trait Repository: Backend {
-    /// How a model is configured; `None` if the server does not tell, or not all.
-    ///
-    /// # Errors
-    /// The server's reason.
-    fn configuration_of(&self, id: &ModelId) -> Result<Option<Value>>;
-
+pub trait Repository: Backend + ModelControl {
     /// Unloads a model, and those that were loaded for it alone. Returns whether the server does so on request.
     ///
     /// # Errors
     /// The server's reason, where it is another.
     fn unload(&self, model: &str) -> Result<bool>;
+}
 
-    /// Loads a model with this configuration, or with its file's.
-    ///
-    /// # Errors
-    /// The server's reason.
-    fn load_as(&self, model: &str, configuration: Option<&Value>) -> Result<()>;
+/// A server's refusal to load a model.
+pub fn not_loaded(refusal: InferError) -> Error {
+    if Refusal::NotOnRequest.is_said_in(&refusal.message) {
+        return Error::server(refusal.to_string()).advice(
+            "start the server with --model-control-mode=explicit and --load-model, so that it loads models on request",
+        );
+    }
+    Error::server(refusal.message)
 }
 
 /// Reloads each model once, with its present configuration. Returns whether the server does so on request.
@@ -47,7 +46,8 @@ pub fn reload(server: &impl Repository, models: &[ModelId]) -> Result<bool> {
         if models[..at].iter().any(|earlier| earlier.name == id.name) {
             continue;
         }
-        let before = server.configuration_of(id)?;
+        // A server that does not tell, or not all, loads what its files say.
+        let before = server.configuration(id).ok();
         if !server.unload(&id.name)? {
             return Ok(false);
         }
@@ -63,9 +63,9 @@ pub fn reload(server: &impl Repository, models: &[ModelId]) -> Result<bool> {
 
 /// Loads a model from its files; where it was loaded with another configuration than theirs, with that one.
 fn load_again(server: &impl Repository, id: &ModelId, before: Option<&Value>) -> Result<()> {
-    server.load_as(&id.name, None)?;
-    let (Some(before), Some(after)) = (before, server.configuration_of(id)?) else { return Ok(()) };
-    if ConfigMark::of(before) == ConfigMark::of(&after) { Ok(()) } else { server.load_as(&id.name, Some(before)) }
+    server.load(&id.name, None)?;
+    let (Some(before), Ok(after)) = (before, server.configuration(id)) else { return Ok(()) };
+    if ConfigMark::of(before) == ConfigMark::of(&after) { Ok(()) } else { server.load(&id.name, Some(before)) }
 }
 
 fn await_unloaded(server: &impl Repository, model: &str) -> Result<()> {

@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, IndexEntry, InferError, Network,
-    ServerIdentity, Threading,
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, IndexEntry, InferError, ModelControl,
+    Network, ServerIdentity, Threading,
 };
 use crate::backends::kserve::extensions::Extensions;
 use crate::backends::kserve::regions::Registry;
@@ -262,6 +262,10 @@ impl Backend for GrpcBackend {
 
     fn reload(&self, models: &[ModelId]) -> Result<bool> {
         reload(self, models)
+    }
+
+    fn control(&self) -> Option<&dyn ModelControl> {
+        Some(self)
     }
 
     fn network(&self) -> Option<&dyn Network> {

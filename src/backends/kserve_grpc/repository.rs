@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::backend::InferError;
+use crate::backend::{InferError, ModelControl};
 use crate::backends::kserve::refusals::is_no_offer;
-use crate::backends::kserve::reload::{LOAD_LIMIT, Repository};
+use crate::backends::kserve::reload::{LOAD_LIMIT, Repository, not_loaded};
 use crate::backends::kserve_grpc::proto::WholeConfig;
 use crate::backends::kserve_grpc::proto::control::{Choice, Empty, RepositoryParameter, RepositoryRequest};
 use crate::backends::kserve_grpc::{GrpcBackend, named};
 use crate::engine::is_unanswered;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::ModelId;
 
 impl GrpcBackend {
@@ -24,28 +24,33 @@ impl GrpcBackend {
     }
 }
 
-impl Repository for GrpcBackend {
-    fn configuration_of(&self, id: &ModelId) -> Result<Option<Value>> {
-        match self.call::<_, WholeConfig>("ModelConfig", &named(id)) {
-            Ok(WholeConfig(whole)) => Ok(whole),
-            Err(error) if is_unanswered(&error) => {
-                Err(self.failed(&format!("reading the configuration of model '{id}'"), &error))
-            }
-            Err(_) => Ok(None),
-        }
+impl ModelControl for GrpcBackend {
+    fn configuration(&self, id: &ModelId) -> Result<Value> {
+        let WholeConfig(whole) = self
+            .call("ModelConfig", &named(id))
+            .map_err(|error| self.failed(&format!("reading the configuration of model '{id}'"), &error))?;
+        let unknown = || {
+            let reason = format!("the configuration of model '{id}' has fields that this version does not know");
+            Error::server(reason).advice("use -i http, over which the server writes it out itself")
+        };
+        whole.ok_or_else(unknown)
     }
 
+    fn load(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
+        let parameter = configuration.map(|configuration| ("config", Choice::Text(configuration.to_string())));
+        self.ask("RepositoryModelLoad", model, parameter).map_err(|error| match is_unanswered(&error) {
+            true => self.failed(&format!("loading model '{model}'"), &error),
+            false => not_loaded(error),
+        })
+    }
+}
+
+impl Repository for GrpcBackend {
     fn unload(&self, model: &str) -> Result<bool> {
         match self.ask("RepositoryModelUnload", model, Some(("unload_dependents", Choice::Flag(true)))) {
             Ok(()) => Ok(true),
             Err(error) if is_no_offer(&error) => Ok(false),
             Err(error) => Err(self.failed(&format!("unloading model '{model}'"), &error)),
         }
-    }
-
-    fn load_as(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
-        let parameter = configuration.map(|configuration| ("config", Choice::Text(configuration.to_string())));
-        self.ask("RepositoryModelLoad", model, parameter)
-            .map_err(|error| self.failed(&format!("loading model '{model}'"), &error))
     }
 }

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::backend::{InferError, ModelControl};
-use crate::backends::kserve::refusals::{Refusal, is_no_offer};
-use crate::backends::kserve::reload::{LOAD_LIMIT, Repository};
+use crate::backends::kserve::refusals::is_no_offer;
+use crate::backends::kserve::reload::{LOAD_LIMIT, Repository, not_loaded};
 use crate::backends::kserve_http::HttpBackend;
 use crate::backends::kserve_http::render::model_path;
 use crate::engine::http1::Patience;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::ModelId;
 
 impl HttpBackend {
@@ -33,35 +33,16 @@ impl ModelControl for HttpBackend {
             Some(configuration) => json!({ "parameters": { "config": configuration.to_string() } }),
             None => json!({}),
         };
-        match self.ask(model, "load", &body)? {
-            None => Ok(()),
-            Some(refusal) if Refusal::NotOnRequest.is_said_in(&refusal.message) => {
-                Err(Error::server(refusal.to_string()).advice(
-                    "start the server with --model-control-mode=explicit and --load-model, so that it loads models on request",
-                ))
-            }
-            Some(refusal) => Err(Error::server(refusal.message)),
-        }
+        self.ask(model, "load", &body)?.map_or(Ok(()), |refusal| Err(not_loaded(refusal)))
     }
 }
 
 impl Repository for HttpBackend {
-    fn configuration_of(&self, id: &ModelId) -> Result<Option<Value>> {
-        let path = model_path(&self.format.endpoint, id, "/config");
-        let answer = self.control.get(&path, Patience::Setup);
-        let answer = answer.map_err(|error| self.control.error(&format!("configuration of model '{id}'"), &error))?;
-        Ok(if answer.refusal().is_none() { serde_json::from_slice(&answer.body).ok() } else { None })
-    }
-
     fn unload(&self, model: &str) -> Result<bool> {
         match self.ask(model, "unload", &json!({ "parameters": { "unload_dependents": true } }))? {
             None => Ok(true),
             Some(refusal) if is_no_offer(&refusal) => Ok(false),
             Some(refusal) => Err(self.control.error(&format!("unload of model '{model}'"), &refusal)),
         }
-    }
-
-    fn load_as(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
-        self.load(model, configuration)
     }
 }
