@@ -3,11 +3,8 @@
 use maud::{Markup, html};
 
 use crate::report::draw::basics::{Anchor, Frame, dim, n};
+use crate::report::draw::labels::{FONT, NARROW_FONT, width};
 use crate::report::draw::scale::{Scale, Tick};
-
-/// The size of a label, and on a narrow screen (`style.css`).
-const FONT: f64 = 11.0;
-const NARROW_FONT: f64 = 19.0;
 
 /// An axis.
 pub struct Axis<'a> {
@@ -73,11 +70,6 @@ fn apart(frame: &Frame, x: &Axis<'_>, ticks: &[Tick], font: f64) -> Vec<Tick> {
         }
     }
     kept
-}
-
-/// About the width of a label with the room around it: browsers differ, and the widest of the usual fonts counts.
-fn width(label: &str, font: f64) -> f64 {
-    0.64 * font * label.chars().count() as f64 + 0.3 * font
 }
 
 /// Labels that narrow screens may hide have a class.

@@ -130,7 +130,8 @@ pub enum Anchor {
 }
 
 impl Anchor {
-    fn word(self) -> &'static str {
+    /// Its value of `text-anchor`.
+    pub fn word(self) -> &'static str {
         match self {
             Self::Start => "start",
             Self::Middle => "middle",

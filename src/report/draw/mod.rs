@@ -7,10 +7,14 @@
 
 mod axis;
 mod basics;
+mod labels;
 mod scale;
 mod series;
 
 pub use axis::{Axis, axes, grid};
-pub use basics::{Anchor, Colour, Frame, HEAT, KINDS, coloured, colours, dim, n, of_kind, of_order, picture, text};
+pub use basics::{
+    Anchor, Colour, Frame, HEAT, KINDS, WIDTH, coloured, colours, dim, n, of_kind, of_order, picture, text,
+};
+pub use labels::{Labels, Spot};
 pub use scale::{Scale, Tick};
 pub use series::{Polyline, dash, peaks, spread, step_path};

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use crate::measure::rounds::Figure;
 use crate::plan::Statistic;
 use crate::report::draw::{Anchor, Axis, Frame, Polyline, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
-use crate::report::figures::common::{Shown, full_name};
+use crate::report::figures::common::{Shown, full_name, short};
 use crate::result::compare::{Change, Direction, changes};
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stats::Interval;
@@ -128,11 +128,20 @@ fn percent(ratio: f64) -> String {
     if percent.abs() < 0.05 { "0 %".to_owned() } else { format!("{percent:+.0} %") }
 }
 
+/// A change in few letters: `+1.3 %`, `+130 %`, `× 13.1`.
+fn change(ratio: f64) -> String {
+    match 100.0 * (ratio - 1.0) {
+        percent if percent >= 1000.0 => format!("× {}", short(ratio)),
+        percent if percent >= 99.95 => format!("{percent:+.0} %"),
+        percent => format!("{percent:+.1} %"),
+    }
+}
+
 fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
     let Row { words, other, name, ratio, interval, verdict } = row;
     let colour = of_kind(other + 1);
     let place = |ratio: f64| frame.x(x.place(ratio));
-    let verdict = format!("{:+.1} % {verdict}", 100.0 * (ratio - 1.0));
+    let verdict = format!("{} {verdict}", change(*ratio));
     html! {
         g {
             title { (name) }
@@ -143,5 +152,15 @@ fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
             circle class={ "f" (colour.class) } cx=(n(place(*ratio))) cy=(n(at)) r="4" fill=(colour.light) {}
             (coloured(frame.right() + 8.0, at + 4.0, Anchor::Start, colour, &verdict))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::change;
+
+    #[test]
+    fn changes_are_short() {
+        assert_eq!([0.5, 1.0, 1.0126, 2.3, 13.06].map(change), ["-50.0 %", "+0.0 %", "+1.3 %", "+130 %", "× 13.1"]);
     }
 }

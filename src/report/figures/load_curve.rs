@@ -7,7 +7,7 @@ use crate::measure::precision::value;
 use crate::measure::summary::{Known, LevelLoad, LevelSummary};
 use crate::plan::Statistic;
 use crate::report::draw::{
-    Anchor, Axis, Colour, Frame, Polyline, Scale, axes, coloured, dash, n, of_kind, picture, spread,
+    Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Spot, axes, coloured, dash, n, of_kind, picture, spread,
 };
 use crate::report::figures::common::{Shown, legend, letter, level, rate, time, with_requests};
 use crate::result::RunResult;
@@ -50,14 +50,20 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
         Scale::from_zero(curves.iter().flat_map(|curve| curve.levels.iter().map(|level| level.client.throughput())));
     let horizontal = Axis { scale: x, ticks: x.ticks(6), label: &rate, title: "throughput, inferences/s" };
     let upright = Axis { scale: y, ticks: y.ticks(6), label: &time, title: "latency" };
+    let mut labels = Labels::before(FRAME.right() + 6.0);
+    let place = |curve: &Curve<'_>, level: &LevelSummary| {
+        (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(curve.of, &level.client))))
+    };
+    let points = curves.iter().flat_map(|curve| curve.levels.iter().map(|level| place(curve, level)));
+    points.for_each(|point| labels.avoid(point));
     let content = html! {
         (legend(shown))
         (axes(&FRAME, &horizontal, &upright))
-        @for limit in &limits { (threshold(y, *limit, &key)) }
+        @for limit in &limits { (threshold(&mut labels, y, *limit, &key)) }
         @for curve in &curves { (draw_curve(curve, (x, y))) }
         @if let [_] = shown { (ring(&curves, (x, y))) }
         (names(&curves, y))
-        (level_names(&curves, (x, y)))
+        (level_names(&mut labels, &curves, (x, y)))
     };
     Some(picture(352.0, "Latency against throughput, a point for each level", &content))
 }
@@ -97,12 +103,19 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
 }
 
 /// The threshold line, and the latency that it applies to.
-fn threshold(y: Scale, limit: f64, key: &str) -> Markup {
+fn threshold(labels: &mut Labels, y: Scale, limit: f64, key: &str) -> Markup {
     let at = FRAME.y(y.place(limit));
+    let words = format!("threshold for {key}: {}", time(limit));
+    let (left, right) = (FRAME.left + 6.0, FRAME.right() - 6.0);
+    let spot = |x: f64, y: f64, anchor: Anchor| Spot { x, y, anchor };
+    let spots =
+        [spot(left, at - 6.0, Anchor::Start), spot(left, at + 14.0, Anchor::Start), spot(right, at - 6.0, Anchor::End)];
     html! {
         line.limit x1=(n(FRAME.left)) x2=(n(FRAME.right())) y1=(n(at)) y2=(n(at)) stroke="#b42318" stroke-width="1.5"
             stroke-dasharray="6 4" {}
-        text.alarm x=(n(FRAME.left + 6.0)) y=(n(at - 6.0)) fill="#b42318" { "threshold for " (key) ": " (time(limit)) }
+        @if let Some((Spot { x, y, anchor }, hidden)) = labels.place(&words, &spots) {
+            text.alarm.t2[hidden] x=(n(x)) y=(n(y)) text-anchor=(anchor.word()) fill="#b42318" { (words) }
+        }
     }
 }
 
@@ -180,26 +193,29 @@ fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
     }
 }
 
-/// Above the highest line, the load of each point; labels too near to another are left out.
-fn level_names(curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
+/// At the highest line, the load of each point, the ends first; those without room are left out.
+fn level_names(labels: &mut Labels, curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
     let Some(highest) = curves.last() else { return html! {} };
-    let mut words: Vec<(f64, f64, String)> = Vec::new();
-    for level in &highest.levels {
-        let at = FRAME.x(x.place(level.client.throughput()));
-        let up = FRAME.y(y.place(value(highest.of, &level.client)));
-        if words.iter().all(|(x, y, _)| (at - x).abs() > 62.0 || (up - y).abs() > 22.0) {
-            words.push((at, up, self::level(level)));
-        }
+    let mut levels: Vec<&LevelSummary> = highest.levels.clone();
+    levels.rotate_right(1);
+    let mut names = Vec::new();
+    for level in levels {
+        let (at, up) =
+            (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(highest.of, &level.client))));
+        let (above, below) = ((up - 7.0).max(FRAME.top - 2.0), (up + 16.0).min(FRAME.bottom() - 4.0));
+        let spot =
+            |y: f64, anchor: Anchor| Spot { x: if anchor == Anchor::End { at - 7.0 } else { at + 7.0 }, y, anchor };
+        // At the left edge there is no room before the point, and at the right edge none behind it.
+        let before = [above, below].map(|y| spot(y, Anchor::End)).into_iter().filter(|_| at > FRAME.left + 60.0);
+        let behind = [above, below].map(|y| spot(y, Anchor::Start)).into_iter().filter(|_| at < FRAME.right() - 60.0);
+        let spots: Vec<Spot> = before.chain(behind).collect();
+        let name = self::level(level);
+        names.extend(labels.place(&name, &spots).map(|(spot, hidden)| (spot, hidden, name)));
     }
-    html! {
-    @for (at, up, word) in &words {
-            // At the left edge there is no room before the point.
-            @let before = *at > FRAME.left + 60.0;
-            text.dim.halo x=(n(if before { at - 7.0 } else { at + 7.0 })) y=(n((up - 7.0).max(FRAME.top - 2.0)))
-                text-anchor=(if before { "end" } else { "start" }) fill="#5b6672" stroke="#ffffff" stroke-width="3"
-                paint-order="stroke" { (word) }
-        }
-    }
+    html! { @for (Spot { x, y, anchor }, hidden, name) in &names {
+        text.dim.halo.t2[*hidden] x=(n(*x)) y=(n(*y)) text-anchor=(anchor.word()) fill="#5b6672" stroke="#ffffff"
+            stroke-width="3" paint-order="stroke" { (name) }
+    } }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use crate::measure::summary::{Distribution, LevelSummary};
 use crate::report::draw::{
-    Anchor, Axis, Colour, Frame, Polyline, Scale, Tick, axes, coloured, dash, dim, n, of_kind, of_order, picture,
-    spread,
+    Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Spot, Tick, WIDTH, axes, coloured, dash, dim, n, of_kind,
+    of_order, picture, spread,
 };
 use crate::report::figures::common::{MAX_LEVELS, Shown, chosen, legend, letter, level, time, with_requests};
 
@@ -145,9 +145,13 @@ fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
     let last = |curve: &Curve<'_>| FRAME.y(y.place(curve.times.percentile_ns(100.0) as f64));
     let wanted: Vec<f64> = curves.iter().map(last).collect();
     let places = spread(&wanted, 22.5, (FRAME.top - 2.0, FRAME.bottom() - 4.0));
+    let mut labels = Labels::before(WIDTH);
+    let spot = |place: f64| Spot { x: FRAME.right() + 8.0, y: place + 4.0, anchor: Anchor::Start };
     html! {
         @for (curve, place) in curves.iter().zip(places) {
-            (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, curve.colour, &curve.name))
+            @if let Some((Spot { x, y, anchor }, hidden)) = labels.place(&curve.name, &[spot(place)]) {
+                g.t2[hidden] { (coloured(x, y, anchor, curve.colour, &curve.name)) }
+            }
         }
     }
 }

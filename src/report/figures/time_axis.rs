@@ -4,11 +4,8 @@ use maud::{Markup, html};
 
 use crate::clock::Stamp;
 use crate::measure::summary::LevelSummary;
-use crate::report::draw::{Anchor, Frame, Scale, dim, n};
+use crate::report::draw::{Anchor, Frame, Labels, Scale, Spot, dim, n};
 use crate::report::figures::common::{Shown, level, short};
-
-/// Minimum distance between names of levels.
-const APART: f64 = 46.0;
 
 /// A run's time, in seconds from its beginning.
 pub struct TimeAxis<'a> {
@@ -50,15 +47,13 @@ impl<'a> TimeAxis<'a> {
     /// The background: warm-up and other excluded time in grey, the edges of levels, and above them their names.
     pub fn background(&self, frame: &Frame, named: bool) -> Markup {
         let place = |at: Stamp| frame.x(self.scale.place(self.seconds(at)));
-        let mut last = f64::MIN;
-        let mut names = Vec::new();
-        for one in &self.levels {
-            let at = place(load_began(one));
-            if named && at - last > APART {
-                names.push((at, level(one)));
-                last = at;
-            }
-        }
+        let mut labels = Labels::before(frame.right() + 6.0);
+        let names = self.levels.iter().filter(|_| named).filter_map(|one| {
+            let spot = Spot { x: place(load_began(one)) + 3.0, y: frame.top - 5.0, anchor: Anchor::Start };
+            let name = level(one);
+            labels.place(&name, &[spot]).map(|(spot, hidden)| (spot, hidden, name))
+        });
+        let names: Vec<(Spot, bool, String)> = names.collect();
         html! {
             @for one in &self.levels {
                 @let (from, to) = (place(load_began(one)), place(one.windows[0].start));
@@ -69,7 +64,9 @@ impl<'a> TimeAxis<'a> {
                 }
                 line.edge x1=(n(from)) x2=(n(from)) y1=(n(frame.top)) y2=(n(frame.bottom())) stroke="#9aa5b1" {}
             }
-            @for (at, name) in &names { (dim(at + 3.0, frame.top - 5.0, Anchor::Start, name)) }
+            @for (spot, hidden, name) in &names {
+                g.t2[*hidden] { (dim(spot.x, spot.y, spot.anchor, name)) }
+            }
         }
     }
 }

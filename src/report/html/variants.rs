@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use crate::plan::Picture;
 use crate::report::figures::{Shown, draw};
+use crate::report::html::figure;
 use crate::report::level_name;
 use crate::report::variants::{compact, factor, in_unit, interval, p_value, title};
 use crate::result::compare::Direction;
@@ -25,7 +26,7 @@ pub fn section(one: &Shown<'_>) -> Markup {
                 tbody { @for one in &result.variants { tr { th.left { (shown(&one.name)) } td.left { (shown(&one.flags))
                     @if let Some(problem) = &one.problem { " " span.badge.bad { (shown(problem)) } } } } } }
             } }
-            @if let Some(drawn) = draw(Picture::Comparison, slice::from_ref(one), 0) { (drawn) }
+            @if let Some(drawn) = draw(Picture::Comparison, slice::from_ref(one), 0) { (figure(&drawn, "")) }
             @for cell in &result.cells { @for comparison in result.comparisons(cell) { (table(result, cell, &comparison)) } }
         }
     }
