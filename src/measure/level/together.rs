@@ -40,12 +40,12 @@ impl Trials<'_> {
     /// Measures until there is enough; alone or together with others.
     pub(super) fn until_ended(&mut self) -> Result<Ending> {
         let ended = match (self.measurement.joint(), self.run.finite) {
-            (None, true) => return self.until_finished(),
-            (None, false) => return self.until_stable(),
-            (Some(_), true) => self.until_finished(),
+            (_, true) => self.until_finished(),
+            (None, false) => self.until_stable(),
             (Some(ranks), false) => self.until_all_agree(ranks),
         };
-        if let (Some(ranks), Err(error)) = (self.measurement.joint(), &ended) {
+        // Those with loads of their own are in touch, too, until all have what they need.
+        if let (Some(ranks), Err(error)) = (self.measurement.ranks, &ended) {
             match interrupt::is_terminated() {
                 // There is no time left for that.
                 true => ranks.fall_silent(error),
