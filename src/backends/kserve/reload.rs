@@ -20,6 +20,12 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// The repository extension of KServe's protocol.
 pub trait Repository: Backend + ModelControl {
+    /// How a model is configured; `None` if the server does not tell, or not all.
+    ///
+    /// # Errors
+    /// If the server does not answer: what it was loaded with must not be lost for that.
+    fn configuration_of(&self, id: &ModelId) -> Result<Option<Value>>;
+
     /// Unloads a model, and those that were loaded for it alone. Returns whether the server does so on request.
     ///
     /// # Errors
@@ -46,8 +52,7 @@ pub fn reload(server: &impl Repository, models: &[ModelId]) -> Result<bool> {
         if models[..at].iter().any(|earlier| earlier.name == id.name) {
             continue;
         }
-        // A server that does not tell, or not all, loads what its files say.
-        let before = server.configuration(id).ok();
+        let before = server.configuration_of(id)?;
         if !server.unload(&id.name)? {
             return Ok(false);
         }
@@ -64,7 +69,7 @@ pub fn reload(server: &impl Repository, models: &[ModelId]) -> Result<bool> {
 /// Loads a model from its files; where it was loaded with another configuration than theirs, with that one.
 fn load_again(server: &impl Repository, id: &ModelId, before: Option<&Value>) -> Result<()> {
     server.load(&id.name, None)?;
-    let (Some(before), Ok(after)) = (before, server.configuration(id)) else { return Ok(()) };
+    let (Some(before), Some(after)) = (before, server.configuration_of(id)?) else { return Ok(()) };
     if ConfigMark::of(before) == ConfigMark::of(&after) { Ok(()) } else { server.load(&id.name, Some(before)) }
 }
 

@@ -15,6 +15,10 @@ use crate::error::{Error, Result};
 use crate::model::ModelId;
 
 impl GrpcBackend {
+    fn unread(&self, id: &ModelId, error: &InferError) -> Error {
+        self.failed(&format!("reading the configuration of model '{id}'"), error)
+    }
+
     /// Asks the repository to do something with a model.
     fn ask(&self, method: &str, model: &str, parameter: Option<(&str, Choice)>) -> Result<(), InferError> {
         let parameter = parameter.map(|(name, choice)| (name.to_owned(), RepositoryParameter { choice: Some(choice) }));
@@ -26,9 +30,7 @@ impl GrpcBackend {
 
 impl ModelControl for GrpcBackend {
     fn configuration(&self, id: &ModelId) -> Result<Value> {
-        let WholeConfig(whole) = self
-            .call("ModelConfig", &named(id))
-            .map_err(|error| self.failed(&format!("reading the configuration of model '{id}'"), &error))?;
+        let WholeConfig(whole) = self.call("ModelConfig", &named(id)).map_err(|error| self.unread(id, &error))?;
         let unknown = || {
             let reason = format!("the configuration of model '{id}' has fields that this version does not know");
             Error::server(reason).advice("use -i http, over which the server writes it out itself")
@@ -46,6 +48,14 @@ impl ModelControl for GrpcBackend {
 }
 
 impl Repository for GrpcBackend {
+    fn configuration_of(&self, id: &ModelId) -> Result<Option<Value>> {
+        match self.call::<_, WholeConfig>("ModelConfig", &named(id)) {
+            Ok(WholeConfig(whole)) => Ok(whole),
+            Err(error) if is_unanswered(&error) => Err(self.unread(id, &error)),
+            Err(_) => Ok(None),
+        }
+    }
+
     fn unload(&self, model: &str) -> Result<bool> {
         match self.ask("RepositoryModelUnload", model, Some(("unload_dependents", Choice::Flag(true)))) {
             Ok(()) => Ok(true),

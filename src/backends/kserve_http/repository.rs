@@ -38,6 +38,13 @@ impl ModelControl for HttpBackend {
 }
 
 impl Repository for HttpBackend {
+    fn configuration_of(&self, id: &ModelId) -> Result<Option<Value>> {
+        let path = model_path(&self.format.endpoint, id, "/config");
+        let answer = self.control.get(&path, Patience::Setup);
+        let answer = answer.map_err(|error| self.control.error(&format!("configuration of model '{id}'"), &error))?;
+        Ok(if answer.refusal().is_none() { serde_json::from_slice(&answer.body).ok() } else { None })
+    }
+
     fn unload(&self, model: &str) -> Result<bool> {
         match self.ask(model, "unload", &json!({ "parameters": { "unload_dependents": true } }))? {
             None => Ok(true),
