@@ -102,8 +102,10 @@ impl MetricsFold {
         let Some(gpu) = self.gpu(uuid) else { return };
         match sample.name {
             "nv_gpu_utilization" => gpu.utilization.add(value),
-            "nv_gpu_power_usage" => gpu.power.add(value),
             "nv_gpu_memory_used_bytes" => gpu.used = larger(gpu.used, value),
+            // Triton says 0 until it has looked for the first time; no GPU draws nothing.
+            _ if value == 0.0 => {}
+            "nv_gpu_power_usage" => gpu.power.add(value),
             _ => gpu.total = gpu.total.or(Some(value)),
         }
     }
@@ -118,7 +120,7 @@ impl MetricsFold {
         }
     }
 
-    /// Per GPU, by UUID: mean utilisation and power, largest memory use, first memory size.
+    /// Per GPU, by UUID: mean utilisation and power, largest memory use, memory size.
     pub fn gpus(&self) -> Vec<GpuMetrics> {
         let summary = |(uuid, gpu): (&String, &GpuFold)| GpuMetrics {
             uuid: uuid.clone(),
@@ -284,6 +286,16 @@ nv_nothing{}
         assert_eq!(host.cpu_utilization, Some(0.75));
         assert_eq!((host.pending_requests, host.pending_requests_max), (Some(2.5), Some(4.0)));
         assert_eq!(host.cpu_memory_total_bytes, None);
+    }
+
+    #[test]
+    fn a_server_that_has_not_looked_yet_says_nothing_of_power_and_size() {
+        let at_first = "nv_gpu_power_usage{gpu_uuid=\"G\"} 0\nnv_gpu_memory_total_bytes{gpu_uuid=\"G\"} 0\n";
+        let then = "nv_gpu_power_usage{gpu_uuid=\"G\"} 120\nnv_gpu_memory_total_bytes{gpu_uuid=\"G\"} 85520809984\n";
+        let mut fold = page(at_first).fold();
+        fold.absorb(&page(then).fold());
+        let gpu = &fold.gpus()[0];
+        assert_eq!((gpu.power_watts, gpu.memory_total_bytes), (Some(120.0), Some(85_520_809_984)));
     }
 
     #[test]
