@@ -24,7 +24,7 @@ pub const CONFIDENCE: f64 = 0.95;
 const MIN_BEYOND: f64 = 10.0;
 const RARER_SIDE_OF_MEAN: f64 = 0.1;
 /// If neighbours are similar, up to this share more of them are needed.
-const MORE_WHERE_ALIKE: f64 = 0.5;
+const MORE_WHERE_ALIKE: f64 = 0.8;
 /// With just enough of them, the upper side is longer by this much of itself; with twice as many, by a quarter of that.
 const FURTHER_UP: f64 = 1.5;
 /// Neighbours are similar if this many samples are worth less than one independent one. By chance, samples that have

@@ -1,13 +1,43 @@
-//! A distant server: delays all traffic, keeps its order and does not limit its bandwidth.
+//! Between a client and its server: distance, which delays all traffic, keeps its order and does not limit its bandwidth;
+//! and connections that break at certain requests.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// `host:port` at which `server` answers `each_way` later in both directions. It is there until the test ends.
 pub fn far_away(server: &str, each_way: Duration) -> String {
+    between(server, move |client, server| {
+        pass(client.try_clone().unwrap(), server.try_clone().unwrap(), each_way);
+        pass(server, client, each_way);
+    })
+}
+
+/// `host:port` at which `server` answers, but for requests of which `breaks` says yes: those break their connection.
+pub fn breaking(server: &str, breaks: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> String {
+    let breaks = Arc::new(breaks);
+    between(server, move |client, server| {
+        pass(server.try_clone().unwrap(), client.try_clone().unwrap(), Duration::ZERO);
+        let breaks = Arc::clone(&breaks);
+        thread::spawn(move || pass_unless(&*breaks, &client, &server));
+    })
+}
+
+/// Says yes to requests with `path` that come after the first inference.
+pub fn once_measured(path: &'static str) -> impl Fn(&[u8]) -> bool {
+    let is_measured = AtomicBool::new(false);
+    let holds = |piece: &[u8], text: &str| piece.windows(text.len()).any(|part| part == text.as_bytes());
+    move |piece| {
+        is_measured.fetch_or(holds(piece, "/infer "), Ordering::Relaxed);
+        is_measured.load(Ordering::Relaxed) && holds(piece, path)
+    }
+}
+
+/// Listens, and has `join` bring every connection together with one of the server's.
+fn between(server: &str, join: impl Fn(TcpStream, TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (here, server) = (listener.local_addr().unwrap().to_string(), server.to_owned());
     thread::spawn(move || {
@@ -16,11 +46,23 @@ pub fn far_away(server: &str, each_way: Duration) -> String {
             for stream in [&client, &server] {
                 stream.set_nodelay(true).unwrap();
             }
-            pass(client.try_clone().unwrap(), server.try_clone().unwrap(), each_way);
-            pass(server, client, each_way);
+            join(client, server);
         }
     });
     here
+}
+
+/// Passes on what comes, until a piece breaks the connection.
+fn pass_unless(breaks: &impl Fn(&[u8]) -> bool, mut from: &TcpStream, mut to: &TcpStream) {
+    let mut piece = vec![0; 1 << 16];
+    while let Ok(count @ 1..) = from.read(&mut piece) {
+        if breaks(&piece[..count]) || to.write_all(&piece[..count]).is_err() {
+            break;
+        }
+    }
+    for stream in [from, to] {
+        let _ = stream.shutdown(Shutdown::Both);
+    }
 }
 
 /// Passes on what comes, each piece so long after it came.

@@ -29,8 +29,13 @@ pub fn sharpen() {
 
 /// Sleeps until the given time. The last stretch is spun away, because waking up takes about that long.
 pub fn sleep_until(target: u64) {
+    nap_until(target.saturating_sub(WAKE_UP));
+    spin_until(target);
+}
+
+/// Sleeps until the given time, or however long after it the thread is woken.
+pub fn nap_until(alarm: u64) {
     sharpen();
-    let alarm = target.saturating_sub(WAKE_UP);
     let until = libc::timespec { tv_sec: (alarm / SECOND) as i64, tv_nsec: (alarm % SECOND) as i64 };
     while now() < alarm {
         // SAFETY: reads the record; an interrupted sleep is resumed by the loop.
@@ -38,7 +43,6 @@ pub fn sleep_until(target: u64) {
             libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, std::ptr::null_mut())
         };
     }
-    spin_until(target);
 }
 
 /// Burns the processor until the given time.
@@ -70,7 +74,7 @@ mod tests {
 
     #[test]
     fn waiting_never_ends_early() {
-        for wait in [sleep_until as fn(u64), spin_until] {
+        for wait in [sleep_until as fn(u64), nap_until, spin_until] {
             let target = now() + 300 * MICROSECOND;
             wait(target);
             assert!(now() >= target);

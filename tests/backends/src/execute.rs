@@ -154,6 +154,7 @@ impl InstanceState {
     fn wait(&self) -> fn(u64) {
         match self.model.plan.settings.delay_mode {
             DelayMode::Sleep => clock::sleep_until,
+            DelayMode::Nap => clock::nap_until,
             DelayMode::Busy => clock::spin_until,
             DelayMode::Burn => clock::burn_until,
         }

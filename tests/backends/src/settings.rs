@@ -29,9 +29,11 @@ impl DelayLaw {
 /// How an execution's delay is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DelayMode {
-    /// Asleep.
+    /// Asleep, but for the last stretch, so that it ends on time.
     #[default]
     Sleep,
+    /// Asleep; ends a little late.
+    Nap,
     /// Burning a processor.
     Busy,
     /// Burning so much processor time, however long that takes.
@@ -215,7 +217,12 @@ impl Settings {
                 self.delay_mode = choice(
                     key,
                     value,
-                    &[("sleep", DelayMode::Sleep), ("busy", DelayMode::Busy), ("burn", DelayMode::Burn)],
+                    &[
+                        ("sleep", DelayMode::Sleep),
+                        ("nap", DelayMode::Nap),
+                        ("busy", DelayMode::Busy),
+                        ("burn", DelayMode::Burn),
+                    ],
                 )?
             }
             "delay_law" => {
@@ -341,7 +348,7 @@ mod tests {
             ("delay_us", "1e3", "whole number"),
             ("delay_us", "3600000001", "3600000000"),
             ("repeat", "1000001", "1000000"),
-            ("delay_mode", "spin", "sleep, busy, burn"),
+            ("delay_mode", "spin", "sleep, nap, busy, burn"),
             ("delay_law", "normal", "fixed, exponential, bimodal"),
             ("fail_load_if", "count", "count>N"),
             ("crash_if", "size>4", "batch>N"),

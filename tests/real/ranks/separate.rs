@@ -4,7 +4,8 @@ use std::fs;
 use std::process::Command;
 
 use super::mpi::Mpi;
-use crate::support::{Model, Program, Repository};
+use crate::support::far::{breaking, once_measured};
+use crate::support::{Model, Program, Repository, TritonServer};
 
 /// Two commands in one job, one process each, as Model Analyzer starts them.
 pub fn two(mut launcher: Command, first: &Program, second: &Program) -> Program {
@@ -76,5 +77,19 @@ fn stages_beside_a_load_of_another_kind_end_in_order_and_other_numbers_of_starts
         let run = two(mpi.launcher(1), &program("--concurrency-range 1 --restarts 2"), &level()).run();
         assert_eq!(run.code(), 99, "{mpi:?}: {}", run.stderr);
         assert!(run.stderr.contains("--restarts 2 at rank 0"), "{mpi:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn one_that_can_no_longer_ask_its_server_tells_the_others_why() {
+    for mpi in Mpi::all() {
+        let repository = Repository::of(&[Model::identity("m")]);
+        let Some(server) = TritonServer::start(&repository) else { return };
+        let url = breaking(&server.url("http"), once_measured("/stats "));
+        let flags = "--enable-mpi --ranks separate --concurrency-range 1 -p 300 -s 1000000";
+        let remote = server.program("http", "m").args(&format!("-u {url} {flags}"));
+        let run = two(mpi.launcher(1), &Program::on(&repository, "m").args(flags), &remote).run();
+        assert!(run.code() != 0 && run.stderr.contains("statistics"), "{mpi:?}: {}", run.stderr);
+        assert!(!run.stderr.contains("out of step"), "{mpi:?}: {}", run.stderr);
     }
 }

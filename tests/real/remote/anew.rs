@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::PROTOCOLS;
+use crate::support::far::{breaking, once_measured};
 use crate::support::{Model, Repository, TritonServer, turns};
 
 const STARTS: &str = "--restarts 3 --request-count 200 --concurrency-range 2";
@@ -40,17 +41,40 @@ fn a_model_that_was_loaded_with_another_configuration_keeps_it() {
     let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(server) = TritonServer::start_with(&repository, &[ON_REQUEST, "--load-model=m"]) else { return };
-    let mut wanted = configuration(&server, "m");
-    wanted["instance_group"][0]["count"] = json!(3);
-    let body = json!({ "parameters": { "config": wanted.to_string() } });
-    let answer = server.post("/v2/repository/models/m/load", &body.to_string()).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    let before = configuration(&server, "m");
-    assert_eq!(before["instance_group"][0]["count"], 3);
+    let before = load_with_three(&server);
     for protocol in PROTOCOLS {
         server.program(protocol, "m").args(STARTS).run().report();
         assert_eq!((configuration(&server, "m"), server.executed("m")), (before.clone(), 200), "{protocol}");
     }
+}
+
+/// Loads `m` with three instances, of which its files know nothing; its configuration then.
+fn load_with_three(server: &TritonServer) -> Value {
+    let mut wanted = configuration(server, "m");
+    wanted["instance_group"][0]["count"] = json!(3);
+    let body = json!({ "parameters": { "config": wanted.to_string() } });
+    let answer = server.post("/v2/repository/models/m/load", &body.to_string()).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let before = configuration(server, "m");
+    assert_eq!(before["instance_group"][0]["count"], 3);
+    before
+}
+
+#[test]
+fn a_model_whose_configuration_cannot_be_asked_for_stays_as_it_is() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::identity("m")]);
+    let Some(server) = TritonServer::start_with(&repository, &[ON_REQUEST, "--load-model=m"]) else { return };
+    let before = load_with_three(&server);
+    // What the model is, a run asks before its first inference; what it was loaded with, after it.
+    let url = breaking(&server.url("http"), once_measured("/config "));
+    let finished = server.program("http", "m").args(&format!("-u {url} {STARTS}")).run();
+    let report = finished.report();
+    assert_eq!(report.level().client_number("Request count"), 200.0, "{}", report.text);
+    for said in ["configuration of model 'm'", "--restarts: 1 of 3 starts were measured"] {
+        assert!(finished.stderr.contains(said), "{said}: {}", finished.stderr);
+    }
+    assert_eq!(configuration(&server, "m"), before);
 }
 
 #[test]
