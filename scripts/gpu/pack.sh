@@ -97,9 +97,9 @@ copy_upstream() {
 
 # pack FOLDER
 pack() {
-    have xz || die "xz is missing; install xz-utils and run again"
     work=$(mktemp -d)
     build "$work"
+    require xz
     mkdir -p "$1"
     tar -C "$work" -c . | xz -T0 "-$compression" >"$1/$ARCHIVE"
     rm -rf "$work"

@@ -67,6 +67,9 @@ missing_shells() {
     have fish || echo fish
 }
 
+# What the GPU checks are packed with.
+missing_xz() { have xz || echo xz-utils; }
+
 missing_valgrind() { have valgrind || echo valgrind; }
 
 # The python backend needs the system's interpreter, its shared library and numpy.
@@ -113,7 +116,7 @@ install_packages() {
         die "apt-get could not install: $*; see its messages above, repair that, run again"
 }
 
-# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, browser, nghttp2, aarch64, shells, valgrind, python_backend), all in one apt-get run.
+# require GAP...: closes the named gaps (compiler, libclang, patchelf, load_generators, browser, nghttp2, aarch64, shells, xz, valgrind, python_backend), all in one apt-get run.
 require() {
     local gap packages=()
     for gap in "$@"; do
