@@ -154,8 +154,11 @@ upstream_measure() {
 # perf_analyzer has all of them write to one place, which stays in the processor's cache; with one outstanding there is
 # no difference.
 compare_with_upstream() {
-    local http grpc protocol memory outstanding flags interval_ms=300
-    [[ -x $folder/upstream/perf_analyzer && -x $folder/server/bin/tritonserver ]] || return 0
+    local http grpc protocol memory outstanding flags ours theirs failed=0 interval_ms=300
+    if [[ ! -x $folder/upstream/perf_analyzer || ! -x $folder/server/bin/tritonserver ]]; then
+        echo "perf_analyzer: skipped, because it or the server's program is not in the bundle"
+        return
+    fi
     start_server
     printf '\n%-42s %12s %13s\n' 'tensors of 1 MiB through a server, infer/s' triton-bench perf_analyzer
     while read -r protocol memory outstanding; do
@@ -166,8 +169,11 @@ compare_with_upstream() {
             measure "${flags[@]}" --server-wait 60 2>"$folder/log" | throughput >>"$folder/ours" || true
             upstream_measure "${flags[@]}" 2>"$folder/log" | throughput >>"$folder/theirs" || true
         done
+        ours=$(median <"$folder/ours")
+        theirs=$(median <"$folder/theirs")
         printf '%-42s %12s %13s\n' "$protocol, shared memory $memory, $outstanding outstanding" \
-            "$(median <"$folder/ours")" "$(median <"$folder/theirs")"
+            "${ours:-FAILED}" "${theirs:-FAILED}"
+        [[ -n $ours && -n $theirs ]] || { failed=1 && failure "$folder/log"; }
     done <<'CASES'
 http none 4
 http system 1
@@ -179,4 +185,5 @@ grpc system 4
 grpc cuda 4
 CASES
     end_server
+    return "$failed"
 }
