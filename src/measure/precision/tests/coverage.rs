@@ -159,8 +159,14 @@ fn must_tell(law: Law, windows: u64, of: Statistic) -> bool {
     }
 }
 
-/// At least as many runs must then report them.
-const USUALLY: f64 = 0.8;
+/// At least as many runs must then report them. Rare latencies of a queue are harder to tell.
+fn least_told(law: Law, of: Statistic) -> f64 {
+    match (law, of) {
+        (Law::Queue(_), Statistic::Percentile(99.0..)) => 0.8,
+        _ => 0.85,
+    }
+}
+
 /// A figure that fewer runs tell is not known.
 const HARDLY_ANY: f64 = 0.02;
 /// How many of the reported intervals should contain the true value.
@@ -197,7 +203,7 @@ fn check(laws: &[(Law, u64)], counts: &[u64], runs: u64) {
                 println!("{line}");
                 let is_known = told_share > HARDLY_ANY;
                 let usual = told_share < 0.9 || (RIGHT.0 - f64::EPSILON..=RIGHT.1 + f64::EPSILON).contains(&held);
-                let missed = must_tell(*law, windows, of) && told_share < USUALLY;
+                let missed = must_tell(*law, windows, of) && told_share < least_told(*law, of);
                 if wrong_share > 0.07 + f64::EPSILON || !usual || (is_known && !figure.is_right()) || missed {
                     faults.push(line);
                 }
