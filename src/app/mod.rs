@@ -16,6 +16,7 @@ mod periodic;
 mod phase;
 mod progress;
 mod reload;
+mod repeats;
 mod report;
 mod restarts;
 mod resume;
@@ -120,6 +121,8 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): W
     let baseline = baseline(&plan)?;
     let mut earlier = EarlierRun::read(&plan)?;
     let mut session = open(plan, (connect, ranks))?;
+    let is_asynchronous = session.plan.asks_for_asynchronous_calls(&session.models);
+    session.plan.measurement.throughput_suffices = codes == Codes::PerfAnalyzers && is_asynchronous;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
     }
@@ -166,7 +169,13 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): W
         exported.and_then(|()| if failed { Ok(()) } else { write_requests(&session.plan, interrupts, &result) });
     session.close();
     Error::both(Error::both(written, traced), exported)?;
-    ended?;
+    match ended {
+        Err(error) if failed && acted_on.load(Ordering::Relaxed) > 0 => {
+            note!("{error}");
+            return Ok(exit::INTERRUPTED);
+        }
+        ended => ended?,
+    }
     printed?;
     Ok(result.exit_code(codes))
 }

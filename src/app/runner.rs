@@ -345,7 +345,9 @@ impl<'a> Runner<'a> {
         }
         let running = self.start(&self.level_run(job).recorder, job, quota)?;
         let end = if quota.is_some() { Stamp::NEVER } else { Stamp::now().plus_duration(plan.warmup) };
-        while !running.is_finished() && !self.is_interrupted() && Stamp::now() < end {
+        // Other processes hear of an interrupt only after the warm-up.
+        let is_interrupted = || self.is_interrupted() || interrupt::counter().load(Ordering::Relaxed) > 0;
+        while !running.is_finished() && !is_interrupted() && Stamp::now() < end {
             thread::sleep(Duration::from_millis(1));
         }
         running.stop().map(drop)

@@ -143,7 +143,7 @@ impl Play<'_> {
         let mut number = 0;
         while let Some(stage) = current.take() {
             number += 1;
-            let next = if number < count { Some(self.director.prepare(number)?) } else { None };
+            let prepared = (number < count).then(|| self.director.prepare(number)).transpose();
             let ending = stage.wait(self.measurement, || self.poll());
             self.settle();
             if self.is_in_trouble() {
@@ -153,6 +153,8 @@ impl Play<'_> {
             }
             let end = stage.end(self.measurement);
             self.counters.ask();
+            // What keeps the next stage from beginning does not keep this one from its end.
+            let (next, error) = prepared.map_or_else(|error| (None, Some(error)), |next| (next, None));
             let next = next.filter(|_| ending == Ending::Complete);
             let resting = next.as_ref().and_then(|next| next.rest);
             // Where there is no rest, the next load starts before this one stops, so that the server sees no pause.
@@ -165,6 +167,7 @@ impl Play<'_> {
             if current.is_none() {
                 self.settle();
             }
+            error.map_or(Ok(()), Err)?;
             if let (Some(next), Some(rest)) = (later, resting) {
                 current = self.begin_after(rest, next, number);
             }
@@ -451,11 +454,16 @@ mod tests {
         backend: Arc<NullBackend>,
         stages: Vec<(LevelLoad, StageLength)>,
         rest: Option<Duration>,
+        /// The stage that cannot be made ready.
+        broken: Option<usize>,
         told: RefCell<Vec<String>>,
     }
 
     impl Director for Script {
         fn prepare(&self, number: usize) -> Result<StageRun> {
+            if self.broken == Some(number) {
+                return Err(Error::machine("broken"));
+            }
             let run = stage(&self.backend, self.stages[number].0, self.stages[number].1);
             Ok(StageRun { rest: self.rest, ..run })
         }
@@ -480,6 +488,17 @@ mod tests {
         stages: &[(LevelLoad, StageLength)],
         interrupts: usize,
     ) -> Vec<MeasuredLevel> {
+        let (played, told) = play((gauge, rest), stages, (interrupts, None));
+        let (played, order) = (played.unwrap(), |number: usize| [format!("begun {number}"), "ended".to_owned()]);
+        assert_eq!(told, (0..played.len()).flat_map(order).collect::<Vec<_>>());
+        played
+    }
+    /// With so many interrupts, and a stage that cannot be made ready; and what the director was told.
+    fn play(
+        (gauge, rest): (Option<&dyn Gauge>, Option<Duration>),
+        stages: &[(LevelLoad, StageLength)],
+        (interrupts, broken): (usize, Option<usize>),
+    ) -> (Result<Vec<MeasuredLevel>>, Vec<String>) {
         let backend = Arc::new(NullBackend);
         let plan = sample::plan();
         let specs = [backend.model(&ModelId::latest("null")).unwrap()];
@@ -496,12 +515,18 @@ mod tests {
             settle: &|| (),
             ranks: None,
         };
-        let director =
-            Script { backend: Arc::clone(&backend), stages: stages.to_vec(), rest, told: RefCell::default() };
-        let played = measure_stages(&measurement, stages.len(), &director).unwrap();
-        let order = |number: usize| [format!("begun {number}"), "ended".to_owned()];
-        assert_eq!(*director.told.borrow(), (0..played.len()).flat_map(order).collect::<Vec<_>>());
-        played
+        let (backend, told) = (Arc::clone(&backend), RefCell::default());
+        let director = Script { backend, stages: stages.to_vec(), rest, broken, told };
+        let played = measure_stages(&measurement, stages.len(), &director);
+        (played, director.told.into_inner())
+    }
+
+    #[test]
+    fn a_stage_that_cannot_be_made_ready_takes_nothing_from_those_before_it() {
+        let stages = [(LevelLoad::RequestRate(500.0), StageLength::Time(Duration::from_millis(50))); 4];
+        let (played, told) = play((None, None), &stages, (0, Some(2)));
+        assert_eq!(played.err().map(|error| error.to_string()), Some("broken".to_owned()));
+        assert_eq!(told, ["begun 0", "ended", "begun 1", "ended"]);
     }
 
     #[test]

@@ -24,6 +24,14 @@ impl Plan {
         self.load.calls.wait(models.iter().any(|model| model.sequences))
     }
 
+    /// Whether a flag, or a model whose requests belong together, asks for calls that do not wait for answers. An open loop
+    /// by itself does not, as perf_analyzer has it.
+    pub fn asks_for_asynchronous_calls(&self, models: &[ModelSpec]) -> bool {
+        let given = |name: &str| self.words.flags.iter().any(|flag| flag.given && flag.name == name);
+        let by_model = models.iter().any(|model| model.sequences) && !given("--sync");
+        by_model || given("--async") || given("--streaming")
+    }
+
     /// Notes on the flags that need all models.
     pub fn notes_on<'a>(&'a self, models: &'a [ModelSpec]) -> impl Iterator<Item = &'a str> {
         let idle = |note: &&ModelNote| !models.iter().any(|model| (note.used)(model));

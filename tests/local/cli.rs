@@ -110,6 +110,7 @@ fn a_prefix_means_perf_analyzers_flag_where_it_can() {
     let line = "-m m --trace-r 7";
     assert_eq!(plan(line).target.trace.map(|trace| trace.rate), Some(Some(7)));
     assert!(plan("-m m --verb").output.verbose_csv);
+    assert_eq!(plan("-m m --pro out.json").output.profile_export, Some("out.json".into()));
     assert_eq!(concurrency(&plan("-m m --concurrency 1:4")).end, Some(4));
     assert!(error("-m m --input json").contains("ambiguous: it may be --input-data"));
     assert!(error("-m m --s 1").contains("ambiguous"));
