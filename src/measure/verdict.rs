@@ -131,10 +131,11 @@ fn samples(client: &ClientSummary, percentile: Option<f64>) -> Option<InvalidRea
 }
 
 /// Checks L = λW. Not for decoupled models, whose latency need not run to the end of the request, nor beside failures
-/// and cancelled requests, whose time under way is not in the latency.
+/// and cancelled requests, whose time under way is not in the latency. Nor for conversations: between turns, and once no
+/// conversation is left to begin, fewer requests are under way than there are places.
 fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<InvalidReason> {
     let client = &level.client;
-    if client.decoupled.is_some() || client.failed > 0 || client.cancelled > 0 {
+    if client.decoupled.is_some() || client.sessions.is_some() || client.failed > 0 || client.cancelled > 0 {
         return None;
     }
     let (outstanding, latency_ns, chance) = match (level.load, &client.open_loop) {
@@ -159,8 +160,8 @@ fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<Invali
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::OpenLoopSummary;
     use crate::measure::summary::sample::{self, distribution as times};
+    use crate::measure::summary::{OpenLoopSummary, Sessions};
     use crate::plan::Statistic;
 
     /// Ten seconds of a closed loop at concurrency 4 with 5 ms a request.
@@ -268,6 +269,16 @@ mod tests {
         assert_eq!(reasons[0].to_string(), "rate times latency is -6.0% off the requests under way");
         level.client.failed = 1;
         assert_eq!(words(&level, &Evidence { max_errors: 0.5, ..Evidence::default() }), [""; 0]);
+    }
+
+    #[test]
+    fn conversations_leave_places_idle_and_lose_nothing() {
+        // Three of five turns of 2 s, two at a time: one place is idle while the last of them is played.
+        let mut level = sample::level(LevelLoad::Concurrency(2), 15, 2_000_000_000);
+        level.client.duration = Duration::from_secs(20);
+        assert_eq!(words(&level, &Evidence::default()), ["littles_law"]);
+        level.client.sessions = Some(Box::new(Sessions::empty()));
+        assert_eq!(judge(&level, &Evidence::default()), Verdict::Valid);
     }
 
     #[test]
