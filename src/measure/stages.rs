@@ -302,13 +302,13 @@ impl RunningStage {
             if !may_go_on {
                 return Ending::Failed;
             }
-            if measurement.fails_too_often(&self.level.recorder, self.load.started()) {
+            if self.fails_too_often(measurement) {
                 return Ending::Failed;
             }
             if self.load.is_finished() {
                 self.load.settle_if_stranded();
                 // The last requests may all have failed since the last poll.
-                let fails = measurement.fails_too_often(&self.level.recorder, self.load.started());
+                let fails = self.fails_too_often(measurement);
                 let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded() && !fails;
                 return if complete { Ending::Complete } else { Ending::Failed };
             }
@@ -322,7 +322,15 @@ impl RunningStage {
             });
             thread::sleep(STAGE_POLL.min(self.slicer.borrow().end().from_now()));
         }
-        Ending::Complete
+        match measurement.has_failed(&self.level.recorder, self.load.started()) {
+            true => Ending::Failed,
+            false => Ending::Complete,
+        }
+    }
+
+    fn fails_too_often(&self, measurement: &Measurement<'_>) -> bool {
+        let LevelRun { recorder, requests, .. } = &self.level;
+        measurement.fails_too_often(recorder, self.load.started(), *requests)
     }
 
     /// Opens the next block when one is over. Returns when the stage ended, if its time has passed.
@@ -436,6 +444,7 @@ mod tests {
                 facts,
                 ramp: 0,
                 finite: false,
+                requests: None,
                 baseline: None,
                 gap_variation: 0.0,
                 sending: None,
