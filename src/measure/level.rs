@@ -21,6 +21,7 @@ use crate::measure::history::WindowSet;
 use crate::measure::log::Log;
 use crate::measure::measurement::{Measurement, Moment};
 use crate::measure::pulse::Pulse;
+use crate::measure::sending::Sending;
 use crate::measure::slicer::Slicer;
 use crate::measure::stall::StallWatch;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
@@ -51,8 +52,8 @@ pub struct LevelRun {
     pub baseline: Option<(Stamp, StatisticsSnapshot)>,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
     pub gap_variation: f64,
-    /// How long a rate is sent for, where that is known.
-    pub sending: Option<Duration>,
+    /// How long an open loop sends, where that is known.
+    pub sending: Option<Sending>,
     /// What is traced of its requests.
     pub tracing: Tracing,
 }

@@ -21,6 +21,7 @@ use crate::measure::disturbance::Sentry;
 use crate::measure::level::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::{Measurement, Moment};
 use crate::measure::pulse::Pulse;
+use crate::measure::sending::Sending;
 use crate::measure::slicer::Slicer;
 use crate::measure::stages::over::FinishedStage;
 use crate::measure::summary::{Ending, LevelSummary};
@@ -287,7 +288,7 @@ impl RunningStage {
         };
         let mut slicer = Slicer::new(load.started(), planned_end);
         slicer.put_off(level.recorder.end_window(slicer.end()));
-        let timed = if let StageLength::Time(length) = length { Some(length) } else { None };
+        let timed = if let StageLength::Time(length) = length { Some(Sending::steady(length)) } else { None };
         let trend = Cell::new(BacklogTrend::of(level.sending.or(timed)));
         Self { trend, slicer: RefCell::new(slicer), level, load, planned_end }
     }
