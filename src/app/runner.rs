@@ -260,6 +260,7 @@ impl<'a> Runner<'a> {
             },
             ramp: if open_loop { 1 } else { job.lanes.count as u64 },
             finite: job.finite,
+            requests: job.requests(),
             baseline: None,
             gap_variation: job.gap_variation,
             sending: job.sending(),

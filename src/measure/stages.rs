@@ -21,6 +21,7 @@ use crate::measure::disturbance::Sentry;
 use crate::measure::level::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::{Measurement, Moment};
 use crate::measure::pulse::Pulse;
+use crate::measure::sending::Sending;
 use crate::measure::slicer::Slicer;
 use crate::measure::stages::over::FinishedStage;
 use crate::measure::summary::{Ending, LevelSummary};
@@ -290,7 +291,7 @@ impl RunningStage {
         };
         let mut slicer = Slicer::new(load.started(), planned_end);
         slicer.put_off(level.recorder.end_window(slicer.end()));
-        let timed = if let StageLength::Time(length) = length { Some(length) } else { None };
+        let timed = if let StageLength::Time(length) = length { Some(Sending::steady(length)) } else { None };
         let trend = Cell::new(BacklogTrend::of(level.sending.or(timed)));
         Self { trend, slicer: RefCell::new(slicer), level, load, planned_end }
     }
@@ -305,13 +306,13 @@ impl RunningStage {
             if !may_go_on {
                 return Ending::Failed;
             }
-            if measurement.fails_too_often(&self.level.recorder, self.load.started()) {
+            if self.fails_too_often(measurement) {
                 return Ending::Failed;
             }
             if self.load.is_finished() {
                 self.load.settle_if_stranded();
                 // The last requests may all have failed since the last poll.
-                let fails = measurement.fails_too_often(&self.level.recorder, self.load.started());
+                let fails = self.fails_too_often(measurement);
                 let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded() && !fails;
                 return if complete { Ending::Complete } else { Ending::Failed };
             }
@@ -325,7 +326,15 @@ impl RunningStage {
             });
             thread::sleep(STAGE_POLL.min(self.slicer.borrow().end().from_now()));
         }
-        Ending::Complete
+        match measurement.has_failed(&self.level.recorder, self.load.started()) {
+            true => Ending::Failed,
+            false => Ending::Complete,
+        }
+    }
+
+    fn fails_too_often(&self, measurement: &Measurement<'_>) -> bool {
+        let LevelRun { recorder, requests, .. } = &self.level;
+        measurement.fails_too_often(recorder, self.load.started(), *requests)
     }
 
     /// Opens the next block when one is over. Returns when the stage ended, if its time has passed.
@@ -439,6 +448,7 @@ mod tests {
                 facts,
                 ramp: 0,
                 finite: false,
+                requests: None,
                 baseline: None,
                 gap_variation: 0.0,
                 sending: None,

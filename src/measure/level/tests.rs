@@ -169,6 +169,7 @@ fn measured_on(
         },
         ramp: 1,
         finite: false,
+        requests: None,
         baseline: None,
         gap_variation: 0.0,
         sending: None,
