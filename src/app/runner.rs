@@ -254,6 +254,7 @@ impl<'a> Runner<'a> {
                 headline: self.session.setup.headline,
                 requested_rate: job.requested_rate().map(|rate| rate / job.lanes.part.size as f64),
                 shares: self.session.setup.entries.iter().map(|entry| entry.share).collect(),
+                models: self.session.models.iter().map(|model| model.id.clone()).collect(),
                 issuers: job.issuers,
                 client_cost_ns: self.session.setup.client_cost_ns,
                 wakeups_apart: spec.wakeups && !spec.until_wakeup && self.plan().load.wait != Wait::Spin,

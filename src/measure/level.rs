@@ -163,7 +163,7 @@ fn measure_with(
     }
     let mut summary = result.summarize(&measurement.models, run.load, counted, (ending, limit, intervals));
     let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
-    run.tracing.fill(&mut summary, end, run.facts.headline, *run.recorder.spec());
+    run.tracing.fill(&mut summary, end, &run.facts, *run.recorder.spec());
     (summary.cost, summary.disturbances) = (cost.as_mut().and_then(CostMeter::result), history.disturbances());
     (summary.windows, summary.course) = log.finish(began, summary.disturbances.windows);
     (summary.client_usage, summary.server_usage) = usage;

@@ -437,6 +437,7 @@ mod tests {
             headline,
             requested_rate: rate,
             shares: [].into(),
+            models: [].into(),
             issuers: 1,
             client_cost_ns: 0.0,
             wakeups_apart: false,

@@ -163,6 +163,7 @@ fn measured_on(
             headline: Headline::ResponseTime,
             requested_rate: Some(RATE),
             shares: [].into(),
+            models: [].into(),
             issuers: 1,
             client_cost_ns: 0.0,
             wakeups_apart: false,
