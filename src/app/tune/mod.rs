@@ -103,16 +103,12 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     let restored = search_run.means.subject.restore();
     let result = search_run.result();
     let printed = screen.print(&report::tune::table(&result));
-    let winner = result.verdict.winner.or(search_run.planner.answer().winner()).unwrap_or(0);
-    let files = report::tune::write(plan, interrupts, &result, &search_run.configurations(winner));
-    let what = match (winner, result.verdict.winner) {
-        (0, _) => "Your configuration",
-        (_, Some(_)) => "The winner",
-        (_, None) => "The best so far, which was not confirmed,",
-    };
-    stdio::say(format_args!("{what} is in {}\n", folder.display()));
+    let answer = search_run.planner.answer();
+    let configurations = search_run.configurations(answer.winner().unwrap_or(0));
+    let files = report::tune::write(plan, interrupts, &result, &configurations);
+    stdio::say(format_args!("{} is in {}\n", outcome::left(&answer), folder.display()));
     [ended, restored, files, printed].into_iter().fold(Ok(()), Error::both)?;
-    Ok(match search_run.planner.answer() {
+    Ok(match answer {
         Answer::NoneMeets(_) => exit::UNSTABLE,
         Answer::Nothing => exit::NO_VALID_REQUESTS,
         _ => exit::OK,

@@ -81,6 +81,15 @@ pub fn result(search: &Search<'_, '_>) -> TuneResult {
     }
 }
 
+/// Whose configuration the folder of a search holds.
+pub fn left(answer: &Answer) -> &'static str {
+    match (answer, answer.winner()) {
+        (_, None | Some(0)) => "Your configuration",
+        (Answer::Unconfirmed(_), _) => "The best so far, which was not confirmed,",
+        _ => "The winner",
+    }
+}
+
 fn one(
     search: &Search<'_, '_>,
     (answer, worse): (&Answer, &[(usize, f64)]),
@@ -136,7 +145,7 @@ fn fate(
         return is("yours", missed);
     }
     if answer.winner() == Some(number) {
-        return is("winner", None);
+        return is(if matches!(answer, Answer::Unconfirmed(_)) { "ahead" } else { "winner" }, None);
     }
     let behind = |share: f64| format!("{:.1} % worse than the best", (1.0 - share) * 100.0);
     if let Some(reason) = missed.or_else(|| confirmed?.share.map(behind)) {
@@ -305,6 +314,17 @@ mod tests {
         assert_eq!(text, "#3 meets the constraints; yours does not");
         let (word, text) = sentence("", &Answer::Nothing, failed());
         assert!(word == "nothing" && !text.contains("constraint"), "{text}");
+    }
+
+    #[test]
+    fn who_was_not_confirmed_is_no_winner() {
+        let told = |answer: &Answer| (fate(answer, (3, &Candidate::new(None)), None).0, left(answer));
+        let so_far = "The best so far, which was not confirmed,";
+        assert_eq!(told(&Answer::Unconfirmed(3)), ("ahead".to_owned(), so_far));
+        assert_eq!(told(&Answer::Meets(3)), ("winner".to_owned(), "The winner"));
+        for yours in [Answer::Unconfirmed(0), Answer::Kept(None), Answer::NoneMeets(3), Answer::Nothing] {
+            assert_eq!(left(&yours), "Your configuration", "{yours:?}");
+        }
     }
 
     #[test]
