@@ -2,6 +2,7 @@
 
 use crate::app::tune::space::in_force;
 use crate::app::tune::subject::Subject;
+use crate::exit;
 use crate::plan::{Searched, Statistic, TunePlan, asked};
 use crate::result::{CandidateResult, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
 use crate::stats::Interval;
@@ -74,7 +75,7 @@ pub fn result(search: &Search<'_, '_>) -> TuneResult {
         spent_s: search.planner.spent(),
         settings: search.search.iter().map(|searched| searched.setting.to_string()).collect(),
         space: search.planner.space().len(),
-        verdict: verdict(plan, &answer, &search.planner.candidates()[0]),
+        verdict: verdict(plan, &answer, (&search.planner.candidates()[0], search.interrupted)),
         why: why(search, &answer, &candidates),
         candidates,
         interrupted: search.interrupted,
@@ -162,7 +163,7 @@ fn fate(
     }
 }
 
-fn verdict(plan: &TunePlan, answer: &Answer, yours: &Candidate) -> TuneVerdict {
+fn verdict(plan: &TunePlan, answer: &Answer, (yours, interrupted): (&Candidate, bool)) -> TuneVerdict {
     let margin = percent(plan.margin);
     let figure = match plan.objective {
         Statistic::Throughput => "throughput".to_owned(),
@@ -211,7 +212,7 @@ fn verdict(plan: &TunePlan, answer: &Answer, yours: &Candidate) -> TuneVerdict {
         Answer::Unconfirmed(number) => {
             ("unconfirmed", Some(*number), None, format!("Best so far: #{number}; it was not confirmed against yours"))
         }
-        Answer::Nothing => ("nothing", None, None, "Nothing could be measured: no candidate works".to_owned()),
+        Answer::Nothing => ("nothing", None, None, nothing(interrupted).to_owned()),
     };
     TuneVerdict {
         word: word.to_owned(),
@@ -219,6 +220,24 @@ fn verdict(plan: &TunePlan, answer: &Answer, yours: &Candidate) -> TuneVerdict {
         gain: gain.map(|gain| gain.factor),
         interval: gain.map(|gain| gain.interval),
         sentence,
+    }
+}
+
+fn nothing(interrupted: bool) -> &'static str {
+    if interrupted {
+        "Interrupted before anything was measured"
+    } else {
+        "Nothing could be measured: no candidate works"
+    }
+}
+
+/// The exit code of a search.
+pub fn exit_code(answer: &Answer, interrupted: bool) -> u8 {
+    match answer {
+        Answer::NoneMeets(_) => exit::UNSTABLE,
+        Answer::Nothing if interrupted => exit::INTERRUPTED,
+        Answer::Nothing => exit::NO_VALID_REQUESTS,
+        _ => exit::OK,
     }
 }
 
@@ -297,7 +316,7 @@ mod tests {
 
     fn sentence(flags: &str, answer: &Answer, fate: Fate) -> (String, String) {
         let yours = Candidate { fate, ..Candidate::new(None) };
-        let verdict = verdict(&plan(flags), answer, &yours);
+        let verdict = verdict(&plan(flags), answer, (&yours, false));
         (verdict.word, verdict.sentence)
     }
 
@@ -314,6 +333,19 @@ mod tests {
         assert_eq!(text, "#3 meets the constraints; yours does not");
         let (word, text) = sentence("", &Answer::Nothing, failed());
         assert!(word == "nothing" && !text.contains("constraint"), "{text}");
+    }
+
+    #[test]
+    fn an_interrupt_before_anything_was_measured_says_nothing_of_candidates() {
+        let told = |interrupted: bool| {
+            let verdict = verdict(&plan(""), &Answer::Nothing, (&Candidate::new(None), interrupted));
+            (exit_code(&Answer::Nothing, interrupted), verdict.word, verdict.sentence)
+        };
+        let nothing = |code: u8, sentence: &str| (code, "nothing".to_owned(), sentence.to_owned());
+        assert_eq!(told(true), nothing(130, "Interrupted before anything was measured"));
+        assert_eq!(told(false), nothing(3, "Nothing could be measured: no candidate works"));
+        let of_measured = [Answer::Unconfirmed(3), Answer::NoneMeets(3)].map(|answer| exit_code(&answer, true));
+        assert_eq!(of_measured, [0, 2], "what was measured is reported");
     }
 
     #[test]
