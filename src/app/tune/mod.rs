@@ -160,6 +160,7 @@ impl Means<'_> {
         let subject = &mut self.subject;
         let measured = match &self.isolated {
             Some(isolated) => {
+                subject.note_loads(&assignment(search, place.clone()));
                 let (expected_rate, bases) = (subject.expected_rate(trial.candidate), subject.bases().to_vec());
                 isolated.visit(Order { place, trial: *trial, expected_rate, bases }, left)
             }

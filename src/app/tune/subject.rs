@@ -175,6 +175,20 @@ impl<'a> Subject<'a> {
         Ok(VisitFigures { figures: Figures { throughput, concurrency, ..found }, load_s, in_place })
     }
 
+    /// Notes which models a process of its own is about to load for `assignment` on a network server, so that they are
+    /// restored. What the server answers would not tell: until a load is over, it has the configuration from before.
+    pub fn note_loads(&mut self, assignment: &Assignment) {
+        for (index, (id, base)) in self.bases.iter().enumerate() {
+            let wanted = assignment.configure((index > 0).then_some(id.name.as_str()), base);
+            if wanted == *base {
+                continue;
+            }
+            for server in self.servers.values_mut() {
+                server.loaded.insert(id.name.clone(), wanted.clone());
+            }
+        }
+    }
+
     /// The request rate that a candidate has reached; if it was not measured yet, the highest of any.
     pub fn expected_rate(&self, candidate: usize) -> f64 {
         let most = || self.rates.values().copied().fold(0.0, f64::max);
