@@ -30,9 +30,8 @@ use crate::measure::waterfall::Tracing;
 use crate::measure::window::{WindowFacts, summarize};
 use crate::measure::windows::Windows;
 use crate::model::statistics::StatisticsSnapshot;
-use crate::plan::{Statistic, WindowRule};
+use crate::plan::WindowRule;
 use crate::record::Recorder;
-use crate::stdio::note;
 
 /// A load that is to be measured.
 pub struct LevelRun {
@@ -150,12 +149,6 @@ fn measure_with(
     let (each, intervals) = (result.ranks.clone(), result.intervals(measurement.plan));
     let limit = check_with(measurement.plan, &result.client, &intervals);
     let ending = if ending == Ending::Complete { complete(limit) } else { ending };
-    if let Some(disagreement) = evidence.disagreement.filter(|apart| apart.of != Statistic::Throughput)
-        && measurement.plan.throughput_suffices
-        && ending == Ending::Stable
-    {
-        note!("{disagreement}; with requests that nobody waits for, a stable throughput is enough");
-    }
     let mut counted = boundaries.last().and_then(|end| counters.between(result.client.start, *end));
     if run.finite {
         // Nothing but the load happened between its windows' edges and the readings.
