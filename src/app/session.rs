@@ -305,11 +305,19 @@ impl Session {
             wait: plan.load.wait,
             worker_cpus: plan.load.worker_cpus.clone(),
             cancel_after: plan.data.cancel_after,
+            answers_at_once: self.has_cache_here(),
             observer,
             traces: self.trace_log.clone(),
             texts: self.texts.clone(),
             ..LoadContext::new(backend, client, self.feed(lanes)?, recorder)
         })
+    }
+
+    /// Whether a server in this process may answer from its cache.
+    fn has_cache_here(&self) -> bool {
+        let target = &self.plan.target;
+        let is_here = target.service.is_embedded() && !target.server.cache_config.is_empty();
+        is_here && self.all_models.iter().any(|model| model.response_cache)
     }
 
     /// Leaves the server; a server in this process is stopped.

@@ -1,6 +1,6 @@
 //! Settings that change the embedded server's behaviour.
 
-use crate::support::{Model, Program, Report, Repository, Scripted, turns};
+use crate::support::{Export, Model, Program, Report, Repository, Scripted, turns};
 
 fn run(model: Model, arguments: &str) -> Report {
     let _turn = turns::shared();
@@ -23,6 +23,30 @@ fn timed_a_cached_model_answers_on_the_callers_stack() {
         // Hundreds of thousands in one callback would have overflowed any stack.
         assert!(requests > 1000.0 && hits > 0.9 * requests, "{}", level.text);
         assert!(level.client_number("p50 latency") < 2000.0, "{}", level.text);
+    }
+}
+
+/// Who asks again inside the server's callback never returns from it while the cache has the answer, and the server's
+/// only thread is not there for anybody else.
+#[test]
+fn a_cache_does_not_keep_the_server_from_other_requests() {
+    let _turn = turns::shared();
+    for more in ["", "dynamic_batching { preserve_ordering: true }"] {
+        let repository = Repository::of(&[cached().with(more)]);
+        let file = repository.file("export.json");
+        let flags =
+            "--input-data zero --cache-config local,size=1048576 -p 400 -s 1000000 --async --concurrency-range 8";
+        let program = Program::on(&repository, "m").args(flags).arg("--profile-export-file").arg(&file);
+        program.run().report();
+        let export = Export::read(&file);
+        let times = |request: &serde_json::Value| {
+            let at = |value: &serde_json::Value| value.as_u64().unwrap();
+            at(&request["response_timestamps"][0]) - at(&request["timestamp"])
+        };
+        let computed = export.experiments()[0]["requests"].as_array().unwrap().iter().map(times);
+        // The first of each of the eight, one after the other.
+        let computed = computed.filter(|ns| *ns >= 4_000_000).count();
+        assert!(computed >= 8, "{more}: {computed} were computed");
     }
 }
 
