@@ -257,7 +257,11 @@ impl Session {
         let spec = SequenceSpec {
             first_id: ids.first,
             ids: ids.count,
-            length: SequenceLength::of(sequences, self.has_steps),
+            length: match plan.load.mode.is_fixed_schedule() {
+                // Each step has its own time.
+                true => SequenceLength::Stream,
+                false => SequenceLength::of(sequences, self.has_steps),
+            },
             seed: plan.seed,
         };
         Feed::sequences(self.indexes.clone(), mix, spec, own)

@@ -107,6 +107,23 @@ const RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |plan, model| model.sequences && plan.load.mode.is_fixed_schedule() && plan.load.ranks.part.is_shared(),
+        message: |_, _| {
+            "a fixed schedule is one sequence, which several processes cannot share: use one, or --ranks separate"
+                .into()
+        },
+    },
+    Rule {
+        broken: |plan, model| model.sequences && has_too_few_sequences(plan),
+        message: |plan, _| {
+            format!(
+                "--num-of-sequences {}: {size} processes share them, and each needs one; give at least {size}",
+                plan.load.sequences.concurrent,
+                size = plan.load.ranks.part.size
+            )
+        },
+    },
+    Rule {
         broken: |plan, model| model.sequences && plan.load.tokens().is_some(),
         message: |_, _| "--trace-input and --trace-parameter are for requests on their own, not for sequences".into(),
     },
@@ -130,6 +147,12 @@ const RULES: &[Rule] = &[
         },
     },
 ];
+
+/// Whether processes would be left without a sequence.
+fn has_too_few_sequences(plan: &Plan) -> bool {
+    let mode = &plan.load.mode;
+    mode.has_schedule() && !mode.is_closed() && plan.load.sequences.concurrent < plan.load.ranks.part.size
+}
 
 fn streams(plan: &Plan) -> bool {
     plan.target.connection.protocol.streams()

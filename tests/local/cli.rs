@@ -563,6 +563,11 @@ fn flags_without_effect_are_named_once_and_never_refused() {
         ("-m m --request-intervals Cargo.toml --binary-search", "--binary-search has", "a single level"),
         ("-m m --latency-from sent", "--latency-from has", "when a request is due"),
         ("-m m --ranks joint", "--ranks has", "--enable-mpi"),
+        (
+            "-m m --variant a: --variant b: --require throughput>1 --undecided more",
+            "--undecided has",
+            "--rounds says how often",
+        ),
         ("--service-kind dynamic_grpc --grpc-method a.B/C --input-data Cargo.toml -i http", "-i has", "over gRPC"),
     ] {
         let notes = idle(line);
@@ -768,6 +773,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ),
     ("-m m --svg comparison:c.svg", &["--svg comparison", "add --variant or --baseline"]),
     ("-m m -f no/such/folder/f.csv --svg spectrum:s.svg --variant a:--sync --variant b:--async", &["shows levels"]),
+    ("-m m -b 1,2 --variant a: --variant b:", &["-b 1,2", "--variant and --matrix take one"]),
     ("-m m --matrix disks", &["--matrix 'disks'", "memory, transports"]),
     // Rules of the load.
     (

@@ -143,4 +143,7 @@ fn tune_and_models_take_files_too() {
     let several = parse(split(&format!("models --config {path}"))).unwrap_err().to_string();
     assert_eq!(several, "--config has several runs: name one with --run, of a, b");
     assert!(matches!(parse(split(&format!("models --config {path} --run b"))), Ok(Command::Models(_))));
+    let file = Config::of("url: h:1\nmodel-mix: 'a:0.7,b:0.3'\n");
+    let path = file.path().display().to_string();
+    assert!(matches!(parse(split(&format!("models --config {path}"))), Ok(Command::Models(_))));
 }
