@@ -14,6 +14,7 @@ use crate::backend::Threading;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::exit::Codes;
+use crate::interrupt;
 use crate::load::{LoadContext, LoadReport, PreparedLoad, RunningLoad, prepare};
 use crate::machine::gauge::Gauge;
 use crate::measure::breaker::Breaker;

@@ -1141,9 +1141,16 @@ no effect without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` 
   with a note; otherwise both are errors.
 - Under the name `perf_analyzer`, windows of `--measurement-mode count_windows` last at least a second, as its documentation promises;
   otherwise half a second.
-- Under the name `perf_analyzer`, the exit code is 2 only where it is upstream's: if the only level of a range is not stable.
+- Under the name `perf_analyzer`, the exit code is 2 only where it is upstream's: if the only level of a range is not stable. With
+  `--async`, `--streaming` and sequence models a level whose throughput alone is stable counts as stable there, with a note.
+- A second interrupt, or one before the load begins, ends the program with 130 under every name; perf_analyzer ends with 0.
 - Levels that are not stable or above the latency threshold are reported and marked; perf_analyzer discards them. Under its name they are
   left out of the CSV file, unless there are no others.
+- The final lines end with the level's outcome in brackets where it is not simply valid, and the CSV file has it in a last column then.
+  With `-l`, a line about the highest level within the limit comes before the final lines, with the interval of its latency.
+- `--verbose-csv` with `--collect-metrics` has GPU columns only if the server reports a GPU.
+- The last of several values of a flag counts; of several `--request-count` perf_analyzer takes the first.
+- A `--shape` that does not fit the model is refused before anything is sent.
 - `--request-parameter` works over HTTP and in process too, and knows the types `uint` and `double`; its value may hold colons.
 - `--model-repository` may be repeated. `--trace-level` may be repeated, as perf_analyzer's own text says.
 - In process, `--async`, `--streaming` and `--shared-memory` can be combined, decoupled models need no `--streaming`, and

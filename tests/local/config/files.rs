@@ -149,7 +149,7 @@ fn tune_and_models_take_files_too() {
             "--concurrency-range",
         ),
         ("stage: ['rate:1:1s', 'rate:2:1s']\nstage-edges: drain\n", "--request-rate-range"),
-        ("trace-replay: t.csv\ntrace-speed: 2\n", "--concurrency-range"),
+        ("trace-replay: Cargo.toml\ntrace-speed: 2\n", "--concurrency-range"),
     ] {
         let file = Config::of(&format!("model: m\n{text}"));
         assert!(matches!(file.and(&[load, "4"]), Ok(Command::Run(_))), "{:?}", file.and(&[load, "4"]));

@@ -162,16 +162,23 @@ fn runs_that_hangups_are_kept_from_go_on() {
     assert!(folder.join("first.json").exists());
 }
 
+/// The memory that a process of ours has in the system's shared memory.
+fn shared_memory_of(process: &str) -> Vec<OsString> {
+    let names = fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(&format!("triton-bench-{process}-"))).collect()
+}
+
 #[test]
 fn a_run_cleans_up_when_its_file_is_quit() {
     let _turn = turns::shared();
     let server = HttpServer::start(good);
-    let (file, folder) = two_long_runs(&server);
-    let running = under_way(Program::new(), &file);
-    let names = || fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
-    assert!(names().len() > 1, "the export is under way: {:?}", names());
+    let (file, _) = two_long_runs(&server);
+    let running = under_way(Program::new().args("--shared-memory system"), &file);
+    let id = running.id();
+    let run = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap().trim().to_owned();
+    assert!(!shared_memory_of(&run).is_empty(), "process {run}");
     running.signal(3);
-    let run = running.finish();
-    assert_eq!(run.signal(), Some(3));
-    assert_eq!(names(), [file.path().file_name().unwrap()], "{}", run.stderr);
+    let finished = running.finish();
+    assert_eq!(finished.signal(), Some(3), "{}", finished.stderr);
+    assert!(shared_memory_of(&run).is_empty(), "{:?}", shared_memory_of(&run));
 }
