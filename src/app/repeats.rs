@@ -10,7 +10,7 @@ use rustix::process::getppid;
 use crate::clock::Stamp;
 
 /// How soon after the first the second signal of one sender comes.
-const AGAIN: Duration = Duration::from_millis(10);
+const AGAIN: Duration = Duration::from_millis(1);
 /// How long another process may take to pass on a signal, on a busy machine.
 const PASSED_ON: Duration = Duration::from_millis(250);
 
@@ -56,23 +56,23 @@ mod tests {
     #[test]
     fn one_cause_counts_once_and_two_count_twice() {
         let mut repeats = Repeats::within(AGAIN);
-        let at = |ms: u64| Stamp(1_000_000_000 + ms * 1_000_000);
-        for ((signal, code), ms, expected) in [
+        let at = |us: u64| Stamp(1_000_000_000 + us * 1_000);
+        for ((signal, code), us, expected) in [
             // `timeout`.
             ((libc::SIGTERM, USER), 0, false),
-            ((libc::SIGTERM, USER), 1, true),
+            ((libc::SIGTERM, USER), 100, true),
             // However often it is repeated, the first one counts.
-            ((libc::SIGTERM, USER), 9, true),
-            ((libc::SIGTERM, USER), 11, false),
+            ((libc::SIGTERM, USER), 900, true),
+            ((libc::SIGTERM, USER), 1_100, false),
             // Somebody who sends two.
-            ((libc::SIGINT, USER), 12, false),
-            ((libc::SIGINT, USER), 50, false),
+            ((libc::SIGINT, USER), 1_200, false),
+            ((libc::SIGINT, USER), 5_000, false),
             // A terminal, and a launcher that passes it on.
-            ((libc::SIGINT, libc::SI_KERNEL), 100, false),
-            ((libc::SIGINT, USER), 101, true),
-            ((libc::SIGINT, libc::SI_KERNEL), 102, false),
+            ((libc::SIGINT, libc::SI_KERNEL), 100_000, false),
+            ((libc::SIGINT, USER), 100_100, true),
+            ((libc::SIGINT, libc::SI_KERNEL), 100_200, false),
         ] {
-            assert_eq!(repeats.contain((signal, code), at(ms)), expected, "{signal} {code} at {ms} ms");
+            assert_eq!(repeats.contain((signal, code), at(us)), expected, "{signal} {code} at {us} us");
         }
     }
 }

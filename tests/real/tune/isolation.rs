@@ -108,7 +108,7 @@ fn wait_for<T>(find: impl Fn() -> Option<T>) -> T {
 fn an_interrupt_leaves_no_shared_memory() {
     let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 5)]);
-    let arguments = "--search instances=1:3 --input-memory system --isolate --budget 120s";
+    let arguments = "--search instances=1:3 --shared-memory system --isolate --budget 120s";
     let running = tune(&repository, arguments).start();
     running.wait_for("racing");
     let found = wait_for(|| Some(regions(&repository)).filter(|found| !found.is_empty()));
