@@ -134,7 +134,15 @@ impl Drop for Dashboard {
     fn drop(&mut self) {
         self.shared.leave();
         stdio::draw_beside(None);
-        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+        let Some(thread) = self.thread.take() else { return };
+        let limit = Stamp::now().plus_duration(PATIENCE);
+        while !thread.is_finished() && Stamp::now() < limit {
+            thread::sleep(Duration::from_millis(1));
+        }
+        // One that is stuck on a terminal that takes nothing must not keep the run from its end.
+        if thread.is_finished() {
+            drop(thread.join());
+        }
     }
 }
 
@@ -155,6 +163,11 @@ impl Shared {
             // The measuring thread does not wait for a slow terminal.
             let board = self.board.lock().clone();
             let mut terminal = self.terminal.lock();
+            if self.left.load(Ordering::SeqCst) {
+                // It took too long to draw, and the terminal has been restored without it.
+                mem::forget(terminal.take());
+                return;
+            }
             let Some(terminal) = terminal.as_mut() else { return };
             let _ = terminal.draw(|frame| board.draw(frame));
         }

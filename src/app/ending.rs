@@ -24,6 +24,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(4);
 const OUTPUT_LIMIT: Duration = Duration::from_millis(300);
 
 /// When the program is left at the latest, if there is a limit.
+#[derive(Clone)]
 struct Bound {
     limit: Option<(Stamp, u8)>,
     /// What it waits for.
@@ -53,9 +54,22 @@ pub fn bound(within: Duration, code: u8, waiting: &str) {
     SETTLED.notify_all();
 }
 
-/// Cancels the last limit.
-pub fn unbound() {
-    BOUND.lock().limit = None;
+/// Does what must not take longer than this time, or the program is left with `code`. A limit that ends sooner stays.
+pub fn within<T>(limit: Duration, code: u8, waiting: &str, act: impl FnOnce() -> T) -> T {
+    let before = BOUND.lock().clone();
+    let until = Stamp::now().plus_duration(limit);
+    if before.limit.is_some_and(|(sooner, _)| sooner < until) {
+        return act();
+    }
+    bound(limit, code, waiting);
+    let own = BOUND.lock().limit;
+    let done = act();
+    let mut bound = BOUND.lock();
+    // An interrupt may have set a limit of its own.
+    if bound.limit == own {
+        *bound = before;
+    }
+    done
 }
 
 fn keep() {

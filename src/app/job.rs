@@ -12,6 +12,7 @@ use crate::load::open::issuing_threads;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{ClosedLoop, LoadShape, OpenLoop, SessionLoop};
+use crate::measure::sending::Sending;
 use crate::measure::summary::LevelLoad;
 use crate::plan::{GapDistribution, StageLoad};
 
@@ -176,10 +177,15 @@ impl Job {
         if self.is_open() { requests } else { self.lanes.part.of_many(requests) }
     }
 
-    /// How long a rate is sent for, if the number of its requests is given.
-    pub fn sending(&self) -> Option<Duration> {
-        let LevelLoad::RequestRate(rate) = self.load else { return None };
-        Duration::try_from_secs_f64(self.quota? as f64 / rate).ok()
+    /// How long an open loop sends, if the number of its requests is known.
+    pub fn sending(&self) -> Option<Sending> {
+        let LoadShape::Open(shape) = &self.shape else { return None };
+        match self.load {
+            LevelLoad::RequestRate(rate) => {
+                Duration::try_from_secs_f64(self.quota? as f64 / rate).ok().map(Sending::steady)
+            }
+            _ => Sending::of_times(shape.times(self.requests()?)),
+        }
     }
 
     /// Number of requests of the whole load, if it ends by itself.

@@ -104,12 +104,14 @@ fn search<T: LevelValue>(
     let (mut last, mut confirmed, mut measures) = (None, false, false);
     while let Some(value) = search.next(last) {
         let measured = runner.level(&job(value)?, result)?;
+        // An earlier run may have been broken off before it measured its last level further.
+        let measured = measured || result.levels.last().is_some_and(|level| runner.earlier.is_open_at(level));
         measures |= measured;
-        if measured && !confirmed && ends_a_range(runner, &result.levels) {
+        if !confirmed && ends_a_range(runner, &result.levels) {
             confirmed = true;
-            let name = name(&result.levels);
-            note!("{name}: above the latency threshold; measured once more, because the range ends there");
-            confirm(runner, &job(value)?, result)?;
+            if measured {
+                confirm(runner, &job(value)?, result)?;
+            }
         }
         if measured {
             undecided::decide(runner, &job(value)?, result)?;
@@ -152,8 +154,9 @@ fn settle<T: LevelValue>(
 /// Measures the level that would end the range again, before it does. If it is within the threshold this time, a third
 /// measurement decides, which reports and export have in place of the first.
 fn confirm(runner: &Runner<'_>, job: &Job, result: &mut RunResult) -> Result<()> {
-    let level = runner.measure_quietly(job, &runner.plan().measurement)?;
     let name = name(&result.levels);
+    note!("{name}: above the latency threshold; measured once more, because the range ends there");
+    let level = runner.measure_quietly(job, &runner.plan().measurement)?;
     let (Some(last), Ending::Stable | Ending::Complete) = (result.levels.last_mut(), level.ending) else {
         return Ok(());
     };

@@ -16,6 +16,7 @@ mod periodic;
 mod phase;
 mod progress;
 mod reload;
+mod repeats;
 mod report;
 mod restarts;
 mod resume;
@@ -108,8 +109,10 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
 type Way<'a> = (Connect, Option<&'a Ranks>);
 
 /// Prepares everything to be measured, here and in the other processes.
-fn open(plan: Plan, (connect, ranks): Way<'_>) -> Result<Session> {
-    let session = Session::open(plan, connect)?;
+fn open(plan: Plan, codes: Codes, (connect, ranks): Way<'_>) -> Result<Session> {
+    let mut session = Session::open(plan, connect)?;
+    let is_asynchronous = session.plan.asks_for_asynchronous_calls(&session.models);
+    session.plan.measurement.throughput_suffices = codes == Codes::PerfAnalyzers && is_asynchronous;
     batches::check(&session)?;
     ranks.map_or(Ok(()), peers::all_ready)?;
     Ok(session)
@@ -119,7 +122,7 @@ fn open(plan: Plan, (connect, ranks): Way<'_>) -> Result<Session> {
 fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): Way<'_>) -> Result<u8> {
     let baseline = baseline(&plan)?;
     let mut earlier = EarlierRun::read(&plan)?;
-    let mut session = open(plan, (connect, ranks))?;
+    let mut session = open(plan, codes, (connect, ranks))?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
     }
@@ -166,7 +169,13 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): W
         exported.and_then(|()| if failed { Ok(()) } else { write_requests(&session.plan, interrupts, &result) });
     session.close();
     Error::both(Error::both(written, traced), exported)?;
-    ended?;
+    match ended {
+        Err(error) if failed && acted_on.load(Ordering::Relaxed) > 0 => {
+            note!("{error}");
+            return Ok(exit::INTERRUPTED);
+        }
+        ended => ended?,
+    }
     printed?;
     Ok(result.exit_code(codes))
 }

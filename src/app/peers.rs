@@ -310,8 +310,12 @@ fn part_from(ranks: &Ranks, is_there: bool) {
     if !is_there {
         return;
     }
-    ending::bound(LEAVE_LIMIT, exit::FAILED, "another process of the MPI job did not leave it");
-    if ranks.is_lost() {
+    ending::within(LEAVE_LIMIT, exit::FAILED, "another process of the MPI job did not leave it", || {
+        if !ranks.is_lost() {
+            // Everything is written; errors from here on change nothing.
+            drop(ranks.leave());
+            return;
+        }
         if !ranks.is_first() {
             // Rank 0 writes its results, then ends all.
             thread::sleep(LAST_WRITES);
@@ -319,11 +323,7 @@ fn part_from(ranks: &Ranks, is_there: bool) {
         // The last output must have reached the launcher.
         thread::sleep(FLUSH_LIMIT);
         ranks.abort(exit::FAILED);
-    } else {
-        // Everything is written; errors from here on change nothing.
-        drop(ranks.leave());
-    }
-    ending::unbound();
+    });
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::measure::summary::LevelLoad;
 use crate::measure::verdict::exceeds_errors;
 use crate::plan::Periodic;
 use crate::ranks::Ranks;
-use crate::record::Recorder;
+use crate::record::{Completed, Recorder};
 use crate::report;
 use crate::result::{PeriodicResult, RunResult};
 use crate::stdio::note;
@@ -95,11 +95,14 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
     let stopped = running.stop();
     if let Some(observers) = runner.observers {
         observers.settle();
-        observers.end_periodic(&shape.results(), &stopped.as_ref().copied().unwrap_or_default());
+    }
+    let requests = stopped.map(|load| outcomes(load.sent, level.recorder.completed()));
+    if let Some(observers) = runner.observers {
+        observers.end_periodic(&shape.results(), &requests.as_ref().copied().unwrap_or_default());
     }
     let own =
         PartResult { batches: shape.results(), errors: level.recorder.close().errors.into_iter().collect(), stranded };
-    let (part, requests) = joined(joint, own, stopped)?;
+    let (part, requests) = joined(joint, own, requests)?;
     let PartResult { batches, mut errors, stranded } = part;
     errors.sort_by_key(|(_, count)| Reverse(*count));
     let failed = exceeds_errors(runner.plan().measurement.max_errors, requests.completed, requests.failed);
@@ -129,11 +132,16 @@ fn wait(runner: &Runner<'_>, running: &RunningLoad, save: impl Fn()) {
 
 /// The result so far while the load runs, like that of one that was broken off.
 fn so_far(shape: &PeriodicLoop, recorder: &Recorder) -> PeriodicResult {
-    let (batches, over) = (shape.results(), recorder.completed());
-    let sent = batches.iter().map(|batch| batch.requests).sum::<u64>();
-    let outstanding = sent.saturating_sub(over.succeeded + over.failed);
-    let requests = LoadReport { sent, completed: over.succeeded, failed: over.failed, outstanding, held_back: 0 };
+    let (over, batches) = (recorder.completed(), shape.results());
+    let requests = outcomes(batches.iter().map(|batch| batch.requests).sum(), over);
     PeriodicResult { batches, requests, errors: Vec::new(), outcome: Outcome::Interrupted }
+}
+
+/// What became of the `sent` requests. The load's own counts know nothing of wrong outputs, nor of what was cancelled as
+/// planned.
+fn outcomes(sent: u64, over: Completed) -> LoadReport {
+    let outstanding = sent.saturating_sub(over.all());
+    LoadReport { sent, completed: over.succeeded, failed: over.failed, outstanding, held_back: 0 }
 }
 
 /// What a process contributes.
@@ -145,9 +153,9 @@ struct PartResult {
 }
 
 /// The sum of all processes' contributions, and the counts of all requests.
-fn joined(joint: Option<&Ranks>, own: PartResult, stopped: Result<LoadReport>) -> Result<(PartResult, LoadReport)> {
-    let Some(ranks) = joint else { return Ok((own, stopped?)) };
-    let all = peers::share(ranks, stopped.map(|requests| (own, requests)))?;
+fn joined(joint: Option<&Ranks>, own: PartResult, requests: Result<LoadReport>) -> Result<(PartResult, LoadReport)> {
+    let Some(ranks) = joint else { return Ok((own, requests?)) };
+    let all = peers::share(ranks, requests.map(|requests| (own, requests)))?;
     let requests = all.iter().fold(LoadReport::default(), |sum, (_, one)| sum.and(*one));
     let mut errors: Vec<(InferError, u64)> = Vec::new();
     for (error, count) in all.iter().flat_map(|(part, _)| &part.errors) {
@@ -172,5 +180,34 @@ fn give_up(ranks: &Ranks, error: &Error) {
     match interrupt::is_terminated() {
         true => ranks.fall_silent(error),
         false => ranks.give_up(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{RecorderSpec, Sample, Source};
+
+    #[test]
+    fn wrong_outputs_are_failures_and_cancelled_requests_neither() {
+        let recorder = Recorder::new(RecorderSpec { cancels: true, ..RecorderSpec::default() }, 1);
+        let source = Source { writer: 0, entry: 0 };
+        let sample = Sample {
+            intended: None,
+            sent: Stamp(0),
+            first_response: Stamp(5),
+            end: Stamp(9),
+            send_ns: None,
+            turnaround_ns: 0,
+            responses: 1,
+            sequence_end: false,
+        };
+        (0..5).for_each(|_| recorder.record(source, &sample));
+        recorder.fail(source, Stamp(9), &InferError::new("Internal", "no"));
+        recorder.fail(source, Stamp(9), &InferError::new(InferError::CANCELLED, "as planned"));
+        let wrong = InferError::new("Validation", "wrong");
+        (0..3).for_each(|_| recorder.mismatch(source, (Stamp(0), Stamp(9)), &wrong));
+        let expected = LoadReport { sent: 9, completed: 2, failed: 4, outstanding: 2, held_back: 0 };
+        assert_eq!(outcomes(9, recorder.completed()), expected);
     }
 }

@@ -16,7 +16,11 @@ use crate::stdio::shown;
 
 /// What an earlier run of the same plan has finished; empty without `--resume`.
 #[derive(Default)]
-pub struct EarlierRun(Option<(PathBuf, RunResult)>);
+pub struct EarlierRun {
+    run: Option<(PathBuf, RunResult)>,
+    /// Whether it was broken off after its last level had ended: further measurements of it may be missing.
+    is_open: bool,
+}
 
 impl EarlierRun {
     /// Reads the result of the run that the plan continues; the plan must be the same.
@@ -38,16 +42,16 @@ impl EarlierRun {
         if !differences.is_empty() {
             return refuse(format!("it is from another plan: {}", differences.join(", ")));
         }
-        while result.levels.last().is_some_and(|level| !is_finished(level)) {
-            result.levels.pop();
-        }
+        let starts = plan.measurement.restarts as usize;
+        let is_open = is_open(&result, starts);
+        keep_finished(&mut result.levels, starts);
         if plan.load.mode.sweep().is_some() {
             if result.sweep_steps.is_empty() && !result.levels.is_empty() {
                 return refuse("it lacks the search that found the rates of its sweep".to_owned());
             }
             cut(&mut result.sweep_steps, &result.levels);
         }
-        Ok(Self(Some((path.clone(), result))))
+        Ok(Self { run: Some((path.clone(), result)), is_open })
     }
 
     /// Checks that server and models are the same as then; moves the earlier levels' stamps to just before the run,
@@ -56,7 +60,7 @@ impl EarlierRun {
     /// # Errors
     /// If they are not: the message names the difference.
     pub fn check(&mut self, setup: &Setup) -> Result<()> {
-        let Some((_, earlier)) = &mut self.0 else { return Ok(()) };
+        let Some((_, earlier)) = &mut self.run else { return Ok(()) };
         let mut found = differences(&earlier.setup, setup);
         for (then, now) in earlier.setup.models.iter().zip(&setup.models) {
             if let (Some(one), Some(other)) = (&then.config_hash, &now.config_hash)
@@ -91,18 +95,18 @@ impl EarlierRun {
         if found.is_empty() {
             return Ok(());
         }
-        let path = self.0.as_ref().map(|(path, _)| path.display().to_string()).unwrap_or_default();
+        let path = self.run.as_ref().map(|(path, _)| path.display().to_string()).unwrap_or_default();
         let what = found.join("; ");
         Err(Error::input(format!("--resume {path}: it measured something else: {what}; start over without --resume")))
     }
 
     /// Whether the plan continues an earlier run.
     pub fn is_there(&self) -> bool {
-        self.0.is_some()
+        self.run.is_some()
     }
 
     fn result(&self) -> Option<&RunResult> {
-        self.0.as_ref().map(|(_, result)| result)
+        self.run.as_ref().map(|(_, result)| result)
     }
 
     /// The finished levels.
@@ -113,6 +117,12 @@ impl EarlierRun {
     /// The level of that load and batch size, if it was finished.
     pub fn level(&self, load: LevelLoad, batch_size: u64) -> Option<&LevelSummary> {
         self.levels().iter().find(|level| is_level(level, load, batch_size))
+    }
+
+    /// Whether it was broken off after that level: what is measured further of a level that has ended may be missing.
+    pub fn is_open_at(&self, level: &LevelSummary) -> bool {
+        let last = self.levels().last().filter(|_| self.is_open);
+        last.is_some_and(|last| is_level(last, level.load, level.client.batch_size))
     }
 
     /// The finished levels that `result` does not have.
@@ -160,8 +170,27 @@ fn is_level(level: &LevelSummary, load: LevelLoad, batch_size: u64) -> bool {
     level.load == load && level.client.batch_size == batch_size
 }
 
-fn is_finished(level: &LevelSummary) -> bool {
+fn has_ended(level: &LevelSummary) -> bool {
     !matches!(level.ending, Ending::Interrupted | Ending::Failed)
+}
+
+/// Whether a level that has ended was measured at fewer starts than the plan asks for. One that failed has no others.
+fn lacks_starts(level: &LevelSummary, starts: usize) -> bool {
+    has_ended(level) && level.restarts.as_ref().map_or(1, |all| all.starts) < starts
+}
+
+/// Whether a run was broken off, and its last level is not what was broken off.
+fn is_open(result: &RunResult, starts: usize) -> bool {
+    let is_whole = |level: &LevelSummary| has_ended(level) && !lacks_starts(level, starts);
+    (result.interrupted || result.server_gone) && result.levels.last().is_some_and(is_whole)
+}
+
+/// Removes the levels that are to be measured again: those that lack starts, and at the end those that have not ended.
+fn keep_finished(levels: &mut Vec<LevelSummary>, starts: usize) {
+    levels.retain(|level| !lacks_starts(level, starts));
+    while levels.last().is_some_and(|level| !has_ended(level)) {
+        levels.pop();
+    }
 }
 
 /// Which flags differ, with both values.
@@ -204,6 +233,8 @@ fn put_before(levels: &mut [LevelSummary], began: Stamp) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::summary::{Restarts, sample};
+    use crate::report::tests::sample as plans;
 
     fn flag(name: &str, value: &str) -> Flag {
         let values = if value.is_empty() { Vec::new() } else { vec![value.to_owned()] };
@@ -221,7 +252,6 @@ mod tests {
 
     #[test]
     fn a_sweep_goes_on_before_the_first_rate_that_is_not_there() {
-        use crate::measure::summary::sample;
         use crate::measure::sweep::SweepObservation;
         let observed = SweepObservation { completed_rate: 1.0, sustained: true, settled: true, latency_ns: 1.0 };
         let steps = [SweepStep::Burst, SweepStep::Measure(0.1), SweepStep::Measure(0.2), SweepStep::Again(0, 0.1)];
@@ -235,9 +265,51 @@ mod tests {
         assert_eq!([left(&[]), left(&[0.1]), left(&[0.2]), left(&[0.1, 0.2])], [1, 2, 1, 4]);
     }
 
+    /// A level that ended so, at so many starts.
+    fn level(concurrency: u32, ending: Ending, starts: usize) -> LevelSummary {
+        let restarts = (starts > 1).then(|| Restarts { starts, figures: Vec::new() });
+        LevelSummary { ending, restarts, ..sample::level(LevelLoad::Concurrency(concurrency), 10, 1_000) }
+    }
+
+    #[test]
+    fn levels_that_lack_starts_are_measured_again() {
+        let left = |starts: usize, levels: &[LevelSummary]| {
+            let mut levels = levels.to_vec();
+            keep_finished(&mut levels, starts);
+            let load = |level: &LevelSummary| if let LevelLoad::Concurrency(load) = level.load { load } else { 0 };
+            levels.iter().map(load).collect::<Vec<_>>()
+        };
+        let all = [
+            level(1, Ending::Unstable, 3),
+            level(2, Ending::Stable, 2),
+            level(3, Ending::Failed, 1),
+            level(4, Ending::OverThreshold, 3),
+            level(5, Ending::Stable, 1),
+            level(6, Ending::Interrupted, 1),
+        ];
+        assert_eq!(left(3, &all), [1, 3, 4]);
+        assert_eq!(left(3, &all[..3]), [1], "one that failed at the end, too");
+        assert_eq!(left(1, &all), [1, 2, 3, 4, 5], "none was asked for");
+    }
+
+    #[test]
+    fn a_run_is_open_at_a_last_level_that_it_has_not_broken_off() {
+        let open_at = |interrupted: bool, server_gone: bool, levels: &[LevelSummary]| {
+            let result = RunResult { interrupted, server_gone, ..plans::result(&plans::setup(), levels) };
+            let earlier = EarlierRun { is_open: is_open(&result, 2), run: Some(("r.json".into(), result)) };
+            levels.iter().map(|level| earlier.is_open_at(level)).collect::<Vec<_>>()
+        };
+        let whole = [level(1, Ending::Stable, 2), level(2, Ending::OverThreshold, 2)];
+        assert_eq!(open_at(true, false, &whole), [false, true]);
+        assert_eq!(open_at(false, true, &whole), [false, true]);
+        assert_eq!(open_at(false, false, &whole), [false, false], "the run was over");
+        for last in [level(2, Ending::Interrupted, 1), level(2, Ending::Stable, 1)] {
+            assert_eq!(open_at(true, false, &[level(1, Ending::Stable, 2), last]), [false, false]);
+        }
+    }
+
     #[test]
     fn earlier_levels_lie_before_the_run_whatever_the_clock_says() {
-        use crate::measure::summary::{LevelLoad, sample};
         for (then, began) in [(5_000_000_000, 900_000_000_000), (900_000_000_000, 50_000_000_000), (7_000, 1)] {
             let mut level = sample::level(LevelLoad::Concurrency(1), 1, 1);
             (level.client.start, level.course.began) = (Stamp(then), Stamp(then - 1_000));

@@ -14,6 +14,7 @@ use crate::backend::Threading;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::exit::Codes;
+use crate::interrupt;
 use crate::load::{LoadContext, LoadReport, PreparedLoad, RunningLoad, prepare};
 use crate::machine::gauge::Gauge;
 use crate::measure::breaker::Breaker;
@@ -254,12 +255,14 @@ impl<'a> Runner<'a> {
                 headline: self.session.setup.headline,
                 requested_rate: job.requested_rate().map(|rate| rate / job.lanes.part.size as f64),
                 shares: self.session.setup.entries.iter().map(|entry| entry.share).collect(),
+                models: self.session.models.iter().map(|model| model.id.clone()).collect(),
                 issuers: job.issuers,
                 client_cost_ns: self.session.setup.client_cost_ns,
                 wakeups_apart: spec.wakeups && !spec.until_wakeup && self.plan().load.wait != Wait::Spin,
             },
             ramp: if open_loop { 1 } else { job.lanes.count as u64 },
             finite: job.finite,
+            requests: job.requests(),
             baseline: None,
             gap_variation: job.gap_variation,
             sending: job.sending(),
@@ -345,7 +348,9 @@ impl<'a> Runner<'a> {
         }
         let running = self.start(&self.level_run(job).recorder, job, quota)?;
         let end = if quota.is_some() { Stamp::NEVER } else { Stamp::now().plus_duration(plan.warmup) };
-        while !running.is_finished() && !self.is_interrupted() && Stamp::now() < end {
+        // Other processes hear of an interrupt only after the warm-up.
+        let is_interrupted = || self.is_interrupted() || interrupt::counter().load(Ordering::Relaxed) > 0;
+        while !running.is_finished() && !is_interrupted() && Stamp::now() < end {
             thread::sleep(Duration::from_millis(1));
         }
         running.stop().map(drop)

@@ -5,15 +5,18 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
+use crate::app::repeats::Repeats;
+use crate::app::signals::hangups_are_ignored;
+use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::plan::RunOfFile;
@@ -32,6 +35,9 @@ const GRAVITY: [u8; 8] = [
     exit::FAILED,
     exit::INTERRUPTED,
 ];
+
+/// How long a run may take to clean up after SIGQUIT.
+const QUIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Executes the runs, until one is interrupted. Returns the gravest of their exit codes.
 ///
@@ -61,7 +67,11 @@ pub fn run_all(runs: &[RunOfFile]) -> Result<u8> {
             Some(relay) => watch.serve(relay, &mut command, &run.name),
             None => command.spawn().and_then(|mut child| watch.wait(&mut child)),
         };
-        codes.push(code(&run.name, status.map_err(failed)?));
+        let status = status.map_err(failed)?;
+        if watch.is_quit() {
+            quit();
+        }
+        codes.push(code(&run.name, status));
     }
     if let Some(relay) = &relay {
         is_interrupted(&watch, Some(relay), STEP_LIMIT);
@@ -99,27 +109,51 @@ fn gravest(codes: &[u8]) -> u8 {
     codes.iter().copied().max_by_key(rank).unwrap_or(exit::INTERRUPTED)
 }
 
-/// Passes interrupts to the current run. Those of the terminal reach it anyway.
-struct Watch {
-    interrupted: Arc<AtomicBool>,
-    child: Arc<AtomicI32>,
+/// Passes signals to the current run. Those of the terminal reach it anyway.
+struct Watch(Arc<Mutex<Heard>>);
+
+#[derive(Default)]
+struct Heard {
+    /// The last signal.
+    signal: Option<Signal>,
+    /// The process of the current run.
+    child: Option<Pid>,
+}
+
+impl Heard {
+    /// A process that has just ended needs no signal.
+    fn pass_on(&self) {
+        if let (Some(signal), Some(child)) = (self.signal, self.child) {
+            let _ = kill_process(child, signal);
+        }
+    }
 }
 
 impl Watch {
     fn start() -> Result<Self> {
         let failed = |error| Error::machine(format!("cannot watch for interrupts: {error}"));
-        let mut signals = SignalsInfo::<WithRawSiginfo>::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
-        let (interrupted, child) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI32::new(0)));
-        let watch = Self { interrupted: Arc::clone(&interrupted), child: Arc::clone(&child) };
+        let mut signals = SignalsInfo::<WithRawSiginfo>::new([SIGINT, SIGTERM, SIGQUIT]).map_err(failed)?;
+        if !hangups_are_ignored() {
+            signals.add_signal(SIGHUP).map_err(failed)?;
+        }
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let watch = Self(Arc::clone(&heard));
         let watcher = move || {
+            let mut repeats = Repeats::here();
             for info in signals.forever() {
-                interrupted.store(true, Ordering::Release);
-                let is_of_terminal = info.si_code == libc::SI_KERNEL;
-                let (pid, signal) =
-                    (Pid::from_raw(child.load(Ordering::Acquire)), Signal::from_named_raw(info.si_signo));
-                if let (Some(pid), Some(signal), false) = (pid, signal, is_of_terminal) {
-                    // A process that has just ended needs no signal.
-                    let _ = kill_process(pid, signal);
+                if repeats.contain((info.si_signo, info.si_code), Stamp::now()) {
+                    continue;
+                }
+                let mut heard = heard.lock();
+                heard.signal = Signal::from_named_raw(info.si_signo);
+                if info.si_code != libc::SI_KERNEL {
+                    heard.pass_on();
+                }
+                drop(heard);
+                if info.si_signo == SIGQUIT {
+                    // The run would be killed with this process, before it has cleaned up.
+                    thread::sleep(QUIT_LIMIT);
+                    quit();
                 }
             }
         };
@@ -128,7 +162,12 @@ impl Watch {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Acquire)
+        self.0.lock().signal.is_some()
+    }
+
+    /// Whether this process is to end as by default (SIGQUIT).
+    fn is_quit(&self) -> bool {
+        self.0.lock().signal == Some(Signal::QUIT)
     }
 
     /// Runs `command`, which reaches the other processes of the MPI job through this one. If it ends without having
@@ -143,17 +182,26 @@ impl Watch {
         Ok(status)
     }
 
-    /// Passes on signals to this process.
+    /// Passes on signals to this process, and one that came while it was being started.
     fn follow(&self, child: &Child) {
-        self.child.store(Pid::from_child(child).as_raw_nonzero().get(), Ordering::Release);
+        let mut heard = self.0.lock();
+        if heard.child.replace(Pid::from_child(child)).is_none() {
+            heard.pass_on();
+        }
     }
 
     fn wait(&self, child: &mut Child) -> std::io::Result<ExitStatus> {
         self.follow(child);
         let status = child.wait();
-        self.child.store(0, Ordering::Release);
+        self.0.lock().child = None;
         status
     }
+}
+
+/// Ends this process by SIGQUIT.
+fn quit() {
+    // It fails for signals that do not exist.
+    let _ = signal_hook::low_level::emulate_default_handler(SIGQUIT);
 }
 
 #[cfg(test)]

@@ -257,7 +257,11 @@ impl Session {
         let spec = SequenceSpec {
             first_id: ids.first,
             ids: ids.count,
-            length: SequenceLength::of(sequences, self.has_steps),
+            length: match plan.load.mode.is_fixed_schedule() {
+                // Each step has its own time.
+                true => SequenceLength::Stream,
+                false => SequenceLength::of(sequences, self.has_steps),
+            },
             seed: plan.seed,
         };
         Feed::sequences(self.indexes.clone(), mix, spec, own)
@@ -305,11 +309,19 @@ impl Session {
             wait: plan.load.wait,
             worker_cpus: plan.load.worker_cpus.clone(),
             cancel_after: plan.data.cancel_after,
+            answers_at_once: self.has_cache_here(),
             observer,
             traces: self.trace_log.clone(),
             texts: self.texts.clone(),
             ..LoadContext::new(backend, client, self.feed(lanes)?, recorder)
         })
+    }
+
+    /// Whether a server in this process may answer from its cache.
+    fn has_cache_here(&self) -> bool {
+        let target = &self.plan.target;
+        let is_here = target.service.is_embedded() && !target.server.cache_config.is_empty();
+        is_here && self.all_models.iter().any(|model| model.response_cache)
     }
 
     /// Leaves the server; a server in this process is stopped.

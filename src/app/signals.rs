@@ -15,6 +15,8 @@ use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
 use crate::app::ending;
 use crate::app::phase::{self, Phase};
+use crate::app::repeats::Repeats;
+use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::interrupt;
@@ -44,7 +46,7 @@ pub fn watch() -> Result<&'static AtomicUsize> {
     let failed = |error| Error::machine(format!("cannot watch for interrupts: {error}"));
     // This handler's message must come before the effects of a signal.
     shm::say_when_files_are_cut_short().map_err(failed)?;
-    // Two signals of a kind in a row count as two.
+    // Two signals of a kind in a row count as two, unless they have one cause.
     let mut signals = SignalsInfo::<WithRawSiginfo>::new([SIGINT, SIGTERM, SIGQUIT, SIGBUS]).map_err(failed)?;
     if !hangups_are_ignored() {
         signals.add_signal(SIGHUP).map_err(failed)?;
@@ -57,8 +59,9 @@ pub fn watch() -> Result<&'static AtomicUsize> {
     prepare_for_panics();
     ending::watch()?;
     let watcher = move || {
-        let mut is_announced = false;
-        for signal in signals.forever().map(|info| info.si_signo) {
+        let (mut repeats, mut is_announced) = (Repeats::here(), false);
+        for info in signals.forever() {
+            let signal = info.si_signo;
             if signal == SIGBUS {
                 // The handler has printed the reason, and waits.
                 ending::leave(exit::FAILED);
@@ -66,6 +69,9 @@ pub fn watch() -> Result<&'static AtomicUsize> {
             if signal == SIGQUIT {
                 ending::clean_up();
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            if repeats.contain((signal, info.si_code), Stamp::now()) {
+                continue;
             }
             if signal == SIGTERM || signal == SIGCONT {
                 interrupt::terminate();
@@ -111,7 +117,7 @@ fn answer(phase: Phase, first: bool) -> Answer {
 }
 
 /// Whether the parent process had SIGHUP ignored, as `nohup` does: then it stays ignored.
-fn hangups_are_ignored() -> bool {
+pub fn hangups_are_ignored() -> bool {
     let status = machine::read("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set & (1 << (SIGHUP - 1)) != 0)

@@ -38,7 +38,8 @@ use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::backends::kserve::regions;
-use crate::backends::kserve::trace_settings::{ChangedTraces, TraceControl};
+use crate::backends::kserve::trace_settings::{self, ChangedTraces, TraceControl};
+use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::plan::{MixEntry, Plan, Protocol, ServiceKind, Target};
 use crate::{processes, program};
@@ -60,7 +61,7 @@ impl From<Arc<dyn Backend>> for Connected {
 /// How to reach the server of a plan: [`connect`], or another crate's function for its own service.
 pub type Connect = fn(&Plan) -> Result<Connected>;
 
-/// How long a program that leaves at once lets network servers unregister regions.
+/// How long a program that leaves at once lets network servers restore settings and unregister regions.
 const FORGET_LIMIT: Duration = Duration::from_millis(500);
 
 /// Every model of the plan's server, ordered by name; only `only`, if it is given.
@@ -178,9 +179,12 @@ pub fn stop_servers(waiting: &dyn Fn(String)) -> bool {
 }
 
 /// Kills what servers started below this process, and removes the shared memory of python models, for an exit that must
-/// not wait. Regions registered with network servers are unregistered, as far as that is possible at once.
+/// not wait. Network servers get their trace settings back, and regions are unregistered there, as far as that is possible
+/// at once.
 pub fn abandon_servers() {
-    regions::forget_all(FORGET_LIMIT);
+    let until = Stamp::now().plus_duration(FORGET_LIMIT);
+    trace_settings::restore_all(FORGET_LIMIT);
+    regions::forget_all(until.from_now());
     c_api::prevent_forks();
     processes::end_all();
     c_api::unlink_python_regions();

@@ -99,7 +99,6 @@ pub const UPSTREAM: &[&str] = &[
     "model-signature-name",
     "endpoint",
     "grpc-method",
-    "proto",
     "session-concurrency",
     "enable-mpi",
     "version",

@@ -168,6 +168,7 @@ impl MeasurementArgs {
             latency_to: self.latency_to,
             goodput: goodput::all(&self.goodput),
             long_count_windows: false,
+            throughput_suffices: false,
         }
     }
 }

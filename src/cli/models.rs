@@ -52,6 +52,8 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
         }
         CommandLine::Run(words, _) => {
             let (mut words, ..) = config::words(&called.run, words)?;
+            // Names that a run's file spreads requests over mean nothing here.
+            words.retain(|word| !word.as_encoded_bytes().starts_with(b"--model-mix="));
             let named = words.iter().any(|word| word.as_encoded_bytes().starts_with(b"--model="));
             if !named {
                 words.push(format!("--model={NONE}").into());

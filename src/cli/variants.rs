@@ -17,22 +17,36 @@ const COMMON_SECTIONS: &[&str] = &["Variants", "Output and other", "Report", "Co
 /// Further flags that are.
 const COMMON: &[&str] = &["restarts", "seed", "cpus", "trace-export", "trace-file"];
 
+/// Loads, of which there is one.
+const LOADS: &[&str] = &[
+    "concurrency-range",
+    "request-rate-range",
+    "request-intervals",
+    "fixed-schedule",
+    "trace-replay",
+    "periodic-concurrency-range",
+    "stage",
+    "sweep",
+    "session-concurrency",
+    "old-start-concurrency",
+    "old-end-concurrency",
+    "old-dynamic-concurrency",
+];
+
+/// Flags that shape a load, and the loads that they are for: another load overrides them, too.
+const OF_LOADS: &[(&[&str], &[&str])] = &[
+    (&["stage-edges"], &["stage"]),
+    (&["trace-speed"], &["trace-replay"]),
+    (&["request-distribution", "burstiness"], &["request-rate-range", "sweep", "stage"]),
+    (
+        &["max-outstanding"],
+        &["request-rate-range", "request-intervals", "fixed-schedule", "trace-replay", "sweep", "stage"],
+    ),
+];
+
 /// Flags that stand for each other: a variant that has one of a row overrides all of it.
 const ALTERNATIVES: &[&[&str]] = &[
-    &[
-        "concurrency-range",
-        "request-rate-range",
-        "request-intervals",
-        "fixed-schedule",
-        "trace-replay",
-        "periodic-concurrency-range",
-        "stage",
-        "sweep",
-        "session-concurrency",
-        "old-start-concurrency",
-        "old-end-concurrency",
-        "old-dynamic-concurrency",
-    ],
+    LOADS,
     &["async", "sync"],
     &["warmup-request-count", "warmup-duration"],
     &["model", "model-mix"],
@@ -101,7 +115,9 @@ fn overrides(command: &clap::Command, own: &[OsString], common: &OsStr) -> bool 
 
 /// Whether one flag takes the place of another.
 pub fn stands_for(one: &str, other: &str) -> bool {
+    let shapes_another = |(flags, loads): &(&[&str], &[&str])| flags.contains(&other) && !loads.contains(&one);
     ALTERNATIVES.iter().any(|row| row.contains(&one) && row.contains(&other))
+        || LOADS.contains(&one) && OF_LOADS.iter().any(shapes_another)
 }
 
 /// The name in `--name` or `--name=value`.

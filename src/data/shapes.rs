@@ -34,12 +34,12 @@ impl Shapes {
                     known.join(", ")
                 )));
             };
-            shapes.apply(index, &model.inputs[index], shape)?;
+            shapes.apply(index, &model.inputs[index], (shape, model))?;
         }
         Ok(shapes)
     }
 
-    fn apply(&mut self, index: usize, input: &TensorSpec, shape: &[i64]) -> Result<()> {
+    fn apply(&mut self, index: usize, input: &TensorSpec, (shape, model): (&[i64], &ModelSpec)) -> Result<()> {
         if input.shape.iter().all(|&dim| dim >= 0) {
             if input.shape != shape {
                 self.warnings.push(format!(
@@ -52,10 +52,13 @@ impl Shapes {
             return Ok(());
         }
         if !fits(shape, &input.shape) {
+            // With the server's words for such a request, which scripts look for.
             return Err(Error::input(format!(
-                "--shape {}:{}: {}",
+                "--shape {}:{}: unexpected shape for input '{}' for model '{}'. {}",
                 input.name,
                 list(shape),
+                input.name,
+                model.id.name,
                 incompatible(input, shape)
             )));
         }

@@ -28,6 +28,8 @@ pub struct LoadContext {
     pub quota: Option<u64>,
     /// Requests are cancelled when they have been outstanding for this long.
     pub cancel_after: Option<Duration>,
+    /// Whether the server may answer while it is being asked, on the asking thread, as a cache in this process does.
+    pub answers_at_once: bool,
     /// How long to wait for outstanding requests when the load ends.
     pub drain_limit: Duration,
     /// Where traced requests go.
@@ -54,6 +56,7 @@ impl LoadContext {
             worker_cpus: None,
             quota: None,
             cancel_after: None,
+            answers_at_once: false,
             drain_limit: DRAIN_LIMIT,
             traces: None,
             texts: None,

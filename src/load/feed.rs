@@ -134,6 +134,11 @@ impl Feed {
         self.mix.pick(number)
     }
 
+    /// Whether the requests of a lane belong together.
+    pub fn has_sequences(&self) -> bool {
+        matches!(self.order, Order::Sequences(_))
+    }
+
     /// A request that ends the lane's sequence early; `None` if none is open.
     pub fn close(&self, lane: usize) -> Option<Request> {
         match &self.order {

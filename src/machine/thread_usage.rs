@@ -63,7 +63,7 @@ pub struct Usage {
 const MAX_THREADS: usize = 1024;
 
 /// Names of our threads; those that issue requests have a number.
-const OWN: [&str; 11] = [
+const OWN: [&str; 15] = [
     "signals",
     "end",
     "resolver",
@@ -75,6 +75,10 @@ const OWN: [&str; 11] = [
     "crash",
     "statistics",
     "metrics",
+    "dashboard",
+    "tokens",
+    "last words",
+    "trace settings",
 ];
 const ISSUING: &str = "worker-";
 

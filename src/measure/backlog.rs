@@ -2,11 +2,13 @@
 //!
 //! In such a load, sends and completions are equal in the end, whatever the server can do. The number of outstanding
 //! requests shows the difference: a server that keeps up has as many in the last quarter of the sending as in the
-//! second; one that does not has more, by the requests that it fell short of meanwhile.
+//! second, but for a schedule's own bursts ([`Sending`]); one that does not has more, by the requests that it fell short of
+//! meanwhile.
 
 use std::time::Duration;
 
 use crate::load::Sends;
+use crate::measure::sending::Sending;
 use crate::measure::summary::ClientSummary;
 
 /// A shorter sending phase shows too little: one slow request looks like a queue.
@@ -50,23 +52,22 @@ impl OutstandingSamples {
 /// Looks at the requests under way in two quarters of the sending.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BacklogTrend {
-    /// How long the sending takes; zero where that is not known.
-    sending: Duration,
+    /// When requests are sent; no time at all where that is not known.
+    sending: Sending,
     /// Sum of requests under way over all samples, and the number of samples, in the second and in the last quarter.
     second: (u64, u64),
     last: (u64, u64),
 }
 
 impl BacklogTrend {
-    /// No sample yet of a load that sends for this long.
-    pub(super) fn of(sending: Option<Duration>) -> Self {
+    /// No sample yet of a load that sends like this.
+    pub(super) fn of(sending: Option<Sending>) -> Self {
         Self { sending: sending.unwrap_or_default(), ..Self::default() }
     }
 
     /// Records the requests under way this long after the start.
     pub(super) fn poll(&mut self, elapsed: Duration, under_way: u64) {
-        let quarter = elapsed.as_secs_f64() * 4.0 / self.sending.as_secs_f64();
-        let looks = match quarter {
+        let looks = match self.sending.quarter(elapsed) {
             1.0..2.0 => &mut self.second,
             3.0..4.0 => &mut self.last,
             _ => return,
@@ -74,12 +75,14 @@ impl BacklogTrend {
         *looks = (looks.0 + under_way, looks.1 + 1);
     }
 
-    /// By how many requests a second the number under way grew; `None` if unknown.
-    fn per_second(&self) -> Option<f64> {
+    /// By how many requests a second the number under way grew, where `spread` is how much the times of requests differ, as in
+    /// [`Sending::grown`]; `None` if unknown.
+    fn per_second(&self, spread: f64) -> Option<f64> {
         let mean = |(sum, looks): (u64, u64)| (looks >= MIN_LOOKS).then(|| sum as f64 / looks as f64);
-        let grown = mean(self.last)? - mean(self.second)?;
+        let grown = self.sending.grown(mean(self.second)?, mean(self.last)?, spread)?;
         // The middles of the quarters are half of the time apart.
-        (self.sending >= SHORTEST_SENDING).then(|| grown.max(0.0) * 2.0 / self.sending.as_secs_f64())
+        let span = self.sending.span();
+        (span >= SHORTEST_SENDING).then(|| grown.max(0.0) * 2.0 / span.as_secs_f64())
     }
 }
 
@@ -93,10 +96,15 @@ pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<Sends>, tre
         let gaps = count.saturating_sub(1) as f64;
         open.achieved_rate = if seconds > 0.0 { gaps / seconds } else { open.requested_rate };
     }
-    let piled_up = trend.per_second().unwrap_or(0.0);
-    // Where much piles up, the server is busy to the last answer, and its own pace is known better from all of them.
+    let mean_ns = open.service_time.mean_ns();
+    let spread = if mean_ns > 0.0 { open.service_time.std_ns() / mean_ns } else { 0.0 };
+    let piled_up = trend.per_second(spread).unwrap_or(0.0);
+    // Where much piles up, the server is busy from the first send to the last answer, and its own pace is known better from
+    // all of them.
     open.completed_rate = if piled_up > PILED_UP_SHARE * open.achieved_rate {
-        open.completed_rate.min(open.achieved_rate)
+        let idle = sends.map_or(Duration::ZERO, |sends| sends.first - client.start);
+        let busy = client.duration.saturating_sub(idle).as_secs_f64();
+        (open.completed_rate * client.duration.as_secs_f64() / busy).min(open.achieved_rate)
     } else {
         open.achieved_rate - piled_up
     };
@@ -117,7 +125,7 @@ mod tests {
 
     /// Two seconds in which as many requests are under way as `under_way` says of each millisecond.
     fn looked_at(under_way: impl Fn(u64) -> u64) -> BacklogTrend {
-        let mut trend = BacklogTrend::of(Some(Duration::from_secs(2)));
+        let mut trend = BacklogTrend::of(Some(Sending::steady(Duration::from_secs(2))));
         (0..2500).for_each(|ms| trend.poll(Duration::from_millis(ms), under_way(ms)));
         trend
     }
@@ -139,18 +147,54 @@ mod tests {
 
     #[test]
     fn a_queue_grows_and_a_busy_server_does_not() {
-        assert_eq!(looked_at(|_| 7).per_second(), Some(0.0));
-        assert_eq!(looked_at(|ms| ms % 2).per_second(), Some(0.0));
-        assert_eq!(looked_at(|ms| 100 - ms / 25).per_second(), Some(0.0), "a queue that shrinks is no reason");
+        assert_eq!(looked_at(|_| 7).per_second(0.0), Some(0.0));
+        assert_eq!(looked_at(|ms| ms % 2).per_second(0.0), Some(0.0));
+        assert_eq!(looked_at(|ms| 100 - ms / 25).per_second(0.0), Some(0.0), "a queue that shrinks is no reason");
         // A hundred requests a second more than the server completes.
-        assert!((looked_at(|ms| ms / 10).per_second().unwrap() - 100.0).abs() < 1.0);
+        assert!((looked_at(|ms| ms / 10).per_second(0.0).unwrap() - 100.0).abs() < 1.0);
         // A stall of 50 ms with 200 requests a second is soon over.
         let stall = looked_at(|ms| if (1700..1750).contains(&ms) { (ms - 1700) / 5 } else { 1 });
-        assert!(stall.per_second().unwrap() < 1.0);
-        assert_eq!(BacklogTrend::of(None).per_second(), None);
-        let mut short = BacklogTrend::of(Some(Duration::from_millis(400)));
+        assert!(stall.per_second(0.0).unwrap() < 1.0);
+        assert_eq!(BacklogTrend::of(None).per_second(0.0), None);
+        let mut short = BacklogTrend::of(Some(Sending::steady(Duration::from_millis(400))));
         (0..400).for_each(|ms| short.poll(Duration::from_millis(ms), ms));
-        assert_eq!(short.per_second(), None);
+        assert_eq!(short.per_second(0.0), None);
+    }
+
+    /// What piles up a second of requests due at these milliseconds, at a server that takes `each` of them for one after the
+    /// other, and `delay` for every one.
+    fn piled_up(times: &[u64], each: f64, delay: f64) -> f64 {
+        let mut idle = 0.0_f64;
+        let end = |&sent: &u64| {
+            idle = idle.max(sent as f64) + each;
+            idle + delay
+        };
+        let ends: Vec<f64> = times.iter().map(end).collect();
+        let took: Vec<f64> = ends.iter().zip(times).map(|(end, &sent)| end - sent as f64).collect();
+        let mean = took.iter().sum::<f64>() / took.len() as f64;
+        let variance = took.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / took.len() as f64;
+        let mut trend = BacklogTrend::of(Sending::of_times(times.iter().map(|ms| ms * 1_000_000)));
+        for now in 0..=times[times.len() - 1] {
+            let sent = times.partition_point(|sent| *sent <= now);
+            let ended = ends.partition_point(|end| *end <= now as f64);
+            trend.poll(Duration::from_millis(now), (sent - ended) as u64);
+        }
+        trend.per_second(variance.sqrt() / mean).unwrap()
+    }
+
+    #[test]
+    fn a_schedule_is_judged_like_a_rate_but_for_its_bursts() {
+        let even: Vec<u64> = (0..2_000).map(|number| number * 10).collect();
+        assert_eq!((piled_up(&even, 9.0, 0.0), piled_up(&even, 9.0, 3_000.0)), (0.0, 0.0));
+        let half = piled_up(&even, 20.0, 0.0);
+        assert!((40.0..50.0).contains(&half), "50 a second pile up, but for what may be chance: {half}");
+        let late: Vec<u64> = even.iter().map(|ms| ms + 60_000).collect();
+        assert!((piled_up(&late, 20.0, 0.0) - half).abs() < 0.5, "it begins with its first request");
+        // 65 requests a second on average, and many of them shortly before the end.
+        let mut burst: Vec<u64> = (0..1_000).map(|number| number * 20).chain([15_500; 300]).collect();
+        burst.sort_unstable();
+        assert_eq!((piled_up(&burst, 10.0, 0.0), piled_up(&burst, 10.0, 3_000.0)), (0.0, 0.0));
+        assert!(piled_up(&burst, 25.0, 0.0) > 3.0, "40 a second are too few");
     }
 
     #[test]
@@ -177,6 +221,8 @@ mod tests {
         let second = sends(1_000_000_005);
         assert_eq!(rates(second, BacklogTrend::default()), (200.0, 200.0));
         assert_eq!(rates(second, looked_at(|ms| ms / 10)), (200.0, 100.0));
+        let late = Some(Sends { first: Stamp(250_000_000), last: Stamp(1_250_000_000), count: client.sent });
+        assert_eq!(rates(late, looked_at(|ms| ms / 10)), (200.0, 133.0), "nothing completes before the first send");
         assert_eq!(rates(None, BacklogTrend::default()), (100.0, 100.0));
         assert_eq!(rates(sends(5), BacklogTrend::default()).0, 200.0);
         client.entries = vec![client.clone()];

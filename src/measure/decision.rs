@@ -33,6 +33,7 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
         _ if !exhausted => None,
         Some(LimitCheck { over: true, .. }) => Some(Ending::OverThreshold),
         _ if settled => Some(Ending::Stable),
+        _ if plan.throughput_suffices && history.is_throughput_stable(plan) => Some(Ending::Stable),
         _ => Some(Ending::Unstable),
     }
 }
@@ -151,6 +152,12 @@ mod tests {
             decided(&MeasurementPlan { max_trials: 2, ..plan.clone() }, 100, &[1_000; 2]),
             Some((Ending::Unstable, 2))
         );
+        // Throughput alone is enough for some.
+        let asynchronous = MeasurementPlan { throughput_suffices: true, ..plan.clone() };
+        assert_eq!(decided(&asynchronous, 100, &[1_000, 2_000, 1_000, 2_000]), Some((Ending::Stable, 4)));
+        let limited = MeasurementPlan { latency_threshold: Some(LIMIT), ..asynchronous };
+        let ending = decided(&limited, 100, &[7_000, 9_000, 7_000, 9_000]).map(|(ending, _)| ending);
+        assert_eq!(ending, Some(Ending::OverThreshold));
         // A window is a second.
         let brief = MeasurementPlan { level_time: Some(Duration::from_millis(2_900)), ..plan };
         assert_eq!(decided(&brief, 100, &[1_000, 2_000, 1_000]), Some((Ending::Unstable, 2)));

@@ -13,7 +13,7 @@ use crate::measure::precision::{intervals, is_precise};
 use crate::measure::rank_part::RankPart;
 use crate::measure::reasons::Verdict;
 use crate::measure::server::Models;
-use crate::measure::stability::{disagreement, is_stable};
+use crate::measure::stability::{disagreement, is_stable, is_throughput_stable};
 use crate::measure::summary::{ClientSummary, Disturbances, Ending, Known, LevelLoad, LevelSummary, LimitCheck};
 use crate::measure::window::merge;
 use crate::plan::MeasurementPlan;
@@ -187,6 +187,12 @@ impl History {
             (Some(_), _) => false,
             (None, kept) => kept.is_some(),
         }
+    }
+
+    /// Whether the last windows agree at least in what the server completed.
+    pub(super) fn is_throughput_stable(&self, plan: &MeasurementPlan) -> bool {
+        let last: Vec<_> = self.last.iter().map(|window| &window.client).collect();
+        is_throughput_stable(&last, plan.stability)
     }
 
     /// The windows that make the result, as one; `None` if there was none.

@@ -21,6 +21,7 @@ use crate::measure::history::WindowSet;
 use crate::measure::log::Log;
 use crate::measure::measurement::{Measurement, Moment};
 use crate::measure::pulse::Pulse;
+use crate::measure::sending::Sending;
 use crate::measure::slicer::Slicer;
 use crate::measure::stall::StallWatch;
 use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
@@ -44,13 +45,15 @@ pub struct LevelRun {
     pub ramp: u64,
     /// The load ends by itself: it is one window.
     pub finite: bool,
+    /// How many requests such a load has, where that is known.
+    pub requests: Option<u64>,
     /// The server's counters before such a load began, and when they were read, so that none of its requests is missing from
     /// their difference.
     pub baseline: Option<(Stamp, StatisticsSnapshot)>,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
     pub gap_variation: f64,
-    /// How long a rate is sent for, where that is known.
-    pub sending: Option<Duration>,
+    /// How long an open loop sends, where that is known.
+    pub sending: Option<Sending>,
     /// What is traced of its requests.
     pub tracing: Tracing,
 }
@@ -153,7 +156,7 @@ fn measure_with(
     }
     let mut summary = result.summarize(&measurement.models, run.load, counted, (ending, limit, intervals));
     let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
-    run.tracing.fill(&mut summary, end, run.facts.headline, *run.recorder.spec());
+    run.tracing.fill(&mut summary, end, &run.facts, *run.recorder.spec());
     (summary.cost, summary.disturbances) = (cost.as_mut().and_then(CostMeter::result), history.disturbances());
     (summary.windows, summary.course) = log.finish(began, summary.disturbances.windows);
     (summary.client_usage, summary.server_usage) = usage;
@@ -212,7 +215,7 @@ impl<'a> Trials<'a> {
         loop {
             // In this order: the last requests may all have failed.
             let is_over = self.running.is_finished() || self.is_interrupted();
-            if self.measurement.fails_too_often(&self.run.recorder, start) || is_over {
+            if self.measurement.fails_too_often(&self.run.recorder, start, self.run.requests) || is_over {
                 break;
             }
             let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed().all());
@@ -303,7 +306,7 @@ impl<'a> Trials<'a> {
                 return Ok(end);
             }
             let is_over = self.is_full(start) || self.is_interrupted() || self.running.is_finished();
-            if self.measurement.fails_too_often(&self.run.recorder, start) || is_over {
+            if self.measurement.fails_too_often(&self.run.recorder, start, self.run.requests) || is_over {
                 return Ok(self.end_now());
             }
             let look_up = if timed { WINDOW_POLL } else { COUNT_POLL };

@@ -12,7 +12,7 @@ use crate::measure::collect::Collector;
 use crate::measure::metrics::MetricsFold;
 use crate::measure::server::Models;
 use crate::measure::summary::ClientSummary;
-use crate::measure::verdict::exceeds_errors;
+use crate::measure::verdict::{exceeds_errors, will_exceed_errors};
 use crate::plan::MeasurementPlan;
 use crate::ranks::Ranks;
 use crate::record::{Completed, Recorder};
@@ -80,12 +80,18 @@ impl Measurement<'_> {
         self.metrics.map(Collector::advance)
     }
 
-    /// Whether what was begun at `start` need not be waited for: too many of its requests failed.
-    pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp) -> bool {
+    /// Whether what was begun at `start` need not be waited for: too many of its requests failed, of which there are to be
+    /// `planned`, where that is known.
+    pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp, planned: Option<u64>) -> bool {
         let (completed, now) = (recorder.completed(), Stamp::now());
-        let Completed { succeeded, failed, .. } = completed;
         self.breaker.poll(now, completed, recorder.failed_in_a_row())
-            || (failed > 0 && now - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed))
+            || (now - start > ERROR_PATIENCE && will_exceed_errors(self.plan.max_errors, completed, planned))
+    }
+
+    /// Whether too many requests failed of what was begun at `start` and is over now.
+    pub(super) fn has_failed(&self, recorder: &Recorder, start: Stamp) -> bool {
+        let Completed { succeeded, failed, .. } = recorder.completed();
+        Stamp::now() - start > ERROR_PATIENCE && self.exceeds_errors(succeeded, failed)
     }
 
     /// Whether more requests failed than may.

@@ -30,6 +30,7 @@ mod ranks;
 pub mod reasons;
 pub mod restarts;
 pub mod rounds;
+pub mod sending;
 pub mod server;
 mod server_metrics;
 mod slicer;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::measure::summary::ServerSummary;
-use crate::model::statistics::StatisticsSnapshot;
+use crate::model::statistics::{CountedTime, StatisticsSnapshot};
 use crate::model::{ModelId, ModelSpec};
 use crate::stdio::note;
 
@@ -92,14 +92,31 @@ impl ServerSummary {
                 ..ServerTimes::default()
             };
         }
-        self.composing.iter().map(Self::accounted).fold(ServerTimes::default(), |sum, part| ServerTimes {
+        let parts = self.composing.iter().map(Self::accounted).fold(ServerTimes::default(), |sum, part| ServerTimes {
             queue_us: sum.queue_us + part.queue_us,
             compute_us: sum.compute_us + part.compute_us,
             cache_hit_us: sum.cache_hit_us + part.cache_hit_us,
             cache_miss_us: sum.cache_miss_us + part.cache_miss_us,
             compute_or_cache_us: sum.compute_or_cache_us + part.compute_or_cache_us,
             ..ServerTimes::default()
-        })
+        });
+        self.behind_own_cache(parts)
+    }
+
+    /// The times of an ensemble's parts in its mean request: where it has a cache of its own, only requests that are not
+    /// in there reach them.
+    fn behind_own_cache(&self, parts: ServerTimes) -> ServerTimes {
+        let (hit, miss) = (self.delta.cache_hit, self.delta.cache_miss);
+        let lookups = CountedTime { count: hit.count.saturating_add(miss.count), ns: hit.ns.saturating_add(miss.ns) };
+        let reached = |us: u64| us.saturating_mul(miss.count).checked_div(lookups.count).unwrap_or(us);
+        ServerTimes {
+            queue_us: reached(parts.queue_us),
+            compute_us: parts.compute_us,
+            cache_hit_us: parts.cache_hit_us + hit.average_us(),
+            cache_miss_us: parts.cache_miss_us + miss.average_us(),
+            compute_or_cache_us: reached(parts.compute_or_cache_us) + lookups.average_us(),
+            ..ServerTimes::default()
+        }
     }
 }
 
@@ -199,7 +216,7 @@ mod tests {
     use crate::backends::null::NullBackend;
     use crate::error::Error;
     use crate::model::Scheduler;
-    use crate::model::statistics::{CountedTime, ModelStatistics};
+    use crate::model::statistics::ModelStatistics;
 
     fn server_summary(
         delta: &StatisticsSnapshot,
@@ -288,6 +305,28 @@ mod tests {
         assert_eq!((times.cache_hit_us, times.cache_miss_us), (11, 39));
         assert_eq!(times.compute_or_cache_us, 556, "(979000 + 39970 + 49061255) / 90 ns");
         assert_eq!(times.overhead_us, 564 - 5 - 556);
+    }
+
+    #[test]
+    fn what_an_ensembles_own_cache_answers_does_not_reach_its_parts() {
+        let mut ensemble = counters(at(10, 1_000_000), at(10, 0), [at(10, 0); 3]);
+        (ensemble.cache_hit, ensemble.cache_miss) = (at(8, 80_000), at(2, 60_000));
+        let part = counters(at(2, 700_000), at(2, 100_000), [at(2, 20_000), at(2, 460_000), at(2, 20_000)]);
+        let delta = snapshot(vec![("e", ensemble), ("p", part)]);
+        let specs = [spec("e", &["p"], true), spec("p", &[], false)];
+        let times = server_summary(&delta, &ModelId::latest("e"), &specs, &[]).unwrap().times();
+        assert_eq!((times.cache_hit_us, times.cache_miss_us), (10, 30));
+        // Of its 250 us in the part, a request in five spends all.
+        assert_eq!((times.queue_us, times.compute_or_cache_us), (10, 14 + 50));
+        assert_eq!(times.overhead_us, 100 - 10 - 64);
+
+        // All from the cache.
+        let mut ensemble = counters(at(10, 500_000), at(10, 0), [at(10, 0); 3]);
+        ensemble.cache_hit = at(10, 400_000);
+        let delta = snapshot(vec![("e", ensemble), ("p", ModelStatistics::default())]);
+        let times = server_summary(&delta, &ModelId::latest("e"), &specs, &[]).unwrap().times();
+        assert_eq!((times.request_us, times.cache_hit_us, times.compute_or_cache_us), (50, 40, 40));
+        assert_eq!((times.queue_us, times.overhead_us), (0, 10));
     }
 
     #[test]

@@ -24,8 +24,19 @@ pub fn disagreement<W: Borrow<ClientSummary>>(
     let latency = percentile.map_or(Statistic::MeanLatency, Statistic::Percentile);
     // Of two that differ as much, the later one is named.
     let both = [range(latency, latencies, share), range(Statistic::Throughput, throughputs, share)];
-    let apart = both.into_iter().filter(|range| range.low <= 0.0 || range.high > range.low * (1.0 + share));
+    let apart = both.into_iter().filter(|range| !is_within(*range));
     apart.max_by(|one, other| one.spread().total_cmp(&other.spread()))
+}
+
+/// Whether the last three windows agree in throughput.
+pub fn is_throughput_stable<W: Borrow<ClientSummary>>(windows: &[W], share: f64) -> bool {
+    let Some(start) = windows.len().checked_sub(STABLE_WINDOWS) else { return false };
+    let throughputs = windows[start..].iter().map(|window| window.borrow().throughput());
+    is_within(range(Statistic::Throughput, throughputs, share))
+}
+
+fn is_within(range: Disagreement) -> bool {
+    range.low > 0.0 && range.high <= range.low * (1.0 + range.allowed)
 }
 
 fn range(of: Statistic, values: impl Iterator<Item = f64>, allowed: f64) -> Disagreement {

@@ -21,6 +21,7 @@ use crate::measure::disturbance::Sentry;
 use crate::measure::level::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::{Measurement, Moment};
 use crate::measure::pulse::Pulse;
+use crate::measure::sending::Sending;
 use crate::measure::slicer::Slicer;
 use crate::measure::stages::over::FinishedStage;
 use crate::measure::summary::{Ending, LevelSummary};
@@ -143,7 +144,7 @@ impl Play<'_> {
         let mut number = 0;
         while let Some(stage) = current.take() {
             number += 1;
-            let next = if number < count { Some(self.director.prepare(number)?) } else { None };
+            let prepared = (number < count).then(|| self.director.prepare(number)).transpose();
             let ending = stage.wait(self.measurement, || self.poll());
             self.settle();
             if self.is_in_trouble() {
@@ -153,6 +154,8 @@ impl Play<'_> {
             }
             let end = stage.end(self.measurement);
             self.counters.ask();
+            // What keeps the next stage from beginning does not keep this one from its end.
+            let (next, error) = prepared.map_or_else(|error| (None, Some(error)), |next| (next, None));
             let next = next.filter(|_| ending == Ending::Complete);
             let resting = next.as_ref().and_then(|next| next.rest);
             // Where there is no rest, the next load starts before this one stops, so that the server sees no pause.
@@ -165,6 +168,7 @@ impl Play<'_> {
             if current.is_none() {
                 self.settle();
             }
+            error.map_or(Ok(()), Err)?;
             if let (Some(next), Some(rest)) = (later, resting) {
                 current = self.begin_after(rest, next, number);
             }
@@ -287,7 +291,7 @@ impl RunningStage {
         };
         let mut slicer = Slicer::new(load.started(), planned_end);
         slicer.put_off(level.recorder.end_window(slicer.end()));
-        let timed = if let StageLength::Time(length) = length { Some(length) } else { None };
+        let timed = if let StageLength::Time(length) = length { Some(Sending::steady(length)) } else { None };
         let trend = Cell::new(BacklogTrend::of(level.sending.or(timed)));
         Self { trend, slicer: RefCell::new(slicer), level, load, planned_end }
     }
@@ -302,13 +306,13 @@ impl RunningStage {
             if !may_go_on {
                 return Ending::Failed;
             }
-            if measurement.fails_too_often(&self.level.recorder, self.load.started()) {
+            if self.fails_too_often(measurement) {
                 return Ending::Failed;
             }
             if self.load.is_finished() {
                 self.load.settle_if_stranded();
                 // The last requests may all have failed since the last poll.
-                let fails = measurement.fails_too_often(&self.level.recorder, self.load.started());
+                let fails = self.fails_too_often(measurement);
                 let complete = self.planned_end == Stamp::NEVER && !self.load.is_stranded() && !fails;
                 return if complete { Ending::Complete } else { Ending::Failed };
             }
@@ -322,7 +326,15 @@ impl RunningStage {
             });
             thread::sleep(STAGE_POLL.min(self.slicer.borrow().end().from_now()));
         }
-        Ending::Complete
+        match measurement.has_failed(&self.level.recorder, self.load.started()) {
+            true => Ending::Failed,
+            false => Ending::Complete,
+        }
+    }
+
+    fn fails_too_often(&self, measurement: &Measurement<'_>) -> bool {
+        let LevelRun { recorder, requests, .. } = &self.level;
+        measurement.fails_too_often(recorder, self.load.started(), *requests)
     }
 
     /// Opens the next block when one is over. Returns when the stage ended, if its time has passed.
@@ -425,6 +437,7 @@ mod tests {
             headline,
             requested_rate: rate,
             shares: [].into(),
+            models: [].into(),
             issuers: 1,
             client_cost_ns: 0.0,
             wakeups_apart: false,
@@ -436,6 +449,7 @@ mod tests {
                 facts,
                 ramp: 0,
                 finite: false,
+                requests: None,
                 baseline: None,
                 gap_variation: 0.0,
                 sending: None,
@@ -451,11 +465,16 @@ mod tests {
         backend: Arc<NullBackend>,
         stages: Vec<(LevelLoad, StageLength)>,
         rest: Option<Duration>,
+        /// The stage that cannot be made ready.
+        broken: Option<usize>,
         told: RefCell<Vec<String>>,
     }
 
     impl Director for Script {
         fn prepare(&self, number: usize) -> Result<StageRun> {
+            if self.broken == Some(number) {
+                return Err(Error::machine("broken"));
+            }
             let run = stage(&self.backend, self.stages[number].0, self.stages[number].1);
             Ok(StageRun { rest: self.rest, ..run })
         }
@@ -480,6 +499,17 @@ mod tests {
         stages: &[(LevelLoad, StageLength)],
         interrupts: usize,
     ) -> Vec<MeasuredLevel> {
+        let (played, told) = play((gauge, rest), stages, (interrupts, None));
+        let (played, order) = (played.unwrap(), |number: usize| [format!("begun {number}"), "ended".to_owned()]);
+        assert_eq!(told, (0..played.len()).flat_map(order).collect::<Vec<_>>());
+        played
+    }
+    /// With so many interrupts, and a stage that cannot be made ready; and what the director was told.
+    fn play(
+        (gauge, rest): (Option<&dyn Gauge>, Option<Duration>),
+        stages: &[(LevelLoad, StageLength)],
+        (interrupts, broken): (usize, Option<usize>),
+    ) -> (Result<Vec<MeasuredLevel>>, Vec<String>) {
         let backend = Arc::new(NullBackend);
         let plan = sample::plan();
         let specs = [backend.model(&ModelId::latest("null")).unwrap()];
@@ -496,12 +526,18 @@ mod tests {
             settle: &|| (),
             ranks: None,
         };
-        let director =
-            Script { backend: Arc::clone(&backend), stages: stages.to_vec(), rest, told: RefCell::default() };
-        let played = measure_stages(&measurement, stages.len(), &director).unwrap();
-        let order = |number: usize| [format!("begun {number}"), "ended".to_owned()];
-        assert_eq!(*director.told.borrow(), (0..played.len()).flat_map(order).collect::<Vec<_>>());
-        played
+        let (backend, told) = (Arc::clone(&backend), RefCell::default());
+        let director = Script { backend, stages: stages.to_vec(), rest, broken, told };
+        let played = measure_stages(&measurement, stages.len(), &director);
+        (played, director.told.into_inner())
+    }
+
+    #[test]
+    fn a_stage_that_cannot_be_made_ready_takes_nothing_from_those_before_it() {
+        let stages = [(LevelLoad::RequestRate(500.0), StageLength::Time(Duration::from_millis(50))); 4];
+        let (played, told) = play((None, None), &stages, (0, Some(2)));
+        assert_eq!(played.err().map(|error| error.to_string()), Some("broken".to_owned()));
+        assert_eq!(told, ["begun 0", "ended", "begun 1", "ended"]);
     }
 
     #[test]

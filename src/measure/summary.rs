@@ -533,6 +533,7 @@ pub(crate) mod sample {
             latency_to: LatencyEnd::Response,
             goodput: Goodput::default(),
             long_count_windows: false,
+            throughput_suffices: false,
         }
     }
 }

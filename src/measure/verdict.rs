@@ -9,7 +9,8 @@ use crate::measure::precision::value;
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{ClientSummary, Ending, Known, LevelLoad, LevelSummary};
 use crate::plan::Precision;
-use crate::stats::{early_stopping_floor, littles_law_gap};
+use crate::record::Completed;
+use crate::stats::{beta_cdf, early_stopping_floor, littles_law_gap};
 
 /// A rate counts as reached where no more than this share is missing, beyond what chance takes away.
 pub const RATE_TOLERANCE: f64 = 0.01;
@@ -17,6 +18,9 @@ pub const RATE_TOLERANCE: f64 = 0.01;
 const CHANCE_DEVIATIONS: f64 = 3.0;
 /// Maximum share of requests that may be sent more than 1 ms late.
 pub const DELAYED_TOLERANCE: f64 = 0.01;
+/// A load that goes on is ended for its failures where that many would be this unlikely if it failed as much as it may. Small,
+/// because it is looked at again and again.
+const EARLY_PROBABILITY: f64 = 0.001;
 /// How far Little's law may be off: what the ends of a window and the tool's own turn-around explain.
 pub const LITTLE_TOLERANCE: f64 = 0.05;
 
@@ -96,6 +100,19 @@ pub fn exceeds_errors(allowed: f64, succeeded: u64, failed: u64) -> bool {
     failed as f64 > allowed * (succeeded + failed) as f64
 }
 
+/// Whether a load that goes on will exceed the share `allowed`, 0 to 1, by the requests that are `over`: for certain, where it
+/// has `planned` requests in all; as good as certain, where their number is not known.
+pub(super) fn will_exceed_errors(allowed: f64, over: Completed, planned: Option<u64>) -> bool {
+    let Completed { succeeded, failed, cancelled } = over;
+    exceeds_errors(allowed, succeeded, failed)
+        && match planned {
+            // At best, all others succeed.
+            Some(planned) => exceeds_errors(allowed, planned.saturating_sub(failed + cancelled), failed),
+            // The lower end of the share's interval is above the allowed one (Clopper and Pearson, 1934).
+            None => beta_cdf(allowed, failed as f64, succeeded as f64 + 1.0) < EARLY_PROBABILITY,
+        }
+}
+
 fn rate(level: &LevelSummary, variation: f64) -> Option<InvalidReason> {
     let open = level.client.open_loop.as_ref()?;
     let LevelLoad::RequestRate(requested) = level.load else { return None };
@@ -131,10 +148,11 @@ fn samples(client: &ClientSummary, percentile: Option<f64>) -> Option<InvalidRea
 }
 
 /// Checks L = λW. Not for decoupled models, whose latency need not run to the end of the request, nor beside failures
-/// and cancelled requests, whose time under way is not in the latency.
+/// and cancelled requests, whose time under way is not in the latency. Nor for conversations: between turns, and once no
+/// conversation is left to begin, fewer requests are under way than there are places.
 fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<InvalidReason> {
     let client = &level.client;
-    if client.decoupled.is_some() || client.failed > 0 || client.cancelled > 0 {
+    if client.decoupled.is_some() || client.sessions.is_some() || client.failed > 0 || client.cancelled > 0 {
         return None;
     }
     let (outstanding, latency_ns, chance) = match (level.load, &client.open_loop) {
@@ -159,8 +177,8 @@ fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<Invali
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::OpenLoopSummary;
     use crate::measure::summary::sample::{self, distribution as times};
+    use crate::measure::summary::{OpenLoopSummary, Sessions};
     use crate::plan::Statistic;
 
     /// Ten seconds of a closed loop at concurrency 4 with 5 ms a request.
@@ -261,6 +279,23 @@ mod tests {
     }
 
     #[test]
+    fn failures_end_a_load_only_where_those_to_come_cannot_make_up_for_them() {
+        let over = |succeeded, failed| Completed { succeeded, failed, cancelled: 0 };
+        let of_100 = |succeeded, failed| will_exceed_errors(0.05, over(succeeded, failed), Some(100));
+        assert!(!of_100(1, 1) && !of_100(0, 5), "five of a hundred are allowed");
+        assert!(of_100(0, 6) && of_100(94, 6) && !of_100(95, 5));
+        let cancelled = Completed { cancelled: 50, ..over(10, 3) };
+        assert!(will_exceed_errors(0.05, cancelled, Some(100)), "50 are left");
+        assert!(will_exceed_errors(0.05, over(100, 6), Some(100)), "requests that end sequences are beyond the plan");
+        assert!(!will_exceed_errors(0.05, over(120, 6), Some(100)));
+        let of_many = |allowed, succeeded, failed| will_exceed_errors(allowed, over(succeeded, failed), None);
+        assert!(!of_many(0.05, 1, 1) && !of_many(0.01, 0, 1) && !of_many(0.05, 188, 12), "chance does that");
+        assert!(of_many(0.05, 0, 3) && of_many(0.05, 10, 10) && of_many(0.05, 900, 100));
+        assert!(of_many(0.0, 1_000_000, 1) && will_exceed_errors(0.0, over(0, 1), Some(1_000)), "none is allowed");
+        assert!(!of_many(1.0, 0, 1_000) && !of_many(0.0, 5, 0));
+    }
+
+    #[test]
     fn a_closed_loop_that_loses_time_breaks_littles_law() {
         let mut level = closed();
         level.client.latency = times(8000, 4_700_000);
@@ -268,6 +303,16 @@ mod tests {
         assert_eq!(reasons[0].to_string(), "rate times latency is -6.0% off the requests under way");
         level.client.failed = 1;
         assert_eq!(words(&level, &Evidence { max_errors: 0.5, ..Evidence::default() }), [""; 0]);
+    }
+
+    #[test]
+    fn conversations_leave_places_idle_and_lose_nothing() {
+        // Three of five turns of 2 s, two at a time: one place is idle while the last of them is played.
+        let mut level = sample::level(LevelLoad::Concurrency(2), 15, 2_000_000_000);
+        level.client.duration = Duration::from_secs(20);
+        assert_eq!(words(&level, &Evidence::default()), ["littles_law"]);
+        level.client.sessions = Some(Box::new(Sessions::empty()));
+        assert_eq!(judge(&level, &Evidence::default()), Verdict::Valid);
     }
 
     #[test]

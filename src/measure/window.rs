@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::measure::failures;
 use crate::measure::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary, per_second};
+use crate::model::ModelId;
 use crate::record::Tally;
 
 /// What a window's summary needs besides its tally.
@@ -19,6 +20,8 @@ pub struct WindowFacts {
     pub requested_rate: Option<f64>,
     /// Share of each entry of a mix, 0 to 1; empty where there is one model.
     pub shares: Arc<[f64]>,
+    /// The model of each entry: several may be of one.
+    pub models: Arc<[ModelId]>,
     /// Threads that issue requests.
     pub issuers: usize,
     /// The client's own cost per request, in nanoseconds.
@@ -136,7 +139,7 @@ pub(super) fn merge(mut sum: ClientSummary, window: &ClientSummary) -> ClientSum
     sum
 }
 
-/// What two processes saw of the same time, as one: counts and rates are added up, distributions merged.
+/// What two processes, or two entries of a mix, saw of the same time, as one: counts and rates are added up, distributions merged.
 pub(super) fn join(one: ClientSummary, other: &ClientSummary) -> ClientSummary {
     let entries = one.entries.iter().cloned().zip(&other.entries).map(|(one, other)| join(one, other)).collect();
     let end = |client: &ClientSummary| client.start.plus_duration(client.duration);

@@ -5,7 +5,8 @@ use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::history::{History, WindowSet};
 use crate::measure::summary::{ClientSummary, Disturbances, Ending};
-use crate::plan::{MeasurementPlan, OnDisturbance};
+use crate::plan::{MeasurementPlan, OnDisturbance, Statistic};
+use crate::stdio::note;
 
 /// If this many windows were disturbed and no other was seen, the disturbance will not pass.
 const PATIENCE: usize = 2 * STABLE_WINDOWS;
@@ -40,9 +41,22 @@ impl Windows {
         self.all.push(window, plan);
     }
 
-    /// What the level ends with; `None` if it needs another window. Without disturbances that is [`decide`]'s
-    /// answer. With them, windows go on until enough of them are calm; if there will not be enough, that answer stands.
+    /// What the level ends with; `None` if it needs another window.
     pub(super) fn decide(&mut self, plan: &MeasurementPlan) -> Option<Ending> {
+        let ending = self.choose(plan);
+        if let Some(disagreement) = self.disagreement(plan).filter(|apart| apart.of != Statistic::Throughput)
+            && plan.throughput_suffices
+            && ending == Some(Ending::Stable)
+            && !self.chosen().is_settled(plan)
+        {
+            note!("{disagreement}; with requests that nobody waits for, a stable throughput is enough");
+        }
+        ending
+    }
+
+    /// The same, and from which windows. Without disturbances that is [`decide`]'s
+    /// answer. With them, windows go on until enough of them are calm; if there will not be enough, that answer stands.
+    fn choose(&mut self, plan: &MeasurementPlan) -> Option<Ending> {
         let usual = decide(&self.all, plan);
         let Some(calm) = &self.calm else { return usual };
         let lost = self.all.closed() - calm.closed();

@@ -64,6 +64,10 @@ pub struct MeasurementPlan {
     /// Windows of requests last a second at least, as perf_analyzer's documentation has it, and not half of it.
     #[serde(skip)]
     pub long_count_windows: bool,
+    /// When all windows are used up, it is enough that throughput is stable: perf_analyzer's rule for requests whose sender
+    /// does not wait for the answer.
+    #[serde(skip)]
+    pub throughput_suffices: bool,
 }
 
 impl MeasurementPlan {

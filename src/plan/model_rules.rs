@@ -24,6 +24,14 @@ impl Plan {
         self.load.calls.wait(models.iter().any(|model| model.sequences))
     }
 
+    /// Whether a flag, or a model whose requests belong together, asks for calls that do not wait for answers. An open loop
+    /// by itself does not, as perf_analyzer has it.
+    pub fn asks_for_asynchronous_calls(&self, models: &[ModelSpec]) -> bool {
+        let given = |name: &str| self.words.flags.iter().any(|flag| flag.given && flag.name == name);
+        let by_model = models.iter().any(|model| model.sequences) && !given("--sync");
+        by_model || given("--async") || given("--streaming")
+    }
+
     /// Notes on the flags that need all models.
     pub fn notes_on<'a>(&'a self, models: &'a [ModelSpec]) -> impl Iterator<Item = &'a str> {
         let idle = |note: &&ModelNote| !models.iter().any(|model| (note.used)(model));
@@ -99,6 +107,23 @@ const RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |plan, model| model.sequences && plan.load.mode.is_fixed_schedule() && plan.load.ranks.part.is_shared(),
+        message: |_, _| {
+            "a fixed schedule is one sequence, which several processes cannot share: use one, or --ranks separate"
+                .into()
+        },
+    },
+    Rule {
+        broken: |plan, model| model.sequences && has_too_few_sequences(plan),
+        message: |plan, _| {
+            format!(
+                "--num-of-sequences {}: {size} processes share them, and each needs one; give at least {size}",
+                plan.load.sequences.concurrent,
+                size = plan.load.ranks.part.size
+            )
+        },
+    },
+    Rule {
         broken: |plan, model| model.sequences && plan.load.tokens().is_some(),
         message: |_, _| "--trace-input and --trace-parameter are for requests on their own, not for sequences".into(),
     },
@@ -122,6 +147,12 @@ const RULES: &[Rule] = &[
         },
     },
 ];
+
+/// Whether processes would be left without a sequence.
+fn has_too_few_sequences(plan: &Plan) -> bool {
+    let mode = &plan.load.mode;
+    mode.has_schedule() && !mode.is_closed() && plan.load.sequences.concurrent < plan.load.ranks.part.size
+}
 
 fn streams(plan: &Plan) -> bool {
     plan.target.connection.protocol.streams()

@@ -52,13 +52,19 @@ pub fn text(result: &PeriodicResult) -> String {
     };
     line(FIGURES.map(|(heading, ..)| heading.to_owned()));
     result.batches.iter().for_each(|batch| line(FIGURES.map(|(.., figure)| figure(batch).show())));
-    let LoadReport { sent, completed, failed, .. } = result.requests;
+    let LoadReport { sent, completed, failed, outstanding, .. } = result.requests;
+    let cancelled = match sent.saturating_sub(completed + failed + outstanding) {
+        0 => String::new(),
+        cancelled => format!(", {cancelled} cancelled"),
+    };
     let verdict = match result.outcome {
+        Outcome::Failed if completed + failed == 0 => "invalid: no request succeeded".to_owned(),
         Outcome::Failed => format!("invalid: {failed} of {sent} requests failed"),
         Outcome::Interrupted => "invalid: interrupted".to_owned(),
         other => other.to_string(),
     };
-    let _ = writeln!(text, "Requests: {sent} sent, {completed} completed, {failed} failed\nVerdict: {verdict}");
+    let _ =
+        writeln!(text, "Requests: {sent} sent, {completed} completed, {failed} failed{cancelled}\nVerdict: {verdict}");
     text
 }
 
@@ -72,4 +78,23 @@ pub fn rows(batches: &[PeriodicBatch]) -> Table {
     let header = FIGURES.map(|(_, heading, _)| heading.to_owned()).to_vec();
     let rows = batches.iter().map(|batch| FIGURES.map(|(.., figure)| figure(batch).show()).to_vec());
     std::iter::once(header).chain(rows).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_were_cancelled_are_told_where_there_are_any() {
+        let told = |completed, failed, outcome| {
+            let requests = LoadReport { sent: 12, completed, failed, outstanding: 1, held_back: 0 };
+            let text = text(&PeriodicResult { batches: Vec::new(), requests, errors: Vec::new(), outcome });
+            text.split_once("Requests: ").unwrap().1.to_owned()
+        };
+        let all = "12 sent, 9 completed, 2 failed\nVerdict: invalid: interrupted\n";
+        assert_eq!(told(9, 2, Outcome::Interrupted), all);
+        assert_eq!(told(8, 0, Outcome::Valid), "12 sent, 8 completed, 0 failed, 3 cancelled\nVerdict: valid\n");
+        let none = "12 sent, 0 completed, 0 failed, 11 cancelled\nVerdict: invalid: no request succeeded\n";
+        assert_eq!(told(0, 0, Outcome::Failed), none);
+    }
 }

@@ -70,7 +70,8 @@ pub struct CandidateResult {
     pub number: usize,
     /// The values of the settings that were searched, in their order.
     pub values: Vec<Value>,
-    /// Its fate: `winner`, `yours`, `not worse`, `worse`, `dropped`, `failed`, `ruled out` or `not measured`.
+    /// Its fate: `winner`, `ahead` (the best so far, not confirmed), `yours`, `not worse`, `worse`, `dropped`, `failed`,
+    /// `ruled out` or `not measured`.
     pub fate: String,
     /// Why.
     pub reason: Option<String>,

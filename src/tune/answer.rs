@@ -56,12 +56,22 @@ pub fn meets(candidate: &Candidate, counts: impl Fn(&Visit) -> bool) -> bool {
     !candidate.has_failed() && !violations.is_empty() && median(&violations) <= 0.0
 }
 
+/// The finalists that meet the constraints in the confirmation.
+fn able(candidates: &[Candidate], finalists: &[usize]) -> Vec<usize> {
+    finalists.iter().copied().filter(|number| meets(&candidates[*number], confirms)).collect()
+}
+
+/// The standings of `able` without the present configuration: if that is far behind, it has fewer rounds than the
+/// others have among themselves.
+fn of_others(candidates: &[Candidate], able: &[usize]) -> Standings {
+    let others: Vec<usize> = able.iter().copied().filter(|number| *number != 0).collect();
+    Standings::of(candidates, &others, confirms)
+}
+
 /// The outcome of the confirmation of `finalists`, the first of which is the present configuration.
 pub fn confirmed(space: &Space, candidates: &[Candidate], finalists: &[usize], margin: f64) -> Option<Answer> {
-    let able: Vec<usize> = finalists.iter().copied().filter(|number| meets(&candidates[*number], confirms)).collect();
-    let others: Vec<usize> = able.iter().copied().filter(|number| *number != 0).collect();
-    // If the present configuration is far behind, it has fewer rounds than the others have among themselves.
-    let among = Standings::of(candidates, &others, confirms);
+    let able = able(candidates, finalists);
+    let among = of_others(candidates, &able);
     let Some(best) = leader(&among, |_| true) else {
         return able.contains(&0).then_some(Answer::Kept(None));
     };
@@ -85,6 +95,23 @@ pub fn confirmed(space: &Space, candidates: &[Candidate], finalists: &[usize], m
         Some(gain) => Answer::Better(cheap, gain),
         None => Answer::Better(best, of_best),
     })
+}
+
+/// The finalists that the confirmation shows to be worse than the best of them, by more than the margin, and how good
+/// each is as a share of it.
+pub fn shown_worse(candidates: &[Candidate], finalists: &[usize], margin: f64) -> Vec<(usize, f64)> {
+    let able = able(candidates, finalists);
+    let mut standings = Standings::of(candidates, &able, confirms);
+    if leader(&standings, |_| true) != Some(0) {
+        standings = of_others(candidates, &able);
+    }
+    let Some(best) = leader(&standings, |_| true) else { return Vec::new() };
+    let half_width = standings.half_width(CONFIDENCE, standings.means.len() - 1);
+    let share = |(number, _): &(usize, f64)| {
+        let worse = standings.difference(*number, best, half_width)?;
+        (worse.high < -(1.0 + margin).ln()).then(|| (*number, worse.low.midpoint(worse.high).exp()))
+    };
+    standings.means.iter().filter_map(share).collect()
 }
 
 /// The candidate with the highest mean among those that `counts` accepts.

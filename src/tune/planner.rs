@@ -185,6 +185,14 @@ impl Planner {
         nearest.map_or(Answer::Nothing, Answer::NoneMeets)
     }
 
+    /// The candidates that a confirmation has shown to be worse than the best of it, and how good each is as a share of
+    /// it. What an earlier confirmation has shown counts for those that the last one left out.
+    pub fn shown_worse(&self) -> Vec<(usize, f64)> {
+        let of = |finalists: &[usize]| answer::shown_worse(&self.candidates, finalists, self.settings.margin);
+        let earlier = of(&self.earlier).into_iter().filter(|(number, _)| !self.finalists.contains(number));
+        of(&self.finalists).into_iter().chain(earlier).collect()
+    }
+
     /// Whether every one of `finalists` that works was measured in enough rounds to say something.
     pub(super) fn is_confirmed(&self, finalists: &[usize]) -> bool {
         let rounds = |number: &usize| {

@@ -522,3 +522,20 @@ fn the_best_are_told_apart_where_the_present_one_is_far_behind() {
     let winner = searched.planner.answer().winner().unwrap();
     assert!(rounds(0) == 4 && rounds(winner) >= 10, "{} and {}", rounds(0), rounds(winner));
 }
+
+/// Yours is the best, another is as good, a third is behind by less than the margin, and one has lost the race by far.
+#[test]
+fn the_confirmation_shows_who_is_worse() {
+    let level = |trial: &Trial| [0.0, -0.9, 0.0, -0.01][trial.candidate];
+    let found = |_: &Planner, trial: &Trial, number: usize| {
+        let noise = 0.002 * (unit(hash(1, number as u64)) - 0.5);
+        (0.35, Ok(Found { score: level(trial) + noise, violation: -1.0 }))
+    };
+    let planner = scripted(line(4), settings(40.0, 1), found).planner;
+    let confirmed =
+        |number: usize| planner.candidates()[number].visits.iter().any(|visit| visit.phase == Phase::Confirmation);
+    assert!((0..4).all(confirmed), "{:?}", planner.candidates());
+    let worse = planner.shown_worse();
+    let [(1, share)] = worse[..] else { panic!("{worse:?}") };
+    assert!((share - (-0.9_f64).exp()).abs() < 0.01, "{share}");
+}

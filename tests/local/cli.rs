@@ -110,6 +110,7 @@ fn a_prefix_means_perf_analyzers_flag_where_it_can() {
     let line = "-m m --trace-r 7";
     assert_eq!(plan(line).target.trace.map(|trace| trace.rate), Some(Some(7)));
     assert!(plan("-m m --verb").output.verbose_csv);
+    assert_eq!(plan("-m m --pro out.json").output.profile_export, Some("out.json".into()));
     assert_eq!(concurrency(&plan("-m m --concurrency 1:4")).end, Some(4));
     assert!(error("-m m --input json").contains("ambiguous: it may be --input-data"));
     assert!(error("-m m --s 1").contains("ambiguous"));
@@ -562,6 +563,11 @@ fn flags_without_effect_are_named_once_and_never_refused() {
         ("-m m --request-intervals Cargo.toml --binary-search", "--binary-search has", "a single level"),
         ("-m m --latency-from sent", "--latency-from has", "when a request is due"),
         ("-m m --ranks joint", "--ranks has", "--enable-mpi"),
+        (
+            "-m m --variant a: --variant b: --require throughput>1 --undecided more",
+            "--undecided has",
+            "--rounds says how often",
+        ),
         ("--service-kind dynamic_grpc --grpc-method a.B/C --input-data Cargo.toml -i http", "-i has", "over gRPC"),
     ] {
         let notes = idle(line);
@@ -767,6 +773,7 @@ const REFUSED: &[(&str, &[&str])] = &[
     ),
     ("-m m --svg comparison:c.svg", &["--svg comparison", "add --variant or --baseline"]),
     ("-m m -f no/such/folder/f.csv --svg spectrum:s.svg --variant a:--sync --variant b:--async", &["shows levels"]),
+    ("-m m -b 1,2 --variant a: --variant b:", &["-b 1,2", "--variant and --matrix take one"]),
     ("-m m --matrix disks", &["--matrix 'disks'", "memory, transports"]),
     // Rules of the load.
     (
@@ -1134,9 +1141,16 @@ no effect without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` 
   with a note; otherwise both are errors.
 - Under the name `perf_analyzer`, windows of `--measurement-mode count_windows` last at least a second, as its documentation promises;
   otherwise half a second.
-- Under the name `perf_analyzer`, the exit code is 2 only where it is upstream's: if the only level of a range is not stable.
+- Under the name `perf_analyzer`, the exit code is 2 only where it is upstream's: if the only level of a range is not stable. With
+  `--async`, `--streaming` and sequence models a level whose throughput alone is stable counts as stable there, with a note.
+- A second interrupt, or one before the load begins, ends the program with 130 under every name; perf_analyzer ends with 0.
 - Levels that are not stable or above the latency threshold are reported and marked; perf_analyzer discards them. Under its name they are
   left out of the CSV file, unless there are no others.
+- The final lines end with the level's outcome in brackets where it is not simply valid, and the CSV file has it in a last column then.
+  With `-l`, a line about the highest level within the limit comes before the final lines, with the interval of its latency.
+- `--verbose-csv` with `--collect-metrics` has GPU columns only if the server reports a GPU.
+- The last of several values of a flag counts; of several `--request-count` perf_analyzer takes the first.
+- A `--shape` that does not fit the model is refused before anything is sent.
 - `--request-parameter` works over HTTP and in process too, and knows the types `uint` and `double`; its value may hold colons.
 - `--model-repository` may be repeated. `--trace-level` may be repeated, as perf_analyzer's own text says.
 - In process, `--async`, `--streaming` and `--shared-memory` can be combined, decoupled models need no `--streaming`, and

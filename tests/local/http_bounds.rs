@@ -342,6 +342,22 @@ fn later_replies_are_held_against_the_model_if_asked() {
     }
 }
 
+/// One of twelve requests may fail here; after a second it is one of seven.
+#[test]
+fn an_early_failure_ends_no_load_that_may_still_keep_to_max_errors() {
+    let failing_first = |request: &Received| match request.ordinal {
+        0 => vec![Act::Send(reply("500 Oops", "", b""))],
+        _ => vec![Act::Wait(Duration::from_millis(150)), Act::Send(good_answer())],
+    };
+    for load in ["--request-count 12", "--stage concurrency:1:12req", "--stage concurrency:1:3s"] {
+        let server = HttpServer::start(failing_first);
+        let report = plain(&server).args("--max-errors 10%").args(load).run().report();
+        let level = report.level();
+        assert_eq!(level.client_number("Failed request count"), 1.0, "{load}: {}", report.text);
+        assert!(level.client_number("Request count") > 9.0, "{load}: {}", report.text);
+    }
+}
+
 #[test]
 fn bytes_that_are_no_text_are_explained_where_json_was_asked_for() {
     let body = b"{\"model_name\":\"m\",\"outputs\":[{\"name\":\"OUTPUT0\",\"datatype\":\"BYTES\",\"shape\":[1,1],\"data\":[\"\xff\"]}]}";

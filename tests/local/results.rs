@@ -178,15 +178,20 @@ fn levels(server: &HttpServer) -> Program {
     Program::new().args("-m m -p 100 -s 1000000 -u").arg(server.url())
 }
 
-/// Callers of perf_analyzer take the last row of its file for the best level within the limit.
-#[test]
-fn timed_a_level_beyond_the_limit_has_a_row_only_under_our_own_name() {
+/// A server that answers one request after the other, each in 20 ms.
+fn one_by_one() -> HttpServer {
     let alone = Mutex::new(());
-    let server = HttpServer::start(move |request: &Received| {
+    HttpServer::start(move |request: &Received| {
         let _turn = alone.lock().unwrap();
         thread::sleep(Duration::from_millis(20));
         good(request)
-    });
+    })
+}
+
+/// Callers of perf_analyzer take the last row of its file for the best level within the limit.
+#[test]
+fn timed_a_level_beyond_the_limit_has_a_row_only_under_our_own_name() {
+    let server = one_by_one();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("levels.csv");
     let run = || levels(&server).args("-p 400 --concurrency-range 1:6:5 -l 60 -f").arg(&file);
@@ -454,6 +459,78 @@ fn timed_what_is_undecided_is_measured_further() {
         }
     }
     assert!(asked > 0, "no bound was undecided");
+}
+
+/// Makes a whole result one that an interrupt has left, with some `changes`.
+fn break_off(path: &Path, changes: impl FnOnce(&mut Value)) {
+    let mut result = summary(path);
+    result["interrupted"] = true.into();
+    changes(&mut result);
+    fs::write(path, result.to_string()).unwrap();
+}
+
+/// Levels that a resumed run has taken from the earlier one.
+fn taken(resumed: &Finished) -> usize {
+    resumed.stderr.matches(": measured before (--resume)").count()
+}
+
+#[test]
+fn a_level_is_finished_with_its_last_start() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    let run = || levels(&server).args("--concurrency-range 1:3 --restarts 3");
+    run().arg("--summary-file").arg(&path).run();
+    // The third start of one level was broken off, and the second of another.
+    break_off(&path, |result| {
+        result["levels"][1]["restarts"]["starts"] = 2.into();
+        result["levels"][2]["restarts"] = Value::Null;
+    });
+    let resumed = run().arg("--resume").arg(&path).run();
+    let whole = summary(&path);
+    let starts: Vec<_> =
+        whole["levels"].as_array().unwrap().iter().map(|level| level["restarts"]["starts"].as_u64()).collect();
+    assert_eq!((taken(&resumed), starts), (1, vec![Some(3); 3]), "{}", resumed.stderr);
+    let before = server.inferences();
+    let again = run().arg("--resume").arg(&path).run();
+    assert_eq!((taken(&again), server.inferences()), (3, before), "{}", again.stderr);
+}
+
+#[test]
+fn timed_the_end_of_a_range_is_measured_once_more_where_an_interrupt_was_in_the_way() {
+    let _turn = turns::shared();
+    let server = one_by_one();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    let run = |flag: &str| levels(&server).args("-p 400 --concurrency-range 1:6:5 -l 60").arg(flag).arg(&path).run();
+    let again = |run: &Finished| run.stderr.matches("measured once more, because the range ends there").count();
+    let first = run("--summary-file");
+    assert_eq!(again(&first), 1, "{}", first.stderr);
+    let over = run("--resume");
+    assert_eq!((again(&over), taken(&over)), (0, 2), "{}", over.stderr);
+    break_off(&path, |_| ());
+    let resumed = run("--resume");
+    assert_eq!((again(&resumed), taken(&resumed)), (1, 2), "{}", resumed.stderr);
+}
+
+#[test]
+fn what_is_undecided_is_measured_further_where_an_interrupt_was_in_the_way() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    let run = || levels(&server).args("-p 50");
+    run().arg("--summary-file").arg(&path).run();
+    let latency = summary(&path)["levels"][0]["client"]["latency"]["mean_ns"].as_f64().unwrap();
+    let bound = format!("avg<{:.4}ms", latency / 1e6);
+    let resume = || run().args("--undecided more --require").arg(&bound).arg("--resume").arg(&path).run();
+    let again = |run: &Finished| run.stderr.matches("is undecided; measured again, ").count();
+    let over = resume();
+    assert_eq!((again(&over), taken(&over)), (0, 1), "{}", over.stderr);
+    break_off(&path, |_| ());
+    let resumed = resume();
+    assert!((1..=2).contains(&again(&resumed)) && taken(&resumed) == 1, "{}", resumed.stderr);
 }
 
 #[test]

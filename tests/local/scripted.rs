@@ -321,6 +321,17 @@ fn requests_are_cancelled_when_their_time_is_over() {
     }
 }
 
+#[test]
+fn who_spins_sees_an_answer_come_though_it_may_be_cancelled() {
+    let _turn = turns::shared();
+    let scripted = Scripted::requests(json!([{"delay_us": 1000}]));
+    let flags = "--sync --wait spin --cancel-after-us 1000000 --request-count 100";
+    let report = scripted.program().args(flags).run().report();
+    // Ten a second, if it sleeps and nobody wakes it.
+    assert!(report.level().client_number("Throughput") > 40.0, "{}", report.text);
+    harmless(&scripted);
+}
+
 /// A server that takes long to take requests in. Those at even places come back before their issuing call returns, so that the
 /// slot's next one is issued meanwhile; it must not be cancelled before its own call has returned, but then it must.
 #[test]

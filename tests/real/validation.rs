@@ -214,6 +214,32 @@ fn every_response_of_a_decoupled_model_has_its_own_list() {
 }
 
 #[test]
+fn wrong_outputs_of_a_periodic_load_are_failures() {
+    let _turn = turns::shared();
+    let bench = Bench::new();
+    let (data, path) = (json!([{"INPUT0": [5]}]), bench.repository.file("r.json"));
+    let response = |value: i32| json!({ "OUTPUT0": [value] });
+    let run = |second: i32, flag: &str| {
+        let program = bench.program("repeats", &data, &json!([[response(5), response(second), response(5)]]));
+        let program = program.args("--periodic-concurrency-range 1:12 --request-period 2").arg(flag);
+        let finished = program.arg(&path).run();
+        let mut result: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        (finished, result["periodic"].take())
+    };
+    let (good, told) = run(5, "--summary-file");
+    assert_eq!((good.code(), &told["outcome"]), (0, &"valid".into()), "{}{}", good.stdout, good.stderr);
+    let (wrong, told) = run(4, "--summary-file");
+    assert_eq!(wrong.code(), 3, "{}{}", wrong.stdout, wrong.stderr);
+    let said = "Requests: 12 sent, 0 completed, 12 failed\nVerdict: invalid: 12 of 12 requests failed\n";
+    assert!(wrong.stdout.contains(said), "{}", wrong.stdout);
+    assert!(wrong.stderr.contains("12 requests failed: Validation: "), "{}", wrong.stderr);
+    assert_eq!((&told["requests"]["failed"], &told["outcome"]), (&12.into(), &"failed".into()), "{told}");
+    let (resumed, _) = run(4, "--resume");
+    assert!(resumed.stderr.contains("not finished before, and measured from its start"), "{}", resumed.stderr);
+    assert_eq!(resumed.code(), 3, "{}", resumed.stdout);
+}
+
+#[test]
 fn outputs_are_validated_over_the_network_too() {
     let _turn = turns::shared();
     let bench = Bench::new();

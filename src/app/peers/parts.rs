@@ -25,9 +25,6 @@ pub(super) fn check(plan: &Plan, part: Part) -> Result<()> {
     if let Some((flag, least)) = mode.least_concurrency().filter(|(_, least)| (*least as usize) < size) {
         return too_few(flag, least as usize);
     }
-    if mode.has_schedule() && !mode.is_closed() && plan.load.sequences.concurrent < size {
-        return too_few("--num-of-sequences", plan.load.sequences.concurrent);
-    }
     match plan.rounds {
         Some(_) => refuse("--variant or --matrix: variants take turns within one process; they"),
         None => Ok(()),

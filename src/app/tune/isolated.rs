@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
-use rustix::process::{Pid, getpid, set_child_subreaper};
+use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,6 +24,7 @@ use crate::backends::Connect;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit;
+use crate::machine::processes::find;
 use crate::model::ModelId;
 use crate::plan::TunePlan;
 use crate::processes;
@@ -37,6 +38,8 @@ use crate::tune::{Place, Trial};
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time that it may take beyond what the search has left.
 const GRACE: Duration = Duration::from_secs(5);
+/// Time to clean up if it is to end at once.
+const CLEAN_UP_LIMIT: Duration = Duration::from_secs(2);
 /// Pause between two checks whether it has ended.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -159,7 +162,7 @@ fn wait(child: &mut Child, output: &mut ChildOutput, limit: Duration, interrupts
         }
         let interrupted = interrupts.load(Ordering::Relaxed) > 0;
         if interrupted || Stamp::now() >= end {
-            processes::end_tree(Pid::from_child(child));
+            leave(Pid::from_child(child));
             let _ = child.wait();
             let why = if interrupted {
                 "interrupted".to_owned()
@@ -170,6 +173,21 @@ fn wait(child: &mut Child, output: &mut ChildOutput, limit: Duration, interrupts
         }
         thread::sleep(POLL);
     }
+}
+
+/// Ends a process with everything below it. It gets the time to clean up what would stay behind: shared memory, and
+/// what it has registered with a server.
+fn leave(process: Pid) {
+    // Two interrupts let it leave at once. SIGQUIT would, too, but may dump the memory of a whole server into a file.
+    for interrupt in [Signal::INT, Signal::TERM] {
+        // It may have ended by itself.
+        let _ = kill_process(process, interrupt);
+    }
+    let end = Stamp::now().plus_duration(CLEAN_UP_LIMIT);
+    while find(process).is_some() && Stamp::now() < end {
+        thread::sleep(POLL);
+    }
+    processes::end_tree(process);
 }
 
 /// How a process ended that gave no answer.
@@ -225,12 +243,30 @@ mod tests {
     use crate::interrupt;
 
     fn ended(script: &str) -> (Result<ExitStatus>, String) {
+        ended_within(script, Duration::from_secs(20))
+    }
+
+    fn ended_within(script: &str, limit: Duration) -> (Result<ExitStatus>, String) {
         let mut command = Command::new("sh");
         let mut child = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = ChildOutput { pipe: child.stdout.take(), bytes: Vec::new() };
         output.make_nonblocking().unwrap();
-        let status = wait(&mut child, &mut output, Duration::from_secs(20), interrupt::counter());
+        let status = wait(&mut child, &mut output, limit, interrupt::counter());
+        output.read();
         (status, String::from_utf8(output.bytes).unwrap())
+    }
+
+    #[test]
+    fn a_process_cleans_up_before_it_is_ended() {
+        let limit = Duration::from_secs(2);
+        let (status, output) =
+            ended_within("trap '' INT; trap 'echo clean; exit' TERM; while :; do sleep 0.01; done", limit);
+        assert!(status.unwrap_err().to_string().contains("did not end within 2 s"));
+        assert_eq!(output, "clean\n");
+        let started = Stamp::now();
+        let (status, _) = ended_within("trap '' INT TERM; sleep 60", limit);
+        assert!(status.is_err(), "who does not end is ended");
+        assert!(Stamp::now() < started.plus_duration(Duration::from_secs(15)));
     }
 
     #[test]

@@ -40,7 +40,7 @@ use crate::plan::{OF_OUTPUT, Searched, Setting, TunePlan};
 use crate::report::{self, Interrupts};
 use crate::result::{Figures, TuneResult, VisitFigures};
 use crate::stdio::{self, note};
-use crate::tune::{Answer, Observation, Phase, Planner, Settings, Trial};
+use crate::tune::{Observation, Phase, Planner, Settings, Trial};
 
 /// Bounds of the shortest measurement, in seconds.
 const UNIT_S: (f64, f64) = (0.25, 2.0);
@@ -100,23 +100,16 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     let mut search_run = RunningSearch::begin(plan, &search, means)?;
     screen.print(&report::tune::settings(plan, &search, search_run.planner.space().len()))?;
     let ended = search_run.run();
-    let restored = search_run.means.subject.restore();
+    // An interrupt from here on did not end the search.
     let result = search_run.result();
+    let restored = search_run.means.subject.restore();
     let printed = screen.print(&report::tune::table(&result));
-    let winner = result.verdict.winner.or(search_run.planner.answer().winner()).unwrap_or(0);
-    let files = report::tune::write(plan, interrupts, &result, &search_run.configurations(winner));
-    let what = match (winner, result.verdict.winner) {
-        (0, _) => "Your configuration",
-        (_, Some(_)) => "The winner",
-        (_, None) => "The best so far, which was not confirmed,",
-    };
-    stdio::say(format_args!("{what} is in {}\n", folder.display()));
+    let answer = search_run.planner.answer();
+    let configurations = search_run.configurations(answer.winner().unwrap_or(0));
+    let files = report::tune::write(plan, interrupts, &result, &configurations);
+    stdio::say(format_args!("{} is in {}\n", outcome::left(&answer), folder.display()));
     [ended, restored, files, printed].into_iter().fold(Ok(()), Error::both)?;
-    Ok(match search_run.planner.answer() {
-        Answer::NoneMeets(_) => exit::UNSTABLE,
-        Answer::Nothing => exit::NO_VALID_REQUESTS,
-        _ => exit::OK,
-    })
+    Ok(outcome::exit_code(&answer, result.interrupted))
 }
 
 /// The settings to search: those that were asked for, or those that suit the model.
@@ -167,6 +160,7 @@ impl Means<'_> {
         let subject = &mut self.subject;
         let measured = match &self.isolated {
             Some(isolated) => {
+                subject.note_loads(&assignment(search, place.clone()));
                 let (expected_rate, bases) = (subject.expected_rate(trial.candidate), subject.bases().to_vec());
                 isolated.visit(Order { place, trial: *trial, expected_rate, bases }, left)
             }

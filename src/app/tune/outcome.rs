@@ -2,6 +2,7 @@
 
 use crate::app::tune::space::in_force;
 use crate::app::tune::subject::Subject;
+use crate::exit;
 use crate::plan::{Searched, Statistic, TunePlan, asked};
 use crate::result::{CandidateResult, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
 use crate::stats::Interval;
@@ -33,10 +34,9 @@ pub struct Search<'a, 'b> {
 
 /// The result.
 pub fn result(search: &Search<'_, '_>) -> TuneResult {
-    let answer = search.planner.answer();
+    let (answer, worse) = (search.planner.answer(), search.planner.shown_worse());
     let all = search.planner.candidates().iter().enumerate();
-    let mut candidates: Vec<CandidateResult> =
-        all.map(|(number, candidate)| one(search, &answer, number, candidate)).collect();
+    let mut candidates: Vec<CandidateResult> = all.map(|numbered| one(search, (&answer, &worse), numbered)).collect();
     let winner = answer.winner();
     let score = |candidate: &CandidateResult| {
         let figures = candidate.figures.as_ref()?;
@@ -75,14 +75,27 @@ pub fn result(search: &Search<'_, '_>) -> TuneResult {
         spent_s: search.planner.spent(),
         settings: search.search.iter().map(|searched| searched.setting.to_string()).collect(),
         space: search.planner.space().len(),
-        verdict: verdict(plan, &answer, &search.planner.candidates()[0]),
+        verdict: verdict(plan, &answer, (&search.planner.candidates()[0], search.interrupted)),
         why: why(search, &answer, &candidates),
         candidates,
         interrupted: search.interrupted,
     }
 }
 
-fn one(search: &Search<'_, '_>, answer: &Answer, number: usize, candidate: &Candidate) -> CandidateResult {
+/// Whose configuration the folder of a search holds.
+pub fn left(answer: &Answer) -> &'static str {
+    match (answer, answer.winner()) {
+        (_, None | Some(0)) => "Your configuration",
+        (Answer::Unconfirmed(_), _) => "The best so far, which was not confirmed,",
+        _ => "The winner",
+    }
+}
+
+fn one(
+    search: &Search<'_, '_>,
+    (answer, worse): (&Answer, &[(usize, f64)]),
+    (number, candidate): (usize, &Candidate),
+) -> CandidateResult {
     let values = match (&candidate.place, number) {
         (Some(place), 1..) => {
             search.search.iter().zip(place).map(|(searched, index)| searched.values[*index].clone()).collect()
@@ -97,7 +110,9 @@ fn one(search: &Search<'_, '_>, answer: &Answer, number: usize, candidate: &Cand
     let figures = TuneFigures::of(if confirmed { &confirming } else { &all }, &all);
     let violations = candidate.violations(|visit| !confirmed || visit.phase == Phase::Confirmation);
     let meets = !violations.is_empty() && median(&violations) <= 0.0;
-    let (fate, reason) = fate(answer, (number, candidate), confirmed, meets);
+    let share = worse.iter().find(|(other, _)| *other == number).map(|(_, share)| *share);
+    let confirmed = confirmed.then_some(Confirmed { meets, share });
+    let (fate, reason) = fate(answer, (number, candidate), confirmed);
     CandidateResult { number, values, fate, reason, meets, figures }
 }
 
@@ -106,11 +121,19 @@ fn present(search: &Search<'_, '_>, searched: &Searched) -> serde_json::Value {
     in_force(&searched.setting, search.plan, |model| search.bases.base(model)).unwrap_or_default()
 }
 
+/// What the confirmation shows of a candidate.
+#[derive(Clone, Copy)]
+struct Confirmed {
+    /// Whether it meets the constraints.
+    meets: bool,
+    /// How good it is as a share of the best, if it is shown to be worse.
+    share: Option<f64>,
+}
+
 fn fate(
     answer: &Answer,
     (number, candidate): (usize, &Candidate),
-    confirmed: bool,
-    meets: bool,
+    confirmed: Option<Confirmed>,
 ) -> (String, Option<String>) {
     let is = |word: &str, reason: Option<String>| (word.to_owned(), reason);
     match &candidate.fate {
@@ -118,15 +141,20 @@ fn fate(
         Fate::RuledOut(reason) => return is("ruled out", Some(reason.clone())),
         _ => {}
     }
+    let missed = confirmed.filter(|confirmed| !confirmed.meets).map(|_| "misses a constraint".to_owned());
     if number == 0 {
-        return is("yours", (!meets && confirmed).then(|| "misses a constraint".to_owned()));
+        return is("yours", missed);
     }
     if answer.winner() == Some(number) {
-        return is("winner", None);
+        return is(if matches!(answer, Answer::Unconfirmed(_)) { "ahead" } else { "winner" }, None);
     }
-    match (&candidate.fate, confirmed, candidate.visits.is_empty()) {
-        (_, true, _) if !meets => is("worse", Some("misses a constraint".to_owned())),
-        (_, true, _) => is("not worse", None),
+    let behind = |share: f64| format!("{:.1} % worse than the best", (1.0 - share) * 100.0);
+    if let Some(reason) = missed.or_else(|| confirmed?.share.map(behind)) {
+        return is("worse", Some(reason));
+    }
+    match (&candidate.fate, confirmed.is_some(), candidate.visits.is_empty()) {
+        // After an earlier confirmation, a race may have shown that others are better.
+        (Fate::Open | Fate::Dropped { is_shown: false, .. }, true, _) => is("not worse", None),
         (Fate::Dropped { reason, .. }, _, true) => is("not measured", Some(reason.clone())),
         (Fate::Dropped { rung: 0, reason, .. }, ..) => is("dropped", Some(reason.clone())),
         (Fate::Dropped { rung, reason, .. }, ..) => is("dropped", Some(format!("rung {rung}: {reason}"))),
@@ -135,7 +163,7 @@ fn fate(
     }
 }
 
-fn verdict(plan: &TunePlan, answer: &Answer, yours: &Candidate) -> TuneVerdict {
+fn verdict(plan: &TunePlan, answer: &Answer, (yours, interrupted): (&Candidate, bool)) -> TuneVerdict {
     let margin = percent(plan.margin);
     let figure = match plan.objective {
         Statistic::Throughput => "throughput".to_owned(),
@@ -184,7 +212,7 @@ fn verdict(plan: &TunePlan, answer: &Answer, yours: &Candidate) -> TuneVerdict {
         Answer::Unconfirmed(number) => {
             ("unconfirmed", Some(*number), None, format!("Best so far: #{number}; it was not confirmed against yours"))
         }
-        Answer::Nothing => ("nothing", None, None, "Nothing could be measured: no candidate works".to_owned()),
+        Answer::Nothing => ("nothing", None, None, nothing(interrupted).to_owned()),
     };
     TuneVerdict {
         word: word.to_owned(),
@@ -192,6 +220,24 @@ fn verdict(plan: &TunePlan, answer: &Answer, yours: &Candidate) -> TuneVerdict {
         gain: gain.map(|gain| gain.factor),
         interval: gain.map(|gain| gain.interval),
         sentence,
+    }
+}
+
+fn nothing(interrupted: bool) -> &'static str {
+    if interrupted {
+        "Interrupted before anything was measured"
+    } else {
+        "Nothing could be measured: no candidate works"
+    }
+}
+
+/// The exit code of a search.
+pub fn exit_code(answer: &Answer, interrupted: bool) -> u8 {
+    match answer {
+        Answer::NoneMeets(_) => exit::UNSTABLE,
+        Answer::Nothing if interrupted => exit::INTERRUPTED,
+        Answer::Nothing => exit::NO_VALID_REQUESTS,
+        _ => exit::OK,
     }
 }
 
@@ -266,10 +312,11 @@ fn step(
 mod tests {
     use super::*;
     use crate::app::tune::sample::plan;
+    use crate::tune::{Found, Observation, Settings, Space};
 
     fn sentence(flags: &str, answer: &Answer, fate: Fate) -> (String, String) {
         let yours = Candidate { fate, ..Candidate::new(None) };
-        let verdict = verdict(&plan(flags), answer, &yours);
+        let verdict = verdict(&plan(flags), answer, (&yours, false));
         (verdict.word, verdict.sentence)
     }
 
@@ -289,12 +336,59 @@ mod tests {
     }
 
     #[test]
+    fn an_interrupt_before_anything_was_measured_says_nothing_of_candidates() {
+        let told = |interrupted: bool| {
+            let verdict = verdict(&plan(""), &Answer::Nothing, (&Candidate::new(None), interrupted));
+            (exit_code(&Answer::Nothing, interrupted), verdict.word, verdict.sentence)
+        };
+        let nothing = |code: u8, sentence: &str| (code, "nothing".to_owned(), sentence.to_owned());
+        assert_eq!(told(true), nothing(130, "Interrupted before anything was measured"));
+        assert_eq!(told(false), nothing(3, "Nothing could be measured: no candidate works"));
+        let of_measured = [Answer::Unconfirmed(3), Answer::NoneMeets(3)].map(|answer| exit_code(&answer, true));
+        assert_eq!(of_measured, [0, 2], "what was measured is reported");
+    }
+
+    #[test]
+    fn who_was_not_confirmed_is_no_winner() {
+        let told = |answer: &Answer| (fate(answer, (3, &Candidate::new(None)), None).0, left(answer));
+        let so_far = "The best so far, which was not confirmed,";
+        assert_eq!(told(&Answer::Unconfirmed(3)), ("ahead".to_owned(), so_far));
+        assert_eq!(told(&Answer::Meets(3)), ("winner".to_owned(), "The winner"));
+        for yours in [Answer::Unconfirmed(0), Answer::Kept(None), Answer::NoneMeets(3), Answer::Nothing] {
+            assert_eq!(left(&yours), "Your configuration", "{yours:?}");
+        }
+    }
+
+    #[test]
     fn who_was_never_measured_was_not_worse() {
         let gone = |reason: &str| Candidate {
             fate: Fate::Dropped { rung: 1, reason: reason.to_owned(), is_shown: true },
             ..Candidate::new(None)
         };
-        let told = fate(&Answer::Kept(None), (4, &gone("no time to measure it")), false, false);
+        let told = fate(&Answer::Kept(None), (4, &gone("no time to measure it")), None);
         assert_eq!(told, ("not measured".to_owned(), Some("no time to measure it".to_owned())));
+    }
+
+    /// A candidate that was measured.
+    fn seen(fate: Fate) -> Candidate {
+        let mut planner =
+            Planner::new(Space::default(), Settings { budget_s: 30.0, margin: 0.02, seed: 1, unit_s: 0.25 });
+        let trial = planner.next().unwrap();
+        let found = Ok(Found { score: 0.0, violation: -1.0 });
+        planner.observe(&trial, &Observation { seconds: 0.3, found });
+        Candidate { fate, ..planner.candidates()[0].clone() }
+    }
+
+    #[test]
+    fn who_was_confirmed_and_is_worse_is_called_that() {
+        let told = |confirmed: Confirmed, own: Fate| fate(&Answer::Kept(None), (4, &seen(own)), Some(confirmed));
+        let worse = |reason: &str| ("worse".to_owned(), Some(reason.to_owned()));
+        let near = Confirmed { meets: true, share: None };
+        assert_eq!(told(Confirmed { share: Some(0.4), ..near }, Fate::Open), worse("60.0 % worse than the best"));
+        assert_eq!(told(Confirmed { meets: false, ..near }, Fate::Open), worse("misses a constraint"));
+        assert_eq!(told(near, Fate::Open), ("not worse".to_owned(), None));
+        let dropped = |is_shown: bool| Fate::Dropped { rung: 1, reason: "behind".to_owned(), is_shown };
+        assert_eq!(told(near, dropped(false)), ("not worse".to_owned(), None));
+        assert_eq!(told(near, dropped(true)), ("dropped".to_owned(), Some("rung 1: behind".to_owned())));
     }
 }

@@ -28,11 +28,18 @@ impl TunePlan {
 /// Twice as many requests as fill the batches of all instances.
 fn saturating(configuration: &Value, batch_size: u64) -> u32 {
     let groups = configuration["instance_group"].as_array().map_or(&[][..], Vec::as_slice);
-    let instances = groups.iter().map(|group| group["count"].as_u64().unwrap_or(1)).sum::<u64>().max(1);
+    let instances = groups.iter().map(instances_of).sum::<u64>().max(1);
     let batched = configuration.get("dynamic_batching").is_some_and(|batcher| !batcher.is_null());
     let largest = if batched { configuration["max_batch_size"].as_u64().unwrap_or(1).max(1) } else { 1 };
     let outstanding = 2 * instances * largest.div_ceil(batch_size.max(1));
     u32::try_from(outstanding.min(MAX_OUTSTANDING)).unwrap_or(u32::MAX)
+}
+
+/// Instances of a group: its count, on each of its GPUs if it has any.
+fn instances_of(group: &Value) -> u64 {
+    let is_on_gpus = group["kind"] == "KIND_GPU";
+    let gpus = group["gpus"].as_array().filter(|_| is_on_gpus).map_or(1, |gpus| gpus.len().max(1) as u64);
+    group["count"].as_u64().unwrap_or(1) * gpus
 }
 
 #[cfg(test)]
@@ -48,5 +55,17 @@ mod tests {
         assert_eq!(of(json!({"max_batch_size": 8, "dynamic_batching": {}, "instance_group": groups})), 24);
         assert_eq!(of(json!({"max_batch_size": 8, "instance_group": groups})), 6, "nothing forms batches");
         assert_eq!(of(json!({})), 2);
+    }
+
+    #[test]
+    fn a_group_has_its_instances_on_each_of_its_gpus() {
+        let of = |kind: &str, gpus: Value| {
+            let groups =
+                json!([{"kind": kind, "count": 2, "gpus": gpus}, {"kind": "KIND_CPU", "count": 1, "gpus": []}]);
+            saturating(&json!({"max_batch_size": 8, "dynamic_batching": {}, "instance_group": groups}), 1)
+        };
+        assert_eq!(of("KIND_GPU", json!([0, 1, 2, 3])), 2 * 9 * 8);
+        assert_eq!(of("KIND_GPU", json!([])), 2 * 3 * 8);
+        assert_eq!(of("KIND_MODEL", json!([0, 1])), 2 * 3 * 8, "the model spreads itself");
     }
 }

@@ -175,6 +175,20 @@ impl<'a> Subject<'a> {
         Ok(VisitFigures { figures: Figures { throughput, concurrency, ..found }, load_s, in_place })
     }
 
+    /// Notes which models a process of its own is about to load for `assignment` on a network server, so that they are
+    /// restored. What the server answers would not tell: until a load is over, it has the configuration from before.
+    pub fn note_loads(&mut self, assignment: &Assignment) {
+        for (index, (id, base)) in self.bases.iter().enumerate() {
+            let wanted = assignment.configure((index > 0).then_some(id.name.as_str()), base);
+            if wanted == *base {
+                continue;
+            }
+            for server in self.servers.values_mut() {
+                server.loaded.insert(id.name.clone(), wanted.clone());
+            }
+        }
+    }
+
     /// The request rate that a candidate has reached; if it was not measured yet, the highest of any.
     pub fn expected_rate(&self, candidate: usize) -> f64 {
         let most = || self.rates.values().copied().fold(0.0, f64::max);
@@ -283,11 +297,11 @@ fn job(session: &Session, concurrency: Option<u32>, trial: &Trial) -> Result<Job
 }
 
 /// Inferences a second of a closed loop, by Little's law: requests outstanding, divided by the time of a request and
-/// the turn-around to the next. Counting what ends in a window that holds a few batches is wrong by as much as a batch
-/// at its edges.
+/// the turn-around to the next. A request takes until its last response, wherever the latency that is shown ends.
+/// Counting what ends in a window that holds a few batches is wrong by as much as a batch at its edges.
 fn closed_throughput(level: &LevelSummary, concurrency: u32) -> f64 {
     let client = &level.client;
-    let each_ns = client.latency.mean_ns() + client.turnaround_ns;
+    let each_ns = client.service_time().mean_ns() + client.turnaround_ns;
     if each_ns > 0.0 {
         f64::from(concurrency) * client.batch_size as f64 * 1e9 / each_ns * (1.0 - client.failed_share())
     } else {
@@ -331,11 +345,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::measure::summary::sample::{self, distribution};
+    use crate::measure::summary::{DecoupledSummary, LevelLoad};
 
     #[test]
     fn instances_alone() {
         let with = |count: u32, batch: u32| json!({"max_batch_size": batch, "instance_group": [{"count": count}]});
         assert!(differ_in_instances_alone(&with(1, 8), &with(2, 8)));
         assert!(!differ_in_instances_alone(&with(1, 8), &with(2, 4)));
+    }
+
+    /// Four outstanding, each of which has its first response after 10 ms and its last after 100.
+    #[test]
+    fn a_request_takes_its_place_until_its_last_response() {
+        let mut level = sample::level(LevelLoad::Concurrency(4), 40, 10_000_000);
+        level.client.decoupled = Some(DecoupledSummary {
+            first_response: distribution(40, 10_000_000),
+            gap: distribution(40, 90_000_000),
+            last_response: distribution(40, 100_000_000),
+        });
+        let throughput = closed_throughput(&level, 4);
+        assert!((throughput - 40.0).abs() < 1e-9, "{throughput}");
     }
 }

@@ -103,6 +103,9 @@ impl Field<'_> {
     fn open_variants(&self, servers: &Servers, variants: &[Variant], course: Course<'_>) -> Result<Vec<Subject>> {
         let mut subjects = Vec::new();
         for Variant { name, plan, .. } in variants {
+            if subject::is_interrupted(course) {
+                return Err(Error::machine("interrupted before all variants were ready"));
+            }
             let (name, plan) = (name.clone(), plan.clone());
             let remote = plan.target.service.is_remote();
             let subject = match &servers.host {

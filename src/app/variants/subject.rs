@@ -170,7 +170,8 @@ impl Subject {
     }
 }
 
-fn is_interrupted(course: Course<'_>) -> bool {
+/// Whether the user has interrupted.
+pub fn is_interrupted(course: Course<'_>) -> bool {
     course.interrupts.load(std::sync::atomic::Ordering::Relaxed) > 0
 }
 
@@ -184,10 +185,7 @@ fn leave(plan: &Plan) -> Result<()> {
 /// # Errors
 /// If one could not be stopped.
 pub fn halt() -> Result<()> {
-    ending::bound(STOP_LIMIT, exit::FAILED, "it was to be restarted");
-    let halted = backends::halt_servers(&|_| ());
-    ending::unbound();
-    halted
+    ending::within(STOP_LIMIT, exit::FAILED, "it was to be restarted", || backends::halt_servers(&|_| ()))
 }
 
 impl Open {

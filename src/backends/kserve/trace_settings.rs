@@ -3,7 +3,11 @@
 mod files;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::backend::ServerTraces;
 use crate::backends::kserve::refusals::Refusal;
@@ -30,11 +34,53 @@ pub trait TraceControl: Send + Sync {
     fn put_traces(&self, model: &str, values: &TraceValues) -> Result<()>;
 }
 
-/// Changed settings; dropping this restores the previous ones.
-pub struct ChangedTraces {
+/// Changes that are still to be undone, for an exit that drops nothing.
+static CHANGES: Mutex<Vec<Arc<Change>>> = Mutex::new(Vec::new());
+
+/// What a model's settings were before they were changed.
+struct Change {
     server: Arc<dyn TraceControl>,
     model: String,
     before: TraceValues,
+}
+
+impl Change {
+    /// Whether it was still to be undone; from now on it is not.
+    fn take(self: &Arc<Self>) -> bool {
+        let mut changes = CHANGES.lock();
+        let at = changes.iter().position(|other| Arc::ptr_eq(other, self));
+        at.map(|at| changes.swap_remove(at)).is_some()
+    }
+
+    fn undo(&self) {
+        if !self.before.is_empty()
+            && let Err(error) = self.server.put_traces(&self.model, &self.before)
+        {
+            note!("{error}; the trace settings of model '{}' are not restored", self.model);
+        }
+    }
+}
+
+/// Restores every setting that was changed, within `limit`: a server that is gone would take longer.
+pub fn restore_all(limit: Duration) {
+    let changes = std::mem::take(&mut *CHANGES.lock());
+    if changes.is_empty() {
+        return;
+    }
+    let (done, wait) = mpsc::channel();
+    let undo = move || {
+        changes.iter().for_each(|change| change.undo());
+        // Nobody may be waiting any more.
+        let _ = done.send(());
+    };
+    if thread::Builder::new().name("trace settings".to_owned()).spawn(undo).is_ok() {
+        let _ = wait.recv_timeout(limit);
+    }
+}
+
+/// Changed settings; dropping this restores the previous ones.
+pub struct ChangedTraces {
+    change: Arc<Change>,
     values: TraceValues,
     /// The current settings, if moments are traced and the server reports them.
     now: Option<TraceValues>,
@@ -51,10 +97,15 @@ impl ChangedTraces {
             note!("{error}; the trace settings of model '{model}' cannot be restored after the run");
             TraceValues::new()
         });
-        server.put_traces(model, &values).map_err(|error| explained(error, settings))?;
+        let change = Arc::new(Change { server, model: model.to_owned(), before });
+        CHANGES.lock().push(Arc::clone(&change));
+        change.server.put_traces(model, &values).map_err(|error| {
+            change.take();
+            explained(error, settings)
+        })?;
         let traces = settings.levels.as_ref().is_some_and(|levels| levels.contains(&TraceLevel::Timestamps));
-        let now = if traces { server.traces(Some(model)).ok() } else { None };
-        Ok(Self { server, model: model.to_owned(), before, values, now })
+        let now = if traces { change.server.traces(Some(model)).ok() } else { None };
+        Ok(Self { change, values, now })
     }
 
     /// Reads the traces that the server writes, if moments are traced.
@@ -62,7 +113,7 @@ impl ChangedTraces {
     /// # Errors
     /// If it does not write them to a file.
     pub fn reader(&self) -> Result<Option<Box<dyn ServerTraces>>> {
-        let of = |now| FileTraces::of(Arc::clone(&self.server), &self.model, (&self.values, now));
+        let of = |now| FileTraces::of(Arc::clone(&self.change.server), &self.change.model, (&self.values, now));
         let reader = self.now.as_ref().map(of).transpose()?;
         Ok(reader.map(|reader| Box::new(reader) as Box<dyn ServerTraces>))
     }
@@ -70,14 +121,12 @@ impl ChangedTraces {
 
 impl Drop for ChangedTraces {
     fn drop(&mut self) {
-        if !self.before.is_empty()
-            && let Err(error) = self.server.put_traces(&self.model, &self.before)
-        {
-            note!("{error}; the trace settings of model '{}' are not restored", self.model);
+        if self.change.take() {
+            self.change.undo();
         }
         // Traces are written out when the settings change.
         if let Some(files) = self.now.as_ref().and_then(written) {
-            let model = &self.model;
+            let model = &self.change.model;
             note!("the server's traces of model '{model}', on its machine: triton-bench trace-summary {files}");
         }
     }
@@ -116,8 +165,6 @@ fn explained(error: Error, settings: &TraceSettings) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
-
     use super::*;
 
     /// A server with settings for all models and for one.
@@ -168,5 +215,13 @@ mod tests {
         assert_eq!(*server.own.lock(), [word("trace_rate", "1"), word("trace_count", "5")].into());
         drop(changed);
         assert_eq!(*server.own.lock(), own, "its own rate is back, and the count is the server's again");
+
+        // An exit that drops nothing, or does so later.
+        let changed = ChangedTraces::make(server.clone(), "m", &settings).unwrap();
+        restore_all(Duration::from_secs(10));
+        assert_eq!(*server.own.lock(), own);
+        server.own.lock().clear();
+        drop(changed);
+        assert!(server.own.lock().is_empty(), "once is enough");
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Answer {
     stream: Stream,
     /// The text of a stream, for the turns that follow.
     text: String,
+    /// The message of a body, for them.
+    message: Option<Vec<u8>>,
     /// Documents with content.
     content: Vec<u8>,
     /// What observers are shown, joined.
@@ -72,6 +74,7 @@ impl Answer {
             kept: Vec::new(),
             stream: Stream::default(),
             text: String::new(),
+            message: None,
             content: Vec::new(),
             shown: RefCell::default(),
         }
@@ -82,6 +85,7 @@ impl Answer {
         self.events.reset();
         self.kept.clear();
         self.text.clear();
+        self.message = None;
         self.content.clear();
         self.stream = Stream::default();
     }
@@ -127,7 +131,7 @@ impl Answer {
     pub(super) fn message(&self) -> Option<Vec<u8>> {
         match self.wanted.message && !self.stream.failed {
             true if self.stream.generation.events > 0 => Some(turns::message(&self.text)),
-            true => turns::message_of(&self.kept),
+            true => self.message.clone(),
             false => None,
         }
     }
@@ -190,6 +194,9 @@ impl Answer {
         let said = said.map_err(|error| malformed(format!("its body is not JSON: {error}")))?;
         if said.error {
             return Err(refusal::of_document(body));
+        }
+        if self.wanted.message {
+            self.message = turns::message_of(body);
         }
         exchanges.respond(slot, &Shown { parts: &[body], scratch: &self.shown });
         let tokens = said.tokens.filter(|&tokens| tokens > 0 || !said.content);

@@ -51,15 +51,26 @@ struct Document<'a> {
     choices: Member<Each<Choice<'a>>>,
     #[serde(default)]
     usage: Option<Usage>,
+    /// The rest is of the Responses API's events.
+    #[serde(default, borrow, rename = "type")]
+    kind: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    delta: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    response: Option<&'a RawValue>,
 }
 
 impl Document<'_> {
     fn said(&self) -> Said {
+        let kind = self.kind.map(|kind| kind.get().trim_matches('"'));
+        if let Some(kind) = kind.and_then(|kind| kind.strip_prefix("response.")) {
+            return self.event(kind);
+        }
         let is_error = |text: &RawValue| text.get() == "\"error\"";
         let error = self.error.is_some() || self.object.is_some_and(is_error);
         let said = Said {
             usage: self.usage.is_some(),
-            tokens: self.usage.and_then(|usage| usage.completion_tokens),
+            tokens: self.usage.and_then(Usage::generated),
             error,
             ..Said::default()
         };
@@ -70,6 +81,27 @@ impl Document<'_> {
             Member::Absent => Said { content: !error, ..said },
         }
     }
+
+    /// An event `response.KIND` of OpenAI's Responses API: only deltas carry output.
+    fn event(&self, kind: &str) -> Said {
+        let response = self.response.and_then(|response| serde_json::from_str::<Response>(response.get()).ok());
+        let usage = response.and_then(|response| response.usage);
+        Said {
+            content: kind.ends_with(".delta") && filled(self.delta),
+            finished: matches!(kind, "completed" | "incomplete"),
+            usage: usage.is_some(),
+            tokens: usage.and_then(Usage::generated),
+            error: kind == "failed",
+            choices: false,
+        }
+    }
+}
+
+/// The state of a response that an event tells.
+#[derive(Deserialize)]
+struct Response {
+    #[serde(default)]
+    usage: Option<Usage>,
 }
 
 /// A member that may be absent; `null` counts as present but empty.
@@ -90,6 +122,15 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Member<T> {
 struct Usage {
     #[serde(default)]
     completion_tokens: Option<u64>,
+    /// The Responses API's name for them.
+    #[serde(default)]
+    output_tokens: Option<u64>,
+}
+
+impl Usage {
+    fn generated(self) -> Option<u64> {
+        self.completion_tokens.or(self.output_tokens)
+    }
 }
 
 #[derive(Deserialize)]
@@ -116,6 +157,19 @@ struct Message<'a> {
     refusal: Option<&'a RawValue>,
     #[serde(default, borrow)]
     tool_calls: Option<Each<ToolCall<'a>>>,
+    /// The former name of a single call.
+    #[serde(default, borrow)]
+    function_call: Option<Function<'a>>,
+    #[serde(default, borrow)]
+    audio: Option<Audio<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Audio<'a> {
+    #[serde(default, borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    transcript: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -154,14 +208,22 @@ impl Part for Choice<'_> {
 impl Message<'_> {
     fn has_content(&self) -> bool {
         let texts = [self.content, self.reasoning_content, self.reasoning, self.refusal];
-        texts.into_iter().any(filled) || self.tool_calls.as_ref().is_some_and(|calls| calls.content)
+        texts.into_iter().any(filled)
+            || self.tool_calls.as_ref().is_some_and(|calls| calls.content)
+            || self.function_call.as_ref().is_some_and(Function::has_content)
+            || self.audio.as_ref().is_some_and(|audio| filled(audio.data) || filled(audio.transcript))
     }
 }
 
 impl Part for ToolCall<'_> {
     fn says(&self) -> (bool, bool) {
-        let Some(Function { name, arguments }) = self.function else { return (false, false) };
-        (filled(name) || filled(arguments), false)
+        (self.function.as_ref().is_some_and(Function::has_content), false)
+    }
+}
+
+impl Function<'_> {
+    fn has_content(&self) -> bool {
+        filled(self.name) || filled(self.arguments)
     }
 }
 
@@ -222,6 +284,10 @@ mod tests {
             (r#"{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}}"#, true, false),
             (r#"{"delta":{"tool_calls":[{"index":0,"function":{"arguments":""}}]}}"#, false, false),
             (r#"{"delta":{"tool_calls":[]}}"#, false, false),
+            (r#"{"delta":{"content":null,"function_call":{"name":"f","arguments":"{"}}}"#, true, false),
+            (r#"{"delta":{"function_call":{"arguments":""}}}"#, false, false),
+            (r#"{"delta":{"audio":{"id":"a","transcript":"Hi"}}}"#, true, false),
+            (r#"{"delta":{"audio":{"id":"a","expires_at":7}}}"#, false, false),
             (r#"{"delta":{},"finish_reason":"stop"}"#, false, true),
             (r#"{"text":"x","finish_reason":"length"}"#, true, true),
             (r#"{"message":{"content":"whole"},"finish_reason":"stop"}"#, true, true),
@@ -246,6 +312,29 @@ mod tests {
         assert_eq!((beside.content, beside.tokens), (true, Some(0)));
         let embedding = said(r#"{"data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":3}}"#);
         assert_eq!((embedding.choices, embedding.content, embedding.tokens), (false, true, None));
+    }
+
+    #[test]
+    fn of_the_responses_api_only_deltas_are_content() {
+        for (event, expected) in [
+            (r#"{"type":"response.created","response":{"usage":null}}"#, Said::default()),
+            (r#"{"type":"response.output_item.added","item":{"content":[]}}"#, Said::default()),
+            (r#"{"type":"response.output_text.delta","delta":"Hi"}"#, Said { content: true, ..Said::default() }),
+            (r#"{"type":"response.output_text.delta","delta":""}"#, Said::default()),
+            (r#"{"type":"response.output_text.done","text":"Hi"}"#, Said::default()),
+            (
+                r#"{"type":"response.completed","response":{"usage":{"input_tokens":9,"output_tokens":2}}}"#,
+                Said { finished: true, usage: true, tokens: Some(2), ..Said::default() },
+            ),
+            (
+                r#"{"type":"response.failed","response":{"error":{"message":"no"}}}"#,
+                Said { error: true, ..Said::default() },
+            ),
+        ] {
+            assert_eq!(said(event), expected, "{event}");
+        }
+        let body = said(r#"{"object":"response","error":null,"output":[{}],"usage":{"output_tokens":5}}"#);
+        assert_eq!((body.content, body.tokens, body.error), (true, Some(5), false));
     }
 
     #[test]

@@ -10,6 +10,10 @@ use serde_json::{Deserializer, Value};
 pub fn texts(answer: &[u8]) -> Vec<String> {
     let mut texts = BTreeMap::<u64, String>::new();
     for document in Deserializer::from_slice(answer).into_iter::<Document>().map_while(Result::ok) {
+        if document.kind.as_str().is_some_and(|kind| kind.starts_with("response.")) {
+            // An event of the Responses API.
+            *texts.entry(0).or_default() += document.delta.as_str().unwrap_or_default();
+        }
         for choice in document.choices {
             let text = texts.entry(choice.index).or_default();
             choice.add_to(text);
@@ -22,6 +26,10 @@ pub fn texts(answer: &[u8]) -> Vec<String> {
 struct Document {
     #[serde(default)]
     choices: Vec<Choice>,
+    #[serde(default, rename = "type")]
+    kind: Value,
+    #[serde(default)]
+    delta: Value,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +56,10 @@ struct Message {
     refusal: Value,
     #[serde(default)]
     tool_calls: Option<Vec<Call>>,
+    #[serde(default)]
+    function_call: Option<Function>,
+    #[serde(default)]
+    audio: Value,
 }
 
 #[derive(Deserialize)]
@@ -72,7 +84,9 @@ impl Choice {
             add(if message.reasoning_content.is_string() { &message.reasoning_content } else { &message.reasoning });
             add(&message.content);
             add(&message.refusal);
-            for function in message.tool_calls.iter().flatten().filter_map(|call| call.function.as_ref()) {
+            add(&message.audio["transcript"]);
+            let calls = message.tool_calls.iter().flatten().filter_map(|call| call.function.as_ref());
+            for function in calls.chain(&message.function_call) {
                 add(&function.name);
                 add(&function.arguments);
             }
@@ -103,6 +117,12 @@ mod tests {
             br#"{"choices":[{"index":0,"message":{"role":"assistant","content":"a b"},"finish_reason":"stop"}]}"#;
         assert_eq!(texts(chat), ["a b"]);
         assert_eq!(texts(br#"{"choices":[{"text":"x"},{"index":1,"text":"y"}]}"#), ["x", "y"]);
+        let events = br#"{"type":"response.created","response":{}}
+            {"type":"response.output_text.delta","delta":"a"}{"type":"response.output_text.delta","delta":"b"}"#;
+        assert_eq!(texts(events), ["ab"]);
+        let former =
+            br#"{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{}"},"audio":{"transcript":"t"}}}]}"#;
+        assert_eq!(texts(former), ["tf{}"]);
         for other in [&br#"{"data":[{"embedding":[0.5]}]}"#[..], b"[1]", b"", b"{", br#"{"choices":[{"text":null}]}"#] {
             assert!(texts(other).is_empty(), "{}", String::from_utf8_lossy(other));
         }

@@ -93,6 +93,23 @@ impl Outputs for Answer<'_> {
     }
 }
 
+/// Appends the strings of a tensor's raw content: the lengths of all, then the bytes of all, as TensorFlow encodes them.
+fn raw_strings(mut raw: &[u8], count: u64, buffer: &mut Vec<u8>) -> Result<(), String> {
+    let cut = || "has strings that are cut off".to_owned();
+    let mut lengths = Vec::new();
+    for _ in 0..count {
+        let length = take_varint(&mut raw).and_then(|length| u32::try_from(length).ok());
+        lengths.push(length.ok_or_else(cut)?);
+    }
+    for length in lengths {
+        let (text, rest) = raw.split_at_checked(length as usize).ok_or_else(cut)?;
+        buffer.extend_from_slice(&length.to_le_bytes());
+        buffer.extend_from_slice(text);
+        raw = rest;
+    }
+    if raw.is_empty() { Ok(()) } else { Err("has more strings than its shape".to_owned()) }
+}
+
 /// A `TensorProto`.
 struct Tensor<'a> {
     datatype: DataType,
@@ -125,7 +142,8 @@ impl<'a> Tensor<'a> {
         'a: 'b,
     {
         let raw = Fields::of(self.message).filter(|field| field.0 == CONTENT).last().and_then(|field| field.1.bytes());
-        if let Some(raw) = raw.filter(|raw| !raw.is_empty() && self.datatype != DataType::Bytes) {
+        let raw = raw.filter(|raw| !raw.is_empty());
+        if let Some(raw) = raw.filter(|_| self.datatype != DataType::Bytes) {
             return Ok(Cow::Borrowed(raw));
         }
         let size = self.datatype.size().unwrap_or(4) as u64;
@@ -135,6 +153,9 @@ impl<'a> Tensor<'a> {
         let count =
             count.ok_or_else(|| format!("has the shape {:?}, which is more than an answer holds", self.shape))?;
         buffer.clear();
+        if let Some(raw) = raw {
+            return raw_strings(raw, count, buffer).map(|()| Cow::Borrowed(&buffer[..]));
+        }
         let listed = self.unpack(buffer)?;
         let left = count
             .checked_sub(listed.count)
@@ -293,6 +314,10 @@ mod tests {
             put_bytes(out, 8, b"");
         });
         assert_eq!(seen(DataType::Bytes, &strings), Ok((vec![2], b"\x02\0\0\0ab\0\0\0\0".to_vec())));
+        assert_eq!(seen(DataType::Bytes, &raw(DataType::Bytes, &[2], b"\x02\0ab")), seen(DataType::Bytes, &strings));
+        for broken in [&b"\x02\0a"[..], b"\x02", b"\x02\0abc"] {
+            assert!(seen(DataType::Bytes, &raw(DataType::Bytes, &[2], broken)).is_err(), "{broken:?}");
+        }
     }
 
     #[test]

@@ -2,6 +2,10 @@
 //!
 //! With a backend that completes on the server's threads, the worker sends its first requests and then sleeps: the load
 //! goes on inside the server's callbacks, without a hand-over to another thread.
+//!
+//! A server that answers from a cache does so inside the call that asks. Whoever asks again from a callback would then
+//! never return from it: the server's thread would compute nothing for the other slots, and where the server holds a
+//! lock around its callbacks, it would wait for itself. So there the worker sends all requests.
 
 use std::sync::Arc;
 
@@ -29,12 +33,24 @@ impl Policy for Reissue {
     }
 }
 
+/// A slot whose request is over waits for its worker.
+struct HandBack;
+
+impl Policy for HandBack {
+    fn next(&self, _: &InFlight<Self>, _: SlotId) -> Next {
+        Next::Idle
+    }
+}
+
 /// The body of a worker's thread.
 pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &WorkerShare) -> Result<()> {
     let numbers = Numbers { first: share.first_lane, stride: 1 };
-    let (policy, slots) = (Reissue, share.slots);
-    let worker = (share.worker, share.workers);
-    let setup = Setup { policy, numbers, worker, slots, alone: true, reissues: true, watches: false };
+    let (slots, worker) = (share.slots, (share.worker, share.workers));
+    if context.answers_at_once {
+        let setup = Setup { policy: HandBack, numbers, worker, slots, alone: true, reissues: true, watches: false };
+        return engine::work(context, control, setup, send_all);
+    }
+    let setup = Setup { policy: Reissue, numbers, worker, slots, alone: true, reissues: true, watches: false };
     engine::work(context, control, setup, |issuer| {
         send_first(issuer)?;
         issuer.settle()
@@ -54,4 +70,27 @@ fn send_first(issuer: &mut Issuer<Reissue>) -> Result<()> {
         issuer.submit(slot, request, lane, Stamp::now())?;
     }
     Ok(())
+}
+
+/// Sends a request in every slot that is free, until the load ends.
+fn send_all(issuer: &mut Issuer<HandBack>) -> Result<()> {
+    let mut retired = Vec::new();
+    while retired.len() < issuer.slots && !issuer.flight.control.has_given_up() {
+        let Some(slot) = issuer.take_free() else {
+            issuer.rest(|| false)?;
+            continue;
+        };
+        let (lane, now) = (issuer.flight.numbers.of(slot), Stamp::now());
+        let is_going_on = issuer.flight.control.may_send();
+        let feed = &issuer.flight.context.feed;
+        match if is_going_on { Some(feed.next(lane)) } else { feed.close(lane) } {
+            Some(request) => issuer.submit(slot, request, lane, now)?,
+            None => retired.push(slot),
+        }
+        if issuer.next_look() <= now {
+            issuer.cancel_overdue();
+        }
+    }
+    issuer.free.extend(retired);
+    issuer.settle()
 }

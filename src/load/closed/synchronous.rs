@@ -339,7 +339,7 @@ impl Worker<'_> {
             if self.driven {
                 self.client.drive(deadline)?;
             } else {
-                self.sink.answer.signal.wait_until(deadline);
+                self.sink.answer.signal.wait_until(self.context.wait, deadline);
             }
         }
         self.sink.answer.signal.lower();

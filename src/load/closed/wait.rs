@@ -66,9 +66,12 @@ impl Signal {
         true
     }
 
-    /// Sleeps until it is raised, or until `deadline`.
-    pub fn wait_until(&self, deadline: Stamp) {
-        if !self.is_raised() {
+    /// Waits until it is raised, or until `deadline`; for whoever spins only a moment.
+    pub fn wait_until(&self, wait: Wait, deadline: Stamp) {
+        if wait == Wait::Spin {
+            // Whoever raises it wakes nobody.
+            self.spin();
+        } else if !self.is_raised() {
             thread::park_timeout(deadline.from_now());
         }
     }

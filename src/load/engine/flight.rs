@@ -65,7 +65,7 @@ impl<P: Policy> InFlight<P> {
     }
 
     /// Lane of the feed that a slot's requests come from.
-    fn lane(&self, slot: SlotId) -> usize {
+    pub(super) fn lane(&self, slot: SlotId) -> usize {
         self.slots.get(slot).lane.load(Ordering::Relaxed) as usize
     }
 

@@ -1,6 +1,6 @@
 //! A worker's thread: opens the client, issues requests, waits for them, and settles the counts at the end.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -134,6 +134,14 @@ impl<P: Policy> Issuer<P> {
     pub(in crate::load) fn is_idle(&mut self) -> bool {
         self.flight.slots.take_freed(&mut self.free);
         self.free.len() == self.slots
+    }
+
+    /// The lanes that have requests under way.
+    pub(in crate::load) fn busy_lanes(&mut self) -> HashSet<usize> {
+        self.flight.slots.take_freed(&mut self.free);
+        let free: HashSet<SlotId> = self.free.iter().copied().collect();
+        let all = (0..self.slots as u32).map(SlotId);
+        all.filter(|slot| !free.contains(slot)).map(|slot| self.flight.lane(slot)).collect()
     }
 
     /// When to look for overdue requests.

@@ -10,6 +10,7 @@
 
 mod player;
 
+use std::iter::Take;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -106,6 +107,13 @@ impl OpenShare {
 }
 
 impl OpenLoop {
+    /// When the requests of this process are due where all processes send `count`: offsets from the start, in nanoseconds.
+    pub fn times(&self, count: u64) -> Take<Schedule> {
+        let Part { rank, size } = self.part;
+        let own = usize::try_from(self.part.of_many(count)).unwrap_or(usize::MAX);
+        Schedule::share(&self.arrivals, self.seed, rank, size).take(own)
+    }
+
     /// Limit on outstanding requests, over all threads.
     fn bound(&self, lanes: usize) -> usize {
         if self.serial { lanes } else { self.max_outstanding }

@@ -147,25 +147,33 @@ impl Player<'_> {
         if self.serial {
             return self.finish_serial();
         }
-        self.issuer.settle()?;
         let share = self.share;
-        for lane in (0..share.lanes).map(|number| share.lane(number)) {
-            let Some(request) = self.issuer.flight.context.feed.close(lane) else { continue };
-            let Some(slot) = self.returned()? else { return Ok(()) };
-            self.submit(slot, request, lane, Stamp::now())?;
+        let has_sequences = self.issuer.flight.context.feed.has_sequences();
+        let mut open: Vec<usize> = (0..share.lanes).filter(|_| has_sequences).map(|lane| share.lane(lane)).collect();
+        while !open.is_empty() && !self.issuer.flight.control.has_given_up() {
+            // Each ends as soon as its own requests are over: the server may hold back another's until then.
+            let mut busy = self.issuer.busy_lanes();
+            for lane in &open {
+                if !busy.contains(lane) && !self.close(*lane)? {
+                    busy.insert(*lane);
+                }
+            }
+            open.retain(|lane| busy.contains(lane));
+            if !open.is_empty() {
+                self.issuer.rest(|| false)?;
+            }
         }
         self.issuer.settle()
     }
 
-    /// Waits for a slot to return; `None` if the load gives up before one does.
-    fn returned(&mut self) -> Result<Option<SlotId>> {
-        loop {
-            let slot = self.issuer.take_free();
-            if slot.is_some() || self.issuer.flight.control.has_given_up() {
-                return Ok(slot);
-            }
-            self.issuer.rest(|| false)?;
+    /// Ends the sequence of a lane, if one is open. Returns `false` if there is no slot for that yet.
+    fn close(&mut self, lane: usize) -> Result<bool> {
+        let Some(slot) = self.issuer.take_free() else { return Ok(false) };
+        match self.issuer.flight.context.feed.close(lane) {
+            Some(request) => self.submit(slot, request, lane, Stamp::now())?,
+            None => self.issuer.free.push_front(slot),
         }
+        Ok(true)
     }
 
     /// Ends every sequence as it becomes idle, without waiting for the others: the server may hold back the start of

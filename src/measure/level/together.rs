@@ -174,7 +174,7 @@ impl Trials<'_> {
 
     /// Whether enough requests of this process fail to end the run.
     pub(super) fn fails_too_often(&self) -> bool {
-        self.measurement.fails_too_often(&self.run.recorder, self.running.started())
+        self.measurement.fails_too_often(&self.run.recorder, self.running.started(), self.run.requests)
     }
 
     pub(super) fn is_interrupted_here(&self) -> bool {

@@ -60,7 +60,7 @@ impl FinishedStage {
         let ending = if ending == Ending::Complete { complete(limit) } else { ending };
         let mut summary = window.summarize(&measurement.models, stage.level.load, counted, (ending, limit, intervals));
         let LevelRun { tracing, facts, recorder, .. } = &stage.level;
-        tracing.fill(&mut summary, self.end, facts.headline, *recorder.spec());
+        tracing.fill(&mut summary, self.end, facts, *recorder.spec());
         summary.disturbances = Disturbances::of_one(disturbance);
         (summary.windows, summary.course) = log.finish(start, 1);
         (summary.client_usage, summary.server_usage) = self.usage;

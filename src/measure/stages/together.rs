@@ -88,7 +88,11 @@ impl Play<'_> {
         let mut number = 0;
         while let Some(stage) = current.take() {
             number += 1;
-            let next = if number < count { Some(self.director.prepare(number)?) } else { None };
+            let prepared = (number < count).then(|| self.director.prepare(number)).transpose();
+            if prepared.is_err() {
+                self.tell_all(talk);
+            }
+            let next = prepared?;
             let ending = stage.wait(self.measurement, || self.hear(talk));
             // Those of the stage before must have come before they are asked for again.
             while self.over.is_some() && talk.trouble.is_none() {
@@ -163,6 +167,13 @@ impl Play<'_> {
     fn last_load<'a>(&'a self, talk: &'a Talk<'_>) -> Option<&'a RunningLoad> {
         let over = self.over.as_ref().or(talk.untold.back().map(|untold| &untold.over));
         over.map(|over| &over.stage).or(self.played.last().map(|(stage, _, _)| stage)).map(|stage| &stage.load)
+    }
+
+    /// Tells and hears until the stages that are over here are summed up.
+    fn tell_all(&mut self, talk: &mut Talk<'_>) {
+        while (self.over.is_some() || !talk.untold.is_empty()) && self.hear(talk) {
+            thread::sleep(STAGE_POLL);
+        }
     }
 
     /// Tells and hears until every process knows all that there is to know.

@@ -4,13 +4,14 @@ mod averages;
 mod stages;
 mod weighted;
 
-use std::iter;
 use std::sync::Arc;
 
 use crate::backend::ModelName;
 use crate::clock::Stamp;
 use crate::measure::breakdown::Breakdown;
-use crate::measure::summary::{Headline, LevelSummary};
+use crate::measure::summary::{ClientSummary, Headline, LevelSummary, ServerSummary};
+use crate::measure::window::{WindowFacts, join};
+use crate::model::ModelId;
 use crate::record::{KeptTrace, RecorderSpec, TraceLog};
 use stages::{Ends, Tables};
 
@@ -26,13 +27,13 @@ pub struct Tracing {
 }
 
 impl Tracing {
-    /// Fills in where the time of `level` went, whose last window ended at `end`, if that was asked for. `headline` and `spec` say
-    /// where its latency begins and ends.
-    pub(super) fn fill(&self, level: &mut LevelSummary, end: Stamp, headline: Headline, spec: RecorderSpec) {
+    /// Fills in where the time of `level` went, whose last window ended at `end`, if that was asked for. `facts` and
+    /// `spec` say where its latency begins and ends.
+    pub(super) fn fill(&self, level: &mut LevelSummary, end: Stamp, facts: &WindowFacts, spec: RecorderSpec) {
         if self.breakdown && level.client.requests > 0 {
-            let ends = Ends { from_intended: headline == Headline::ResponseTime, to_wakeup: spec.until_wakeup };
+            let ends = Ends { from_intended: facts.headline == Headline::ResponseTime, to_wakeup: spec.until_wakeup };
             let traced = self.traced(ends, (level.client.start, end));
-            level.breakdown = with_averages(traced, level);
+            level.breakdown = with_averages(traced, level, &facts.models);
         }
     }
 
@@ -48,20 +49,49 @@ impl Tracing {
     }
 }
 
-/// Those of traced requests, and averages for models of which none was traced.
-fn with_averages(traced: Vec<Breakdown>, level: &LevelSummary) -> Vec<Breakdown> {
+/// Those of traced requests, and averages for models of which none was traced; `models` are those of the mix's entries.
+fn with_averages(traced: Vec<Breakdown>, level: &LevelSummary, models: &[ModelId]) -> Vec<Breakdown> {
     // As traces have it.
     let cut = |name: &str| ModelName::of(name.as_bytes()).text();
-    let mut others = averages(level);
+    let mut others = averages(level, models);
     others.retain(|one| traced.iter().all(|known| known.model != cut(&one.model)));
     traced.into_iter().chain(others).collect()
 }
 
-fn averages(level: &LevelSummary) -> Vec<Breakdown> {
+/// The server's counters of each model beside what the client measured of the same requests.
+fn averages(level: &LevelSummary, models: &[ModelId]) -> Vec<Breakdown> {
     let servers = level.server.iter().chain(&level.further_servers);
-    // Models of a mix have their own entries.
-    let clients = level.client.entries.iter().chain(iter::repeat(&level.client));
-    servers.zip(clients).map(|(server, client)| averages::of(server, client)).collect()
+    if level.client.entries.is_empty() {
+        return servers.map(|server| averages::of(server, &level.client)).collect();
+    }
+    let (counted, entries) = (counted(level, models), (models, level.client.entries.as_slice()));
+    servers.filter_map(|server| Some(averages::of(server, &client_of(server, &counted, entries)?))).collect()
+}
+
+/// Each of `models`, and the server's figures of it. The figures are in the same order, but a model that the server did
+/// not report has none.
+fn counted<'a>(level: &'a LevelSummary, models: &'a [ModelId]) -> Vec<(&'a ModelId, &'a ServerSummary)> {
+    let mut servers = level.server.iter().chain(&level.further_servers).peekable();
+    let first = |(at, id): &(usize, &ModelId)| !models[..*at].contains(id);
+    let each = models.iter().enumerate().filter(first).map(|(_, id)| id);
+    each.filter_map(|id| Some((id, servers.next_if(|server| is_of(server, id))?))).collect()
+}
+
+fn is_of(server: &ServerSummary, id: &ModelId) -> bool {
+    server.name == id.name && id.version.is_none_or(|version| server.version.parse() == Ok(version))
+}
+
+/// What the client measured of the requests that `server` has counted: of all entries that went to that version of the
+/// model, with different parameters, or with and without its number.
+fn client_of(
+    server: &ServerSummary,
+    counted: &[(&ModelId, &ServerSummary)],
+    (models, entries): (&[ModelId], &[ClientSummary]),
+) -> Option<ClientSummary> {
+    let is_same = |other: &ServerSummary| (&other.name, &other.version) == (&server.name, &server.version);
+    let is_own = |id: &ModelId| counted.iter().any(|(model, other)| *model == id && is_same(other));
+    let own = models.iter().zip(entries).filter(|(id, _)| is_own(id)).map(|(_, entry)| entry.clone());
+    own.reduce(|all, entry| join(all, &entry))
 }
 
 #[cfg(test)]

@@ -179,8 +179,51 @@ fn a_model_without_traces_has_averages_beside_those_that_have_some() {
         ..sample::level(LevelLoad::Concurrency(1), 10, 1_000_000)
     };
     let traces = [trace(&[model(1, 0, "m", PLAIN)]), trace(&[model(2, 0, &long, PLAIN)])];
-    let found = with_averages(Tables::of(traces.iter(), CLOSED).breakdowns(), &level);
+    let found = with_averages(Tables::of(traces.iter(), CLOSED).breakdowns(), &level, &[]);
     let sources: Vec<_> = found.iter().map(|one| (one.model.len(), one.source)).collect();
     assert_eq!(sources, [(1, Source::Traces), (64, Source::Traces), (1, Source::Statistics)]);
-    assert_eq!(with_averages(Vec::new(), &level).len(), 3);
+    assert_eq!(with_averages(Vec::new(), &level, &[]).len(), 3);
+}
+
+/// What the blocks of these entries' models say without traces: model, requests that its latency is of, and their mean.
+fn told(servers: &[(&str, &str)], entries: &[(&str, Option<u64>, ClientSummary)]) -> Vec<(String, u64)> {
+    let named = |(name, version): &(&str, &str)| ServerSummary {
+        name: (*name).to_owned(),
+        version: (*version).to_owned(),
+        ..server(Vec::new())
+    };
+    let mut level = sample::level(LevelLoad::Concurrency(1), 100, 1_000_000);
+    level.further_servers = servers.iter().map(named).collect();
+    level.client.entries = entries.iter().map(|(.., client)| client.clone()).collect();
+    let id = |(name, version, _): &(&str, Option<u64>, ClientSummary)| ModelId {
+        name: (*name).to_owned(),
+        version: *version,
+    };
+    let models: Vec<ModelId> = entries.iter().map(id).collect();
+    let blocks = with_averages(Vec::new(), &level, &models);
+    blocks.iter().map(|block| (block.model.clone(), block.latency.mean_ns.round() as u64)).collect()
+}
+
+#[test]
+fn a_block_is_of_all_entries_of_its_model_and_of_no_other() {
+    let entry = |name, version, requests, ns| (name, version, sample::client(requests, ns));
+    let repeated = [entry("a", None, 50, 1_000_000), entry("a", None, 30, 3_000_000), entry("b", None, 20, 9_000_000)];
+    // Over requests: the second entry has fewer, in the same time.
+    let (of_a, of_b) = (("a".to_owned(), 1_750_000), ("b".to_owned(), 9_000_000));
+    assert_eq!(told(&[("a", "1"), ("b", "1")], &repeated), [of_a, of_b.clone()]);
+    assert_eq!(told(&[("b", "1")], &repeated), [of_b], "the server did not report the first");
+}
+
+#[test]
+fn versions_of_a_model_in_a_mix_are_told_apart() {
+    let entry = |version, ns| ("a", version, sample::client(10, ns));
+    let means = |servers: &[(&str, &str)], entries: &[(&str, Option<u64>, ClientSummary)]| {
+        told(servers, entries).into_iter().map(|(_, ns)| ns).collect::<Vec<_>>()
+    };
+    let two = [entry(Some(1), 1_000_000), entry(Some(2), 3_000_000), entry(Some(1), 2_000_000)];
+    assert_eq!(means(&[("a", "1"), ("a", "2")], &two), [1_500_000, 3_000_000]);
+    // Without a number it is the latest, which may also be asked for by number.
+    let latest = [entry(None, 1_000_000), entry(Some(2), 3_000_000)];
+    assert_eq!(means(&[("a", "3"), ("a", "2")], &latest), [1_000_000, 3_000_000]);
+    assert_eq!(means(&[("a", "2"), ("a", "2")], &latest), [2_000_000, 2_000_000]);
 }

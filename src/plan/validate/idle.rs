@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use crate::model::{DataType, ModelSpec, Scheduler};
+use crate::model::{DataType, ModelSpec};
 use crate::plan::validate::facts::{lacks_levels, on_network};
 use crate::plan::validate::service::{is_grpc, json_formats};
-use crate::plan::{Calls, DataSource, Draft, ModelNote, Pages, Plan, ServiceKind};
+use crate::plan::{Calls, DataSource, Decision, Draft, ModelNote, Pages, Plan, ServiceKind};
 
 /// Flags that have an effect only under some condition.
 struct Row {
@@ -76,7 +76,7 @@ const TABLE: &[Row] = &[
         rule: "--request-intervals is a single level",
     },
     Row {
-        flags: &["--num-of-sequences"],
+        flags: &["--num-of-sequences", "--sequence-length", "--sequence-length-variation"],
         idle: Idle::Plan(|draft| draft.plan.load.mode.is_fixed_schedule()),
         rule: "the steps of a fixed schedule are one sequence",
     },
@@ -94,7 +94,7 @@ const TABLE: &[Row] = &[
             "--num-of-sequences",
             "--serial-sequences",
         ],
-        idle: Idle::Unless(|model| model.scheduler == Scheduler::Sequence),
+        idle: Idle::Unless(|model| model.sequences),
         rule: "no model of this run takes sequences",
     },
     Row {
@@ -147,6 +147,11 @@ const TABLE: &[Row] = &[
         flags: &["--precision", "--max-level-time"],
         idle: Idle::Plan(|draft| draft.plan.rounds.is_some()),
         rule: "a round of variants has one window: --rounds says how many there are",
+    },
+    Row {
+        flags: &["--undecided"],
+        idle: Idle::Plan(|draft| draft.plan.rounds.is_some() && draft.plan.gate.undecided == Some(Decision::More)),
+        rule: "variants are not measured again: --rounds says how often each is",
     },
     Row {
         flags: &["--baseline"],

@@ -55,11 +55,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| {
             let exports = draft.plan.output.profile_export.is_some();
-            draft.plan.data.batch_sizes.len() > 1 && (exports || draft.plan.matrix.is_some())
+            draft.plan.data.batch_sizes.len() > 1 && (exports || draft.plan.rounds.is_some())
         },
         message: |draft| {
             format!(
-                "{} are several batch sizes, but --profile-export-file and --matrix take one: name one, or leave that flag out",
+                "{} are several batch sizes, but --profile-export-file, --variant and --matrix take one: name one, or leave that flag out",
                 draft.given.show("-b")
             )
         },

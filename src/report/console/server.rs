@@ -48,6 +48,10 @@ fn model(server: &ServerSummary, depth: usize) -> String {
     if delta.fail.count > 0 {
         let _ = writeln!(text, "{indent}Failed on server count: {}", delta.fail.count);
     }
+    if depth > 0 && delta.success.count == 0 {
+        // It has no times, only zeros.
+        return text + &composing(server, depth);
+    }
     let times = server.times();
     let _ = writeln!(text, "{indent}Avg request latency: {} usec ({})", times.request_us, parts(server, &times));
     if server.cached {

@@ -29,9 +29,11 @@ pub fn parts(setup: &Setup, level: &LevelSummary) -> Option<Vec<Part>> {
     let client = &level.client;
     let total = client.service_time().mean_ns();
     let waited = client.open_loop.as_ref().map(|open| open.schedule_delay.mean_ns());
-    let inside = server_parts(server);
+    let success = server.delta.success;
+    let inside = server_parts(server, success.count);
     let told: f64 = inside.iter().map(|part| part.ns).sum();
-    let request = mean(server.delta.success).max(told);
+    // Models that run beside each other take longer together than the request.
+    let request = per(success.ns, success.count).max(told);
     let (send, receive) = if setup.times_transfers { (client.send_ns, client.receive_ns) } else { (0.0, 0.0) };
     let rest = (total - send - receive - request).max(0.0);
     let part = |name, ns, colour| Part { name, ns, colour };
@@ -44,21 +46,22 @@ pub fn parts(setup: &Setup, level: &LevelSummary) -> Option<Vec<Part>> {
     Some(all)
 }
 
-/// The server's parts; for an ensemble, model by model.
-fn server_parts(server: &ServerSummary) -> Vec<Part> {
-    let part = |name, ns, colour| Part { name, ns, colour };
+/// The server's parts of each of so many requests from outside; for an ensemble, the sums over its models. Requests that
+/// were answered from the cache count, too: they are in the mean of the whole.
+fn server_parts(server: &ServerSummary, requests: u64) -> Vec<Part> {
+    let part = |name, ns, colour| Part { name, ns: per(ns, requests), colour };
     if server.composing.is_empty() {
         let delta = &server.delta;
         return vec![
-            part("queue", mean(delta.queue), 1),
-            part("cache", per(delta.cache_hit.ns.saturating_add(delta.cache_miss.ns), delta.success.count), 4),
-            part("compute input", mean(delta.compute_input), 2),
-            part("compute infer", mean(delta.compute_infer), 0),
-            part("compute output", mean(delta.compute_output), 2),
+            part("queue", delta.queue.ns, 1),
+            part("cache", delta.cache_hit.ns.saturating_add(delta.cache_miss.ns), 4),
+            part("compute input", delta.compute_input.ns, 2),
+            part("compute infer", delta.compute_infer.ns, 0),
+            part("compute output", delta.compute_output.ns, 2),
         ];
     }
-    let all = server.composing.iter().flat_map(server_parts);
-    let mut sums = [part("queue", 0.0, 1), part("cache", 0.0, 4), part("compute", 0.0, 0)];
+    let all = server.composing.iter().flat_map(|model| server_parts(model, requests));
+    let mut sums = [part("queue", 0, 1), part("cache", 0, 4), part("compute", 0, 0)];
     for one in all {
         let place = match one.name {
             "queue" => 0,
@@ -68,10 +71,6 @@ fn server_parts(server: &ServerSummary) -> Vec<Part> {
         sums[place].ns += one.ns;
     }
     sums.to_vec()
-}
-
-fn mean(counted: crate::model::statistics::CountedTime) -> f64 {
-    per(counted.ns, counted.count)
 }
 
 fn per(ns: u64, count: u64) -> f64 {
@@ -151,5 +150,74 @@ fn legend(names: &[(&'static str, Colour)]) -> Markup {
             rect class={ "f" (colour.class) } x=(n(x)) y=(n(y - 9.0)) width="11" height="11" rx="2" fill=(colour.light) {}
             (text(x + 17.0, y, Anchor::Start, name))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::{LevelLoad, sample};
+    use crate::model::statistics::{CountedTime, ModelStatistics};
+    use crate::report::tests::sample as plans;
+
+    fn at(count: u64, ns: u64) -> CountedTime {
+        CountedTime { count, ns }
+    }
+
+    fn server(name: &str, delta: ModelStatistics, composing: Vec<ServerSummary>) -> ServerSummary {
+        let version = "1".to_owned();
+        ServerSummary { name: name.to_owned(), version, delta, cached: true, several_versions: false, composing }
+    }
+
+    /// A model that answered 89 of 90 requests from the cache.
+    fn cached() -> ServerSummary {
+        let delta = ModelStatistics {
+            success: at(90, 50_760_000),
+            queue: at(90, 450_000),
+            compute_input: at(1, 31_787),
+            compute_infer: at(1, 48_873_757),
+            compute_output: at(1, 155_711),
+            cache_hit: at(89, 979_000),
+            cache_miss: at(1, 39_970),
+            ..ModelStatistics::default()
+        };
+        server("c", delta, Vec::new())
+    }
+
+    /// The parts of requests to `server` that took so long, in whole nanoseconds.
+    fn told(server: ServerSummary, latency_ns: u64) -> Vec<(&'static str, u64)> {
+        let requests = server.delta.success.count;
+        let level = sample::level(LevelLoad::Concurrency(1), requests, latency_ns);
+        let level = LevelSummary { server: Some(server), ..level };
+        let parts = parts(&plans::setup(), &level).unwrap();
+        parts.iter().map(|part| (part.name, part.ns.round() as u64)).collect()
+    }
+
+    #[test]
+    fn all_parts_are_of_the_mean_request_whether_it_was_computed_or_cached() {
+        let expected = [
+            ("queue", 5_000),
+            ("cache", 11_322),
+            ("compute input", 353),
+            ("compute infer", 543_042),
+            ("compute output", 1_730),
+            ("server, other", 2_553),
+            ("network and other", 36_000),
+        ];
+        assert_eq!(told(cached(), 600_000), expected);
+    }
+
+    #[test]
+    fn the_parts_of_an_ensemble_are_of_its_own_requests() {
+        // Each calls the model twice.
+        let delta = ModelStatistics { success: at(45, 60_000_000), ..ModelStatistics::default() };
+        let expected = [
+            ("queue", 10_000),
+            ("cache", 22_644),
+            ("compute", 1_090_250),
+            ("server, other", 210_439),
+            ("network and other", 166_667),
+        ];
+        assert_eq!(told(server("e", delta, vec![cached()]), 1_500_000), expected);
     }
 }

@@ -143,4 +143,18 @@ fn tune_and_models_take_files_too() {
     let several = parse(split(&format!("models --config {path}"))).unwrap_err().to_string();
     assert_eq!(several, "--config has several runs: name one with --run, of a, b");
     assert!(matches!(parse(split(&format!("models --config {path} --run b"))), Ok(Command::Models(_))));
+    for (text, load) in [
+        (
+            "request-rate-range: 10\nrequest-distribution: gamma\nburstiness: 2\nmax-outstanding: 5\n",
+            "--concurrency-range",
+        ),
+        ("stage: ['rate:1:1s', 'rate:2:1s']\nstage-edges: drain\n", "--request-rate-range"),
+        ("trace-replay: Cargo.toml\ntrace-speed: 2\n", "--concurrency-range"),
+    ] {
+        let file = Config::of(&format!("model: m\n{text}"));
+        assert!(matches!(file.and(&[load, "4"]), Ok(Command::Run(_))), "{:?}", file.and(&[load, "4"]));
+    }
+    let file = Config::of("url: h:1\nmodel-mix: 'a:0.7,b:0.3'\n");
+    let path = file.path().display().to_string();
+    assert!(matches!(parse(split(&format!("models --config {path}"))), Ok(Command::Models(_))));
 }

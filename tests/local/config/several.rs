@@ -1,10 +1,13 @@
 //! Several runs from one file, by the whole program.
 
+use std::time::Duration;
+use std::{process, thread};
+
 use serde_json::Value;
 
 use super::*;
 use crate::support::http_server::{Act, HttpServer, Received, good_answer};
-use crate::support::{Program, turns};
+use crate::support::{Program, Running, turns};
 
 fn good(_: &Received) -> Vec<Act> {
     vec![Act::Send(good_answer())]
@@ -101,4 +104,81 @@ fn the_rank_is_put_in_wherever_flags_come_from() {
     assert!(shortened.contains("csv: out3.csv"), "{shortened}");
     let without = of_file("model: m\ncsv: out{rank}.csv\n");
     assert!(without.contains("out{rank}.csv"), "{without}");
+}
+
+/// A file of two runs of a minute each against `server`, with results and an export in its folder.
+fn two_long_runs(server: &HttpServer) -> (Config, PathBuf) {
+    let file = Config::of("");
+    let folder = file.path().parent().unwrap().to_owned();
+    let run = |name: &str| {
+        let folder = folder.display();
+        format!(
+            "  {name}: {{measurement-interval: 60000, summary-file: {folder}/{name}.json, profile-export-file: \
+             {folder}/{name}-requests.json}}\n"
+        )
+    };
+    fs::write(file.path(), format!("model: m\nurl: {}\nruns:\n{}{}", server.url(), run("first"), run("last"))).unwrap();
+    (file, folder)
+}
+
+/// Starts the runs, and waits until the first measures.
+fn under_way(program: Program, file: &Config) -> Running {
+    let running = program.args("--config").arg(file.path()).start();
+    running.wait_for("Measurement Settings");
+    thread::sleep(Duration::from_millis(300));
+    running
+}
+
+#[test]
+fn what_a_whole_group_is_sent_interrupts_once() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let (file, folder) = two_long_runs(&server);
+    let running = under_way(Program::new().through(process::Command::new("setsid")), &file);
+    let group = format!("-{}", running.id());
+    assert!(process::Command::new("kill").args(["-TERM", "--", &group]).status().unwrap().success());
+    let run = running.finish();
+    assert_eq!(run.code(), 0, "{} {}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("the runs from 'last' on are left out"), "{}", run.stderr);
+    assert!(requests(folder.join("first.json")).as_u64().unwrap() > 0);
+    assert!(folder.join("first-requests.json").exists() && !folder.join("last.json").exists());
+}
+
+#[test]
+fn runs_that_hangups_are_kept_from_go_on() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let (file, folder) = two_long_runs(&server);
+    let running = under_way(Program::new().under("trap '' HUP"), &file);
+    running.signal(1);
+    thread::sleep(Duration::from_millis(300));
+    running.signal(2);
+    let run = running.finish();
+    assert_eq!(run.code(), 0, "{} {}", run.stdout, run.stderr);
+    assert_eq!(
+        run.stdout.matches("interrupted; reporting").count() + run.stderr.matches("interrupted; reporting").count(),
+        1
+    );
+    assert!(folder.join("first.json").exists());
+}
+
+/// The memory that a process of ours has in the system's shared memory.
+fn shared_memory_of(process: &str) -> Vec<OsString> {
+    let names = fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(&format!("triton-bench-{process}-"))).collect()
+}
+
+#[test]
+fn a_run_cleans_up_when_its_file_is_quit() {
+    let _turn = turns::shared();
+    let server = HttpServer::start(good);
+    let (file, _) = two_long_runs(&server);
+    let running = under_way(Program::new().args("--shared-memory system"), &file);
+    let id = running.id();
+    let run = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap().trim().to_owned();
+    assert!(!shared_memory_of(&run).is_empty(), "process {run}");
+    running.signal(3);
+    let finished = running.finish();
+    assert_eq!(finished.signal(), Some(3), "{}", finished.stderr);
+    assert!(shared_memory_of(&run).is_empty(), "{:?}", shared_memory_of(&run));
 }

@@ -128,6 +128,7 @@ fn shapes_are_filled_in_warned_about_or_refused() {
     assert!(unknown.contains("--shape Q: model 'm' has no input of this name; its inputs are A, B"), "{unknown}");
     let unfit = random().shape("A", &[4, 3]).refusal(&spec);
     assert!(unfit.contains("The supplied shape of [4,3] for input \"A\" is incompatible"), "{unfit}");
+    assert!(unfit.starts_with("--shape A:4,3: unexpected shape for input 'A' for model 'm'. "), "{unfit}");
     let overflow = random().shape("A", &[i64::MAX, 2]).refusal(&spec);
     assert!(overflow.contains("too large to be addressed"), "{overflow}");
     let vast = random().shape("A", &[1 << 58, 2]).refusal(&spec);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::kinds::{Kind, NONE, Pace, Service};
-use super::{Outcome, each, refuses_sync, run, run_at};
+use super::{Outcome, each, in_folder, refuses_sync, result_of, run, run_at};
 use crate::support::Report;
 use crate::support::exported::peak;
 
@@ -123,6 +123,28 @@ fn timed_schedules_are_the_same_for_every_kind_and_kept() {
             }
             assert_kept(service, &schedule);
         });
+    }
+}
+
+/// Schedules of 100 requests, one every 10 ms.
+const EVEN: &[&str] =
+    &["--fixed-schedule", "--trace-replay FOLDER/trace.csv", "--request-intervals FOLDER/gaps --request-count 100"];
+
+#[test]
+fn timed_a_schedule_that_a_server_cannot_keep_up_with_is_overloaded() {
+    // One request at a time, each 20 ms: half of what comes.
+    let alone: Pace = |beside| Duration::from_millis(20 * beside as u64);
+    for &flags in EVEN {
+        let service = Service::start(Kind::KserveHttp, alone);
+        let times: Vec<u64> = (0..100).map(|number| number * 10).collect();
+        service.write_data(if flags.starts_with("--fixed") { &times } else { &[0; 2] });
+        std::fs::write(service.file("gaps"), "10000\n").unwrap();
+        let rows: Vec<String> = times.iter().map(|ms| format!("{ms}\n")).collect();
+        std::fs::write(service.file("trace.csv"), format!("offset_ms\n{}", rows.concat())).unwrap();
+        let flags = in_folder(&service, &format!("{flags} --summary-file FOLDER/result.json"));
+        let finished = service.program(&flags).run();
+        assert_eq!(finished.code(), 4, "{flags}: {}", finished.stdout);
+        assert_eq!(result_of(&service, "result.json")["levels"][0]["outcome"], "overloaded", "{}", finished.stdout);
     }
 }
 

@@ -114,6 +114,27 @@ fn control_calls_keep_their_deadline_whatever_trickles() {
 }
 
 #[test]
+fn an_interrupt_before_the_first_level_began_is_no_fault() {
+    let (told, heard) = std::sync::mpsc::channel();
+    let told = std::sync::Mutex::new(told);
+    let address = serve_all(move |number, mut peer| {
+        if number > 0 {
+            told.lock().unwrap().send(()).unwrap();
+            return peer.linger();
+        }
+        peer.shake_hands(WIDE);
+        questions(&mut peer);
+    });
+    let running = Program::new().args("-m m -i grpc -b 1 --sync -p 200 -u").arg(&address).start();
+    heard.recv_timeout(FLOOD).unwrap();
+    running.signal(2);
+    let run = running.finish();
+    assert_eq!(run.code(), 130, "{} {}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("the user interrupted before the server had answered"), "{}", run.stderr);
+    assert!(!run.stderr.contains("error: "), "{}", run.stderr);
+}
+
+#[test]
 fn one_interrupt_ends_connections_without_settings_and_keeps_the_results() {
     let (told, heard) = std::sync::mpsc::channel();
     let told = std::sync::Mutex::new(told);

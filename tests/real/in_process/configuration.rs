@@ -1,6 +1,6 @@
 //! Settings that change the embedded server's behaviour.
 
-use crate::support::{Model, Program, Report, Repository, Scripted, turns};
+use crate::support::{Export, Model, Program, Report, Repository, Scripted, turns};
 
 fn run(model: Model, arguments: &str) -> Report {
     let _turn = turns::shared();
@@ -24,6 +24,27 @@ fn timed_a_cached_model_answers_on_the_callers_stack() {
         assert!(requests > 1000.0 && hits > 0.9 * requests, "{}", level.text);
         assert!(level.client_number("p50 latency") < 2000.0, "{}", level.text);
     }
+}
+
+/// Who asks again inside the server's callback never returns from it while the cache has the answer, and the server's
+/// only thread is not there for anybody else.
+#[test]
+fn a_cache_does_not_keep_the_server_from_other_requests() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 50).with("response_cache { enable: true }")]);
+    let file = repository.file("export.json");
+    let flags = "--input-data zero --cache-config local,size=1048576 -p 500 -s 1000000 --async --concurrency-range 8";
+    Program::on(&repository, "m").args(flags).arg("--profile-export-file").arg(&file).run().report();
+    let export = Export::read(&file);
+    let at = |value: &serde_json::Value| value.as_u64().unwrap();
+    let requests = export.experiments()[0]["requests"].as_array().unwrap();
+    let first_end = requests.iter().map(|request| at(&request["response_timestamps"][0])).min().unwrap();
+    // None of these was in the cache when it was sent: they are computed one after the other, and not when the load ends.
+    let computed = requests.iter().filter(|request| at(&request["timestamp"]) < first_end);
+    let ends = computed.map(|request| at(&request["response_timestamps"][0]) - first_end);
+    let ends: Vec<u64> = ends.collect();
+    assert_eq!(ends.len(), 8, "of {} requests", requests.len());
+    assert!(ends.iter().all(|ns| *ns < 1_000_000_000), "{ends:?}");
 }
 
 #[test]

@@ -365,6 +365,22 @@ fn callers_of_perf_analyzer_do_not_meet_a_code_that_it_lacks() {
 }
 
 #[test]
+fn timed_a_stable_throughput_is_enough_for_callers_of_perf_analyzer_that_do_not_wait_for_answers() {
+    let _turn = turns::alone();
+    let repository = Repository::of(&[Model::sleeping("m", 10)]);
+    // The one instance does 100 a second, evenly; the queue, and with it the latency, only grows.
+    let overload = |more: &str| {
+        let flags = format!("--request-rate-range 150 -p 500 -r 3 -s 15 {more}");
+        Program::on(&repository, "m").args(&flags).named_perf_analyzer().run()
+    };
+    let finished = overload("--async");
+    let report = finished.report_with(0);
+    assert!(!report.text.contains("[unstable]"), "{}", report.text);
+    assert!(finished.stderr.contains("a stable throughput is enough"), "{}", finished.stderr);
+    overload("").report_with(2);
+}
+
+#[test]
 fn timed_the_latency_of_an_open_loop_is_named_and_can_be_upstreams() {
     let _turn = turns::alone();
     for (origin, word, name) in [("due", "response_time", "response time"), ("sent", "service_time", "service time")] {

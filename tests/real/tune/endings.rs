@@ -147,6 +147,22 @@ fn a_model_that_hangs_is_said_to() {
     assert!(found.text().contains("no request ended within"), "{}", found.text());
 }
 
+/// The same model, where the user has not waited: that says nothing of it.
+#[test]
+fn an_interrupt_before_anything_was_measured_is_told_apart() {
+    let _turn = turns::shared();
+    let repository = Repository::of(&[Model::sleeping("m", 6_000)]);
+    let running = tune(&repository, "--search instances=1,2 --budget 60s").start();
+    running.wait_for("searching along each setting");
+    running.signal(2);
+    let finished = running.finish();
+    assert_eq!(finished.code(), 130, "{finished:?}");
+    let found = Found::read(finished, repository);
+    assert_eq!((found.word(), &found.result["interrupted"]), ("nothing", &Value::Bool(true)), "{}", found.text());
+    assert!(found.finished.stdout.contains("Interrupted before anything was measured"), "{}", found.text());
+    assert!(!found.text().contains("no candidate works"), "{}", found.text());
+}
+
 /// A model that takes any parameter.
 const ECHO: &str = r#"
 import triton_python_backend_utils as pb_utils

@@ -1,5 +1,8 @@
 //! Candidates in separate processes.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -75,4 +78,59 @@ fn an_interrupt_ends_a_search_in_processes() {
     running.signal(2);
     assert_eq!(running.finish().code(), 0);
     assert!(interrupted.elapsed() < Duration::from_secs(20), "{:?}", interrupted.elapsed());
+}
+
+/// The regions of the processes that measure candidates of this repository.
+fn regions(repository: &Repository) -> Vec<PathBuf> {
+    let models = repository.path().display().to_string();
+    let is_theirs = |region: &Path| {
+        let name = region.file_name()?.to_str()?.strip_prefix("triton-bench-")?;
+        let command = fs::read(format!("/proc/{}/cmdline", name.split('-').next()?)).ok()?;
+        Some(String::from_utf8_lossy(&command).contains(&models))
+    };
+    let all = fs::read_dir("/dev/shm").unwrap().flatten().map(|entry| entry.path());
+    all.filter(|region| is_theirs(region) == Some(true)).collect()
+}
+
+/// Waits until there is what `find` looks for.
+fn wait_for<T>(find: impl Fn() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(started.elapsed() < Duration::from_secs(40), "no candidate has shared memory");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn an_interrupt_leaves_no_shared_memory() {
+    let _turn = turns::alone();
+    let repository = Repository::of(&[Model::sleeping("m", 5)]);
+    let arguments = "--search instances=1:3 --shared-memory system --isolate --budget 120s";
+    let running = tune(&repository, arguments).start();
+    running.wait_for("racing");
+    let found = wait_for(|| Some(regions(&repository)).filter(|found| !found.is_empty()));
+    running.signal(2);
+    assert_eq!(running.finish().code(), 0);
+    let left: Vec<&PathBuf> = found.iter().filter(|region| region.exists()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn an_interrupt_takes_shared_memory_back_from_the_server() {
+    let _turn = turns::alone();
+    let repository = Repository::of(&[Model::sleeping("m", 5)]);
+    let flags = ["--model-control-mode=explicit", "--load-model=m"];
+    let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
+    let known = || server.get("/v2/systemsharedmemory/status").expect("the server answers");
+    let arguments = format!("tune -m m -u {} --search instances=1:3 --shared-memory system", server.url("http"));
+    let program = Program::new().args(&arguments).arg("--output").arg(folder(&repository));
+    let running = program.args("--isolate --budget 120s").start();
+    running.wait_for("racing");
+    wait_for(|| known().contains("/triton-bench-").then_some(()));
+    running.signal(2);
+    assert_eq!(running.finish().code(), 0);
+    assert!(!known().contains("/triton-bench-"), "{}", known());
 }

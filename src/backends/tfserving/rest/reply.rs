@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::backend::{InferError, OutputView, Outputs};
 use crate::backends::json::{in_legal_form, pack_elements};
 use crate::engine::malformed;
-use crate::model::{DataType, ModelSpec};
+use crate::model::{DataType, ModelSpec, TensorSpec};
 
 /// Deepest nesting of lists.
 const MAX_DIMS: usize = 254;
@@ -43,11 +43,13 @@ impl ReplyOutputs {
         let named: Vec<(String, Value)> = match (outputs, model.outputs.as_slice()) {
             (Value::Object(members), _) if !members.contains_key("b64") => members.into_iter().collect(),
             (value, [only]) => vec![(only.name.clone(), value)],
+            // The only one has a shape that the signature leaves open: there is nothing to check.
+            (_, []) => return Ok(Self(Vec::new())),
             _ => return Err(malformed("its only output has no name, but the model has several")),
         };
         let read = |(name, value): (String, Value)| {
-            let datatype = model.outputs.iter().find(|output| output.name == name)?.datatype;
-            Some(output(name, datatype, &value))
+            let spec = model.outputs.iter().find(|output| output.name == name)?;
+            Some(output(spec, model.max_batch_size > 0 && !spec.shape_tensor, &value))
         };
         named.into_iter().filter_map(read).collect::<Result<_, _>>().map(Self)
     }
@@ -61,7 +63,8 @@ impl Outputs for ReplyOutputs {
     }
 }
 
-fn output(name: String, datatype: DataType, value: &Value) -> Result<Output, InferError> {
+fn output(spec: &TensorSpec, batched: bool, value: &Value) -> Result<Output, InferError> {
+    let (name, datatype) = (spec.name.clone(), spec.datatype);
     let refuse = |why: String| malformed(format!("output '{name}': {why}"));
     let mut shape = Vec::new();
     let mut inner = value;
@@ -69,6 +72,11 @@ fn output(name: String, datatype: DataType, value: &Value) -> Result<Output, Inf
         shape.push(items.len() as i64);
         let Some(first) = items.first() else { break };
         inner = first;
+    }
+    if shape.last() == Some(&0) {
+        // The lists end at a dimension of 0: those behind it are the signature's.
+        let inner = spec.shape.iter().skip(shape.len() - usize::from(batched));
+        shape.extend(inner.map(|&dim| dim.max(0)));
     }
     let mut bytes = Vec::new();
     pack(&mut bytes, datatype, value, &shape).map_err(refuse)?;
@@ -108,7 +116,7 @@ fn half_of(value: &Value, datatype: DataType) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ModelId, TensorSpec};
+    use crate::model::ModelId;
 
     /// Name, shape and packed elements.
     type Read = (String, Vec<i64>, Vec<u8>);
@@ -131,6 +139,22 @@ mod tests {
         assert_eq!((&both[1].1[..], &both[1].2[..]), (&[][..], &[0, 0x3e][..]));
         let empty = read(&[("y", DataType::Int32)], r#"{"outputs": [[], []]}"#).unwrap();
         assert_eq!((&empty[0].1[..], empty[0].2.len()), (&[2, 0][..], 0));
+        assert!(read(&[], r#"{"outputs": [[1]]}"#).unwrap().is_empty(), "one whose shape nobody knows");
+    }
+
+    #[test]
+    fn lists_end_at_a_dimension_of_0() {
+        let shape = |dims: &[i64], batch: u64, body: &str| {
+            let outputs = vec![TensorSpec::plain("y", DataType::Fp32, dims.to_vec())];
+            let mut model = ModelSpec::plain(&ModelId::latest("m"), Vec::new(), outputs);
+            model.max_batch_size = batch;
+            let read = ReplyOutputs::read(body.as_bytes(), &model).map_err(|error| error.message).unwrap();
+            (read.0[0].shape.clone(), read.0[0].bytes.len())
+        };
+        assert_eq!(shape(&[-1, 4], 0, r#"{"outputs": []}"#), (vec![0, 4], 0));
+        assert_eq!(shape(&[-1, 4], 8, r#"{"outputs": [[]]}"#), (vec![1, 0, 4], 0));
+        assert_eq!(shape(&[-1, -1], 0, r#"{"outputs": []}"#), (vec![0, 0], 0));
+        assert_eq!(shape(&[-1], 0, r#"{"outputs": [[], []]}"#), (vec![2, 0], 0), "deeper than the signature");
     }
 
     #[test]
