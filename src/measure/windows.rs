@@ -49,7 +49,7 @@ impl Windows {
             && ending == Some(Ending::Stable)
             && !self.chosen().is_settled(plan)
         {
-            note!("{disagreement}; with requests that nobody waits for, a stable throughput is enough");
+            note!("{disagreement}; the throughput is stable, which is enough for asynchronous requests");
         }
         ending
     }

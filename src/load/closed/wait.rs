@@ -66,7 +66,7 @@ impl Signal {
         true
     }
 
-    /// Waits until it is raised, or until `deadline`; for whoever spins only a moment.
+    /// Waits until it is raised, at most until `deadline`; with [`Wait::Spin`] only for a moment, so ask again.
     pub fn wait_until(&self, wait: Wait, deadline: Stamp) {
         if wait == Wait::Spin {
             // Whoever raises it wakes nobody.

@@ -376,7 +376,7 @@ fn timed_a_stable_throughput_is_enough_for_callers_of_perf_analyzer_that_do_not_
     let finished = overload("--async");
     let report = finished.report_with(0);
     assert!(!report.text.contains("[unstable]"), "{}", report.text);
-    assert!(finished.stderr.contains("a stable throughput is enough"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("the throughput is stable, which is enough"), "{}", finished.stderr);
     overload("").report_with(2);
 }
 
