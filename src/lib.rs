@@ -21,7 +21,7 @@
 //! data, model, shm, traces
 //! ranks     the other processes of a run; mpi: how they are reached
 //! machine   what the kernel reports about processors, processes and limits
-//! interrupt, stats, chunks, inbox, clock, seed, affinity, limits, stdio, sync, exit, error: leaves
+//! interrupt, stats, chunks, inbox, clock, affinity, limits, stdio, sync, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -55,19 +55,18 @@ pub mod record;
 mod report;
 mod result;
 mod seconds;
-mod seed;
 pub mod shm;
-mod stats;
 mod stdio;
 mod sync;
 mod traces;
-mod tune;
 pub mod wire;
 
 /// For the fuzz targets under `fuzz/`.
 #[cfg(fuzzing)]
 pub use {measure::metrics, traces::fuzzing as trace_files};
 
+use ::stats::{self, seed};
+use ::tune;
 use std::ffi::OsString;
 use std::panic;
 use std::process::ExitCode;

@@ -4,7 +4,7 @@
 //! true percentile `p` is within the bound" holds with confidence `c` when a binomial variable of `n` trials that fail with
 //! probability `1 - p` is at most `t` with probability at most `1 - c`. At least `t = 1` has to be allowed: hence a floor.
 
-use crate::stats::binomial_cdf;
+use crate::binomial_cdf;
 
 /// MLPerf's confidence.
 const CONFIDENCE: f64 = 0.99;

@@ -1,17 +1,23 @@
-//! Statistics as functions of values: no clock, no threads, no I/O.
+//! Statistics and random draws as functions of values: no clock, no threads, no I/O.
+//!
+//! A crate of its own, because simulations spend their time here: tests build it optimised and everything else quickly.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
 
 mod distribution;
 mod early_stopping;
 mod interval;
+mod kolmogorov;
 mod paired;
 mod samples;
+pub mod seed;
 mod slow_waves;
-#[cfg(test)]
-pub(crate) mod tests;
 
 pub use distribution::{beta_cdf, binomial_cdf, student_t_quantile};
 pub use early_stopping::early_stopping_floor;
 pub use interval::{Interval, batch_means, percentile_interval, share_difference, share_interval};
+pub use kolmogorov::{KolmogorovTest, kolmogorov};
 pub use paired::{MIN_PAIRS, Paired, two_sample_t};
 pub use samples::littles_law_gap;
 pub use slow_waves::{AIM, CERTAIN_HALF_WIDTH, MIN_TERMS, half_width, variance_of_sum};

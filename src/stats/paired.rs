@@ -6,7 +6,7 @@
 //! "Rigorous Benchmarking in Reasonable Time", 2013, with two levels).
 
 use crate::seed::hash;
-use crate::stats::{Interval, student_t_quantile};
+use crate::{Interval, student_t_quantile};
 
 /// Confidence of the interval.
 const CONFIDENCE: f64 = 0.95;

@@ -10,7 +10,7 @@
 use std::f64::consts::PI;
 use std::sync::LazyLock;
 
-use crate::stats::student_t_quantile;
+use crate::student_t_quantile;
 
 /// Numbers of cosine terms that are tried; at most one less than the series has terms.
 const SCALES: [usize; 4] = [6, 12, 24, 48];

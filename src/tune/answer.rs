@@ -1,9 +1,9 @@
 //! The outcome of a search.
 
-use crate::stats::Interval;
-use crate::tune::race::{Standings, median};
-use crate::tune::space::Space;
-use crate::tune::trial::{Candidate, Phase, Visit};
+use crate::race::{Standings, median};
+use crate::space::Space;
+use crate::trial::{Candidate, Phase, Visit};
+use stats::Interval;
 
 /// Confidence of all statements.
 const CONFIDENCE: f64 = 0.95;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tune::race::median;
+use crate::race::median;
 
 /// Shares of the budget: the ends of all settings are measured until the first, calibration ends at the second, racing
 /// at the third, steps at the fourth; confirmation has the rest.

@@ -5,7 +5,7 @@
 //! Predictions order candidates, and exclude those that would have to be far better than predicted; they are used for
 //! nothing else.
 
-use crate::tune::space::{Place, Space};
+use crate::space::{Place, Space};
 
 /// A candidate is not measured if even this much better than predicted (a factor of 1.5) it would be worse than the
 /// best.

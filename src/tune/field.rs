@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::tune::calibration::{Calibration, DOUBT};
-use crate::tune::space::{Place, Space};
+use crate::calibration::{Calibration, DOUBT};
+use crate::space::{Place, Space};
 
 /// Maximum number of racing points; steps from the best one examine those left out.
 pub const MAX_RACING: usize = 60;

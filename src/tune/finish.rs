@@ -1,11 +1,11 @@
 //! [`Planner`]: steps from the best, and its confirmation.
 
-use crate::tune::answer::{self, Answer, cheapest, confirmed, leader, meets};
-use crate::tune::planner::{CONFIRMATION, KEPT, Planner, SearchStage};
-use crate::tune::race::Standings;
-use crate::tune::racing::{CONFIDENCE, NO_TIME, is_race};
-use crate::tune::space::Place;
-use crate::tune::trial::{Fate, Phase, Visit};
+use crate::answer::{self, Answer, cheapest, confirmed, leader, meets};
+use crate::planner::{CONFIRMATION, KEPT, Planner, SearchStage};
+use crate::race::Standings;
+use crate::racing::{CONFIDENCE, NO_TIME, is_race};
+use crate::space::Place;
+use crate::trial::{Fate, Phase, Visit};
 
 /// Rounds in which a step is compared with the best.
 const STEP_ROUNDS: usize = 4;

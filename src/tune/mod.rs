@@ -3,6 +3,11 @@
 //! Everything here is a function of values: no clock, no server, no files. [`Planner`] is a state machine: it asks for
 //! a [`Trial`], receives the result ([`Observation`]), and in the end says what is proven ([`Answer`]). The same seed
 //! and the same observations give the same trials, so a search that was broken off can continue from its record.
+//!
+//! A crate of its own, because its tests search simulated servers thousands of times: they build it optimised.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
 
 mod answer;
 mod budget;

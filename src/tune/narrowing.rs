@@ -6,13 +6,13 @@
 
 use std::cmp::Ordering;
 
-use crate::tune::answer::meets;
-use crate::tune::field::{Forecast, MIN_RACING};
-use crate::tune::planner::{KEPT, Planner, SearchStage};
-use crate::tune::race::median;
-use crate::tune::racing::{ROUNDS, SMALL};
-use crate::tune::space::{Place, Space};
-use crate::tune::trial::Phase;
+use crate::answer::meets;
+use crate::field::{Forecast, MIN_RACING};
+use crate::planner::{KEPT, Planner, SearchStage};
+use crate::race::median;
+use crate::racing::{ROUNDS, SMALL};
+use crate::space::{Place, Space};
+use crate::trial::Phase;
 
 /// Unmeasured points along a setting, beside the best.
 struct Gap {

@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::seed::{Purpose, derive, hash};
-use crate::tune::answer::{self, Answer, leader, meets};
-use crate::tune::budget::Budget;
-use crate::tune::race::{Standings, median};
-use crate::tune::space::{Place, Space};
-use crate::tune::trial::{Candidate, Fate, Observation, Phase, Settings, Trial, Visit};
+use crate::answer::{self, Answer, leader, meets};
+use crate::budget::Budget;
+use crate::race::{Standings, median};
+use crate::space::{Place, Space};
+use crate::trial::{Candidate, Fate, Observation, Phase, Settings, Trial, Visit};
+use stats::seed::{Purpose, derive, hash};
 
 /// This many always stay in the race, beside the present configuration.
 pub(super) const KEPT: usize = 3;

@@ -5,8 +5,8 @@
 //! residual of their scores after subtracting the candidates' means and the rounds' means (a two-way layout without
 //! interaction): two rounds of twenty candidates give a good estimate, two of one do not.
 
-use crate::stats::{Interval, student_t_quantile};
-use crate::tune::trial::{Candidate, Visit};
+use crate::trial::{Candidate, Visit};
+use stats::{Interval, student_t_quantile};
 
 /// Candidates over the rounds that all of them have.
 #[derive(Clone, Debug, Default)]

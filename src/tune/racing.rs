@@ -1,12 +1,12 @@
 //! [`Planner`]: calibration, and the race in rungs.
 
-use crate::tune::answer::{leader, meets};
-use crate::tune::calibration::{Calibration, DOUBT};
-use crate::tune::field::{Forecast, MAX_RACING, MIN_RACING};
-use crate::tune::planner::{KEPT, Planner, SearchStage};
-use crate::tune::race::{Standings, is_violated, median, repeatability};
-use crate::tune::space::Place;
-use crate::tune::trial::{Fate, Phase, Visit};
+use crate::answer::{leader, meets};
+use crate::calibration::{Calibration, DOUBT};
+use crate::field::{Forecast, MAX_RACING, MIN_RACING};
+use crate::planner::{KEPT, Planner, SearchStage};
+use crate::race::{Standings, is_violated, median, repeatability};
+use crate::space::Place;
+use crate::trial::{Fate, Phase, Visit};
 
 /// Spaces up to this size race without a calibration.
 pub(super) const SMALL: usize = 12;

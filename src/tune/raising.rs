@@ -1,11 +1,11 @@
 //! [`Planner`]: gives more time to a search that has spent its budget, or a good part of it.
 
-use crate::tune::answer::{Answer, confirmed, confirms, leader, meets};
-use crate::tune::budget::MAX_CONFIRMATION;
-use crate::tune::planner::{Planner, SearchStage};
-use crate::tune::race::Standings;
-use crate::tune::space::Place;
-use crate::tune::trial::Fate;
+use crate::answer::{Answer, confirmed, confirms, leader, meets};
+use crate::budget::MAX_CONFIRMATION;
+use crate::planner::{Planner, SearchStage};
+use crate::race::Standings;
+use crate::space::Place;
+use crate::trial::Fate;
 
 impl Planner {
     /// Raises the budget to `budget_s` seconds in all, if that is more than it has; earlier measurements count.

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::seed::{hash, unit};
-use crate::tune::{Answer, Dimension, Fate, Found, Observation, Phase, Place, Planner, Settings, Space, Trial};
+use crate::{Answer, Dimension, Fate, Found, Observation, Phase, Place, Planner, Settings, Space, Trial};
+use stats::seed::{hash, unit};
 
 const UNIT_S: f64 = 0.25;
 const SEEDS: u64 = 500;
@@ -447,7 +447,7 @@ fn a_slow_present_one_does_not_take_the_time_of_others() {
     let of = |phase: Phase| searched.trials.iter().filter(move |trial| trial.candidate == 0 && trial.phase == phase);
     assert_eq!((of(Phase::Race).count(), of(Phase::Confirmation).count()), (0, 4), "{:?}", searched.trials);
     assert!(gain.interval.low > 50.0 && gain.interval.high < 110.0, "{gain:?}");
-    let far = |candidate: &&crate::tune::Candidate| matches!(&candidate.fate, Fate::Dropped { reason, .. } if reason.starts_with("far behind"));
+    let far = |candidate: &&crate::Candidate| matches!(&candidate.fate, Fate::Dropped { reason, .. } if reason.starts_with("far behind"));
     for candidate in searched.planner.candidates().iter().filter(far) {
         assert!(
             candidate.visits.iter().filter(|visit| visit.phase != Phase::Calibration).count() <= 1,

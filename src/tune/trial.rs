@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::tune::space::Place;
+use crate::space::Place;
 
 /// Parameters of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]

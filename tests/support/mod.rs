@@ -31,14 +31,14 @@ pub use exported::Export;
 pub use program::{Finished, Program, Running};
 pub use report::Report;
 pub use repository::{Counters, Model, Repository};
-pub use scripted::{Scripted, decoupled};
+pub use scripted::{SINCE_20_10, Scripted, decoupled};
 pub use skip::skip;
 pub use terminal::Terminal;
 pub use tritonserver::TritonServer;
 pub use watched::until_it_catches;
 pub use wire::Wire;
 
-/// A file that the workspace's build leaves beside the program, or in a folder of its own for the library's variants.
+/// A file that the workspace's build leaves beside the program.
 pub fn artifact(name: &str) -> PathBuf {
     let beside = Path::new(env!("CARGO_BIN_EXE_triton-bench")).parent().expect("the program lies in a folder");
     let target = beside.parent().expect("that folder lies in the target folder");

@@ -1,5 +1,6 @@
 //! The scripted server library: takes a script, and returns its log of what the client did.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,6 +12,81 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{Program, artifact};
+
+/// The scripted server library, as the workspace's build leaves it.
+const LIBRARY: &str = "libfake_triton.so";
+
+/// The functions of the C API that releases after 20.10 added.
+pub const SINCE_20_10: &[&str] = &[
+    "TRITONSERVER_BufferAttributesByteSize",
+    "TRITONSERVER_BufferAttributesCudaIpcHandle",
+    "TRITONSERVER_BufferAttributesDelete",
+    "TRITONSERVER_BufferAttributesMemoryType",
+    "TRITONSERVER_BufferAttributesMemoryTypeId",
+    "TRITONSERVER_BufferAttributesNew",
+    "TRITONSERVER_BufferAttributesSetByteSize",
+    "TRITONSERVER_BufferAttributesSetCudaIpcHandle",
+    "TRITONSERVER_BufferAttributesSetMemoryType",
+    "TRITONSERVER_BufferAttributesSetMemoryTypeId",
+    "TRITONSERVER_InferenceRequestAppendInputDataWithBufferAttributes",
+    "TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy",
+    "TRITONSERVER_InferenceRequestCancel",
+    "TRITONSERVER_InferenceRequestIsCancelled",
+    "TRITONSERVER_InferenceRequestSetBoolParameter",
+    "TRITONSERVER_InferenceRequestSetCorrelationIdString",
+    "TRITONSERVER_InferenceRequestSetDoubleParameter",
+    "TRITONSERVER_InferenceRequestSetIntParameter",
+    "TRITONSERVER_InferenceRequestSetPriorityUInt64",
+    "TRITONSERVER_InferenceRequestSetStringParameter",
+    "TRITONSERVER_InferenceTraceNew",
+    "TRITONSERVER_InferenceTraceRequestId",
+    "TRITONSERVER_InferenceTraceTensorNew",
+    "TRITONSERVER_ParameterBytesNew",
+    "TRITONSERVER_ParameterDelete",
+    "TRITONSERVER_ParameterNew",
+    "TRITONSERVER_ResponseAllocatorSetBufferAttributesFunction",
+    "TRITONSERVER_ResponseAllocatorSetQueryFunction",
+    "TRITONSERVER_ServerLoadModelWithParameters",
+    "TRITONSERVER_ServerOptionsAddRateLimiterResource",
+    "TRITONSERVER_ServerOptionsSetBufferManagerThreadCount",
+    "TRITONSERVER_ServerOptionsSetCacheConfig",
+    "TRITONSERVER_ServerOptionsSetCacheDirectory",
+    "TRITONSERVER_ServerOptionsSetCpuMetrics",
+    "TRITONSERVER_ServerOptionsSetCudaVirtualAddressSize",
+    "TRITONSERVER_ServerOptionsSetEnablePeerAccess",
+    "TRITONSERVER_ServerOptionsSetHostPolicy",
+    "TRITONSERVER_ServerOptionsSetLogFile",
+    "TRITONSERVER_ServerOptionsSetLogFormat",
+    "TRITONSERVER_ServerOptionsSetMetricsConfig",
+    "TRITONSERVER_ServerOptionsSetMetricsInterval",
+    "TRITONSERVER_ServerOptionsSetModelConfigName",
+    "TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit",
+    "TRITONSERVER_ServerOptionsSetModelLoadRetryCount",
+    "TRITONSERVER_ServerOptionsSetModelLoadThreadCount",
+    "TRITONSERVER_ServerOptionsSetModelNamespacing",
+    "TRITONSERVER_ServerOptionsSetRateLimiterMode",
+    "TRITONSERVER_ServerOptionsSetRepoAgentDirectory",
+    "TRITONSERVER_ServerOptionsSetResponseCacheByteSize",
+    "TRITONSERVER_ServerSetExitTimeout",
+    "TRITONSERVER_ServerUnloadModelAndDependents",
+];
+
+/// Gives these functions other names of the same length wherever the library names them.
+fn hide(functions: &[&str], library: &mut [u8]) {
+    const START: &[u8] = b"\0TRITONSERVER_";
+    let starts = library.windows(START.len()).enumerate().filter(|(_, text)| *text == START).map(|(at, _)| at + 1);
+    let starts: Vec<usize> = starts.collect();
+    let mut hidden = BTreeSet::new();
+    for start in starts {
+        let length = library[start..].iter().position(|&byte| byte == 0).expect("names end");
+        let name = str::from_utf8(&library[start..start + length]).expect("names of symbols are text");
+        if let Some(function) = functions.iter().find(|function| **function == name) {
+            hidden.insert(*function);
+            library[start] = b'-';
+        }
+    }
+    assert_eq!(hidden, functions.iter().copied().collect(), "the library has all that is to be hidden");
+}
 
 /// A script with a model whose requests may have any number of responses.
 pub fn decoupled(requests: &Value) -> Value {
@@ -38,19 +114,33 @@ impl Scripted {
 
     /// A server that plays `script`.
     pub fn script(script: &Value) -> Self {
-        let scripted = Self::variant("libfake_triton.so");
+        let scripted = Self::bare();
+        symlink(artifact(LIBRARY), scripted.library()).unwrap();
         fs::write(scripted.scratch.path().join("script.json"), script.to_string()).unwrap();
         scripted
     }
 
-    /// A server without a script, from one of the library's variants.
-    pub fn variant(library: &str) -> Self {
+    /// A server without these functions, as an older release is, and without a script.
+    ///
+    /// The library is copied, and the functions get other names in the copy's table of symbols, so that a look-up does not find them.
+    pub fn without(functions: &[&str]) -> Self {
+        let scripted = Self::bare();
+        let mut library = fs::read(artifact(LIBRARY)).unwrap();
+        hide(functions, &mut library);
+        fs::write(scripted.library(), library).unwrap();
+        scripted
+    }
+
+    fn bare() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         fs::create_dir_all(scratch.path().join("server/lib")).unwrap();
         fs::create_dir_all(scratch.path().join("models/fake")).unwrap();
-        symlink(artifact(library), scratch.path().join("server/lib/libtritonserver.so")).unwrap();
         fs::write(scratch.path().join("script.json"), "{}").unwrap();
         Self { scratch }
+    }
+
+    fn library(&self) -> PathBuf {
+        self.scratch.path().join("server/lib/libtritonserver.so")
     }
 
     /// The program on this server's model `fake`, whose input has this many elements.

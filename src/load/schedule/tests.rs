@@ -1,5 +1,5 @@
 use super::*;
-use crate::stats::tests::kolmogorov;
+use stats::kolmogorov;
 
 fn gaps(arrivals: &Arrivals, seed: u64, count: usize) -> Vec<f64> {
     let offsets: Vec<u64> = Schedule::new(arrivals, seed).take(count + 1).collect();

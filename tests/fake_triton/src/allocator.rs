@@ -76,7 +76,6 @@ pub extern "C" fn TRITONSERVER_ResponseAllocatorDelete(allocator: *mut Allocator
 }
 
 /// Accepted and never called: the scripted server does not ask ahead.
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_ResponseAllocatorSetQueryFunction(
     allocator: *mut Allocator,
@@ -87,7 +86,6 @@ pub extern "C" fn TRITONSERVER_ResponseAllocatorSetQueryFunction(
 }
 
 /// Accepted and never called: outputs have no attributes beyond what the alloc function says.
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_ResponseAllocatorSetBufferAttributesFunction(
     allocator: *mut Allocator,

@@ -176,7 +176,6 @@ impl Object for Parameter {
     const KIND: Kind = Kind::Parameter;
 }
 
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_ParameterNew(
     _name: *const c_char,
@@ -186,7 +185,6 @@ pub extern "C" fn TRITONSERVER_ParameterNew(
     ledger::create(Parameter)
 }
 
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_ParameterBytesNew(
     _name: *const c_char,
@@ -196,7 +194,6 @@ pub extern "C" fn TRITONSERVER_ParameterBytesNew(
     ledger::create(Parameter)
 }
 
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_ParameterDelete(parameter: *mut Parameter) {
     ledger::destroy(parameter, "ParameterDelete");

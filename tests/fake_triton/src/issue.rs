@@ -20,7 +20,6 @@ use crate::trace::{self, Activity, Trace};
 /// Bytes of an input that the log shows.
 const SHOWN: usize = 64;
 
-#[cfg(not(feature = "lacking"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_ServerInferAsync(
     server: *mut Server,
@@ -30,7 +29,6 @@ pub extern "C" fn TRITONSERVER_ServerInferAsync(
     issue(server, request, trace)
 }
 
-#[cfg_attr(feature = "lacking", allow(dead_code))]
 fn issue(server: *mut Server, request: *mut Request, trace: *mut Trace) -> Status {
     let (owner, handle) = (server, request);
     let server = live!(server, "ServerInferAsync");

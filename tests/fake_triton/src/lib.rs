@@ -12,11 +12,10 @@
 
 #![allow(non_snake_case, reason = "exported names are the interface's")]
 #![allow(clippy::not_unsafe_ptr_arg_deref, reason = "every exported function is called from C, where nothing is safe")]
-#![cfg_attr(feature = "minimal", allow(dead_code, unused_imports, reason = "what only left-out functions use"))]
 
 mod abi;
 mod allocator;
-#[cfg(all(test, not(any(feature = "minimal", feature = "lacking"))))]
+#[cfg(test)]
 mod client_tests;
 mod delivery;
 mod error;

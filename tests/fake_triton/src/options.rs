@@ -83,7 +83,6 @@ setters! {
     TRITONSERVER_ServerOptionsSetBackendConfig = "SetBackendConfig" (backend: Text, setting: Text, value: Text);
 }
 
-#[cfg(not(feature = "minimal"))]
 setters! {
     TRITONSERVER_ServerOptionsSetBufferManagerThreadCount = "SetBufferManagerThreadCount" (count: c_uint);
     TRITONSERVER_ServerOptionsSetRepoAgentDirectory = "SetRepoAgentDirectory" (path: Text);

@@ -175,7 +175,6 @@ plain_setters! {
         |body, name| body.outputs.retain(|output| output != text(name));
 }
 
-#[cfg(not(feature = "minimal"))]
 plain_setters! {
     TRITONSERVER_InferenceRequestSetCorrelationIdString = "InferenceRequestSetCorrelationIdString" (*const c_char)
         |body, id| body.correlation = json!(text(id));
@@ -193,7 +192,6 @@ pub extern "C" fn TRITONSERVER_InferenceRequestRemoveAllRequestedOutputs(request
 
 macro_rules! parameter_setters {
     ($($symbol:ident = $name:literal ($kind:ty) |$value:ident| $json:expr;)*) => {$(
-        #[cfg(not(feature = "minimal"))]
         #[unsafe(no_mangle)]
         pub extern "C" fn $symbol(request: *mut Request, key: *const c_char, $value: $kind) -> Status {
             on_request!(request, $name, |body| {
@@ -279,7 +277,6 @@ pub extern "C" fn TRITONSERVER_InferenceRequestAppendInputData(
 }
 
 /// The argument list is the interface's.
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy(
     request: *mut Request,
@@ -293,7 +290,6 @@ pub extern "C" fn TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy(
     TRITONSERVER_InferenceRequestAppendInputData(request, name, base, bytes, memory, device)
 }
 
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_InferenceRequestAppendInputDataWithBufferAttributes(
     request: *mut Request,
@@ -358,7 +354,6 @@ pub extern "C" fn TRITONSERVER_InferenceRequestSetResponseCallback(
     status
 }
 
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_InferenceRequestCancel(request: *mut Request) -> Status {
     match live!(request, "InferenceRequestCancel").with(|body| body.job.clone()) {
@@ -370,7 +365,6 @@ pub extern "C" fn TRITONSERVER_InferenceRequestCancel(request: *mut Request) -> 
     }
 }
 
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_InferenceRequestIsCancelled(request: *mut Request, cancelled: *mut bool) -> Status {
     match live!(request, "InferenceRequestIsCancelled").with(|body| body.job.clone()) {

@@ -191,7 +191,6 @@ pub extern "C" fn TRITONSERVER_ServerDelete(server: *mut Server) -> Status {
     status
 }
 
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_ServerSetExitTimeout(server: *mut Server, _seconds: c_uint) -> Status {
     live!(server, "ServerSetExitTimeout");
@@ -204,7 +203,6 @@ pub extern "C" fn TRITONSERVER_ServerLoadModel(server: *mut Server, name: *const
 }
 
 /// The parameters of the load play no part.
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_ServerLoadModelWithParameters(
     server: *mut Server,
@@ -224,7 +222,6 @@ pub extern "C" fn TRITONSERVER_ServerUnloadModel(server: *mut Server, name: *con
     live!(server, "ServerUnloadModel").unload(name)
 }
 
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_ServerUnloadModelAndDependents(server: *mut Server, name: *const c_char) -> Status {
     live!(server, "ServerUnloadModelAndDependents").unload(name)

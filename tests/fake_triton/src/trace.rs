@@ -71,7 +71,7 @@ pub fn name_if_any(trace: *mut Trace, model: &str, request: &str) {
 /// Timestamps are wanted at the level bits MIN, MAX and TIMESTAMPS.
 const TIMESTAMP_LEVELS: c_int = 1 | 2 | 4;
 
-#[cfg_attr(not(feature = "minimal"), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_InferenceTraceNew(
     trace: *mut *mut Trace,
     level: c_int,
@@ -92,7 +92,6 @@ pub extern "C" fn TRITONSERVER_InferenceTraceNew(
 }
 
 /// As without tensors: the tensor function is never called.
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_InferenceTraceTensorNew(
     trace: *mut *mut Trace,
@@ -139,7 +138,6 @@ pub extern "C" fn TRITONSERVER_InferenceTraceModelVersion(trace: *mut Trace, ver
     OK
 }
 
-#[cfg(not(feature = "minimal"))]
 #[unsafe(no_mangle)]
 pub extern "C" fn TRITONSERVER_InferenceTraceRequestId(trace: *mut Trace, id: *mut *const c_char) -> Status {
     give(id, lock(&live!(trace, "InferenceTraceRequestId").names).1.as_ptr());
@@ -172,7 +170,6 @@ impl BufferAttributes {
     }
 }
 
-#[cfg(not(feature = "minimal"))]
 mod attributes {
     use super::*;
 

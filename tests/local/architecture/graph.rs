@@ -137,7 +137,8 @@ fn named(source: &Source) -> Vec<Vec<String>> {
         _ => None,
     });
     let used = private.flatten().map(|(path, _)| path);
-    used.chain(source.paths().into_iter().filter(|path| path.len() > 1)).collect()
+    let named = used.chain(source.paths().into_iter().filter(|path| path.len() > 1));
+    named.map(|path| source.in_one_crate(path)).collect()
 }
 
 /// The full paths of a `use` line, and the names that they have then.

@@ -152,6 +152,7 @@ fn modules_depend_on_those_below_them_in_the_table() {
     let place = |module: &str| order.iter().position(|&name| name == module);
     assert!(place("cli") < place("stats"), "the table is found: {order:?}");
     assert!(graph["app"].contains("measure"), "dependencies are found: {graph:?}");
+    assert!(graph["app"].contains("tune") && graph["tune"].contains("stats"), "those of crates, too: {graph:?}");
     for (module, used) in &graph {
         let own = place(module).unwrap_or_else(|| panic!("'{module}' is not in the table: {order:?}"));
         for other in used {

@@ -22,7 +22,12 @@ pub struct Source {
     pub excused: bool,
     /// Files and folders of its modules that exist in tests only, without their ending.
     tests: Vec<String>,
+    /// The layer whose crate it belongs to, if that layer is a crate of its own.
+    crate_of: Option<&'static str>,
 }
+
+/// Layers that are crates of their own, with their names there.
+const CRATES: [&str; 2] = ["stats", "tune"];
 
 impl Source {
     /// Reads `text`, which stands at `path`.
@@ -32,7 +37,27 @@ impl Source {
         let mut tests = Tests::default();
         tests.visit_file_mut(&mut file);
         let excused = text.lines().any(|line| line.trim_start().starts_with("// budget: "));
-        Self { path: path.to_owned(), file, lines: text.lines().count() - tests.lines, excused, tests: tests_elsewhere }
+        let crate_of = CRATES.into_iter().find(|layer| path.split('/').next() == Some(layer));
+        let lines = text.lines().count() - tests.lines;
+        Self { path: path.to_owned(), file, lines, excused, tests: tests_elsewhere, crate_of }
+    }
+
+    /// A path as if all layers were modules of one crate, which is how the layers are drawn.
+    pub fn in_one_crate(&self, mut path: Vec<String>) -> Vec<String> {
+        let first = path[0].clone();
+        match self.crate_of {
+            Some(layer) if first == "crate" => path.insert(1, layer.to_owned()),
+            own if CRATES.contains(&&*first) && own != Some(&*first) && !self.has_module(&first) => {
+                path.insert(0, "crate".to_owned());
+            }
+            _ => {}
+        }
+        path
+    }
+
+    /// Whether the file has a module of that name, which then is what the name means there.
+    fn has_module(&self, name: &str) -> bool {
+        self.file.items.iter().any(|item| matches!(item, Item::Mod(module) if module.ident == name))
     }
 
     /// The module that the file is, as a path below the crate: none for its root.

@@ -1,5 +1,0 @@
-//! What tests of samples need.
-
-mod kolmogorov;
-
-pub(crate) use kolmogorov::kolmogorov;
