@@ -953,6 +953,11 @@ fn rules_that_need_the_model() {
         ("-m m --concurrency-range 1:5 --sequence-id-range 1:5", &sequence, Some("holds 4 IDs, but 5 sequences")),
         ("-m m --concurrency-range 1:4 --sequence-id-range 1:5", &sequence, None),
         ("-m m --request-rate-range 5 --sequence-id-range 1:4", &sequence, Some("holds 3 IDs, but 4 sequences")),
+        (
+            "-m m --request-rate-range 3 --num-of-sequences 5 --sequence-id-range 1:3",
+            &sequence,
+            Some("holds 2 IDs, but 5 sequences"),
+        ),
         ("-m m", &open, Some("add --shape IN:")),
         ("-m m --shape IN:3", &open, None),
         ("-m m --input-data Cargo.toml", &open, None),

@@ -17,6 +17,7 @@ mod line_service;
 mod many_steps;
 mod openai;
 mod other_servers;
+mod refused;
 mod results;
 mod scripted;
 mod shell;

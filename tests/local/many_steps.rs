@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{Scripted, turns};
+use crate::support::Scripted;
 
 /// What the documentation promises.
 const MAX_OBJECTS: u64 = 32_768;
@@ -30,7 +30,6 @@ fn objects(count: usize, load: &str) -> u64 {
 
 #[test]
 fn timed_a_schedule_that_grows_makes_no_objects_for_its_steps() {
-    let _turn = turns::alone();
     let load = "--request-rate-range 3000 --request-count 3000 --max-threads 1";
     for (steps, first) in [(200, 64 * 200), (600, 64)] {
         let made = objects(steps, load);
@@ -40,7 +39,6 @@ fn timed_a_schedule_that_grows_makes_no_objects_for_its_steps() {
 
 #[test]
 fn synchronous_workers_share_one_bound() {
-    let _turn = turns::shared();
     assert!(objects(3_000, "--sync --concurrency-range 16 --request-count 100") <= MAX_OBJECTS);
     let few = objects(1_000, "--async --max-threads 4 --concurrency-range 16 --request-count 100");
     assert_eq!(few, 16_000, "up to the bound each slot has an object for each step");
@@ -68,7 +66,6 @@ const CLOSED: [&str; 3] =
 
 #[test]
 fn as_many_requests_as_steps_send_every_step() {
-    let _turn = turns::shared();
     for load in CLOSED {
         for count in [10, 301] {
             assert_eq!(distinct(count, count, load), count, "{count} steps, {load}");
@@ -80,7 +77,6 @@ fn as_many_requests_as_steps_send_every_step() {
 
 #[test]
 fn fewer_requests_than_steps_send_distinct_ones() {
-    let _turn = turns::shared();
     for load in CLOSED {
         assert_eq!(distinct(301, 280, load), 280, "{load}");
     }

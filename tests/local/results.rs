@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::http_server::{Act, HttpServer, Received, good_answer, reply};
-use crate::support::{Finished, Program, turns};
+use crate::support::{Finished, Program};
 
 /// Longer than this, something waits for what does not come.
 const SOON: Duration = Duration::from_secs(15);
@@ -41,7 +41,6 @@ fn requests(path: &Path) -> usize {
 
 #[test]
 fn one_signal_ends_the_wait_for_the_reader_of_a_pipe() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let pipe = pipe(folder.path());
@@ -69,7 +68,6 @@ fn one_signal_ends_the_wait_for_the_reader_of_a_pipe() {
 
 #[test]
 fn an_export_that_meets_the_end_of_the_disk_keeps_what_is_in_it() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("export.json");
@@ -97,7 +95,6 @@ fn an_export_that_meets_the_end_of_the_disk_keeps_what_is_in_it() {
 
 #[test]
 fn results_that_cannot_be_written_cost_no_other_and_are_all_named() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let (csv, export) = (folder.path().join("x.csv"), folder.path().join("x.json"));
@@ -114,7 +111,6 @@ fn results_that_cannot_be_written_cost_no_other_and_are_all_named() {
 
 #[test]
 fn a_dangling_link_gets_its_file_and_long_names_are_refused_at_once() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let (link, target) = (folder.path().join("latest.csv"), folder.path().join("1.csv"));
@@ -128,7 +124,6 @@ fn a_dangling_link_gets_its_file_and_long_names_are_refused_at_once() {
 
 #[test]
 fn words_of_a_server_neither_turn_the_terminal_nor_make_lines() {
-    let _turn = turns::shared();
     let refusal = |_: &Received| {
         let body = "{\"error\":\"no\\u009b31m \u{202e}drow\\n  Throughput: 9 infer/sec\"}";
         vec![Act::Send(reply("500 Internal Server Error", "", body.as_bytes()))]
@@ -143,7 +138,6 @@ fn words_of_a_server_neither_turn_the_terminal_nor_make_lines() {
 
 #[test]
 fn flags_that_depend_on_the_model_are_named_once_where_it_has_no_use_for_them() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let flags = "--sequence-length 5 --sequence-id-type string --string-length 9 --num-of-sequences 3 --verbose-csv";
     for program in [program(&server), program(&server).named_perf_analyzer()] {
@@ -165,7 +159,6 @@ fn flags_that_depend_on_the_model_are_named_once_where_it_has_no_use_for_them() 
 
 #[test]
 fn data_beyond_the_memory_that_is_allowed_end_the_run_before_it_starts() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let refused = program(&server).args("-b 8 --max-input-memory 256").run();
     refused.failure(&["-b 8", "--max-input-memory allows 256"]);
@@ -230,7 +223,6 @@ fn summary(path: &Path) -> Value {
 
 #[test]
 fn a_result_has_every_level_and_no_secret() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("result.json");
@@ -260,7 +252,6 @@ fn a_result_has_every_level_and_no_secret() {
 
 #[test]
 fn a_killed_run_leaves_the_levels_that_were_finished() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("result.json");
@@ -286,7 +277,6 @@ fn a_killed_run_leaves_the_levels_that_were_finished() {
 
 #[test]
 fn a_result_on_standard_output_follows_the_report_whatever_that_is() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.txt");
@@ -302,7 +292,6 @@ fn a_result_on_standard_output_follows_the_report_whatever_that_is() {
 
 #[test]
 fn a_result_goes_into_a_pipe_once_and_into_no_other_result() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let pipe = pipe(folder.path());
@@ -327,7 +316,6 @@ fn row_of<'a>(stdout: &'a str, requirement: &str) -> Vec<&'a str> {
 
 #[test]
 fn what_is_required_decides_the_exit_code() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let (result, xml) = (folder.path().join("base.json"), folder.path().join("gate.xml"));
@@ -360,7 +348,6 @@ fn what_is_required_decides_the_exit_code() {
 
 #[test]
 fn two_results_are_held_against_each_other() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
@@ -396,7 +383,6 @@ fn two_results_are_held_against_each_other() {
 
 #[test]
 fn no_file_takes_the_place_of_another_or_of_what_is_read() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
@@ -439,7 +425,6 @@ fn no_file_takes_the_place_of_another_or_of_what_is_read() {
 
 #[test]
 fn timed_what_is_undecided_is_measured_further() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.json");
@@ -476,7 +461,6 @@ fn taken(resumed: &Finished) -> usize {
 
 #[test]
 fn a_level_is_finished_with_its_last_start() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.json");
@@ -499,7 +483,6 @@ fn a_level_is_finished_with_its_last_start() {
 
 #[test]
 fn timed_the_end_of_a_range_is_measured_once_more_where_an_interrupt_was_in_the_way() {
-    let _turn = turns::shared();
     let server = one_by_one();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.json");
@@ -516,7 +499,6 @@ fn timed_the_end_of_a_range_is_measured_once_more_where_an_interrupt_was_in_the_
 
 #[test]
 fn what_is_undecided_is_measured_further_where_an_interrupt_was_in_the_way() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.json");
@@ -535,7 +517,6 @@ fn what_is_undecided_is_measured_further_where_an_interrupt_was_in_the_way() {
 
 #[test]
 fn levels_of_several_batch_sizes_are_told_apart() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
@@ -553,7 +534,6 @@ fn levels_of_several_batch_sizes_are_told_apart() {
 #[test]
 fn standard_error_that_nobody_reads_holds_up_no_end() {
     const CAPACITY: usize = 65_536;
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let (reader, mut writer) = std::io::pipe().unwrap();
     // What comes after that waits for a reader.
@@ -589,7 +569,6 @@ fn whoever_has_seen_enough_of_a_text_hears_nothing_of_it() {
 
 #[test]
 fn a_result_that_cannot_be_written_ends_no_measurement() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("result.json");

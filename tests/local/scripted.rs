@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{self, Export, Report, Scripted, turns};
+use crate::support::{self, Export, Report, Scripted};
 
 const REQUESTS: u64 = 400;
 
@@ -20,7 +20,6 @@ fn works(requests: &Value) {
         "--async --concurrency-range 5 --max-threads 2",
     ];
     for mode in modes {
-        let _turn = turns::shared();
         let scripted = Scripted::requests(requests.clone());
         let report = scripted.program().args(&format!("--request-count {REQUESTS} {mode}")).run().report();
         assert_eq!(report.level().client_number("Request count"), REQUESTS as f64, "{mode}");
@@ -82,7 +81,6 @@ fn all_orders_mixed() {
 /// A hundred thousand answers on the caller's stack: a client that recursed would overflow it.
 #[test]
 fn answers_on_the_callers_stack_do_not_recurse() {
-    let _turn = turns::shared();
     for mode in ["--async", "--async --concurrency-range 4", "--sync"] {
         let scripted = Scripted::requests(json!([{"thread": "caller"}]));
         let report = scripted.program().args(&format!("--request-count 100000 {mode}")).run().report();
@@ -97,7 +95,6 @@ fn decoupled(requests: &Value) -> Scripted {
 
 #[test]
 fn many_responses_in_every_order() {
-    let _turn = turns::shared();
     let requests = json!([
         {"responses": 3, "gap_us": 20},
         {"responses": 3, "final": "null", "order": "release_first"},
@@ -119,7 +116,6 @@ fn many_responses_in_every_order() {
 /// over before the client is done with it, and its slot takes no other until then.
 #[test]
 fn two_responses_at_once() {
-    let _turn = turns::shared();
     let requests = json!([
         {"responses": 2, "overlap": true},
         {"responses": 3, "overlap": true, "final": "null"},
@@ -143,7 +139,6 @@ fn two_responses_at_once() {
 
 #[test]
 fn no_response_at_all_is_an_answer() {
-    let _turn = turns::shared();
     for mode in ["--sync", "--async --concurrency-range 4"] {
         let scripted = decoupled(&json!([{"responses": 0}, {"responses": 0, "order": "release_first"}]));
         let report = scripted.program().args(&format!("--request-count 100 {mode}")).run().report();
@@ -155,7 +150,6 @@ fn no_response_at_all_is_an_answer() {
 /// Every n-th request fails; the report counts the failures, and says why.
 fn fails(requests: &Value, reason: &str) {
     for mode in ["--sync", "--async --concurrency-range 4"] {
-        let _turn = turns::shared();
         let scripted = Scripted::requests(requests.clone());
         let report = scripted.program().args(&format!("--request-count 100 --max-errors 60% {mode}")).run().report();
         let level = report.level();
@@ -183,7 +177,6 @@ fn failures_at_submission() {
 
 #[test]
 fn a_server_that_refuses_every_request() {
-    let _turn = turns::shared();
     for mode in ["--sync", "--async --concurrency-range 4"] {
         let scripted = Scripted::requests(json!([{"submit_error": {"code": "UNAVAILABLE", "message": "closed"}}]));
         let finished = scripted.program().quick().args(mode).run();
@@ -208,7 +201,6 @@ fn outputs_larger_than_expected_find_room() {
 
 /// A server that never answers: what is lost is told, and the end comes all the same.
 fn loses(never: &str, mode: &str) {
-    let _turn = turns::shared();
     let scripted = Scripted::requests(json!([{}, {}, {}, {}, {}, {}, {}, {}, {}, {"never_complete": never}]));
     let folder = tempfile::tempdir().unwrap();
     let export = folder.path().join("export.json");
@@ -250,7 +242,6 @@ fn releases_that_never_come() {
 /// A sequence whose request never comes back is left as it is: its slot is taken, so no end can be sent in it.
 #[test]
 fn a_sequence_that_hangs_ends_with_what_there_is() {
-    let _turn = turns::shared();
     let requests = (0..1_000).map(|n| json!({"delay_us": 1000, "never_complete": if n == 999 { "all" } else { "no" }}));
     let scripted = Scripted::script(&json!({
         "server": {"log_requests": true},
@@ -277,7 +268,6 @@ fn a_sequence_that_hangs_ends_with_what_there_is() {
 #[test]
 fn slots_that_send_ends_while_the_client_gives_up_stay() {
     const SLOTS: usize = 24;
-    let _turn = turns::shared();
     // The load waits for 5 s after an interrupt, and the client for 1 s more.
     let requests: Vec<_> =
         (0..SLOTS).map(|n| json!({"delay_us": 4_700_000 + 70_000 * n, "release_thread": "other"})).collect();
@@ -308,7 +298,6 @@ fn slots_that_send_ends_while_the_client_gives_up_stay() {
 
 #[test]
 fn requests_are_cancelled_when_their_time_is_over() {
-    let _turn = turns::shared();
     for mode in ["--sync", "--async --concurrency-range 3"] {
         let scripted = Scripted::requests(json!([{"never_complete": "all", "honour_cancel": true}, {}]));
         let finished = scripted
@@ -323,7 +312,6 @@ fn requests_are_cancelled_when_their_time_is_over() {
 
 #[test]
 fn who_spins_sees_an_answer_come_though_it_may_be_cancelled() {
-    let _turn = turns::shared();
     let scripted = Scripted::requests(json!([{"delay_us": 1000}]));
     let flags = "--sync --wait spin --cancel-after-us 1000000 --request-count 100";
     let report = scripted.program().args(flags).run().report();
@@ -336,7 +324,6 @@ fn who_spins_sees_an_answer_come_though_it_may_be_cancelled() {
 /// slot's next one is issued meanwhile; it must not be cancelled before its own call has returned, but then it must.
 #[test]
 fn cancellations_wait_until_a_request_is_handed_over() {
-    let _turn = turns::shared();
     for mode in ["--async", "--async --concurrency-range 3", "--sync", "--request-rate-range 50"] {
         let scripted = Scripted::script(&json!({"server": {"delivery_threads": 8}, "requests": [
             {"delay_us": 300, "linger_us": 2000},
@@ -352,7 +339,6 @@ fn cancellations_wait_until_a_request_is_handed_over() {
 /// Where the server must not see a request object twice, each request is a new one.
 #[test]
 fn request_objects_are_used_again_where_the_release_allows_it() {
-    let _turn = turns::shared();
     let (sequence, iterative) = (json!({}), json!({"iterative_sequence": true}));
     for (version, batching, again) in [
         ("2.60.0", &sequence, false),
@@ -378,7 +364,6 @@ fn request_objects_are_used_again_where_the_release_allows_it() {
 
 #[test]
 fn a_server_that_does_not_start() {
-    let _turn = turns::shared();
     let error = json!({"code": "INTERNAL", "message": "no memory for the pool"});
     let scripted = Scripted::script(&json!({"server": {"error": error}}));
     scripted.program().run().refusal(&["did not start", "no memory for the pool"]);
@@ -386,7 +371,6 @@ fn a_server_that_does_not_start() {
 
 #[test]
 fn a_load_that_fails_says_why_once() {
-    let _turn = turns::shared();
     let model = json!({"name": "fake", "load_error": {"code": "INTERNAL", "message": "weights\nare gone\n"}});
     let scripted = Scripted::script(&json!({ "models": [model] }));
     scripted.program().run().refusal(&["'fake'", "weights are gone"]);
@@ -395,7 +379,6 @@ fn a_load_that_fails_says_why_once() {
 
 #[test]
 fn unloading_is_waited_for() {
-    let _turn = turns::shared();
     let scripted = Scripted::script(&json!({"server": {"unload_polls": 20}}));
     scripted.program().args("--request-count 10").run().report();
     scripted.clean();
@@ -403,7 +386,6 @@ fn unloading_is_waited_for() {
 
 #[test]
 fn a_stop_that_fails_does_not_spoil_the_report() {
-    let _turn = turns::shared();
     let scripted = Scripted::script(&json!({"server": {"stop_error": {"code": "INTERNAL", "message": "stuck"}}}));
     let report: Report = scripted.program().args("--request-count 10").run().report();
     assert_eq!(report.level().client_number("Request count"), 10.0);
@@ -411,7 +393,6 @@ fn a_stop_that_fails_does_not_spoil_the_report() {
 
 #[test]
 fn the_clients_levels_are_what_the_server_counts() {
-    let _turn = turns::shared();
     let scripted = Scripted::requests(json!([{"delay_us": 2000}]));
     scripted.program().quick().args("--async --max-threads 2 --concurrency-range 2:6:2").run().report();
     assert_eq!(scripted.clean()["max_in_flight"], 6);
@@ -419,9 +400,8 @@ fn the_clients_levels_are_what_the_server_counts() {
 
 #[test]
 fn two_models_may_not_be_asked_for_what_one_lacks() {
-    let _turn = turns::shared();
     let scripted = Scripted::requests(json!([{}]));
     let finished = scripted.program().args("-x 9").run();
-    finished.refusal(&["-x", "9"]);
+    finished.refusal(&["-x", "9", "'fake'", "1"]);
     scripted.clean();
 }

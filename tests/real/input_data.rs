@@ -15,7 +15,7 @@ use half::{bf16, f16};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{Export, Finished, Model, Program, Repository, Scripted, turns};
+use crate::support::{Export, Finished, Model, Program, Repository, Scripted};
 
 /// Two elements of every datatype: Triton's name, the file's text, the bytes that must arrive.
 fn datatypes() -> Vec<(&'static str, Value, Vec<u8>)> {
@@ -99,7 +99,6 @@ fn checksums(journal: &[Value]) -> Vec<String> {
 
 #[test]
 fn every_datatype_arrives_from_numbers_and_from_base64() {
-    let _turn = turns::shared();
     let folder = tempfile::tempdir().unwrap();
     let all = datatypes();
     let list: Vec<_> = all.iter().map(|(name, ..)| (*name, *name, "dims: [2]")).collect();
@@ -142,7 +141,6 @@ fn every_datatype_arrives_from_numbers_and_from_base64() {
 
 #[test]
 fn batches_follow_each_other_and_wrap() {
-    let _turn = turns::shared();
     let folder = tempfile::tempdir().unwrap();
     let steps: Vec<Value> = (0..3).map(|step| json!({ "A": [step, step + 10] })).collect();
     let file = write(&folder, "in.json", json!({ "data": steps }).to_string());
@@ -157,7 +155,6 @@ fn batches_follow_each_other_and_wrap() {
 
 #[test]
 fn all_streams_of_all_files_are_cycled_through() {
-    let _turn = turns::shared();
     let folder = tempfile::tempdir().unwrap();
     let first = write(&folder, "1.json", json!({ "data": [[{"A": [1]}, {"A": [2]}], [{"A": [3]}]] }).to_string());
     let second = write(&folder, "2.json", json!({ "data": [[{"A": [4]}]] }).to_string());
@@ -173,7 +170,6 @@ fn all_streams_of_all_files_are_cycled_through() {
 /// Metadata put the batch's dimension in front of a shape tensor, though the server takes it without.
 #[test]
 fn shape_tensors_of_batching_models_are_sent_without_a_batch() {
-    let _turn = turns::shared();
     let folder = tempfile::tempdir().unwrap();
     let list = [("A", "FP32", "dims: [-1]"), ("S", "INT32", "dims: [2] is_shape_tensor: true")];
     let inputs = tensors(&list);
@@ -192,7 +188,6 @@ fn shape_tensors_of_batching_models_are_sent_without_a_batch() {
 
 #[test]
 fn a_link_that_leads_nowhere_is_no_missing_file() {
-    let _turn = turns::shared();
     let folder = tempfile::tempdir().unwrap();
     let list = [("A", "INT32", "dims: [1]"), ("B", "INT32", "dims: [1] optional: true")];
     let repository = Repository::of(&[Model::identity("m").tensors(&tensors(&list)).batches(0)]);
@@ -205,7 +200,6 @@ fn a_link_that_leads_nowhere_is_no_missing_file() {
 /// Beyond some number of steps, request objects are not kept per step but given other inputs before each use.
 #[test]
 fn more_steps_than_there_are_request_objects_arrive() {
-    let _turn = turns::shared();
     let folder = tempfile::tempdir().unwrap();
     let list = [("A", "INT32", "dims: [-1]"), ("B", "INT32", "dims: [1] optional: true")];
     let repository = Repository::of(&[Model::identity("m").tensors(&tensors(&list)).batches(0)]);
@@ -250,7 +244,6 @@ fn more_steps_than_there_are_request_objects_arrive() {
 
 #[test]
 fn optional_inputs_may_be_left_out_and_shapes_come_from_steps() {
-    let _turn = turns::shared();
     let folder = tempfile::tempdir().unwrap();
     let list = [("A", "INT32", "dims: [-1]"), ("B", "INT32", "dims: [1] optional: true")];
     let steps = json!({ "data": [
@@ -265,7 +258,6 @@ fn optional_inputs_may_be_left_out_and_shapes_come_from_steps() {
 
 #[test]
 fn directories_and_numpy_files_arrive() {
-    let _turn = turns::shared();
     let folder = tempfile::tempdir().unwrap();
     let list = [("A", "INT32", "dims: [2]"), ("S", "STRING", "dims: [2]")];
     let repository = Repository::of(&[Model::identity("m").tensors(&tensors(&list))]);
@@ -304,7 +296,6 @@ fn directories_and_numpy_files_arrive() {
 
 #[test]
 fn a_file_that_is_cut_short_during_the_run_ends_it_with_a_message() {
-    let _turn = turns::shared();
     let folder = tempfile::tempdir().unwrap();
     let repository = Repository::of(&[Model::identity("m").tensors(&int32("262144"))]);
     let file = write(&folder, "A", vec![1; 1 << 20]);
@@ -320,7 +311,6 @@ fn a_file_that_is_cut_short_during_the_run_ends_it_with_a_message() {
 
 #[test]
 fn archives_hold_steps() {
-    let _turn = turns::shared();
     let saved = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/numpy/saved.npz");
     let shown = requests(
         Program::on(&Repository::of(&[Model::identity("m").tensors(&int32("2"))]), "m")
@@ -351,7 +341,6 @@ fn echoed(model: &Model, flags: &str) -> Vec<Value> {
 
 #[test]
 fn generated_values_stay_in_their_range_and_follow_the_seed() {
-    let _turn = turns::shared();
     let numbers = Model::identity("m").tensors(&tensors(&[("A", "INT64", "dims: [64]")]));
     let ranged = &echoed(&numbers, "--random-range A:-5:30521")[0];
     let values = |value: &Value| -> Vec<i64> {
@@ -389,7 +378,6 @@ fn request_options_reach_the_server() {
 
 #[test]
 fn request_options_act_in_a_real_server() {
-    let _turn = turns::shared();
     let folder = tempfile::tempdir().unwrap();
     let queue = "dynamic_batching { priority_levels: 2 default_priority_level: 2 \
         default_queue_policy { timeout_action: REJECT allow_timeout_override: true default_timeout_microseconds: 9000000 } \
@@ -414,7 +402,6 @@ fn request_options_act_in_a_real_server() {
 
 #[test]
 fn cancelled_requests_are_counted_apart() {
-    let _turn = turns::shared();
     let repository = Repository::counted(Model::sleeping("m", 300).parameter("cancellable", "true"));
     for flags in ["--async --concurrency-range 2", "--concurrency-range 2", "--request-rate-range 50"] {
         let run = Program::on(&repository, "m").args(flags).args("--cancel-after-us 5000");
@@ -436,6 +423,8 @@ fn broken_input_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let scripted = Scripted::script(&json!({}));
     let cases: Vec<(&str, Vec<u8>, &str)> = [
+        ("", "bad.json"),
+        ("[]", "bad.json"),
         ("{", "failed to parse the specified json file for reading provided data"),
         ("{}", "The json file doesn't contain data field"),
         (r#"{"data": 1}"#, "Input data file is malformed."),
@@ -515,6 +504,7 @@ fn broken_input_is_refused_in_one_line() {
         ("--random-range INPUT0:0:9999999999", "INT32"),
         ("--shape OTHER:4", "OTHER"),
         ("--shape INPUT0:9223372036854775807,9", "INPUT0"),
+        ("--shape INPUT0:4611686018427387904", "INPUT0"),
         ("--shape INPUT0", "--shape"),
         ("-b 2", "-b 2"),
         ("--validate-tolerance 0.1", "--validate-tolerance"),

@@ -7,9 +7,9 @@ use std::path::Path;
 use base64::Engine as _;
 use serde_json::Value;
 
+use crate::support::Program;
 use crate::support::http_server::{Act, HttpServer, Received, good_answer};
 use crate::support::repository::{Model, Repository};
-use crate::support::{Program, turns};
 
 fn good(_: &Received) -> Vec<Act> {
     vec![Act::Send(good_answer())]
@@ -36,7 +36,6 @@ fn unpacked(packed: &str) -> Value {
 
 #[test]
 fn real_triton_tells_all_that_a_report_shows() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 1)]);
     let (result, page) = (repository.file("r.json"), repository.file("r.html"));
     let run = Program::on(&repository, "m")
@@ -76,7 +75,6 @@ fn real_triton_tells_all_that_a_report_shows() {
 
 #[test]
 fn rates_and_stages_have_lateness_and_edges() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
@@ -105,7 +103,6 @@ fn rates_and_stages_have_lateness_and_edges() {
 
 #[test]
 fn results_become_pages_pictures_and_tables() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
@@ -135,7 +132,6 @@ fn results_become_pages_pictures_and_tables() {
 
 #[test]
 fn a_report_that_cannot_be_written_ends_no_measurement() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.html");
@@ -152,7 +148,6 @@ fn a_report_that_cannot_be_written_ends_no_measurement() {
 #[test]
 fn hostile_names_do_nothing_anywhere() {
     const NAME: &str = "=cmd<script>alert(1)\"'\u{1b}[31m\u{202e}";
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity(NAME)]);
     let file = |name: &str| repository.file(name);
     let run = Program::on(&repository, NAME).args("--request-count 40");
@@ -171,7 +166,6 @@ fn hostile_names_do_nothing_anywhere() {
 
 #[test]
 fn a_rate_is_the_same_one_when_it_is_read_again() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.json");
@@ -183,7 +177,6 @@ fn a_rate_is_the_same_one_when_it_is_read_again() {
 
 #[test]
 fn an_interrupt_loses_no_level_that_an_earlier_run_has_measured() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.json");
@@ -204,7 +197,6 @@ fn an_interrupt_loses_no_level_that_an_earlier_run_has_measured() {
 
 #[test]
 fn a_run_goes_on_after_its_last_finished_level() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.json");

@@ -3,11 +3,10 @@
 
 use serde_json::json;
 
-use crate::support::{Finished, Model, Program, Repository, TritonServer, turns};
+use crate::support::{Finished, Model, Program, Repository, TritonServer};
 
 /// The same call through every transport that there is: each with its name.
 fn everywhere(repository: &Repository, model: &str, flags: &str) -> Vec<(&'static str, Finished)> {
-    let _turn = turns::shared();
     let mut runs = vec![("in process", Program::on(repository, model))];
     let server = TritonServer::start(repository);
     if let Some(server) = &server {
@@ -64,7 +63,6 @@ fn triton_ignores_a_timeout_where_the_queue_has_none_or_allows_none() {
 
 #[test]
 fn traced_requests_are_in_the_servers_file_and_its_settings_are_put_back() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let flags = "--request-count 4 --trace-level TIMESTAMPS --trace-rate 1 --log-frequency 2";
     if let Some(server) = TritonServer::start(&repository) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Finished, Model, Program, Repository, turns};
+use crate::support::{Finished, Model, Program, Repository};
 
 /// Waits until the result at `path` has come so far; it is written anew as it grows.
 fn wait_until(path: &Path, what: &str, is_so_far: impl Fn(&Value) -> bool) {
@@ -119,7 +119,6 @@ fn assert_goes_on(bench: &Bench, before: &Value) {
 
 #[test]
 fn a_sweep_goes_on_after_its_last_rate() {
-    let _turn = turns::shared();
     let bench = sweep();
     let before = bench.broken_off(2, "no second level", |result| list(result, "levels").len() >= 2);
     assert_eq!(before["interrupted"], true);
@@ -128,7 +127,6 @@ fn a_sweep_goes_on_after_its_last_rate() {
 
 #[test]
 fn a_sweep_that_was_killed_goes_on_in_its_search() {
-    let _turn = turns::shared();
     let bench = sweep();
     let before = bench.broken_off(9, "no search", |result| list(result, "sweep_steps").len() >= 2);
     assert!(list(&before, "levels").is_empty());
@@ -137,7 +135,6 @@ fn a_sweep_that_was_killed_goes_on_in_its_search() {
 
 #[test]
 fn a_sweep_whose_search_is_not_told_is_refused() {
-    let _turn = turns::shared();
     let bench = sweep();
     let mut before = bench.broken_off(9, "no level", |result| !list(result, "levels").is_empty());
     before["sweep_steps"] = Value::Array(Vec::new());
@@ -175,7 +172,6 @@ fn variants(flags: &'static str) -> Bench {
 
 #[test]
 fn variants_go_on_after_the_last_round() {
-    let _turn = turns::shared();
     let bench =
         variants("-p 100 --concurrency-range 1:2 --rounds 5 --order random --variant one: --variant two:--sync");
     let before =
@@ -188,7 +184,6 @@ fn variants_go_on_after_the_last_round() {
 
 #[test]
 fn variants_that_were_killed_go_on_in_their_second_start() {
-    let _turn = turns::shared();
     let bench = variants("-p 100 --concurrency-range 1:2 --rounds 2 --restarts 2 --variant one: --variant two:--sync");
     let of_two = |result: &Value| rounds(result).iter().any(|all| all.iter().any(|round| round["start"] == 2));
     let before = bench.broken_off(9, "no second start", of_two);
@@ -201,7 +196,6 @@ fn variants_that_were_killed_go_on_in_their_second_start() {
 
 #[test]
 fn a_matrix_goes_on_in_its_second_size() {
-    let _turn = turns::shared();
     let tensors = r#"
 input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [-1] }]
 output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
@@ -225,7 +219,6 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
 
 #[test]
 fn a_periodic_load_is_played_to_its_end_once() {
-    let _turn = turns::shared();
     let model = Model::decoupled("m", 8).parameter("gap_us", "30000").parameter("repeat_mode", "thread");
     let bench = Bench::new(vec![model], "m", "--periodic-concurrency-range 1:12 --request-period 4");
     let running = bench.program().arg("--summary-file").arg(&bench.path).start();
@@ -245,7 +238,6 @@ fn a_periodic_load_is_played_to_its_end_once() {
 
 #[test]
 fn a_periodic_load_that_is_killed_leaves_its_batches() {
-    let _turn = turns::shared();
     let model = Model::decoupled("m", 8).parameter("gap_us", "100000").parameter("repeat_mode", "thread");
     let bench = Bench::new(vec![model], "m", "--periodic-concurrency-range 1:10 --request-period 4");
     let left = bench.broken_off(9, "no batch was kept", |result| {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use triton_bench::shm::device_count;
 
-use crate::support::{Model, Program, Repository, Running, Scripted, TritonServer, skip, triton, turns};
+use crate::support::{Model, Program, Repository, Running, Scripted, TritonServer, skip, triton};
 
 fn int32(dims: &str) -> String {
     format!(
@@ -74,7 +74,6 @@ fn endless(repository: &Repository) -> Running {
 
 #[test]
 fn inputs_and_every_slots_outputs_are_in_regions_of_their_own() {
-    let _turn = turns::shared();
     let repository = repository();
     let run = endless(&repository);
     let id = run.id();
@@ -88,7 +87,6 @@ fn inputs_and_every_slots_outputs_are_in_regions_of_their_own() {
 
 #[test]
 fn nothing_is_left_after_any_end() {
-    let _turn = turns::shared();
     let repository = repository();
     let program = |model: &str, flags: &str| {
         Program::on(&repository, model).args("--shared-memory system --request-count 8").args(flags)
@@ -130,7 +128,6 @@ fn nothing_is_left_after_any_end() {
 /// What the server never gives back cannot be freed, but its name goes.
 #[test]
 fn nothing_is_left_where_a_request_never_comes_back() {
-    let _turn = turns::shared();
     let scripted = Scripted::requests(json!([{}, {}, {}, {}, {}, {"never_complete": "all"}]));
     let run = scripted.program().quick().args("--shared-memory system").start();
     let id = run.id();
@@ -141,7 +138,6 @@ fn nothing_is_left_where_a_request_never_comes_back() {
 
 #[test]
 fn a_region_that_is_too_small_is_named() {
-    let _turn = turns::shared();
     let repository = repository();
     let program = || Program::on(&repository, "open").args("--shared-memory system --shape IN:64 --request-count 5");
     let report = program().args("--output-shared-memory-size 255").run().report_with(3);
@@ -156,7 +152,6 @@ fn a_region_that_is_too_small_is_named() {
 
 #[test]
 fn batches_and_validation_work_in_shared_memory() {
-    let _turn = turns::shared();
     let repository = repository();
     for flags in ["-b 3", "-b 8 --async --concurrency-range 4", "--request-rate-range 100"] {
         let run = Program::on(&repository, "fixed").args("--shared-memory system --request-count 100").args(flags);
@@ -171,7 +166,6 @@ fn batches_and_validation_work_in_shared_memory() {
 
 #[test]
 fn a_full_file_system_is_an_error_and_not_a_signal() {
-    let _turn = turns::shared();
     let repository = repository();
     let inside = |size: &str, flags: &str| {
         let script = format!(
@@ -222,7 +216,6 @@ fn without_a_driver_gpu_memory_is_refused_in_plain_words() {
         eprintln!("there is a CUDA driver here: scripts/test-gpu covers it");
         return;
     }
-    let _turn = turns::shared();
     let repository = repository();
     for flags in [
         "--shared-memory cuda",
@@ -250,7 +243,6 @@ fn without_a_driver_gpu_memory_is_refused_in_plain_words() {
 
 #[test]
 fn a_server_on_the_network_is_told_of_regions_and_forgets_them() {
-    let _turn = turns::shared();
     let repository = repository();
     let Some(server) = TritonServer::start(&repository) else { return };
     let known = || server.get("/v2/systemsharedmemory/status").unwrap();

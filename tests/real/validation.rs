@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Export, Model, Program, Repository, Running, TritonServer, turns};
+use crate::support::{Export, Model, Program, Repository, Running, TritonServer};
 
 /// Identity of FP32, integers and strings of any shape, and decoupled ones.
 fn models() -> [Model; 4] {
@@ -53,7 +53,6 @@ fn shaped(content: Value, shape: Value) -> Value {
 
 #[test]
 fn mismatches_count_as_errors_and_max_errors_decides() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let data = json!([[{"IN": [1, 2]}], [{"IN": [3, 4]}, {"IN": [5, -6]}], [{"IN": [7, 8]}]]);
     let wrong = json!([[{"OUT": [1, 2]}], [{"OUT": [3, 4]}, {"OUT": [5, -7]}], [{"OUT": [7, 8]}]]);
@@ -91,7 +90,6 @@ fn data_as_outputs(data: &Value) -> Value {
 #[test]
 fn timed_every_request_carries_its_own_step_where_objects_are_exchanged() {
     const STEPS: usize = 1100;
-    let _turn = turns::shared();
     let bench = Bench::new();
     // Runs of steps with one shape, and changes of it.
     let step = |index: usize| {
@@ -121,7 +119,6 @@ fn timed_every_request_carries_its_own_step_where_objects_are_exchanged() {
 
 #[test]
 fn timed_windows_of_time_count_them_too() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let data = json!([{"IN": [1, 2]}, {"IN": [3, 4]}]);
     let run = bench.program("ints", &data, &json!([{"OUT": [1, 2]}, {"OUT": [3, 5]}])).quick();
@@ -133,7 +130,6 @@ fn timed_windows_of_time_count_them_too() {
 
 #[test]
 fn batches_are_compared_element_by_element() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let data = json!([{"IN": [1, 2]}, {"IN": [3, 4]}, {"IN": [5, 6]}]);
     let run = |wrong: &Value| {
@@ -149,7 +145,6 @@ fn batches_are_compared_element_by_element() {
 
 #[test]
 fn floats_have_a_tolerance() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let data = json!([{"IN": shaped(json!([1.0, -2.0]), json!([1, 2]))}]);
     let near = json!([{"OUT": shaped(json!([1.001, -2.002]), json!([1, 2]))}]);
@@ -171,7 +166,6 @@ fn floats_have_a_tolerance() {
 
 #[test]
 fn shapes_and_strings_are_compared() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let data = json!([{"IN": shaped(json!([1, 2, 3, 4]), json!([1, 4]))}]);
     let other = json!([{"OUT": shaped(json!([1, 2, 3, 4]), json!([2, 2]))}]);
@@ -191,7 +185,6 @@ fn shapes_and_strings_are_compared() {
 
 #[test]
 fn every_response_of_a_decoupled_model_has_its_own_list() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let data = json!([{"INPUT0": [5]}, {"INPUT0": [6]}]);
     let right = |value: i32| json!({ "OUTPUT0": [value] });
@@ -215,7 +208,6 @@ fn every_response_of_a_decoupled_model_has_its_own_list() {
 
 #[test]
 fn wrong_outputs_of_a_periodic_load_are_failures() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let (data, path) = (json!([{"INPUT0": [5]}]), bench.repository.file("r.json"));
     let response = |value: i32| json!({ "OUTPUT0": [value] });
@@ -241,7 +233,6 @@ fn wrong_outputs_of_a_periodic_load_are_failures() {
 
 #[test]
 fn outputs_are_validated_over_the_network_too() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let Some(server) = TritonServer::start(&bench.repository) else { return };
     let data = json!([{"IN": [1, 2]}, {"IN": [3, 4]}]);
@@ -273,7 +264,6 @@ fn outputs_are_validated_over_the_network_too() {
 
 #[test]
 fn tensors_without_elements_arrive_over_every_transport() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let empty = shaped(json!([]), json!([0, 0]));
     let one = shaped(json!([1.5]), json!([1, 1]));
@@ -295,7 +285,6 @@ fn tensors_without_elements_arrive_over_every_transport() {
 
 #[test]
 fn the_export_leaves_out_what_did_not_match() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let data = json!([{"IN": [1, 2]}, {"IN": [3, 4]}]);
     let expected = json!([{"OUT": [1, 2]}, {"OUT": [3, 5]}]);
@@ -314,7 +303,6 @@ fn the_export_leaves_out_what_did_not_match() {
 
 #[test]
 fn a_matrix_validates_every_way_and_max_errors_decides() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let data = json!([{"IN": [1, 2]}, {"IN": [3, 4]}]);
     let run = |expected: &Value, flags: &str| {
@@ -353,7 +341,6 @@ fn threads(run: &Running) -> Vec<String> {
 
 #[test]
 fn comparing_has_a_thread_of_its_own_and_there_is_none_without() {
-    let _turn = turns::shared();
     let bench = Bench::new();
     let data = json!([{"IN": [1, 2]}]);
     let on = bench.program("ints", &data, &data_as_outputs(&data)).args("-p 2000 -r 3 --async").start();

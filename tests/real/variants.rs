@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Finished, Model, Program, Repository, triton, turns};
+use crate::support::{Finished, Model, Program, Repository, triton};
 
 /// A server's models are all in a repository of each command line; what requests are for is the variants' matter.
 fn program(repository: &Repository) -> Program {
@@ -39,7 +39,6 @@ fn assert_narrow(finished: &Finished) {
 
 #[test]
 fn timed_models_side_by_side_are_compared_level_by_level() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("short", 2), Model::sleeping("long", 6)]);
     let (csv, summary) = (repository.file("out.csv"), repository.file("out.json"));
     let run = variant(variant(program(&repository), "one:-m short"), "other three:-m long -H 'a: b c' -i http");
@@ -98,7 +97,6 @@ fn timed_models_side_by_side_are_compared_level_by_level() {
 
 #[test]
 fn timed_what_differs_in_the_server_is_loaded_anew_for_each_turn() {
-    let _turn = turns::shared();
     let [one, other] = [2, 6].map(|delay| {
         let repository = Repository::of(&[]);
         let model = Model::sleeping("m", delay);
@@ -122,7 +120,6 @@ fn timed_what_differs_in_the_server_is_loaded_anew_for_each_turn() {
 
 #[test]
 fn a_variant_that_fails_is_said_and_the_other_is_reported() {
-    let _turn = turns::shared();
     let broken = Model::identity("broken").parameter("fail_every", "1");
     let repository = Repository::of(&[Model::sleeping("fine", 2), broken]);
     let finished = variant(variant(program(&repository), "fine:-m fine"), "broken:-m broken").run();
@@ -133,7 +130,6 @@ fn a_variant_that_fails_is_said_and_the_other_is_reported() {
 
 #[test]
 fn an_interrupt_leaves_what_was_measured() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("a", 2), Model::sleeping("b", 2)]);
     let summary = repository.file("out.json");
     let run = variant(variant(program(&repository).args("--rounds 1000"), "a:-m a"), "b:-m b");
@@ -156,33 +152,6 @@ fn an_interrupt_leaves_what_was_measured() {
     assert_eq!(json(&summary)["interrupted"], true);
 }
 
-#[test]
-fn mistakes_name_the_variant_and_come_before_anything_runs() {
-    let repository = Repository::of(&[Model::identity("m")]);
-    let refused = |flags: &str, words: &[&str]| {
-        let base = Program::on(&repository, "m");
-        variant(variant(base, "fine:-b 2"), flags).run().refusal(words);
-    };
-    refused("odd:--concurency-range 2", &["--variant 'odd'", "concurency-range"]);
-    refused("odd:-b 0", &["--variant 'odd'", "-b '0'"]);
-    refused("odd:--triton-server-directory /elsewhere", &["--variant 'odd'", "/elsewhere", "compare"]);
-    refused("odd:-f x.csv", &["--variant 'odd'", "-f", "outside"]);
-    refused("odd:--concurrency-range 1:3", &["--variant 'odd'", "as many"]);
-    refused("odd:--concurrency-range 1:0 -l 5", &["--variant 'odd'", "with an end"]);
-    refused("odd:--stage rate:5:1s", &["--variant 'odd'", "--stage"]);
-    refused("fine:-b 3", &["--variant 'fine'", "two have that name"]);
-    refused("odd", &["--variant 'odd'", "NAME:'FLAGS'"]);
-    Program::on(&repository, "m").args("--svg comparison:c.svg").run().refusal(&["--svg comparison", "add --variant"]);
-    let drawn = Program::on(&repository, "m").args("--svg spectrum:s.svg");
-    variant(variant(drawn, "a:-b 1"), "b:-b 2").run().refusal(&["--svg spectrum", "--svg comparison:FILE"]);
-    variant(Program::on(&repository, "m"), "alone:-b 2").run().refusal(&["--variant 'alone'", "two or more"]);
-    let both = variant(variant(Program::on(&repository, "m"), "a:-b 1"), "b:-b 2").args("--matrix memory").run();
-    both.refusal(&["--matrix", "--variant"]);
-    let missing = variant(variant(Program::on(&repository, "m"), "a:-b 1"), "b:-m nowhere").run();
-    assert_eq!(missing.code(), 99, "{}", missing.stdout);
-    assert!(missing.stderr.contains("nowhere"), "{}", missing.stderr);
-}
-
 /// Holds loads to the clock.
 mod measured {
     use super::*;
@@ -192,7 +161,6 @@ mod measured {
 
     #[test]
     fn a_tenth_more_service_time_is_worse_by_a_tenth() {
-        let _turn = turns::alone();
         let model = |name: &str, us: &str| Model::identity(name).parameter("delay_us", us);
         let repository = Repository::of(&[model("a", "10000"), model("b", "11000")]);
         let summary = repository.file("out.json");
@@ -207,7 +175,6 @@ mod measured {
 
     #[test]
     fn what_is_alike_is_never_worse_or_better() {
-        let _turn = turns::alone();
         let repository = Repository::of(&[Model::identity("m")]);
         for seed in 1..=4 {
             let base = program(&repository).args(P50).args(&format!("-m m -p 200 --order random --seed {seed}"));

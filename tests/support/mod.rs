@@ -1,4 +1,4 @@
-//! Shared by the end-to-end tests: model repositories, the program under test, its report, and taking turns.
+//! Shared by the end-to-end tests: model repositories, the program under test, and its report.
 //!
 //! Tests run the built program from outside, as a user does, against servers that do exactly what their configuration
 //! says: the native test backend in a real Triton (`tests/backends`), and a scripted server library
@@ -20,7 +20,6 @@ pub mod scripted;
 pub mod skip;
 pub mod terminal;
 pub mod tritonserver;
-pub mod turns;
 pub mod watched;
 pub mod wire;
 

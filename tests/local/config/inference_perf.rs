@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::*;
 use crate::support::http_server::{Act, HttpServer, Received, reply};
-use crate::support::turns;
 
 /// Flags that every such file means, as far as it says nothing else.
 const USUAL: &[&str] = &[
@@ -289,7 +288,6 @@ fn report(folder: &Path, name: &str) -> Value {
 
 #[test]
 fn stages_of_a_concurrency_run_as_they_stand() {
-    let _turn = turns::shared();
     let (_folder, reports, said) = run("concurrent.yaml", &["-m", "m"]);
     for (stage, requests, concurrency) in [(0, 1000, 32), (1, 2000, 64)] {
         let stage = report(&reports, &format!("stage_{stage}_lifecycle_metrics.json"));
@@ -307,7 +305,6 @@ fn stages_of_a_concurrency_run_as_they_stand() {
 
 #[test]
 fn a_part_of_a_file_and_a_trace_run_as_they_stand() {
-    let _turn = turns::shared();
     let (_folder, reports, said) = run("split_rollout.yaml", &["--request-count", "200", "--seed", "1"]);
     let counts = ["stable", "experimental"].map(|adapter| {
         report(&reports, &format!("adapter_{adapter}_lifecycle_metrics.json"))["successes"]["count"].as_u64().unwrap()
@@ -334,7 +331,6 @@ fn a_part_of_a_file_and_a_trace_run_as_they_stand() {
 
 #[test]
 fn lengths_of_a_trace_are_sent_under_any_load() {
-    let _turn = turns::shared();
     let server = HttpServer::start(|request: &Received| {
         let document: Value = serde_json::from_slice(&request.body).unwrap();
         let (words, most) =
@@ -354,7 +350,6 @@ fn lengths_of_a_trace_are_sent_under_any_load() {
 
 #[test]
 fn timed_failures_end_a_run() {
-    let _turn = turns::shared();
     let server = HttpServer::start(|request: &Received| match request.ordinal % 2 {
         0 => generated(request),
         _ => vec![Act::Send(reply("500 Oops", "", b""))],

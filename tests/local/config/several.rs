@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::support::http_server::{Act, HttpServer, Received, good_answer};
-use crate::support::{Program, Running, turns};
+use crate::support::{Program, Running};
 
 fn good(_: &Received) -> Vec<Act> {
     vec![Act::Send(good_answer())]
@@ -20,7 +20,6 @@ fn requests(path: PathBuf) -> Value {
 
 #[test]
 fn every_run_is_done_and_the_gravest_code_counts() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let text = format!(
         "model: m\nurl: {}\nruns:\n  first: {{request-count: 40, summary-file: F/first.json}}\n  gate:\n    extends: first\n    \
@@ -86,7 +85,6 @@ fn a_file_is_the_same_however_it_is_named() {
 
 #[test]
 fn the_rank_is_put_in_wherever_flags_come_from() {
-    let _turn = turns::shared();
     let printed = |program: Program| {
         let run = program.env("OMPI_COMM_WORLD_RANK", "3").args("--print-config").run();
         assert_eq!(run.code(), 0, "{}", run.stderr);
@@ -131,7 +129,6 @@ fn under_way(program: Program, file: &Config) -> Running {
 
 #[test]
 fn what_a_whole_group_is_sent_interrupts_once() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let (file, folder) = two_long_runs(&server);
     let running = under_way(Program::new().through(process::Command::new("setsid")), &file);
@@ -146,7 +143,6 @@ fn what_a_whole_group_is_sent_interrupts_once() {
 
 #[test]
 fn runs_that_hangups_are_kept_from_go_on() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let (file, folder) = two_long_runs(&server);
     let running = under_way(Program::new().under("trap '' HUP"), &file);
@@ -170,7 +166,6 @@ fn shared_memory_of(process: &str) -> Vec<OsString> {
 
 #[test]
 fn a_run_cleans_up_when_its_file_is_quit() {
-    let _turn = turns::shared();
     let server = HttpServer::start(good);
     let (file, _) = two_long_runs(&server);
     let running = under_way(Program::new().args("--shared-memory system"), &file);

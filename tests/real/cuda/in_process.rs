@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::stand_in::{StandIn, Used};
-use crate::support::{Model, Program, Repository, turns};
+use crate::support::{Model, Program, Repository};
 
 /// Inputs and outputs of one datatype.
 fn tensors(datatype: &str, dims: &str) -> String {
@@ -71,7 +71,6 @@ impl Bench {
 
 #[test]
 fn tensors_are_where_the_flags_say() {
-    let _turn = turns::shared();
     let bench = Bench::integers();
     let (per_slot, pageable) = (" (a region per slot)", "outputs in pageable memory");
     for (flags, inputs, outputs, allocations, registrations) in [
@@ -113,7 +112,6 @@ fn tensors_are_where_the_flags_say() {
 
 #[test]
 fn batches_rates_and_periods_work_on_a_device() {
-    let _turn = turns::shared();
     let bench = Bench::integers();
     let places = "Inputs in memory of GPU 0, outputs in memory of GPU 0 (a region per slot)";
     for flags in
@@ -129,7 +127,6 @@ fn batches_rates_and_periods_work_on_a_device() {
 
 #[test]
 fn strings_sequences_and_streams_work_on_a_device() {
-    let _turn = turns::shared();
     let places = "Inputs in memory of GPU 1, outputs in memory of GPU 1 (a region per slot)";
     let cuda = "--shared-memory cuda --cuda-device 1";
     let words = json!([{"IN": {"content": ["one", "two\u{0}"], "shape": [2]}}, {"IN": {"content": ["", "long ".repeat(50)], "shape": [2]}}]);
@@ -153,7 +150,6 @@ fn strings_sequences_and_streams_work_on_a_device() {
 
 #[test]
 fn wrong_expectations_are_found_in_what_came_from_the_device() {
-    let _turn = turns::shared();
     let data = json!([{"IN": [1, 2, 3, 4]}, {"IN": [5, 6, 7, 8]}]);
     let wrong = json!([{"OUT": [1, 2, 3, 4]}, {"OUT": [5, 6, 7, 0]}]);
     let bench = Bench::new(Model::identity("m").tensors(&tensors("INT32", "4"))).on(&data, &wrong);
@@ -169,7 +165,6 @@ fn wrong_expectations_are_found_in_what_came_from_the_device() {
 
 #[test]
 fn a_region_that_is_too_small_is_named_and_nothing_is_left() {
-    let _turn = turns::shared();
     let bench = Bench::new(Model::identity("m").tensors(&tensors("INT32", "-1")).batches(0));
     let program = || bench.program("--shared-memory cuda --shape IN:64 --request-count 5");
     let report = program().args("--output-shared-memory-size 255").run().report_with(3);
@@ -182,7 +177,6 @@ fn a_region_that_is_too_small_is_named_and_nothing_is_left() {
 
 #[test]
 fn an_interrupt_leaves_nothing_on_the_device() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[]);
     let model = Model::sleeping("m", 20).tensors(&tensors("INT32", "4")).instances(4);
     repository.add(&repository.journaling(model));
@@ -206,7 +200,6 @@ fn the_servers_own_backends_take_device_memory_too() {
         class TritonPythonModel:\n    def execute(self, requests):\n        \
         return [pb_utils.InferenceResponse([pb_utils.Tensor('OUT', pb_utils.get_input_tensor_by_name(r, 'IN').as_numpy())])\
         for r in requests]\n";
-    let _turn = turns::shared();
     let values = json!([{"IN": [1, -2, 3, 4]}, {"IN": [5, 6, 7, 8]}]);
     let bench = Bench::new(Model::python("m", IDENTITY).tensors(&tensors("INT32", "4"))).echoing(&values);
     let places = "Inputs in memory of GPU 0, outputs in memory of GPU 0 (a region per slot)";

@@ -1,11 +1,10 @@
 //! `--matrix memory` on a machine with every kind of memory.
 
 use super::stand_in::StandIn;
-use crate::support::{Model, Program, Repository, turns};
+use crate::support::{Model, Program, Repository};
 
 #[test]
 fn every_kind_of_memory_has_a_row_with_figures() {
-    let _turn = turns::shared();
     let (repository, stand_in) = (Repository::of(&[Model::identity("m")]), StandIn::new());
     let program = stand_in.under(Program::on(&repository, "m")).args("--matrix memory -p 100 -r 2");
     let finished = program.args("--async --concurrency-range 2:3").run();

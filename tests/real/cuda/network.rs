@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::stand_in::StandIn;
-use crate::support::{Model, Program, Repository, TritonServer, turns};
+use crate::support::{Model, Program, Repository, TritonServer};
 
 const PROTOCOLS: [&str; 2] = ["http", "grpc"];
 
@@ -73,7 +73,6 @@ impl Bench {
 
 #[test]
 fn a_server_infers_on_our_devices() {
-    let _turn = turns::shared();
     let Some(bench) = Bench::new() else { return };
     for protocol in PROTOCOLS {
         for flags in [
@@ -109,7 +108,6 @@ fn a_server_infers_on_our_devices() {
 
 #[test]
 fn regions_are_known_while_a_run_lasts_and_forgotten_after_an_interrupt() {
-    let _turn = turns::shared();
     let Some(bench) = Bench::new() else { return };
     for protocol in PROTOCOLS {
         let flags = "--shared-memory cuda --cuda-device 1 --async --concurrency-range 3 -p 20000 --input-data";
@@ -133,7 +131,6 @@ fn regions_are_known_while_a_run_lasts_and_forgotten_after_an_interrupt() {
 
 #[test]
 fn memory_is_kept_for_a_server_that_no_longer_answers() {
-    let _turn = turns::shared();
     let Some(mut bench) = Bench::new() else { return };
     let flags = "--shared-memory cuda --async --concurrency-range 2 -p 20000 --input-data";
     let run = bench.program("http", "slow", flags).arg(bench.repository.file("right.json")).start();
@@ -149,7 +146,6 @@ fn memory_is_kept_for_a_server_that_no_longer_answers() {
 
 #[test]
 fn a_region_that_is_too_small_is_refused_by_the_server() {
-    let _turn = turns::shared();
     let Some(bench) = Bench::new() else { return };
     for protocol in PROTOCOLS {
         let flags = "--shared-memory cuda --shape IN:64 --request-count 5 --output-shared-memory-size";
@@ -164,7 +160,6 @@ fn a_region_that_is_too_small_is_refused_by_the_server() {
 
 #[test]
 fn a_server_that_cannot_have_the_memory_is_named_with_its_reason() {
-    let _turn = turns::shared();
     let repository = repository();
     let ours = StandIn::new();
     // One without any CUDA, and one with fewer devices.

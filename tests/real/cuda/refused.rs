@@ -1,7 +1,7 @@
 //! Machines where CUDA does not work: the errors, and that nothing is left behind.
 
 use super::stand_in::StandIn;
-use crate::support::{Model, Program, Repository, turns};
+use crate::support::{Model, Program, Repository};
 
 const TENSORS: &str = "input [{ name: \"IN\" data_type: TYPE_FP32 dims: [-1] }]\n\
     output [{ name: \"OUT\" data_type: TYPE_FP32 dims: [-1] }]";
@@ -12,7 +12,6 @@ fn repository() -> Repository {
 
 #[test]
 fn devices_that_do_not_exist_are_named() {
-    let _turn = turns::shared();
     let (repository, stand_in) = (repository(), StandIn::new());
     for (flags, device) in [
         ("--shared-memory cuda --cuda-device 2", 2),
@@ -31,7 +30,6 @@ fn devices_that_do_not_exist_are_named() {
 
 #[test]
 fn a_device_that_is_full_says_how_much_is_free() {
-    let _turn = turns::shared();
     let (repository, stand_in) = (repository(), StandIn::new().with("FAKE_CUDA_MEMORY", "16777216"));
     let run = |flags: &str| {
         let program = stand_in.under(Program::on(&repository, "m"));
@@ -55,7 +53,6 @@ fn a_device_that_is_full_says_how_much_is_free() {
 
 #[test]
 fn a_driver_that_does_not_start_is_named_with_its_error() {
-    let _turn = turns::shared();
     let repository = repository();
     for (number, name) in [
         ("100", "CUDA_ERROR_NO_DEVICE"),

@@ -6,11 +6,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::support::repository::names;
-use crate::support::{Finished, Model, Program, Repository, Scripted, triton, turns};
+use crate::support::{Finished, Model, Program, Repository, Scripted, triton};
 
 /// A run on a sound repository with one model, and these arguments besides.
 fn run(model: Model, arguments: &str) -> Finished {
-    let _turn = turns::shared();
     let repository = Repository::of(&[model]);
     Program::on(&repository, "m").quick().args(arguments).run()
 }
@@ -22,14 +21,12 @@ fn refused(arguments: &str, words: &[&str]) {
 
 /// A run on this server directory.
 fn on_server(server: &Path) -> Finished {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     Program::in_process(server, &repository.path()).args("-m m").run()
 }
 
 /// A load that fails; Triton's own words must be said, once.
 fn load_fails(repository: &Repository, words: &[&str]) {
-    let _turn = turns::shared();
     let mut finished = Program::on(repository, "m").quick().run();
     // Triton's parser writes where a configuration is wrong to standard error by itself, past every log setting.
     finished.stderr = finished.stderr.lines().filter(|line| !line.starts_with("[libprotobuf ")).collect();
@@ -106,8 +103,7 @@ fn a_library_of_another_kind_lacks_everything() {
 
 #[test]
 fn a_library_that_lacks_one_function() {
-    let _turn = turns::shared();
-    let finished = Scripted::without(&["TRITONSERVER_ServerInferAsync"]).program().quick().run();
+    let finished = Scripted::variant("fake-lacking/debug/libfake_triton.so").program().quick().run();
     let line = finished.refusal(&[
         "--triton-server-directory",
         "lib/libtritonserver.so",
@@ -115,11 +111,6 @@ fn a_library_that_lacks_one_function() {
         "a Triton release",
     ]);
     assert!(line.contains("lacks TRITONSERVER_ServerInferAsync;"), "names more than what is missing: {line}");
-}
-
-#[test]
-fn no_model_repository() {
-    Program::new().args("-m m --service-kind triton_c_api").run().refusal(&["--model-repository"]);
 }
 
 #[test]
@@ -137,38 +128,19 @@ fn one_missing_model_repository_of_two() {
 
 #[test]
 fn no_model_of_that_name() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("other")]);
     Program::on(&repository, "m").run().refusal(&["model 'm'", "--model-repository"]);
 }
 
 #[test]
 fn an_empty_repository() {
-    let _turn = turns::shared();
     Program::on(&Repository::of(&[]), "m").run().refusal(&["model 'm'"]);
 }
 
 #[test]
-fn no_model_name() {
-    let repository = Repository::of(&[Model::identity("m")]);
-    Program::in_process(&triton(), &repository.path()).run().refusal(&["-m", "see --help"]);
-}
-
-#[test]
 fn a_model_name_that_is_a_path() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     Program::on(&repository, "../models/m").run().refusal(&["../models/m"]);
-}
-
-#[test]
-fn a_version_that_is_not_there() {
-    refused("-x 7", &["-x", "7", "'m'", "1"]);
-}
-
-#[test]
-fn a_version_that_is_no_number() {
-    refused("-x one", &["-x", "one"]);
 }
 
 #[test]
@@ -215,68 +187,10 @@ fn a_model_that_refuses_to_load() {
 fn a_python_model_that_refuses_to_load() {
     let script =
         "class TritonPythonModel:\n    def initialize(self, args):\n        raise ValueError('no weights today')\n";
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::python("m", script)]);
     let finished = Program::on(&repository, "m").quick().run();
     finished.failure(&["model 'm'", "no weights today"]);
     assert_eq!(finished.stdout, "");
-}
-
-#[test]
-fn a_batch_above_the_models() {
-    refused("-b 9", &["-b", "9", "8", "'m'"]);
-}
-
-#[test]
-fn a_batch_where_the_model_takes_none() {
-    run(Model::identity("m").batches(0), "-b 2").refusal(&["-b 2", "'m'", "does not batch"]);
-}
-
-#[test]
-fn batches_that_are_no_counts() {
-    for value in ["0", "-1", "x", "2x", "", "1.5", "99999999999999999999"] {
-        let _turn = turns::shared();
-        let repository = Repository::of(&[Model::identity("m")]);
-        Program::on(&repository, "m").arg("-b").arg(value).run().refusal(&["-b"]);
-    }
-}
-
-#[test]
-fn ranges_that_make_no_sense() {
-    let ranges = [
-        "4:1",
-        "0",
-        "0:4",
-        "1:4:0",
-        "-1",
-        "1:-4",
-        "1:4:-1",
-        "1:2:3:4",
-        ":",
-        "1:",
-        ":4",
-        "1::2",
-        "x",
-        "1:4x",
-        "1.5",
-        "4:2:1",
-        "99999999999999999999",
-        "1:99999999999999999999",
-        "",
-    ];
-    for range in ranges {
-        let finished = Program::new()
-            .args("-m m --service-kind triton_c_api --model-repository /none --concurrency-range")
-            .arg(range)
-            .run();
-        let line = finished.refusal(&["--concurrency-range", "see --help"]);
-        assert!(line.contains(range), "the value '{range}' is missing: {line}");
-    }
-}
-
-#[test]
-fn a_range_without_end_or_limit() {
-    refused("--concurrency-range 1:0", &["--concurrency-range", "--latency-threshold"]);
 }
 
 #[test]
@@ -286,47 +200,8 @@ fn a_concurrency_beyond_all_bounds() {
 }
 
 #[test]
-fn rates_that_make_no_sense() {
-    for rate in ["0", "-5", "x", "10:5", "1:5:0", "inf", "nan", "1e400", "5:10:1:1", "10q", ""] {
-        let finished = Program::new()
-            .args("-m m --service-kind triton_c_api --model-repository /none --request-rate-range")
-            .arg(rate)
-            .run();
-        finished.refusal(&["--request-rate-range", "see --help"]);
-    }
-}
-
-#[test]
-fn numbers_with_trailing_junk() {
-    let flags = [
-        "--measurement-interval",
-        "--stability-percentage",
-        "--max-trials",
-        "-b",
-        "-x",
-        "--latency-threshold",
-        "--percentile",
-        "--request-count",
-        "--warmup-request-count",
-        "--max-threads",
-        "--measurement-request-count",
-        "--string-length",
-        "--sequence-length",
-        "--seed",
-        "--log-verbose",
-        "--exit-timeout-secs",
-        "--model-load-thread-count",
-        "--output-shared-memory-size",
-        "--pinned-memory-pool-byte-size",
-    ];
-    for flag in flags {
-        let finished = Program::new()
-            .args("-m m --service-kind triton_c_api --model-repository /none")
-            .args(flag)
-            .arg("10zebras")
-            .run();
-        finished.refusal(&[flag, "10zebras"]);
-    }
+fn a_batch_above_the_models() {
+    refused("-b 9", &["-b", "9", "8", "'m'"]);
 }
 
 #[test]
@@ -343,43 +218,6 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1, 4] }]"#;
 }
 
 #[test]
-fn shapes_that_make_no_sense() {
-    for shape in [
-        "INPUT0",
-        "INPUT0:",
-        "INPUT0:x",
-        "INPUT0:0",
-        "INPUT0:-1",
-        "INPUT0:1,,2",
-        ":1",
-        "INPUT0:99999999999999999999",
-        "",
-    ] {
-        let finished =
-            Program::new().args("-m m --service-kind triton_c_api --model-repository /none --shape").arg(shape).run();
-        finished.refusal(&["--shape"]);
-    }
-}
-
-#[test]
-fn a_shape_larger_than_memory() {
-    let tensors = r#"
-input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [-1] }]
-output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
-    run(Model::identity("m").tensors(tensors), "--shape INPUT0:4611686018427387904").refusal(&["INPUT0"]);
-}
-
-#[test]
-fn flags_that_contradict_each_other() {
-    refused("--sync --async", &["--sync", "--async", "see --help"]);
-    refused("--concurrency-range 1 --request-rate-range 1", &["--concurrency-range", "--request-rate-range"]);
-    refused("--binary-search --concurrency-range 1:8", &["--binary-search", "--latency-threshold"]);
-    refused("--input-data Cargo.toml -z", &["-z", "--input-data"]);
-    refused("--server-metrics off --collect-metrics", &["--server-metrics", "--collect-metrics"]);
-    refused("--cpus 0 --worker-cpus 1", &["--worker-cpus", "--cpus"]);
-}
-
-#[test]
 fn processors_that_are_not_there() {
     refused("--cpus 9999", &["--cpus", "9999"]);
     refused("--worker-cpus 9999", &["--worker-cpus", "9999"]);
@@ -388,22 +226,6 @@ fn processors_that_are_not_there() {
 #[test]
 fn a_flag_that_does_not_exist() {
     refused("--no-such-flag", &["--no-such-flag", "see --help"]);
-}
-
-#[test]
-fn input_data_that_are_not_there() {
-    refused("--input-data /none/such.json", &["--input-data", "/none/such.json"]);
-}
-
-#[test]
-fn input_data_that_do_not_fit() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("data.json");
-    for text in ["", "{", "[]", r#"{"data": []}"#, r#"{"data": [{"INPUT0": [1, 2]}]}"#, r#"{"data": [{"OTHER": [1]}]}"#]
-    {
-        fs::write(&file, text).unwrap();
-        refused(&format!("--input-data {}", file.display()), &["data.json"]);
-    }
 }
 
 /// Output paths are tried before the server is started, and nothing is left of the trial.
@@ -424,7 +246,6 @@ fn output_paths_that_cannot_be_written() {
         ("--log-file".to_owned(), inside.to_owned()),
     ];
     for (flag, path) in refusals {
-        let _turn = turns::shared();
         // A server that cannot be started shows which comes first.
         let finished =
             Program::in_process(Path::new("/none/such"), folder.path()).args("-m m").arg(&flag).arg(&path).run();
@@ -436,7 +257,6 @@ fn output_paths_that_cannot_be_written() {
 
 #[test]
 fn a_refusal_leaves_no_file_behind() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m").parameter("init_fail", "no")]);
     let (table, export) = (repository.file("a.csv"), repository.file("a.json"));
     let program = Program::on(&repository, "m").arg("-f").arg(table).arg("--profile-export-file").arg(export);

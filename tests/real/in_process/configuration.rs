@@ -1,9 +1,8 @@
 //! Settings that change the embedded server's behaviour.
 
-use crate::support::{Export, Model, Program, Report, Repository, SINCE_20_10, Scripted, turns};
+use crate::support::{Export, Model, Program, Report, Repository, Scripted};
 
 fn run(model: Model, arguments: &str) -> Report {
-    let _turn = turns::shared();
     let repository = Repository::of(&[model]);
     Program::on(&repository, "m").args(arguments).run().report()
 }
@@ -30,7 +29,6 @@ fn timed_a_cached_model_answers_on_the_callers_stack() {
 /// only thread is not there for anybody else.
 #[test]
 fn a_cache_does_not_keep_the_server_from_other_requests() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 50).with("response_cache { enable: true }")]);
     let file = repository.file("export.json");
     let flags = "--input-data zero --cache-config local,size=1048576 -p 500 -s 1000000 --async --concurrency-range 8";
@@ -59,7 +57,6 @@ fn a_rate_limiter_bounds_executions() {
     let model = Model::sleeping("m", 20)
         .instances(0)
         .with("instance_group [{ kind: KIND_CPU count: 4 rate_limiter { resources [{ name: \"seat\" count: 1 }] } }]");
-    let _turn = turns::alone();
     let repository = Repository::counted(model);
     let arguments =
         "--concurrency-range 4 --request-count 30 --rate-limit execution_count --rate-limit-resource seat:2";
@@ -70,7 +67,6 @@ fn a_rate_limiter_bounds_executions() {
 /// Options that cannot be seen in the server's behaviour are seen by a library that logs them.
 #[test]
 fn every_option_reaches_the_server() {
-    let _turn = turns::shared();
     let scripted = Scripted::requests(serde_json::json!([{}]));
     let arguments = "--request-count 4 --backend-directory /b --backend-config tensorflow,version=2 --backend-config x=y \
          --repoagent-directory /a --cache-directory /c --cache-config local,size=1000 --pinned-memory-pool-byte-size 12345 \
@@ -120,9 +116,8 @@ fn every_option_reaches_the_server() {
 /// An older library is used without what it lacks, unless a flag asks for that.
 #[test]
 fn an_older_library_is_enough() {
-    let _turn = turns::shared();
     for mode in ["--sync", "--async"] {
-        let scripted = Scripted::without(SINCE_20_10);
+        let scripted = Scripted::variant("fake-minimal/debug/libfake_triton.so");
         scripted.program().args("--request-count 30 --concurrency-range 2").args(mode).run().report();
         scripted.clean();
     }
@@ -136,7 +131,7 @@ fn an_older_library_is_enough() {
         "--buffer-manager-thread-count 2",
     ];
     for arguments in refused {
-        let scripted = Scripted::without(SINCE_20_10);
+        let scripted = Scripted::variant("fake-minimal/debug/libfake_triton.so");
         let flag = arguments.split(' ').next().unwrap();
         scripted.program().args(arguments).run().refusal(&[flag, "this Triton release has no", "leave the flag out"]);
     }
@@ -144,7 +139,6 @@ fn an_older_library_is_enough() {
 
 #[test]
 fn processors_are_bound_before_the_server_starts() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[]);
     repository.add(&repository.journaling(Model::identity("m")));
     let running = Program::on(&repository, "m").args("--cpus 0 -p 20000").start();

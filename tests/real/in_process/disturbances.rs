@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::support::hog::{Hog, processors};
-use crate::support::{Model, Program, Repository, turns};
+use crate::support::{Model, Program, Repository};
 
 fn program(repository: &Repository, processor: usize) -> Program {
     Program::on(repository, "m").args(&format!("--cpus {processor} -p 300 -s 1000000 -v"))
@@ -17,7 +17,6 @@ fn passes(stdout: &str) -> usize {
 
 #[test]
 fn timed_a_hog_on_our_processor_is_seen_and_no_failure() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
     let processor = processors()[0];
     let export = repository.path().join("export.json");
@@ -39,7 +38,6 @@ fn timed_a_hog_on_our_processor_is_seen_and_no_failure() {
 
 #[test]
 fn windows_that_a_hog_took_are_measured_again() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
     let processor = processors()[0];
     let hog = Hog::on(processor);
@@ -55,7 +53,6 @@ fn windows_that_a_hog_took_are_measured_again() {
 
 #[test]
 fn timed_nobody_looks_where_that_is_asked_for() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
     let processor = processors()[0];
     let _hog = Hog::on(processor);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Finished, Model, Program, Repository, Running, turns};
+use crate::support::{Finished, Model, Program, Repository, Running};
 
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
@@ -123,7 +123,6 @@ pub(super) fn watched(model: impl Fn(&Repository) -> Model) -> Watched {
 
 #[test]
 fn an_interrupt_while_a_model_loads_waits_for_it_and_leaves_nothing() {
-    let _turn = turns::shared();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let watched = watched(marking("load", "time.sleep(3)"));
         let running = watched.program().start();
@@ -140,7 +139,6 @@ fn an_interrupt_while_a_model_loads_waits_for_it_and_leaves_nothing() {
 
 #[test]
 fn a_second_interrupt_while_a_model_loads_takes_everything_with_it() {
-    let _turn = turns::shared();
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
         let watched = watched(marking("load", "time.sleep(50)"));
         let running = watched.program().start();
@@ -160,7 +158,6 @@ fn a_second_interrupt_while_a_model_loads_takes_everything_with_it() {
 
 #[test]
 fn a_model_that_does_not_load_holds_an_interrupt_up_for_a_while_only() {
-    let _turn = turns::shared();
     let watched = watched(marking("load", "time.sleep(50)"));
     let running = watched.program().start();
     watched.wait_for_mark();
@@ -175,7 +172,6 @@ fn a_model_that_does_not_load_holds_an_interrupt_up_for_a_while_only() {
 
 #[test]
 fn leaving_at_once_leaves_nothing_behind() {
-    let _turn = turns::shared();
     for signals in [&[SIGQUIT][..], &[SIGINT, SIGINT], &[SIGTERM, SIGHUP], &[SIGTERM, SIGQUIT]] {
         let watched = watched(marking("execute", "time.sleep(0.2)"));
         let export = watched.repository.file("e.json");
@@ -200,7 +196,6 @@ fn leaving_at_once_leaves_nothing_behind() {
 /// Triton mostly keeps a python model of which some dozens of requests have raised, as upstream's server shows, too.
 #[test]
 fn a_model_that_raises_ends_in_time_and_its_repeated_lines_are_counted() {
-    let _turn = turns::shared();
     let watched = Watched::of(&python("pass", "raise ValueError('no')", "pass"));
     let running = watched.program().args("-p 1000 -r 3").start();
     let finished = watched.finish(running);
@@ -216,7 +211,6 @@ fn a_model_that_raises_ends_in_time_and_its_repeated_lines_are_counted() {
 
 #[test]
 fn verbose_messages_are_all_shown() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let finished = Program::on(&repository, "m").args("--request-count 50 --log-verbose 1").run();
     finished.report();
@@ -226,7 +220,6 @@ fn verbose_messages_are_all_shown() {
 
 #[test]
 fn a_crash_loses_none_of_the_servers_log_and_leaves_nothing() {
-    let _turn = turns::shared();
     let raising =
         "self.count = getattr(self, 'count', 0) + 1\n        if self.count <= 50: raise ValueError('no')\n        ";
     // What a model says comes to the server's log later than it is said, but in its order.
@@ -242,7 +235,6 @@ fn a_crash_loses_none_of_the_servers_log_and_leaves_nothing() {
 
 #[test]
 fn an_interrupt_of_the_end_changes_neither_the_code_nor_the_report() {
-    let _turn = turns::shared();
     for second in [SIGINT, SIGTERM, SIGHUP] {
         let watched = watched(marking("end", "time.sleep(50)"));
         let running = watched.program().args("--request-count 5").start();
@@ -260,7 +252,6 @@ fn an_interrupt_of_the_end_changes_neither_the_code_nor_the_report() {
 
 #[test]
 fn a_model_that_does_not_end_is_left_in_time() {
-    let _turn = turns::shared();
     let watched = watched(marking("end", "time.sleep(50)"));
     let finished = watched.finish(watched.program().args("--request-count 5").start());
     finished.report();
@@ -270,7 +261,6 @@ fn a_model_that_does_not_end_is_left_in_time() {
 
 #[test]
 fn timed_an_error_is_said_before_the_server_is_stopped() {
-    let _turn = turns::shared();
     let watched = watched(marking("end", "time.sleep(2)"));
     let data = watched.repository.file("data.json");
     fs::write(&data, r#"{"data": [{"NO_SUCH": [1]}]}"#).unwrap();
@@ -283,7 +273,6 @@ fn timed_an_error_is_said_before_the_server_is_stopped() {
 /// An input file that is cut short ends the run from a signal handler, which cannot do this itself.
 #[test]
 fn nothing_is_left_where_an_input_file_is_cut_short() {
-    let _turn = turns::shared();
     let tensors = r#"
 input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [1048576] }]
 output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [1048576] }]"#;

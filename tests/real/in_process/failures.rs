@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use crate::support::{Model, Program, Repository, turns};
+use crate::support::{Model, Program, Repository};
 
 const MODES: [&str; 3] = ["--sync", "--sync --concurrency-range 3", "--async --concurrency-range 4"];
 
 #[test]
 fn failures_are_counted_and_named() {
-    let _turn = turns::shared();
     for mode in MODES {
         let repository = Repository::counted(Model::identity("m").parameter("fail_every", "5"));
         let report =
@@ -28,7 +27,6 @@ fn failures_are_counted_and_named() {
 
 #[test]
 fn an_execution_that_fails_as_a_whole_is_one_failure_per_request() {
-    let _turn = turns::shared();
     for mode in MODES {
         let model = Model::identity("m").parameter("fail_every", "10").parameter("fail_mode", "execute");
         let repository = Repository::counted(model);
@@ -42,7 +40,6 @@ fn an_execution_that_fails_as_a_whole_is_one_failure_per_request() {
 
 #[test]
 fn more_failures_than_allowed_are_code_3() {
-    let _turn = turns::shared();
     for mode in MODES {
         let repository = Repository::of(&[Model::identity("m").parameter("fail_every", "5")]);
         let finished = Program::on(&repository, "m").quick().args(mode).run();
@@ -56,7 +53,6 @@ fn more_failures_than_allowed_are_code_3() {
 
 #[test]
 fn a_level_that_fails_from_the_start_ends_early() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 5).parameter("fail_every", "1")]);
     let finished = Program::on(&repository, "m").args("-p 20000").run();
     finished.report_with(3);
@@ -65,7 +61,6 @@ fn a_level_that_fails_from_the_start_ends_early() {
 
 #[test]
 fn a_python_models_exception_is_a_failure_with_its_text() {
-    let _turn = turns::shared();
     let script = "class TritonPythonModel:\n    def execute(self, requests):\n        raise ValueError('division by cucumber')\n";
     let repository = Repository::of(&[Model::python("m", script)]);
     let finished = Program::on(&repository, "m").args("--request-count 10 --async --concurrency-range 2").run();
@@ -75,7 +70,6 @@ fn a_python_models_exception_is_a_failure_with_its_text() {
 
 #[test]
 fn timed_cancelled_requests_are_neither_successes_nor_failures() {
-    let _turn = turns::shared();
     for mode in ["--sync", "--async --concurrency-range 2"] {
         let model = Model::sleeping("m", 300).instances(2).parameter("cancellable", "true");
         let repository = Repository::counted(model);
@@ -92,7 +86,6 @@ fn timed_cancelled_requests_are_neither_successes_nor_failures() {
 
 #[test]
 fn a_queue_that_is_full_refuses_at_submission() {
-    let _turn = turns::shared();
     let model = Model::sleeping("m", 20)
         .with("dynamic_batching { default_queue_policy { max_queue_size: 1 } preferred_batch_size: [ 1 ] }");
     let repository = Repository::counted(model.batches(1));
@@ -131,7 +124,6 @@ class TritonPythonModel:
 
 #[test]
 fn responses_that_do_not_fit_the_model_are_failures() {
-    let _turn = turns::shared();
     for (reply, reason) in [
         ("[pb_utils.Tensor('OUTPUT0', x.astype(np.int64))]", "output 'OUTPUT0' is INT64 instead of FP32"),
         ("[pb_utils.Tensor('OUTPUT0', np.concatenate([x, x], axis=-1))]", "output 'OUTPUT0' has shape"),
@@ -148,7 +140,6 @@ fn responses_that_do_not_fit_the_model_are_failures() {
 
 #[test]
 fn later_responses_are_held_against_the_model_where_it_is_asked_for() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[answering("[pb_utils.Tensor('OUTPUT0', x if n <= 6 else x.astype(np.int64))]")]);
     for (flags, failed) in [("", 0.0), ("--validate-replies", 4.0)] {
         let flags = format!("--request-count 10 --max-errors 50% {flags}");
@@ -162,7 +153,6 @@ fn later_responses_are_held_against_the_model_where_it_is_asked_for() {
 /// Statistics that run backwards, as a faulty backend's do, are kept out of the report.
 #[test]
 fn nonsense_from_the_server_is_clamped() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m").parameter("report_nonsense_times", "true")]);
     let report = Program::on(&repository, "m").args("--request-count 50").run().report();
     for part in report.level().server().split(['(', '+', ')']) {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Model, Program, Repository, turns};
+use crate::support::{Model, Program, Repository};
 
 /// A counted model that would be noticed if it were loaded.
 fn neighbours(models: &[Model]) -> Repository {
@@ -13,7 +13,6 @@ fn neighbours(models: &[Model]) -> Repository {
 
 #[test]
 fn only_the_model_asked_for_is_loaded() {
-    let _turn = turns::shared();
     let repository = neighbours(&[Model::identity("m"), Model::identity("idle")]);
     repository.add(&Model::identity("refusing").parameter("init_fail", "must not be loaded"));
     repository.add(&Model::identity("broken").with("no_such_field: 1"));
@@ -30,7 +29,6 @@ fn only_the_model_asked_for_is_loaded() {
 
 #[test]
 fn the_latest_version_is_the_default_and_another_can_be_named() {
-    let _turn = turns::shared();
     let with_versions = |policy: &str| Repository::of(&[Model::identity("m").versions(&[1, 3, 12]).with(policy)]);
     let version = |arguments: &str, policy: &str| {
         let repository = with_versions(policy);
@@ -51,7 +49,6 @@ fn the_latest_version_is_the_default_and_another_can_be_named() {
 
 #[test]
 fn the_named_version_does_the_work() {
-    let _turn = turns::shared();
     // The versions share a configuration, but each has its own statistics.
     let repository = Repository::counted(Model::identity("m").versions(&[1, 2]).with("version_policy: { all { }}"));
     let report = Program::on(&repository, "m").args("-x 1 --request-count 40").run().report();
@@ -61,7 +58,6 @@ fn the_named_version_does_the_work() {
 
 #[test]
 fn a_python_model_completes_its_own_configuration() {
-    let _turn = turns::shared();
     let script = r#"
 import triton_python_backend_utils as pb_utils
 
@@ -84,7 +80,6 @@ class TritonPythonModel:
 
 #[test]
 fn a_strict_server_wants_a_complete_configuration() {
-    let _turn = turns::shared();
     let script = "class TritonPythonModel:\n    def execute(self, requests):\n        return []\n";
     let repository = Repository::of(&[Model::python("m", script).without_config()]);
     let finished = Program::on(&repository, "m").args("--strict-model-config true").run();
@@ -100,7 +95,6 @@ ensemble_scheduling { step [
 
 #[test]
 fn an_ensemble_brings_its_models_and_reports_them() {
-    let _turn = turns::shared();
     for mode in ["--sync", "--async --concurrency-range 3"] {
         let repository = neighbours(&[Model::sleeping("first", 5), Model::identity("second"), Model::identity("idle")]);
         repository.add(&Model::identity("m").backend("").with(ENSEMBLE));
@@ -139,7 +133,6 @@ class TritonPythonModel:
 
 #[test]
 fn models_that_a_bls_model_calls_are_loaded_and_reported() {
-    let _turn = turns::shared();
     let repository = neighbours(&[Model::identity("callee"), Model::identity("idle")]);
     repository.add(&Model::python("m", BLS));
     let report = Program::on(&repository, "m").args("--bls-composing-models callee --request-count 20").run().report();
@@ -150,7 +143,6 @@ fn models_that_a_bls_model_calls_are_loaded_and_reported() {
 
 #[test]
 fn a_bls_model_without_its_callee_fails_each_request() {
-    let _turn = turns::shared();
     let repository = neighbours(&[Model::identity("callee")]);
     repository.add(&Model::python("m", BLS));
     let report = Program::on(&repository, "m").args("--request-count 20").run().report_with(3);
@@ -160,14 +152,12 @@ fn a_bls_model_without_its_callee_fails_each_request() {
 
 #[test]
 fn a_bls_callee_that_is_not_there() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     Program::on(&repository, "m").args("--bls-composing-models nobody").run().refusal(&["nobody"]);
 }
 
 #[test]
 fn models_come_from_several_repositories() {
-    let _turn = turns::shared();
     let (empty, holds) = (Repository::of(&[]), Repository::counted(Model::identity("m")));
     let program = Program::on(&empty, "m").arg("--model-repository").arg(holds.path());
     program.args("--request-count 10").run().report();
@@ -176,7 +166,6 @@ fn models_come_from_several_repositories() {
 
 #[test]
 fn a_model_that_two_repositories_hold_is_refused() {
-    let _turn = turns::shared();
     let (one, two) = (Repository::of(&[Model::identity("m")]), Repository::of(&[Model::identity("m")]));
     let finished = Program::on(&one, "m").arg("--model-repository").arg(two.path()).run();
     finished.refusal(&["'m'"]);
@@ -184,7 +173,6 @@ fn a_model_that_two_repositories_hold_is_refused() {
 
 #[test]
 fn a_relative_repository_and_server_work() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let here = std::env::current_dir().unwrap();
     let up = "../".repeat(here.components().count() - 1);
@@ -196,7 +184,6 @@ fn a_relative_repository_and_server_work() {
 
 #[test]
 fn the_servers_log_never_reaches_standard_output() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let finished = Program::on(&repository, "m").args("--request-count 5 --log-level info --log-verbose 1").run();
     let report = finished.report();
@@ -207,7 +194,6 @@ fn the_servers_log_never_reaches_standard_output() {
 
 #[test]
 fn the_servers_log_goes_to_a_file() {
-    let _turn = turns::shared();
     for (format, stamped) in [("default", false), ("ISO8601", true)] {
         let repository = Repository::of(&[Model::identity("m")]);
         let path = repository.file("log");
@@ -226,7 +212,6 @@ fn the_servers_log_goes_to_a_file() {
 
 #[test]
 fn a_quiet_run_says_nothing_on_standard_error() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let finished = Program::on(&repository, "m").quick().run();
     finished.report();
@@ -236,7 +221,6 @@ fn a_quiet_run_says_nothing_on_standard_error() {
 /// A thread that the server detaches when it unloads a model may still be in the library when the server is deleted.
 #[test]
 fn the_server_library_stays_until_the_process_ends() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let trace = repository.file("loader");
     let program = Program::on(&repository, "m").args("--request-count 5");

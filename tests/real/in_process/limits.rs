@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use crate::support::{Model, Program, Repository, TritonServer, turns};
+use crate::support::{Model, Program, Repository, TritonServer};
 
 #[test]
 fn more_threads_than_the_system_has_room_for_are_refused_with_their_number() {
-    let _turn = turns::shared();
     let repository = Repository::counted(Model::identity("m"));
     // Each thread has several mappings.
     let most = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse::<u32>().unwrap();
@@ -19,7 +18,6 @@ fn more_threads_than_the_system_has_room_for_are_refused_with_their_number() {
 
 #[test]
 fn threads_that_the_address_space_does_not_hold_are_refused_with_their_number() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let server = TritonServer::start(&repository).expect("the directory of the server has tritonserver");
     let program = server.program("http", "m").args("--sync --concurrency-range 3000 -p 300");
@@ -31,7 +29,6 @@ fn threads_that_the_address_space_does_not_hold_are_refused_with_their_number() 
 
 #[test]
 fn too_little_address_space_is_an_error_and_no_abort() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let server = TritonServer::start(&repository).expect("the directory of the server has tritonserver");
     let (mut failed, mut ran) = (0, 0);

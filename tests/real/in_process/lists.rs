@@ -1,6 +1,6 @@
 //! Lists of concurrencies and of batch sizes.
 
-use crate::support::{Model, Program, Repository, turns};
+use crate::support::{Model, Program, Repository};
 
 fn program(repository: &Repository, arguments: &str) -> Program {
     Program::on(repository, "m").quick().args(arguments)
@@ -8,7 +8,6 @@ fn program(repository: &Repository, arguments: &str) -> Program {
 
 #[test]
 fn each_concurrency_of_a_list_is_a_level() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 1)]);
     let report = program(&repository, "--concurrency-range 4,1:2").run().report();
     assert_eq!(report.values(), [1.0, 2.0, 4.0]);
@@ -18,7 +17,6 @@ fn each_concurrency_of_a_list_is_a_level() {
 
 #[test]
 fn timed_a_list_is_searched_by_halves() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 20)]);
     let report =
         program(&repository, "--concurrency-range 1,2,4,8,16,32,64 --binary-search -l 110 --sync --max-trials 3");
@@ -30,7 +28,6 @@ fn timed_a_list_is_searched_by_halves() {
 
 #[test]
 fn each_batch_size_of_a_list_is_measured() {
-    let _turn = turns::shared();
     let repository = Repository::counted(Model::sleeping("m", 1));
     let (csv, json) = (repository.file("r.csv"), repository.file("r.json"));
     let arguments = format!("-b 1,2:8 --concurrency-range 1,2 -f {} --summary-file {}", csv.display(), json.display());
@@ -47,7 +44,6 @@ fn each_batch_size_of_a_list_is_measured() {
 
 #[test]
 fn a_batch_size_that_the_model_does_not_take_is_refused_before_anything_is_measured() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     program(&repository, "-b 1,16").run().refusal(&["-b 16", "at most 8"]);
     program(&repository, "-b 1,2 --profile-export-file x.json").run().refusal(&["-b 1,2", "--profile-export-file"]);

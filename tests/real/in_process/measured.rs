@@ -5,14 +5,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::exported::{counts, peak};
-use crate::support::{Export, Model, Program, Report, Repository, turns};
+use crate::support::{Export, Model, Program, Report, Repository};
 
 /// What a busy machine may add to a delay's median, in microseconds.
 const NOISE_US: f64 = 3000.0;
 
 /// Runs a model on its own, and returns the report.
 fn measure(model: Model, arguments: &str) -> Report {
-    let _turn = turns::alone();
     let repository = Repository::of(&[model]);
     Program::on(&repository, "m").args(arguments).run().report()
 }
@@ -94,7 +93,6 @@ fn an_inference_is_a_batch_element() {
 #[test]
 fn percentiles_tell_the_tail_from_the_middle() {
     let model = Model::identity("m").parameter("delay_us", "5000").parameter("stall_after_requests", "20");
-    let _turn = turns::alone();
     let repository = Repository::of(&[model.parameter("stall_us", "200000")]);
     // 60 requests are fewer than a p99 needs to be known.
     let report = Program::on(&repository, "m").args("--request-count 60 --percentile 99").run().report_with(4);
@@ -112,7 +110,6 @@ fn executions(repository: &Repository, delay: Duration) -> Vec<(u64, u64)> {
 
 /// The server must see each level's concurrency, reached from nothing: the level before it was drained.
 fn levels_seen_by_the_server(arguments: &str) {
-    let _turn = turns::alone();
     let repository = Repository::of(&[]);
     let model = repository.counting(repository.journaling(Model::sleeping("m", 20).instances(8)));
     repository.add(&model);
@@ -152,7 +149,6 @@ fn the_server_sees_each_level_async_from_uneven_threads() {
 
 /// A search that goes up and down keeps exactly its level outstanding.
 fn binary_search(arguments: &str) {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 40).instances(3)]);
     let path = repository.file("export.json");
     let program = Program::on(&repository, "m")
@@ -161,6 +157,7 @@ fn binary_search(arguments: &str) {
     let report = program.args(arguments).run().report();
     // Latency is 40 ms up to the instances' number, and 4/3 of that just above: still within the limit; 5/3 is not.
     assert_eq!(report.values(), [1.0, 9.0, 5.0, 3.0, 4.0], "{}", report.text);
+    assert!(report.text.contains("\nHighest level within 60 msec: concurrency 4\n"), "{}", report.text);
     let export = Export::read(&path);
     for (level, experiment) in [1, 9, 5, 3, 4].into_iter().zip(export.experiments()) {
         assert_eq!(experiment["experiment"]["value"].as_f64(), Some(level as f64));
@@ -180,7 +177,6 @@ fn a_binary_search_finds_the_limit_async() {
 
 #[test]
 fn three_windows_take_the_time_of_three_windows() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
     let one = Program::on(&repository, "m").args("-p 100 -s 1000000 --async").run();
     let two = Program::on(&repository, "m").args("-p 1000 -s 1000000 --async").run();
@@ -193,7 +189,6 @@ fn three_windows_take_the_time_of_three_windows() {
 #[test]
 fn the_process_ends_soon_after_its_last_word() {
     for arguments in ["--sync --concurrency-range 4", "--async --concurrency-range 16"] {
-        let _turn = turns::alone();
         let repository = Repository::of(&[Model::identity("m").instances(2)]);
         let silences: Vec<_> = (0..3)
             .map(|_| {
@@ -216,7 +211,6 @@ fn resident_kib(process: u32) -> u64 {
 
 /// Inputs of 1 MiB at full rate: memory stays what it was after the first window.
 fn soak(windows: u32, length: Duration) {
-    let _turn = turns::alone();
     let tensors = r#"
 input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [262144] }]
 output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [262144] }]"#;
@@ -249,7 +243,6 @@ fn memory_does_not_grow_in_a_minute() {
 
 #[test]
 fn a_synchronous_latency_ends_with_the_response_and_the_wake_up_is_told_apart() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 4)]);
     let export = repository.file("e.json");
     let run = |flags: &str| {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
-use crate::support::{Export, Model, Program, Repository, turns};
+use crate::support::{Export, Model, Program, Repository};
 
 const COUNT: u64 = 3_000;
 
@@ -21,7 +21,6 @@ fn pipe(repository: &Repository) {
 
 #[test]
 fn a_pipe_that_is_read_late_gets_everything_and_holds_nothing_back() {
-    let _turn = turns::shared();
     let repository = Repository::counted(Model::identity("m"));
     pipe(&repository);
     let path = repository.file("pipe");
@@ -47,7 +46,6 @@ fn a_pipe_that_is_read_late_gets_everything_and_holds_nothing_back() {
 
 #[test]
 fn a_pipe_whose_reader_goes_away_is_told_at_once_and_the_run_goes_on() {
-    let _turn = turns::shared();
     let repository = Repository::counted(Model::identity("m"));
     pipe(&repository);
     let path = repository.file("pipe");
@@ -63,7 +61,6 @@ fn a_pipe_whose_reader_goes_away_is_told_at_once_and_the_run_goes_on() {
 
 #[test]
 fn what_a_full_disk_took_is_kept() {
-    let _turn = turns::shared();
     let repository = Repository::counted(Model::identity("m"));
     // A file may have 300 KiB; without the trap, the kernel ends whoever writes more.
     let finished = exporting(&repository, "a.json").under("trap '' XFSZ; ulimit -f 300").run();

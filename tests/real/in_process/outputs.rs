@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::endings::{Watched, marking, watched};
-use crate::support::{Export, Finished, Model, Program, Report, Repository, Running, turns, until_it_catches};
+use crate::support::{Export, Finished, Model, Program, Report, Repository, Running, until_it_catches};
 
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
@@ -18,7 +18,6 @@ fn table(path: &Path) -> Vec<Vec<String>> {
 
 #[test]
 fn the_table_has_a_row_per_level() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2).instances(2)]);
     let path = repository.file("a.csv");
     Program::on(&repository, "m").quick().args("--concurrency-range 1:3 -f").arg(&path).run().report();
@@ -40,7 +39,6 @@ fn the_table_has_a_row_per_level() {
 
 #[test]
 fn what_was_measured_is_kept_where_standard_output_breaks() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let (csv, export) = (repository.file("a.csv"), repository.file("a.json"));
     // The second level is measured, and nobody is there to read what it came to.
@@ -74,7 +72,6 @@ fn loads(path: &Path) -> Vec<u64> {
 /// Whatever ends the run, the stages that are over are there.
 #[test]
 fn a_stage_is_printed_and_written_as_it_ends() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let path = repository.file("a.json");
     let stages = "--stage concurrency:1:60req --stage concurrency:3:60req --stage concurrency:2:50s --summary-file";
@@ -95,7 +92,6 @@ fn a_stage_is_printed_and_written_as_it_ends() {
 
 #[test]
 fn an_error_before_the_first_level_leaves_files_as_they_were() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let csv = repository.file("a.csv");
     fs::write(&csv, "old").unwrap();
@@ -120,7 +116,6 @@ fn what_nobody_can_read_changes_no_exit_code() {
 
 #[test]
 fn a_run_that_nobody_listens_to_ends_well() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let csv = repository.file("a.csv");
     // Says something of the models, of every window, and of the validation.
@@ -131,7 +126,6 @@ fn a_run_that_nobody_listens_to_ends_well() {
 
 #[test]
 fn two_results_need_two_files() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let (path, same) = (repository.file("a"), repository.file("./a"));
     let finished = Program::on(&repository, "m").arg("-f").arg(&path).arg("--profile-export-file").arg(&same).run();
@@ -141,7 +135,6 @@ fn two_results_need_two_files() {
 
 #[test]
 fn the_verbose_table_has_more_columns() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let path = repository.file("a.csv");
     Program::on(&repository, "m").quick().args("--verbose-csv -f").arg(&path).run().report();
@@ -153,7 +146,6 @@ fn the_verbose_table_has_more_columns() {
 
 #[test]
 fn an_ensembles_models_have_tables_of_their_own() {
-    let _turn = turns::shared();
     let step = r#"
 platform: "ensemble"
 ensemble_scheduling { step [
@@ -168,7 +160,6 @@ ensemble_scheduling { step [
 
 #[test]
 fn an_existing_table_is_replaced_only_at_the_end() {
-    let _turn = turns::shared();
     let repository = sleeping(1);
     let path = repository.file("a.csv");
     fs::write(&path, "old").unwrap();
@@ -181,7 +172,6 @@ fn an_existing_table_is_replaced_only_at_the_end() {
 
 #[test]
 fn the_export_holds_every_request() {
-    let _turn = turns::shared();
     for mode in ["--sync", "--async --concurrency-range 4"] {
         let repository = Repository::counted(Model::sleeping("m", 1));
         let path = repository.file("a.json");
@@ -214,7 +204,6 @@ fn the_export_holds_every_request() {
 
 #[test]
 fn the_export_has_an_experiment_per_level() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 5).instances(3)]);
     let path = repository.file("a.json");
     Program::on(&repository, "m")
@@ -231,7 +220,6 @@ fn the_export_has_an_experiment_per_level() {
 
 #[test]
 fn a_full_device_is_an_error_and_no_crash() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let run = |flag: &str| Program::on(&repository, "m").args("--request-count 2000").args(flag).arg("/dev/full").run();
     run("-f").failure(&["-f", "/dev/full", "No space left"]);
@@ -240,7 +228,6 @@ fn a_full_device_is_an_error_and_no_crash() {
 
 #[test]
 fn nothing_is_written_where_nothing_was_asked_for() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     Program::on(&repository, "m").quick().run().report();
     assert_eq!(repository.files(), ["models"]);
@@ -248,7 +235,6 @@ fn nothing_is_written_where_nothing_was_asked_for() {
 
 #[test]
 fn an_unstable_level_prints_its_data_and_says_so() {
-    let _turn = turns::shared();
     // Every window of a model whose delay is spread evenly over 40 ms differs by more than nothing.
     let model = Model::sleeping("m", 1).parameter("jitter_us", "40000");
     let repository = Repository::of(&[model]);
@@ -267,7 +253,6 @@ fn an_unstable_level_prints_its_data_and_says_so() {
 
 #[test]
 fn a_first_level_above_the_latency_threshold_is_code_5() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 20)]);
     let finished = Program::on(&repository, "m").quick().args("-l 5 --concurrency-range 1:4").run();
     let report = finished.report_with(5);
@@ -280,7 +265,6 @@ fn a_first_level_above_the_latency_threshold_is_code_5() {
 
 #[test]
 fn timed_a_range_ends_at_the_latency_threshold() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 20)]);
     // One instance: 20, 40, 60 ms.
     let report = Program::on(&repository, "m").quick().args("-l 50 --concurrency-range 1:0").run().report();
@@ -289,7 +273,6 @@ fn timed_a_range_ends_at_the_latency_threshold() {
 
 #[test]
 fn a_level_without_success_is_code_3() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m").parameter("fail_every", "1")]);
     let report = Program::on(&repository, "m").quick().run().report_with(3);
     assert!(report.summary()[0].ends_with(" [failed]"), "{}", report.text);
@@ -297,7 +280,6 @@ fn a_level_without_success_is_code_3() {
 
 #[test]
 fn a_rate_that_the_server_cannot_take_is_code_4() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 20)]);
     let finished = Program::on(&repository, "m").args("-p 300 -s 100000 --request-rate-range 200").run();
     let report = finished.report_with(4);
@@ -306,7 +288,6 @@ fn a_rate_that_the_server_cannot_take_is_code_4() {
 
 #[test]
 fn a_closed_standard_output_is_an_error_and_no_crash() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let script = format!(
         "{} --service-kind triton_c_api --triton-server-directory {} --model-repository {} -m m -p 100 -s 1000000 | true",
@@ -346,7 +327,6 @@ fn long_run(repository: &Repository, arguments: &str) -> Running {
 }
 
 fn interrupted(signal: i32, arguments: &str) -> Finished {
-    let _turn = turns::shared();
     let repository = sleeping(10);
     let (table, export) = (repository.file("a.csv"), repository.file("a.json"));
     let files = format!("-f {} --profile-export-file {} {arguments}", table.display(), export.display());
@@ -383,7 +363,6 @@ fn timed_a_termination_is_an_interrupt() {
 
 #[test]
 fn an_interrupt_ends_the_range() {
-    let _turn = turns::shared();
     let repository = sleeping(10);
     let (summary, page, table) = (repository.file("r.json"), repository.file("r.html"), repository.file("r.md"));
     let files =
@@ -399,7 +378,6 @@ fn an_interrupt_ends_the_range() {
 
 #[test]
 fn an_interrupt_ends_a_counted_run() {
-    let _turn = turns::shared();
     let repository = sleeping(10);
     let running = long_run(&repository, "--request-count 100000");
     running.signal(SIGINT);
@@ -409,7 +387,6 @@ fn an_interrupt_ends_a_counted_run() {
 
 #[test]
 fn an_interrupt_before_anything_was_measured_is_no_failure() {
-    let _turn = turns::shared();
     let (_watched, running) = unanswered(3, "");
     running.signal(SIGINT);
     let report = running.finish().report();
@@ -431,7 +408,6 @@ fn an_interrupt_ends_the_wait_for_a_server() {
 
 #[test]
 fn timed_two_interrupts_leave_at_once() {
-    let _turn = turns::shared();
     // A model whose requests take long holds the end of the run back.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.csv");
@@ -453,7 +429,6 @@ fn assert_windows(passes: usize, report: &Report) {
 
 #[test]
 fn pass_lines_come_with_v_and_no_progress_line_without_a_terminal() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let finished = Program::on(&repository, "m").quick().arg("-v").run();
     let report = finished.report();
@@ -467,7 +442,6 @@ fn pass_lines_come_with_v_and_no_progress_line_without_a_terminal() {
 
 #[test]
 fn v_given_twice_tells_more_of_windows_and_models() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let finished = Program::on(&repository, "m").quick().args("-v -v").run();
     let report = finished.report();
@@ -487,7 +461,6 @@ fn v_given_twice_tells_more_of_windows_and_models() {
 
 #[test]
 fn the_report_has_every_line_that_readers_look_for() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let report = Program::on(&repository, "m").quick().args("--percentile 95").run().report();
     for line in [

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Export, Model, Program, Repository, turns};
+use crate::support::{Export, Model, Program, Repository};
 
 /// A request of the export, in nanoseconds: when its latency began, and when its last response came.
 fn requests(experiment: &Value) -> Vec<(u64, u64)> {
@@ -23,7 +23,6 @@ fn assert_same(what: &str, shown: u64, exact: u64) {
 }
 
 fn recompute(arguments: &str) {
-    let _turn = turns::alone();
     let repository =
         Repository::of(&[Model::identity("m").parameter("delay_us", "2000").parameter("jitter_us", "3000")]);
     let path = repository.file("export.json");

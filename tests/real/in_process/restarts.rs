@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use crate::support::{Export, Model, Program, Repository, turns};
+use crate::support::{Export, Model, Program, Repository};
 
 #[test]
 fn the_model_is_loaded_anew_for_every_start() {
-    let _turn = turns::alone();
     let repository = Repository::counted(Model::identity("m").parameter("delay_us", "1000"));
     let (csv, json) = (repository.file("results.csv"), repository.file("export.json"));
     let files = format!("-f {} --profile-export-file {}", csv.display(), json.display());
@@ -33,11 +32,4 @@ fn the_model_is_loaded_anew_for_every_start() {
         let mean = restarts["throughput"]["mean"].as_f64().unwrap();
         assert!(low <= mean && mean <= high && mean < 2000.0, "{restarts}");
     }
-}
-
-#[test]
-fn loads_without_levels_are_not_repeated() {
-    let repository = Repository::of(&[Model::identity("m")]);
-    let finished = Program::on(&repository, "m").args("--restarts 3 --sweep linear:3").run();
-    finished.refusal(&["--restarts 3", "--sweep", "leave one out"]);
 }

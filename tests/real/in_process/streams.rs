@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::support::{Export, Model, Program, Repository, turns};
+use crate::support::{Export, Model, Program, Repository};
 
 const MODES: [&str; 4] = [
     "--sync --concurrency-range 1",
@@ -31,7 +31,6 @@ fn accumulator() -> Repository {
 
 #[test]
 fn sequences_are_whole() {
-    let _turn = turns::shared();
     for mode in MODES {
         let repository = accumulator();
         let program =
@@ -51,7 +50,6 @@ fn sequences_are_whole() {
 
 #[test]
 fn sequence_ids_are_those_of_the_range() {
-    let _turn = turns::shared();
     for mode in MODES {
         let repository = accumulator();
         let program =
@@ -66,7 +64,6 @@ fn sequence_ids_are_those_of_the_range() {
 
 #[test]
 fn a_range_of_ids_smaller_than_the_concurrency_is_refused() {
-    let _turn = turns::shared();
     let repository = accumulator();
     let finished = Program::on(&repository, "m").args("--concurrency-range 4 --sequence-id-range 5:7").run();
     finished.refusal(&["--sequence-id-range"]);
@@ -74,7 +71,6 @@ fn a_range_of_ids_smaller_than_the_concurrency_is_refused() {
 
 #[test]
 fn sequence_ids_may_be_texts() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[]);
     let model = Model::identity("m")
         .batches(0)
@@ -100,7 +96,6 @@ output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [1] }]"#,
 
 #[test]
 fn levels_leave_no_sequence_open() {
-    let _turn = turns::shared();
     let repository = accumulator();
     let program = Program::on(&repository, "m").quick().args("--concurrency-range 1:3 --sequence-length 1000 --async");
     program.run().report();
@@ -123,14 +118,12 @@ fn decoupled(change: impl Fn(Model) -> Model) {
 
 #[test]
 fn decoupled_responses_are_all_counted() {
-    let _turn = turns::shared();
     decoupled(|model| model);
     decoupled(|model| model.parameter("final", "null"));
 }
 
 #[test]
 fn decoupled_requests_may_be_released_before_their_responses() {
-    let _turn = turns::shared();
     decoupled(|model| model.parameter("release", "before"));
     decoupled(|model| {
         model.parameter("release", "before").parameter("repeat_mode", "thread").parameter("gap_us", "300")
@@ -140,7 +133,6 @@ fn decoupled_requests_may_be_released_before_their_responses() {
 
 #[test]
 fn a_decoupled_model_may_answer_nothing() {
-    let _turn = turns::shared();
     for mode in MODES {
         let repository = Repository::counted(Model::decoupled("m", 0));
         let report = Program::on(&repository, "m").args("--request-count 50").args(mode).run().report();
@@ -150,22 +142,7 @@ fn a_decoupled_model_may_answer_nothing() {
 }
 
 #[test]
-fn timed_latency_runs_to_the_first_or_the_last_response() {
-    let _turn = turns::alone();
-    let latency = |which: &str| {
-        let model = Model::decoupled("m", 5).parameter("gap_us", "10000");
-        let repository = Repository::of(&[model]);
-        let program = Program::on(&repository, "m").args(&format!("--request-count 20 --decoupled-latency {which}"));
-        program.run().report().level().client_number("p50 latency")
-    };
-    let (first, last) = (latency("first"), latency("last"));
-    assert!(first < 8000.0, "{first}");
-    assert!((40_000.0..48_000.0).contains(&last), "{last}");
-}
-
-#[test]
 fn the_export_holds_every_response() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::decoupled("m", 3).parameter("gap_us", "1000")]);
     let path = repository.file("a.json");
     let program =
@@ -184,7 +161,6 @@ fn the_export_holds_every_response() {
 
 #[test]
 fn a_decoupled_request_that_fails_is_one_failure() {
-    let _turn = turns::shared();
     for mode in MODES {
         let repository = Repository::counted(Model::decoupled("m", 3).parameter("fail_every", "4"));
         let report =

@@ -2,7 +2,7 @@
 
 use super::assert_near;
 use crate::support::report::number_in;
-use crate::support::{Export, Model, Program, Report, Repository, turns};
+use crate::support::{Export, Model, Program, Report, Repository};
 
 fn run(model: &Model, arguments: &str) -> Report {
     let repository = Repository::of(std::slice::from_ref(model));
@@ -24,26 +24,7 @@ fn slow() -> Model {
 }
 
 #[test]
-fn timed_times_to_between_and_of_the_last_response() {
-    let _turn = turns::alone();
-    let models = ["repeat_mode=inline", "repeat_mode=thread", "final=null", "release=before"];
-    for (more, calls) in models.map(|more| (more, "--async")).into_iter().chain([("final=null", "--sync")]) {
-        let (key, value) = more.split_once('=').unwrap();
-        let report = run(&slow().parameter(key, value), &format!("{calls} --request-count 20"));
-        assert_near(&format!("{more}: gap"), figure(&report, "Time between responses", "p50"), 10_000.0, 2_000.0);
-        assert_near(&format!("{more}: last"), figure(&report, "Time to last response", "p50"), 30_000.0, 5_000.0);
-        let first = figure(&report, "Time to first response", "p50");
-        assert!(first < 5_000.0, "{more}: first response after {first} us");
-        assert!(figure(&report, "Time between responses", "p99") >= 9_000.0);
-        let level = report.level();
-        let (responses, requests) = (level.client_number("Response Throughput"), level.client_number("Throughput"));
-        assert_near(&format!("{more}: responses a request"), responses / requests, 4.0, 0.01);
-    }
-}
-
-#[test]
 fn timed_the_latency_runs_to_the_first_or_the_last_response() {
-    let _turn = turns::alone();
     for (which, low, high) in [("first", 0.0, 8_000.0), ("last", 29_000.0, 45_000.0)] {
         let report = run(&slow(), &format!("--async --request-count 20 --decoupled-latency {which}"));
         let latency = report.level().client_number("p50 latency");
@@ -54,7 +35,6 @@ fn timed_the_latency_runs_to_the_first_or_the_last_response() {
 
 #[test]
 fn requests_without_a_response_are_counted() {
-    let _turn = turns::shared();
     let report = run(&Model::decoupled("m", 0), "--async --request-count 20 --concurrency-range 2");
     let level = report.level();
     assert_eq!(level.client_number("Request count"), 20.0, "{}", report.text);
@@ -64,7 +44,6 @@ fn requests_without_a_response_are_counted() {
 
 #[test]
 fn many_responses_are_all_seen() {
-    let _turn = turns::shared();
     for last in ["flag", "null"] {
         let repository = Repository::counted(Model::decoupled("m", 500).parameter("final", last));
         let path = repository.file("export.json");
@@ -84,7 +63,6 @@ fn many_responses_are_all_seen() {
 
 #[test]
 fn timed_an_open_loop_measures_decoupled_models_too() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[slow().parameter("repeat_mode", "thread")]);
     let finished = Program::on(&repository, "m").args("--request-rate-range 50 --request-count 50").run();
     assert!([0, 4].contains(&finished.code()), "{}", finished.stderr);
@@ -95,7 +73,6 @@ fn timed_an_open_loop_measures_decoupled_models_too() {
 
 #[test]
 fn a_periodic_load_that_fails_says_so() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::decoupled("m", 3).parameter("fail_every", "1")]);
     let finished = Program::on(&repository, "m").args("--periodic-concurrency-range 1:4 --request-period 2").run();
     assert_eq!(finished.code(), 3, "{}\n{}", finished.stdout, finished.stderr);
@@ -106,7 +83,6 @@ fn a_periodic_load_that_fails_says_so() {
 
 #[test]
 fn timed_a_periodic_load_grows_with_the_responses() {
-    let _turn = turns::shared();
     let model = Model::decoupled("m", 8).parameter("gap_us", "5000").parameter("repeat_mode", "thread");
     let repository = Repository::counted(model);
     let (path, csv) = (repository.file("export.json"), repository.file("batches.csv"));
@@ -159,17 +135,38 @@ fn timed_a_periodic_load_grows_with_the_responses() {
     assert_eq!(number_in(&finished.stdout, "Requests"), 6.0);
 }
 
-#[test]
-fn timed_models_that_generate_have_the_figures_of_language_models() {
-    let _turn = turns::alone();
-    for calls in ["--async", "--sync"] {
-        let report = run(&slow(), &format!("{calls} --request-count 20 --tokens-from OUTPUT0 --goodput ttft<5s"));
-        assert!(report.text.contains("tokens/sec (") && report.text.contains("    Goodput: "), "{}", report.text);
-        assert_near("inter chunk", figure(&report, "Inter chunk latency", "p50"), 10_000.0, 2_000.0);
-        assert_near("inter token", figure(&report, "Time to second token", "p50"), 10_000.0, 4_000.0);
-        assert!(figure(&report, "Time to first token", "p50") < 5_000.0, "{}", report.text);
+/// Each has the machine to itself.
+mod measured {
+    use super::*;
+
+    #[test]
+    fn times_to_between_and_of_the_last_response() {
+        let models = ["repeat_mode=inline", "repeat_mode=thread", "final=null", "release=before"];
+        for (more, calls) in models.map(|more| (more, "--async")).into_iter().chain([("final=null", "--sync")]) {
+            let (key, value) = more.split_once('=').unwrap();
+            let report = run(&slow().parameter(key, value), &format!("{calls} --request-count 20"));
+            assert_near(&format!("{more}: gap"), figure(&report, "Time between responses", "p50"), 10_000.0, 2_000.0);
+            assert_near(&format!("{more}: last"), figure(&report, "Time to last response", "p50"), 30_000.0, 5_000.0);
+            let first = figure(&report, "Time to first response", "p50");
+            assert!(first < 5_000.0, "{more}: first response after {first} us");
+            assert!(figure(&report, "Time between responses", "p99") >= 9_000.0);
+            let level = report.level();
+            let (responses, requests) = (level.client_number("Response Throughput"), level.client_number("Throughput"));
+            assert_near(&format!("{more}: responses a request"), responses / requests, 4.0, 0.01);
+        }
     }
-    let repository = Repository::of(std::slice::from_ref(&slow()));
-    let words = ["--tokens-from X", "no such output", "OUTPUT0"];
-    Program::on(&repository, "m").args("--tokens-from X").run().failure(&words);
+
+    #[test]
+    fn models_that_generate_have_the_figures_of_language_models() {
+        for calls in ["--async", "--sync"] {
+            let report = run(&slow(), &format!("{calls} --request-count 20 --tokens-from OUTPUT0 --goodput ttft<5s"));
+            assert!(report.text.contains("tokens/sec (") && report.text.contains("    Goodput: "), "{}", report.text);
+            assert_near("inter chunk", figure(&report, "Inter chunk latency", "p50"), 10_000.0, 2_000.0);
+            assert_near("inter token", figure(&report, "Time to second token", "p50"), 10_000.0, 4_000.0);
+            assert!(figure(&report, "Time to first token", "p50") < 5_000.0, "{}", report.text);
+        }
+        let repository = Repository::of(std::slice::from_ref(&slow()));
+        let words = ["--tokens-from X", "no such output", "OUTPUT0"];
+        Program::on(&repository, "m").args("--tokens-from X").run().failure(&words);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{assert_near, column};
 use crate::support::report::number_in;
-use crate::support::{Export, Model, Program, Repository, turns};
+use crate::support::{Export, Model, Program, Repository};
 
 /// Two models that keep journals and counters.
 fn two_models() -> Repository {
@@ -21,7 +21,6 @@ fn run(repository: &Repository, mix: &str, arguments: &str) -> Program {
 
 #[test]
 fn models_get_their_shares_and_are_reported_apart() {
-    let _turn = turns::shared();
     let repository = two_models();
     let csv = repository.file("levels.csv");
     let finished =
@@ -61,7 +60,6 @@ fn draws(seed: u64) -> String {
 
 #[test]
 fn the_seed_decides_which_model_a_request_goes_to() {
-    let _turn = turns::shared();
     let first = draws(7);
     assert_eq!(first, draws(7));
     assert_ne!(first, draws(8));
@@ -70,7 +68,6 @@ fn the_seed_decides_which_model_a_request_goes_to() {
 
 #[test]
 fn one_model_may_appear_with_different_parameters() {
-    let _turn = turns::shared();
     let repository = two_models();
     let arguments = "--request-count 400 --request-parameter lora:none:string --request-parameter n:3:int";
     let report = run(&repository, "fast?lora=x:0.25,fast?lora=y&k=v:0.5,fast:0.25", arguments).run().report();
@@ -86,7 +83,6 @@ fn one_model_may_appear_with_different_parameters() {
 
 #[test]
 fn failures_count_for_the_model_that_failed() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("good"), Model::identity("bad").parameter("fail_every", "2")]);
     let report = run(&repository, "good:0.5,bad:0.5", "--request-count 200 --max-errors 50%").run().report();
     let line = |model: &str| report.text.lines().find(|line| line.trim_start().starts_with(model)).unwrap().to_owned();
@@ -96,7 +92,6 @@ fn failures_count_for_the_model_that_failed() {
 
 #[test]
 fn an_open_loop_takes_a_mix() {
-    let _turn = turns::shared();
     let repository = two_models();
     let report = run(&repository, "fast:0.8,slow:0.2", "--request-rate-range 100 -p 500 -s 1000000 -r 3").run();
     assert!([0, 4].contains(&report.code()), "{}", report.stderr);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::assert_near;
 use crate::support::report::number_in;
-use crate::support::{Export, Finished, Model, Program, Report, Repository, turns};
+use crate::support::{Export, Finished, Model, Program, Report, Repository};
 
 fn run(model: Model, arguments: &str) -> Finished {
     let repository = Repository::of(&[model]);
@@ -18,7 +18,6 @@ fn open(finished: &Finished) -> Report {
 
 #[test]
 fn timed_a_concurrency_without_end_grows_to_the_threshold() {
-    let _turn = turns::alone();
     let finished =
         run(Model::sleeping("m", 20).instances(2), "--async --concurrency-range 1:0:1 -l 30 -p 250 -s 1000000");
     let report = finished.report();
@@ -28,23 +27,9 @@ fn timed_a_concurrency_without_end_grows_to_the_threshold() {
     assert!(report.text.contains("\nHighest level within 30 msec: concurrency 2\n"), "{}", report.text);
 }
 
-/// perf_analyzer's synchronous search answers 1 here, because its concurrency cannot go down again.
-#[test]
-fn timed_the_knee_is_found_by_halving_in_both_ways_to_call() {
-    let _turn = turns::alone();
-    for calls in ["--sync", "--async"] {
-        // Five at a time in 40 ms; a sixth waits for one of them.
-        let arguments = format!("{calls} --binary-search --concurrency-range 1:8 -l 46 -p 800 -s 1000000 -r 3");
-        let report = run(Model::sleeping("m", 40).instances(5), &arguments).report();
-        let answer = report.text.lines().find(|line| line.starts_with("Highest level within 46 msec: ")).unwrap();
-        assert!(answer.ends_with("concurrency 5"), "{calls}: {}", report.text);
-    }
-}
-
 /// A level whose queue is left to the next one would spoil that: here a second's worth of requests piles up.
 #[test]
 fn the_level_after_an_overload_does_not_meet_its_queue() {
-    let _turn = turns::alone();
     let repository = Repository::counted(Model::sleeping("m", 10));
     let arguments = "--binary-search --request-rate-range 20:1500:1400 -l 60 -p 1000 -s 1000000 -r 3";
     let finished = Program::on(&repository, "m").args(arguments).run();
@@ -55,7 +40,6 @@ fn the_level_after_an_overload_does_not_meet_its_queue() {
 
 #[test]
 fn a_synchronous_growth_ends_at_its_threads() {
-    let _turn = turns::shared();
     let finished = run(Model::identity("m"), "--sync --concurrency-range 1:0:2 --max-threads 4 -l 60000 -p 100 -s 1e6");
     assert_eq!(finished.report().values(), [1.0, 3.0]);
     let line = finished.stderr.lines().find(|line| line.contains("--concurrency-range 1:0:2 ended")).unwrap();
@@ -64,7 +48,6 @@ fn a_synchronous_growth_ends_at_its_threads() {
 
 #[test]
 fn what_is_said_of_synchronous_calls_is_what_runs() {
-    let _turn = turns::shared();
     for (load, sync) in
         [("--request-rate-range 50", false), ("--stage rate:50:5req", false), ("--concurrency-range 1", true)]
     {
@@ -82,7 +65,6 @@ fn what_is_said_of_synchronous_calls_is_what_runs() {
 
 #[test]
 fn timed_rates_are_searched_for_the_last_that_holds() {
-    let _turn = turns::alone();
     let arguments = "--binary-search --request-rate-range 20:180:40 -l 60 -p 500 -s 1000000 -r 3";
     let finished = run(Model::sleeping("m", 20).instances(2), arguments);
     let report = open(&finished);
@@ -94,7 +76,6 @@ fn timed_rates_are_searched_for_the_last_that_holds() {
 
 #[test]
 fn a_request_count_is_exact_and_warm_up_is_not_in_it() {
-    let _turn = turns::shared();
     for load in ["--sync --concurrency-range 3", "--async --concurrency-range 3", "--request-rate-range 40"] {
         let repository = Repository::counted(Model::sleeping("m", 1));
         let finished =
@@ -108,7 +89,6 @@ fn a_request_count_is_exact_and_warm_up_is_not_in_it() {
 /// perf_analyzer hangs where there are fewer warm-up requests than threads.
 #[test]
 fn a_warm_up_may_be_smaller_than_the_number_of_threads() {
-    let _turn = turns::shared();
     for load in ["--sync --concurrency-range 8", "--async --concurrency-range 8 --max-threads 8"] {
         let repository = Repository::counted(Model::sleeping("m", 1));
         let finished =
@@ -120,7 +100,6 @@ fn a_warm_up_may_be_smaller_than_the_number_of_threads() {
 
 #[test]
 fn timed_every_level_of_a_range_is_warmed_up() {
-    let _turn = turns::shared();
     let repository = Repository::counted(Model::sleeping("m", 1));
     let levels = "--request-rate-range 100:200:100 -p 200 -s 1000000";
     let finished = Program::on(&repository, "m").args("--warmup-request-count 90").args(levels).run();
@@ -132,7 +111,6 @@ fn timed_every_level_of_a_range_is_warmed_up() {
 
 #[test]
 fn a_latency_threshold_holds_for_loads_that_end_by_themselves() {
-    let _turn = turns::shared();
     for load in ["--request-count 20", "--stage concurrency:1:20req --stage concurrency:1:10req"] {
         let report = run(Model::sleeping("m", 20), &format!("{load} -l 10")).report_with(5);
         assert!(report.summary()[0].ends_with("[over latency threshold]"), "{}", report.text);
@@ -141,16 +119,7 @@ fn a_latency_threshold_holds_for_loads_that_end_by_themselves() {
 }
 
 #[test]
-fn timed_throughput_divides_by_the_true_span() {
-    let _turn = turns::alone();
-    let report = run(Model::sleeping("m", 20), "--request-count 25").report();
-    assert_near("throughput of 25 times 20 ms", report.level().client_number("Throughput"), 50.0, 4.0);
-    assert!(report.text.contains("95% confidence: throughput "), "{}", report.text);
-}
-
-#[test]
 fn timed_windows_may_be_made_of_requests() {
-    let _turn = turns::shared();
     let arguments = "--measurement-mode count_windows --measurement-request-count 20 -s 1000000 -v";
     let report = run(Model::sleeping("m", 30), arguments).report();
     let requests = report.level().client_number("Request count");
@@ -160,7 +129,6 @@ fn timed_windows_may_be_made_of_requests() {
 
 #[test]
 fn timed_a_warm_up_time_is_waited_for() {
-    let _turn = turns::shared();
     let repository = Repository::counted(Model::sleeping("m", 2));
     let finished = Program::on(&repository, "m").args("--warmup-duration 1s -p 100 -s 1000000").run();
     let requests = finished.report().level().client_number("Request count");
@@ -177,7 +145,6 @@ fn timed_a_warm_up_time_is_waited_for() {
 
 #[test]
 fn timed_a_precision_is_measured_for_or_the_cap_is_reached() {
-    let _turn = turns::shared();
     let rough = run(Model::sleeping("m", 2), "--precision avg:40% -p 100 -v").report();
     assert!(!rough.text.contains("  Pass [9]"), "{}", rough.text);
     let fine = run(Model::sleeping("m", 2).parameter("jitter_us", "4000"), "--precision p99:0.001% -p 100 -r 5 -v");
@@ -188,7 +155,6 @@ fn timed_a_precision_is_measured_for_or_the_cap_is_reached() {
 
 #[test]
 fn timed_stages_follow_each_other_without_a_pause() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[]);
     repository.add(&repository.journaling(Model::sleeping("m", 1).instances(2)));
     let stages = "--stage rate:100:400ms --stage concurrency:2:50req --stage rate:50:20req --stage concurrency:1:300ms";
@@ -209,35 +175,8 @@ fn achieved_rate(report: &Report) -> f64 {
     rate.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// The request that would be due as the stage ends belongs to the next one.
-#[test]
-fn timed_a_stage_of_a_rate_sends_what_is_due_in_it() {
-    let _turn = turns::alone();
-    for (rate, requests) in [(10, 5.0), (100, 50.0)] {
-        let repository = Repository::counted(Model::identity("m"));
-        let finished = Program::on(&repository, "m").args(&format!("--stage rate:{rate}:500ms")).run();
-        let report = open(&finished);
-        assert_eq!(report.level().client_number("Request count"), requests, "{}", report.text);
-        assert_eq!(repository.counters("m").get("requests") as f64, requests);
-        assert_near("achieved rate", achieved_rate(&report), f64::from(rate), 0.02 * f64::from(rate));
-    }
-}
-
-/// Requests that end sequences after the schedule are none of its rate.
-#[test]
-fn timed_the_rate_of_a_schedule_is_that_of_its_own_requests() {
-    let _turn = turns::alone();
-    let repository = Repository::counted(Model::accumulator("m").instances(4));
-    let load = "--request-rate-range 50 --request-count 50 --num-of-sequences 4 --sequence-length 100";
-    let finished = Program::on(&repository, "m").args(load).run();
-    let report = open(&finished);
-    assert_eq!(repository.counters("m").get("requests"), 54, "four of them end sequences");
-    assert_near("achieved rate", achieved_rate(&report), 50.0, 1.0);
-}
-
 #[test]
 fn a_stage_whose_requests_fail_ends_the_stages() {
-    let _turn = turns::shared();
     let failing = || Model::sleeping("m", 5).parameter("fail_every", "3");
     let finished = run(failing(), "--stage concurrency:1:30s --stage concurrency:2:30s");
     let report = finished.report_with(3);
@@ -252,7 +191,6 @@ fn a_stage_whose_requests_fail_ends_the_stages() {
 
 #[test]
 fn timed_every_stage_is_an_experiment_of_the_export() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 5).instances(2)]);
     let path = repository.file("export.json");
     let stages = "--stage concurrency:2:30req --stage rate:100:300ms --stage concurrency:1:10req";
@@ -273,7 +211,6 @@ fn timed_every_stage_is_an_experiment_of_the_export() {
 
 #[test]
 fn timed_the_three_times_of_an_open_loop_are_in_the_export() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 10)]);
     let path = repository.file("export.json");
     // Twice as many as one instance can do: each waits longer than the one before it.
@@ -299,7 +236,6 @@ fn timed_the_three_times_of_an_open_loop_are_in_the_export() {
 
 #[test]
 fn an_interrupted_step_of_a_sweep_says_nothing_about_its_rate() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 10)]);
     let running = Program::on(&repository, "m").args("--sweep linear:2 -p 4000 -s 1000000 -r 3").start();
     running.wait_for(" requests/sec: ");
@@ -317,44 +253,7 @@ fn capacity(repository: &Repository) -> f64 {
 }
 
 #[test]
-fn timed_a_sweep_finds_the_saturation() {
-    let _turn = turns::alone();
-    let repository = Repository::of(&[Model::sleeping("m", 10).instances(2)]);
-    let path = repository.file("export.json");
-    let program = Program::on(&repository, "m").args("--sweep linear:2 -p 700 -s 1000000 -r 3 --profile-export-file");
-    let before = capacity(&repository);
-    let finished = program.arg(&path).run();
-    let after = capacity(&repository);
-    // The rate at saturation and the one past it may be unstable; that is no fault of the run.
-    assert!([0, 4].contains(&finished.code()), "{}", finished.stderr);
-    let report = finished.report_with(finished.code());
-    let saturation = number_in(&report.text, "Saturation");
-    let (least, most) = (0.85 * before.min(after), 1.15 * before.max(after));
-    assert!((least..=most).contains(&saturation), "{saturation} of {before} and {after}: {}", report.text);
-    assert!(saturation <= 230.0, "2 instances of 10 ms do no more than 200 a second: {saturation}");
-    // One that contradicts the others is measured again, and is one line of the summary.
-    let rates = report.summary().iter().filter(|line| line.starts_with("Request Rate: ")).count();
-    assert_eq!(rates, 3, "two rates up to it and one past it: {}", report.text);
-    assert!(report.text.contains("Knee: "), "{}", report.text);
-    let export = Export::read(&path);
-    let experiments = || export.experiments().iter().map(|experiment| &experiment["experiment"]);
-    assert!(
-        experiments().all(|experiment| experiment["mode"] == "request_rate"),
-        "{:?}",
-        experiments().collect::<Vec<_>>()
-    );
-    // As many experiments as rates were measured, those measured again included.
-    let again = finished.stderr.matches("measured once more").count();
-    assert_eq!(experiments().count(), 3 + again, "{}", finished.stderr);
-    let rates: HashSet<String> = experiments().map(|experiment| experiment["value"].to_string()).collect();
-    assert_eq!(rates.len(), 3, "what was tried in search of it is not exported: {rates:?}");
-    let all_have_requests = |experiment: &serde_json::Value| !experiment["requests"].as_array().unwrap().is_empty();
-    assert!(export.experiments().iter().all(all_have_requests));
-}
-
-#[test]
 fn callers_of_perf_analyzer_do_not_meet_a_code_that_it_lacks() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 10)]);
     // One instance does 100 a second.
     let overload = || Program::on(&repository, "m").args("--request-rate-range 200 --request-count 200");
@@ -366,7 +265,6 @@ fn callers_of_perf_analyzer_do_not_meet_a_code_that_it_lacks() {
 
 #[test]
 fn timed_a_stable_throughput_is_enough_for_callers_of_perf_analyzer_that_do_not_wait_for_answers() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 10)]);
     // The one instance does 100 a second, evenly; the queue, and with it the latency, only grows.
     let overload = |more: &str| {
@@ -382,7 +280,6 @@ fn timed_a_stable_throughput_is_enough_for_callers_of_perf_analyzer_that_do_not_
 
 #[test]
 fn timed_the_latency_of_an_open_loop_is_named_and_can_be_upstreams() {
-    let _turn = turns::alone();
     for (origin, word, name) in [("due", "response_time", "response time"), ("sent", "service_time", "service time")] {
         let repository = Repository::of(&[Model::sleeping("m", 5)]);
         let path = repository.file("export.json");
@@ -409,7 +306,6 @@ fn timed_the_latency_of_an_open_loop_is_named_and_can_be_upstreams() {
 
 #[test]
 fn timed_rates_of_a_fraction_are_kept() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[]);
     repository.add(&repository.journaling(Model::identity("m")));
     let finished = Program::on(&repository, "m").args("--request-rate-range 12.5 --request-count 13").run();
@@ -420,7 +316,6 @@ fn timed_rates_of_a_fraction_are_kept() {
 
 #[test]
 fn the_same_seed_gives_the_same_gaps() {
-    let _turn = turns::alone();
     let gaps = |seed: u64| {
         let repository = Repository::of(&[]);
         let path = repository.file("export.json");
@@ -438,4 +333,76 @@ fn the_same_seed_gives_the_same_gaps() {
     let first = gaps(3);
     assert_eq!(first, gaps(3));
     assert_ne!(first, gaps(4));
+}
+
+/// Each has the machine to itself.
+mod measured {
+    use super::*;
+
+    #[test]
+    fn throughput_divides_by_the_true_span() {
+        let report = run(Model::sleeping("m", 20), "--request-count 25").report();
+        assert_near("throughput of 25 times 20 ms", report.level().client_number("Throughput"), 50.0, 4.0);
+        assert!(report.text.contains("95% confidence: throughput "), "{}", report.text);
+    }
+
+    /// The request that would be due as the stage ends belongs to the next one.
+    #[test]
+    fn a_stage_of_a_rate_sends_what_is_due_in_it() {
+        for (rate, requests) in [(10, 5.0), (100, 50.0)] {
+            let repository = Repository::counted(Model::identity("m"));
+            let finished = Program::on(&repository, "m").args(&format!("--stage rate:{rate}:500ms")).run();
+            let report = open(&finished);
+            assert_eq!(report.level().client_number("Request count"), requests, "{}", report.text);
+            assert_eq!(repository.counters("m").get("requests") as f64, requests);
+            assert_near("achieved rate", achieved_rate(&report), f64::from(rate), 0.02 * f64::from(rate));
+        }
+    }
+
+    /// Requests that end sequences after the schedule are none of its rate.
+    #[test]
+    fn the_rate_of_a_schedule_is_that_of_its_own_requests() {
+        let repository = Repository::counted(Model::accumulator("m").instances(4));
+        let load = "--request-rate-range 50 --request-count 50 --num-of-sequences 4 --sequence-length 100";
+        let finished = Program::on(&repository, "m").args(load).run();
+        let report = open(&finished);
+        assert_eq!(repository.counters("m").get("requests"), 54, "four of them end sequences");
+        assert_near("achieved rate", achieved_rate(&report), 50.0, 1.0);
+    }
+
+    #[test]
+    fn a_sweep_finds_the_saturation() {
+        let repository = Repository::of(&[Model::sleeping("m", 10).instances(2)]);
+        let path = repository.file("export.json");
+        let program =
+            Program::on(&repository, "m").args("--sweep linear:2 -p 700 -s 1000000 -r 3 --profile-export-file");
+        let before = capacity(&repository);
+        let finished = program.arg(&path).run();
+        let after = capacity(&repository);
+        // The rate at saturation and the one past it may be unstable; that is no fault of the run.
+        assert!([0, 4].contains(&finished.code()), "{}", finished.stderr);
+        let report = finished.report_with(finished.code());
+        let saturation = number_in(&report.text, "Saturation");
+        let (least, most) = (0.85 * before.min(after), 1.15 * before.max(after));
+        assert!((least..=most).contains(&saturation), "{saturation} of {before} and {after}: {}", report.text);
+        assert!(saturation <= 230.0, "2 instances of 10 ms do no more than 200 a second: {saturation}");
+        // One that contradicts the others is measured again, and is one line of the summary.
+        let rates = report.summary().iter().filter(|line| line.starts_with("Request Rate: ")).count();
+        assert_eq!(rates, 3, "two rates up to it and one past it: {}", report.text);
+        assert!(report.text.contains("Knee: "), "{}", report.text);
+        let export = Export::read(&path);
+        let experiments = || export.experiments().iter().map(|experiment| &experiment["experiment"]);
+        assert!(
+            experiments().all(|experiment| experiment["mode"] == "request_rate"),
+            "{:?}",
+            experiments().collect::<Vec<_>>()
+        );
+        // As many experiments as rates were measured, those measured again included.
+        let again = finished.stderr.matches("measured once more").count();
+        assert_eq!(experiments().count(), 3 + again, "{}", finished.stderr);
+        let rates: HashSet<String> = experiments().map(|experiment| experiment["value"].to_string()).collect();
+        assert_eq!(rates.len(), 3, "what was tried in search of it is not exported: {rates:?}");
+        let all_have_requests = |experiment: &serde_json::Value| !experiment["requests"].as_array().unwrap().is_empty();
+        assert!(export.experiments().iter().all(all_have_requests));
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{assert_near, column, offsets_ms};
-use crate::support::{Finished, Model, Program, Repository, turns};
+use crate::support::{Finished, Model, Program, Repository};
 
 /// How late a request may reach the server on a busy machine, in milliseconds.
 const LATE_MS: f64 = 40.0;
@@ -32,7 +32,6 @@ fn assert_offsets(repository: &Repository, wanted: &[f64]) {
 
 #[test]
 fn timed_intervals_are_kept_and_looped() {
-    let _turn = turns::alone();
     let repository = journaled(Model::identity("m"));
     run(&repository, "--request-intervals", ("gaps.txt", "100000\n200000\n50000\n"), "--request-count 5");
     assert_offsets(&repository, &[0.0, 200.0, 250.0, 350.0, 550.0]);
@@ -40,7 +39,6 @@ fn timed_intervals_are_kept_and_looped() {
 
 #[test]
 fn timed_a_fixed_schedule_is_played_once_and_its_times_are_not_sent() {
-    let _turn = turns::alone();
     let repository = journaled(Model::identity("m").batches(0));
     let step = |ms: u32, value: f64| format!(r#"{{"timestamp": [{ms}], "INPUT0": {:?}}}"#, [value; 16]);
     let data = format!(r#"{{"data": [{}, {}, {}]}}"#, step(0, 1.0), step(150, 2.0), step(400, 3.0));
@@ -63,7 +61,6 @@ fn rows_played(arguments: &str) -> (Vec<String>, Vec<f64>) {
 
 #[test]
 fn timed_a_warm_up_plays_the_first_rows_of_a_schedule_and_the_rest_is_measured() {
-    let _turn = turns::alone();
     let (plain, _) = rows_played("");
     let (warm, offsets) = rows_played("--warmup-request-count 2");
     assert_eq!(warm, plain, "every row has its own data, in the warm-up and after it");
@@ -76,7 +73,6 @@ fn timed_a_warm_up_plays_the_first_rows_of_a_schedule_and_the_rest_is_measured()
 
 #[test]
 fn a_warm_up_plays_the_first_rows_of_a_trace() {
-    let _turn = turns::alone();
     let repository = journaled(Model::identity("m"));
     let export = repository.file("export.json");
     let arguments = format!("--trace-parameter n --warmup-request-count 1 --profile-export-file {}", export.display());
@@ -88,7 +84,6 @@ fn a_warm_up_plays_the_first_rows_of_a_trace() {
 
 #[test]
 fn timed_a_schedule_of_a_sequence_sends_every_step_at_its_time() {
-    let _turn = turns::alone();
     let repository = journaled(Model::accumulator("m"));
     let step = |row: u32| format!(r#"{{"timestamp": [{}], "INPUT0": [{row}]}}"#, row * 50);
     let data = format!(r#"{{"data": [{}]}}"#, (0..4).map(step).collect::<Vec<_>>().join(","));
@@ -105,7 +100,6 @@ const AZURE: &str = "TIMESTAMP,ContextTokens,GeneratedTokens\n\
 
 #[test]
 fn timed_a_trace_is_replayed_at_its_speed() {
-    let _turn = turns::alone();
     let repository = journaled(Model::identity("m"));
     run(&repository, "--trace-replay", ("azure.csv", AZURE), "--trace-speed 2");
     assert_offsets(&repository, &[0.0, 100.0, 300.0]);
@@ -116,7 +110,6 @@ fn timed_a_trace_is_replayed_at_its_speed() {
 
 #[test]
 fn token_counts_of_a_trace_decide_lengths_and_a_parameter() {
-    let _turn = turns::shared();
     let tensors = r#"
 input [{ name: "IDS" data_type: TYPE_INT32 dims: [-1] }]
 output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [-1] }]"#;
@@ -133,7 +126,6 @@ output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [-1] }]"#;
 
 #[test]
 fn lengths_of_a_trace_are_kept_under_another_load() {
-    let _turn = turns::shared();
     let tensors = r#"
 input [{ name: "IDS" data_type: TYPE_INT32 dims: [-1] }]
 output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [-1] }]"#;
@@ -147,7 +139,6 @@ output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [-1] }]"#;
 
 #[test]
 fn strings_may_be_as_many_as_a_trace_says() {
-    let _turn = turns::shared();
     let tensors = r#"
 input [{ name: "TEXT" data_type: TYPE_STRING dims: [-1] }]
 output [{ name: "OUTPUT0" data_type: TYPE_STRING dims: [-1] }]"#;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Finished, Model, Program, Repository, TritonServer, turns};
+use crate::support::{Finished, Model, Program, Repository, TritonServer};
 
 const DIRECT: &str = "sequence_batching { max_sequence_idle_microseconds: 5000000 }";
 const OLDEST: &str =
@@ -91,19 +91,16 @@ fn in_every_mode(strategy: &str, instances: u32) {
 
 #[test]
 fn the_direct_strategy_gets_whole_sequences_in_every_mode() {
-    let _turn = turns::shared();
     in_every_mode(DIRECT, 4);
 }
 
 #[test]
 fn the_oldest_strategy_gets_whole_sequences_in_every_mode() {
-    let _turn = turns::shared();
     in_every_mode(OLDEST, 1);
 }
 
 #[test]
 fn ids_stay_in_their_range_and_lengths_near_theirs() {
-    let _turn = turns::shared();
     let repository = accumulator(DIRECT, 2);
     let arguments = "--sequence-id-range 100:104 --sequence-length 10 --sequence-length-variation 50";
     run(&repository, &format!("--concurrency-range 2 --request-count 300 {arguments}"));
@@ -119,7 +116,6 @@ fn ids_stay_in_their_range_and_lengths_near_theirs() {
 
 #[test]
 fn streams_of_data_are_dealt_round_robin() {
-    let _turn = turns::shared();
     let repository = accumulator(DIRECT, 1);
     let path = repository.file("data.json");
     std::fs::write(
@@ -135,7 +131,6 @@ fn streams_of_data_are_dealt_round_robin() {
 
 #[test]
 fn stages_follow_each_other_without_meeting_each_others_sequences() {
-    let _turn = turns::shared();
     let stages = "--stage rate:200:400ms --stage concurrency:3:30req --stage concurrency:2:200ms --num-of-sequences 4";
     // Serial where ids are scarce: overlapping requests of an ID's last sequence would meet those of its next one.
     for range in ["", "--sequence-id-range 11:20 --serial-sequences"] {
@@ -157,7 +152,6 @@ fn stages_follow_each_other_without_meeting_each_others_sequences() {
 /// The start of a sequence waits in the server for the place of another, which must not wait for it to be ended.
 #[test]
 fn sequences_that_wait_for_each_other_are_ended() {
-    let _turn = turns::shared();
     let repository = accumulator("sequence_batching { max_sequence_idle_microseconds: 60000000 }", 1);
     for more in ["--serial-sequences", ""] {
         let load =
@@ -171,7 +165,6 @@ fn sequences_that_wait_for_each_other_are_ended() {
 
 #[test]
 fn a_sweep_keeps_to_the_sequences_that_may_be_alive() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[]);
     let model = Model::accumulator("m").instances(3).parameter("delay_us", "5000");
     repository.add(&repository.counting(repository.journaling(model)));
@@ -185,7 +178,6 @@ fn a_sweep_keeps_to_the_sequences_that_may_be_alive() {
 
 #[test]
 fn the_same_seed_gives_the_same_sequences() {
-    let _turn = turns::shared();
     let played = |load: &str, seed: u32| {
         let repository = accumulator(DIRECT, 3);
         let arguments = "--request-count 200 --sequence-length 8 --sequence-length-variation 60";
@@ -206,7 +198,6 @@ fn the_same_seed_gives_the_same_sequences() {
 
 #[test]
 fn ids_may_be_strings() {
-    let _turn = turns::shared();
     let control = "sequence_batching { max_sequence_idle_microseconds: 5000000 control_input [{ name: \"ID\" \
                    control [{ kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING }] }] }";
     let repository = accumulator(control, 2);
@@ -217,7 +208,6 @@ fn ids_may_be_strings() {
 
 #[test]
 fn a_mix_of_a_sequence_model_with_itself_keeps_sequences_whole() {
-    let _turn = turns::shared();
     let repository = accumulator(DIRECT, 2);
     let finished = Program::in_process(&crate::support::triton(), &repository.path())
         .args("--model-mix m?who=a:0.5,m?who=b:0.5 --concurrency-range 2 --request-count 200 --sequence-length 5")
@@ -261,7 +251,6 @@ fn interrupted(arguments: &str) -> Repository {
 
 #[test]
 fn an_interrupt_ends_open_sequences() {
-    let _turn = turns::shared();
     for load in [
         "--sync --concurrency-range 3",
         "--async --concurrency-range 3",
@@ -276,7 +265,6 @@ fn an_interrupt_ends_open_sequences() {
 
 #[test]
 fn an_error_ends_open_sequences() {
-    let _turn = turns::shared();
     for load in [
         "--sync --concurrency-range 2",
         "--async --concurrency-range 2",
@@ -319,7 +307,6 @@ fn nested() -> Repository {
 
 #[test]
 fn an_ensemble_around_a_sequence_model_gets_whole_sequences_in_process() {
-    let _turn = turns::shared();
     for load in [
         "--sync --concurrency-range 3",
         "--async --concurrency-range 3",
@@ -338,7 +325,6 @@ fn an_ensemble_around_a_sequence_model_gets_whole_sequences_in_process() {
 
 #[test]
 fn an_ensemble_around_a_sequence_model_gets_whole_sequences_over_the_network() {
-    let _turn = turns::shared();
     let repository = nested();
     let server = TritonServer::start(&repository).expect("the directory of the server has tritonserver");
     for (protocol, more) in [("http", ""), ("grpc", ""), ("grpc", "--streaming")] {
@@ -380,7 +366,6 @@ class TritonPythonModel:
 
 #[test]
 fn a_bls_model_that_calls_a_sequence_model_gets_whole_sequences() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[around("middle", "inner")]);
     repository.add(&repository.counting(Model::accumulator("inner").instances(4)));
     let tensors = r#"

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::PROTOCOLS;
 use crate::support::far::{breaking, once_measured};
-use crate::support::{Model, Repository, TritonServer, turns};
+use crate::support::{Model, Repository, TritonServer};
 
 const STARTS: &str = "--restarts 3 --request-count 200 --concurrency-range 2";
 const ON_REQUEST: &str = "--model-control-mode=explicit";
@@ -19,7 +19,6 @@ fn configuration(server: &TritonServer, model: &str) -> Value {
 
 #[test]
 fn the_model_is_loaded_anew_for_every_start() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m"), Model::identity("other")]);
     let flags = [ON_REQUEST, "--load-model=m", "--load-model=other"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
@@ -38,7 +37,6 @@ fn the_model_is_loaded_anew_for_every_start() {
 
 #[test]
 fn a_model_that_was_loaded_with_another_configuration_keeps_it() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(server) = TritonServer::start_with(&repository, &[ON_REQUEST, "--load-model=m"]) else { return };
     let before = load_with_three(&server);
@@ -62,7 +60,6 @@ fn load_with_three(server: &TritonServer) -> Value {
 
 #[test]
 fn a_model_whose_configuration_cannot_be_asked_for_stays_as_it_is() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(server) = TritonServer::start_with(&repository, &[ON_REQUEST, "--load-model=m"]) else { return };
     let before = load_with_three(&server);
@@ -79,7 +76,6 @@ fn a_model_whose_configuration_cannot_be_asked_for_stays_as_it_is() {
 
 #[test]
 fn what_an_ensemble_is_made_of_is_loaded_anew_with_it() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m"), ensemble()]);
     let Some(server) = TritonServer::start_with(&repository, &[ON_REQUEST, "--load-model=e"]) else { return };
     for protocol in PROTOCOLS {
@@ -95,7 +91,6 @@ fn ensemble() -> Model {
 
 #[test]
 fn on_a_server_that_does_not_load_on_request_connections_alone_are_new() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     for protocol in PROTOCOLS {
         let Some(server) = TritonServer::start(&repository) else { return };
@@ -110,7 +105,6 @@ fn on_a_server_that_does_not_load_on_request_connections_alone_are_new() {
 
 #[test]
 fn a_model_that_does_not_come_back_costs_nothing_that_was_measured() {
-    let _turn = turns::shared();
     for protocol in PROTOCOLS {
         let repository = Repository::of(&[Model::sleeping("m", 2)]);
         let Some(server) = TritonServer::start_with(&repository, &[ON_REQUEST, "--load-model=m"]) else { return };

@@ -3,11 +3,10 @@
 
 use super::{PROTOCOLS, figure};
 use crate::support::hog::{Hog, processors};
-use crate::support::{Model, Repository, TritonServer, turns};
+use crate::support::{Model, Repository, TritonServer};
 
 #[test]
 fn timed_hogs_beside_a_server_on_this_machine_are_seen() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(server) = TritonServer::start(&repository) else { return };
     // The server may run on any of them.

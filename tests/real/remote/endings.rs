@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::PROTOCOLS;
-use crate::support::{Finished, Model, Repository, Running, TritonServer, turns};
+use crate::support::{Finished, Model, Repository, Running, TritonServer};
 
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
@@ -21,7 +21,6 @@ fn lose(server: &mut TritonServer, running: Running) -> (Finished, Duration) {
 
 #[test]
 fn answers_beyond_the_client_timeout_are_counted_as_failures_by_reason() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("slow", 400), Model::identity("fast")]);
     let Some(server) = TritonServer::start(&repository) else { return };
     let late = "Deadline exceeded: no answer within 60000 us (--client-timeout-us)";
@@ -40,7 +39,6 @@ fn answers_beyond_the_client_timeout_are_counted_as_failures_by_reason() {
 
 #[test]
 fn every_request_is_cancelled_that_has_a_stream_of_its_own() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("slow", 2_000)]);
     let Some(server) = TritonServer::start(&repository) else { return };
     for flags in ["", "--async", "--streaming"] {
@@ -65,7 +63,6 @@ const LOADS: [&str; 6] = [
 
 #[test]
 fn timed_a_server_that_dies_ends_every_load_within_two_seconds() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("brief", 2).instances(4)]);
     let Some(mut server) = TritonServer::start(&repository) else { return };
     for (number, load) in LOADS.iter().enumerate() {
@@ -91,7 +88,6 @@ fn timed_a_server_that_dies_ends_every_load_within_two_seconds() {
 
 #[test]
 fn timed_a_server_that_comes_back_is_used_again_by_every_slot() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("brief", 2).instances(4)]);
     let Some(mut server) = TritonServer::start(&repository) else { return };
     for protocol in PROTOCOLS {
@@ -116,7 +112,6 @@ fn timed_a_server_that_comes_back_is_used_again_by_every_slot() {
 
 #[test]
 fn timed_loads_without_levels_end_with_the_same_code() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::decoupled("stream", 2), Model::sleeping("brief", 2).instances(4)]);
     let Some(mut server) = TritonServer::start(&repository) else { return };
     for (protocol, model, load, said) in [
@@ -139,7 +134,6 @@ fn timed_loads_without_levels_end_with_the_same_code() {
 
 #[test]
 fn timed_a_server_that_falls_silent_ends_the_level_after_its_window() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("brief", 2).instances(4)]);
     let Some(server) = TritonServer::start(&repository) else { return };
     for protocol in PROTOCOLS {
@@ -167,7 +161,6 @@ fn timed_a_server_that_falls_silent_ends_the_level_after_its_window() {
 /// The kernel tells of bytes that are gone with an error of the system call that was to send them.
 #[test]
 fn a_file_that_is_cut_short_ends_the_run_over_the_network_too() {
-    let _turn = turns::shared();
     let tensors = r#"
 input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [1048576] }]
 output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [1048576] }]"#;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::PROTOCOLS;
 use crate::support::far::far_away;
-use crate::support::{Model, Report, Repository, TritonServer, turns};
+use crate::support::{Model, Report, Repository, TritonServer};
 
 const ENSEMBLE: &str = r#"
 platform: "ensemble"
@@ -26,7 +26,6 @@ fn far_ensemble(protocol: &str) -> (Repository, TritonServer, String) {
 
 #[test]
 fn timed_a_rate_is_what_was_sent() {
-    let _turn = turns::shared();
     for protocol in PROTOCOLS {
         let (_repository, server, url) = far_ensemble(protocol);
         let program =
@@ -42,7 +41,6 @@ fn timed_a_rate_is_what_was_sent() {
 
 #[test]
 fn timed_a_closed_loop_keeps_littles_law() {
-    let _turn = turns::shared();
     for protocol in PROTOCOLS {
         let (_repository, server, url) = far_ensemble(protocol);
         let program =

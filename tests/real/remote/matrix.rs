@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::figure;
-use crate::support::{Model, Program, Repository, Running, TritonServer, turns};
+use crate::support::{Model, Program, Repository, Running, TritonServer};
 
 /// What `--matrix transports` measures.
 const WAYS: [&str; 6] =
@@ -23,7 +23,6 @@ fn brief(repository: &Repository, matrix: &str) -> Program {
 
 #[test]
 fn every_way_is_held_against_the_first_and_nothing_is_left_behind() {
-    let _turn = turns::shared();
     let repository = repository();
     let memory = brief(&repository, "memory --async").run();
     assert_eq!(memory.code(), 0, "{}", memory.stderr);
@@ -38,7 +37,6 @@ fn every_way_is_held_against_the_first_and_nothing_is_left_behind() {
 
 #[test]
 fn sizes_are_gone_through_and_every_cell_is_in_the_files() {
-    let _turn = turns::shared();
     let tensors = r#"
 input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [-1] }]
 output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
@@ -68,7 +66,6 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
 
 #[test]
 fn a_running_server_is_used_and_left_running() {
-    let _turn = turns::shared();
     let repository = repository();
     let Some(server) = TritonServer::start(&repository) else { return };
     let [http, grpc] = ["http", "grpc"].map(|protocol| server.url(protocol));
@@ -88,7 +85,6 @@ fn a_running_server_is_used_and_left_running() {
 
 #[test]
 fn variants_may_differ_in_how_a_server_is_reached() {
-    let _turn = turns::shared();
     let repository = repository();
     let Some(server) = TritonServer::start(&repository) else { return };
     let run = server.program("http", "m").args("-p 100 --rounds 3 --concurrency-range 1 --restarts 2");
@@ -111,7 +107,6 @@ fn under_way(repository: &Repository) -> Running {
 
 #[test]
 fn an_interrupt_stops_the_server() {
-    let _turn = turns::shared();
     let repository = repository();
     for times in [1, 2] {
         let running = under_way(&repository);
@@ -127,7 +122,6 @@ fn an_interrupt_stops_the_server() {
 
 #[test]
 fn a_matrix_that_is_killed_takes_its_server_along() {
-    let _turn = turns::shared();
     let repository = repository();
     for (name, signal) in [("SIGKILL", 9), ("SIGTERM", 15), ("SIGHUP", 1)] {
         let running = under_way(&repository);

@@ -1,11 +1,10 @@
 //! The server's metrics, over the network and in process.
 
 use super::{PROTOCOLS, figure};
-use crate::support::{Model, Program, Repository, TritonServer, turns};
+use crate::support::{Model, Program, Repository, TritonServer};
 
 #[test]
 fn timed_metrics_are_collected_over_every_way() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(server) = TritonServer::start(&repository) else { return };
     let collect = "--collect-metrics --metrics-interval 100 -p 500 -r 3 -s 1000000";
@@ -21,7 +20,6 @@ fn timed_metrics_are_collected_over_every_way() {
 
 #[test]
 fn a_server_without_metrics_at_that_address_ends_the_run_before_it_starts() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(server) = TritonServer::start(&repository) else { return };
     for wrong in ["localhost:1/metrics", &format!("{}/nothing", server.metrics())] {

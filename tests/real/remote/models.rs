@@ -1,7 +1,7 @@
 //! The `models` command: what a repository and a server offer.
 
 use super::PROTOCOLS;
-use crate::support::{Model, Program, Repository, TritonServer, triton, turns};
+use crate::support::{Model, Program, Repository, TritonServer, triton};
 
 /// What is listed of a model: its line and those of its tensors.
 fn block<'a>(list: &'a str, name: &str) -> Vec<&'a str> {
@@ -22,7 +22,6 @@ fn in_process(repository: &Repository) -> Program {
 
 #[test]
 fn a_repository_and_a_server_list_the_same_models() {
-    let _turn = turns::shared();
     let repository = repository();
     let local = in_process(&repository).run();
     assert_eq!(local.code(), 0, "{}", local.stderr);
@@ -46,7 +45,6 @@ fn a_repository_and_a_server_list_the_same_models() {
 
 #[test]
 fn one_model_may_be_asked_for() {
-    let _turn = turns::shared();
     let repository = repository();
     let one = in_process(&repository).args("-m b").run();
     assert_eq!(one.code(), 0, "{}", one.stderr);

@@ -4,11 +4,10 @@ use serde_json::{Value, json};
 
 use super::PROTOCOLS;
 use crate::support::report::number_in;
-use crate::support::{Model, Program, Repository, TritonServer, turns};
+use crate::support::{Model, Program, Repository, TritonServer};
 
 #[test]
 fn parameters_of_every_type_arrive() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[]);
     for model in ["http", "grpc", "double"] {
         repository.add(&repository.journaling(Model::identity(model)));
@@ -52,7 +51,6 @@ fn parameters_of_every_type_arrive() {
 
 #[test]
 fn entries_of_a_mix_send_their_own_parameters() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[]);
     for protocol in PROTOCOLS {
         repository.add(&repository.journaling(Model::identity(&format!("{protocol}_a")).versions(&[1, 2])));
@@ -105,7 +103,6 @@ fn entries_of_a_mix_send_their_own_parameters() {
 
 #[test]
 fn a_counted_load_is_counted_alike_by_the_server() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("identity")]);
     let Some(server) = TritonServer::start(&repository) else { return };
     for protocol in PROTOCOLS {

@@ -5,14 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::PROTOCOLS;
-use crate::support::{Model, Program, Repository, TritonServer, turns};
+use crate::support::{Model, Program, Repository, TritonServer};
 
 const SIGINT: i32 = 2;
 const SIGQUIT: i32 = 3;
 
 #[test]
 fn a_server_that_restricts_shared_memory_gives_its_reason() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("identity")]);
     let flags =
         ["--http-restricted-api=shared-memory:key=secret", "--grpc-restricted-protocol=shared-memory:key=secret"];
@@ -35,7 +34,6 @@ fn a_server_that_restricts_shared_memory_gives_its_reason() {
 
 #[test]
 fn restricted_statistics_and_metadata_are_named() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("identity")]);
     let flags = ["--http-restricted-api=metadata:key=secret", "--grpc-restricted-protocol=metadata:key=secret"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
@@ -50,7 +48,6 @@ fn restricted_statistics_and_metadata_are_named() {
 
 #[test]
 fn a_server_on_another_machine_is_named_where_it_cannot_open_the_memory() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("identity")]);
     let Some(_server) = TritonServer::start(&repository) else { return };
     for protocol in PROTOCOLS {
@@ -64,7 +61,6 @@ fn a_server_on_another_machine_is_named_where_it_cannot_open_the_memory() {
 /// Both end the program without a word to anybody but the server, whose memory of the regions would outlive us.
 #[test]
 fn leaving_at_once_takes_regions_back_from_the_server() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("slow", 20).instances(4)]);
     let Some(server) = TritonServer::start(&repository) else { return };
     let known = || server.get("/v2/systemsharedmemory/status").expect("the server answers");

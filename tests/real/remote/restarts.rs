@@ -4,11 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::PROTOCOLS;
-use crate::support::{Model, Repository, TritonServer, turns};
+use crate::support::{Model, Repository, TritonServer};
 
 #[test]
 fn timed_the_servers_counters_are_those_since_its_restart() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     for protocol in PROTOCOLS {
         // One that has not counted anything yet.
@@ -28,7 +27,6 @@ fn timed_the_servers_counters_are_those_since_its_restart() {
 
 #[test]
 fn timed_a_load_outlives_windows_that_end_while_the_server_is_away() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(mut server) = TritonServer::start(&repository) else { return };
     for protocol in PROTOCOLS {
@@ -52,7 +50,6 @@ fn timed_a_load_outlives_windows_that_end_while_the_server_is_away() {
 
 #[test]
 fn a_server_that_is_not_there_yet_is_waited_for() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let Some(mut server) = TritonServer::start(&repository) else { return };
     for protocol in PROTOCOLS {

@@ -1,10 +1,9 @@
 //! Stream assignment with `--streaming`: Triton answers the requests of one stream in their order of arrival.
 
-use crate::support::{Model, Repository, TritonServer, turns};
+use crate::support::{Model, Repository, TritonServer};
 
 #[test]
 fn sequences_that_wait_for_each_other_all_end() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[]);
     // One instance that takes one sequence at a time: the second waits in the server until the first has ended.
     repository.add(&repository.counting(Model::accumulator("sums").batches(1)));
@@ -28,7 +27,6 @@ fn sequences_that_wait_for_each_other_all_end() {
 
 #[test]
 fn timed_answers_do_not_wait_for_those_of_other_slots() {
-    let _turn = turns::shared();
     let jittering = Model::sleeping("jittering", 1).parameter("jitter_us", "40000").batches(0).instances(8);
     let repository = Repository::of(&[jittering]);
     let Some(server) = TritonServer::start(&repository) else { return };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::authority::Authority;
 use crate::support::http_server::{Act, HttpServer, good_answer};
-use crate::support::{Model, Program, Repository, TritonServer, turns};
+use crate::support::{Model, Program, Repository, TritonServer};
 
 fn https(authority: &Authority, until: i32, clients: bool) -> HttpServer {
     let config = authority.server_config(&authority.issue(&["localhost"], until), clients);
@@ -36,7 +36,6 @@ fn check(program: Program, words: Option<&[&str]>) {
 
 #[test]
 fn every_flag_of_https_does_what_it_says() {
-    let _turn = turns::shared();
     let (authority, stranger) = (Authority::new(), Authority::new());
     let [good, expired] = [2090, 2001].map(|until| https(&authority, until, false));
     let choosy = https(&authority, 2090, true);
@@ -83,7 +82,6 @@ fn every_flag_of_https_does_what_it_says() {
 
 #[test]
 fn every_flag_of_grpc_does_what_it_says() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("identity")]);
     let (authority, stranger) = (Authority::new(), Authority::new());
     authority.issue_files("good", &["localhost"], 2090);

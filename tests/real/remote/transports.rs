@@ -1,10 +1,9 @@
 //! `--matrix transports` on models that some transports cannot serve.
 
-use crate::support::{Model, Program, Repository, turns};
+use crate::support::{Model, Program, Repository};
 
 #[test]
 fn a_decoupled_model_goes_every_way_but_http() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::decoupled("stream", 3)]);
     let program = Program::on(&repository, "stream").args("--matrix transports --collect-metrics -p 150 -r 2");
     let finished = program.run();

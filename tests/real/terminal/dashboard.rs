@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::support::{Finished, Model, Program, Repository, Terminal, turns};
+use crate::support::{Finished, Model, Program, Repository, Terminal};
 
 const SIGQUIT: i32 = 3;
 const SIGABRT: i32 = 6;
@@ -45,7 +45,6 @@ fn value<'a>(screen: &'a str, name: &str) -> &'a str {
 
 #[test]
 fn figures_are_shown_at_every_size_and_the_report_follows() {
-    let _turn = turns::shared();
     let repository = sleeping();
     for (rows, columns) in [(24, 80), (50, 200)] {
         let load = "--concurrency-range 2:3 -p 2000 -r 3 -s 1000000";
@@ -75,7 +74,6 @@ fn figures_are_shown_at_every_size_and_the_report_follows() {
 
 #[test]
 fn a_schedule_shows_its_lateness_and_a_new_size_is_drawn() {
-    let _turn = turns::shared();
     let repository = sleeping();
     let mut terminal = live(&repository, "--request-rate-range 100 -p 1000 -r 1000 -s 0.0001").on_terminal(24, 80);
     let screen = filled(&terminal);
@@ -96,7 +94,6 @@ fn a_schedule_shows_its_lateness_and_a_new_size_is_drawn() {
 
 #[test]
 fn keys_and_signals_end_it_and_leave_the_terminal_as_it_was() {
-    let _turn = turns::shared();
     let repository = sleeping();
     for (name, end) in [
         ("q", (|terminal| terminal.press("q")) as fn(&mut Terminal)),
@@ -135,7 +132,6 @@ fn keys_and_signals_end_it_and_leave_the_terminal_as_it_was() {
 
 #[test]
 fn a_crash_leaves_the_terminal_as_it_was() {
-    let _turn = turns::shared();
     let repository = sleeping();
     let terminal = live(&repository, "-p 60000").on_terminal(24, 80);
     filled(&terminal);
@@ -146,7 +142,6 @@ fn a_crash_leaves_the_terminal_as_it_was() {
 
 #[test]
 fn a_terminal_that_hangs_up_ends_it() {
-    let _turn = turns::shared();
     let repository = sleeping();
     let terminal = live(&repository, "-p 60000").on_terminal(24, 80);
     filled(&terminal);
@@ -156,7 +151,6 @@ fn a_terminal_that_hangs_up_ends_it() {
 
 #[test]
 fn without_a_terminal_it_is_refused() {
-    let _turn = turns::shared();
     let refused = |finished: Finished, words: &[&str]| drop(finished.refusal(words).to_owned());
     let repository = sleeping();
     refused(live(&repository, "").run(), &["--live", "standard error is not one"]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Model, Program, Repository, Terminal, turns};
+use crate::support::{Model, Program, Repository, Terminal};
 
 /// A line of progress, as the terminal shows it.
 fn progress(screen: &str, place: &str) -> Option<String> {
@@ -11,7 +11,6 @@ fn progress(screen: &str, place: &str) -> Option<String> {
 
 #[test]
 fn a_line_tells_where_the_run_stands() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let levels = "--concurrency-range 1:2 -p 1000 -r 3 -s 1000000";
     let terminal = Program::on(&repository, "m").args(levels).on_terminal(24, 80);
@@ -53,7 +52,6 @@ fn a_line_tells_where_the_run_stands() {
 
 #[test]
 fn what_is_said_does_not_run_into_the_line() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let stages = "--stage concurrency:1:300ms --stage rate:50:60s --stage concurrency:2:100ms";
     let mut terminal = Program::on(&repository, "m").args(stages).on_terminal(40, 100);
@@ -74,7 +72,6 @@ fn what_is_said_does_not_run_into_the_line() {
 
 #[test]
 fn perf_analyzers_callers_see_no_line() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let program = Program::on(&repository, "m").args("-p 1000 -r 3 -s 1000000").named_perf_analyzer();
     let terminal = Terminal::start(program.command(), 24, 80);
@@ -87,7 +84,6 @@ fn perf_analyzers_callers_see_no_line() {
 /// Where nobody looks, a log tells of every level that ends, and every 30 s of the one that goes on.
 #[test]
 fn timed_a_long_run_without_a_terminal_has_a_log() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let stages = "--stage concurrency:1:1s --stage concurrency:2:32s --stage concurrency:1:200ms";
     let finished = Program::on(&repository, "m").args(stages).run();

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::found::{Found, folder, search, search_beside, tune};
-use crate::support::{Model, Repository, turns};
+use super::found::{Found, folder, search, tune};
+use crate::support::{Model, Repository};
 
 fn model() -> Model {
     Model::sleeping("m", 5).batches(4).with("dynamic_batching {}")
@@ -15,7 +15,7 @@ const SMALL: &str = "--search instances=1:3 --search max_batch_size=2,4";
 
 #[test]
 fn the_winner_is_left_as_text_and_for_the_load_api() {
-    let found = search_beside(model(), &format!("{SMALL} --budget 12s"));
+    let found = search(model(), &format!("{SMALL} --budget 5s"));
     let folder = folder(&found.repository);
     let text = fs::read_to_string(folder.join("config.pbtxt")).unwrap();
     let load: Value = serde_json::from_str(&fs::read_to_string(folder.join("load.json")).unwrap()).unwrap();
@@ -39,8 +39,7 @@ fn the_winner_is_left_as_text_and_for_the_load_api() {
     assert!(page.contains(">#0</text>") && !page.contains("src=\"http") && !page.contains("href=\"http"), "{page}");
     // The text is one that Triton reads: the model is loaded with it, and is what was found.
     fs::write(found.repository.path().join("m/config.pbtxt"), &text).unwrap();
-    let _turn = turns::shared();
-    let again = tune(&found.repository, &format!("--search instances={instances} --budget 3s")).run();
+    let again = tune(&found.repository, &format!("--search instances={instances} --budget 2s")).run();
     assert_eq!(again.code(), 0, "{again:?}");
     let again = Found::read(again, found.repository);
     assert_eq!((again.word(), again.winner()), ("kept", vec![instances]), "{}", again.text());
@@ -48,7 +47,6 @@ fn the_winner_is_left_as_text_and_for_the_load_api() {
 
 #[test]
 fn an_interrupt_leaves_the_best_so_far() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[model()]);
     let running = tune(&repository, &format!("{SMALL} --budget 60s")).start();
     running.wait_for("racing");
@@ -63,29 +61,28 @@ fn an_interrupt_leaves_the_best_so_far() {
 
 #[test]
 fn a_search_goes_on_from_its_record() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[model()]);
-    let running = tune(&repository, &format!("{SMALL} --budget 12s")).start();
+    let running = tune(&repository, &format!("{SMALL} --budget 6s")).start();
     running.wait_for("racing");
     running.signal(2);
     assert_eq!(running.finish().code(), 0);
     let record = folder(&repository).join("trials.jsonl");
     let before = fs::read_to_string(&record).unwrap();
-    let finished = tune(&repository, &format!("{SMALL} --budget 12s --resume")).run();
+    let finished = tune(&repository, &format!("{SMALL} --budget 6s --resume")).run();
     assert_eq!(finished.code(), 0, "{finished:?}");
     let after = fs::read_to_string(&record).unwrap();
     assert!(
         before.lines().count() > 1 && after.starts_with(&before) && after.len() > before.len(),
         "{before}\n{after}"
     );
-    let other = tune(&repository, "--search instances=1:2 --budget 12s --resume").run();
+    let other = tune(&repository, "--search instances=1:2 --budget 6s --resume").run();
     other.failure_after_notes(&["--resume", "another search", "where this one has 'instance_group[].count=1,2'"]);
-    let other = tune(&repository, &format!("{SMALL} --budget 12s --resume -b 2")).run();
+    let other = tune(&repository, &format!("{SMALL} --budget 6s --resume -b 2")).run();
     other.failure_after_notes(&["another search", "of the flags of a run", "this one has '-b 2'"]);
     let mut configuration = fs::read_to_string(repository.path().join("m/config.pbtxt")).unwrap();
     configuration += "\nresponse_cache { enable: false }\nmetric_tags { key: \"a\" value: \"b\" }\n";
     fs::write(repository.path().join("m/config.pbtxt"), configuration).unwrap();
-    let other = tune(&repository, &format!("{SMALL} --budget 12s --resume")).run();
+    let other = tune(&repository, &format!("{SMALL} --budget 6s --resume")).run();
     other.failure_after_notes(&["another search", "configurations have changed"]);
     assert_eq!(fs::read_to_string(&record).unwrap(), after, "a record of another search stays as it is");
 }
@@ -93,18 +90,17 @@ fn a_search_goes_on_from_its_record() {
 /// A search that is over measures on with a greater budget, and nothing that it has.
 #[test]
 fn a_search_takes_more_time() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[model()]);
     let record = || fs::read_to_string(folder(&repository).join("trials.jsonl")).unwrap();
     let run = |arguments: &str| tune(&repository, &format!("{SMALL} {arguments}")).run();
-    let finished = run("--budget 8s");
+    let finished = run("--budget 4s");
     assert_eq!(finished.code(), 0, "{finished:?}");
     let rounds = |text: &str| -> Vec<u64> {
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         lines.filter_map(|line| line["trial"]["round"].as_u64()).collect()
     };
     let mut before = record();
-    for (budget, had) in [("16s", 8), ("20s", 16)] {
+    for (budget, had) in [("8s", 4), ("10s", 8)] {
         let finished = run(&format!("--budget {budget} --resume"));
         assert_eq!(finished.code(), 0, "{finished:?}");
         assert!(finished.stderr.contains(&format!("instead of {had} s")), "{}", finished.stderr);
@@ -119,20 +115,20 @@ fn a_search_takes_more_time() {
         before = after;
     }
     let again = run("--resume");
-    assert_eq!((again.code(), record()), (0, before.clone()), "it keeps the 20 s that it had: {again:?}");
-    let refused = run("--budget 12s --resume");
-    refused.failure_after_notes(&["--budget 12s", "a resumed search cannot have less", "give --budget 20s or more"]);
+    assert_eq!((again.code(), record()), (0, before.clone()), "it keeps the 10 s that it had: {again:?}");
+    let refused = run("--budget 6s --resume");
+    refused.failure_after_notes(&["--budget 6s", "a resumed search cannot have less", "give --budget 10s or more"]);
     assert_eq!(record(), before, "what is refused changes nothing");
     let found = Found::read(finished, repository);
-    assert_eq!(found.result["budget_s"], 20.0);
-    assert!(found.result["spent_s"].as_f64().unwrap() > 8.0, "{}", found.text());
+    assert_eq!(found.result["budget_s"], 10.0);
+    assert!(found.result["spent_s"].as_f64().unwrap() > 4.0, "{}", found.text());
 }
 
 /// A request takes longer than the shortest window.
 #[test]
 fn a_slow_model_is_tuned() {
-    let model = Model::sleeping("m", 700);
-    let found = search(model, "--search instances=1,2 --at-concurrency 4 --budget 30s");
+    let model = Model::sleeping("m", 500);
+    let found = search(model, "--search instances=1,2 --at-concurrency 4 --budget 20s");
     let failed = |candidate: &&Value| candidate["fate"] == "failed";
     assert_eq!(found.candidates().iter().filter(failed).count(), 0, "{}", found.text());
     assert_eq!(found.winner(), [2], "{}", found.text());
@@ -142,7 +138,7 @@ fn a_slow_model_is_tuned() {
 #[test]
 fn a_model_that_hangs_is_said_to() {
     let model = Model::sleeping("m", 6_000);
-    let found = search_beside(model, "--search instances=1,2 --budget 4s");
+    let found = search(model, "--search instances=1,2 --budget 4s");
     assert_eq!((found.finished.code(), found.word()), (3, "nothing"), "{}", found.text());
     assert!(found.text().contains("no request ended within"), "{}", found.text());
 }
@@ -150,7 +146,6 @@ fn a_model_that_hangs_is_said_to() {
 /// The same model, where the user has not waited: that says nothing of it.
 #[test]
 fn an_interrupt_before_anything_was_measured_is_told_apart() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 6_000)]);
     let running = tune(&repository, "--search instances=1,2 --budget 60s").start();
     running.wait_for("searching along each setting");
@@ -186,10 +181,9 @@ fn the_winners_text_is_read_by_triton() {
         metric_tags { key: "KIND_CPU" value: "MODE_A" }
     "#;
     let model = Model::python("m", ECHO).batches(4).with(more).parameter("PRECISION", "TYPE_FP16");
-    let found = search_beside(model, "--search instances=1,2 --budget 8s");
+    let found = search(model, "--search instances=1,2 --budget 5s");
     let text = fs::read_to_string(folder(&found.repository).join("config.pbtxt")).unwrap();
     fs::write(found.repository.path().join("m/config.pbtxt"), &text).unwrap();
-    let _turn = turns::shared();
     let again = tune(&found.repository, "--search max_batch_size=4 --budget 2s").run();
     assert_eq!(again.code(), 0, "{again:?}\n{text}");
     let load = |name: &str| -> Value {
@@ -205,8 +199,7 @@ fn the_winners_text_is_read_by_triton() {
 
 #[test]
 fn what_is_off_is_left_to_the_server() {
-    let found =
-        search_beside(model(), "--search delay=off,2000 --search optimization.eager_batching=off,true --budget 6s");
+    let found = search(model(), "--search delay=off,2000 --search optimization.eager_batching=off,true --budget 4s");
     let failed = |candidate: &&Value| candidate["fate"] == "failed";
     assert_eq!(found.candidates().iter().filter(failed).count(), 0, "{}", found.text());
     // The server's own: no delay, no eager batching.
@@ -218,14 +211,14 @@ fn what_is_off_is_left_to_the_server() {
 
 #[test]
 fn where_nothing_meets_the_constraint_the_nearest_is_named() {
-    let found = search_beside(model(), "--search instances=1,2 --constraint p99<1ms --budget 6s");
+    let found = search(model(), "--search instances=1,2 --constraint p99<1ms --budget 4s");
     assert_eq!((found.finished.code(), found.word()), (2, "none_meets"), "{}", found.text());
     assert!(found.finished.stdout.contains("is nearest"), "{}", found.text());
 }
 
 #[test]
 fn what_suits_the_model_is_searched_where_nothing_is_said() {
-    let found = search_beside(model(), "--budget 8s");
+    let found = search(model(), "--budget 4s");
     let settings = found.result["settings"].as_array().unwrap();
     let delay = "dynamic_batching.max_queue_delay_microseconds";
     assert_eq!(settings, &["instance_group[].count", "max_batch_size", delay]);
@@ -233,11 +226,10 @@ fn what_suits_the_model_is_searched_where_nothing_is_said() {
 
 #[test]
 fn unknown_models_and_settings_are_refused() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[model()]);
     let refused = tune(&repository, "--search other:instances=1:2").run();
     refused.failure_after_notes(&["other", "calls no model of that name"]);
-    let finished = tune(&repository, "--search nonsense_field=1,2 --budget 20s").run();
+    let finished = tune(&repository, "--search nonsense_field=1,2 --budget 6s").run();
     let found = Found::read(finished, repository);
     let failed = found.candidates().iter().filter(|candidate| candidate["fate"] == "failed");
     assert_eq!(failed.count(), 2, "{}", found.text());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::support::{Finished, Model, Program, Repository, turns};
+use crate::support::{Finished, Model, Program, Repository};
 
 /// A search that is over.
 pub struct Found {
@@ -33,19 +33,8 @@ pub fn folder(repository: &Repository) -> PathBuf {
     repository.file("tuned")
 }
 
-/// Searches alone, so that what is found is right, and reads it.
+/// Searches, and reads what was found.
 pub fn search(model: Model, arguments: &str) -> Found {
-    let _turn = turns::alone();
-    searched(model, arguments)
-}
-
-/// Searches beside other tests, where the answer does not matter.
-pub fn search_beside(model: Model, arguments: &str) -> Found {
-    let _turn = turns::shared();
-    searched(model, arguments)
-}
-
-fn searched(model: Model, arguments: &str) -> Found {
     let repository = Repository::of(&[model]);
     let finished = tune(&repository, arguments).run();
     Found::read(finished, repository)

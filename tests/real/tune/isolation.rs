@@ -8,18 +8,17 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::found::{Found, folder, search, tune};
-use crate::support::{Model, Program, Repository, TritonServer, turns};
+use crate::support::{Model, Program, Repository, TritonServer};
 
 /// What every process finds on the server is what the one before has left.
 #[test]
 fn a_server_is_searched_from_the_configuration_that_was_found() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 20)]);
     let flags = ["--model-control-mode=explicit", "--load-model=m"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
     let arguments = format!("tune -m m -u {} --search instances=1,4 --at-concurrency 8", server.url("http"));
     let program = Program::new().args(&arguments).arg("--output").arg(folder(&repository));
-    let finished = program.args("--isolate --budget 25s").run();
+    let finished = program.args("--isolate --budget 12s").run();
     let found = Found::read(finished, repository);
     assert_eq!((found.word(), found.winner()), ("better", vec![4]), "{}", found.text());
     assert!(found.result["verdict"]["gain"].as_f64().unwrap() > 3.0, "{}", found.text());
@@ -44,7 +43,7 @@ class TritonPythonModel:
 #[test]
 fn a_process_that_is_killed_is_a_result() {
     let started = Instant::now();
-    let found = search(Model::python("m", KILLS), "--search parameters.kills=1 --isolate --budget 30s");
+    let found = search(Model::python("m", KILLS), "--search parameters.kills=1 --isolate --budget 12s");
     let killed = &found.candidates().iter().find(|one| one["number"] == 1).unwrap().clone();
     assert!(killed["reason"].as_str().unwrap().contains("crashed (signal 9)"), "{}", found.text());
     assert_eq!(found.result["verdict"]["winner"], Value::from(0), "{}", found.text());
@@ -55,14 +54,13 @@ fn a_process_that_is_killed_is_a_result() {
 #[test]
 fn the_present_configuration_is_isolated_too() {
     let model = Model::python("m", KILLS).parameter("kills", "1");
-    let found = search(model, "--search parameters.kills=1,0 --isolate --budget 40s");
+    let found = search(model, "--search parameters.kills=1,0 --isolate --budget 16s");
     assert_eq!((found.word(), found.values_of_winner()), ("meets", vec!["0".to_owned()]), "{}", found.text());
     assert!(
         found.finished.stdout.contains("#1 works; yours could not be measured: its process crashed"),
         "{}",
         found.text()
     );
-    let _turn = turns::alone();
     let model = Model::sleeping("m", 5).instances(3).parameter("crash_if", "count>2");
     let finished = tune(&Repository::of(&[model]), "--search instances=1:3 --isolate --budget 25s").run();
     finished.failure_after_notes(&["configuration in force cannot be read", "crashed (signal 6)"]);
@@ -70,7 +68,6 @@ fn the_present_configuration_is_isolated_too() {
 
 #[test]
 fn an_interrupt_ends_a_search_in_processes() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 5)]);
     let running = tune(&repository, "--search instances=1:3 --isolate --budget 120s").start();
     running.wait_for("racing");
@@ -106,7 +103,6 @@ fn wait_for<T>(find: impl Fn() -> Option<T>) -> T {
 
 #[test]
 fn an_interrupt_leaves_no_shared_memory() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 5)]);
     let arguments = "--search instances=1:3 --shared-memory system --isolate --budget 120s";
     let running = tune(&repository, arguments).start();
@@ -120,7 +116,6 @@ fn an_interrupt_leaves_no_shared_memory() {
 
 #[test]
 fn an_interrupt_takes_shared_memory_back_from_the_server() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 5)]);
     let flags = ["--model-control-mode=explicit", "--load-model=m"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::found::{Found, folder};
-use crate::support::{Model, Program, Repository, TritonServer, turns};
+use crate::support::{Model, Program, Repository, TritonServer};
 
 fn program((server, way): (&TritonServer, &str), repository: &Repository, arguments: &str) -> Program {
     let url = server.url(way);
@@ -29,13 +29,12 @@ fn configuration_of(server: &TritonServer, model: &str) -> Value {
 }
 
 #[test]
-fn a_server_that_loads_models_on_request_is_tuned_and_left_as_it_was() {
-    let _turn = turns::alone();
+fn timed_a_server_that_loads_models_on_request_is_tuned_and_left_as_it_was() {
     let repository = Repository::of(&[model()]);
     let flags = ["--model-control-mode=explicit", "--load-model=m"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
     let before = configuration(&server);
-    let finished = program((&server, "http"), &repository, "--budget 25s").run();
+    let finished = program((&server, "http"), &repository, "--budget 10s").run();
     let found = Found::read(finished, repository);
     assert_eq!((found.word(), found.winner()), ("better", vec![3, 4]), "{}", found.text());
     assert_eq!(configuration(&server), before);
@@ -49,13 +48,12 @@ fn a_server_that_loads_models_on_request_is_tuned_and_left_as_it_was() {
 }
 
 #[test]
-fn over_grpc_it_is_the_same() {
-    let _turn = turns::alone();
+fn timed_over_grpc_it_is_the_same() {
     let repository = Repository::of(&[model()]);
     let flags = ["--model-control-mode=explicit", "--load-model=m"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
     let before = configuration(&server);
-    let finished = program((&server, "grpc"), &repository, "--budget 25s").run();
+    let finished = program((&server, "grpc"), &repository, "--budget 10s").run();
     let found = Found::read(finished, repository);
     assert_eq!((found.word(), found.winner()), ("better", vec![3, 4]), "{}", found.text());
     assert_eq!(configuration(&server), before);
@@ -63,7 +61,6 @@ fn over_grpc_it_is_the_same() {
 
 #[test]
 fn a_server_that_does_not_is_named() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[model()]);
     let Some(server) = TritonServer::start(&repository) else { return };
     for way in ["http", "grpc"] {
@@ -81,7 +78,6 @@ fn ensemble() -> Model {
 /// The models that it calls are loaded by processes that do not put them back.
 #[test]
 fn an_isolated_ensemble_is_left_as_it_was() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("part", 10), ensemble()]);
     let flags = ["--model-control-mode=explicit", "--load-model=m"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
@@ -93,7 +89,7 @@ fn an_isolated_ensemble_is_left_as_it_was() {
             format!("tune -m m -u {url} --search part:instances=2,3 --at-concurrency 8 --isolate --budget {budget}");
         Program::new().args(&tune).arg("--output").arg(folder(&repository))
     };
-    let finished = search("12s").run();
+    let finished = search("8s").run();
     assert_eq!((finished.code(), loaded()), (0, before.clone()), "{finished:?}");
     // Broken off while a candidate is loaded.
     let (running, started) = (search("60s").start(), Instant::now());

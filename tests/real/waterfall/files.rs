@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::json;
-use crate::support::{Model, Program, Repository, turns};
+use crate::support::{Model, Program, Repository};
 
 fn summary(arguments: &[&std::ffi::OsStr]) -> String {
     let program =
@@ -17,7 +17,6 @@ fn summary(arguments: &[&std::ffi::OsStr]) -> String {
 
 #[test]
 fn timed_the_file_of_traces_is_read_by_trace_summary() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let file = repository.file("own.json");
     let arguments = "--trace-level TIMESTAMPS --trace-rate 4 --request-count 40 --max-errors 1";
@@ -31,7 +30,6 @@ fn timed_the_file_of_traces_is_read_by_trace_summary() {
 
 #[test]
 fn the_file_of_traces_has_a_name_of_its_own_and_no_more_than_were_asked_for() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let folder = repository.file("folder");
     fs::create_dir(&folder).unwrap();
@@ -49,7 +47,6 @@ fn the_file_of_traces_has_a_name_of_its_own_and_no_more_than_were_asked_for() {
 
 #[test]
 fn the_export_has_the_stages_within_their_requests() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[]);
     let model = repository.journaling(Model::sleeping("m", 2));
     repository.add(&model);
@@ -82,7 +79,6 @@ fn the_export_has_the_stages_within_their_requests() {
 
 #[test]
 fn timed_csv_files_have_columns_for_stages() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let file = repository.file("result.csv");
     let arguments = "--breakdown --trace-rate 1 --request-count 20 --max-errors 1";

@@ -3,11 +3,10 @@
 use serde_json::json;
 
 use super::run;
-use crate::support::{Model, Program, Repository, SINCE_20_10, Scripted, turns};
+use crate::support::{Model, Program, Repository, Scripted};
 
 #[test]
 fn an_answer_from_the_cache_has_no_execution() {
-    let _turn = turns::shared();
     let model = Model::sleeping("m", 5).with("response_cache { enable: true }");
     let repository = Repository::of(&[model]);
     let arguments =
@@ -22,7 +21,6 @@ fn an_answer_from_the_cache_has_no_execution() {
 
 #[test]
 fn requests_that_fail_or_are_refused_are_no_part_of_the_breakdown() {
-    let _turn = turns::shared();
     for (model, arguments) in [
         (Model::identity("m").parameter("fail_every", "2"), ""),
         (Model::identity("m").parameter("fail_every", "2").parameter("fail_mode", "execute"), "--async"),
@@ -36,7 +34,6 @@ fn requests_that_fail_or_are_refused_are_no_part_of_the_breakdown() {
 
 #[test]
 fn a_full_queue_refuses_requests_with_their_traces() {
-    let _turn = turns::shared();
     let queue = "dynamic_batching { default_queue_policy { max_queue_size: 1 } }";
     let repository = Repository::of(&[Model::sleeping("m", 2).batches(1).with(queue)]);
     let arguments = "--trace-rate 1 --concurrency-range 8 --sync --breakdown -p 300 -s 1000000 --max-errors 100%";
@@ -47,7 +44,6 @@ fn a_full_queue_refuses_requests_with_their_traces() {
 
 #[test]
 fn cancelled_requests_are_let_go_of() {
-    let _turn = turns::shared();
     let model = Model::sleeping("m", 20).parameter("cancellable", "true");
     let repository = Repository::of(&[model]);
     let arguments = "--trace-rate 1 --concurrency-range 4 --async -p 300 -s 1000000 --cancel-after-us 5000 --breakdown";
@@ -58,7 +54,6 @@ fn cancelled_requests_are_let_go_of() {
 
 #[test]
 fn requests_with_many_responses_and_sequences_are_traced() {
-    let _turn = turns::shared();
     for release in ["after", "before"] {
         let model = Model::decoupled("m", 3).parameter("release", release).parameter("repeat_mode", "thread");
         let repository = Repository::of(&[model]);
@@ -72,7 +67,6 @@ fn requests_with_many_responses_and_sequences_are_traced() {
 
 #[test]
 fn slots_that_come_and_go_share_rooms() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 1).instances(4)]);
     let file = repository.file("summary.json");
     let arguments = "--breakdown --trace-rate 1 --concurrency-range 1:16:5 -p 100 -s 1000000 --max-errors 1";
@@ -90,7 +84,6 @@ fn slots_that_come_and_go_share_rooms() {
 
 #[test]
 fn an_interrupt_ends_a_run_with_traces_out() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[]);
     let model = repository.journaling(Model::sleeping("m", 300));
     repository.add(&model);
@@ -104,8 +97,7 @@ fn an_interrupt_ends_a_run_with_traces_out() {
 
 #[test]
 fn a_library_without_traces_gives_averages_and_says_so() {
-    let _turn = turns::shared();
-    let scripted = Scripted::without(SINCE_20_10);
+    let scripted = Scripted::variant("fake-minimal/debug/libfake_triton.so");
     let finished = scripted.program().args("--breakdown --request-count 30").run();
     assert!(finished.stderr.contains("cannot trace requests"), "{}{}", finished.stdout, finished.stderr);
     assert!(finished.report().text.contains("averages of the server's statistics"), "{}", finished.stdout);
@@ -124,7 +116,6 @@ fn traces_are_let_go_of_in_every_order() {
     ];
     for script in scripts {
         for mode in ["--sync", "--async --concurrency-range 8", "--sync --wait spin --concurrency-range 3"] {
-            let _turn = turns::shared();
             let scripted = Scripted::requests(script.clone());
             let arguments = format!("--breakdown --trace-rate 1 --request-count 400 --max-errors 100% {mode}");
             let finished = scripted.program().args(&arguments).run();

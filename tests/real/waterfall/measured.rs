@@ -1,7 +1,7 @@
 //! Stages of models with known times. Each test has the machine to itself.
 
 use super::{json, median_us, run, stage};
-use crate::support::{Model, Program, Repository, turns};
+use crate::support::{Model, Program, Repository};
 
 /// Milliseconds that the model sleeps for in the stages of its inputs, of the model itself, and of its outputs.
 const STAGES: [(&str, u64); 3] = [("compute input", 20), ("compute", 50), ("compute output", 30)];
@@ -19,7 +19,6 @@ fn assert_stages(breakdown: &serde_json::Value) {
 
 #[test]
 fn a_model_that_sleeps_in_every_stage_is_seen_to() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[staged()]);
     for mode in ["--sync", "--async"] {
         let (_, breakdown) = run(&repository, &format!("--request-count 30 --trace-rate 1 {mode}"));
@@ -29,7 +28,6 @@ fn a_model_that_sleeps_in_every_stage_is_seen_to() {
 
 #[test]
 fn a_queue_is_as_long_as_the_requests_before() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[staged()]);
     let (_, breakdown) = run(&repository, "--concurrency-range 3 -p 1500 -s 1000000 --async --trace-rate 1");
     assert_stages(&breakdown);
@@ -39,7 +37,6 @@ fn a_queue_is_as_long_as_the_requests_before() {
 
 #[test]
 fn a_stall_is_what_the_slowest_spent_their_time_on() {
-    let _turn = turns::alone();
     let model = Model::sleeping("m", 5).parameter("stall_after_requests", "50").parameter("stall_us", "200000");
     let repository = Repository::of(&[model]);
     let (text, breakdown) = run(&repository, "--request-count 90 --trace-rate 1 --max-errors 1");
@@ -60,7 +57,6 @@ fn cost(repository: &Repository, arguments: &str) -> (String, serde_json::Value)
 
 #[test]
 fn the_processor_time_of_an_inference_is_what_its_model_burns() {
-    let _turn = turns::alone();
     let burning = Model::sleeping("m", 20).parameter("delay_mode", "burn");
     let repository = Repository::of(&[burning]);
     for mode in ["--async -p 1000 -s 1000000", "--sync --request-count 100"] {
@@ -73,7 +69,6 @@ fn the_processor_time_of_an_inference_is_what_its_model_burns() {
 
 #[test]
 fn the_processor_time_of_a_batch_is_that_of_its_inferences() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 40).parameter("delay_mode", "burn")]);
     let (text, cost) = cost(&repository, "-b 4 --async -p 1000 -s 1000000");
     let server = cost["server_cpu_ns"].as_f64().unwrap();
@@ -99,7 +94,6 @@ class TritonPythonModel:
 
 #[test]
 fn the_processor_time_of_python_models_is_that_of_their_stubs() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::python("m", BURNING)]);
     let (text, cost) = cost(&repository, "--async -p 1000 -s 1000000");
     let groups = cost["groups"].as_array().unwrap();
@@ -110,7 +104,6 @@ fn the_processor_time_of_python_models_is_that_of_their_stubs() {
 
 #[test]
 fn a_model_that_sleeps_is_woken_and_costs_little() {
-    let _turn = turns::alone();
     let repository = Repository::of(&[Model::sleeping("m", 20)]);
     let (text, cost) = cost(&repository, "--sync -p 1000 -s 1000000");
     let wakeups = cost["server_wakeups"].as_f64().unwrap();

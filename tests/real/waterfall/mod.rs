@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Model, Program, Repository, turns};
+use crate::support::{Model, Program, Repository};
 
 /// A file's JSON.
 fn json(path: &Path) -> Value {
@@ -45,7 +45,6 @@ fn run(repository: &Repository, arguments: &str) -> (String, Value) {
 
 #[test]
 fn every_nth_request_is_traced_and_its_stages_add_up() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let (text, breakdown) = run(&repository, "--request-count 100 --trace-rate 10 --sync --max-errors 1");
     assert_eq!((&breakdown["traced"], &breakdown["one_in"]), (&10.into(), &10.0.into()), "{breakdown}");
@@ -63,7 +62,6 @@ fn every_nth_request_is_traced_and_its_stages_add_up() {
 
 #[test]
 fn the_stages_of_a_schedule_begin_with_its_delay() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 1)]);
     let arguments = "--request-rate-range 100 --request-count 100 --max-errors 1 --trace-rate 1";
     let file = repository.file("summary.json");
@@ -77,7 +75,6 @@ fn the_stages_of_a_schedule_begin_with_its_delay() {
 
 #[test]
 fn nothing_is_said_of_stages_unless_asked_for() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::identity("m")]);
     let file = repository.file("summary.json");
     let program = Program::on(&repository, "m").args("--request-count 20").arg("--summary-file").arg(&file);
@@ -95,7 +92,6 @@ ensemble_scheduling { step [
 
 #[test]
 fn timed_every_model_of_an_ensemble_has_its_stages() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[
         Model::sleeping("first", 2),
         Model::sleeping("second", 4),
@@ -135,7 +131,6 @@ class TritonPythonModel:
 
 #[test]
 fn a_call_of_a_model_has_its_stages_where_the_server_tells() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("called", 3), Model::python("m", BLS)]);
     let arguments = "--request-count 10 --trace-rate 1 --bls-composing-models called --max-errors 1";
     let (_, breakdown) = run(&repository, arguments);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::{ENSEMBLE, breakdown, json, median_us, stage};
-use crate::support::{Finished, Model, Program, Repository, TritonServer, turns};
+use crate::support::{Finished, Model, Program, Repository, TritonServer};
 
 /// Every way to a server: what it is called, its protocol and its flags.
 const WAYS: [(&str, &str, &str); 4] = [
@@ -45,7 +45,6 @@ fn assert_adds_up(breakdown: &Value, way: &str) {
 
 #[test]
 fn without_traces_a_breakdown_is_of_averages_and_says_so() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 5)]);
     let Some(server) = TritonServer::start(&repository) else { return };
     for protocol in ["http", "grpc"] {
@@ -60,51 +59,7 @@ fn without_traces_a_breakdown_is_of_averages_and_says_so() {
 }
 
 #[test]
-fn timed_a_model_that_sleeps_in_every_stage_is_seen_to_over_the_network() {
-    let _turn = turns::alone();
-    let staged = Model::sleeping("m", 50).parameter("input_delay_us", "20000").parameter("output_delay_us", "30000");
-    let repository = Repository::of(&[staged]);
-    let Some((server, _)) = tracing(&repository) else { return };
-    for (way, protocol, flags) in WAYS {
-        let arguments = format!("--request-count 20 --trace-level TIMESTAMPS --trace-rate 1 {flags}");
-        let (finished, breakdown) = run(&repository, server.program(protocol, "m"), &arguments);
-        assert_eq!((&breakdown["traced"], &breakdown["one_in"]), (&20.into(), &1.0.into()), "{way}: {breakdown}");
-        assert_eq!(breakdown["lost"], 0, "{way}");
-        assert!(finished.stdout.contains("Breakdown: 20 traced requests, 1 in 1, usec"), "{way}: {}", finished.stdout);
-        for (name, ms) in [("compute input", 20.0), ("compute", 50.0)] {
-            let found = median_us(stage(&breakdown, None, name)) / 1_000.0;
-            assert!((found / ms - 1.0).abs() < 0.05, "{way}: {name}: {found} ms of {ms}: {breakdown}");
-        }
-        // The model answers before it sleeps in its last stage, or after: what the client does not wait for is no part of its latency.
-        let output = median_us(stage(&breakdown, None, "compute output")) / 1_000.0;
-        assert!(output < 31.5, "{way}: {breakdown}");
-        for name in ["network in", "parse", "scheduling", "queue", "response", "network out"] {
-            let found = median_us(stage(&breakdown, None, name));
-            assert!(found < 2_000.0, "{way}: {name}: {found} usec: {breakdown}");
-        }
-        assert_adds_up(&breakdown, way);
-        assert!(mean(&breakdown["unexplained"]) < 0.01 * mean(&breakdown["latency"]), "{way}: {breakdown}");
-    }
-}
-
-#[test]
-fn timed_a_queue_is_seen_to_over_the_network() {
-    let _turn = turns::alone();
-    let repository = Repository::of(&[Model::sleeping("m", 20).batches(1)]);
-    let Some((server, _)) = tracing(&repository) else { return };
-    for (way, protocol, flags) in WAYS {
-        let arguments =
-            format!("--concurrency-range 3 --request-count 60 --trace-level TIMESTAMPS --trace-rate 1 {flags}");
-        let (_, breakdown) = run(&repository, server.program(protocol, "m"), &arguments);
-        let queue = median_us(stage(&breakdown, None, "queue")) / 1_000.0;
-        assert!((37.0..45.0).contains(&queue), "{way}: two requests of 20 ms are before each: {queue}: {breakdown}");
-        assert_adds_up(&breakdown, way);
-    }
-}
-
-#[test]
 fn every_traced_request_is_found_again() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 1).instances(4)]);
     let Some((server, file)) = tracing(&repository) else { return };
     for (way, protocol, flags) in WAYS {
@@ -136,7 +91,6 @@ fn every_traced_request_is_found_again() {
 /// Whatever else of a request is patched, compressed or matched by its id.
 #[test]
 fn ids_go_with_all_that_changes_in_a_request() {
-    let _turn = turns::shared();
     let repository =
         Repository::of(&[Model::sleeping("m", 1), Model::accumulator("sums"), Model::decoupled("many", 3)]);
     let Some((server, _)) = tracing(&repository) else { return };
@@ -165,7 +119,6 @@ fn ids_go_with_all_that_changes_in_a_request() {
 
 #[test]
 fn a_mix_has_traces_of_its_first_model_and_averages_of_the_others() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 1), Model::sleeping("n", 1)]);
     let Some((server, _)) = tracing(&repository) else { return };
     let summary = repository.file("summary.json");
@@ -186,7 +139,6 @@ fn a_mix_has_traces_of_its_first_model_and_averages_of_the_others() {
 
 #[test]
 fn every_level_has_the_traces_of_its_own_requests() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 2)]);
     let Some((server, _)) = tracing(&repository) else { return };
     for (way, protocol, flags) in WAYS {
@@ -210,7 +162,6 @@ fn every_level_has_the_traces_of_its_own_requests() {
 
 #[test]
 fn timed_every_model_of_an_ensemble_has_its_stages_over_the_network() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[
         Model::sleeping("first", 2),
         Model::sleeping("second", 4),
@@ -239,7 +190,6 @@ fn timed_every_model_of_an_ensemble_has_its_stages_over_the_network() {
 
 #[test]
 fn timed_requests_that_are_given_up_are_no_part_of_a_breakdown() {
-    let _turn = turns::shared();
     // Each takes from 1 to 81 ms, and the server goes on with it when its client has given it up.
     let slow = Model::sleeping("m", 1).parameter("jitter_us", "80000").batches(0).instances(4);
     let repository = Repository::of(&[slow]);
@@ -277,7 +227,6 @@ fn averages(repository: &Repository, server: &TritonServer, flags: &str) -> Stri
 
 #[test]
 fn why_there_are_averages_is_said() {
-    let _turn = turns::shared();
     let repository = Repository::of(&[Model::sleeping("m", 1)]);
     let folder = repository.file("elsewhere");
     fs::create_dir(&folder).unwrap();
@@ -300,4 +249,58 @@ fn why_there_are_averages_is_said() {
     fs::remove_dir_all(&folder).unwrap();
     let told = averages(&repository, &server, "--trace-rate 1");
     assert!(told.contains(&format!("'{}' cannot be read here: No such file or directory", file.display())), "{told}");
+}
+
+/// Each has the machine to itself.
+mod measured {
+    use super::*;
+
+    #[test]
+    fn a_model_that_sleeps_in_every_stage_is_seen_to_over_the_network() {
+        let staged =
+            Model::sleeping("m", 50).parameter("input_delay_us", "20000").parameter("output_delay_us", "30000");
+        let repository = Repository::of(&[staged]);
+        let Some((server, _)) = tracing(&repository) else { return };
+        for (way, protocol, flags) in WAYS {
+            let arguments = format!("--request-count 20 --trace-level TIMESTAMPS --trace-rate 1 {flags}");
+            let (finished, breakdown) = run(&repository, server.program(protocol, "m"), &arguments);
+            assert_eq!((&breakdown["traced"], &breakdown["one_in"]), (&20.into(), &1.0.into()), "{way}: {breakdown}");
+            assert_eq!(breakdown["lost"], 0, "{way}");
+            assert!(
+                finished.stdout.contains("Breakdown: 20 traced requests, 1 in 1, usec"),
+                "{way}: {}",
+                finished.stdout
+            );
+            for (name, ms) in [("compute input", 20.0), ("compute", 50.0)] {
+                let found = median_us(stage(&breakdown, None, name)) / 1_000.0;
+                assert!((found / ms - 1.0).abs() < 0.05, "{way}: {name}: {found} ms of {ms}: {breakdown}");
+            }
+            // The model answers before it sleeps in its last stage, or after: what the client does not wait for is no part of its latency.
+            let output = median_us(stage(&breakdown, None, "compute output")) / 1_000.0;
+            assert!(output < 31.5, "{way}: {breakdown}");
+            for name in ["network in", "parse", "scheduling", "queue", "response", "network out"] {
+                let found = median_us(stage(&breakdown, None, name));
+                assert!(found < 2_000.0, "{way}: {name}: {found} usec: {breakdown}");
+            }
+            assert_adds_up(&breakdown, way);
+            assert!(mean(&breakdown["unexplained"]) < 0.01 * mean(&breakdown["latency"]), "{way}: {breakdown}");
+        }
+    }
+
+    #[test]
+    fn a_queue_is_seen_to_over_the_network() {
+        let repository = Repository::of(&[Model::sleeping("m", 20).batches(1)]);
+        let Some((server, _)) = tracing(&repository) else { return };
+        for (way, protocol, flags) in WAYS {
+            let arguments =
+                format!("--concurrency-range 3 --request-count 60 --trace-level TIMESTAMPS --trace-rate 1 {flags}");
+            let (_, breakdown) = run(&repository, server.program(protocol, "m"), &arguments);
+            let queue = median_us(stage(&breakdown, None, "queue")) / 1_000.0;
+            assert!(
+                (37.0..45.0).contains(&queue),
+                "{way}: two requests of 20 ms are before each: {queue}: {breakdown}"
+            );
+            assert_adds_up(&breakdown, way);
+        }
+    }
 }
