@@ -1,6 +1,6 @@
 //! Settings that change the embedded server's behaviour.
 
-use crate::support::{Export, Model, Program, Report, Repository, Scripted};
+use crate::support::{Export, Model, Program, Report, Repository, SINCE_20_10, Scripted};
 
 fn run(model: Model, arguments: &str) -> Report {
     let repository = Repository::of(&[model]);
@@ -117,7 +117,7 @@ fn every_option_reaches_the_server() {
 #[test]
 fn an_older_library_is_enough() {
     for mode in ["--sync", "--async"] {
-        let scripted = Scripted::variant("fake-minimal/debug/libfake_triton.so");
+        let scripted = Scripted::without(SINCE_20_10);
         scripted.program().args("--request-count 30 --concurrency-range 2").args(mode).run().report();
         scripted.clean();
     }
@@ -131,7 +131,7 @@ fn an_older_library_is_enough() {
         "--buffer-manager-thread-count 2",
     ];
     for arguments in refused {
-        let scripted = Scripted::variant("fake-minimal/debug/libfake_triton.so");
+        let scripted = Scripted::without(SINCE_20_10);
         let flag = arguments.split(' ').next().unwrap();
         scripted.program().args(arguments).run().refusal(&[flag, "this Triton release has no", "leave the flag out"]);
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::run;
-use crate::support::{Model, Program, Repository, Scripted};
+use crate::support::{Model, Program, Repository, SINCE_20_10, Scripted};
 
 #[test]
 fn an_answer_from_the_cache_has_no_execution() {
@@ -97,7 +97,7 @@ fn an_interrupt_ends_a_run_with_traces_out() {
 
 #[test]
 fn a_library_without_traces_gives_averages_and_says_so() {
-    let scripted = Scripted::variant("fake-minimal/debug/libfake_triton.so");
+    let scripted = Scripted::without(SINCE_20_10);
     let finished = scripted.program().args("--breakdown --request-count 30").run();
     assert!(finished.stderr.contains("cannot trace requests"), "{}{}", finished.stdout, finished.stderr);
     assert!(finished.report().text.contains("averages of the server's statistics"), "{}", finished.stdout);
