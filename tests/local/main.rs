@@ -1,6 +1,5 @@
-//! Tests without Triton: the program against scripted servers, its command line and files, the library, the source.
+//! Tests without Triton: the program against scripted servers, its command line and files, and the library.
 
-mod architecture;
 mod cli;
 mod config;
 mod data;

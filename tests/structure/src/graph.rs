@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{Item, UseTree, Visibility};
 
-use super::source::Source;
+use crate::source::Source;
 
 /// From each node to those that it uses.
 pub type Graph = BTreeMap<String, BTreeSet<String>>;

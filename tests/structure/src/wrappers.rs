@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::visit::Visit;
 use syn::{ImplItem, ItemImpl, ItemStruct, ItemTrait, TraitItem, Type};
 
-use super::source::{self, Source};
+use crate::source::{self, Source};
 
 /// Names of methods.
 type Methods = BTreeSet<String>;
