@@ -218,7 +218,6 @@ fn mistakes_of_variants_name_the_variant() {
     for (flags, parts) in [
         ("odd:--concurency-range 2", &["--variant 'odd'", "concurency-range"][..]),
         ("odd:-b 0", &["--variant 'odd'", "-b '0'"]),
-        ("odd:--triton-server-directory /elsewhere", &["--variant 'odd'", "/elsewhere", "compare"]),
         ("odd:-f x.csv", &["--variant 'odd'", "-f", "outside"]),
         ("odd:--concurrency-range 1:3", &["--variant 'odd'", "as many"]),
         ("odd:--concurrency-range 1:0 -l 5", &["--variant 'odd'", "with an end"]),
@@ -234,6 +233,15 @@ fn mistakes_of_variants_name_the_variant() {
     assert_line(&beside(&["--svg", "spectrum:s.svg"]), &["--svg spectrum", "--svg comparison:FILE"], "--svg");
     assert_line(&refusal(&["--variant", "alone:-b 2"]), &["--variant 'alone'", "two or more"], "alone");
     assert_line(&beside(&["--matrix", "memory"]), &["--matrix", "--variant"], "--matrix");
+}
+
+/// A library is opened once.
+#[test]
+fn variants_share_one_library() {
+    let repository = Repository::of(&[]);
+    let program = Program::in_process(Path::new("/nonexistent/server"), &repository.path()).args("-m m --variant");
+    let run = program.arg("fine:-b 2").arg("--variant").arg("odd:--triton-server-directory /elsewhere").run();
+    run.refusal(&["--variant 'odd'", "/elsewhere", "compare"]);
 }
 
 #[test]
