@@ -321,7 +321,7 @@ fn the_same_seed_gives_the_same_gaps() {
         let path = repository.file("export.json");
         repository.add(&Model::identity("m"));
         let arguments =
-            format!("--request-rate-range 200 --request-distribution poisson --request-count 60 --seed {seed}");
+            format!("--request-rate-range 80 --request-distribution poisson --request-count 80 --seed {seed}");
         Program::on(&repository, "m").args(&arguments).args("--profile-export-file").arg(&path).run();
         let export = Export::read(&path);
         let requests = export.experiments()[0]["requests"].as_array().unwrap().clone();
