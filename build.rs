@@ -29,9 +29,12 @@ fn generate_bindings() {
         .expect("the build directory is writable");
 }
 
+/// A debug build names no commit unless it is told one: it would be built anew after each.
 fn note_commit() {
     println!("cargo:rerun-if-env-changed={COMMIT}");
-    let commit = env::var(COMMIT).ok().or_else(checked_out).unwrap_or_default();
+    let is_debug = env::var("PROFILE").is_ok_and(|profile| profile == "debug");
+    let found = || if is_debug { None } else { checked_out() };
+    let commit = env::var(COMMIT).ok().or_else(found).unwrap_or_default();
     println!("cargo:rustc-env={COMMIT}={commit}");
 }
 

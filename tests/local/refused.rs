@@ -218,11 +218,7 @@ fn mistakes_of_variants_name_the_variant() {
     for (flags, parts) in [
         ("odd:--concurency-range 2", &["--variant 'odd'", "concurency-range"][..]),
         ("odd:-b 0", &["--variant 'odd'", "-b '0'"]),
-        ("odd:--triton-server-directory /elsewhere", &["--variant 'odd'", "/elsewhere", "compare"]),
         ("odd:-f x.csv", &["--variant 'odd'", "-f", "outside"]),
-        ("odd:--concurrency-range 1:3", &["--variant 'odd'", "as many"]),
-        ("odd:--concurrency-range 1:0 -l 5", &["--variant 'odd'", "with an end"]),
-        ("odd:--stage rate:5:1s", &["--variant 'odd'", "--stage"]),
         ("fine:-b 3", &["--variant 'fine'", "two have that name"]),
         ("odd", &["--variant 'odd'", "NAME:'FLAGS'"]),
     ] {
@@ -234,6 +230,21 @@ fn mistakes_of_variants_name_the_variant() {
     assert_line(&beside(&["--svg", "spectrum:s.svg"]), &["--svg spectrum", "--svg comparison:FILE"], "--svg");
     assert_line(&refusal(&["--variant", "alone:-b 2"]), &["--variant 'alone'", "two or more"], "alone");
     assert_line(&beside(&["--matrix", "memory"]), &["--matrix", "--variant"], "--matrix");
+}
+
+/// What only all plans together show, the program says before it looks for a server.
+#[test]
+fn variants_that_cannot_be_compared() {
+    for (flags, parts) in [
+        ("odd:--triton-server-directory /elsewhere", &["--variant 'odd'", "/elsewhere", "compare"][..]),
+        ("odd:--concurrency-range 1:3", &["--variant 'odd'", "as many"]),
+        ("odd:--concurrency-range 1:0 -l 5", &["--variant 'odd'", "with an end"]),
+        ("odd:--stage rate:5:1s", &["--variant 'odd'", "--stage"]),
+    ] {
+        let repository = Repository::of(&[]);
+        let program = Program::in_process(Path::new("/nonexistent/server"), &repository.path());
+        program.args("-m m --variant").arg("fine:-b 2").arg("--variant").arg(flags).run().refusal(parts);
+    }
 }
 
 #[test]

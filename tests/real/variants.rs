@@ -157,7 +157,7 @@ mod measured {
     use super::*;
 
     /// Latency of the median: what a stall of the machine hides least.
-    const P50: &str = "--percentile 50 -p 500 --rounds 8";
+    const P50: &str = "--percentile 50 -p 300 --rounds 8";
 
     #[test]
     fn a_tenth_more_service_time_is_worse_by_a_tenth() {
@@ -176,7 +176,7 @@ mod measured {
     #[test]
     fn what_is_alike_is_never_worse_or_better() {
         let repository = Repository::of(&[Model::identity("m")]);
-        for seed in 1..=4 {
+        for seed in 1..=2 {
             let base = program(&repository).args(P50).args(&format!("-m m -p 200 --order random --seed {seed}"));
             let finished = variant(variant(base, "a:"), "b:").run();
             assert_eq!(finished.code(), 0, "{}", finished.stderr);

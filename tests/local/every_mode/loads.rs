@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::kinds::{Kind, NONE, Pace, Service};
-use super::{Outcome, each, in_folder, refuses_sync, result_of, run, run_at};
+use super::{Outcome, each, each_form, in_folder, refuses_sync, result_of, run, run_at};
 use crate::support::Report;
 use crate::support::exported::peak;
 
@@ -164,7 +164,7 @@ fn timed_stages_follow_each_other_and_have_what_they_sent() {
 fn timed_a_sweep_finds_what_the_server_sustains() {
     // One request at a time, each 5 ms.
     let alone: Pace = |beside| Duration::from_millis(5 * beside as u64);
-    each(alone, |service| {
+    each_form(alone, |service| {
         let outcome = run(service, "--sweep linear:2 -p 60 -s 1000000");
         let saturation = outcome.result["sweep"]["saturation"].as_f64().unwrap();
         assert!((50.0..=300.0).contains(&saturation), "{}", outcome.finished.stdout);
@@ -174,7 +174,7 @@ fn timed_a_sweep_finds_what_the_server_sustains() {
 #[test]
 fn timed_a_search_finds_the_highest_concurrency_within_the_bound() {
     let growing: Pace = |beside| Duration::from_millis(10 * beside as u64);
-    each(growing, |service| {
+    each_form(growing, |service| {
         let outcome = run(service, "--concurrency-range 1:4 --binary-search -l 25 -p 60 -s 1000000");
         assert!(outcome.finished.stdout.contains("Highest level within"), "{}", outcome.finished.stdout);
         let mut values: Vec<u64> = outcome.result["levels"].as_array().unwrap().iter().map(value).collect();

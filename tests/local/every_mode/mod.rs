@@ -19,8 +19,18 @@ const AT_ONCE: usize = 3;
 
 /// Runs a test case for every kind, each with its own server, and names the kinds that failed.
 fn each(pace: Pace, cell: impl Fn(&Service) + Sync) {
+    run_with(KINDS, pace, cell);
+}
+
+/// The same with a kind of each form that answers take: one at once, one of many on a connection, a stream of parts. For what is
+/// decided above all kinds, and measured with loads that every kind is tested with.
+fn each_form(pace: Pace, cell: impl Fn(&Service) + Sync) {
+    run_with(&[Kind::KserveHttp, Kind::KserveStreams, Kind::OpenAiStreams], pace, cell);
+}
+
+fn run_with(kinds: &[Kind], pace: Pace, cell: impl Fn(&Service) + Sync) {
     let mut failed = Vec::<&Kind>::new();
-    for some in KINDS.chunks(AT_ONCE) {
+    for some in kinds.chunks(AT_ONCE) {
         thread::scope(|scope| {
             let cell = &cell;
             let begin = |&kind| scope.spawn(move || cell(&Service::start(kind, pace)));

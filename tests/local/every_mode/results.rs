@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::kinds::Pace;
-use super::{each, in_folder, result_of, run};
+use super::{each, each_form, in_folder, result_of, run};
 
 const TWO_MS: Pace = |_| Duration::from_millis(2);
 
@@ -29,7 +29,7 @@ fn reports_are_written_in_every_form() {
 
 #[test]
 fn timed_variants_are_measured_in_turns_and_compared() {
-    each(TWO_MS, |service| {
+    each_form(TWO_MS, |service| {
         let flags = "-m m -p 30 --rounds 6 --order random --summary-file FOLDER/result.json --variant";
         let program = service.program_at(&service.url(), &in_folder(service, flags)).arg("one:--concurrency-range 1");
         let finished = program.args("--variant").arg("three:--concurrency-range 3").run();
@@ -45,7 +45,7 @@ fn timed_variants_are_measured_in_turns_and_compared() {
 
 #[test]
 fn gates_hold_figures_against_bounds_and_baselines() {
-    each(TWO_MS, |service| {
+    each_form(TWO_MS, |service| {
         let load = "--concurrency-range 2 -p 60 -s 1000000";
         run(service, load);
         fs::rename(service.file("result.json"), service.file("baseline.json")).unwrap();
@@ -59,7 +59,7 @@ fn gates_hold_figures_against_bounds_and_baselines() {
 
 #[test]
 fn a_run_goes_on_where_it_was_and_restarts_begin_anew() {
-    each(TWO_MS, |service| {
+    each_form(TWO_MS, |service| {
         let load = "--concurrency-range 1:2 -p 60 -s 1000000";
         run(service, load);
         let before = service.count();

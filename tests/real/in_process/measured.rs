@@ -179,11 +179,11 @@ fn a_binary_search_finds_the_limit_async() {
 fn three_windows_take_the_time_of_three_windows() {
     let repository = Repository::of(&[Model::identity("m")]);
     let one = Program::on(&repository, "m").args("-p 100 -s 1000000 --async").run();
-    let two = Program::on(&repository, "m").args("-p 1000 -s 1000000 --async").run();
+    let two = Program::on(&repository, "m").args("-p 600 -s 1000000 --async").run();
     one.report();
     two.report();
     let extra = two.wall.saturating_sub(one.wall);
-    assert_between("2.7 s more of windows, in ms", extra.as_secs_f64() * 1000.0, 2500.0, 3200.0);
+    assert_between("1.5 s more of windows, in ms", extra.as_secs_f64() * 1000.0, 1350.0, 1900.0);
 }
 
 #[test]
@@ -232,7 +232,7 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [262144] }]"#;
 
 #[test]
 fn memory_does_not_grow_in_seconds() {
-    soak(8, Duration::from_millis(500));
+    soak(8, Duration::from_millis(300));
 }
 
 #[test]

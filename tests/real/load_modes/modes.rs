@@ -19,7 +19,7 @@ fn open(finished: &Finished) -> Report {
 #[test]
 fn timed_a_concurrency_without_end_grows_to_the_threshold() {
     let finished =
-        run(Model::sleeping("m", 20).instances(2), "--async --concurrency-range 1:0:1 -l 30 -p 250 -s 1000000");
+        run(Model::sleeping("m", 20).instances(2), "--async --concurrency-range 1:0:1 -l 30 -p 200 -s 1000000");
     let report = finished.report();
     // 20 ms up to two, which is the instances' number, 30 ms at three.
     assert_eq!(report.values(), [1.0, 2.0, 3.0], "{}", report.text);
@@ -65,7 +65,7 @@ fn what_is_said_of_synchronous_calls_is_what_runs() {
 
 #[test]
 fn timed_rates_are_searched_for_the_last_that_holds() {
-    let arguments = "--binary-search --request-rate-range 20:180:40 -l 60 -p 500 -s 1000000 -r 3";
+    let arguments = "--binary-search --request-rate-range 20:180:40 -l 60 -p 300 -s 1000000 -r 3";
     let finished = run(Model::sleeping("m", 20).instances(2), arguments);
     let report = open(&finished);
     // Two instances of 20 ms do 100 a second: 20 holds, 180 does not.
@@ -237,7 +237,7 @@ fn timed_the_three_times_of_an_open_loop_are_in_the_export() {
 #[test]
 fn an_interrupted_step_of_a_sweep_says_nothing_about_its_rate() {
     let repository = Repository::of(&[Model::sleeping("m", 10)]);
-    let running = Program::on(&repository, "m").args("--sweep linear:2 -p 4000 -s 1000000 -r 3").start();
+    let running = Program::on(&repository, "m").args("--sweep linear:2 -p 1500 -s 1000000 -r 3").start();
     running.wait_for(" requests/sec: ");
     running.signal(2);
     let finished = running.finish();
@@ -248,7 +248,7 @@ fn an_interrupted_step_of_a_sweep_says_nothing_about_its_rate() {
 
 /// What the model does a second where it is never without a request: 200 on 2 instances of 10 ms, less where the machine is slow.
 fn capacity(repository: &Repository) -> f64 {
-    let program = Program::on(repository, "m").args("--concurrency-range 8 -p 1000 -s 1000000 -r 3");
+    let program = Program::on(repository, "m").args("--concurrency-range 8 -p 500 -s 1000000 -r 3");
     program.run().report().level().client_number("Throughput")
 }
 
@@ -375,7 +375,7 @@ mod measured {
         let repository = Repository::of(&[Model::sleeping("m", 10).instances(2)]);
         let path = repository.file("export.json");
         let program =
-            Program::on(&repository, "m").args("--sweep linear:2 -p 700 -s 1000000 -r 3 --profile-export-file");
+            Program::on(&repository, "m").args("--sweep linear:2 -p 500 -s 1000000 -r 3 --profile-export-file");
         let before = capacity(&repository);
         let finished = program.arg(&path).run();
         let after = capacity(&repository);

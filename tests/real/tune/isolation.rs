@@ -18,7 +18,7 @@ fn a_server_is_searched_from_the_configuration_that_was_found() {
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
     let arguments = format!("tune -m m -u {} --search instances=1,4 --at-concurrency 8", server.url("http"));
     let program = Program::new().args(&arguments).arg("--output").arg(folder(&repository));
-    let finished = program.args("--isolate --budget 12s").run();
+    let finished = program.args("--isolate --budget 20s").run();
     let found = Found::read(finished, repository);
     assert_eq!((found.word(), found.winner()), ("better", vec![4]), "{}", found.text());
     assert!(found.result["verdict"]["gain"].as_f64().unwrap() > 3.0, "{}", found.text());

@@ -1,5 +1,5 @@
 //! Performance models with a known best configuration. The models sleep instead of computing, so that machines with few
-//! processors give the same answer. Most are studies: `src/tune/tests.rs` plays such laws without a server.
+//! processors give the same answer. Most are studies: the tests of the search itself play such laws without a server.
 
 use super::found::search;
 use crate::support::Model;

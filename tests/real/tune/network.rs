@@ -10,7 +10,7 @@ use crate::support::{Model, Program, Repository, TritonServer};
 
 fn program((server, way): (&TritonServer, &str), repository: &Repository, arguments: &str) -> Program {
     let url = server.url(way);
-    let tune = format!("tune -m m -i {way} -u {url} --search instances=1:3 --search max_batch_size=2,4");
+    let tune = format!("tune -m m -i {way} -u {url} --search instances=1,3 --search max_batch_size=2,4");
     Program::new().args(&tune).arg("--output").arg(folder(repository)).args(arguments)
 }
 
@@ -34,7 +34,7 @@ fn timed_a_server_that_loads_models_on_request_is_tuned_and_left_as_it_was() {
     let flags = ["--model-control-mode=explicit", "--load-model=m"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
     let before = configuration(&server);
-    let finished = program((&server, "http"), &repository, "--budget 10s").run();
+    let finished = program((&server, "http"), &repository, "--budget 12s").run();
     let found = Found::read(finished, repository);
     assert_eq!((found.word(), found.winner()), ("better", vec![3, 4]), "{}", found.text());
     assert_eq!(configuration(&server), before);
@@ -53,7 +53,7 @@ fn timed_over_grpc_it_is_the_same() {
     let flags = ["--model-control-mode=explicit", "--load-model=m"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
     let before = configuration(&server);
-    let finished = program((&server, "grpc"), &repository, "--budget 10s").run();
+    let finished = program((&server, "grpc"), &repository, "--budget 12s").run();
     let found = Found::read(finished, repository);
     assert_eq!((found.word(), found.winner()), ("better", vec![3, 4]), "{}", found.text());
     assert_eq!(configuration(&server), before);

@@ -9,6 +9,7 @@ mod source;
 mod wrappers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use syn::spanned::Spanned;
 use syn::visit::Visit;
@@ -73,9 +74,7 @@ fn assert_none(broken: &[String], rule: &str) {
     assert!(broken.is_empty(), "{rule}; a file may break that with a line `// budget: reason`:\n{}", broken.join("\n"));
 }
 
-#[test]
-fn files_are_short() {
-    let sources = source::all();
+fn files_are_short(sources: &[Source]) {
     let long = sources.iter().filter(|source| !source.excused && source.lines > MAX_FILE_LINES);
     let long: Vec<String> = long.map(|source| format!("{}: {} lines", source.path, source.lines)).collect();
     assert_none(&long, "a file has at most 400 lines without its tests");
@@ -85,10 +84,9 @@ fn files_are_short() {
     assert!(median <= MEDIAN_FILE_LINES, "the median file has {median} lines, and may have {MEDIAN_FILE_LINES}");
 }
 
-#[test]
-fn functions_are_short_and_take_little() {
+fn functions_are_short_and_take_little(sources: &[Source]) {
     let mut broken = Vec::new();
-    for source in source::all().iter().filter(|source| !source.excused) {
+    for source in sources.iter().filter(|source| !source.excused) {
         for Function { name, lines, parameters } in Functions::of(source) {
             if lines > MAX_FUNCTION_LINES {
                 broken.push(format!("{}: {name} has {lines} lines", source.path));
@@ -116,9 +114,7 @@ impl<'a> Visit<'a> for Doors {
     }
 }
 
-#[test]
-fn unsafe_code_is_in_few_places() {
-    let sources = source::all();
+fn unsafe_code_is_in_few_places(sources: &[Source]) {
     let has_unsafe = |source: &&Source| source.paths().iter().flatten().any(|word| word == "unsafe");
     let allowed = |path: &str| UNSAFE.iter().any(|place| path.starts_with(place));
     let elsewhere: Vec<&str> =
@@ -135,22 +131,19 @@ fn unsafe_code_is_in_few_places() {
     );
 }
 
-#[test]
-fn one_file_of_each_layer_tells_loads_apart() {
+fn one_file_of_each_layer_tells_loads_apart(sources: &[Source]) {
     let is_load = |pair: &[String]| pair[0] == "LoadMode" && pair[1].starts_with(char::is_uppercase);
     let tells = |source: &&Source| source.paths().iter().any(|path| path.windows(2).any(is_load));
-    let sources = source::all();
     let found: Vec<&str> = sources.iter().filter(tells).map(|source| source.path.as_str()).collect();
     assert_eq!(found, LOADS, "what differs between loads is a question to LoadMode");
 }
 
-#[test]
-fn modules_depend_on_those_below_them_in_the_table() {
+fn modules_depend_on_those_below_them_in_the_table(sources: &[Source]) {
     let table = include_str!("../../../docs/architecture.md").lines().filter_map(|line| line.strip_prefix("| `"));
     let cells = table.filter_map(|line| line.split(" | ").next());
     let order: Vec<&str> =
         cells.flat_map(|cell| cell.split("`, `")).map(|name| name.split(['`', ':']).next().unwrap()).collect();
-    let graph = graph::modules(&source::all());
+    let graph = graph::modules(sources);
     let place = |module: &str| order.iter().position(|&name| name == module);
     assert!(place("cli") < place("stats"), "the table is found: {order:?}");
     assert!(graph["app"].contains("measure"), "dependencies are found: {graph:?}");
@@ -163,12 +156,30 @@ fn modules_depend_on_those_below_them_in_the_table() {
     }
 }
 
-#[test]
-fn files_depend_in_one_direction() {
-    let graph = graph::files(&source::all());
+fn files_depend_in_one_direction(sources: &[Source]) {
+    let graph = graph::files(sources);
     assert!(graph["load/feed.rs"].contains("load/walk.rs"), "neighbours are found: {graph:#?}");
     assert!(graph["app/session.rs"].contains("load/feed.rs"), "others are found: {graph:#?}");
     assert_eq!(cycle(&graph), None, "files go round in a circle");
+}
+
+/// What all source files are held to. Each rule is a function, so that reading and parsing them takes its time once.
+const RULES: [(&str, fn(&[Source])); 7] = [
+    ("files are short", files_are_short),
+    ("functions are short and take little", functions_are_short_and_take_little),
+    ("unsafe code is in few places", unsafe_code_is_in_few_places),
+    ("one file of each layer tells loads apart", one_file_of_each_layer_tells_loads_apart),
+    ("modules depend on those below them in the table", modules_depend_on_those_below_them_in_the_table),
+    ("files depend in one direction", files_depend_in_one_direction),
+    ("a wrapped backend is asked everything", wrappers::a_wrapped_backend_is_asked_everything),
+];
+
+#[test]
+fn the_source_keeps_its_rules() {
+    let sources = source::all();
+    let breaks = |rule: fn(&[Source])| catch_unwind(AssertUnwindSafe(|| rule(&sources))).is_err();
+    let broken: Vec<&str> = RULES.iter().filter(|(_, rule)| breaks(*rule)).map(|(name, _)| *name).collect();
+    assert!(broken.is_empty(), "see above: {broken:?}");
 }
 
 #[test]
