@@ -63,6 +63,7 @@ impl<T: Transport> NetworkClient<T> {
             drain_limit: spec.drain_limit.min(LAST_MOMENT),
         };
         client.grow(spec.slots)?;
+        client.transport.connect()?;
         Ok(client)
     }
 
@@ -212,6 +213,10 @@ mod tests {
 
     impl Transport for Failing {
         fn grow(&mut self, _: usize) -> Result<()> {
+            Ok(())
+        }
+
+        fn connect(&mut self) -> Result<()> {
             Ok(())
         }
 

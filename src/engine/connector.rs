@@ -1,21 +1,17 @@
-//! [`Connector`]: makes connections to one endpoint.
+//! [`Connector`]: what connections to one endpoint need.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
-use rustix::event::PollFlags;
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
-
 use crate::engine::deadline::INTERRUPT_POLL;
 use crate::engine::{Deadline, Endpoint, Stream};
 use crate::wire::TlsClient;
 
-/// Makes connections to one endpoint. The name is resolved once; the address that answered last is tried first.
+/// What connections to one endpoint need. The name is resolved once; the address that answered last is tried first.
 pub struct Connector {
     endpoint: Endpoint,
     tls: Option<TlsClient>,
@@ -34,45 +30,42 @@ impl Connector {
         &self.endpoint
     }
 
-    /// Connects, without Nagle's delay, and performs the TLS handshake, all until `deadline`. The stream blocks,
-    /// without timeouts.
+    /// Looks up the host's name, unless that was done before.
     ///
     /// # Errors
-    /// The last address's error; see [`crate::engine::failure`] for its meaning.
-    pub fn connect(&self, deadline: Deadline) -> io::Result<Stream> {
-        let addresses = self.resolve(deadline)?;
-        let first = self.answered.load(Ordering::Relaxed);
-        let mut last = io::Error::new(ErrorKind::NotFound, "the host name has no address");
-        for step in 0..addresses.len() {
-            let index = (first + step) % addresses.len();
-            // An address that swallows packets must leave time for the others.
-            match reach(&addresses[index], deadline.share(addresses.len() - step)) {
-                Ok(socket) => {
-                    self.answered.store(index, Ordering::Relaxed);
-                    return self.prepare(socket, deadline);
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
-
-    fn resolve(&self, deadline: Deadline) -> io::Result<&[SocketAddr]> {
-        if let Some(known) = self.addresses.get() {
-            return Ok(known);
+    /// If it cannot be found until `deadline`.
+    pub fn resolve(&self, deadline: Deadline) -> io::Result<()> {
+        if self.addresses.get().is_some() {
+            return Ok(());
         }
         let Endpoint { host, port, .. } = &self.endpoint;
         let found = match host.parse::<IpAddr>() {
             Ok(address) => vec![(address, *port).into()],
             Err(_) => look_up(host.clone(), *port, deadline)?,
         };
-        Ok(self.addresses.get_or_init(|| found))
+        self.addresses.get_or_init(|| found);
+        Ok(())
     }
 
-    fn prepare(&self, socket: TcpStream, deadline: Deadline) -> io::Result<Stream> {
-        socket.set_nodelay(true)?;
+    /// The host's addresses; none before they were looked up.
+    pub(super) fn addresses(&self) -> &[SocketAddr] {
+        self.addresses.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The number of the one to ask first: the one that has answered last.
+    pub(super) fn first(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// The address with that number has answered.
+    pub(super) fn note_answered(&self, number: usize) {
+        self.answered.store(number, Ordering::Relaxed);
+    }
+
+    /// The stream on a socket that the server has accepted.
+    pub(super) fn greet(&self, socket: TcpStream) -> io::Result<Stream> {
         let session = self.tls.as_ref().map(|tls| tls.session(&self.endpoint.host)).transpose()?;
-        Stream::new(socket, session, deadline)
+        Ok(Stream::new(socket, session))
     }
 }
 
@@ -93,19 +86,4 @@ fn look_up(host: String, port: u16, deadline: Deadline) -> io::Result<Vec<Socket
             Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the name resolver failed")),
         }
     }
-}
-
-/// A connected, nonblocking socket.
-fn reach(address: &SocketAddr, deadline: Deadline) -> io::Result<TcpStream> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
-    match connect(&socket, address) {
-        Ok(()) => {}
-        Err(Errno::INPROGRESS | Errno::INTR) => {
-            deadline.wait(&socket, PollFlags::OUT)?;
-            sockopt::socket_error(&socket)??;
-        }
-        Err(error) => return Err(error.into()),
-    }
-    Ok(socket.into())
 }

@@ -4,10 +4,10 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::PollFlags;
 
 use crate::clock::Stamp;
+use crate::engine::wait_for;
 use crate::interrupt;
 
 /// Time that an interrupt leaves to an exchange: enough for a server that answers.
@@ -29,19 +29,17 @@ impl Deadline {
         Self { begun, end: begun.plus_duration(limit) }
     }
 
-    /// The deadline of a step that begins now and must leave as much time for each of `parts - 1` others.
-    pub fn share(self, parts: usize) -> Self {
-        let now = Stamp::now();
-        let share = self.end.since(now) / parts.max(1) as u64;
-        Self { begun: self.begun, end: now.plus(share) }
-    }
-
     /// The deadline of a step that begins now and may take `limit`.
     pub fn at_most(self, limit: Duration) -> Self {
         Self { begun: self.begun, end: self.end.min(Stamp::now().plus_duration(limit)) }
     }
 
-    /// The moment itself, which an interrupt brings forward.
+    /// The moment itself, whatever the user does meanwhile.
+    pub(super) fn planned_end(self) -> Stamp {
+        self.end
+    }
+
+    /// The moment, which an interrupt brings forward.
     pub fn end(self) -> Stamp {
         self.end_after(interrupt::first())
     }
@@ -69,13 +67,22 @@ impl Deadline {
     pub fn wait(self, socket: impl AsFd, flags: PollFlags) -> io::Result<()> {
         loop {
             self.check()?;
-            let nap = self.end().from_now().min(INTERRUPT_POLL);
-            let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()) };
-            match poll(&mut [PollFd::new(&socket, flags)], Some(&nap)) {
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
+            if self.nap(&socket, flags)? {
+                return Ok(());
             }
+        }
+    }
+
+    /// The same, but only for a moment; returns whether the socket is ready.
+    ///
+    /// # Errors
+    /// Errors of the system, and whether the user has interrupted.
+    pub(super) fn nap(self, socket: impl AsFd, flags: PollFlags) -> io::Result<bool> {
+        let until = self.end().min(Stamp::now().plus_duration(INTERRUPT_POLL));
+        let ready = wait_for(Some(socket.as_fd()), flags, until)?;
+        match self.check() {
+            Err(error) if error.kind() != ErrorKind::TimedOut => Err(error),
+            _ => Ok(ready),
         }
     }
 }
@@ -104,13 +111,11 @@ mod tests {
     }
 
     #[test]
-    fn steps_share_what_is_left() {
+    fn a_step_never_has_longer_than_the_whole() {
         let deadline = Deadline::within(Duration::from_secs(100));
-        let half = deadline.share(2);
-        assert!((45..=50).contains(&half.end.from_now().as_secs()), "{half:?}");
         let step = deadline.at_most(Duration::from_secs(7));
         assert!((5..=7).contains(&step.end.from_now().as_secs()), "{step:?}");
         assert_eq!(step.at_most(Duration::from_secs(70)).end, step.end);
-        assert_eq!(Deadline::within(Duration::ZERO).share(3).check().unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(Deadline::within(Duration::ZERO).check().unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! client        a worker's client: begin, wait, complete, give up     http1   services and queries over HTTP/1.1
 //! exchanges     the state of the request in each slot                 url, connector, stream   addresses and sockets
-//! transport     how exchanges share connections                       poller, deadline         waiting
+//! transport     how exchanges share connections                       connecting, poller, deadline   making and waiting
 //! serial        one at a time on each connection                      tally   which connections are lost
 //! calls         many on one: gRPC over HTTP/2, and single calls beside the load
 //! failure, advice   why there is no answer, and what to do about it
@@ -13,6 +13,7 @@
 pub mod advice;
 pub mod calls;
 mod client;
+mod connecting;
 mod connector;
 mod deadline;
 mod exchange;
@@ -28,6 +29,7 @@ mod transport;
 mod url;
 
 pub use client::NetworkClient;
+pub use connecting::{Connecting, Progress, connect};
 pub use connector::Connector;
 pub use deadline::Deadline;
 pub use exchanges::{ExchangeId, Exchanges};

@@ -16,7 +16,7 @@ const CHUNK: usize = 4096;
 /// Limit on reads of the socket without anything for the caller; a whole record takes fewer.
 const MAX_CHUNKS: u32 = 16;
 
-/// A connected TCP socket, plain or under TLS. Blocking until [`Stream::set_nonblocking`].
+/// A connected TCP socket, plain or under TLS. Nothing blocks until [`Stream::block`].
 ///
 /// Under TLS, `read` answers `WouldBlock` once what has arrived holds nothing for the caller, even if the socket
 /// blocks: a server may send a record byte by byte. The TLS layer then holds nothing either; what the socket still
@@ -28,18 +28,21 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Wraps a connected socket; with `tls` performs the handshake, until `deadline` at the latest.
+    /// Wraps a connected, nonblocking socket. With `tls`, [`Stream::shake_hands`] comes first.
+    pub(super) fn new(socket: TcpStream, tls: Option<ClientConnection>) -> Self {
+        Self { socket, tls: tls.map(Box::new) }
+    }
+
+    /// Goes on with the handshake as far as it can without waiting. Returns what it waits for; nothing once it is done, which it
+    /// is from the start without TLS.
     ///
     /// # Errors
     /// If the handshake fails; kind `InvalidData` then carries the reason.
-    pub fn new(mut socket: TcpStream, tls: Option<ClientConnection>, deadline: Deadline) -> io::Result<Self> {
-        let mut tls = tls.map(Box::new);
-        if let Some(session) = &mut tls {
-            socket.set_nonblocking(true)?;
-            shake_hands(session, &mut socket, deadline)?;
+    pub(super) fn shake_hands(&mut self) -> io::Result<Option<PollFlags>> {
+        match &mut self.tls {
+            None => Ok(None),
+            Some(session) => shake_hands(session, &mut self.socket),
         }
-        socket.set_nonblocking(false)?;
-        Ok(Self { socket, tls })
     }
 
     /// Sends all of `bytes` on a nonblocking socket, until `deadline` at the latest.
@@ -77,19 +80,20 @@ impl Stream {
         }
     }
 
-    /// Sets whether reads and writes block.
+    /// Has no read or write wait.
     ///
     /// # Errors
     /// As the socket answers.
-    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        self.socket.set_nonblocking(nonblocking)
+    pub fn unblock(&self) -> io::Result<()> {
+        self.socket.set_nonblocking(true)
     }
 
-    /// Limits how long one blocking read and one blocking write may wait.
+    /// Has reads and writes wait, each for at most `limit`.
     ///
     /// # Errors
     /// As the socket answers; a zero duration is refused.
-    pub fn set_timeouts(&self, limit: Duration) -> io::Result<()> {
+    pub fn block(&self, limit: Duration) -> io::Result<()> {
+        self.socket.set_nonblocking(false)?;
         self.socket.set_read_timeout(Some(limit))?;
         self.socket.set_write_timeout(Some(limit))
     }
@@ -163,14 +167,17 @@ impl Write for Stream {
     }
 }
 
-/// Performs the handshake on a nonblocking socket. The deadline is checked before each step: a server that sends byte
-/// by byte never lets a single read wait for long.
-fn shake_hands(session: &mut ClientConnection, socket: &mut TcpStream, deadline: Deadline) -> io::Result<()> {
+/// Goes on with the handshake on a nonblocking socket; returns what it waits for, if it is not done. A server that sends byte by
+/// byte does not keep the caller: after [`MAX_CHUNKS`] reads it is asked again, as a socket that can be read is reported again.
+fn shake_hands(session: &mut ClientConnection, socket: &mut TcpStream) -> io::Result<Option<PollFlags>> {
+    let mut chunks = 0;
     while session.is_handshaking() || session.wants_write() {
-        deadline.check()?;
         let (step, awaited) = if session.wants_write() {
             (session.write_tls(socket), PollFlags::OUT)
+        } else if chunks == MAX_CHUNKS {
+            return Ok(Some(PollFlags::IN));
         } else {
+            chunks += 1;
             (session.read_tls(socket), PollFlags::IN)
         };
         match step {
@@ -183,12 +190,12 @@ fn shake_hands(session: &mut ClientConnection, socket: &mut TcpStream, deadline:
                 }
             }
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => deadline.wait(&*socket, awaited)?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Some(awaited)),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 fn send_pending(session: &mut ClientConnection, socket: &mut TcpStream) -> io::Result<()> {

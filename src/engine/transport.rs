@@ -64,17 +64,24 @@ impl Network for Route {
 /// How exchanges share connections: one at a time on each ([`serial`](crate::engine::serial)), or many on one
 /// ([`calls`](crate::engine::calls)). Everything that happens to an exchange is reported to the [`Exchanges`].
 pub trait Transport: Send {
-    /// Makes sure that there are at least `slots` slots.
+    /// Makes sure that there are at least `slots` slots. Connections of new ones are made when requests need them.
     ///
     /// # Errors
-    /// If a connection cannot be made, or the service cannot serve another slot.
+    /// If the service cannot serve another slot.
     fn grow(&mut self, slots: usize) -> Result<()>;
+
+    /// Makes all connections before the load, and waits for them.
+    ///
+    /// # Errors
+    /// If one cannot be made.
+    fn connect(&mut self) -> Result<()>;
 
     /// A request is about to begin in a slot. If its connection has waited long for a first request, this checks that
     /// it is still open before the request depends on it.
     fn enter(&mut self, slot: usize, exchanges: &mut Exchanges);
 
-    /// Starts the request that has begun in a slot. One that cannot be sent fails.
+    /// Starts the request that has begun in a slot, without waiting for anything, a connection included. One that cannot be
+    /// sent fails.
     ///
     /// # Errors
     /// If the client is broken.

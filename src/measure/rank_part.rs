@@ -3,7 +3,7 @@
 use crate::measure::blocks::Block;
 use crate::measure::reasons::InvalidReason;
 use crate::measure::summary::ClientSummary;
-use crate::measure::verdict::DELAYED_TOLERANCE;
+use crate::measure::verdict::{lateness_of, too_late};
 
 /// What one process has of some windows.
 #[derive(Clone, Debug)]
@@ -11,33 +11,29 @@ pub(super) struct RankPart {
     /// Requests and latencies.
     pub(super) block: Block,
     sent: u64,
-    delayed: u64,
+    /// Requests that left too late.
+    late: u64,
 }
 
 impl RankPart {
     /// That of a window.
     pub(super) fn of(client: &ClientSummary) -> Self {
-        Self { block: Block::of(client), sent: client.sent, delayed: client.delayed }
+        Self { block: Block::of(client), sent: client.sent, late: too_late(client) }
     }
 
     /// Adds the windows that follow.
     pub(super) fn absorb(&mut self, later: &Self) {
         self.block.absorb(&later.block);
         self.sent += later.sent;
-        self.delayed += later.delayed;
+        self.late += later.late;
     }
 
     /// What the rank can be blamed for, where the sums of all may hide it.
     pub(super) fn reason(&self, rank: usize) -> Option<InvalidReason> {
-        let late = if self.sent > 0 { self.delayed as f64 / self.sent as f64 } else { 0.0 };
         if self.block.requests == 0 {
-            Some(InvalidReason::RankWithout(rank))
-        } else if self.delayed > 1 && late > DELAYED_TOLERANCE {
-            // Of few requests, one alone is chance.
-            Some(InvalidReason::RankLate(rank, late))
-        } else {
-            None
+            return Some(InvalidReason::RankWithout(rank));
         }
+        lateness_of(self.late, self.sent).map(|share| InvalidReason::RankLate(rank, share))
     }
 }
 

@@ -123,9 +123,13 @@ impl fmt::Display for InvalidReason {
             Self::HeldBack(count) => {
                 write!(f, "{count} requests waited because of --max-outstanding or --serial-sequences")
             }
-            Self::IssuersLate(share) => write!(f, "{:.1}% of the requests left more than 1 ms late", share * 100.0),
+            Self::IssuersLate(share) => write!(
+                f,
+                "{:.1}% of the requests left too late: by more than 1 ms, and 5% of the median answer",
+                share * 100.0
+            ),
             Self::RankLate(rank, share) => {
-                write!(f, "rank {rank} sent {:.1}% of its requests more than 1 ms late", share * 100.0)
+                write!(f, "rank {rank} sent {:.1}% of its requests too late", share * 100.0)
             }
             Self::RankWithout(rank) => write!(f, "no request of rank {rank} succeeded"),
             Self::BrokenOff => f.write_str("the load ended early"),

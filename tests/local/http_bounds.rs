@@ -177,6 +177,47 @@ fn timed_connections_are_made_before_the_first_window() {
     assert!(counted.level().client_number("Throughput") > 100.0, "{}", counted.text);
 }
 
+/// The rate that was sent, and when requests left after they were due: the 90th percentile in milliseconds.
+fn sent(program: Program) -> (f64, f64) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("result.json");
+    let run = program.arg("--summary-file").arg(&file).run();
+    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).expect(&run.stderr)).unwrap();
+    let client = &result["levels"][0]["client"];
+    assert_eq!(client["failed"], 0, "{}", run.stdout);
+    let late = run.stdout.split("Schedule delay: ").nth(1).and_then(|row| row.split("p90 ").nth(1)).unwrap();
+    let late: f64 = late.split(',').next().unwrap().parse().unwrap();
+    (client["sent"].as_f64().unwrap() / client["duration_s"].as_f64().unwrap(), late / 1e3)
+}
+
+#[test]
+fn timed_a_server_that_accepts_nobody_holds_up_no_later_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 8).unwrap();
+    let server = HttpServer::start_with(listener, None, |request| {
+        [vec![Act::Wait(Duration::from_millis(10))], good(request)].concat()
+    });
+    let (rate, late) = thread::scope(|scope| {
+        let program = Program::new().args("-m m -b 1 --on-disturbance ignore --request-rate-range 150 -r 1 -p 5000 -u");
+        let running = scope.spawn(|| sent(program.arg(server.url())));
+        while server.inferences() < 150 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        server.stand_still(Duration::from_millis(1500));
+        running.join().unwrap()
+    });
+    assert!(rate > 145.0 && late < 50.0, "{rate} a second, {late} ms late");
+}
+
+#[test]
+fn timed_handshakes_hold_up_no_other_request() {
+    let server = https(|request| [vec![Act::Wait(Duration::from_millis(200))], good(request)].concat());
+    server.delay_connections(Duration::from_millis(150));
+    let flags = "-b 1 --on-disturbance ignore --request-rate-range 60 --request-count 180";
+    let (_, late) = sent(secure(&server).args(flags));
+    assert!(late < 150.0, "{late} ms late");
+}
+
 #[test]
 fn compression_that_was_not_asked_for_is_refused() {
     let server = HttpServer::start(|_| {

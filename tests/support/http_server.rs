@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One thing that the server does with a connection.
 #[derive(Clone, Debug)]
@@ -66,11 +66,18 @@ struct Shared {
     trickling: AtomicUsize,
     /// What each handshake waits for.
     delay: Mutex<Duration>,
+    /// Until then nothing is accepted and nothing answered.
+    still: Mutex<Option<Instant>>,
     open: Mutex<Vec<TcpStream>>,
     tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 impl Shared {
+    fn wait_while_still(&self) {
+        let still = *self.still.lock().unwrap();
+        thread::sleep(still.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now())));
+    }
+
     fn early_acts(&self, head: &str) -> Vec<Act> {
         if is_inference(head) { self.early.lock().unwrap().clone() } else { Vec::new() }
     }
@@ -107,6 +114,7 @@ impl HttpServer {
             trickles: AtomicBool::new(false),
             trickling: AtomicUsize::new(0),
             delay: Mutex::default(),
+            still: Mutex::default(),
             open: Mutex::default(),
             tls,
         });
@@ -164,6 +172,11 @@ impl HttpServer {
         *self.shared.delay.lock().unwrap() = delay;
     }
 
+    /// Accepts and answers nothing for so long.
+    pub fn stand_still(&self, time: Duration) {
+        *self.shared.still.lock().unwrap() = Some(Instant::now() + time);
+    }
+
     /// Requests that were no inferences.
     pub fn others(&self) -> Vec<Received> {
         self.shared.others.lock().unwrap().clone()
@@ -194,6 +207,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         let Ok(stream) = stream else { continue };
+        shared.wait_while_still();
         shared.connections.fetch_add(1, Ordering::SeqCst);
         shared.open.lock().unwrap().push(stream.try_clone().unwrap());
         let shared = shared.clone();
@@ -218,7 +232,8 @@ fn serve(stream: TcpStream, shared: &Shared) {
         shared.trickling.fetch_add(1, Ordering::SeqCst);
         return trickle(&stream, 0x16, (Duration::from_millis(50), usize::MAX));
     }
-    thread::sleep(*shared.delay.lock().unwrap());
+    let delay = *shared.delay.lock().unwrap();
+    thread::sleep(delay);
     match &shared.tls {
         None => exchange(stream.try_clone().unwrap(), &stream, shared),
         Some(config) => {
@@ -233,6 +248,7 @@ fn exchange(mut stream: impl Read + Write, socket: &TcpStream, shared: &Shared) 
     while let Some(mut request) = receive(&mut stream, |head| shared.early_acts(head)) {
         let acts = if is_inference(&request.head) {
             request.ordinal = shared.inferences.fetch_add(1, Ordering::SeqCst);
+            shared.wait_while_still();
             (shared.script)(&request)
         } else {
             shared.others.lock().unwrap().push(request.clone());

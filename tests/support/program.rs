@@ -264,8 +264,8 @@ impl Finished {
     /// on a busy machine.
     pub fn report_even_if_late(&self) -> Report {
         let complaints = [
-            "of the requests left more than 1 ms late",
-            "of its requests more than 1 ms late",
+            "of the requests left too late",
+            "of its requests too late",
             "requests waited because of --max-outstanding",
         ];
         let late = self.code() == 4 && complaints.iter().any(|complaint| self.stdout.contains(complaint));

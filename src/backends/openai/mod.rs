@@ -34,7 +34,7 @@ use self::bodies::Bodies;
 use self::service::OpenAi;
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Network, Threading};
 use crate::engine::http1::{self, Headers};
-use crate::engine::{Deadline, Route, ServerWait, advice, failure};
+use crate::engine::{Deadline, Route, ServerWait, advice, connect, failure};
 use crate::error::{Error, Result};
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::{OpenAiPlan, Target};
@@ -79,7 +79,7 @@ impl OpenAiBackend {
     }
 
     fn await_server(&self, wait: ServerWait) -> Result<()> {
-        let attempt = |limit| self.route.connector.connect(Deadline::within(limit)).map_err(|error| failure(&error));
+        let attempt = |limit| connect(&self.route.connector, Deadline::within(limit)).map_err(|error| failure(&error));
         let reached = wait.retry(|limit| attempt(limit).map(drop), |error| advice::https(error).is_some());
         reached.map_err(|error| {
             let (url, next) = (self.route.endpoint().http_url(), advice::no_answer(&error));

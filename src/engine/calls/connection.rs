@@ -1,25 +1,30 @@
 //! [`MultiplexedConnection`]: a client's one connection and its calls: reading, writing, losing and replacing it.
 
 use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
+
+use rustix::event::PollFlags;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::engine::calls::events::{CallEvents, CallTable};
-use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket};
+use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket, Opening};
 use crate::engine::calls::status::{self, UNAVAILABLE};
 use crate::engine::calls::streams::{request_id, stream_token};
 use crate::engine::calls::{CallPlan, Method};
-use crate::engine::{Deadline, ExchangeId, Exchanges, TalliedConnection, Transport, late, wait_for};
+use crate::engine::{Deadline, ExchangeId, Exchanges, Progress, TalliedConnection, Transport, late, wait_for};
 use crate::error::{Error, Result};
 use crate::wire::h2::{Encoder, ErrorCode, Message, Token};
 
-/// Pause between attempts to reconnect.
+/// Pause between a failed attempt to reconnect and the next.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before requests fail that have no connection.
 const DEAD_PAUSE: Duration = Duration::from_millis(20);
-/// How long reconnecting may take: requests are due meanwhile.
-const RECONNECT_LIMIT: Duration = Duration::from_millis(500);
+/// How long reconnecting may take, as long as most clients wait for a connection. Requests that have less time
+/// (`--client-timeout-us`) give up before.
+const RECONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// Limit on reads of what arrived while a connection was idle.
 const MAX_TAKES: u32 = 64;
 /// Limit on consecutive reads: a server that never stops sending must not keep deadlines from being checked.
@@ -32,28 +37,26 @@ pub(super) struct MultiplexedConnection<M> {
     calls: CallTable,
     headers: Encoder,
     line: Option<Http2Socket>,
+    /// The next one, while it is being made; requests are queued until it is.
+    opening: Option<Opening>,
     place: TalliedConnection,
     /// Why there is no connection.
     lost: InferError,
     retry_at: Stamp,
-    /// Requests that wait for a stream, because the server allows no more; nobody passes them.
+    /// Requests that wait for the connection, or for a stream because the server allows no more; nobody passes them.
     queued: VecDeque<ExchangeId>,
     /// The TLS layer may hold bytes that polling the socket does not show.
     unread: bool,
 }
 
 impl<M: Method> MultiplexedConnection<M> {
-    /// Connects.
-    ///
-    /// # Errors
-    /// If the server cannot be reached.
-    pub(super) fn open(method: M, plan: CallPlan) -> Result<Self> {
-        let line = Http2Socket::connect(&plan.route.connector, Deadline::within(CONNECT_LIMIT))
-            .map_err(|error| Error::server(error.to_string()))?;
-        Ok(Self {
+    /// One that is not made yet.
+    pub(super) fn new(method: M, plan: CallPlan) -> Self {
+        Self {
             calls: CallTable::new(plan.route.limit.map(late)),
             headers: Encoder::new(&plan.fields),
-            line: Some(line),
+            line: None,
+            opening: None,
             place: TalliedConnection::new(&plan.route.tally),
             lost: status::error(UNAVAILABLE, "there is no connection"),
             retry_at: Stamp::default(),
@@ -61,13 +64,16 @@ impl<M: Method> MultiplexedConnection<M> {
             unread: false,
             method,
             plan,
-        })
+        }
     }
 
     /// Sends a request, queues it, or ends it with an error.
     fn send(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
         if self.line.is_none() {
-            exchanges.fail_later(slot, self.lost.clone(), DEAD_PAUSE);
+            match self.opening {
+                Some(_) => self.queued.push_back(exchanges.id(slot)),
+                None => exchanges.fail_later(slot, self.lost.clone(), DEAD_PAUSE),
+            }
             return Ok(());
         }
         let Some(stream) = self.stream_for(slot, exchanges) else {
@@ -123,7 +129,8 @@ impl<M: Method> MultiplexedConnection<M> {
             return Ok(());
         }
         for _ in 0..self.queued.len() {
-            if self.line.as_ref().is_some_and(|line| line.h2.is_congested())
+            if self.opening.is_some()
+                || self.line.as_ref().is_some_and(|line| line.h2.is_congested())
                 || !self.calls.streams.any_open() && self.line.as_ref().is_some_and(|line| !line.h2.can_open())
             {
                 break;
@@ -136,28 +143,46 @@ impl<M: Method> MultiplexedConnection<M> {
         Ok(())
     }
 
-    /// Replaces a lost connection, if that was asked for.
-    fn connect_again(&mut self) {
-        if self.line.is_none() && self.plan.route.reconnect && Stamp::now() >= self.retry_at {
-            self.replace_line();
+    /// Begins to replace a lost connection, if that was asked for.
+    fn connect_again(&mut self, exchanges: &mut Exchanges) {
+        if self.line.is_none() && self.opening.is_none() && self.plan.route.reconnect && Stamp::now() >= self.retry_at {
+            self.begin_opening(exchanges);
         }
     }
 
-    fn replace_line(&mut self) {
-        let started = Stamp::now();
-        match Http2Socket::connect(&self.plan.route.connector, Deadline::within(RECONNECT_LIMIT)) {
-            Ok(line) => {
-                self.headers = Encoder::new(&self.plan.fields);
-                self.line = Some(line);
-                self.place.find();
-            }
-            Err(error) => {
-                self.lost = error;
-                self.place.lose();
-                let now = Stamp::now();
-                self.retry_at = now.plus_duration(RETRY_PAUSE.max(now - started));
+    fn begin_opening(&mut self, exchanges: &mut Exchanges) {
+        match Opening::start(&self.plan.route.connector, Stamp::now().plus_duration(RECONNECT_LIMIT)) {
+            Ok(opening) => self.go_on_opening(opening, exchanges),
+            Err(error) => self.unreachable(error, exchanges),
+        }
+    }
+
+    /// Goes on with the connection that is being made.
+    fn go_on_opening(&mut self, opening: Opening, exchanges: &mut Exchanges) {
+        match opening.proceed(&self.plan.route.connector) {
+            Ok(Progress::Pending(further)) => self.opening = Some(further),
+            Ok(Progress::Made(line)) => self.opened(line),
+            Err(error) => self.unreachable(error, exchanges),
+        }
+    }
+
+    fn opened(&mut self, line: Http2Socket) {
+        self.headers = Encoder::new(&self.plan.fields);
+        self.line = Some(line);
+        self.place.find();
+    }
+
+    /// Connecting has failed, and so do the requests that have waited for it.
+    fn unreachable(&mut self, error: InferError, exchanges: &mut Exchanges) {
+        exchanges.now = Stamp::now();
+        while let Some(id) = self.queued.pop_front() {
+            if exchanges.is_current(id) {
+                exchanges.fail(id.slot(), error.clone());
             }
         }
+        self.lost = error;
+        self.place.lose();
+        self.retry_at = Stamp::now().plus_duration(RETRY_PAUSE);
     }
 
     /// The connection is gone: nothing on it will be answered.
@@ -208,9 +233,23 @@ impl<M: Method> MultiplexedConnection<M> {
         reads > 0
     }
 
+    /// Waits while there is no connection, for the one that is being made if there is one.
+    fn turn_without_line(&mut self, until: Stamp, exchanges: &mut Exchanges) -> io::Result<()> {
+        let Some(opening) = &self.opening else {
+            return wait_for(None, PollFlags::empty(), until).map(drop);
+        };
+        let due = opening.due();
+        if (wait_for(Some(opening.as_fd()), opening.awaited(), until.min(due))? || due <= Stamp::now())
+            && let Some(opening) = self.opening.take()
+        {
+            self.go_on_opening(opening, exchanges);
+        }
+        Ok(())
+    }
+
     /// Retires the connection when the server accepts no further streams or stream numbers are used up; what is under
     /// way ends first.
-    fn retire_line(&mut self) {
+    fn retire_line(&mut self, exchanges: &mut Exchanges) {
         let Some(line) = &self.line else { return };
         let exhausted = line.h2.is_exhausted();
         if (line.h2.goaway().is_none() && !exhausted) || line.h2.open_streams() > 0 {
@@ -223,7 +262,7 @@ impl<M: Method> MultiplexedConnection<M> {
             line.shutdown();
         }
         if exhausted || self.plan.route.reconnect {
-            self.replace_line();
+            self.begin_opening(exchanges);
         } else {
             self.place.lose();
         }
@@ -239,6 +278,15 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
         self.method.grow(slots)
     }
 
+    fn connect(&mut self) -> Result<()> {
+        if self.line.is_none() {
+            let line = Http2Socket::connect(&self.plan.route.connector, Deadline::within(CONNECT_LIMIT))
+                .map_err(|error| Error::server(error.to_string()))?;
+            self.opened(line);
+        }
+        Ok(())
+    }
+
     #[inline]
     fn enter(&mut self, _: usize, exchanges: &mut Exchanges) {
         if self.place.enter() {
@@ -246,7 +294,7 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
             while takes < MAX_TAKES && self.take(exchanges) {
                 takes += 1;
             }
-            self.retire_line();
+            self.retire_line(exchanges);
         }
     }
 
@@ -261,7 +309,7 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
             let call = &mut self.calls.slots[slot];
             (call.ends, call.shared) = (ends, shared);
         }
-        self.connect_again();
+        self.connect_again(exchanges);
         if self.any_queued(exchanges) {
             self.queued.push_back(exchanges.id(slot));
             return Ok(());
@@ -288,14 +336,15 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
         self.flush(exchanges);
         // Something to report ends the wait, but what has arrived is read even if every turn begins so.
         let until = if exchanges.any_over() { Stamp(0) } else { until };
+        let broken = |error: io::Error| Error::machine(error.to_string());
         let Some(line) = &self.line else {
-            return wait_for(None, false, until).map(drop).map_err(|error| Error::machine(error.to_string()));
+            return self.turn_without_line(until, exchanges).map_err(broken);
         };
         if !self.unread {
-            line.wait(until).map_err(|error| Error::machine(error.to_string()))?;
+            line.wait(until).map_err(broken)?;
         }
         self.take(exchanges);
-        self.retire_line();
+        self.retire_line(exchanges);
         self.open_queued(exchanges)
     }
 

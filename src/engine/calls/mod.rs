@@ -105,5 +105,5 @@ pub fn open<M: Method + 'static>(
     sink: Arc<dyn CompletionSink>,
 ) -> Result<Box<dyn Client>> {
     let limit = plan.route.limit;
-    Ok(Box::new(NetworkClient::open(MultiplexedConnection::open(method, plan)?, spec, limit, sink)?))
+    Ok(Box::new(NetworkClient::open(MultiplexedConnection::new(method, plan), spec, limit, sink)?))
 }

@@ -1,17 +1,18 @@
 //! A socket with its HTTP/2 connection. Never blocks, except where it is asked to wait.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 
 use crate::backend::{ConnectionFault, InferError};
 use crate::clock::Stamp;
 use crate::engine::calls::status;
-use crate::engine::{Connector, Deadline, Stream, closed, failure};
+use crate::engine::{Connecting, Connector, Deadline, Progress, Stream, closed, failure, wait_for};
 use crate::wire::h2::{Connection, ConnectionError, Events, HeaderList, MAX_CONTROL, Token};
 
-/// How long connecting may take.
+/// How long connecting may take before a load, and for single calls.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Bytes per read; more than the largest frame that must be complete to be parsed.
 const READ_BUFFER: usize = 4 * MAX_CONTROL;
@@ -35,30 +36,38 @@ impl Http2Socket {
     /// # Errors
     /// Addresses where nothing answers, or not in HTTP/2.
     pub fn connect(connector: &Connector, deadline: Deadline) -> Result<Self, InferError> {
-        let to = |error: InferError| InferError {
-            message: format!("cannot connect to {}: {}", connector.endpoint(), error.message),
-            ..error
-        };
-        let stream = connector.connect(deadline).map_err(|error| to(failure(&error)))?;
-        stream.set_nonblocking(true).map_err(|error| to(failure(&error)))?;
-        let buffer = vec![0; READ_BUFFER].into();
-        let mut line = Self { stream, h2: Connection::new(), buffer, filled: 0, unflushed: false };
-        line.settle(deadline).map_err(to)?;
-        Ok(line)
+        let to = |error: &io::Error| named(connector, failure(error));
+        connector.resolve(deadline).map_err(|error| to(&error))?;
+        let mut opening = Opening::start(connector, deadline.planned_end())?;
+        loop {
+            match opening.proceed(connector)? {
+                Progress::Made(line) => return Ok(line),
+                Progress::Pending(further) => opening = further,
+            }
+            deadline.nap(&opening, opening.awaited()).map_err(|error| to(&error))?;
+        }
     }
 
-    fn settle(&mut self, deadline: Deadline) -> Result<(), InferError> {
-        let mut unread = false;
-        while !self.h2.is_settled() {
+    fn new(stream: Stream) -> Self {
+        let buffer = vec![0; READ_BUFFER].into();
+        Self { stream, h2: Connection::new(), buffer, filled: 0, unflushed: false }
+    }
+
+    /// Sends and reads what it can before the server's settings have arrived; returns whether they have.
+    fn settle(&mut self, until: Stamp) -> Result<bool, InferError> {
+        loop {
             self.flush(|_| ())?;
-            self.await_bytes(unread, deadline).map_err(|error| unsettled(&error))?;
-            let filled = self.fill().map_err(before_settings)?;
-            if filled {
-                self.process(&mut NoEvents)?;
+            if self.h2.is_settled() {
+                return Ok(true);
             }
-            unread = filled && self.may_hold_more();
+            if !self.fill().map_err(before_settings)? {
+                return Ok(false);
+            }
+            self.process(&mut NoEvents)?;
+            if Stamp::now() >= until {
+                return Ok(false);
+            }
         }
-        self.flush(|_| ())
     }
 
     /// Waits until there is something to read or room for pending writes; if bytes may be `unread`, only checks the
@@ -105,13 +114,8 @@ impl Http2Socket {
     ///
     /// # Errors
     /// If the system cannot wait.
-    pub fn wait(&self, deadline: Stamp) -> Result<(), InferError> {
-        let left = deadline.from_now();
-        let timeout = Timespec { tv_sec: left.as_secs().min(1 << 30) as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-        match poll(&mut [PollFd::new(&self.stream, self.interest())], Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(failure(&error.into())),
-        }
+    pub fn wait(&self, deadline: Stamp) -> io::Result<()> {
+        wait_for(Some(self.stream.as_fd()), self.interest(), deadline).map(drop)
     }
 
     /// Reads what has arrived, at most one buffer. Returns `false` if there was nothing.
@@ -168,18 +172,89 @@ impl Http2Socket {
     }
 }
 
+/// A connection that is being made, until the server's settings have arrived. No step of it waits.
+pub struct Opening {
+    end: Stamp,
+    step: Step,
+}
+
+enum Step {
+    Connecting(Connecting),
+    /// The server's settings have not arrived.
+    Settling(Box<Http2Socket>),
+}
+
+impl Opening {
+    /// Begins to connect to an address that was looked up before. All must be there at `end`.
+    ///
+    /// # Errors
+    /// As [`Opening::proceed`].
+    pub fn start(connector: &Connector, end: Stamp) -> Result<Self, InferError> {
+        let connecting = Connecting::start(connector, end).map_err(|error| named(connector, failure(&error)))?;
+        Ok(Self { end, step: Step::Connecting(connecting) })
+    }
+
+    /// Goes as far as it can without waiting.
+    ///
+    /// # Errors
+    /// Addresses where nothing answers, or not in HTTP/2.
+    pub fn proceed(self, connector: &Connector) -> Result<Progress<Self, Http2Socket>, InferError> {
+        let Self { end, step } = self;
+        let mut line = match step {
+            Step::Settling(line) => line,
+            Step::Connecting(connecting) => match connecting.proceed(connector) {
+                Ok(Progress::Made(stream)) => Box::new(Http2Socket::new(stream)),
+                Ok(Progress::Pending(further)) => {
+                    return Ok(Progress::Pending(Self { end, step: Step::Connecting(further) }));
+                }
+                Err(error) => return Err(named(connector, failure(&error))),
+            },
+        };
+        match line.settle(end) {
+            Ok(true) => Ok(Progress::Made(*line)),
+            Ok(false) if Stamp::now() < end => Ok(Progress::Pending(Self { end, step: Step::Settling(line) })),
+            Ok(false) => {
+                let silent = "the server did not send its settings in time; does it speak HTTP/2 on this port?";
+                Err(named(connector, InferError::new(ConnectionFault::TimedOut, silent)))
+            }
+            Err(error) => Err(named(connector, error)),
+        }
+    }
+
+    /// What its socket must be ready for before it can go on.
+    pub fn awaited(&self) -> PollFlags {
+        match &self.step {
+            Step::Connecting(connecting) => connecting.awaited(),
+            Step::Settling(line) => line.interest(),
+        }
+    }
+
+    /// When it goes on, or fails, even if the socket is silent.
+    pub fn due(&self) -> Stamp {
+        match &self.step {
+            Step::Connecting(connecting) => connecting.due(),
+            Step::Settling(_) => self.end,
+        }
+    }
+}
+
+impl AsFd for Opening {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.step {
+            Step::Connecting(connecting) => connecting.as_fd(),
+            Step::Settling(line) => line.stream.as_fd(),
+        }
+    }
+}
+
+/// Why there is no connection, with the address.
+fn named(connector: &Connector, error: InferError) -> InferError {
+    InferError { message: format!("cannot connect to {}: {}", connector.endpoint(), error.message), ..error }
+}
+
 /// A server that hangs up on the preface most likely speaks another protocol.
 fn before_settings(error: InferError) -> InferError {
     InferError { message: format!("{}; is this the server's gRPC port?", error.message), ..error }
-}
-
-/// Why there are no settings.
-fn unsettled(error: &io::Error) -> InferError {
-    if error.kind() != ErrorKind::TimedOut {
-        return failure(error);
-    }
-    let silent = "the server did not send its settings in time; does it speak HTTP/2 on this port?";
-    InferError::new(ConnectionFault::TimedOut, silent)
 }
 
 fn broken(error: &ConnectionError) -> InferError {

@@ -1,10 +1,12 @@
 //! [`Questions`]: queries to the server beside the load (metadata, statistics, shared memory), over a connection that
 //! is kept open.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::event::PollFlags;
 use serde::de::DeserializeOwned;
 
 use crate::backend::InferError;
@@ -12,7 +14,7 @@ use crate::clock::Stamp;
 use crate::engine::http1::body::keep;
 use crate::engine::http1::headers::{Headers, write_field, write_length};
 use crate::engine::http1::refusal::{KEPT_OF_REFUSAL, refusal};
-use crate::engine::{Connector, Deadline, Stream, closed, failure, malformed, wait_for};
+use crate::engine::{Connector, Deadline, Stream, closed, connect, failure, malformed, wait_for};
 use crate::error::{Error, Result};
 use crate::plan::Compression;
 use crate::wire::http1::{Head, NOT_ASKED_FOR, ReplyReader, decompress};
@@ -178,9 +180,7 @@ impl Questions {
                 done => return done.map_err(|lost| lost.error),
             }
         }
-        let connected = self.connector.connect(deadline);
-        let stream = connected.and_then(|stream| stream.set_nonblocking(true).map(|()| stream));
-        let stream = stream.map_err(|error| failure(&error))?;
+        let stream = connect(&self.connector, deadline).map_err(|error| failure(&error))?;
         self.converse(stream, request, deadline, take).map_err(|lost| lost.error)
     }
 
@@ -188,7 +188,7 @@ impl Questions {
     /// was closed.
     fn kept(&self) -> Option<Stream> {
         let stream = self.idle.lock().take()?;
-        let readable = wait_for(Some(&stream), false, Stamp(0)).unwrap_or(true);
+        let readable = wait_for(Some(stream.as_fd()), PollFlags::IN, Stamp(0)).unwrap_or(true);
         (!readable).then_some(stream)
     }
 

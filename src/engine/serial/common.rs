@@ -1,17 +1,18 @@
 //! [`Common`]: state shared by all connections of a client.
 
 use std::cell::RefCell;
+use std::io;
 use std::time::Duration;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::engine::{Poller, Route};
+use crate::engine::{Poller, Route, failure};
 
-/// How long connecting may take while requests are under way.
-const CONNECT_LIMIT: Duration = Duration::from_secs(1);
-/// Minimum for that, if answers must come sooner.
-const SHORTEST_LIMIT: Duration = Duration::from_millis(10);
-/// Minimum pause between two attempts to reconnect.
+/// How long a connection may take that is made while requests are under way, as long as most clients wait for one: a server
+/// whose queue of connections is full drops attempts, and the kernel repeats them after 1 s, 3 s, 7 s and 15 s. Requests that
+/// have less time (`--client-timeout-us`) give up before.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// Minimum pause between a failed attempt to connect and the next.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// State shared by all connections of a client.
@@ -19,7 +20,7 @@ pub(super) struct Common {
     pub(super) route: Route,
     /// The poller, if sockets do not block.
     pub(super) poller: Option<Poller>,
-    /// After a failed attempt to reconnect: until when no other is made, and the error.
+    /// After a failed attempt to connect: until when no other is begun, and the error.
     unreachable: RefCell<Option<(Stamp, InferError)>>,
 }
 
@@ -28,22 +29,26 @@ impl Common {
         Self { route, poller: None, unreachable: RefCell::new(None) }
     }
 
-    /// Why no connection can be made at the moment, if that is known. An attempt blocks every slot of the client, so
-    /// slots do not each make their own.
+    /// Why no connection can be made at the moment, if that is known: slots do not each ask a server that refuses.
     pub(super) fn known_unreachable(&self) -> Option<InferError> {
         let known = self.unreachable.borrow();
         known.as_ref().filter(|(until, _)| Stamp::now() < *until).map(|(_, error)| error.clone())
     }
 
-    /// The attempt that began at `started` has failed. The next follows after a pause of at least the same length.
-    pub(super) fn note_unreachable(&self, started: Stamp, error: &InferError) {
-        let now = Stamp::now();
-        let pause = RETRY_PAUSE.max(now - started);
-        *self.unreachable.borrow_mut() = Some((now.plus_duration(pause), error.clone()));
+    /// An attempt has failed; returns the error of its request.
+    pub(super) fn unreachable(&self, error: &io::Error) -> InferError {
+        let error = failure(error);
+        *self.unreachable.borrow_mut() = Some((Stamp::now().plus_duration(RETRY_PAUSE), error.clone()));
+        error
     }
 
-    /// How long connecting may take while requests are under way.
-    pub(super) fn connect_limit(&self) -> Duration {
-        self.route.limit.map_or(CONNECT_LIMIT, |limit| limit.clamp(SHORTEST_LIMIT, CONNECT_LIMIT))
+    /// An attempt has succeeded.
+    pub(super) fn note_reached(&self) {
+        self.unreachable.borrow_mut().take();
+    }
+
+    /// When a connection must be there that is begun now.
+    pub(super) fn connect_by() -> Stamp {
+        Stamp::now().plus_duration(CONNECT_LIMIT)
     }
 }

@@ -1,16 +1,18 @@
 //! [`SerialConnection`]: a connection, and the progress of the request on it.
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::time::Duration;
+
+use rustix::event::PollFlags;
 
 use crate::backend::{ConnectionFault, InferError};
 use crate::clock::Stamp;
+use crate::engine::serial::attempt::Attempt;
 use crate::engine::serial::common::Common;
-use crate::engine::serial::{Dialogue, SLICES, Step};
-use crate::engine::{Deadline, Exchanges, Poller, Stream, TalliedConnection, closed, failure, wait_for};
-
-/// How long a blocking read or write waits before the deadline is checked again.
-pub(super) const TICK: Duration = Duration::from_millis(50);
+use crate::engine::serial::write::{TICK, write_out};
+use crate::engine::serial::{Dialogue, Step};
+use crate::engine::{Deadline, Exchanges, Poller, Stream, TalliedConnection, closed, connect, failure, wait_for};
 
 /// How long the bytes behind an answer that is over may take to come: longer than a server that is busy needs to write the end of
 /// its body, and shorter than one is worth waiting for that does not end it.
@@ -34,6 +36,8 @@ pub(super) struct SerialConnection {
     /// Its number among the client's.
     number: usize,
     stream: Option<Stream>,
+    /// The next one, while it is being made.
+    attempt: Attempt,
     link: Link,
     place: TalliedConnection,
     /// Whether the request is not fully sent yet.
@@ -50,18 +54,13 @@ pub(super) struct SerialConnection {
 }
 
 impl SerialConnection {
-    /// Connects.
-    ///
-    /// # Errors
-    /// As the connection fails.
-    pub(super) fn open(common: &Common, number: usize, limit: Duration) -> io::Result<Self> {
+    /// One that is not made yet.
+    pub(super) fn new(common: &Common, number: usize) -> Self {
         let place = TalliedConnection::new(&common.route.tally);
-        let (stream, link, rest) = (None, Link::Fresh, None);
+        let (stream, attempt, link, rest) = (None, Attempt::default(), Link::Fresh, None);
         let (sending, watches_writes, answered) = (false, false, false);
-        let mut line =
-            Self { number, stream, link, place, sending, watches_writes, written: 0, total: 0, answered, rest };
-        line.connect(common, limit)?;
-        Ok(line)
+        let (written, total) = (0, 0);
+        Self { number, stream, attempt, link, place, sending, watches_writes, written, total, answered, rest }
     }
 
     pub(super) fn stream(&self) -> Option<&Stream> {
@@ -72,12 +71,49 @@ impl SerialConnection {
         self.sending
     }
 
+    /// Whether its request waits for a connection that is being made.
+    pub(super) fn is_connecting(&self) -> bool {
+        self.attempt.is_under_way()
+    }
+
+    /// When it goes on connecting, even if the socket is silent.
+    pub(super) fn connecting_due(&self) -> Stamp {
+        self.attempt.due()
+    }
+
+    /// Waits until it can go on with the request that it has, or `until` has passed; returns whether it can.
+    ///
+    /// # Errors
+    /// As the system answers.
+    pub(super) fn wait(&self, until: Stamp) -> io::Result<bool> {
+        match self.is_connecting() {
+            true => self.attempt.wait(until),
+            false => wait_for(self.stream.as_ref().map(AsFd::as_fd), self.awaited(), until),
+        }
+    }
+
+    /// Whether something has arrived, or the connection has ended.
+    pub(super) fn is_readable(&self) -> bool {
+        wait_for(self.stream.as_ref().map(AsFd::as_fd), PollFlags::IN, Stamp(0)).unwrap_or(false)
+    }
+
     pub(super) fn holds_bytes(&mut self) -> bool {
         self.stream.as_mut().is_some_and(Stream::holds_bytes)
     }
 
-    fn connect(&mut self, common: &Common, limit: Duration) -> io::Result<()> {
-        let stream = common.route.connector.connect(Deadline::within(limit))?;
+    /// Connects before the load, unless that was done before, and waits for it.
+    ///
+    /// # Errors
+    /// As the connection fails.
+    pub(super) fn connect(&mut self, common: &Common, limit: Duration) -> io::Result<()> {
+        if self.stream.is_some() {
+            return Ok(());
+        }
+        let stream = connect(&common.route.connector, Deadline::within(limit))?;
+        self.connected(common, stream)
+    }
+
+    fn connected(&mut self, common: &Common, stream: Stream) -> io::Result<()> {
         self.stream = Some(stream);
         self.link = Link::Fresh;
         self.place.find();
@@ -88,18 +124,21 @@ impl SerialConnection {
     /// poller.
     pub(super) fn attach(&mut self, poller: Option<&Poller>) -> io::Result<()> {
         let Some(stream) = &self.stream else { return Ok(()) };
-        let Some(poller) = poller else { return stream.set_timeouts(TICK) };
-        stream.set_nonblocking(true)?;
-        poller.add(stream, self.number)?;
+        let Some(poller) = poller else { return stream.block(TICK) };
+        stream.unblock()?;
         self.watches_writes = false;
-        self.watch_writes(poller)
+        poller.watch(stream, self.number, PollFlags::IN)
+    }
+
+    fn awaited(&self) -> PollFlags {
+        if self.sending { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
     }
 
     /// Has the poller report when the socket takes bytes while a request is being sent, and only then.
     #[inline]
-    fn watch_writes(&mut self, poller: &Poller) -> io::Result<()> {
+    pub(super) fn watch_writes(&mut self, poller: &Poller) -> io::Result<()> {
         let Some(stream) = self.stream.as_ref().filter(|_| self.watches_writes != self.sending) else { return Ok(()) };
-        poller.watch_writes(stream, self.number, self.sending)?;
+        poller.watch(stream, self.number, self.awaited())?;
         self.watches_writes = self.sending;
         Ok(())
     }
@@ -135,7 +174,8 @@ impl SerialConnection {
             return Err(InferError::new(ConnectionFault::Lost, message));
         }
         if self.stream.is_none() {
-            self.connect_again(common)?;
+            // Should that fail, the next request tries again: a connection that was never there was not lost.
+            self.attempt.begin(common).inspect_err(|_| self.place.lose())?;
         }
         self.sending = true;
         self.send(common, dialogue, slot, exchanges)
@@ -144,21 +184,27 @@ impl SerialConnection {
     /// Checks a connection that may have waited long for its first request.
     #[cold]
     fn look_before_first_use(&mut self) {
-        if wait_for(self.stream.as_ref(), false, Stamp(0)).unwrap_or(false) {
+        if self.stream.is_some() && self.is_readable() {
             self.disturbed(&mut [0; 256]);
         }
     }
 
-    fn connect_again(&mut self, common: &Common) -> Result<(), InferError> {
-        if let Some(error) = common.known_unreachable() {
-            return Err(self.lose(error));
+    /// Goes on connecting, and sends the request that waits for it once there is a connection.
+    #[cold]
+    fn go_on<D: Dialogue>(
+        &mut self,
+        common: &Common,
+        dialogue: &mut D,
+        slot: usize,
+        exchanges: &mut Exchanges,
+    ) -> Result<(), InferError> {
+        match self.attempt.proceed(common, self.number).inspect_err(|_| self.place.lose())? {
+            None => Ok(()),
+            Some(stream) => {
+                self.connected(common, stream).map_err(|error| self.lose(failure(&error)))?;
+                self.send(common, dialogue, slot, exchanges)
+            }
         }
-        let started = Stamp::now();
-        self.connect(common, common.connect_limit()).map_err(|error| {
-            let error = failure(&error);
-            common.note_unreachable(started, &error);
-            self.lose(error)
-        })
     }
 
     /// Sends as much as the socket takes. A server that refuses a request early may end it here.
@@ -172,7 +218,7 @@ impl SerialConnection {
         slot: usize,
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
-        let Some(stream) = &mut self.stream else { return Err(closed("while the request was sent")) };
+        let Some(stream) = &mut self.stream else { return self.go_on(common, dialogue, slot, exchanges) };
         match write_out(stream, dialogue, slot, (&mut self.written, self.total)) {
             Ok(()) => {
                 exchanges.departed(slot, Stamp::now());
@@ -297,7 +343,7 @@ impl SerialConnection {
     /// Whether another request can leave: the rest has arrived, or the connection was closed because of it.
     pub(super) fn is_settled<D: Dialogue>(&mut self, dialogue: &mut D, buffer: &mut [u8]) -> bool {
         let overdue = self.rest_due() <= Stamp::now();
-        if self.holds_bytes() || wait_for(self.stream.as_ref(), false, Stamp(0)).unwrap_or(false) {
+        if self.holds_bytes() || self.is_readable() {
             self.pass_over(dialogue, buffer);
         }
         if self.has_rest() && overdue {
@@ -333,6 +379,7 @@ impl SerialConnection {
 
     /// Closes the connection ourselves; the next request makes another.
     pub(super) fn hang_up(&mut self) {
+        self.attempt.give_up();
         self.rest = None;
         if let Some(mut stream) = self.stream.take() {
             stream.shutdown();
@@ -347,36 +394,9 @@ impl SerialConnection {
     }
 }
 
-/// Writes the rest of a request, of which `written` bytes have been sent; for about [`TICK`], like a single blocking
-/// write, because a server may take it piece by piece.
-fn write_out<D: Dialogue>(
-    stream: &mut Stream,
-    dialogue: &D,
-    slot: usize,
-    (written, total): (&mut usize, usize),
-) -> io::Result<()> {
-    let mut begun = None;
-    while *written < total {
-        let mut slices = [IoSlice::new(&[]); SLICES];
-        let used = dialogue.gather(slot, *written, &mut slices);
-        match stream.write_vectored(&slices[..used]) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(count) => *written += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-        if *written < total {
-            let now = Stamp::now();
-            if now - *begun.get_or_insert(now) >= TICK {
-                return Err(ErrorKind::WouldBlock.into());
-            }
-        }
-    }
-    stream.flush()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{IoSlice, Write};
     use std::net::TcpListener;
     use std::sync::Arc;
     use std::thread;
@@ -384,6 +404,7 @@ mod tests {
     use super::*;
     use crate::backend::{Completion, CompletionSink, Next, Request, Response, SlotId};
     use crate::data::PayloadId;
+    use crate::engine::serial::SLICES;
     use crate::engine::{Connector, Endpoint, Route};
     use crate::error::Result;
 
@@ -434,7 +455,8 @@ mod tests {
         let connector = Arc::new(Connector::new(endpoint, None));
         let mut common = Common::new(Route { connector, reconnect: false, limit: None, tally: Arc::default() });
         common.poller = poller;
-        let line = SerialConnection::open(&common, 0, Duration::from_secs(5)).unwrap();
+        let mut line = SerialConnection::new(&common, 0);
+        line.connect(&common, Duration::from_secs(5)).unwrap();
         let mut exchanges = Exchanges::new(Arc::new(Nobody), false);
         exchanges.grow(1);
         exchanges.begin(0, Request { payload: PayloadId(0), sequence: None });
@@ -444,6 +466,11 @@ mod tests {
 
     fn watched() -> (TcpListener, Common, SerialConnection, Exchanges) {
         connected(Some(Poller::new().unwrap()))
+    }
+
+    /// Accepts whoever waits, and whoever comes later.
+    fn drain(listener: TcpListener) {
+        thread::spawn(move || listener.incoming().flatten().for_each(std::mem::forget));
     }
 
     /// Reads whatever arrives.
@@ -464,6 +491,38 @@ mod tests {
         line.begin(&common, &mut Same(b"four"), 0, (4, &mut exchanges)).unwrap();
         assert!(!line.is_sending());
         assert_eq!(ready(&mut common, Duration::ZERO), 0);
+    }
+
+    #[test]
+    fn a_connection_that_is_not_accepted_is_waited_for_by_its_request_alone() {
+        for poller in [None, Some(Poller::new().unwrap())] {
+            let (listener, mut common, mut line, mut exchanges) = connected(poller);
+            let (address, mut queued) = (listener.local_addr().unwrap(), Vec::new());
+            // The queue of a listener that accepts nobody is full: the kernel drops what else asks.
+            rustix::net::listen(&listener, 0).unwrap();
+            while let Ok(other) = std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
+                queued.push(other);
+            }
+            line.hang_up();
+            let started = Stamp::now();
+            line.begin(&common, &mut Same(b"four"), 0, (4, &mut exchanges)).unwrap();
+            assert!(line.is_connecting() && line.is_sending() && Stamp::now() - started < Duration::from_secs(1));
+            assert!(line.connecting_due() > Stamp::now().plus_duration(Duration::from_secs(10)));
+            drop(queued);
+            drain(listener);
+            let mut turns = 0;
+            while line.is_sending() {
+                let until = Stamp::now().plus_duration(Duration::from_secs(10));
+                let waited = match &mut common.poller {
+                    Some(poller) => poller.wait(until).unwrap() == 1,
+                    None => line.wait(until).unwrap(),
+                };
+                assert!(waited && turns < 8, "turn {turns}");
+                line.send(&common, &mut Same(b"four"), 0, &mut exchanges).unwrap();
+                turns += 1;
+            }
+            assert!(!line.is_connecting() && line.stream().is_some());
+        }
     }
 
     #[test]

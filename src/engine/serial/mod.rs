@@ -7,7 +7,8 @@
 //! network* ended is remade only with `--reconnect`; without it, every later request in that slot completes with
 //! `Connection lost`, each after a short pause, so that a load whose server is gone neither spins nor hangs. A
 //! connection that *we* ended (after a cancelled request or a malformed answer), or whose end the server announced, is
-//! remade for the next request, whose latency includes that.
+//! remade for the next request. Nothing waits for a connection that is being made but the request that needs it, whose latency
+//! includes that.
 //!
 //! Giving up a request means closing its connection: there is no other way.
 //!
@@ -15,27 +16,32 @@
 //! discarded; the slot's next request has to leave after it, and waits a moment at most: then the connection is closed and another
 //! opened.
 
+mod attempt;
 mod common;
 mod connection;
 mod rests;
 mod seats;
+mod write;
 
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::PollFlags;
+
 use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::clock::Stamp;
 use crate::engine::serial::common::Common;
-use crate::engine::serial::connection::{SerialConnection, TICK};
+use crate::engine::serial::connection::SerialConnection;
 use crate::engine::serial::rests::Rests;
 use crate::engine::serial::seats::Seats;
+use crate::engine::serial::write::TICK;
 use crate::engine::{Exchanges, NetworkClient, Poller, Route, Transport, failure, wait_for};
 use crate::error::{Error, Result};
 
 /// Bytes per read. Larger answers are passed on in pieces of this size.
 const BUFFER: usize = 1024 * 1024;
-/// How long the first connection of a slot may take.
+/// How long a connection may take that is made before the load.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
 /// Pause before the failure of slots without a connection, which would otherwise cost no time.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -113,8 +119,8 @@ pub fn open<D: Dialogue + 'static>(
     let (common, buffer) = (Common::new(route), vec![0; BUFFER]);
     let most = spec.connections.unwrap_or(usize::MAX);
     let seats = spec.connections.map(|_| Seats::default());
-    let (lines, rests) = (Vec::new(), Rests::default());
-    let transport = Connections { common, lines, most, seats, rests, buffer, dialogue };
+    let (lines, rests, connecting_due) = (Vec::new(), Rests::default(), Stamp::NEVER);
+    let transport = Connections { common, lines, most, seats, rests, connecting_due, buffer, dialogue };
     Ok(Box::new(NetworkClient::open(transport, spec, limit, sink)?))
 }
 
@@ -151,6 +157,8 @@ struct Connections<D> {
     seats: Option<Seats>,
     /// Who waits for what an earlier answer has left.
     rests: Rests,
+    /// When to look at those that are being made, even if their sockets are silent.
+    connecting_due: Stamp,
     buffer: Vec<u8>,
     dialogue: D,
 }
@@ -163,7 +171,9 @@ impl<D: Dialogue> Connections<D> {
     /// Switches from one blocking socket to many nonblocking ones.
     fn watch_all(&mut self) -> std::io::Result<()> {
         let poller = Poller::new()?;
-        self.lines.iter_mut().try_for_each(|line| line.attach(Some(&poller)))?;
+        self.lines
+            .iter_mut()
+            .try_for_each(|line| line.attach(Some(&poller)).and_then(|()| line.watch_writes(&poller)))?;
         self.common.poller = Some(poller);
         Ok(())
     }
@@ -182,12 +192,14 @@ impl<D: Dialogue> Connections<D> {
         };
         if line.is_sending() {
             match line.send(common, dialogue, slot, exchanges) {
-                Err(error) => return exchanges.fail(slot, error),
-                Ok(()) if !exchanges.is_outstanding(slot) => return,
+                Err(error) => {
+                    exchanges.now = Stamp::now();
+                    return exchanges.fail(slot, error);
+                }
+                Ok(()) if !exchanges.is_outstanding(slot) || line.is_connecting() => return,
                 Ok(()) => {}
             }
-            let silent = || !wait_for(line.stream(), false, Stamp(0)).unwrap_or(false);
-            if line.is_sending() && common.poller.is_none() && silent() {
+            if line.is_sending() && common.poller.is_none() && !line.is_readable() {
                 return;
             }
         }
@@ -205,12 +217,10 @@ impl<D: Dialogue> Connections<D> {
     fn turn_one(&mut self, until: Stamp, exchanges: &mut Exchanges) -> std::io::Result<()> {
         let waits = !self.rests.is_empty();
         let Some(line) = self.lines.first_mut().filter(|_| waits || exchanges.is_outstanding(0)) else {
-            return wait_for(None, false, until).map(drop);
+            return wait_for(None, PollFlags::empty(), until).map(drop);
         };
-        let ready = match line.is_sending() {
-            true => wait_for(line.stream(), true, until)?,
-            false => !waits && until.from_now() >= TICK || line.holds_bytes() || wait_for(line.stream(), false, until)?,
-        };
+        let may_block = !line.is_sending() && (!waits && until.from_now() >= TICK || line.holds_bytes());
+        let ready = may_block || line.wait(until)?;
         if ready {
             self.advance(0, exchanges);
         }
@@ -246,10 +256,24 @@ impl<D: Dialogue> Connections<D> {
             }
             line.begin(common, dialogue, slot, (total, exchanges))
         });
+        if !had_connection && line.is_connecting() {
+            self.connecting_due = self.connecting_due.min(line.connecting_due());
+        }
         if let Err(error) = begun {
             let pause = if had_connection { Duration::ZERO } else { PAUSE };
             exchanges.fail_later(slot, error, pause);
         }
+    }
+
+    /// Goes on with connections that are being made and have had as much time as they may take, or an address of theirs has.
+    fn look_at_connecting(&mut self, exchanges: &mut Exchanges) {
+        let now = Stamp::now();
+        for number in 0..self.lines.len() {
+            if self.lines[number].connecting_due() <= now {
+                self.advance(number, exchanges);
+            }
+        }
+        self.connecting_due = self.lines.iter().map(SerialConnection::connecting_due).fold(Stamp::NEVER, Stamp::min);
     }
 
     /// What has waited for the rest of an earlier answer leaves, where that has come or comes too late.
@@ -282,14 +306,18 @@ impl<D: Dialogue> Transport for Connections<D> {
         }
         self.dialogue.grow(slots)?;
         while self.lines.len() < slots.min(self.most) {
-            let line = SerialConnection::open(&self.common, self.lines.len(), OPEN_LIMIT)
-                .map_err(|error| self.broken(&error))?;
-            self.lines.push(line);
+            self.lines.push(SerialConnection::new(&self.common, self.lines.len()));
         }
         if let Some(seats) = &mut self.seats {
             seats.grow(slots, self.lines.len());
         }
         Ok(())
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        let Self { common, lines, .. } = self;
+        let connected = lines.iter_mut().try_for_each(|line| line.connect(common, OPEN_LIMIT));
+        connected.map_err(|error| self.broken(&error))
     }
 
     #[inline]
@@ -325,12 +353,15 @@ impl<D: Dialogue> Transport for Connections<D> {
     }
 
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()> {
-        let until = self.rests.until(until, |number| self.lines[number].rest_due());
+        let until = self.rests.until(until, |number| self.lines[number].rest_due()).min(self.connecting_due);
         let done = if self.common.poller.is_some() {
             self.turn_many(until, exchanges)
         } else {
             self.turn_one(until, exchanges)
         };
+        if self.connecting_due != Stamp::NEVER && self.connecting_due <= Stamp::now() {
+            self.look_at_connecting(exchanges);
+        }
         if !self.rests.is_empty() {
             self.begin_settled(exchanges);
         }

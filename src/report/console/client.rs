@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::backend::ClientTimes;
 use crate::measure::summary::{ClientSummary, LevelSummary};
-use crate::measure::verdict::DELAYED_TOLERANCE;
+use crate::measure::verdict;
 use crate::plan::MeasurementPlan;
 use crate::report::console::{detail, mix};
 use crate::report::number::{percent, significant, whole_us};
@@ -24,7 +24,7 @@ pub fn client(setup: &Setup, level: &LevelSummary) -> String {
     if client.requests == 0 {
         return text;
     }
-    if client.delayed_share() > DELAYED_TOLERANCE {
+    if verdict::lateness(client).is_some() {
         text += &lateness(client);
     }
     if setup.sequences {

@@ -131,3 +131,29 @@ fn a_goaway_before_the_first_request_costs_none_where_another_connection_may_be_
     let (_backend, mut bench) = parted(Setup { reconnect: true, ..PLAIN });
     assert_eq!(bench.infer(), Ok(1));
 }
+
+#[test]
+fn timed_a_connection_that_is_made_again_slowly_holds_up_nothing_but_what_waits_for_it() {
+    let setup = Setup { slots: 3, reconnect: true, ..PLAIN };
+    let (address, _) = serve(|number, mut peer| match number {
+        0 => {
+            peer.shake_hands(WIDE);
+            peer.request();
+        }
+        _ => {
+            thread::sleep(Duration::from_millis(800));
+            serve_all_of_it(peer);
+        }
+    });
+    let mut bench = Bench::at(&address, setup);
+    assert!(bench.infer().is_err(), "the server hangs up");
+    let begun = Instant::now();
+    bench.submit(1);
+    bench.client.drive(Stamp::now().plus(20_000_000)).unwrap();
+    assert!(begun.elapsed() < Duration::from_millis(300), "{:?}", begun.elapsed());
+    assert!(bench.client.cancel(SlotId(1), Stamp::now()), "who waits for a connection can be given up");
+    assert!(bench.outcomes(1)[0].1.is_err());
+    bench.submit(2);
+    assert_eq!(bench.outcomes(1), [(2, Ok(1))]);
+    assert!(begun.elapsed() >= Duration::from_millis(700), "{:?}", begun.elapsed());
+}

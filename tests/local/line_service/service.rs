@@ -21,7 +21,7 @@ use triton_bench::backend::{
 use triton_bench::backends::Connected;
 use triton_bench::data::Payload;
 use triton_bench::engine::serial::{self, Dialogue, SLICES, Step};
-use triton_bench::engine::{Deadline, Exchanges, Route, closed, malformed};
+use triton_bench::engine::{Deadline, Exchanges, Route, closed, connect, malformed};
 use triton_bench::error::{Error, Result};
 use triton_bench::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use triton_bench::plan::Plan;
@@ -66,8 +66,7 @@ impl Backend for LineService {
         let failed = |why: &dyn std::fmt::Display| Error::server(format!("{}: {id}: {why}", self.route.endpoint()));
         let deadline = Deadline::within(QUESTION);
         let ask = || -> std::io::Result<Vec<u8>> {
-            let mut stream = self.route.connector.connect(deadline)?;
-            stream.set_nonblocking(true)?;
+            let mut stream = connect(&self.route.connector, deadline)?;
             stream.send_all(format!("describe {id}\n").as_bytes(), deadline)?;
             let (mut line, mut piece) = (Vec::new(), [0; LONGEST]);
             while !line.ends_with(b"\n") && line.len() < LONGEST {

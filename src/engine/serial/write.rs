@@ -1,0 +1,39 @@
+//! Writes a request to a connection.
+
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::time::Duration;
+
+use crate::clock::Stamp;
+use crate::engine::Stream;
+use crate::engine::serial::{Dialogue, SLICES};
+
+/// How long a blocking read or write waits before the deadline is checked again.
+pub(super) const TICK: Duration = Duration::from_millis(50);
+
+/// Writes the rest of a request, of which `written` bytes have been sent; for about [`TICK`], like a single blocking
+/// write, because a server may take it piece by piece.
+pub(super) fn write_out<D: Dialogue>(
+    stream: &mut Stream,
+    dialogue: &D,
+    slot: usize,
+    (written, total): (&mut usize, usize),
+) -> io::Result<()> {
+    let mut begun = None;
+    while *written < total {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let used = dialogue.gather(slot, *written, &mut slices);
+        match stream.write_vectored(&slices[..used]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => *written += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if *written < total {
+            let now = Stamp::now();
+            if now - *begun.get_or_insert(now) >= TICK {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+        }
+    }
+    stream.flush()
+}
