@@ -237,6 +237,7 @@ impl<'a> Runner<'a> {
         let open_loop = job.is_open();
         let spec = RecorderSpec {
             open_loop,
+            early: open_loop,
             decoupled: self.session.setup.decoupled,
             generates: self.session.backend.generates(),
             sessions: self.plan().load.mode.sessions().is_some(),

@@ -128,8 +128,17 @@ impl Screen {
 
     /// A level has been measured, and is printed.
     pub fn finished(&self, level: &LevelSummary) {
+        self.finished_at(&self.place(), level);
+    }
+
+    /// The current position in the run.
+    pub fn place(&self) -> String {
+        self.place.borrow().clone()
+    }
+
+    /// A level has been measured that was at `place`, and is printed.
+    pub fn finished_at(&self, place: &str, level: &LevelSummary) {
         self.progress.borrow_mut().finished();
-        let place = self.place.borrow();
         if self.has_log() && !place.is_empty() {
             self.said.set(Stamp::now());
             let (name, client) = (level_name(level.load), &level.client);

@@ -1,6 +1,6 @@
 //! `--stage`: one load after the other, a row of results for each.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use crate::app::job::Job;
@@ -41,8 +41,17 @@ pub fn run(
     let plan = &runner.plan().measurement;
     let began = Stamp::now();
     runner.warm_up(&jobs[0], plan)?;
-    let play =
-        Play { runner, stages, edges, jobs: &jobs, began, result: RefCell::new(result), printed: RefCell::new(Ok(())) };
+    let play = Play {
+        runner,
+        stages,
+        edges,
+        jobs: &jobs,
+        began,
+        places: RefCell::default(),
+        over: Cell::new(0),
+        result: RefCell::new(result),
+        printed: RefCell::new(Ok(())),
+    };
     let played =
         runner.with_measurement(&jobs[0], plan, |measurement| measure_stages(measurement, jobs.len(), &play))?;
     play.printed.into_inner()?;
@@ -74,9 +83,22 @@ struct Play<'a> {
     jobs: &'a [Job],
     /// When the warm-up began, or the first stage.
     began: Stamp,
+    /// The names of those that have begun.
+    places: RefCell<Vec<String>>,
+    /// How many are over.
+    over: Cell<usize>,
     result: RefCell<&'a mut RunResult>,
     /// What kept a stage from being printed.
     printed: RefCell<Result<()>>,
+}
+
+impl Play<'_> {
+    /// The experiment of a stage that has begun follows those of the stages before it, once these are over.
+    fn export(&self, number: usize) {
+        if let Some(observers) = self.runner.observers.filter(|_| number == self.over.get()) {
+            observers.begin(self.jobs[number].load);
+        }
+    }
 }
 
 impl Director for Play<'_> {
@@ -105,14 +127,17 @@ impl Director for Play<'_> {
 
     fn begun(&self, number: usize) {
         self.runner.screen.stage(self.jobs[number].load, &self.stages[number]);
-        if let Some(observers) = self.runner.observers {
-            observers.begin(self.jobs[number].load);
-        }
+        self.places.borrow_mut().push(self.runner.screen.place());
+        self.export(number);
     }
 
     fn ended(&self, summary: &LevelSummary) -> Result<()> {
         if let Some(observers) = self.runner.observers {
             observers.end(boundaries(summary), summary, &self.runner.session.setup);
+        }
+        let number = self.over.replace(self.over.get() + 1);
+        if self.places.borrow().len() > self.over.get() {
+            self.export(self.over.get());
         }
         let mut result = self.result.borrow_mut();
         let mut level = summary.clone();
@@ -122,7 +147,8 @@ impl Director for Play<'_> {
         result.levels.push(level);
         report::summary::save(self.runner.plan(), self.runner.interrupts, &result);
         let printed = self.runner.show(std::slice::from_ref(summary));
-        self.runner.screen.finished(summary);
+        let place = self.places.borrow().get(number).cloned().unwrap_or_default();
+        self.runner.screen.finished_at(&place, summary);
         self.printed.borrow_mut().clone_from(&printed);
         printed
     }

@@ -19,7 +19,7 @@ pub(super) struct Control {
     pub(super) broken: AtomicBool,
     /// When the level starts; offsets of schedules count from here.
     pub(super) started: AtomicU64,
-    /// Outstanding requests, in open loops.
+    /// Outstanding requests, in open loops and of conversations.
     pub(super) under_way: CachePadded<AtomicI64>,
     pub(super) held_back: AtomicU64,
     /// Workers of a schedule with an end that have not sent everything that is due before it.
@@ -29,6 +29,10 @@ pub(super) struct Control {
     /// First and last send of a schedule.
     pub(super) first_sent: AtomicU64,
     pub(super) last_sent: AtomicU64,
+    /// When the quota was used up, or the load told to stop; 0 before.
+    pub(super) closed: AtomicU64,
+    /// Workers that have sent their part of a schedule.
+    pub(super) played: AtomicUsize,
     /// Requests sent by schedules, without those that end sequences.
     pub(super) scheduled: AtomicU64,
     pub(super) sent: AtomicU64,
@@ -52,6 +56,8 @@ impl Control {
             behind: AtomicUsize::new(0),
             first_sent: AtomicU64::new(Stamp::NEVER.0),
             last_sent: AtomicU64::new(0),
+            closed: AtomicU64::new(0),
+            played: AtomicUsize::new(0),
             scheduled: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             sent: AtomicU64::new(0),
@@ -64,8 +70,21 @@ impl Control {
     /// Whether another request may be sent; counts it against the quota.
     #[inline]
     pub(super) fn may_send(&self) -> bool {
-        !self.stop.load(Ordering::Relaxed)
-            && self.quota.as_ref().is_none_or(|quota| quota.fetch_sub(1, Ordering::Relaxed) > 0)
+        if self.stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(quota) = &self.quota else { return true };
+        let left = quota.fetch_sub(1, Ordering::Relaxed);
+        if left == 1 {
+            self.note_close();
+        }
+        left > 0
+    }
+
+    /// No request is sent from now on, or none after this one.
+    #[cold]
+    pub(super) fn note_close(&self) {
+        let _ = self.closed.compare_exchange(0, Stamp::now().0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Whether no further request will be sent.
@@ -84,13 +103,13 @@ impl Control {
         Stamp(self.started.load(Ordering::Acquire))
     }
 
-    /// An open loop issued a request.
+    /// An open loop or a conversation issued a request.
     #[inline]
     pub(super) fn note_issue(&self) {
         self.under_way.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request of an open loop is over.
+    /// A request of an open loop or a conversation is over.
     #[inline]
     pub(super) fn note_end(&self) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
@@ -127,10 +146,13 @@ impl Control {
     }
 
     /// Called by an open loop's worker at the end of its schedule: its first and last send, and their number.
-    pub(super) fn report_sends(&self, (first, last): (Stamp, Stamp), count: u64) {
-        self.scheduled.fetch_add(count, Ordering::AcqRel);
-        self.first_sent.fetch_min(first.0, Ordering::AcqRel);
-        self.last_sent.fetch_max(last.0, Ordering::AcqRel);
+    pub(super) fn report_sends(&self, sends: Option<(Stamp, Stamp)>, count: u64) {
+        if let Some((first, last)) = sends {
+            self.scheduled.fetch_add(count, Ordering::AcqRel);
+            self.first_sent.fetch_min(first.0, Ordering::AcqRel);
+            self.last_sent.fetch_max(last.0, Ordering::AcqRel);
+        }
+        self.played.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Called by a worker as its last act: how many requests it sent, and how many of them succeeded and failed.

@@ -197,18 +197,29 @@ impl RunningLoad {
             return;
         }
         self.end();
+        self.wait_for_workers();
+    }
+
+    /// Gives the workers of a load that does not go on a moment to end.
+    fn wait_for_workers(&self) {
         let patience = Stamp::now().plus_duration(STRANDED_LIMIT);
         while !self.workers.iter().all(JoinHandle::is_finished) && Stamp::now() < patience {
             thread::sleep(Duration::from_micros(200));
         }
     }
 
-    /// The sends of an open loop's schedule, once it has ended.
+    /// The sends of an open loop's schedule, once all have left.
     pub fn sends(&self) -> Option<Sends> {
         let read = |number: &AtomicU64| number.load(Ordering::Acquire);
-        let Control { first_sent, last_sent, scheduled, .. } = &*self.control;
+        let Control { first_sent, last_sent, scheduled, played, .. } = &*self.control;
+        let has_played = played.load(Ordering::Acquire) == self.workers.len();
         let sends = Sends { first: Stamp(read(first_sent)), last: Stamp(read(last_sent)), count: read(scheduled) };
-        self.ended().map(|_| sends).filter(|sends| sends.first <= sends.last)
+        has_played.then_some(sends).filter(|sends| sends.first <= sends.last)
+    }
+
+    /// When the last request was sent, with the last of a number of requests, or when the load was stopped.
+    pub fn closed(&self) -> Option<Stamp> {
+        Some(Stamp(self.control.closed.load(Ordering::Acquire))).filter(|closed| closed.0 > 0)
     }
 
     /// When the last request was over, once every worker has ended.
@@ -243,18 +254,18 @@ impl RunningLoad {
         self.end();
     }
 
-    /// Gives the requests of a halted load this much more time from now on.
-    pub fn wait_longer(&self, most: Duration) {
-        self.control.give_up_at.store(Stamp::now().plus_duration(most).0, Ordering::Release);
+    /// Stops sending and returns at once; outstanding requests are waited for as long as they take, or until the load is
+    /// stopped or given up.
+    pub fn drain(&self) {
+        self.end();
+        self.control.give_up_at.store(Stamp::NEVER.0, Ordering::Release);
     }
 
-    /// Waits until the requests of a halted load are over, for `most` at most, or until `enough`.
-    pub fn drain(&self, most: Duration, enough: impl Fn() -> bool) {
-        let last = Stamp::now().plus_duration(most);
-        self.wait_longer(most);
-        while Stamp::now() < last && !enough() && !self.workers.iter().all(JoinHandle::is_finished) {
-            thread::sleep(Duration::from_millis(1));
-        }
+    /// Waits no longer for the requests that are still outstanding; these count as never completed.
+    pub fn give_up(&self) {
+        self.end();
+        self.control.give_up_at.store(0, Ordering::Release);
+        self.wait_for_workers();
     }
 
     /// Stops sending, waits for outstanding requests and ends the workers.
@@ -296,6 +307,7 @@ impl RunningLoad {
     }
 
     fn end(&self) {
+        self.control.note_close();
         self.control.give_up_at.store(Stamp::now().plus_duration(self.drain_limit).0, Ordering::Release);
         self.control.stop.store(true, Ordering::Release);
         self.control.go.store(true, Ordering::Release);

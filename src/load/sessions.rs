@@ -133,6 +133,9 @@ impl Player<'_> {
     fn play(&mut self, issuer: &mut Issuer<Rest>) -> Result<()> {
         while !issuer.flight.control.is_stopped() && self.done.len() < self.places.len() {
             while let Some(slot) = issuer.take_free() {
+                if self.places[slot.index()].session.is_some() {
+                    issuer.flight.control.note_end();
+                }
                 match self.due(slot) {
                     Some(due) => self.resting.push((due, slot)),
                     None => self.done.push(slot),
@@ -146,6 +149,7 @@ impl Player<'_> {
                 }
                 let lane = issuer.flight.numbers.of(slot);
                 let request = self.request(slot);
+                issuer.flight.control.note_issue();
                 issuer.submit(slot, request, lane, Stamp::now())?;
             }
             let next = self.resting.iter().map(|(due, _)| *due).min().unwrap_or(Stamp::NEVER);

@@ -1,20 +1,32 @@
 //! Whether a backlog grows in a load that is measured whole, from its first request to its last answer.
 //!
-//! In such a load, sends and completions are equal in the end, whatever the server can do. The number of outstanding
-//! requests shows the difference: a server that keeps up has as many in the last quarter of the sending as in the
-//! second, but for a schedule's own bursts ([`Sending`]); one that does not has more, by the requests that it fell short of
-//! meanwhile.
+//! In such a load, sends and completions are equal in the end, whatever the server can do. What was sent and is not
+//! answered shows the difference, but it also rises until the first answers have come, and answers may take longer than the
+//! whole sending. So the requests under way at the end of the sending are compared with those that there would be if all
+//! took as long as the first ones did, when no queue had built up yet: a server that keeps up has no more, and one that does
+//! not has more by the requests that it fell short of meanwhile. Where the first ones took long, most of what is under way says
+//! nothing; but then those after them took longer if the server did not keep up. All are waited for, so that is known.
 
 use std::time::Duration;
 
-use crate::load::Sends;
-use crate::measure::sending::Sending;
-use crate::measure::summary::ClientSummary;
+use crate::load::{RunningLoad, Sends};
+use crate::measure::sending::{Sending, Stretch};
+use crate::measure::summary::{ClientSummary, SendingTime};
+use crate::record::Distribution;
+use crate::stats::student_t_quantile;
 
 /// A shorter sending phase shows too little: one slow request looks like a queue.
 const SHORTEST_SENDING: Duration = Duration::from_millis(500);
-/// Minimum samples in a quarter.
-const MIN_LOOKS: u64 = 50;
+/// Minimum samples in the last quarter, and in its last part.
+const MIN_LOOKS: (u64, u64) = (10, 2);
+/// Of fewer first requests it cannot be said how long they take.
+const FEWEST: u64 = 5;
+/// What is less likely than three standard errors of a normal distribution, to one side, is no chance.
+const CERTAIN: f64 = 0.998_65;
+
+/// Where most of the first requests take this share of the sending, most of what is under way at its end is as it should be, and
+/// says little of the rest.
+const LONG: f64 = 0.4;
 
 /// So much of a rate piles up only where the server is far from keeping up.
 const PILED_UP_SHARE: f64 = 0.1;
@@ -49,14 +61,14 @@ impl OutstandingSamples {
     }
 }
 
-/// Looks at the requests under way in two quarters of the sending.
+/// Looks at the requests under way at the end of the sending.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BacklogTrend {
     /// When requests are sent; no time at all where that is not known.
     sending: Sending,
-    /// Sum of requests under way over all samples, and the number of samples, in the second and in the last quarter.
-    second: (u64, u64),
+    /// Sum of requests under way over all samples, and the number of samples, in the last quarter and in its last part.
     last: (u64, u64),
+    end: (u64, u64),
 }
 
 impl BacklogTrend {
@@ -65,30 +77,89 @@ impl BacklogTrend {
         Self { sending: sending.unwrap_or_default(), ..Self::default() }
     }
 
-    /// Records the requests under way this long after the start.
-    pub(super) fn poll(&mut self, elapsed: Duration, under_way: u64) {
-        let looks = match self.sending.quarter(elapsed) {
-            1.0..2.0 => &mut self.second,
-            3.0..4.0 => &mut self.last,
-            _ => return,
-        };
-        *looks = (looks.0 + under_way, looks.1 + 1);
+    /// How long after the load's start its first requests have been sent, whose times are to be kept separately.
+    pub(super) fn early_until(&self) -> Duration {
+        self.sending.early_until()
     }
 
-    /// By how many requests a second the number under way grew, where `spread` is how much the times of requests differ, as in
-    /// [`Sending::grown`]; `None` if unknown.
-    fn per_second(&self, spread: f64) -> Option<f64> {
-        let mean = |(sum, looks): (u64, u64)| (looks >= MIN_LOOKS).then(|| sum as f64 / looks as f64);
-        let grown = self.sending.grown(mean(self.second)?, mean(self.last)?, spread)?;
-        // The middles of the quarters are half of the time apart.
+    /// Records the requests under way this long after the start.
+    pub(super) fn poll(&mut self, elapsed: Duration, under_way: u64) {
+        let (last, end) = self.sending.stretches(elapsed);
+        for looks in [last.then_some(&mut self.last), end.then_some(&mut self.end)].into_iter().flatten() {
+            *looks = (looks.0 + under_way, looks.1 + 1);
+        }
+    }
+
+    /// By how many requests a second the backlog of `count` requests grew, of which the first took the times `early` and all took
+    /// `all`; `None` if unknown.
+    fn per_second(&self, (early, all): (&Distribution, &Distribution), count: u64) -> Option<f64> {
         let span = self.sending.span();
-        (span >= SHORTEST_SENDING).then(|| grown.max(0.0) * 2.0 / span.as_secs_f64())
+        if span < SHORTEST_SENDING || early.count() < FEWEST {
+            return None;
+        }
+        let place = self.sending.early_place()?;
+        let certain = student_t_quantile(CERTAIN, early.count() as f64 - 1.0);
+        if early.percentile_ns(50.0) as f64 >= LONG * span.as_nanos() as f64 {
+            return Some(self.by_times((early, all), certain, count));
+        }
+        let grown = |(sum, looks): (u64, u64), stretch: Stretch| {
+            let (explained, variance) = self.sending.explained(stretch, early, count);
+            // That of what the first requests tell, and that of what happens to be under way: for independent times at
+            // most their standard deviation (Gini's mean difference).
+            let chance = (variance / early.count() as f64 + variance.sqrt()).sqrt();
+            let more = sum as f64 / looks as f64 - explained - certain * chance;
+            more / ((stretch.middle() - place / 2.0) * span.as_secs_f64())
+        };
+        // A stall that has been worked off by the end is no growth.
+        let enough = self.last.1 >= MIN_LOOKS.0 && self.end.1 >= MIN_LOOKS.1;
+        enough.then(|| grown(self.last, Stretch::Last).min(grown(self.end, Stretch::End)).max(0.0))
+    }
+
+    /// The same from how much longer the requests after the first ones took.
+    fn by_times(&self, (early, all): (&Distribution, &Distribution), certain: f64, count: u64) -> f64 {
+        let span = self.sending.span().as_secs_f64();
+        let place = self.sending.early_place().unwrap_or_default();
+        let moments = |times: &Distribution| {
+            let (count, mean) = (times.count() as f64, times.mean_ns() / 1e9);
+            (count, count * mean, count * ((times.std_ns() / 1e9).powi(2) + mean.powi(2)))
+        };
+        let (first, whole) = (moments(early), moments(all));
+        let of = |(count, sum, squares): (f64, f64, f64)| {
+            (sum / count, (squares / count - (sum / count).powi(2)).max(0.0) / count)
+        };
+        let rest = (whole.0 - first.0, whole.1 - first.1, whole.2 - first.2);
+        if rest.0 < FEWEST as f64 {
+            return 0.0;
+        }
+        let ((before, error), (after, other)) = (of(first), of(rest));
+        let apart = (self.sending.mean_place(place, 1.0) - self.sending.mean_place(0.0, place)) * span;
+        let longer = ((after - before - certain * (error + other).sqrt()) / apart).max(0.0);
+        // Requests that take so much longer by the second leave that much later than they come.
+        count as f64 / span * longer / (1.0 + longer)
     }
 }
 
+/// Completes the summary of a load that was measured whole: when it was sent, and the rates of an open loop.
+pub(super) fn settle(
+    client: &mut ClientSummary,
+    load: &RunningLoad,
+    (trend, early): (&BacklogTrend, Option<&Distribution>),
+) {
+    let (start, sends) = (client.start, load.sends());
+    settle_rates(client, sends, (trend, early));
+    let sent = sends.map(|sends| (sends.first, sends.last)).or(load.closed().map(|last| (start, last)));
+    let sending = sent.map(|(first, last)| SendingTime { first: first - start, last: last - start });
+    client.sending = sending;
+    client.entries.iter_mut().for_each(|entry| entry.sending = sending);
+}
+
 /// Corrects the rates of an open loop that was measured whole: sends from the first one to the last, where these are known,
-/// and completions by what piled up.
-pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<Sends>, trend: &BacklogTrend) {
+/// and completions by what piled up, which the times of its first requests tell, `early`.
+fn settle_rates(
+    client: &mut ClientSummary,
+    sends: Option<Sends>,
+    (trend, early): (&BacklogTrend, Option<&Distribution>),
+) {
     let Some(open) = &mut client.open_loop else { return };
     let before = (open.achieved_rate, open.completed_rate);
     if let Some(Sends { first, last, count }) = sends {
@@ -96,9 +167,9 @@ pub(super) fn settle_rates(client: &mut ClientSummary, sends: Option<Sends>, tre
         let gaps = count.saturating_sub(1) as f64;
         open.achieved_rate = if seconds > 0.0 { gaps / seconds } else { open.requested_rate };
     }
-    let mean_ns = open.service_time.mean_ns();
-    let spread = if mean_ns > 0.0 { open.service_time.std_ns() / mean_ns } else { 0.0 };
-    let piled_up = trend.per_second(spread).unwrap_or(0.0);
+    let count = sends.map_or(client.sent, |sends| sends.count);
+    let grown = early.and_then(|early| trend.per_second((early, &open.service_time), count));
+    let piled_up = grown.unwrap_or(0.0);
     // Where much piles up, the server is busy from the first send to the last answer, and its own pace is known better from
     // all of them.
     open.completed_rate = if piled_up > PILED_UP_SHARE * open.achieved_rate {
@@ -123,11 +194,66 @@ mod tests {
     use crate::clock::Stamp;
     use crate::measure::summary::{OpenLoopSummary, sample};
 
-    /// Two seconds in which as many requests are under way as `under_way` says of each millisecond.
-    fn looked_at(under_way: impl Fn(u64) -> u64) -> BacklogTrend {
-        let mut trend = BacklogTrend::of(Some(Sending::steady(Duration::from_secs(2))));
-        (0..2500).for_each(|ms| trend.poll(Duration::from_millis(ms), under_way(ms)));
-        trend
+    /// What a load of requests due at these milliseconds was seen to do, each of which takes the time that `took` says of its
+    /// number and its moment.
+    struct Seen {
+        trend: BacklogTrend,
+        early: Distribution,
+        all: Distribution,
+        count: u64,
+    }
+
+    impl Seen {
+        fn of(sending: Sending, sent: &[f64], mut took: impl FnMut(usize, f64) -> f64) -> Self {
+            let each: Vec<(f64, f64)> = sent.iter().enumerate().map(|(number, ms)| (*ms, took(number, *ms))).collect();
+            let mut seen = Self {
+                trend: BacklogTrend::of(Some(sending)),
+                early: Distribution::empty(),
+                all: Distribution::empty(),
+                count: sent.len() as u64,
+            };
+            let until = seen.trend.early_until().as_secs_f64() * 1e3;
+            for (ms, took) in &each {
+                for times in [Some(&mut seen.all), (*ms < until).then_some(&mut seen.early)].into_iter().flatten() {
+                    times.histogram.record((took * 1e6) as u64).unwrap();
+                    times.sum_ns += (took * 1e6) as u128;
+                }
+            }
+            let mut ends: Vec<f64> = each.iter().map(|(ms, took)| ms + took).collect();
+            ends.sort_unstable_by(f64::total_cmp);
+            for now in 0..sent.last().map_or(0, |last| *last as u64) {
+                let (begun, over) =
+                    (sent.partition_point(|ms| *ms <= now as f64), ends.partition_point(|ms| *ms <= now as f64));
+                seen.trend.poll(Duration::from_millis(now), (begun - over) as u64);
+            }
+            seen
+        }
+
+        /// Of a rate: `count` requests, one in `gap` milliseconds.
+        fn steady((count, gap): (usize, f64), took: impl FnMut(usize, f64) -> f64) -> Self {
+            let sent: Vec<f64> = (0..count).map(|number| number as f64 * gap).collect();
+            Self::of(Sending::steady(Duration::from_secs_f64(count as f64 * gap / 1e3)), &sent, took)
+        }
+
+        /// What piles up, as a share of the rate.
+        fn share(&self) -> Option<f64> {
+            let grown = self.trend.per_second((&self.early, &self.all), self.count)?;
+            Some(grown * self.trend.sending.span().as_secs_f64() / self.count as f64)
+        }
+    }
+
+    /// The times at a server that takes `each` milliseconds for one request after the other, and `delay` for every one.
+    fn queue(each: f64, delay: f64) -> impl FnMut(usize, f64) -> f64 {
+        let mut idle = 0.0_f64;
+        move |_, ms| {
+            idle = idle.max(ms) + each;
+            idle + delay - ms
+        }
+    }
+
+    /// Numbers from 0 to 1 that follow no pattern.
+    fn noise(number: usize) -> f64 {
+        ((number as f64 + 1.0).sin() * 43_758.545_3).rem_euclid(1.0)
     }
 
     #[test]
@@ -146,55 +272,79 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_grows_and_a_busy_server_does_not() {
-        assert_eq!(looked_at(|_| 7).per_second(0.0), Some(0.0));
-        assert_eq!(looked_at(|ms| ms % 2).per_second(0.0), Some(0.0));
-        assert_eq!(looked_at(|ms| 100 - ms / 25).per_second(0.0), Some(0.0), "a queue that shrinks is no reason");
-        // A hundred requests a second more than the server completes.
-        assert!((looked_at(|ms| ms / 10).per_second(0.0).unwrap() - 100.0).abs() < 1.0);
-        // A stall of 50 ms with 200 requests a second is soon over.
-        let stall = looked_at(|ms| if (1700..1750).contains(&ms) { (ms - 1700) / 5 } else { 1 });
-        assert!(stall.per_second(0.0).unwrap() < 1.0);
-        assert_eq!(BacklogTrend::of(None).per_second(0.0), None);
-        let mut short = BacklogTrend::of(Some(Sending::steady(Duration::from_millis(400))));
-        (0..400).for_each(|ms| short.poll(Duration::from_millis(ms), ms));
-        assert_eq!(short.per_second(0.0), None);
+    fn long_answers_are_no_queue() {
+        // Ten a second for 6 s, whose answers take 2 to 8 s; for 3 s, all of which outlast the sending.
+        let long = |number: usize, _: f64| 2_000.0 + 6_000.0 * noise(number).powi(2);
+        assert_eq!(Seen::steady((60, 100.0), long).share(), Some(0.0));
+        assert_eq!(Seen::steady((30, 100.0), |number, _| 4_000.0 + 2_000.0 * noise(number)).share(), Some(0.0));
+        assert_eq!(Seen::steady((600, 10.0), |_, _| 5_000.0).share(), Some(0.0));
+        assert_eq!(Seen::steady((2_000, 10.0), |_, _| 3.0).share(), Some(0.0));
+        assert_eq!(Seen::steady((2_000, 10.0), queue(9.0, 0.0)).share(), Some(0.0), "busy");
     }
 
-    /// What piles up a second of requests due at these milliseconds, at a server that takes `each` of them for one after the
-    /// other, and `delay` for every one.
-    fn piled_up(times: &[u64], each: f64, delay: f64) -> f64 {
-        let mut idle = 0.0_f64;
-        let end = |&sent: &u64| {
-            idle = idle.max(sent as f64) + each;
-            idle + delay
-        };
-        let ends: Vec<f64> = times.iter().map(end).collect();
-        let took: Vec<f64> = ends.iter().zip(times).map(|(end, &sent)| end - sent as f64).collect();
-        let mean = took.iter().sum::<f64>() / took.len() as f64;
-        let variance = took.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / took.len() as f64;
-        let mut trend = BacklogTrend::of(Sending::of_times(times.iter().map(|ms| ms * 1_000_000)));
-        for now in 0..=times[times.len() - 1] {
-            let sent = times.partition_point(|sent| *sent <= now);
-            let ended = ends.partition_point(|end| *end <= now as f64);
-            trend.poll(Duration::from_millis(now), (sent - ended) as u64);
+    #[test]
+    fn a_queue_grows_by_what_the_server_falls_short_of() {
+        for (each, share) in [(10.5, 0.048), (12.0, 0.167), (20.0, 0.5), (50.0, 0.8), (1_000.0, 0.99)] {
+            for delay in [0.0, 3_000.0] {
+                let found = Seen::steady((1_000, 10.0), queue(each, delay)).share().unwrap();
+                assert!((share / 4.5..=share * 1.1).contains(&found), "{each} ms, {delay} ms: {found}");
+            }
         }
-        trend.per_second(variance.sqrt() / mean).unwrap()
+        // Whoever is served next is a matter of chance: times differ as much early on as late.
+        let mut waiting = Vec::<(usize, f64)>::new();
+        let (mut took, mut idle) = (vec![0.0; 2_000], 0.0);
+        for number in 0..4_000 {
+            if number < 2_000 {
+                waiting.push((number, number as f64 * 5.0));
+            }
+            if number % 2 == 1 {
+                let (chosen, sent) = waiting.swap_remove((noise(number) * waiting.len() as f64) as usize);
+                idle = f64::max(idle, number as f64 * 5.0) + 5.0;
+                took[chosen] = idle - sent;
+            }
+        }
+        assert!(Seen::steady((2_000, 5.0), |number, _| took[number]).share().unwrap() > 0.1);
+    }
+
+    #[test]
+    fn a_stall_that_is_worked_off_is_no_growth() {
+        // 150 a second for 10 s; for 1.5 s the server stands still.
+        for stall in [2_000.0, 6_000.0, 7_800.0] {
+            let until = stall + 1_500.0;
+            let took = |_: usize, ms: f64| if (stall..until).contains(&ms) { until - ms } else { 2.0 };
+            assert_eq!(Seen::steady((1_500, 1e3 / 150.0), took).share(), Some(0.0), "from {stall} ms on");
+        }
+        let late = |_: usize, ms: f64| if ms > 8_500.0 { 10_000.0 - ms + 2.0 } else { 2.0 };
+        assert!(Seen::steady((1_500, 1e3 / 150.0), late).share().unwrap() > 0.0, "nobody knows whether it ends");
+    }
+
+    #[test]
+    fn too_little_says_nothing() {
+        assert_eq!(Seen::steady((40, 10.0), queue(20.0, 0.0)).share(), None, "400 ms");
+        assert_eq!(Seen::steady((16, 100.0), queue(200.0, 0.0)).share(), None, "four early requests");
+        assert!(Seen::steady((60, 100.0), queue(200.0, 0.0)).share().unwrap() > 0.1);
+        let seen = Seen::steady((1_000, 10.0), queue(20.0, 0.0));
+        assert_eq!(BacklogTrend::of(None).per_second((&seen.early, &seen.all), 1_000), None);
     }
 
     #[test]
     fn a_schedule_is_judged_like_a_rate_but_for_its_bursts() {
+        let piled_up = |times: &[u64], each: f64, delay: f64| {
+            let sending = Sending::of_times(times.iter().map(|ms| ms * 1_000_000)).unwrap();
+            let sent: Vec<f64> = times.iter().map(|ms| *ms as f64).collect();
+            Seen::of(sending, &sent, queue(each, delay)).share().unwrap()
+        };
         let even: Vec<u64> = (0..2_000).map(|number| number * 10).collect();
         assert_eq!((piled_up(&even, 9.0, 0.0), piled_up(&even, 9.0, 3_000.0)), (0.0, 0.0));
         let half = piled_up(&even, 20.0, 0.0);
-        assert!((40.0..50.0).contains(&half), "50 a second pile up, but for what may be chance: {half}");
+        assert!((0.3..0.5).contains(&half), "{half}");
         let late: Vec<u64> = even.iter().map(|ms| ms + 60_000).collect();
-        assert!((piled_up(&late, 20.0, 0.0) - half).abs() < 0.5, "it begins with its first request");
+        assert!((piled_up(&late, 20.0, 0.0) - half).abs() < 0.01, "it begins with its first request");
         // 65 requests a second on average, and many of them shortly before the end.
         let mut burst: Vec<u64> = (0..1_000).map(|number| number * 20).chain([15_500; 300]).collect();
         burst.sort_unstable();
         assert_eq!((piled_up(&burst, 10.0, 0.0), piled_up(&burst, 10.0, 3_000.0)), (0.0, 0.0));
-        assert!(piled_up(&burst, 25.0, 0.0) > 3.0, "40 a second are too few");
+        assert!(piled_up(&burst, 25.0, 0.0) > 0.03, "40 a second are too few");
     }
 
     #[test]
@@ -211,22 +361,24 @@ mod tests {
             achieved_rate,
             completed_rate,
         });
-        let rates = |sends, trend| {
+        let rates = |sends, seen: Option<&Seen>| {
             let mut client = client.clone();
-            settle_rates(&mut client, sends, &trend);
+            let (trend, early) = seen.map_or((BacklogTrend::default(), None), |seen| (seen.trend, Some(&seen.early)));
+            settle_rates(&mut client, sends, (&trend, early));
             let open = client.open_loop.unwrap();
             (open.achieved_rate, open.completed_rate.round())
         };
+        let seen = Seen::steady((1_000, 10.0), queue(20.0, 0.0));
         let sends = |last| Some(Sends { first: Stamp(5), last: Stamp(last), count: client.sent });
         let second = sends(1_000_000_005);
-        assert_eq!(rates(second, BacklogTrend::default()), (200.0, 200.0));
-        assert_eq!(rates(second, looked_at(|ms| ms / 10)), (200.0, 100.0));
+        assert_eq!(rates(second, None), (200.0, 200.0));
+        assert_eq!(rates(second, Some(&seen)), (200.0, 100.0));
         let late = Some(Sends { first: Stamp(250_000_000), last: Stamp(1_250_000_000), count: client.sent });
-        assert_eq!(rates(late, looked_at(|ms| ms / 10)), (200.0, 133.0), "nothing completes before the first send");
-        assert_eq!(rates(None, BacklogTrend::default()), (100.0, 100.0));
-        assert_eq!(rates(sends(5), BacklogTrend::default()).0, 200.0);
+        assert_eq!(rates(late, Some(&seen)), (200.0, 133.0), "nothing completes before the first send");
+        assert_eq!(rates(None, None), (100.0, 100.0));
+        assert_eq!(rates(sends(5), None).0, 200.0);
         client.entries = vec![client.clone()];
-        settle_rates(&mut client, second, &BacklogTrend::default());
+        settle_rates(&mut client, second, (&BacklogTrend::default(), None));
         assert_eq!(client.entries[0].open_loop.as_ref().unwrap().achieved_rate, 200.0);
     }
 }

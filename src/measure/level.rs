@@ -12,7 +12,7 @@ use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::load::{LoadReport, RunningLoad};
-use crate::measure::backlog::{BacklogTrend, OutstandingSamples, settle_rates};
+use crate::measure::backlog::OutstandingSamples;
 use crate::measure::cost::CostMeter;
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
@@ -23,8 +23,7 @@ use crate::measure::measurement::{Measurement, Moment};
 use crate::measure::pulse::Pulse;
 use crate::measure::sending::Sending;
 use crate::measure::slicer::Slicer;
-use crate::measure::stall::StallWatch;
-use crate::measure::summary::{ClientSummary, Ending, LevelLoad, LevelSummary};
+use crate::measure::summary::{ClientSummary, Distribution, Ending, LevelLoad, LevelSummary};
 use crate::measure::verdict::{Evidence, judge};
 use crate::measure::waterfall::Tracing;
 use crate::measure::window::{WindowFacts, summarize};
@@ -198,45 +197,6 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// One window over the whole load, which ends by itself.
-    fn until_finished(&mut self) -> Result<Ending> {
-        if let Some((at, counters)) = &self.run.baseline {
-            self.counters.add(*at, counters.clone());
-        }
-        drop(self.measurement.readings());
-        self.sentry.prepare();
-        self.sentry.edge();
-        self.cost = self.run.tracing.cost.then(CostMeter::begin);
-        let start = self.running.started();
-        self.boundaries.push(start);
-        self.slicer = Slicer::new(start, Stamp::NEVER);
-        self.slicer.put_off(self.run.recorder.end_window(self.slicer.end()));
-        let (mut trend, mut stall) = (BacklogTrend::of(self.run.sending), StallWatch::of(self.run.load));
-        loop {
-            // In this order: the last requests may all have failed.
-            let is_over = self.running.is_finished() || self.is_interrupted();
-            if self.measurement.fails_too_often(&self.run.recorder, start, self.run.requests) || is_over {
-                break;
-            }
-            let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed().all());
-            trend.poll(elapsed, self.running.under_way());
-            self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher);
-            stall.poll(elapsed, completed, self.running.under_way());
-            self.measurement.watcher.progress(&|| self.moment(None, start));
-            thread::sleep(COUNT_POLL);
-        }
-        self.running.settle_if_stranded();
-        // What was recorded after the open block's end belongs to the load, too.
-        let now = self.end_now();
-        let end = self.running.ended().unwrap_or(now);
-        self.counters.ask();
-        thread::sleep(GRACE);
-        let sends = self.running.sends();
-        let (window, disturbance) = self.cut((start, end), Stamp::NEVER, |client| settle_rates(client, sends, &trend));
-        self.boundaries.push(end);
-        self.whole(window, disturbance)
-    }
-
     /// Windows that abut, until they agree or there are enough.
     fn until_stable(&mut self) -> Result<Ending> {
         self.sentry.prepare();
@@ -258,7 +218,7 @@ impl<'a> Trials<'a> {
                 self.counters.ask();
             }
             thread::sleep(GRACE);
-            self.close((start, end), self.planned_end(end), |_| ());
+            self.close((start, end), self.planned_end(end));
             start = end;
             let ending = self.early_ending().or_else(|| self.history.decide(self.measurement.plan));
             if let Some(ending) = self.pulse.settle(ending)? {
@@ -323,10 +283,10 @@ impl<'a> Trials<'a> {
         self.run.recorder.completed().all() >= requests && self.is_long_enough(start)
     }
 
-    /// Closes the window in the recorder and remembers it, as `correct` leaves it; the next one ends at `next_end`, or later
-    /// where that has passed meanwhile.
-    fn close(&mut self, (start, end): (Stamp, Stamp), next_end: Stamp, correct: impl FnOnce(&mut ClientSummary)) {
-        let (window, disturbance) = self.cut((start, end), next_end, correct);
+    /// Closes the window in the recorder and remembers it; the next one ends at `next_end`, or later where that has passed
+    /// meanwhile.
+    fn close(&mut self, (start, end): (Stamp, Stamp), next_end: Stamp) {
+        let (window, disturbance) = self.cut((start, end), next_end, |_, _| ());
         // What is measured only because others need more is shown.
         if let Some(further) = self.pulse.further() {
             return self.measurement.watcher.window(self.history.closed() + further, &window.client);
@@ -335,20 +295,21 @@ impl<'a> Trials<'a> {
         self.boundaries.push(end);
     }
 
-    /// Closes the window in the recorder, and opens the next one.
+    /// Closes the window in the recorder, which `complete` completes with the times of the first requests, and opens the next one.
     fn cut(
         &mut self,
         (start, end): (Stamp, Stamp),
         next_end: Stamp,
-        correct: impl FnOnce(&mut ClientSummary),
+        complete: impl FnOnce(&mut ClientSummary, Option<&Distribution>),
     ) -> (WindowSet, Option<Disturbance>) {
         (self.measurement.settle)();
         let mut next = Slicer::new(end, next_end);
-        let (tally, block_end) = self.run.recorder.next_window(next.end());
+        let (mut tally, block_end) = self.run.recorder.next_window(next.end());
         next.put_off(block_end);
+        let early = tally.early.take();
         let readings = self.measurement.readings();
         let mut client = summarize(tally, start, end - start, &self.run.facts);
-        correct(&mut client);
+        complete(&mut client, early.as_ref());
         let disturbance = self.sentry.edge();
         if let Some(cost) = &mut self.cost {
             cost.window(client.requests * client.batch_size);
@@ -380,7 +341,10 @@ impl<'a> Trials<'a> {
     /// Why the level ends with the window that has just been closed, whatever its numbers are.
     fn early_ending(&self) -> Option<Ending> {
         let window = self.history.latest()?;
-        let unasked = self.running.is_stranded() || (!self.run.finite && self.running.is_finished());
+        let unasked = match self.run.finite {
+            true => self.running.is_stranded() || self.running.report().outstanding > 0,
+            false => self.running.is_finished(),
+        };
         if self.measurement.interrupts.load(Ordering::Relaxed) > 0 {
             Some(Ending::Interrupted)
         } else if self.measurement.exceeds_errors(window.requests, window.failed)
@@ -397,6 +361,7 @@ impl<'a> Trials<'a> {
 mod counted;
 mod edges;
 mod together;
+mod whole;
 
 #[cfg(test)]
 mod tests;

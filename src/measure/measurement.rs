@@ -56,6 +56,15 @@ pub trait Watcher {
     fn progress(&self, poll: &dyn Fn() -> Moment);
 }
 
+/// Follows nothing.
+pub(super) struct Unwatched;
+
+impl Watcher for Unwatched {
+    fn window(&self, _: usize, _: &ClientSummary) {}
+    fn block(&self, _: &Block) {}
+    fn progress(&self, _: &dyn Fn() -> Moment) {}
+}
+
 /// How far a level is at a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {

@@ -1,18 +1,19 @@
-//! [`Sending`]: how long a load is sent for, and how many of its requests may be under way at the end if the server keeps
-//! up.
-//!
-//! At a rate, as many as before. A schedule has bursts, for which no server is to blame. But one that completes its mean
-//! rate, and takes some time over each request, never has more under way than the mean rate brings in that time, plus
-//! what waits at a server that completes exactly the mean rate. The latter follows from the schedule alone.
+//! [`Sending`]: when a load's requests are sent, and so how many of them would be under way at a moment if all took as
+//! long as others did.
 
 use std::time::Duration;
 
-/// Of fewer requests in the second quarter it cannot be said how long they take.
-const FEWEST: u64 = 10;
-/// Chance is granted this many standard errors.
-const DEVIATIONS: f64 = 3.0;
+use crate::record::Distribution;
 
-/// How long a load is sent for.
+/// Into so many parts of equal length a schedule is divided.
+const PARTS: usize = 64;
+/// The first requests are this share of all.
+const EARLY: f64 = 0.25;
+/// The last quarter of the sending, and the last part of that; 0 is the first request, 1 the last.
+const LAST: f64 = 0.75;
+const END: f64 = 0.9375;
+
+/// How long a load is sent for, and when its requests are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sending {
     /// From the load's start to the first request.
@@ -23,16 +24,22 @@ pub struct Sending {
     times: Option<Times>,
 }
 
-/// What a schedule asks for in the two quarters of its span that are compared.
+/// What a schedule asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Times {
-    /// Requests in a quarter on average.
-    usual: f64,
-    /// Those in the second quarter, and in the last.
-    second: u64,
-    last: u64,
-    /// Mean number that waits in the last quarter at a server that completes exactly the mean rate.
-    waiting: f64,
+    /// Share of the requests that are sent up to the end of each part.
+    up_to: [f64; PARTS],
+    /// Mean number that waits in the last quarter, and in its last part, at a server that completes exactly the mean rate.
+    waiting: (f64, f64),
+}
+
+/// A stretch of the sending in which the requests under way are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stretch {
+    /// The last quarter.
+    Last,
+    /// The last part of it.
+    End,
 }
 
 /// A queue at a server that completes one request in each unit of time.
@@ -40,6 +47,13 @@ struct Times {
 struct Queue {
     waiting: f64,
     now: f64,
+}
+
+impl Stretch {
+    /// Its middle.
+    pub(super) fn middle(self) -> f64 {
+        f64::midpoint(if self == Self::Last { LAST } else { END }, 1.0)
+    }
 }
 
 impl Sending {
@@ -54,10 +68,8 @@ impl Sending {
         let first = offsets.clone().next()?;
         let (count, last) = offsets.clone().fold((0_u64, first), |(count, _), offset| (count + 1, offset));
         let span = last.checked_sub(first).filter(|span| *span > 0)?;
-        // Counted in gaps of average length: the mean rate is one in each.
-        let gaps = (count - 1) as f64;
-        let places = offsets.map(|offset| (offset - first) as f64 / span as f64 * gaps);
-        let times = Some(Times::of(places, gaps / 4.0));
+        let places = offsets.map(|offset| (offset - first) as f64 / span as f64);
+        let times = Some(Times::of(places, count));
         Some(Self { lead: Duration::from_nanos(first), span: Duration::from_nanos(span), times })
     }
 
@@ -66,50 +78,95 @@ impl Sending {
         self.span
     }
 
-    /// In which quarter of the sending the load is so long after its start, from 0; NaN or infinite without a length.
-    pub(super) fn quarter(&self, elapsed: Duration) -> f64 {
-        elapsed.saturating_sub(self.lead).as_secs_f64() * 4.0 / self.span.as_secs_f64()
+    /// How far the sending is so long after the load's start: 0 at the first request, 1 at the last; NaN or infinite without
+    /// a length.
+    fn place(&self, elapsed: Duration) -> f64 {
+        elapsed.saturating_sub(self.lead).as_secs_f64() / self.span.as_secs_f64()
     }
 
-    /// How many more requests are under way in the last quarter than a server has that keeps up, from the means of the second
-    /// quarter and of the last; `spread` is the standard deviation of the times that requests take, as a multiple of their
-    /// mean. `None` if that cannot be said.
-    pub(super) fn grown(&self, second: f64, last: f64, spread: f64) -> Option<f64> {
-        match self.times {
-            Some(times) => times.grown(second, last, spread),
-            None => Some(last - second),
-        }
+    /// The stretches that this long after the load's start is in.
+    pub(super) fn stretches(&self, elapsed: Duration) -> (bool, bool) {
+        let place = self.place(elapsed);
+        ((LAST..1.0).contains(&place), (END..1.0).contains(&place))
+    }
+
+    /// The place by which the first requests, a quarter of all, have been sent. `None` if these are sent so late that they say
+    /// nothing about the others.
+    pub(super) fn early_place(&self) -> Option<f64> {
+        let Some(times) = &self.times else { return Some(EARLY) };
+        let part = times.up_to.iter().position(|share| *share >= EARLY - 1e-9)?;
+        Some((part + 1) as f64 / PARTS as f64).filter(|place| *place <= 0.5)
+    }
+
+    /// How long after the load's start the first requests have been sent.
+    pub(super) fn early_until(&self) -> Duration {
+        self.lead + self.span.mul_f64(self.early_place().unwrap_or(0.0))
+    }
+
+    /// Share of the requests that are sent up to a place.
+    fn share_up_to(&self, place: f64) -> f64 {
+        let place = place.clamp(0.0, 1.0);
+        let Some(times) = &self.times else { return place };
+        let (part, within) = ((place * PARTS as f64) as usize, (place * PARTS as f64).fract());
+        let up_to = |parts: usize| parts.checked_sub(1).map_or(0.0, |last| times.up_to[last.min(PARTS - 1)]);
+        up_to(part) + within * (up_to(part + 1) - up_to(part))
+    }
+
+    /// The mean place of the requests that are sent between two places.
+    pub(super) fn mean_place(&self, from: f64, to: f64) -> f64 {
+        let steps = |number: usize| from + (to - from) * number as f64 / PARTS as f64;
+        let each = (0..PARTS).map(|number| {
+            let (from, to) = (steps(number), steps(number + 1));
+            (self.share_up_to(to) - self.share_up_to(from), f64::midpoint(from, to))
+        });
+        let (all, sum) = each.fold((0.0, 0.0), |(all, sum), (share, place)| (all + share, sum + share * place));
+        if all > 0.0 { sum / all } else { f64::midpoint(from, to) }
+    }
+
+    /// How many of `count` requests would be under way in a stretch if all took as long as the `times` of some: the mean, beside
+    /// what a schedule's own bursts let wait, and the variance over these times.
+    pub(super) fn explained(&self, stretch: Stretch, times: &Distribution, count: u64) -> (f64, f64) {
+        let at = stretch.middle();
+        let sent = self.share_up_to(at);
+        let under_way = |ns: u64| {
+            let place = at - ns as f64 / self.span.as_nanos() as f64;
+            count as f64 * (sent - self.share_up_to(place))
+        };
+        let each = || {
+            times
+                .histogram
+                .iter_recorded()
+                .map(|step| (step.count_at_value() as f64, under_way(step.value_iterated_to())))
+        };
+        let all = times.count() as f64;
+        let mean = each().map(|(count, number)| count * number).sum::<f64>() / all;
+        let variance = each().map(|(count, number)| count * (number - mean).powi(2)).sum::<f64>() / all;
+        let waiting = self.times.map_or((0.0, 0.0), |times| times.waiting);
+        (mean + if stretch == Stretch::Last { waiting.0 } else { waiting.1 }, variance)
     }
 }
 
 impl Times {
-    /// Those of requests at these places, the first at 0 and the last after four quarters.
-    fn of(places: impl Iterator<Item = f64>, quarter: f64) -> Self {
-        let mut queue = Queue::default();
-        let (mut count, mut second, mut last, mut waited) = (0_u64, 0, 0, 0.0);
+    /// Those of so many requests at these places, the first at 0 and the last at 1.
+    fn of(places: impl Iterator<Item = f64>, count: u64) -> Self {
+        let (mut queue, mut up_to) = (Queue::default(), [0.0; PARTS]);
+        // Counted in gaps of average length: the mean rate is one in each.
+        let gaps = count.saturating_sub(1) as f64;
+        let (mut waited, mut at_the_end) = (0.0, 0.0);
         for place in places {
-            match place / quarter {
-                1.0..2.0 => second += 1,
-                3.0.. => last += 1,
-                _ => {}
-            }
-            queue.pass(place.min(3.0 * quarter));
-            waited += queue.pass(place);
+            up_to[((place * PARTS as f64) as usize).min(PARTS - 1)] += 1.0 / count as f64;
+            queue.pass(place.min(LAST) * gaps);
+            waited += queue.pass(place.min(END) * gaps);
+            at_the_end += queue.pass(place * gaps);
             queue.waiting += 1.0;
-            count += 1;
         }
-        Self { usual: count as f64 / 4.0, second, last, waiting: waited / quarter }
-    }
-
-    fn grown(&self, second: f64, last: f64, spread: f64) -> Option<f64> {
-        if self.second < FEWEST {
-            return None;
+        let mut sent = 0.0;
+        for share in &mut up_to {
+            sent += *share;
+            *share = sent;
         }
-        let usual = second / self.second as f64 * self.usual;
-        // At least so many requests are seen in a quarter; each error is that of a mean over them.
-        let seen = |under_way: f64, sent: u64| under_way.max(sent as f64).max(1.0);
-        let variance = last.powi(2) / seen(last, self.last) + usual.powi(2) / seen(second, self.second);
-        Some(last - usual - self.waiting - DEVIATIONS * spread * variance.sqrt())
+        let waiting = ((waited + at_the_end) / ((1.0 - LAST) * gaps), at_the_end / ((1.0 - END) * gaps));
+        Self { up_to, waiting }
     }
 }
 
@@ -133,12 +190,24 @@ mod tests {
         Sending::of_times(offsets.iter().copied()).unwrap().times.unwrap()
     }
 
+    fn distribution(ns: impl Iterator<Item = u64>) -> Distribution {
+        let mut times = Distribution::empty();
+        for ns in ns {
+            times.histogram.record(ns).unwrap();
+            times.sum_ns += u128::from(ns);
+        }
+        times
+    }
+
     #[test]
     fn the_sending_lasts_from_the_first_request_to_the_last() {
         let sending = Sending::of_times([7 * SECOND, 8 * SECOND, 11 * SECOND].into_iter()).unwrap();
         assert_eq!((sending.lead, sending.span()), (Duration::from_secs(7), Duration::from_secs(4)));
-        let quarter = |seconds| sending.quarter(Duration::from_secs(seconds));
-        assert_eq!([5, 7, 8, 10, 11].map(quarter), [0.0, 0.0, 1.0, 3.0, 4.0]);
+        let place = |seconds| sending.place(Duration::from_secs(seconds));
+        assert_eq!([5, 7, 8, 10, 11].map(place), [0.0, 0.0, 0.25, 0.75, 1.0]);
+        assert_eq!(sending.stretches(Duration::from_secs(10)), (true, false));
+        assert_eq!(sending.stretches(Duration::from_millis(10_900)), (true, true));
+        assert_eq!(sending.stretches(Duration::from_secs(11)), (false, false));
         let at_once: [&[u64]; 3] = [&[], &[7], &[7, 7]];
         assert!(at_once.iter().all(|offsets| Sending::of_times(offsets.iter().copied()).is_none()));
     }
@@ -146,22 +215,42 @@ mod tests {
     #[test]
     fn what_waits_at_the_mean_rate_is_computed_by_hand() {
         let even: Vec<u64> = (0..101).map(|number| number * SECOND).collect();
-        let found = times(&even);
-        assert_eq!((found.usual, found.second, found.last), (25.25, 25, 26));
-        assert!((found.waiting - 0.5).abs() < 1e-9, "a request waits for itself: {}", found.waiting);
+        let (last, end) = times(&even).waiting;
+        assert!((last - 0.5).abs() < 1e-9 && (end - 0.5).abs() < 0.05, "a request waits for itself: {last} {end}");
         // Nine come after 6 s of 10. One is completed a second: 7.5 wait as the last quarter begins, 5 as it ends.
         let burst: Vec<u64> = [0].into_iter().chain([6 * SECOND; 9]).chain([10 * SECOND]).collect();
-        let found = times(&burst);
-        assert_eq!((found.second, found.last), (0, 1));
-        assert!((found.waiting - (7.5 + 5.0) / 2.0).abs() < 1e-9, "{}", found.waiting);
+        let (last, end) = times(&burst).waiting;
+        assert!((last - f64::midpoint(7.5, 5.0)).abs() < 1e-9, "{last}");
+        assert!((end - f64::midpoint(5.625, 5.0)).abs() < 1e-9, "{end}");
     }
 
     #[test]
-    fn few_requests_say_nothing() {
-        let of = |count: u64| Sending::of_times((0..count).map(|number| number * SECOND)).unwrap();
-        assert_eq!(of(36).grown(1.0, 30.0, 0.0), None);
-        assert!(of(60).grown(1.0, 30.0, 0.0).unwrap() > 28.0);
-        assert!(of(60).grown(1.0, 3.0, 3.0).unwrap() < 0.0, "a single slow one is chance");
-        assert_eq!(Sending::steady(Duration::from_secs(9)).grown(1.0, 3.0, 3.0), Some(2.0));
+    fn the_first_requests_are_a_quarter_of_all() {
+        let steady = Sending::steady(Duration::from_secs(8));
+        assert_eq!((steady.early_place(), steady.early_until()), (Some(0.25), Duration::from_secs(2)));
+        let even = Sending::of_times((0..1_000).map(|number| (number + 5) * SECOND)).unwrap();
+        assert_eq!(even.early_place(), Some(0.25));
+        assert!((even.early_until().as_secs_f64() - (5.0 + 999.0 / 4.0)).abs() < 1e-6);
+        let late = Sending::of_times([0].into_iter().chain((0..99).map(|number| 900 + number))).unwrap();
+        assert_eq!((late.early_place(), late.early_until()), (None, Duration::ZERO));
+        let (mean, rest) = (even.mean_place(0.0, 0.25), steady.mean_place(0.25, 1.0));
+        assert!((mean - 0.125).abs() < 0.01 && (rest - 0.625).abs() < 1e-9, "{mean} {rest}");
+    }
+
+    #[test]
+    fn as_many_are_under_way_as_their_times_explain() {
+        // Ten a second for 6 s, whose answers take from 2 s to 8 s.
+        let sending = Sending::steady(Duration::from_secs(6));
+        let even = distribution((0..=600).map(|number| 2 * SECOND + number * SECOND / 100));
+        let (mean, variance) = sending.explained(Stretch::Last, &even, 60);
+        // The mean of the smaller of 5.25 s and a number from 2 to 8.
+        let expected = 10.0 * (2.0 + 3.25 - 3.25 * 3.25 / 12.0);
+        assert!((mean / expected - 1.0).abs() < 0.01, "{mean} {expected}");
+        assert!(variance > 50.0, "{variance}");
+        let schedule = Sending::of_times((0..60).map(|number| number * SECOND / 10)).unwrap();
+        let (same, _) = schedule.explained(Stretch::Last, &even, 60);
+        assert!((same - expected).abs() < 2.0, "{same}: but for what waits for itself");
+        let (alike, none) = sending.explained(Stretch::End, &distribution([SECOND].into_iter()), 60);
+        assert!((alike - 10.0).abs() < 0.1 && none == 0.0, "{alike} {none}");
     }
 }

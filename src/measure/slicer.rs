@@ -39,6 +39,19 @@ impl Slicer {
         slicer
     }
 
+    /// A window from `start` on whose end is not known, but which is to take about as long as `length`.
+    pub(super) fn of_about(start: Stamp, length: Duration) -> Self {
+        let length = SHORTEST_BLOCK.max(length / OF_A_WINDOW);
+        let (window_end, end) = (Stamp::NEVER, start.plus_duration(length));
+        Self { window_end, start, end, blocks: Blocks::of(length) }
+    }
+
+    /// The longest time in the blocks that are over.
+    pub(super) fn longest(&self) -> Duration {
+        let longest = self.blocks.each().iter().filter_map(|block| block.counts().last()).max();
+        Duration::from_nanos(longest.map_or(0, |(ns, _)| ns))
+    }
+
     /// When the open block ends, as announced to the recorder.
     pub(super) fn end(&self) -> Stamp {
         self.end

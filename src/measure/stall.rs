@@ -1,4 +1,5 @@
-//! A load waits for its last answers as long as they take; this warns the user if they take long.
+//! A load waits for its last answers as long as some come; this warns the user if they take long, and tells when none is to be
+//! expected any more.
 
 use std::time::Duration;
 
@@ -7,6 +8,22 @@ use crate::stdio::note;
 
 /// How long no request must end before a warning.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A load that ends by itself gives up its outstanding requests once none has ended for this long.
+pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(600);
+/// The same for a stage that has sent all its requests, as others may follow it; longer where its answers took a tenth of that.
+const SILENCE_OF_A_STAGE: Duration = Duration::from_secs(60);
+const LONGEST_ANSWERS: u32 = 10;
+
+/// For how long no request of a stage may end that has sent all of them, and whose answers took up to `longest`.
+pub(super) fn silence_of_a_stage(longest: Duration) -> Duration {
+    longest.saturating_mul(LONGEST_ANSWERS).clamp(SILENCE_OF_A_STAGE, LONGEST_SILENCE)
+}
+
+/// Says that requests are given up.
+pub(super) fn say_given_up(silence: Duration) {
+    note!("no request has ended for {} s: those that are outstanding are given up", silence.as_secs());
+}
 
 /// Watches for requests that are not answered. Tells of it once.
 pub(super) struct StallWatch {
@@ -18,16 +35,19 @@ pub(super) struct StallWatch {
 }
 
 impl StallWatch {
-    /// Of a load that begins.
-    pub(super) fn of(load: LevelLoad) -> Self {
-        Self { closed: matches!(load, LevelLoad::Concurrency(_)), completed: 0, since: Duration::ZERO, told: false }
+    /// Of a load that begins, and that may pause, as conversations do between their turns.
+    pub(super) fn of(load: LevelLoad, pauses: bool) -> Self {
+        let closed = matches!(load, LevelLoad::Concurrency(_)) && !pauses;
+        Self { closed, completed: 0, since: Duration::ZERO, told: false }
     }
 
-    /// Records how many requests have ended this long after the start, and how many of an open loop are under way.
-    pub(super) fn poll(&mut self, elapsed: Duration, completed: u64, under_way: u64) {
+    /// Records how many requests have ended this long after the start, and how many of an open loop are under way. Returns for
+    /// how long none has ended.
+    pub(super) fn poll(&mut self, elapsed: Duration, completed: u64, under_way: u64) -> Duration {
         if let Some(words) = self.words(elapsed, completed, under_way) {
             note!("{words}");
         }
+        elapsed.saturating_sub(self.since)
     }
 
     /// What to tell the user.
@@ -54,16 +74,25 @@ mod tests {
     #[test]
     fn a_silent_server_is_told_of_once_and_an_idle_load_never() {
         let second = Duration::from_secs;
-        let mut stall = StallWatch::of(LevelLoad::RequestRate(1.0));
+        let mut stall = StallWatch::of(LevelLoad::RequestRate(1.0), false);
         assert!((0..100).all(|now| stall.words(second(now), now, 20).is_none()), "answers come");
         assert!((100..109).all(|now| stall.words(second(now), 99, 20).is_none()));
         let told = stall.words(second(109), 99, 20).unwrap();
         assert!(told.contains("for 10 s, ") && told.contains("--client-timeout-us"), "{told}");
         assert!((110..200).all(|now| stall.words(second(now), 99, 20).is_none()), "once");
-        let mut closed = StallWatch::of(LevelLoad::Concurrency(1));
+        let mut closed = StallWatch::of(LevelLoad::Concurrency(1), false);
         assert!(closed.words(second(9), 0, 0).is_none() && closed.words(second(10), 0, 0).is_some());
-        let mut idle = StallWatch::of(LevelLoad::RequestRate(1.0));
+        let mut idle = StallWatch::of(LevelLoad::Concurrency(1), true);
         assert!((0..100).all(|now| idle.words(second(now), 0, 0).is_none()), "nothing to wait for");
         assert!(idle.words(second(108), 0, 20).is_none());
+        assert_eq!(idle.poll(second(109), 0, 20), second(10));
+        assert_eq!(idle.poll(second(110), 1, 19), second(0));
+    }
+
+    #[test]
+    fn a_stage_waits_longer_for_long_answers() {
+        let second = Duration::from_secs;
+        let limits = [0, 6, 20, 300].map(|longest| silence_of_a_stage(second(longest)));
+        assert_eq!(limits, [60, 60, 200, 600].map(second));
     }
 }

@@ -54,6 +54,9 @@ pub struct ClientSummary {
     pub errors: Vec<(InferError, u64)>,
     /// Requests sent.
     pub sent: u64,
+    /// When they were sent, if the load was measured whole, from its first request to its last answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sending: Option<SendingTime>,
     /// Requests sent more than 1 ms after their intended time.
     pub delayed: u64,
     /// Sequences that ended.
@@ -89,6 +92,26 @@ pub struct ClientSummary {
     pub entries: Vec<ClientSummary>,
     /// Share of the window in which the issuing threads were busy with the client's own work, 0 to 1.
     pub overhead_share: f64,
+}
+
+/// The first and the last send of a load, from its start on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SendingTime {
+    /// The first.
+    #[serde(rename = "first_s", with = "crate::seconds")]
+    #[schemars(with = "f64")]
+    pub first: Duration,
+    /// The last.
+    #[serde(rename = "last_s", with = "crate::seconds")]
+    #[schemars(with = "f64")]
+    pub last: Duration,
+}
+
+impl SendingTime {
+    /// From the first to the last.
+    pub fn length(&self) -> Duration {
+        self.last.saturating_sub(self.first)
+    }
 }
 
 /// Response time, service time and lateness of an open loop.
@@ -179,6 +202,11 @@ impl ClientSummary {
     /// Share of requests that were sent more than 1 ms late, 0 to 1.
     pub fn delayed_share(&self) -> f64 {
         share(self.delayed, self.sent)
+    }
+
+    /// How long requests were sent for.
+    pub fn sending_length(&self) -> Duration {
+        self.sending.as_ref().map_or(self.duration, SendingTime::length)
     }
 
     /// Requests sent a second.
@@ -461,6 +489,7 @@ pub(crate) mod sample {
             cancelled: 0,
             errors: Vec::new(),
             sent: requests,
+            sending: None,
             delayed: 0,
             sequences: 0,
             responses: requests,

@@ -119,14 +119,15 @@ pub(super) fn will_exceed_errors(allowed: f64, over: Completed, planned: Option<
 fn rate(level: &LevelSummary, variation: f64) -> Option<InvalidReason> {
     let open = level.client.open_loop.as_ref()?;
     let LevelLoad::RequestRate(requested) = level.load else { return None };
-    missed(requested, open.achieved_rate, level.client.duration, variation)
+    missed(requested, open.achieved_rate, level.client.sending_length(), variation)
         .then_some(InvalidReason::RateNotReached(requested, open.achieved_rate))
 }
 
 fn overload(level: &LevelSummary, variation: f64) -> Option<InvalidReason> {
     let open = level.client.open_loop.as_ref()?;
     let (sent, completed) = (open.achieved_rate, open.completed_rate);
-    missed(sent, completed, level.client.duration, variation).then_some(InvalidReason::Overloaded(sent, completed))
+    missed(sent, completed, level.client.sending_length(), variation)
+        .then_some(InvalidReason::Overloaded(sent, completed))
 }
 
 /// Whether `actual` events a second fall short of `expected` by more than the tolerance, chance and one event explain.
@@ -189,9 +190,19 @@ fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<Invali
     };
     let rate = client.request_rate();
     let gap = littles_law_gap(outstanding, rate, latency_ns / 1e9)?;
+    if gap < 0.0 && drains(level, gap) {
+        return None;
+    }
     // The ends of the window cut at most `outstanding` requests, which matters in short ones.
     let ends = outstanding / client.requests as f64;
     (gap.abs() > LITTLE_TOLERANCE + ends + chance).then_some(InvalidReason::LittlesLaw(gap))
+}
+
+/// Whether so few requests were under way because nothing was sent any more: the last answers of a closed loop that is measured
+/// whole leave its places idle one by one.
+fn drains(level: &LevelSummary, gap: f64) -> bool {
+    let (whole, sending) = (level.client.duration.as_secs_f64(), level.client.sending_length().as_secs_f64());
+    level.client.open_loop.is_none() && (1.0 + gap) * whole >= (1.0 - LITTLE_TOLERANCE) * sending
 }
 
 #[cfg(test)]

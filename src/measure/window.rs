@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::measure::failures;
-use crate::measure::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary, per_second};
+use crate::measure::summary::{
+    ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary, SendingTime, per_second,
+};
 use crate::model::ModelId;
 use crate::record::Tally;
 
@@ -71,6 +73,7 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         cancelled: tally.cancelled,
         errors,
         sent,
+        sending: None,
         delayed: tally.delayed,
         sequences: tally.sequences,
         responses: if decoupled.is_some() { tally.responses } else { tally.requests },
@@ -146,8 +149,14 @@ pub(super) fn join(one: ClientSummary, other: &ClientSummary) -> ClientSummary {
     let (start, end) = (one.start.min(other.start), end(&one).max(end(other)));
     let rates = |client: &ClientSummary| client.open_loop.as_ref().map(OpenLoopSummary::rates);
     let rates = rates(&one).zip(rates(other));
+    let sent = |client: &ClientSummary| {
+        let SendingTime { first, last } = client.sending?;
+        Some((client.start.plus_duration(first), client.start.plus_duration(last)))
+    };
+    let sent = sent(&one).zip(sent(other)).map(|(one, other)| (one.0.min(other.0), one.1.max(other.1)));
     let mut all = merge(one, other);
     (all.entries, all.start, all.duration) = (entries, start, end - start);
+    all.sending = sent.map(|(first, last)| SendingTime { first: first - start, last: last - start });
     if let (Some(open), Some((one, other))) = (&mut all.open_loop, rates) {
         let sum = |part: usize| one[part] + other[part];
         (open.requested_rate, open.achieved_rate, open.completed_rate) = (sum(0), sum(1), sum(2));

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::backend::{Generation, InferError};
 use crate::clock::Stamp;
 use crate::record::generation::{GenerationBank, Limits};
-use crate::record::histogram::AtomicHistogram;
+use crate::record::histogram::{AtomicHistogram, CoarseHistogram};
 use crate::record::sample::{RecorderSpec, Sample};
 use crate::record::sessions::{Played, SessionBank};
 use crate::record::tally::{Completed, Tally};
@@ -54,6 +54,13 @@ pub(super) struct Bank {
 struct OpenLoopBank {
     response_time: AtomicHistogram,
     delay: AtomicHistogram,
+    early: Option<Early>,
+}
+
+/// Service times of the requests sent before a moment.
+struct Early {
+    until: AtomicU64,
+    service: CoarseHistogram,
 }
 
 /// Counts requests that keep the limits.
@@ -89,9 +96,11 @@ impl Bank {
             turnaround_ns: zero(),
             service: AtomicHistogram::new(),
             wakeup: spec.wakeups.then(AtomicHistogram::new),
-            open_loop: spec
-                .open_loop
-                .then(|| OpenLoopBank { response_time: AtomicHistogram::new(), delay: AtomicHistogram::new() }),
+            open_loop: spec.open_loop.then(|| OpenLoopBank {
+                response_time: AtomicHistogram::new(),
+                delay: AtomicHistogram::new(),
+                early: spec.early.then(|| Early { until: zero(), service: CoarseHistogram::new() }),
+            }),
             decoupled: spec
                 .decoupled
                 .then(|| DecoupledBank { first: AtomicHistogram::new(), gap: AtomicHistogram::new() }),
@@ -134,6 +143,11 @@ impl Bank {
         if let (Some(bank), Some(intended)) = (&self.open_loop, sample.intended) {
             bank.response_time.record(sample.end.since(intended));
             bank.delay.record(sample.sent.since(intended));
+            if let Some(early) = &bank.early
+                && sample.sent.0 < early.until.load(Ordering::Relaxed)
+            {
+                early.service.record(sample.end.since(sample.sent));
+            }
         }
         if let Some(bank) = &self.decoupled {
             add(&self.responses, u64::from(sample.responses));
@@ -143,6 +157,13 @@ impl Bank {
             && good.limits.keeps_latency(sample.end.since(sample.intended.unwrap_or(sample.sent)))
         {
             add(&good.requests, 1);
+        }
+    }
+
+    /// Keeps the times of requests sent before `until` separately, too.
+    pub(super) fn keep_early(&self, until: Stamp) {
+        if let Some(early) = self.open_loop.as_ref().and_then(|bank| bank.early.as_ref()) {
+            early.until.store(until.0, Ordering::Relaxed);
         }
     }
 
@@ -249,6 +270,9 @@ impl Bank {
         if let (Some(bank), Some((response_time, delay))) = (&self.open_loop, &mut tally.open_loop) {
             bank.response_time.drain_into(response_time);
             bank.delay.drain_into(delay);
+            if let (Some(early), Some(service)) = (&bank.early, &mut tally.early) {
+                early.service.drain_into(service);
+            }
         }
         if let (Some(bank), Some((first, gap))) = (&self.decoupled, &mut tally.decoupled) {
             bank.first.drain_into(first);

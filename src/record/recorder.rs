@@ -90,6 +90,11 @@ impl Recorder {
         self.bank(source, at).sent(late_ns);
     }
 
+    /// Keeps the service times of requests sent before `until` separately, too, where the specification asks for that.
+    pub fn keep_early(&self, until: Stamp) {
+        self.banks.iter().flatten().for_each(|bank| bank.keep_early(until));
+    }
+
     /// Records that a thread ran again `ns` after the last response of its request, which arrived at `end`.
     #[inline]
     pub fn wakeup(&self, source: Source, end: Stamp, ns: u64) {
@@ -271,6 +276,22 @@ mod tests {
         let second = recorder.close();
         assert_eq!(second.requests, 3, "both that were late for the first window, and the new one");
         assert_eq!(recorder.close().requests, 0);
+    }
+
+    #[test]
+    fn the_first_requests_are_kept_separately_too() {
+        let spec = RecorderSpec { open_loop: true, early: true, ..RecorderSpec::default() };
+        let recorder = Recorder::new(spec, 2);
+        recorder.keep_early(Stamp(1_000));
+        for sent in [0, 999, 1_000, 5_000] {
+            recorder.record(FIRST, &Sample { intended: Some(Stamp(sent)), ..sample(sent, 9_000) });
+        }
+        recorder.next_block(Stamp::NEVER);
+        recorder.record(FIRST, &Sample { intended: Some(Stamp(7)), ..sample(7, 20_000) });
+        let tally = recorder.close();
+        let early = tally.early.unwrap();
+        assert_eq!((tally.requests, early.count(), early.sum_ns), (5, 3, 9_000 + 8_001 + 19_993));
+        assert!(Recorder::new(RecorderSpec { open_loop: true, ..RecorderSpec::default() }, 1).close().early.is_none());
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct RecorderSpec {
     pub until_wakeup: bool,
     /// Consecutive failures.
     pub streaks: bool,
+    /// Service times of the first requests of an open loop, separately; see [`crate::record::Recorder::keep_early`].
+    pub early: bool,
     /// Number of separate entries of the mix; 0 and 1 mean one model.
     pub entries: usize,
 }

@@ -71,6 +71,8 @@ pub struct Tally {
     pub wakeup: Option<Distribution>,
     /// Response time from the intended send, and schedule delay.
     pub open_loop: Option<(Distribution, Distribution)>,
+    /// From the actual send to the end, of the first requests alone.
+    pub early: Option<Distribution>,
     /// Time to the first response, and gaps between responses.
     pub decoupled: Option<(Distribution, Distribution)>,
     /// What language models generated.
@@ -118,6 +120,7 @@ impl Tally {
             service: Distribution::empty(),
             wakeup: spec.wakeups.then(Distribution::empty),
             open_loop: spec.open_loop.then(pair),
+            early: (spec.open_loop && spec.early).then(Distribution::empty),
             decoupled: spec.decoupled.then(pair),
             generated: spec.generates.then(|| Box::new(Generated::empty())),
             sessions: spec.sessions.then(|| Box::new(Sessions::empty())),
@@ -155,8 +158,10 @@ impl Tally {
         self.receive_ns += other.receive_ns;
         self.turnaround_ns += other.turnaround_ns;
         self.service.merge(&other.service);
-        if let (Some(mine), Some(theirs)) = (&mut self.wakeup, &other.wakeup) {
-            mine.merge(theirs);
+        for (mine, theirs) in [(&mut self.wakeup, &other.wakeup), (&mut self.early, &other.early)] {
+            if let (Some(mine), Some(theirs)) = (mine, theirs) {
+                mine.merge(theirs);
+            }
         }
         for (mine, theirs) in [(&mut self.open_loop, &other.open_loop), (&mut self.decoupled, &other.decoupled)] {
             if let (Some(mine), Some(theirs)) = (mine, theirs) {

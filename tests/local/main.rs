@@ -26,3 +26,4 @@ mod test_runs;
 mod tfserving;
 mod torchserve;
 mod trace_summary;
+mod whole;

@@ -193,9 +193,7 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop, sh
         let until = shape.until.map_or(u64::MAX, |until| u64::try_from(until.as_nanos()).unwrap_or(u64::MAX));
         let mut player = Player { issuer, pacer, share, serial, sent: 0, sends: None, until };
         let played = player.play(&mut schedule, control.started());
-        if let Some(sends) = player.sends {
-            control.report_sends(sends, player.sent);
-        }
+        control.report_sends(player.sends, player.sent);
         played.and_then(|()| player.finish())
     })
 }

@@ -45,7 +45,7 @@ impl Trials<'_> {
             };
             self.counters.ask();
             thread::sleep(GRACE);
-            let (window, disturbance) = self.cut((start, end), Stamp::NEVER, |_| ());
+            let (window, disturbance) = self.cut((start, end), Stamp::NEVER, |_, _| ());
             talk.beats.tell(Told::of(ranks, &window, disturbance, (self.is_interrupted_here(), self.is_broken())));
             talk.readings.push_back(window.readings);
             self.boundaries.push(end);

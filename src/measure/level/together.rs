@@ -94,7 +94,7 @@ impl Trials<'_> {
             };
             self.counters.ask();
             thread::sleep(GRACE);
-            let (window, disturbance) = self.cut((start, end), grid(number), |_| ());
+            let (window, disturbance) = self.cut((start, end), grid(number), |_, _| ());
             let broken = self.is_stopped() || self.running.is_finished();
             untold.waiting.push_back(Told::of(ranks, &window, disturbance, (self.is_interrupted_here(), broken)));
             untold.readings.push_back(window.readings);

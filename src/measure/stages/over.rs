@@ -1,43 +1,140 @@
-//! [`FinishedStage`]: a stage whose time has passed, and its results.
+//! [`EndingStage`]: a stage that sends nothing more, and its results.
+
+use std::thread;
 
 use crate::clock::Stamp;
 use crate::machine::usage::Usage;
-use crate::measure::backlog::settle_rates;
-use crate::measure::counters::Counted;
+use crate::measure::backlog::settle;
+use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::history::WindowSet;
 use crate::measure::level::LevelRun;
 use crate::measure::log::Log;
-use crate::measure::measurement::Measurement;
+use crate::measure::measurement::{Measurement, Unwatched};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::slicer::Slicer;
-use crate::measure::stages::RunningStage;
+use crate::measure::stages::GRACE;
+use crate::measure::stages::running::RunningStage;
+use crate::measure::stall::{say_given_up, silence_of_a_stage};
 use crate::measure::summary::{Disturbances, Ending, LevelSummary};
 use crate::measure::verdict::{Evidence, judge};
 use crate::measure::window::summarize;
 
-/// A stage whose time has passed; only the server's counters are still being read.
-pub(super) struct FinishedStage {
+/// A stage that sends nothing more. Its last requests are answered while the next one runs, or nothing does; then what the
+/// server counted is read.
+pub(super) struct EndingStage {
     pub(super) stage: RunningStage,
-    pub(super) end: Stamp,
+    /// When it stopped sending.
+    pub(super) stopped: Stamp,
+    /// When its last request was over; none while some are under way.
+    pub(super) end: Option<Stamp>,
     pub(super) ending: Ending,
     pub(super) readings: Option<MetricsFold>,
     pub(super) disturbance: Option<Disturbance>,
     pub(super) usage: (Option<Usage>, Option<Usage>),
-    /// Number of the stage that runs already.
+    /// Number of the stage that has begun already.
     pub(super) next: Option<usize>,
+    pub(super) reading: CounterReading,
 }
 
-impl FinishedStage {
+/// The reading of the server's counters at a stage's end.
+pub(super) enum CounterReading {
+    /// Not asked for yet.
+    Due,
+    /// Under way.
+    Asked,
+    /// What the server counted, if that is known.
+    Read(Option<Counted>),
+}
+
+impl EndingStage {
+    /// Looks after its last requests, until these are over or given up.
+    pub(super) fn poll(&mut self, measurement: &Measurement<'_>, is_interrupted: bool) {
+        if self.end.is_some() {
+            return;
+        }
+        // What is shown is the stage that runs.
+        let silence = self.stage.look(if self.next.is_some() { &Unwatched } else { measurement.watcher });
+        if self.stage.load.is_finished() {
+            self.stage.load.settle_if_stranded();
+            if self.stage.load.is_stranded() {
+                self.end_as(Ending::Failed);
+            }
+            self.end = Some(self.stage.end());
+        } else if is_interrupted {
+            self.end_as(Ending::Interrupted);
+            self.cut();
+        } else if silence >= silence_of_a_stage(self.stage.slicer.borrow().longest()) {
+            say_given_up(silence);
+            self.stage.load.give_up();
+            self.end_as(Ending::Failed);
+            self.cut();
+        }
+    }
+
+    /// Whether it ended before its time, so that its last requests are not waited for.
+    pub(super) fn is_cut_short(&self) -> bool {
+        self.ending != Ending::Complete && self.stopped < self.stage.planned_end
+    }
+
+    /// Ends it with what has been answered so far.
+    pub(super) fn cut(&mut self) {
+        self.end = Some(self.stage.end());
+        thread::sleep(GRACE);
+    }
+
+    /// It ends like this, where nothing has ended it before.
+    fn end_as(&mut self, ending: Ending) {
+        if self.ending == Ending::Complete {
+            self.ending = ending;
+        }
+    }
+
+    /// Takes what was read of the server's counters last, or asks for the reading that is due; returns whether one was. None is
+    /// under way.
+    pub(super) fn read(&mut self, counters: &mut Counters) -> bool {
+        match (&self.reading, self.end) {
+            (CounterReading::Asked, end) => {
+                // The server cannot tell its requests from those of the next stage.
+                let end = end.filter(|_| self.next.is_none()).unwrap_or(self.stopped);
+                self.reading = CounterReading::Read(counters.between(self.stage.load.started(), end));
+                false
+            }
+            (CounterReading::Due, Some(_)) => {
+                counters.ask();
+                self.reading = CounterReading::Asked;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether everything is there that its results need.
+    pub(super) fn is_over(&self) -> bool {
+        self.end.is_some() && matches!(self.reading, CounterReading::Read(_))
+    }
+
+    /// What the server counted meanwhile, if that is known.
+    pub(super) fn counted(&self) -> Option<Counted> {
+        if let CounterReading::Read(counted) = &self.reading { counted.clone() } else { None }
+    }
+
     /// What this process saw of the stage, and what others took from it.
     pub(super) fn window(&mut self, measurement: &Measurement<'_>) -> (WindowSet, Option<Disturbance>) {
-        let (stage, start) = (&self.stage, self.stage.load.started());
+        let (stage, start, end) = (&self.stage, self.stage.load.started(), self.end());
         (measurement.settle)();
-        let mut client = summarize(stage.level.recorder.close(), start, self.end - start, &stage.level.facts);
-        settle_rates(&mut client, stage.load.sends(), &stage.trend.get());
-        let blocks = stage.slicer.replace(Slicer::new(self.end, Stamp::NEVER)).blocks(&client);
+        let mut tally = stage.level.recorder.close();
+        let early = tally.early.take();
+        let mut client = summarize(tally, start, end - start, &stage.level.facts);
+        settle(&mut client, &stage.load, (&stage.trend.get(), early.as_ref()));
+        let blocks = stage.slicer.replace(Slicer::new(end, Stamp::NEVER)).blocks(&client);
         (WindowSet { client, readings: self.readings.take(), blocks, ranks: Vec::new() }, self.disturbance)
+    }
+
+    /// When its last request was over, as far as they are.
+    fn end(&self) -> Stamp {
+        self.end.unwrap_or(self.stopped)
     }
 
     /// Sums the stage up, whose only window is `window`.
@@ -45,10 +142,11 @@ impl FinishedStage {
         &self,
         measurement: &Measurement<'_>,
         (window, disturbance): (WindowSet, Option<Disturbance>),
-        counted: Option<Counted>,
     ) -> (LevelSummary, Evidence) {
         let (stage, plan, start) = (&self.stage, measurement.plan, self.stage.load.started());
-        window.blocks.each().last().into_iter().for_each(|block| measurement.watcher.block(block));
+        if self.next.is_none() {
+            window.blocks.each().last().into_iter().for_each(|block| measurement.watcher.block(block));
+        }
         let mut log = Log::default();
         log.push(&window.client, &window.blocks, disturbance, plan);
         let (client, intervals) = (&window.client, window.intervals(plan));
@@ -58,9 +156,10 @@ impl FinishedStage {
         };
         let limit = check_with(plan, client, &intervals);
         let ending = if ending == Ending::Complete { complete(limit) } else { ending };
-        let mut summary = window.summarize(&measurement.models, stage.level.load, counted, (ending, limit, intervals));
+        let mut summary =
+            window.summarize(&measurement.models, stage.level.load, self.counted(), (ending, limit, intervals));
         let LevelRun { tracing, facts, recorder, .. } = &stage.level;
-        tracing.fill(&mut summary, self.end, facts, *recorder.spec());
+        tracing.fill(&mut summary, self.end(), facts, *recorder.spec());
         summary.disturbances = Disturbances::of_one(disturbance);
         (summary.windows, summary.course) = log.finish(start, 1);
         (summary.client_usage, summary.server_usage) = self.usage;

@@ -12,13 +12,14 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::load::{LoadReport, RunningLoad};
+use crate::load::LoadReport;
 use crate::measure::beats::{Beats, State};
-use crate::measure::counters::Counted;
 use crate::measure::level::MeasuredLevel;
 use crate::measure::metrics::MetricsFold;
 use crate::measure::ranks::{Closing, Span, Told, close, joined};
-use crate::measure::stages::{FinishedStage, LONGEST_DRAIN, Play, RunningStage, STAGE_POLL, StageRun};
+use crate::measure::stages::over::EndingStage;
+use crate::measure::stages::running::RunningStage;
+use crate::measure::stages::{Play, STAGE_POLL, StageRun};
 use crate::measure::summary::Ending;
 use crate::ranks::Ranks;
 use crate::stdio::note;
@@ -35,8 +36,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(180);
 
 /// A stage that is over here, but that not all have reported.
 struct Untold {
-    over: FinishedStage,
-    counted: Option<Counted>,
+    over: EndingStage,
     readings: Option<MetricsFold>,
 }
 
@@ -94,8 +94,8 @@ impl Play<'_> {
             }
             let next = prepared?;
             let ending = stage.wait(self.measurement, || self.hear(talk));
-            // Those of the stage before must have come before they are asked for again.
-            while self.over.is_some() && talk.trouble.is_none() {
+            // The counters must have come before they are asked for again.
+            while talk.trouble.is_none() && !self.counters.poll().unwrap_or(true) {
                 self.hear(talk);
                 thread::sleep(STAGE_POLL);
             }
@@ -103,19 +103,21 @@ impl Play<'_> {
                 drop(stage.load.abandon());
                 return Ok(());
             }
-            talk.own.broken |= ending == Ending::Failed;
-            let end = stage.end(self.measurement);
+            let stopped = stage.stopped();
             self.counters.ask();
-            let next = next.filter(|_| ending == Ending::Complete && !talk.must_end());
+            let goes_on = ending == Ending::Complete && !stage.has_failed(self.measurement);
+            talk.own.broken |= !goes_on && ending != Ending::Interrupted;
+            let next = next.filter(|_| goes_on && !talk.must_end());
             let (planned_end, rest) = (stage.planned_end, next.as_ref().and_then(|next| next.rest));
             let mut later = None;
             match next {
                 Some(next) if planned_end != Stamp::NEVER && rest.is_none() => {
+                    self.director.begun(number);
                     current = Some(RunningStage::begin(next, Some(planned_end.plus_duration(STEP))));
                 }
                 next => later = next,
             }
-            self.leave(stage, (end, ending), current.is_some().then_some(number));
+            self.leave(stage, (stopped, ending), current.is_some().then_some(number));
             if let Some(next) = later {
                 let start = self.agree_on_next(talk, number, rest).filter(|start| self.wait_until(*start, talk));
                 current = start.map(|start| self.begin_idle(next, (number, Some(start))));
@@ -127,19 +129,14 @@ impl Play<'_> {
     /// Waits until every process is done with the stages before `number` and, before a rest, has all answers; returns when the
     /// next one begins, if it does.
     fn agree_on_next(&mut self, talk: &mut Talk<'_>, number: usize, rest: Option<Duration>) -> Option<Stamp> {
-        if rest.is_some()
-            && let Some(load) = self.last_load(talk)
-        {
-            load.wait_longer(LONGEST_DRAIN);
-        }
         let mut is_asked = false;
         loop {
             self.hear(talk);
             if talk.must_end() {
                 return None;
             }
-            let is_idle = rest.is_none() || self.last_load(talk).is_none_or(RunningLoad::is_finished);
-            if is_idle && self.over.is_none() && !std::mem::replace(&mut is_asked, true) {
+            // Stages that are over here have been told, with what was read at their end.
+            if self.ending.is_empty() && !std::mem::replace(&mut is_asked, true) {
                 self.counters.ask();
             } else if is_asked && self.counters.poll().unwrap_or(true) {
                 // A reading that fails does so again at the stage's end.
@@ -163,15 +160,9 @@ impl Play<'_> {
         true
     }
 
-    /// The load of the stage that ended last.
-    fn last_load<'a>(&'a self, talk: &'a Talk<'_>) -> Option<&'a RunningLoad> {
-        let over = self.over.as_ref().or(talk.untold.back().map(|untold| &untold.over));
-        over.map(|over| &over.stage).or(self.played.last().map(|(stage, _, _)| stage)).map(|stage| &stage.load)
-    }
-
     /// Tells and hears until the stages that are over here are summed up.
     fn tell_all(&mut self, talk: &mut Talk<'_>) {
-        while (self.over.is_some() || !talk.untold.is_empty()) && self.hear(talk) {
+        while (!self.ending.is_empty() || !talk.untold.is_empty()) && self.hear(talk) {
             thread::sleep(STAGE_POLL);
         }
     }
@@ -181,7 +172,7 @@ impl Play<'_> {
         let all_leave = |heard: &[State]| !heard.is_empty() && heard.iter().all(|state| state.leaves);
         while talk.trouble.is_none() && !all_leave(&talk.heard) {
             self.hear(talk);
-            talk.own.leaves = self.over.is_none();
+            talk.own.leaves = self.ending.is_empty();
             thread::sleep(STAGE_POLL);
         }
         if !talk.untold.is_empty() && talk.trouble.is_none() {
@@ -201,7 +192,8 @@ impl Play<'_> {
     }
 
     fn try_to_hear(&mut self, talk: &mut Talk<'_>) -> Result<()> {
-        if self.over.is_some() && self.counters.poll()? {
+        self.look_after()?;
+        while self.ending.front().is_some_and(EndingStage::is_over) {
             self.tell(talk);
         }
         talk.own.interrupted = interrupt::counter().load(Ordering::Relaxed) > 0;
@@ -220,34 +212,32 @@ impl Play<'_> {
 
     /// Sends the others a stage that is over here and whose counters have arrived.
     fn tell(&mut self, talk: &mut Talk<'_>) {
-        let Some(mut over) = self.over.take() else { return };
-        let counted = self.counters.between(over.stage.load.started(), over.end);
+        let Some(mut over) = self.ending.pop_front() else { return };
         let (mut window, disturbance) = over.window(self.measurement);
         let readings = window.readings.take();
         let flags = (over.ending == Ending::Interrupted, over.ending == Ending::Failed);
         let told = Told::of(talk.ranks, &window, disturbance, flags);
         let models = &self.measurement.models;
         let mut level =
-            window.summarize(models, over.stage.level.load, counted.clone(), (over.ending, None, Vec::new()));
+            window.summarize(models, over.stage.level.load, over.counted(), (over.ending, None, Vec::new()));
         (level.client_usage, level.server_usage) = over.usage;
         let (evidence, owns_server) = (over.evidence(self.measurement), talk.ranks.owns_server());
         talk.beats.tell((told, Closing::of(&level, &evidence, LoadReport::default(), owns_server)));
-        talk.untold.push_back(Untold { over, counted, readings });
+        talk.untold.push_back(Untold { over, readings });
     }
 
     /// Sums up a stage that all have reported.
     fn take_in(&mut self, talk: &mut Talk<'_>, all: Vec<(Told, Closing)>) {
-        let Some(Untold { mut over, counted, readings }) = talk.untold.pop_front() else { return };
+        let Some(Untold { mut over, readings }) = talk.untold.pop_front() else { return };
         let (told, closings): (Vec<Told>, Vec<Closing>) = all.into_iter().unzip();
         if told.iter().any(|one| one.interrupted) {
             over.ending = Ending::Interrupted;
         } else if told.iter().any(|one| one.broken) {
             over.ending = Ending::Failed;
         }
-        let span = if over.stage.planned_end == Stamp::NEVER { Span::Whole } else { Span::Window };
-        let Some((window, disturbance)) = joined(talk.ranks, told, (readings, span)) else { return };
+        let Some((window, disturbance)) = joined(talk.ranks, told, (readings, Span::Whole)) else { return };
         let each = window.ranks.clone();
-        let (mut summary, mut evidence) = over.summarize(self.measurement, (window, disturbance), counted);
+        let (mut summary, mut evidence) = over.summarize(self.measurement, (window, disturbance));
         close((&mut summary, &mut evidence), (talk.ranks, &closings, &each));
         self.keep(over, summary, None);
         // Nobody may be left to show it to.

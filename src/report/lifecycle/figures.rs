@@ -1,15 +1,22 @@
 //! The figures of a run, a stage or an adapter, under inference-perf's keys.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use crate::backend::InferError;
+use crate::clock::Stamp;
 use crate::measure::summary::{ClientSummary, Distribution, LevelLoad};
 
 const NS: f64 = 1e9;
 
+/// What is longer is no pause between two parts of a run: it was resumed later.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+
 /// Figures that can be summed.
 pub struct Figures {
-    seconds: f64,
+    /// From the first send to the last answer of each part.
+    spans: Vec<(Stamp, Stamp)>,
     sent: u64,
     /// From the first send to the last.
     sending: f64,
@@ -32,7 +39,7 @@ impl Figures {
     pub fn sum<'a>(parts: impl IntoIterator<Item = &'a ClientSummary>) -> Self {
         let empty = Distribution::empty;
         let mut sum = Self {
-            seconds: 0.0,
+            spans: Vec::new(),
             sent: 0,
             sending: 0.0,
             succeeded: 0,
@@ -52,11 +59,10 @@ impl Figures {
     }
 
     fn add(&mut self, part: &ClientSummary) {
-        let seconds = part.duration.as_secs_f64();
-        self.seconds += seconds;
+        let first = part.sending.map(|sending| sending.first).unwrap_or_default();
+        self.spans.push((part.start.plus_duration(first), part.start.plus_duration(part.duration)));
         self.sent += part.sent;
-        let rate = part.open_loop.as_ref().map_or(0.0, |open| open.achieved_rate);
-        self.sending += if rate > 0.0 { part.sent as f64 / rate } else { seconds };
+        self.sending += part.sending_length().as_secs_f64();
         self.succeeded += part.requests;
         self.failed += part.failed;
         for (error, count) in &part.errors {
@@ -82,7 +88,7 @@ impl Figures {
     /// The report; `load` is what was requested of a stage.
     pub fn report(&self, percentiles: &[f64], load: Option<LevelLoad>) -> Value {
         json!({
-            "benchmark_time_seconds": self.seconds,
+            "benchmark_time_seconds": self.seconds(),
             "load_summary": self.load(percentiles, load),
             "successes": self.successes(percentiles),
             "failures": {
@@ -113,7 +119,7 @@ impl Figures {
     }
 
     fn successes(&self, percentiles: &[f64]) -> Value {
-        let tokens = self.tokens.map(|tokens| self.per_second(tokens, self.seconds));
+        let tokens = self.tokens.map(|tokens| self.per_second(tokens, self.seconds()));
         let mean = self.tokens.filter(|_| self.succeeded > 0).map(|tokens| tokens as f64 / self.succeeded as f64);
         let mut successes = json!({
             "count": self.succeeded,
@@ -125,7 +131,7 @@ impl Figures {
                 "inter_token_latency": seconds(&self.gap, percentiles),
             },
             "throughput": {
-                "requests_per_sec": self.per_second(self.succeeded, self.seconds),
+                "requests_per_sec": self.per_second(self.succeeded, self.seconds()),
                 "input_tokens_per_sec": null,
                 "output_tokens_per_sec": tokens,
                 "total_tokens_per_sec": null,
@@ -141,7 +147,7 @@ impl Figures {
             let total = self.succeeded + self.failed;
             successes["goodput_metrics"] = json!({
                 "goodput_percentage": if total > 0 { good as f64 * 100.0 / total as f64 } else { 0.0 },
-                "request_goodput": self.per_second(good, self.seconds),
+                "request_goodput": self.per_second(good, self.seconds()),
                 "good_requests": good,
                 "total_requests": total,
             });
@@ -165,6 +171,19 @@ impl Figures {
         labels.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
         let entry = |(label, count, messages)| (label, json!({ "count": count, "messages": messages }));
         Value::Object(labels.into_iter().map(entry).collect())
+    }
+
+    /// From the first send to the last answer, with the pauses between the parts.
+    fn seconds(&self) -> f64 {
+        let mut spans = self.spans.clone();
+        spans.sort_unstable();
+        let (mut seconds, mut until) = (Duration::ZERO, spans.first().map_or(Stamp(0), |(begin, _)| *begin));
+        for (begin, end) in spans {
+            seconds += Some(begin - until).filter(|pause| *pause <= LONGEST_PAUSE).unwrap_or_default();
+            seconds += end - begin.max(until);
+            until = until.max(end);
+        }
+        seconds.as_secs_f64()
     }
 
     fn per_second(&self, events: u64, seconds: f64) -> f64 {

@@ -1,8 +1,10 @@
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use super::*;
 use crate::backend::{ErrorCode, InferError};
-use crate::measure::summary::{EntrySummary, OpenLoopSummary, sample};
+use crate::clock::Stamp;
+use crate::measure::summary::{EntrySummary, OpenLoopSummary, SendingTime, sample};
 use crate::report::tests::sample as plans;
 use crate::result::Setup;
 
@@ -47,8 +49,11 @@ fn every_stage_and_their_sum_have_a_file() {
     let mut first = level(LevelLoad::RequestRate(100.0), 100, 20_000_000);
     let error = |message: &str| InferError { code: ErrorCode::Http(504), message: message.to_owned() };
     (first.client.failed, first.client.errors) = (3, vec![(error("a"), 2), (error("b"), 1)]);
-    let second = level(LevelLoad::Concurrency(8), 300, 40_000_000);
-    let result = plans::result(&plans::setup(), &[first, second]);
+    let ms = Duration::from_millis;
+    first.client.sending = Some(SendingTime { first: ms(10), last: ms(990) });
+    let mut closed = level(LevelLoad::Concurrency(8), 300, 40_000_000);
+    closed.client.start = Stamp(1_500_000_000);
+    let result = plans::result(&plans::setup(), &[first, closed]);
     check(&folder).unwrap();
     write((&folder, &NEVER), &result).unwrap();
     let names =
@@ -57,10 +62,12 @@ fn every_stage_and_their_sum_have_a_file() {
     let stage = read(&folder, "stage_0_lifecycle_metrics");
     let load = &stage["load_summary"];
     assert_eq!(
-        (&load["count"], &load["requested_rate"], &load["achieved_rate"]),
-        (&100.into(), &100.0.into(), &99.0.into())
+        (&load["count"], &load["requested_rate"], &load["send_duration"]),
+        (&100.into(), &100.0.into(), &0.98.into())
     );
-    assert!((load["send_duration"].as_f64().unwrap() - 100.0 / 99.0).abs() < 1e-9);
+    let number = |value: &Value| value.as_f64().unwrap();
+    assert!((number(&load["achieved_rate"]) - 100.0 / 0.98).abs() < 1e-9);
+    assert!((number(&stage["benchmark_time_seconds"]) - 0.99).abs() < 1e-9, "from the first send on");
     let delays: Vec<&String> = load["schedule_delay"].as_object().unwrap().keys().collect();
     for name in ["mean", "min", "max", "p0.1", "p1", "p5", "p10", "p25", "median", "p75", "p90", "p95", "p99", "p99.9"]
     {
@@ -80,6 +87,7 @@ fn every_stage_and_their_sum_have_a_file() {
     assert_eq!((&sum["successes"]["count"], &sum["failures"]["count"]), (&400.into(), &3.into()));
     let mean = sum["successes"]["latency"]["request_latency"]["mean"].as_f64().unwrap();
     assert!((mean - 0.035).abs() < 1e-4, "{mean}: weighted by requests");
+    assert!((number(&sum["benchmark_time_seconds"]) - 2.49).abs() < 1e-9, "with the pause");
     assert!(sum["load_summary"].get("achieved_rate").is_none(), "of a stage alone");
 }
 
