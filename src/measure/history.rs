@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::measure::blocks::{Block, Blocks};
+use crate::measure::bounds::intervals;
 use crate::measure::counters::Counted;
 use crate::measure::course::Course;
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::metrics::MetricsFold;
-use crate::measure::precision::{intervals, is_precise};
+use crate::measure::precision::is_precise;
 use crate::measure::rank_part::RankPart;
 use crate::measure::reasons::Verdict;
 use crate::measure::server::Models;

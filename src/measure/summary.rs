@@ -17,7 +17,7 @@ use crate::measure::disturbance::Disturbance;
 use crate::measure::reasons::Verdict;
 use crate::model::statistics::ModelStatistics;
 use crate::plan::Statistic;
-use crate::stats::Interval;
+use crate::stats::{Bounds, Interval};
 
 pub use crate::measure::server_metrics::{GpuMetrics, HostMetrics};
 pub use crate::record::{Distribution, Generated, Sessions};
@@ -281,12 +281,25 @@ pub struct Known {
     pub of: Statistic,
     /// Its interval; none if there is too little data.
     pub interval: Option<Interval>,
+    /// Its one-sided bounds at the same confidence; a limit is judged by them.
+    #[serde(default)]
+    pub bounds: Bounds,
 }
 
 impl Known {
     /// The interval of `of` among `all`; none if it is not among them, or not known.
     pub fn find(all: &[Self], of: Statistic) -> Option<Interval> {
         all.iter().find(|known| known.of == of)?.interval
+    }
+
+    /// The bounds of `of` among `all`; unknown if it is not among them.
+    pub fn find_bounds(all: &[Self], of: Statistic) -> Bounds {
+        all.iter().find(|known| known.of == of).map_or_else(Bounds::default, |known| known.bounds)
+    }
+
+    /// That of a figure whose interval is known, or is not: its ends are its bounds.
+    pub fn by(of: Statistic, interval: Option<Interval>) -> Self {
+        Self { of, interval, bounds: interval.into() }
     }
 }
 

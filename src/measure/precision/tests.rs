@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::measure::summary::sample;
+use crate::measure::bounds::intervals;
+use crate::measure::summary::{Known, sample};
 use crate::measure::window;
 
 mod coverage;
@@ -61,7 +62,7 @@ fn latencies_that_are_all_alike_are_known() {
     let parts: Vec<ClientSummary> = (0..48).map(|_| sample::client(100, 1_000_000)).collect();
     parts.iter().for_each(|part| blocks.push(Block::of(part)));
     let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
-    for Known { of, interval: known } in intervals(&blocks, &all, Some(99.0)) {
+    for Known { of, interval: known, .. } in intervals(&blocks, &all, Some(99.0)) {
         let known = known.unwrap_or_else(|| panic!("{of:?}"));
         let value = if of == Statistic::Throughput { 100.0 } else { 1_000_000.0 };
         assert!(

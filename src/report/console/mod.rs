@@ -25,7 +25,7 @@ use crate::plan::Statistic;
 use crate::report::number::{msec, percent, significant, whole_us};
 use crate::report::{full_level_name, has_several_batch_sizes, load_name, load_value, restarts};
 use crate::result::{RunResult, Setup};
-use crate::stats::Interval;
+use crate::stats::{Bounds, Interval};
 use crate::stdio::shown;
 
 pub use detail::row;
@@ -118,7 +118,11 @@ pub fn results(setup: &Setup, level: &LevelSummary) -> String {
 fn confidence(level: &LevelSummary) -> String {
     let whole = |interval: Interval| format!("{} to {}", whole_us(interval.low), whole_us(interval.high));
     let figures = level.intervals.iter().map(|known| match (known.of, known.interval) {
-        (of, None) => format!("{} not known", of.word()),
+        (of, None) => match known.bounds {
+            Bounds { high: Some(high), .. } => format!("{} < {} usec", of.word(), whole_us(high)),
+            Bounds { low: Some(low), .. } => format!("{} > {} usec", of.word(), whole_us(low)),
+            Bounds { low: None, high: None } => format!("{} not known", of.word()),
+        },
         (Statistic::Throughput, Some(known)) => {
             format!("throughput {} to {} infer/sec", significant(known.low.max(0.0)), significant(known.high))
         }
@@ -208,11 +212,11 @@ fn known_of(setup: &Setup, level: &LevelSummary) -> String {
         None => (Statistic::MeanLatency, "avg".to_owned()),
     };
     let latency = whole_us(level.client.key_latency_ns(setup.measurement.percentile));
-    let interval = Known::find(&level.intervals, key);
-    let known = interval.map_or_else(
-        || "interval not known".to_owned(),
-        |known| format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
-    );
+    let known = match (Known::find(&level.intervals, key), Known::find_bounds(&level.intervals, key)) {
+        (Some(known), _) => format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
+        (None, Bounds { high: Some(high), .. }) => format!("95% confidence < {}", whole_us(high)),
+        (None, _) => "interval not known".to_owned(),
+    };
     let sure = if level.limit.is_some_and(|check| !check.certain) { " [undecided]" } else { "" };
     format!("  {name} latency {latency} usec, {known}{sure}\n")
 }
