@@ -16,6 +16,7 @@ pub mod course;
 mod decision;
 pub mod disagreement;
 pub mod disturbance;
+mod drift;
 mod failures;
 mod history;
 pub mod level;

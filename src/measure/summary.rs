@@ -227,11 +227,11 @@ pub struct ServerSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// The last three windows agree.
+    /// The windows settled it: their figures are known well enough, or the last three agree.
     Stable,
     /// All requested windows were measured (`--request-count` and schedules: one window).
     Complete,
-    /// `--max-trials` windows, and the last three do not agree.
+    /// `--max-trials` windows, and they did not settle it.
     Unstable,
     /// The latency is above `--latency-threshold`.
     OverThreshold,
@@ -453,7 +453,7 @@ impl Headline {
 pub(crate) mod sample {
     use super::*;
     use crate::plan::{
-        DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, WindowRule,
+        DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, StabilityRule, WindowRule,
     };
 
     /// A distribution of `count` equal values.
@@ -525,6 +525,7 @@ pub(crate) mod sample {
     pub(crate) fn plan() -> MeasurementPlan {
         MeasurementPlan {
             window: WindowRule::Time(Duration::from_secs(1)),
+            stability_rule: Some(StabilityRule::Windows),
             stability: 0.1,
             max_trials: 10,
             level_time: None,

@@ -224,7 +224,7 @@ Requirements:
   p99<20ms     concurrency 4  12345.7 usec             12000 to 13000  holds
   p99<20ms     concurrency 4  12345.7 usec             not known       undecided, passes
   errors<1%    no level       none                     not known       does not hold
-  p99<20ms     concurrency 4  12345.7 usec             < 14200          holds
+  p99<20ms     concurrency 4  12345.7 usec             < 14200         holds
   p99<20ms     concurrency 4  1.250 of the baseline's  not known       holds
   so that
 

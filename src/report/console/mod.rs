@@ -162,7 +162,7 @@ pub fn summary(result: &RunResult) -> String {
             batch(level),
             significant(level.client.throughput()),
             whole_us(level.client.key_latency_ns(setup.measurement.percentile)),
-            mark(Outcome::of(level)),
+            mark(level),
         );
     }
     text
@@ -221,18 +221,21 @@ fn known_of(setup: &Setup, level: &LevelSummary) -> String {
     format!("  {name} latency {latency} usec, {known}{sure}\n")
 }
 
-/// The end of a line whose level is not simply valid.
-fn mark(outcome: Outcome) -> String {
-    if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") }
+/// The end of a line whose level is not simply valid, or was disturbed.
+fn mark(level: &LevelSummary) -> String {
+    let outcome = Outcome::of(level);
+    let outcome = if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") };
+    outcome + &disturbance::meanwhile(level).map_or_else(String::new, |taken| format!(" [while {taken}]"))
 }
 
 fn verdict_lines(setup: &Setup, level: &LevelSummary) -> String {
     let outcome = Outcome::of(level);
     let bound = client_bound(&level.client);
+    let taken = disturbance::meanwhile(level).map_or_else(String::new, |taken| format!(", while {taken}"));
     match &level.verdict {
-        Verdict::Valid => format!("  Verdict: {outcome}\n{bound}"),
+        Verdict::Valid => format!("  Verdict: {outcome}{taken}\n{bound}"),
         Verdict::Invalid(reasons) => {
-            let mut text = format!("  Verdict: invalid [{outcome}]\n");
+            let mut text = format!("  Verdict: invalid [{outcome}]{taken}\n");
             for reason in reasons {
                 let _ = writeln!(text, "    {reason}: {}", reason.remedy(&setup.measurement));
             }

@@ -280,15 +280,15 @@ const HIGH_LOAD: (Law, u64) = (Law::Queue(0.8), 1000);
 fn a_limit_at_twice_the_distance_is_decided_with_700_requests() {
     for law in [Law::Exponential, Law::Bimodal] {
         for percentile in [50.0, 99.0] {
-            let found = decided(law, percentile, 60);
-            assert!(found.iter().all(|decided| *decided >= 57), "{law:?}, p{percentile}: {found:?} of 60");
+            let found = decided(law, percentile, 15);
+            assert!(found.iter().all(|decided| *decided >= 14), "{law:?}, p{percentile}: {found:?} of 15");
         }
     }
 }
 
 #[test]
 fn one_sided_bounds_hold_the_truth() {
-    check_bounds(&[EXPONENTIAL, BIMODAL], &[3], 60);
+    check_bounds(&[EXPONENTIAL, BIMODAL], &[3], 25);
 }
 
 #[test]
