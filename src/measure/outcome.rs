@@ -100,6 +100,8 @@ pub fn is_comparable(level: &LevelSummary) -> bool {
                 | InvalidReason::TooFewSamples(..)
                 | InvalidReason::Imprecise(..)
                 | InvalidReason::Unsettled(..)
+                // There were too few windows to compare.
+                | InvalidReason::Unstable(None)
         )
     };
     let has_ended =
@@ -182,7 +184,7 @@ mod tests {
         };
         let precision = Precision { of: Statistic::Throughput, share: 0.1 };
         assert!(is_comparable(&level(InvalidReason::Unsettled(precision, Some(0.14)))));
-        assert!(!is_comparable(&level(InvalidReason::Unstable(None))));
+        assert!(is_comparable(&level(InvalidReason::Unstable(None))), "a single window");
         assert!(!is_comparable(&level(InvalidReason::Drifting(Statistic::Throughput, 0.5))));
     }
 
