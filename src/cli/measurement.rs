@@ -9,7 +9,8 @@ use crate::cli::goodput;
 use crate::cli::stop_rule::stop_rule;
 use crate::cli::values::{MS, decimal, number, one_of, period, share, whole};
 use crate::plan::{
-    DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StopRule, WindowRule,
+    DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StabilityRule, StopRule,
+    WindowRule,
 };
 
 /// How long to measure, and when the result is valid.
@@ -41,12 +42,19 @@ pub struct MeasurementArgs {
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = period(MS, Duration::ZERO))]
     warmup_duration: Duration,
 
-    /// Windows agree if the largest throughput and latency of the last three are at most this percentage above the
-    /// smallest
+    /// What settles a level: `interval`, the 95% confidence intervals of throughput and latency are within
+    /// --stability-percentage, from all windows that were not disturbed, and neither drifts; `windows`, the last three
+    /// agree. Default: interval, and windows under the name perf_analyzer
+    #[arg(long, value_name = "windows|interval", value_parser = one_of(&[("windows", StabilityRule::Windows),
+        ("interval", StabilityRule::Interval)]))]
+    stability_rule: Option<StabilityRule>,
+
+    /// Throughput and latency must be known to within this percentage of their value; with --stability-rule windows, the
+    /// largest of the last three windows is at most this percentage above the smallest
     #[arg(short = 's', long, value_name = "PERCENT", default_value = "10", value_parser = number(0.0, 1e6))]
     stability_percentage: f64,
 
-    /// Maximum windows per level; a level that has not stabilised by then is unstable
+    /// Maximum windows per level; a level that has not settled by then is unstable
     #[arg(short = 'r', long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, 1_000_000))]
     max_trials: usize,
 
@@ -147,6 +155,7 @@ impl MeasurementArgs {
                 WindowKind::Time => WindowRule::Time(self.measurement_interval),
                 WindowKind::Count => WindowRule::Count(self.measurement_request_count),
             },
+            stability_rule: self.stability_rule,
             stability: self.stability_percentage / 100.0,
             max_trials: self.max_trials,
             level_time: (!self.max_level_time.is_zero()).then_some(self.max_level_time),

@@ -202,6 +202,17 @@ impl Blocks {
         Duration::try_from_secs_f64(self.length).unwrap_or(Duration::MAX)
     }
 
+    /// The same as this many, or fewer, which are as equal as the blocks allow.
+    pub(super) fn stretches(&self, count: usize) -> Vec<Block> {
+        let each = self.each.chunks(self.each.len().div_ceil(count.max(1)).max(1));
+        let joined = each.map(|part| {
+            let mut all = part[0].clone();
+            part[1..].iter().for_each(|block| all.absorb(block));
+            all
+        });
+        joined.collect()
+    }
+
     /// Each of them.
     pub fn each(&self) -> &[Block] {
         &self.each

@@ -1,19 +1,24 @@
 //! Whether a level's windows are enough, and the level's outcome: a function of its windows and the plan.
 //!
-//! A limit is judged by the interval of its figure over all windows of the result, so one noisy window decides nothing.
-//! If the interval contains the limit, or a percentile has too few samples, further windows are added.
+//! A limit is judged by the bound of its figure over all windows of the result, so one noisy window decides nothing.
+//! If the bounds leave both sides open, or a percentile has too few samples, further windows are added.
 
 use std::time::Duration;
 
+use crate::measure::bounds::known;
 use crate::measure::disagreement::STABLE_WINDOWS;
-use crate::measure::history::{History, WindowSet};
-use crate::measure::precision::interval;
+use crate::measure::history::{History, WindowSet, drifts};
+use crate::measure::precision::{interval, value};
+use crate::measure::reasons::InvalidReason;
 use crate::measure::summary::{ClientSummary, Ending, Known, LimitCheck, OpenLoopSummary};
-use crate::plan::{MeasurementPlan, Statistic};
-use crate::stats::{Interval, early_stopping_floor};
+use crate::plan::{MeasurementPlan, Precision, Statistic};
+use crate::stats::{Bounds, MIN_TERMS, early_stopping_floor};
 
 /// A server that completes less than this share of what is sent does not keep up.
 const FALLS_BEHIND: f64 = 0.9;
+
+/// What is not known may be off by as much as it is.
+const UNKNOWN: f64 = 1.0;
 
 /// What the level ends with; `None` if it needs another window.
 pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending> {
@@ -25,8 +30,8 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
         return None;
     }
     let WindowSet { client: result, blocks, .. } = history.result()?;
-    let check = check_limit(plan, &result, || interval(key_statistic(plan), &blocks, &result));
-    let (settled, sampled) = (history.is_settled(plan), has_enough_samples(&result, plan.percentile));
+    let check = check_limit(plan, &result, || known(plan.key_latency(), &blocks, &result).bounds);
+    let (settled, sampled) = (is_settled(history, plan), has_enough_samples(&result, plan.percentile));
     match check {
         Some(LimitCheck { over: true, certain: true, .. }) if sampled => Some(Ending::OverThreshold),
         Some(LimitCheck { over: false, certain: true, .. }) | None if settled && sampled => Some(Ending::Stable),
@@ -38,6 +43,35 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
     }
 }
 
+/// Whether the windows are enough.
+pub(super) fn is_settled(history: &History, plan: &MeasurementPlan) -> bool {
+    match plan.settles_by_interval() {
+        true => history.closed() >= STABLE_WINDOWS && unsettled(history, plan).is_none(),
+        false => history.is_settled(plan),
+    }
+}
+
+/// Why they are not, where that is known.
+pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<InvalidReason> {
+    let kept = history.kept().filter(|kept| plan.settles_by_interval() && kept.blocks.each().len() >= MIN_TERMS);
+    // Fewer blocks tell nothing of what neighbours have in common.
+    let Some(WindowSet { client, blocks, .. }) = kept else {
+        return history.disagreement(plan).map(|apart| InvalidReason::Unstable(Some(apart)));
+    };
+    let is_open = |of: &Statistic| {
+        // On which side of a limit a latency is has been asked for, and not how large it is.
+        let bounds = || known(*of, blocks, client).bounds;
+        *of == Statistic::Throughput || !check_limit(plan, client, bounds).is_some_and(|check| check.certain)
+    };
+    let imprecise = [Statistic::Throughput, plan.key_latency()].into_iter().filter(is_open).filter_map(|of| {
+        let known = interval(of, blocks, client).map(|known| known.relative_half_width(value(of, client)));
+        let is_known = known.unwrap_or(UNKNOWN) <= plan.stability;
+        (!is_known).then_some(InvalidReason::Unsettled(Precision { of, share: plan.stability }, known))
+    });
+    let drifting = drifts(plan, blocks).map(|(of, by)| InvalidReason::Drifting(of, by));
+    imprecise.last().or(drifting)
+}
+
 /// Whether a window like the last one would end after the time that a level may take.
 pub(super) fn is_out_of_time(history: &History, plan: &MeasurementPlan) -> bool {
     let another = history.latest().map_or(Duration::ZERO, |window| window.duration);
@@ -47,41 +81,36 @@ pub(super) fn is_out_of_time(history: &History, plan: &MeasurementPlan) -> bool 
 /// Whether requests pile up so fast that latencies, above the limit already, only grow: further windows would make the queue
 /// longer that the next level has to wait for.
 pub(super) fn is_hopeless(window: &ClientSummary, plan: &MeasurementPlan) -> bool {
-    let over = check_limit(plan, window, || None).is_some_and(|check| check.over);
+    let over = check_limit(plan, window, Bounds::default).is_some_and(|check| check.over);
     let falls_behind = |open: &OpenLoopSummary| open.completed_rate < FALLS_BEHIND * open.achieved_rate;
     over && window.requests > 0
         && has_enough_samples(window, plan.percentile)
         && window.open_loop.as_ref().is_some_and(falls_behind)
 }
 
-/// How the result compares with the plan's limit, if it has one: `interval` is that of its key latency, if one is
-/// known.
+/// How the result compares with the plan's limit, if it has one: `bounds` are those of its key latency.
 pub(super) fn check_limit(
     plan: &MeasurementPlan,
     result: &ClientSummary,
-    interval: impl FnOnce() -> Option<Interval>,
+    bounds: impl FnOnce() -> Bounds,
 ) -> Option<LimitCheck> {
     let limit = plan.latency_threshold?;
     let limit_ns = limit.as_nanos() as f64;
     let over = result.key_latency_ns(plan.percentile) >= limit_ns;
-    let certain = interval().is_some_and(|known| if over { known.low >= limit_ns } else { known.high < limit_ns });
+    let Bounds { low, high } = bounds();
+    let certain = if over { low.is_some_and(|low| low >= limit_ns) } else { high.is_some_and(|high| high < limit_ns) };
     Some(LimitCheck { limit, over, certain })
 }
 
 /// The same, where the intervals of the result are known already.
 pub(super) fn check_with(plan: &MeasurementPlan, result: &ClientSummary, intervals: &[Known]) -> Option<LimitCheck> {
-    let key = key_statistic(plan);
-    check_limit(plan, result, || Known::find(intervals, key))
+    let key = plan.key_latency();
+    check_limit(plan, result, || Known::find_bounds(intervals, key))
 }
 
 /// How a load that ended by itself is judged against the limit.
 pub(super) fn complete(limit: Option<LimitCheck>) -> Ending {
     if limit.is_some_and(|check| check.over) { Ending::OverThreshold } else { Ending::Complete }
-}
-
-/// The figure that a limit is for.
-fn key_statistic(plan: &MeasurementPlan) -> Statistic {
-    plan.percentile.map_or(Statistic::MeanLatency, Statistic::Percentile)
 }
 
 /// Whether there are enough samples to report the percentile at all.
@@ -94,7 +123,10 @@ fn has_enough_samples(result: &ClientSummary, percentile: Option<f64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::blocks::{Block, Blocks};
     use crate::measure::summary::sample;
+    use crate::plan::StabilityRule;
+    use crate::seed::{hash, unit};
 
     const LIMIT: Duration = Duration::from_millis(5);
 
@@ -118,6 +150,35 @@ mod tests {
         assert_eq!(decided(&plan, 1_000, &[9_000; 10]), Some((Ending::OverThreshold, 3)));
         let noisy = [4_000, 4_000, 9_000, 4_000, 4_000, 4_000, 4_000, 4_000, 4_000, 4_000];
         assert_eq!(decided(&plan, 1_000, &noisy), Some((Ending::Stable, 6)));
+    }
+
+    /// A window of 16 blocks of 33 requests: 3 ms and, exponential, 2.3 ms more. The true p99 is 13.6 ms.
+    fn varied(stream: u64) -> WindowSet {
+        let mut latency = crate::record::Distribution::empty();
+        let mut blocks = Blocks::default();
+        for block in 0..16_u64 {
+            let draw = |number: u64| 3e6 - 2.3e6 * (1.0 - unit(hash(stream, 100 * block + number))).ln();
+            let mut latencies: Vec<u64> = (0..33).map(|number| draw(number) as u64).collect();
+            blocks.push(Block::of_latencies(1.0, &mut latencies, &mut latency));
+        }
+        let client = ClientSummary { latency, ..sample::client(528, 0) };
+        WindowSet { client, readings: None, blocks, ranks: Vec::new() }
+    }
+
+    #[test]
+    fn a_limit_that_no_request_comes_near_is_decided_by_counting() {
+        let check = |limit_us: u64, windows: u64| {
+            let limit = Some(Duration::from_micros(limit_us));
+            let plan = MeasurementPlan { latency_threshold: limit, ..plan(Some(99.0), 10) };
+            let mut history = History::new(&plan);
+            (0..windows).for_each(|stream| history.push(varied(stream), &plan));
+            let WindowSet { client, blocks, .. } = history.result().unwrap();
+            let found = check_limit(&plan, &client, || known(plan.key_latency(), &blocks, &client).bounds).unwrap();
+            (found.over, found.certain)
+        };
+        assert_eq!(check(50_000, 3), (false, true));
+        assert_eq!(check(5_000, 1), (true, true));
+        assert!(!check(13_600, 3).1, "it is at the limit");
     }
 
     #[test]
@@ -161,5 +222,52 @@ mod tests {
         // A window is a second.
         let brief = MeasurementPlan { level_time: Some(Duration::from_millis(2_900)), ..plan };
         assert_eq!(decided(&brief, 100, &[1_000, 2_000, 1_000]), Some((Ending::Unstable, 2)));
+    }
+
+    fn by_interval() -> MeasurementPlan {
+        MeasurementPlan { stability_rule: Some(StabilityRule::Interval), ..sample::plan() }
+    }
+
+    #[test]
+    fn windows_that_differ_settle_a_level_once_all_of_them_tell_its_figures() {
+        let plan = by_interval();
+        let mut history = History::new(&plan);
+        // Never three in a row that agree, and 8 % to either side of what they have in common.
+        let mut settled = Vec::new();
+        for requests in [1_600, 1_840, 1_600, 1_840, 1_600, 1_840, 1_600, 1_840] {
+            history.push(WindowSet::sample(requests, 1_000_000), &plan);
+            settled.push(is_settled(&history, &plan));
+        }
+        assert!(!settled[1] && settled[7], "{settled:?}");
+        assert_eq!((history.in_result(), history.result().unwrap().client.requests), (8, 4 * 1_600 + 4 * 1_840));
+    }
+
+    #[test]
+    fn three_windows_that_agree_by_chance_are_no_proof() {
+        let plan = by_interval();
+        let mut history = History::new(&plan);
+        // Each window is known to within 80 %: it has a burst in its middle.
+        let bursts = |at: u64| {
+            let mut blocks = Blocks::default();
+            (0..16).for_each(|number| {
+                let requests = if number / 4 == at { 640 } else { 20 };
+                blocks.push(Block::of(&sample::client(requests, 1_000_000)));
+            });
+            WindowSet { client: sample::client(2_800, 1_000_000), readings: None, blocks, ranks: Vec::new() }
+        };
+        [0, 1, 2].into_iter().for_each(|at| history.push(bursts(at), &plan));
+        let reason = unsettled(&history, &plan).unwrap();
+        assert!(!is_settled(&history, &plan) && reason.word() == "unstable", "{reason:?}");
+        assert!(!sample::plan().settles_by_interval(), "perf_analyzer's rule would have it");
+    }
+
+    #[test]
+    fn windows_before_a_drift_are_left_out() {
+        let plan = by_interval();
+        let mut history = History::new(&plan);
+        for requests in [160, 480, 800, 1_120, 1_440, 1_600, 1_600, 1_600, 1_600] {
+            history.push(WindowSet::sample(requests, 1_000_000), &plan);
+        }
+        assert!(history.in_result() < 7, "{}", history.in_result());
     }
 }

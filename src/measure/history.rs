@@ -5,18 +5,20 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::measure::blocks::{Block, Blocks};
+use crate::measure::bounds::intervals;
 use crate::measure::counters::Counted;
 use crate::measure::course::Course;
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
+use crate::measure::drift::drift;
 use crate::measure::metrics::MetricsFold;
-use crate::measure::precision::{intervals, is_precise};
+use crate::measure::precision::is_precise;
 use crate::measure::rank_part::RankPart;
 use crate::measure::reasons::Verdict;
 use crate::measure::server::Models;
 use crate::measure::stability::{disagreement, is_stable, is_throughput_stable};
 use crate::measure::summary::{ClientSummary, Disturbances, Ending, Known, LevelLoad, LevelSummary, LimitCheck};
 use crate::measure::window::merge;
-use crate::plan::MeasurementPlan;
+use crate::plan::{MeasurementPlan, Statistic};
 
 /// A window, or several that abut, as one.
 #[derive(Clone)]
@@ -101,13 +103,14 @@ impl WindowSet {
 
 /// The windows of a level so far. Whole distributions stay of the last three, and of all that make the result together; of
 /// these by themselves blocks of time, whose number does not grow.
+#[derive(Clone)]
 pub(super) struct History {
     closed: usize,
     /// How long all windows lasted.
     measured: Duration,
     last: VecDeque<WindowSet>,
-    /// The windows that make the result as one: those since three agreed, or all where a precision is measured for. Without
-    /// it, the last three do.
+    /// The windows that make the result as one: those since three agreed, or all where intervals decide, less those before
+    /// a figure drifted. Without it, the last three do.
     kept: Option<WindowSet>,
     /// How many they are.
     kept_windows: usize,
@@ -135,7 +138,7 @@ impl WindowSet {
 impl History {
     /// No window yet.
     pub(super) fn new(plan: &MeasurementPlan) -> Self {
-        let whole = plan.precision.is_some();
+        let whole = plan.precision.is_some() || plan.settles_by_interval();
         Self { closed: 0, measured: Duration::ZERO, last: VecDeque::new(), kept: None, kept_windows: 0, whole }
     }
 
@@ -148,8 +151,12 @@ impl History {
         }
         self.last.push_back(window.clone());
         if let Some(kept) = self.kept.take() {
-            self.kept = Some(kept.absorb(&window));
+            let kept = kept.absorb(&window);
             self.kept_windows += 1;
+            let drifts = plan.settles_by_interval() && drifts(plan, &kept.blocks).is_some();
+            // The last windows are the first of what comes after it.
+            self.kept = if drifts { self.last_as_one() } else { Some(kept) };
+            self.kept_windows = if drifts { self.last.len() } else { self.kept_windows };
         } else if self.whole {
             self.kept = Some(window);
             self.kept_windows = 1;
@@ -189,6 +196,11 @@ impl History {
         }
     }
 
+    /// The windows that make the result as one, where there are several for sure.
+    pub(super) fn kept(&self) -> Option<&WindowSet> {
+        self.kept.as_ref()
+    }
+
     /// Whether the last windows agree at least in what the server completed.
     pub(super) fn is_throughput_stable(&self, plan: &MeasurementPlan) -> bool {
         let last: Vec<_> = self.last.iter().map(|window| &window.client).collect();
@@ -217,11 +229,17 @@ impl History {
     }
 }
 
+/// Which figure drifts, and by how much.
+pub(super) fn drifts(plan: &MeasurementPlan, blocks: &Blocks) -> Option<(Statistic, f64)> {
+    let figures = [Statistic::Throughput, plan.key_latency()];
+    figures.into_iter().find_map(|of| Some((of, drift(of, blocks, plan.stability)?)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::measure::summary::sample;
-    use crate::plan::{Precision, Statistic};
+    use crate::plan::Precision;
 
     fn plan(precision: Option<Precision>) -> MeasurementPlan {
         MeasurementPlan { precision, ..sample::plan() }

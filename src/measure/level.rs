@@ -90,6 +90,8 @@ struct Trials<'a> {
     cost: Option<CostMeter>,
     counters: Counters,
     boundaries: Vec<Stamp>,
+    /// How many times as long as the plan says a window is, because requests are longer.
+    times: u32,
     /// The open window's blocks.
     slicer: Slicer,
     /// Looks at the requests under way in an open loop.
@@ -139,7 +141,7 @@ fn measure_with(
     let mut evidence = Evidence {
         percentile: measurement.plan.percentile,
         precision: measurement.plan.precision,
-        disagreement: history.disagreement(measurement.plan),
+        disagreement: history.unsettled(measurement.plan),
         max_errors: measurement.plan.max_errors,
         gap_variation: run.gap_variation,
         outstanding: under_way.get().mean(),
@@ -157,7 +159,8 @@ fn measure_with(
     let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
     run.tracing.fill(&mut summary, end, &run.facts, *run.recorder.spec());
     (summary.cost, summary.disturbances) = (cost.as_mut().and_then(CostMeter::result), history.disturbances());
-    (summary.windows, summary.course) = log.finish(began, summary.disturbances.windows);
+    (summary.windows, summary.course) =
+        log.finish(began, (summary.disturbances.windows, summary.disturbances.replaced));
     (summary.client_usage, summary.server_usage) = usage;
     (summary.threads, summary.connections) = (Some(run.facts.issuers), connections);
     summary.verdict = judge(&summary, &evidence);
@@ -191,6 +194,7 @@ impl<'a> Trials<'a> {
             cost: None,
             counters,
             boundaries: Vec::new(),
+            times: 1,
             slicer: Slicer::new(Stamp::now(), Stamp::NEVER),
             under_way: Cell::default(),
             pulse: Pulse::of(measurement),
@@ -218,6 +222,7 @@ impl<'a> Trials<'a> {
                 self.counters.ask();
             }
             thread::sleep(GRACE);
+            self.outgrow();
             self.close((start, end), self.planned_end(end));
             start = end;
             let ending = self.early_ending().or_else(|| self.history.decide(self.measurement.plan));
@@ -237,13 +242,6 @@ impl<'a> Trials<'a> {
         self.slicer.put_off(block_end);
         self.sentry.edge();
         self.cost = self.run.tracing.cost.then(CostMeter::begin);
-    }
-
-    fn planned_end(&self, start: Stamp) -> Stamp {
-        match self.measurement.plan.window {
-            WindowRule::Time(length) => start.plus_duration(length),
-            WindowRule::Count(_) => Stamp::NEVER,
-        }
     }
 
     /// Ends the open window at once; returns when that was.

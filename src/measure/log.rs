@@ -108,12 +108,13 @@ impl Log {
         (self.reasons.len() < MAX_REASONS).then(|| self.reasons.push(error.clone())).map(|()| self.reasons.len() - 1)
     }
 
-    /// The rows, of which the last `counted` windows make the result, and the course of a load that began then.
-    pub(super) fn finish(mut self, began: Stamp, counted: usize) -> (Vec<WindowRow>, Course) {
+    /// The rows, of which the last `windows` make the result, without those that were replaced, and the course of a load that
+    /// began then.
+    pub(super) fn finish(mut self, began: Stamp, (counted, replaced): (usize, usize)) -> (Vec<WindowRow>, Course) {
         let mut left = counted;
         for row in self.windows.all.iter_mut().rev() {
-            row.counted = left > 0;
-            left = left.saturating_sub(row.windows);
+            row.counted = left > 0 && (replaced == 0 || row.disturbance.is_none());
+            left = left.saturating_sub(if row.counted { row.windows } else { 0 });
         }
         (self.windows.all, Course { began, slices: self.slices.all, reasons: self.reasons })
     }
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn windows_are_told_one_by_one_and_the_last_ones_count() {
-        let (windows, course) = log(5).finish(Stamp(7), 3);
+        let (windows, course) = log(5).finish(Stamp(7), (3, 0));
         assert_eq!(windows.iter().map(|row| row.counted).collect::<Vec<_>>(), [false, false, true, true, true]);
         let row = &windows[1];
         assert_eq!((row.start, row.requests, row.rate, row.windows), (Stamp(1_000_000_000), 100, 100.0, 1));
@@ -206,7 +207,7 @@ mod tests {
             blocks.push(Block::of(&client));
             log.push(&client, &blocks, None, &sample::plan());
         }
-        let (windows, course) = log.finish(Stamp(0), 3);
+        let (windows, course) = log.finish(Stamp(0), (3, 0));
         assert_eq!((course.reasons.len(), &course.reasons[1]), (MAX_REASONS, &error(1)));
         assert_eq!((&windows[0].failed_for[..], &windows[2].failed_for[..]), (&[5][..], &[2, 0, 3][..]));
         assert_eq!((&windows[19].failed_for[..], windows[19].failed), (&[2][..], 5), "the rest is for others");
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_long_level_takes_no_more_room_and_loses_nothing() {
-        let (windows, course) = log(1_100).finish(Stamp(0), 3);
+        let (windows, course) = log(1_100).finish(Stamp(0), (3, 0));
         assert!(windows.len() <= MAX_WINDOWS && course.slices.len() <= MAX_SLICES);
         assert_eq!(windows.iter().map(|row| row.requests).sum::<u64>(), 110_000);
         assert_eq!(windows.iter().map(|row| row.windows).sum::<usize>(), 1_100);

@@ -13,9 +13,8 @@ use crate::measure::summary::{Ending, LevelSummary};
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Measured, and within the latency threshold if there is one.
+    #[serde(alias = "disturbed")]
     Valid,
-    /// Measured, but windows were disturbed, and no trials were left to replace them.
-    Disturbed,
     /// The latency is above the threshold.
     #[serde(rename = "over latency threshold")]
     OverThreshold,
@@ -55,7 +54,6 @@ impl Outcome {
             }
             Ending::Unstable => Self::Unstable,
             Ending::Stable | Ending::Complete if level.limit.is_some_and(|check| !check.certain) => Self::Undecided,
-            Ending::Stable | Ending::Complete if level.disturbances.disturbed > 0 => Self::Disturbed,
             Ending::Stable | Ending::Complete => Self::Valid,
         };
         match of_reasons {
@@ -64,16 +62,15 @@ impl Outcome {
         }
     }
 
-    /// Whether the figures can be believed. Those of a disturbed level are of a busier machine, but they are right.
+    /// Whether the figures can be believed.
     pub fn is_valid(self) -> bool {
-        matches!(self, Self::Valid | Self::Disturbed)
+        self == Self::Valid
     }
 
     /// The word that every report has for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Valid => "valid",
-            Self::Disturbed => "disturbed",
             Self::OverThreshold => "over latency threshold",
             Self::Undecided => "undecided",
             Self::Inconsistent => "inconsistent",
@@ -93,14 +90,26 @@ impl Outcome {
 }
 
 /// Whether the figures of a level can be compared with others or with a bound. On which side of the latency threshold
-/// they lie does not matter; and Little's law alone is a hint: in a short run on a busy machine it does not hold to a few
-/// percent.
+/// they lie does not matter, nor how precise they are: intervals and bounds have that in them. And Little's law alone is a
+/// hint: in a short run on a busy machine it does not hold to a few percent.
 pub fn is_comparable(level: &LevelSummary) -> bool {
-    let is_hint = |reason: &InvalidReason| matches!(reason, InvalidReason::LittlesLaw(_));
-    let has_ended = matches!(level.ending, Ending::Stable | Ending::Complete | Ending::OverThreshold);
+    let is_hint = |reason: &InvalidReason| {
+        matches!(
+            reason,
+            InvalidReason::LittlesLaw(_)
+                | InvalidReason::TooFewSamples(..)
+                | InvalidReason::Imprecise(..)
+                | InvalidReason::Unsettled(..)
+                // There were too few windows to compare.
+                | InvalidReason::Unstable(None)
+        )
+    };
+    let has_ended =
+        matches!(level.ending, Ending::Stable | Ending::Complete | Ending::OverThreshold | Ending::Unstable);
     has_ended
         && match &level.verdict {
-            Verdict::Valid => true,
+            // Without a reason, nothing says how far off it is.
+            Verdict::Valid => level.ending != Ending::Unstable,
             Verdict::Invalid(reasons) => reasons.iter().all(is_hint),
         }
 }
@@ -117,7 +126,7 @@ fn of_reason(reason: &InvalidReason) -> Outcome {
             Outcome::Failed
         }
         InvalidReason::Interrupted => Outcome::Interrupted,
-        InvalidReason::Unstable(_) => Outcome::Unstable,
+        InvalidReason::Unstable(_) | InvalidReason::Unsettled(..) | InvalidReason::Drifting(..) => Outcome::Unstable,
         InvalidReason::Overloaded(..) | InvalidReason::HeldBack(_) => Outcome::Overloaded,
         InvalidReason::RateNotReached(..)
         | InvalidReason::IssuersLate(_)
@@ -134,6 +143,7 @@ mod tests {
 
     use super::*;
     use crate::measure::summary::{Disturbances, LevelLoad, LimitCheck, sample};
+    use crate::plan::{Precision, Statistic};
 
     fn outcome(ending: Ending, reasons: &[InvalidReason]) -> Outcome {
         let verdict = if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid(reasons.to_vec()) };
@@ -156,19 +166,26 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbance_is_the_outcome_where_nothing_else_is() {
+    fn a_disturbance_is_a_remark_and_no_outcome() {
         let disturbances = Disturbances { windows: 3, disturbed: 1, replaced: 0, worst: None };
-        let level = |ending, verdict| LevelSummary {
-            disturbances,
-            ending,
-            verdict,
+        let level =
+            |ending| LevelSummary { ending, disturbances, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) };
+        assert_eq!(Outcome::of(&level(Ending::Stable)), Outcome::Valid);
+        assert_eq!(Outcome::of(&level(Ending::OverThreshold)), Outcome::OverThreshold);
+        assert_eq!(serde_json::from_str::<Outcome>("\"disturbed\"").unwrap(), Outcome::Valid, "an earlier file");
+    }
+
+    #[test]
+    fn a_level_that_is_not_precise_is_compared_by_its_intervals() {
+        let level = |reason| LevelSummary {
+            ending: Ending::Unstable,
+            verdict: Verdict::Invalid(vec![reason]),
             ..sample::level(LevelLoad::Concurrency(1), 100, 1_000)
         };
-        assert_eq!(Outcome::of(&level(Ending::Stable, Verdict::Valid)), Outcome::Disturbed);
-        assert!(Outcome::Disturbed.is_valid());
-        assert_eq!(Outcome::of(&level(Ending::OverThreshold, Verdict::Valid)), Outcome::OverThreshold);
-        let late = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.1)]);
-        assert_eq!(Outcome::of(&level(Ending::Stable, late)), Outcome::Undelivered);
+        let precision = Precision { of: Statistic::Throughput, share: 0.1 };
+        assert!(is_comparable(&level(InvalidReason::Unsettled(precision, Some(0.14)))));
+        assert!(is_comparable(&level(InvalidReason::Unstable(None))), "a single window");
+        assert!(!is_comparable(&level(InvalidReason::Drifting(Statistic::Throughput, 0.5))));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::advice;
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
-use crate::plan::{MeasurementPlan, Precision};
+use crate::plan::{MeasurementPlan, Precision, Statistic};
 
 /// Whether a level's figures are valid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +43,11 @@ pub enum InvalidReason {
     BrokenOff,
     /// The last windows disagree: in which figures, if there are enough windows to compare.
     Unstable(Option<Disagreement>),
+    /// A figure is not known to within what `-s` allows: that, and the interval's half-width as a share of the figure, if there
+    /// is an interval.
+    Unsettled(Precision, Option<f64>),
+    /// A figure changes all the time: which, and by what share from the first third of the level to the last (signed).
+    Drifting(Statistic, f64),
     /// A figure is less precise than requested: the requested precision, and the interval's half-width as a share of
     /// the figure, if there is an interval.
     Imprecise(Precision, Option<f64>),
@@ -69,7 +74,7 @@ impl InvalidReason {
             Self::IssuersLate(_) | Self::RankLate(..) => "issuers_late",
             Self::RankWithout(_) => "no_valid_requests",
             Self::BrokenOff => "broken_off",
-            Self::Unstable(_) => "unstable",
+            Self::Unstable(_) | Self::Unsettled(..) | Self::Drifting(..) => "unstable",
             Self::Imprecise(..) => "imprecise",
             Self::TooFewSamples(..) => "too_few_samples",
             Self::LittlesLaw(_) => "littles_law",
@@ -97,7 +102,10 @@ impl InvalidReason {
             Self::BrokenOff => "see standard error and the server's log",
             Self::Unstable(Some(apart)) => return advice::steadier(plan, &apart),
             Self::Unstable(None) => return advice::more_windows(),
-            Self::Imprecise(wanted, known) => return advice::more_precise(plan, wanted, known),
+            Self::Drifting(..) => "warm up longer (--warmup-duration); if it stays, see with -v how the windows differ",
+            Self::Unsettled(wanted, known) | Self::Imprecise(wanted, known) => {
+                return advice::more_precise(plan, wanted, known);
+            }
             Self::TooFewSamples(_, count, needed) => return advice::more_samples(plan, count, needed),
             Self::LittlesLaw(_) => {
                 "measure longer; if it stays, requests are delayed or lost outside the measured time"
@@ -135,6 +143,12 @@ impl fmt::Display for InvalidReason {
             Self::BrokenOff => f.write_str("the load ended early"),
             Self::Unstable(None) => write!(f, "there were fewer windows than the {STABLE_WINDOWS} that have to agree"),
             Self::Unstable(Some(apart)) => write!(f, "{apart}"),
+            Self::Unsettled(precision, None) => write!(f, "the windows do not tell the {precision}, as -s asks"),
+            Self::Unsettled(Precision { of, share }, Some(known)) => {
+                let allowed = (share * 1e8).round() / 1e6;
+                write!(f, "{of} is known to within {:.1}%, where -s allows {allowed}%", known * 100.0)
+            }
+            Self::Drifting(of, share) => write!(f, "{of} changed by {:+.0}% from beginning to end", share * 100.0),
             Self::Imprecise(precision, None) => write!(f, "not known: {precision}"),
             Self::Imprecise(precision, Some(share)) => {
                 write!(f, "not known: {precision}, only to within {:.1}%", share * 100.0)

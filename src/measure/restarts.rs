@@ -60,7 +60,7 @@ mod tests {
         let level = |requests: &u64| {
             let value = *requests as f64;
             let known = Interval { low: value - 10.0, high: value + 10.0 };
-            let interval = |of, interval| Known { of, interval };
+            let interval = |of, interval| Known::by(of, interval);
             let intervals = vec![interval(Statistic::Throughput, Some(known)), interval(Statistic::MeanLatency, None)];
             LevelSummary { intervals, ..sample::level(LevelLoad::Concurrency(1), *requests, 1_000_000) }
         };

@@ -17,7 +17,7 @@ use crate::measure::disturbance::Disturbance;
 use crate::measure::reasons::Verdict;
 use crate::model::statistics::ModelStatistics;
 use crate::plan::Statistic;
-use crate::stats::Interval;
+use crate::stats::{Bounds, Interval};
 
 pub use crate::measure::server_metrics::{GpuMetrics, HostMetrics};
 pub use crate::record::{Distribution, Generated, Sessions};
@@ -255,11 +255,11 @@ pub struct ServerSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// The last three windows agree.
+    /// The windows settled it: their figures are known well enough, or the last three agree.
     Stable,
     /// All requested windows were measured (`--request-count` and schedules: one window).
     Complete,
-    /// `--max-trials` windows, and the last three do not agree.
+    /// `--max-trials` windows, and they did not settle it.
     Unstable,
     /// The latency is above `--latency-threshold`.
     OverThreshold,
@@ -309,12 +309,25 @@ pub struct Known {
     pub of: Statistic,
     /// Its interval; none if there is too little data.
     pub interval: Option<Interval>,
+    /// Its one-sided bounds at the same confidence; a limit is judged by them.
+    #[serde(default)]
+    pub bounds: Bounds,
 }
 
 impl Known {
     /// The interval of `of` among `all`; none if it is not among them, or not known.
     pub fn find(all: &[Self], of: Statistic) -> Option<Interval> {
         all.iter().find(|known| known.of == of)?.interval
+    }
+
+    /// The bounds of `of` among `all`; unknown if it is not among them.
+    pub fn find_bounds(all: &[Self], of: Statistic) -> Bounds {
+        all.iter().find(|known| known.of == of).map_or_else(Bounds::default, |known| known.bounds)
+    }
+
+    /// That of a figure whose interval is known, or is not: its ends are its bounds.
+    pub fn by(of: Statistic, interval: Option<Interval>) -> Self {
+        Self { of, interval, bounds: interval.into() }
     }
 }
 
@@ -468,7 +481,7 @@ impl Headline {
 pub(crate) mod sample {
     use super::*;
     use crate::plan::{
-        DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, WindowRule,
+        DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, StabilityRule, WindowRule,
     };
 
     /// A distribution of `count` equal values.
@@ -541,6 +554,7 @@ pub(crate) mod sample {
     pub(crate) fn plan() -> MeasurementPlan {
         MeasurementPlan {
             window: WindowRule::Time(Duration::from_secs(1)),
+            stability_rule: Some(StabilityRule::Windows),
             stability: 0.1,
             max_trials: 10,
             level_time: None,

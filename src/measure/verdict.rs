@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use crate::measure::disagreement::Disagreement;
 use crate::measure::precision::value;
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{ClientSummary, Ending, Known, LevelLoad, LevelSummary};
@@ -34,8 +33,8 @@ pub struct Evidence {
     pub percentile: Option<f64>,
     /// What decides that a level is over, instead of windows that agree.
     pub precision: Option<Precision>,
-    /// In what the last windows do not agree.
-    pub disagreement: Option<Disagreement>,
+    /// Why the windows were not enough, where that is known.
+    pub disagreement: Option<InvalidReason>,
     /// Largest share of failed requests, 0 to 1.
     pub max_errors: f64,
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean: 0 for constant rates, 1 for
@@ -76,7 +75,9 @@ pub fn judge(level: &LevelSummary, evidence: &Evidence) -> Verdict {
 
 /// Why windows were not enough.
 fn instability(level: &LevelSummary, evidence: &Evidence) -> InvalidReason {
-    let Some(wanted) = evidence.precision else { return InvalidReason::Unstable(evidence.disagreement) };
+    let Some(wanted) = evidence.precision else {
+        return evidence.disagreement.unwrap_or(InvalidReason::Unstable(None));
+    };
     let known = Known::find(&level.intervals, wanted.of);
     InvalidReason::Imprecise(
         wanted,

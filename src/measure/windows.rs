@@ -1,9 +1,10 @@
 //! The windows of a level, and the disturbed ones among them, which are replaced while there are windows left.
 
-use crate::measure::decision::{decide, is_hopeless, is_out_of_time};
+use crate::measure::decision::{decide, is_hopeless, is_out_of_time, is_settled, unsettled};
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::history::{History, WindowSet};
+use crate::measure::reasons::InvalidReason;
 use crate::measure::summary::{ClientSummary, Disturbances, Ending};
 use crate::plan::{MeasurementPlan, OnDisturbance, Statistic};
 use crate::stdio::note;
@@ -14,7 +15,8 @@ const PATIENCE: usize = 2 * STABLE_WINDOWS;
 /// The windows of a level so far.
 pub(super) struct Windows {
     all: History,
-    /// Those since the last disturbed one; absent until there is one.
+    /// Those since the last disturbed one, or all undisturbed ones where intervals decide; absent until there is a
+    /// disturbed one.
     calm: Option<History>,
     /// Numbers of the disturbed ones, from 0, and what it was.
     disturbed: Vec<(usize, Disturbance)>,
@@ -34,7 +36,12 @@ impl Windows {
     pub(super) fn push(&mut self, window: WindowSet, disturbance: Option<Disturbance>, plan: &MeasurementPlan) {
         if let Some(disturbance) = disturbance {
             self.disturbed.push((self.all.closed(), disturbance));
-            self.calm = Some(History::new(plan));
+            let before = if plan.settles_by_interval() {
+                self.calm.take().unwrap_or_else(|| self.all.clone())
+            } else {
+                History::new(plan)
+            };
+            self.calm = Some(before);
         } else if let Some(calm) = &mut self.calm {
             calm.push(window.clone(), plan);
         }
@@ -47,7 +54,7 @@ impl Windows {
         if let Some(disagreement) = self.disagreement(plan).filter(|apart| apart.of != Statistic::Throughput)
             && plan.throughput_suffices
             && ending == Some(Ending::Stable)
-            && !self.chosen().is_settled(plan)
+            && !is_settled(self.chosen(), plan)
         {
             note!("{disagreement}; the throughput is stable, which is enough for asynchronous requests");
         }
@@ -78,7 +85,9 @@ impl Windows {
     /// Whether the result has disturbed windows, and there may yet be enough calm ones.
     fn may_be_replaced(&self, plan: &MeasurementPlan) -> bool {
         let (closed, calm) = (self.all.closed(), self.calm.as_ref().map_or(0, History::closed));
-        let passes = closed < PATIENCE || self.disturbed.len() < closed;
+        // Where intervals decide, calm windows need not follow each other; if most are not calm, that is how the machine is.
+        let patient = if plan.settles_by_interval() { closed / 2 } else { closed };
+        let passes = closed < PATIENCE || self.disturbed.len() < patient;
         let wanted = plan.on_disturbance == Some(OnDisturbance::Replace) && self.disturbances().disturbed > 0;
         let possible = closed < plan.max_trials && plan.max_trials - closed + calm >= STABLE_WINDOWS;
         wanted && passes && possible && !is_out_of_time(&self.all, plan)
@@ -99,8 +108,13 @@ impl Windows {
         self.chosen().result()
     }
 
+    /// Why the windows of the result are not enough, where that is known.
+    pub(super) fn unsettled(&self, plan: &MeasurementPlan) -> Option<InvalidReason> {
+        unsettled(self.chosen(), plan)
+    }
+
     /// Which figure of the last windows disagreed most, where they did.
-    pub(super) fn disagreement(&self, plan: &MeasurementPlan) -> Option<Disagreement> {
+    fn disagreement(&self, plan: &MeasurementPlan) -> Option<Disagreement> {
         self.chosen().disagreement(plan)
     }
 
@@ -108,7 +122,8 @@ impl Windows {
     pub(super) fn disturbances(&self) -> Disturbances {
         let windows = self.chosen().in_result();
         let first = self.closed() - windows.min(self.closed());
-        let in_result = self.disturbed.iter().filter(|(number, _)| *number >= first).map(|(_, found)| found);
+        let in_result =
+            self.disturbed.iter().filter(|(number, _)| !self.is_calm && *number >= first).map(|(_, found)| found);
         let disturbed = in_result.clone().count();
         let worst = if disturbed > 0 { in_result.copied().reduce(|all, one| all.worst(&one)) } else { self.worst() };
         Disturbances { windows, disturbed, replaced: if self.is_calm { self.disturbed.len() } else { 0 }, worst }

@@ -13,7 +13,10 @@ use crate::plan::StopRule;
 pub struct MeasurementPlan {
     /// What ends a window.
     pub window: WindowRule,
-    /// The windows of a result must agree within this share (0.1 is 10 %).
+    /// What a level is settled by; `None` is the default for the program's name.
+    #[serde(default)]
+    pub stability_rule: Option<StabilityRule>,
+    /// The windows of a result must agree within this share (0.1 is 10 %), or its figures be known to within it.
     pub stability: f64,
     /// Most windows per level.
     pub max_trials: usize,
@@ -71,6 +74,16 @@ pub struct MeasurementPlan {
 }
 
 impl MeasurementPlan {
+    /// The latency that stability, search and limit look at.
+    pub fn key_latency(&self) -> Statistic {
+        self.percentile.map_or(Statistic::MeanLatency, Statistic::Percentile)
+    }
+
+    /// Whether a level is settled by how well its figures are known.
+    pub fn settles_by_interval(&self) -> bool {
+        self.stability_rule == Some(StabilityRule::Interval) && self.precision.is_none()
+    }
+
     /// Percentiles that were asked for, whatever for; some may be there twice.
     pub fn asked_percentiles(&self) -> impl Iterator<Item = f64> {
         let listed = self.percentiles.iter().chain(&self.further_percentiles).copied();
@@ -93,6 +106,17 @@ pub struct Goodput {
     #[serde(rename = "inter_token_s", with = "crate::seconds::optional", default)]
     #[schemars(with = "Option<f64>")]
     pub inter_token: Option<Duration>,
+}
+
+/// What a level is settled by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StabilityRule {
+    /// The last three windows agree: perf_analyzer's rule.
+    Windows,
+    /// The confidence intervals of throughput and latency, from all undisturbed windows, are narrow enough, and neither
+    /// drifts.
+    Interval,
 }
 
 /// What to do about a disturbed window.

@@ -48,8 +48,8 @@ pub use load::{
     Stage, StageEdges, StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
 pub use measurement::{
-    DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, Statistic,
-    WindowRule,
+    DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StabilityRule,
+    Statistic, WindowRule,
 };
 pub use openai::OpenAiPlan;
 pub use picture::{Pages, Picture, PictureFile, ReportOf};
@@ -112,6 +112,8 @@ impl Plan {
         // perf_analyzer's callers know how many windows a level takes.
         let usual = if codes == Codes::Own { OnDisturbance::Replace } else { OnDisturbance::Mark };
         self.measurement.on_disturbance.get_or_insert(usual);
+        let usual = if codes == Codes::Own { StabilityRule::Interval } else { StabilityRule::Windows };
+        self.measurement.stability_rule.get_or_insert(usual);
         self.measurement.long_count_windows = codes == Codes::PerfAnalyzers;
         self.output.as_upstream = codes == Codes::PerfAnalyzers;
         self

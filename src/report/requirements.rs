@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::report::number::significant;
 use crate::report::{Interrupts, SafeFile, full_level_name};
 use crate::result::{Checked, Judgement, RunResult, Unit};
+use crate::stats::Bounds;
 use crate::stdio::{acts, shown};
 
 /// The table, with an empty line at the end; empty if there are no requirements.
@@ -87,8 +88,13 @@ fn level(checked: &Checked) -> Option<String> {
 pub fn cells(checked: &Checked) -> (String, String) {
     let show = |value: f64| number(value, checked.unit);
     let value = checked.value.map(|value| show(value) + &unit(checked));
-    let interval = checked.interval.map(|known| format!("{} to {}", show(known.low), show(known.high)));
-    (value.unwrap_or_default(), interval.unwrap_or_else(|| "not known".to_owned()))
+    let known = match (checked.interval, checked.bounds) {
+        (Some(known), _) => format!("{} to {}", show(known.low), show(known.high)),
+        (None, Bounds { high: Some(high), .. }) => format!("< {}", show(high)),
+        (None, Bounds { low: Some(low), .. }) => format!("> {}", show(low)),
+        (None, _) => "not known".to_owned(),
+    };
+    (value.unwrap_or_default(), known)
 }
 
 /// The outcome, in words.
@@ -190,6 +196,7 @@ mod tests {
             unit: Unit::Nanoseconds,
             value: Some(12_345_678.0),
             interval: Some(Interval { low: 12e6, high: 13e6 }),
+            bounds: Bounds::default(),
             bound: Some(2e7),
             outcome: Judgement::Passed,
             passes: true,
@@ -209,6 +216,7 @@ mod tests {
             passes: false,
             ..checked()
         };
+        let one_sided = Checked { interval: None, bounds: Bounds { low: None, high: Some(14.2e6) }, ..checked() };
         let ratio = Checked { unit: Unit::Ratio, value: Some(1.25), interval: None, ..checked() };
         let expected = "\
 Requirements:
@@ -216,11 +224,12 @@ Requirements:
   p99<20ms     concurrency 4  12345.7 usec             12000 to 13000  holds
   p99<20ms     concurrency 4  12345.7 usec             not known       undecided, passes
   errors<1%    no level       none                     not known       does not hold
+  p99<20ms     concurrency 4  12345.7 usec             < 14200         holds
   p99<20ms     concurrency 4  1.250 of the baseline's  not known       holds
   so that
 
 ";
-        assert_eq!(text(&[checked(), open, none, ratio]), expected);
+        assert_eq!(text(&[checked(), open, none, one_sided, ratio]), expected);
         assert_eq!(text(&[]), "");
     }
 

@@ -172,7 +172,7 @@ mod tests {
         for of in [Statistic::Throughput, Statistic::MeanLatency].into_iter().chain(percentiles) {
             let value = value(of, &level.client);
             let interval = Some(Interval { low: value * (1.0 - half), high: value * (1.0 + half) });
-            level.intervals.push(Known { of, interval });
+            level.intervals.push(Known::by(of, interval));
         }
         level
     }

@@ -1,4 +1,4 @@
-//! The gate: the conditions that a run must meet, judged on intervals.
+//! The gate: the conditions that a run must meet, judged on bounds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::plan::{Bound, Decision, Figure, GatePlan, LevelName, Requirement, Sta
 use crate::result::RunResult;
 use crate::result::level::Distinction;
 use crate::result::ratio::ratio;
-use crate::stats::{Interval, share_difference, share_interval};
+use crate::stats::{Bounds, Interval, share_difference, share_interval};
 
 /// A requirement, checked against a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +32,9 @@ pub struct Checked {
     pub value: Option<f64>,
     /// The 95 % confidence interval of its value; none if there is too little data.
     pub interval: Option<Interval>,
+    /// The one-sided bounds of its value, by which it is judged.
+    #[serde(default)]
+    pub bounds: Bounds,
     /// The bound that the value is compared with, in the same unit.
     pub bound: Option<f64>,
     /// Its outcome.
@@ -46,11 +49,11 @@ pub struct Checked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
-    /// The whole interval meets it.
+    /// At 95 % confidence it is met.
     Passed,
-    /// No part of the interval meets it, or there is nothing to judge.
+    /// At 95 % confidence it is not met, or there is nothing to judge.
     Failed,
-    /// Part of the interval meets it, or there is no interval.
+    /// Neither is certain.
     Undecided,
 }
 
@@ -83,7 +86,15 @@ pub(super) struct Found {
     pub(super) unit: Unit,
     pub(super) value: f64,
     pub(super) interval: Option<Interval>,
+    pub(super) bounds: Bounds,
     pub(super) bound: f64,
+}
+
+impl Found {
+    /// A figure that nothing but its interval is known of, compared with `bound`.
+    pub(super) fn by(unit: Unit, (value, interval): (f64, Option<Interval>), bound: f64) -> Self {
+        Self { unit, value, interval, bounds: interval.into(), bound }
+    }
 }
 
 impl RunResult {
@@ -134,6 +145,7 @@ pub(super) fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note
         unit: Unit::of(requirement.of),
         value: None,
         interval: None,
+        bounds: Bounds::default(),
         bound: None,
         outcome: Judgement::Failed,
         passes: false,
@@ -202,10 +214,14 @@ fn is_without_errors(requirement: &Requirement, found: &Found) -> bool {
 /// Judges a requirement on a figure that was found.
 pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad, found: &Found) -> Checked {
     let holds = |value: f64| requirement.relation.holds(value, found.bound);
-    let outcome = match found.interval.map(|known| (holds(known.low), holds(known.high))) {
+    let (worst, best) = match requirement.relation.is_upper() {
+        true => (found.bounds.high, found.bounds.low),
+        false => (found.bounds.low, found.bounds.high),
+    };
+    let outcome = match (worst.map(holds), best.map(holds)) {
         _ if is_without_errors(requirement, found) => Judgement::Passed,
-        Some((true, true)) => Judgement::Passed,
-        Some((false, false)) => Judgement::Failed,
+        (Some(true), _) => Judgement::Passed,
+        (_, Some(false)) => Judgement::Failed,
         _ => Judgement::Undecided,
     };
     let passes = match (outcome, plan.undecided) {
@@ -219,7 +235,7 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
         let word = if passes { "within" } else { "beyond" };
         format!("its value is {word} the bound, which decides here; measure longer to be sure")
     });
-    let &Found { unit, value, interval, bound } = found;
+    let &Found { unit, value, interval, bounds, bound } = found;
     let (text, level) = (requirement.text.clone(), Some(load));
     Checked {
         text,
@@ -229,6 +245,7 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
         unit,
         value: Some(value),
         interval,
+        bounds,
         bound: Some(bound),
         outcome,
         passes,
@@ -238,10 +255,10 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
 
 /// The figure that a requirement is about; or why there is none.
 fn find(requirement: &Requirement, level: &LevelSummary, reference: Reference<'_>) -> Result<Found, &'static str> {
-    let (own, known) = figure(requirement.of, level);
+    let (own, known, bounds) = figure(requirement.of, level);
     let unit = Unit::of(requirement.of);
     let change = match requirement.bound {
-        Bound::Value(bound) => return Ok(Found { unit, value: own, interval: known, bound }),
+        Bound::Value(bound) => return Ok(Found { unit, value: own, interval: known, bounds, bound }),
         Bound::Change(change) => change,
     };
     let reference = reference?;
@@ -249,12 +266,12 @@ fn find(requirement: &Requirement, level: &LevelSummary, reference: Reference<'_
         let failures = |level: &LevelSummary| (level.client.failed, level.client.requests + level.client.failed);
         return Ok(errors_against(failures(level), failures(reference), change));
     }
-    let (theirs, their_known) = figure(requirement.of, reference);
+    let (theirs, their_known, _) = figure(requirement.of, reference);
     if theirs <= 0.0 {
-        return Ok(Found { unit, value: own, interval: known, bound: theirs * (1.0 + change) });
+        return Ok(Found { unit, value: own, interval: known, bounds, bound: theirs * (1.0 + change) });
     }
     let interval = ratio((own, known), (theirs, their_known));
-    Ok(Found { unit: Unit::Ratio, value: own / theirs, interval, bound: 1.0 + change })
+    Ok(Found::by(Unit::Ratio, (own / theirs, interval), 1.0 + change))
 }
 
 /// The share of errors among requests, both as (errors, requests), against that of a reference, which may grow by
@@ -265,15 +282,17 @@ pub(super) fn errors_against(own: (u64, u64), reference: (u64, u64), change: f64
     let base = share(reference);
     let interval = share_difference(own, reference, CONFIDENCE)
         .map(|known| Interval { low: (base + known.low).max(0.0), high: (base + known.high).min(1.0) });
-    Found { unit: Unit::Share, value: share(own), interval, bound: base * (1.0 + change) }
+    Found::by(Unit::Share, (share(own), interval), base * (1.0 + change))
 }
 
-fn figure(of: Figure, level: &LevelSummary) -> (f64, Option<Interval>) {
-    let client = &level.client;
+/// The figure's value, and what is known of it.
+fn figure(of: Figure, level: &LevelSummary) -> (f64, Option<Interval>, Bounds) {
+    let (client, all) = (&level.client, &level.intervals);
     match of {
-        Figure::Statistic(of) => (value(of, client), Known::find(&level.intervals, of)),
+        Figure::Statistic(of) => (value(of, client), Known::find(all, of), Known::find_bounds(all, of)),
         Figure::Errors => {
-            (client.failed_share(), share_interval(client.failed, client.requests + client.failed, CONFIDENCE))
+            let interval = share_interval(client.failed, client.requests + client.failed, CONFIDENCE);
+            (client.failed_share(), interval, interval.into())
         }
     }
 }

@@ -52,13 +52,10 @@ fn find(requirement: &Requirement, cell: &Cell, variant: usize, result: &Variant
         Figure::Errors => return errors(requirement, cell, variant),
     };
     match requirement.bound {
-        Bound::Value(bound) => {
-            let (value, interval) = cell.known(variant, statistic)?;
-            Some(Found { unit, value, interval, bound })
-        }
+        Bound::Value(bound) => Some(Found::by(unit, cell.known(variant, statistic)?, bound)),
         Bound::Change(change) => {
             let Paired { ratio, interval, .. } = cell.ratio(variant, statistic, result.seed)?;
-            Some(Found { unit: Unit::Ratio, value: ratio, interval, bound: 1.0 + change })
+            Some(Found::by(Unit::Ratio, (ratio, interval), 1.0 + change))
         }
     }
 }
@@ -70,5 +67,5 @@ fn errors(requirement: &Requirement, cell: &Cell, variant: usize) -> Option<Foun
         Bound::Change(change) => return (all > 0).then(|| errors_against((failed, all), cell.failures(0), change)),
     };
     let interval = share_interval(failed, all, CONFIDENCE);
-    (all > 0).then(|| Found { unit: Unit::Share, value: failed as f64 / all as f64, interval, bound })
+    (all > 0).then(|| Found::by(Unit::Share, (failed as f64 / all as f64, interval), bound))
 }

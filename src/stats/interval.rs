@@ -23,6 +23,23 @@ impl Interval {
     }
 }
 
+/// One-sided bounds of a value. Each holds by itself with the confidence that it was made for; one that is not known is
+/// absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bounds {
+    /// The value is this large at least.
+    pub low: Option<f64>,
+    /// The value is this large at most.
+    pub high: Option<f64>,
+}
+
+impl From<Option<Interval>> for Bounds {
+    /// Each end of an interval holds by itself.
+    fn from(known: Option<Interval>) -> Self {
+        Self { low: known.map(|known| known.low), high: known.map(|known| known.high) }
+    }
+}
+
 /// Interval of a share from `hits` of `all` (Wilson 1927), at a `confidence` such as 0.95. `None` if `all` is 0.
 pub fn share_interval(hits: u64, all: u64, confidence: f64) -> Option<Interval> {
     if all == 0 {
@@ -77,6 +94,27 @@ pub fn percentile_interval(
     let at = |rank, of| values.value_at_quantile(place(rank, of) / count);
     let (low, high) = (at(low, effective.0), at(high, effective.1));
     Some(Interval { low: values.lowest_equivalent(low) as f64, high: values.highest_equivalent(high) as f64 })
+}
+
+/// One-sided bounds of a percentile (0 to 100) by counting: with this confidence no more of all latencies than the percentile
+/// allows are above the upper one, and no fewer above the lower one (Clopper and Pearson, 1934).
+///
+/// `effective` is the number of independent samples that the histogram is worth, for the lower bound and for the upper one.
+pub fn percentile_bounds(values: &Histogram<u64>, percentile: f64, effective: (f64, f64), confidence: f64) -> Bounds {
+    let (p, count) = (percentile / 100.0, values.len() as f64);
+    if values.is_empty() || !(p > 0.0 && p < 1.0) {
+        return Bounds::default();
+    }
+    let at = |place: f64| values.value_at_quantile(place.clamp(1.0, count) / count);
+    // Of so many independent samples, this many are above the bound, or below it; of all there are more in proportion.
+    let share = |beyond: f64, of: f64| (beyond / of * count).floor();
+    let (of_low, of_high) = effective;
+    let below = (of_low >= 1.0).then(|| rank(of_low, p, confidence) - 1.0).filter(|below| *below >= 0.0);
+    let above = (of_high >= 1.0).then(|| of_high - rank(of_high, p, 1.0 - confidence)).filter(|above| *above >= 0.0);
+    Bounds {
+        low: below.map(|below| values.lowest_equivalent(at(share(below, of_low) + 1.0)) as f64),
+        high: above.map(|above| values.highest_equivalent(at(count - share(above, of_high))) as f64),
+    }
 }
 
 /// The rank at which the sample, of `n` independent ones, is below percentile `p` with this probability.

@@ -24,6 +24,7 @@ const FOREIGN: &[&str] = &[
     "--measurement-request-count",
     "--request-count",
     "--warmup-request-count",
+    "--stability-rule",
     "--stability-percentage",
     "--max-trials",
     "--max-level-time",

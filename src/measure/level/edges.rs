@@ -22,7 +22,30 @@ pub(super) fn ramp_limit(plan: &MeasurementPlan) -> Duration {
     }
 }
 
+/// Windows grow to this many times the length that was asked for at most.
+const MOST_TIMES: u32 = 32;
+
 impl Trials<'_> {
+    /// When a window ends that begins at `start`, if nothing ends it earlier.
+    pub(super) fn planned_end(&self, start: Stamp) -> Stamp {
+        match self.measurement.plan.window {
+            WindowRule::Time(length) => start.plus_duration(length * self.times),
+            WindowRule::Count(_) => Stamp::NEVER,
+        }
+    }
+
+    /// The open window ends: if fewer requests have ended in it than are outstanding, requests are longer than windows, and
+    /// the next one is twice as long.
+    pub(super) fn outgrow(&mut self) {
+        let plan = self.measurement.plan;
+        let is_short =
+            self.run.recorder.completed().all() < self.run.ramp && matches!(plan.window, WindowRule::Time(_));
+        let goes_on = !self.is_interrupted() && !self.running.is_finished();
+        if plan.settles_by_interval() && is_short && goes_on && self.times < MOST_TIMES {
+            self.times *= 2;
+        }
+    }
+
     /// Waits for the load to ramp up: until every slot has been used, or the time limit for that has passed.
     pub(super) fn leave_out_start(&self) {
         let started = Stamp::now();

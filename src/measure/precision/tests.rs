@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::measure::summary::sample;
+use crate::measure::bounds::intervals;
+use crate::measure::summary::{Known, sample};
 use crate::measure::window;
 
 mod coverage;
@@ -37,9 +38,22 @@ fn equal_blocks_are_known_well_and_unequal_ones_are_not() {
         assert!(precise(of, 0.02, &equal), "{of:?}");
         assert!(of == Statistic::Percentile(50.0) || !precise(of, 0.2, &unequal), "{of:?}");
     }
+    let (blocks, all) = measured(|_| 20, |_| 0);
     let mut few = Blocks::default();
-    equal.0.each()[..6].iter().for_each(|block| few.push(block.clone()));
-    assert_eq!(interval(Statistic::Throughput, &few, &equal.1), None, "six blocks do not tell");
+    blocks.each()[..6].iter().for_each(|block| few.push(block.clone()));
+    assert_eq!(interval(Statistic::Throughput, &few, &all), None, "six blocks do not tell");
+}
+
+#[test]
+fn many_requests_have_an_interval_however_much_their_blocks_differ() {
+    // Bursts of others: some blocks have a third of the requests, which take three times as long.
+    let busy = |number: u64| number * 7 % 11 < 4;
+    let (blocks, all) =
+        measured(|number| if busy(number) { 1_000 } else { 3_000 }, |number| 9_000_000 * u64::from(busy(number)));
+    for of in [Statistic::Throughput, Statistic::MeanLatency, Statistic::Percentile(50.0)] {
+        let known = interval(of, &blocks, &all).unwrap_or_else(|| panic!("{of:?}"));
+        assert!(known.low < value(of, &all) && value(of, &all) < known.high, "{of:?}: {known:?}");
+    }
 }
 
 #[test]
@@ -61,7 +75,7 @@ fn latencies_that_are_all_alike_are_known() {
     let parts: Vec<ClientSummary> = (0..48).map(|_| sample::client(100, 1_000_000)).collect();
     parts.iter().for_each(|part| blocks.push(Block::of(part)));
     let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
-    for Known { of, interval: known } in intervals(&blocks, &all, Some(99.0)) {
+    for Known { of, interval: known, .. } in intervals(&blocks, &all, Some(99.0)) {
         let known = known.unwrap_or_else(|| panic!("{of:?}"));
         let value = if of == Statistic::Throughput { 100.0 } else { 1_000_000.0 };
         assert!(

@@ -1,7 +1,7 @@
 use super::*;
 use crate::measure::disturbance::Cause;
 use crate::measure::summary::sample;
-use crate::plan::{Precision, Statistic};
+use crate::plan::{Precision, StabilityRule, Statistic};
 
 /// A level's windows: how many requests each had, and whether it was disturbed. What it ends with, after how many, and what became
 /// of the disturbed ones.
@@ -80,4 +80,21 @@ fn a_limit_is_judged_by_calm_windows() {
     let plan = MeasurementPlan { latency_threshold: Some(limit), ..sample::plan() };
     let windows = [SLOW, SLOW, SLOW, CALM, CALM, CALM];
     assert_eq!(found(&plan, &windows), (Some(Ending::Stable), 6, [3, 0, 3]));
+}
+
+fn by_interval() -> MeasurementPlan {
+    MeasurementPlan { stability_rule: Some(StabilityRule::Interval), ..sample::plan() }
+}
+
+#[test]
+fn undisturbed_windows_settle_a_level_wherever_they_are() {
+    let windows = [CALM, SLOW, CALM, TAKEN, CALM, CALM];
+    assert_eq!(found(&by_interval(), &windows), (Some(Ending::Stable), 5, [3, 0, 2]));
+}
+
+#[test]
+fn a_machine_that_is_never_left_alone_is_measured_as_it_is() {
+    assert_eq!(found(&by_interval(), &[TAKEN; 10]), (Some(Ending::Stable), 6, [6, 6, 0]));
+    let mostly = [TAKEN, CALM, TAKEN, TAKEN, CALM, TAKEN, TAKEN];
+    assert_eq!(found(&by_interval(), &mostly), (Some(Ending::Stable), 6, [6, 4, 0]));
 }

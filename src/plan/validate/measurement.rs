@@ -46,12 +46,6 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| draft.plan.measurement.request_count.is_some() && (has_several_levels(draft) || endless(draft)),
-        message: |draft| {
-            format!("{} is for one level, but {} has several", draft.given.show("--request-count"), shown_range(draft))
-        },
-    },
-    Rule {
         broken: |draft| threads_without_warm_up(draft).is_some(),
         message: |draft| {
             let threads = threads_without_warm_up(draft).unwrap_or_default();
@@ -225,6 +219,7 @@ fn threads_without_warm_up(draft: &Draft) -> Option<u64> {
 fn too_few_requests(draft: &Draft) -> bool {
     let Some(count) = draft.plan.measurement.request_count else { return false };
     let mode = &draft.plan.load.mode;
-    mode.concurrency().is_some_and(|range| count < u64::from(range.start))
-        || mode.rate().is_some_and(|range| (count as f64) < range.start.floor())
+    // A level of a range cannot have more outstanding than it has requests; where the range has no end, its first level counts.
+    mode.concurrency().is_some_and(|range| count < u64::from(range.end.unwrap_or(0).max(range.start)))
+        || mode.rate().is_some_and(|range| (count as f64) < range.end.unwrap_or(0.0).max(range.start).floor())
 }

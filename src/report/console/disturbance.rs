@@ -13,6 +13,12 @@ pub fn line(level: &LevelSummary) -> String {
     }
 }
 
+/// What others took while the result was measured; none if they took nothing that counts.
+pub fn meanwhile(level: &LevelSummary) -> Option<String> {
+    let Disturbances { disturbed, worst, .. } = level.disturbances;
+    worst.filter(|_| disturbed > 0).map(|worst| worst.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

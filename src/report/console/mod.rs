@@ -25,7 +25,7 @@ use crate::plan::Statistic;
 use crate::report::number::{msec, percent, significant, whole_us};
 use crate::report::{full_level_name, has_several_batch_sizes, load_name, load_value, restarts};
 use crate::result::{RunResult, Setup};
-use crate::stats::Interval;
+use crate::stats::{Bounds, Interval};
 use crate::stdio::shown;
 
 pub use detail::row;
@@ -118,7 +118,11 @@ pub fn results(setup: &Setup, level: &LevelSummary) -> String {
 fn confidence(level: &LevelSummary) -> String {
     let whole = |interval: Interval| format!("{} to {}", whole_us(interval.low), whole_us(interval.high));
     let figures = level.intervals.iter().map(|known| match (known.of, known.interval) {
-        (of, None) => format!("{} not known", of.word()),
+        (of, None) => match known.bounds {
+            Bounds { high: Some(high), .. } => format!("{} < {} usec", of.word(), whole_us(high)),
+            Bounds { low: Some(low), .. } => format!("{} > {} usec", of.word(), whole_us(low)),
+            Bounds { low: None, high: None } => format!("{} not known", of.word()),
+        },
         (Statistic::Throughput, Some(known)) => {
             format!("throughput {} to {} infer/sec", significant(known.low.max(0.0)), significant(known.high))
         }
@@ -158,7 +162,7 @@ pub fn summary(result: &RunResult) -> String {
             batch(level),
             significant(level.client.throughput()),
             whole_us(level.client.key_latency_ns(setup.measurement.percentile)),
-            mark(Outcome::of(level)),
+            mark(level),
         );
     }
     text
@@ -208,27 +212,30 @@ fn known_of(setup: &Setup, level: &LevelSummary) -> String {
         None => (Statistic::MeanLatency, "avg".to_owned()),
     };
     let latency = whole_us(level.client.key_latency_ns(setup.measurement.percentile));
-    let interval = Known::find(&level.intervals, key);
-    let known = interval.map_or_else(
-        || "interval not known".to_owned(),
-        |known| format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
-    );
+    let known = match (Known::find(&level.intervals, key), Known::find_bounds(&level.intervals, key)) {
+        (Some(known), _) => format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
+        (None, Bounds { high: Some(high), .. }) => format!("95% confidence < {}", whole_us(high)),
+        (None, _) => "interval not known".to_owned(),
+    };
     let sure = if level.limit.is_some_and(|check| !check.certain) { " [undecided]" } else { "" };
     format!("  {name} latency {latency} usec, {known}{sure}\n")
 }
 
-/// The end of a line whose level is not simply valid.
-fn mark(outcome: Outcome) -> String {
-    if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") }
+/// The end of a line whose level is not simply valid, or was disturbed.
+fn mark(level: &LevelSummary) -> String {
+    let outcome = Outcome::of(level);
+    let outcome = if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") };
+    outcome + &disturbance::meanwhile(level).map_or_else(String::new, |taken| format!(" [while {taken}]"))
 }
 
 fn verdict_lines(setup: &Setup, level: &LevelSummary) -> String {
     let outcome = Outcome::of(level);
     let bound = client_bound(&level.client);
+    let taken = disturbance::meanwhile(level).map_or_else(String::new, |taken| format!(", while {taken}"));
     match &level.verdict {
-        Verdict::Valid => format!("  Verdict: {outcome}\n{bound}"),
+        Verdict::Valid => format!("  Verdict: {outcome}{taken}\n{bound}"),
         Verdict::Invalid(reasons) => {
-            let mut text = format!("  Verdict: invalid [{outcome}]\n");
+            let mut text = format!("  Verdict: invalid [{outcome}]{taken}\n");
             for reason in reasons {
                 let _ = writeln!(text, "    {reason}: {}", reason.remedy(&setup.measurement));
             }

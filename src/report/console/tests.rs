@@ -409,13 +409,17 @@ fn names_cannot_forge_lines() {
 #[test]
 fn figures_that_too_little_is_known_of_are_not_known() {
     let known = Interval { low: 80.25, high: 97.0 };
-    let interval = |of, interval| Known { of, interval };
+    let interval = |of, interval| Known::by(of, interval);
     let intervals = vec![
         interval(Statistic::Throughput, Some(known)),
         interval(Statistic::MeanLatency, None),
         interval(Statistic::Percentile(99.0), None),
     ];
     let told = confidence(&LevelSummary { intervals: intervals.clone(), ..level() });
+    let bounds = Bounds { low: Some(2e6), high: Some(14.2e6) };
+    let one_sided = vec![Known { of: Statistic::Percentile(99.0), interval: None, bounds }];
+    let text = confidence(&LevelSummary { intervals: one_sided, ..level() });
+    assert_eq!(text, "    95% confidence: p99 < 14200 usec\n");
     assert_eq!(told, "    95% confidence: throughput 80.25 to 97 infer/sec, avg not known, p99 not known\n");
     let mut empty = LevelSummary { intervals, ..level() };
     empty.client.requests = 0;

@@ -183,10 +183,8 @@ mod tests {
     fn what_is_not_known_is_null() {
         let mut told = sample::level(LevelLoad::Concurrency(1), 100, 1_000);
         let known = Interval { low: -5.0, high: 10.0 };
-        told.intervals = vec![
-            Known { of: Statistic::Throughput, interval: Some(known) },
-            Known { of: Statistic::Percentile(99.0), interval: None },
-        ];
+        told.intervals =
+            vec![Known::by(Statistic::Throughput, Some(known)), Known::by(Statistic::Percentile(99.0), None)];
         let value = level(&told, &plans::setup());
         assert_eq!(value["confidence_95"], json!({ "throughput": [0.0, 10.0], "p99": null }));
         assert_eq!(value.get("restarts"), None);

@@ -123,7 +123,7 @@ fn bare(low: &str, high: &str) -> String {
 pub fn badge(outcome: Outcome) -> Markup {
     let class = match outcome {
         Outcome::Valid => "badge good",
-        Outcome::Disturbed | Outcome::Undecided | Outcome::Inconsistent | Outcome::Imprecise => "badge warn",
+        Outcome::Undecided | Outcome::Inconsistent | Outcome::Imprecise => "badge warn",
         _ => "badge bad",
     };
     html! { span class=(class) { (outcome) } }
@@ -166,10 +166,6 @@ fn words(result: &RunResult, level: &LevelSummary) -> Vec<[String; 2]> {
         Outcome::Undecided => {
             let what = format!("The confidence interval of the latency contains the threshold of {limit}");
             Some([what, "measure longer".to_owned()])
-        }
-        Outcome::Disturbed => {
-            let what = "Some of its windows were disturbed (see Disturbance)".to_owned();
-            Some([what, "measure on a quiet machine".to_owned()])
         }
         _ => None,
     };

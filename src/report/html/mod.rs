@@ -217,7 +217,7 @@ fn service(kind: &str) -> String {
 fn tiles(result: &RunResult) -> Markup {
     let levels = &result.levels;
     let valid = levels.iter().filter(|level| Outcome::of(level).is_valid()).count();
-    let disturbed = levels.iter().filter(|level| Outcome::of(level) == Outcome::Disturbed).count();
+    let disturbed = levels.iter().filter(|level| level.disturbances.disturbed > 0).count();
     let best = levels
         .iter()
         .filter(|level| level.client.requests > 0)

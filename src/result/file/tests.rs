@@ -19,7 +19,7 @@ fn result() -> RunResult {
     late.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.25)]);
     let mut known = sample::level(LevelLoad::Concurrency(4), 1_000, 1_000_000);
     let interval = Some(Interval { low: 900.0, high: 1_100.0 });
-    known.intervals = vec![Known { of: Statistic::Throughput, interval }];
+    known.intervals = vec![Known::by(Statistic::Throughput, interval)];
     let failed = LevelSummary { ending: Ending::Failed, ..sample::level(LevelLoad::Schedule(3.0), 0, 1) };
     plans::result(&plans::setup(), &[late, known, failed])
 }

@@ -11,7 +11,7 @@ fn level(concurrency: u32, half: f64) -> LevelSummary {
     let mut level = sample::level(LevelLoad::Concurrency(concurrency), 1_000, 1_000_000);
     let around = |of, value: f64| {
         let interval = Some(Interval { low: value * (1.0 - half), high: value * (1.0 + half) });
-        Known { of, interval }
+        Known::by(of, interval)
     };
     level.intervals = vec![around(Statistic::Throughput, 1_000.0), around(Statistic::Percentile(99.0), 1e6)];
     level
@@ -46,6 +46,14 @@ fn the_interval_decides() {
     assert_eq!(outcome(below(0.95), level(1, 0.1), None), (Judgement::Undecided, false));
     let unknown = LevelSummary { intervals: Vec::new(), ..level(1, 0.1) };
     assert_eq!(outcome(below(5.0), unknown, None), (Judgement::Undecided, true));
+    // One side of a figure is enough where its interval is not known.
+    let of = |low, high| {
+        let known = Known { of: Statistic::Percentile(99.0), interval: None, bounds: Bounds { low, high } };
+        LevelSummary { intervals: vec![known], ..level(1, 0.1) }
+    };
+    assert_eq!(outcome(below(5.0), of(None, Some(4.9e6)), None), (Judgement::Passed, true));
+    assert_eq!(outcome(below(5.0), of(None, Some(5.1e6)), None), (Judgement::Undecided, true));
+    assert_eq!(outcome(below(0.5), of(Some(0.6e6), None), None), (Judgement::Failed, false));
     let fast = require(Figure::Statistic(Statistic::Throughput), Relation::AtLeast, Bound::Value(900.0));
     assert_eq!(outcome(fast, level(1, 0.05), None), (Judgement::Passed, true));
 }

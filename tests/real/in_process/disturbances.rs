@@ -26,11 +26,11 @@ fn timed_a_hog_on_our_processor_is_seen_and_no_failure() {
     assert_eq!(passes(&report.text), 3, "{}", report.text);
     assert!(report.level().text.contains("  Disturbed: 3 of 3 windows; "), "{}", report.text);
     assert!(report.level().text.contains("while our threads waited"), "{}", report.text);
-    assert!(report.level().text.contains("  Verdict: disturbed\n"), "{}", report.text);
-    assert!(report.summary()[0].ends_with(" usec [disturbed]"), "{}", report.text);
+    assert!(report.level().text.contains("  Verdict: valid, while "), "{}", report.text);
+    assert!(report.summary()[0].contains(" usec [while "), "{}", report.text);
     let export: Value = serde_json::from_str(&fs::read_to_string(export).unwrap()).unwrap();
     let summary = &export["experiments"][0]["summary"];
-    assert_eq!((&summary["outcome"], &summary["valid"]), (&"disturbed".into(), &true.into()));
+    assert_eq!((&summary["outcome"], &summary["valid"]), (&"valid".into(), &true.into()));
     let taken = &summary["disturbances"];
     assert_eq!((&taken["windows"], &taken["disturbed"], &taken["replaced"]), (&3.into(), &3.into(), &0.into()));
     assert!(taken["waiting"].as_f64().is_some_and(|share| (0.05..=1.0).contains(&share)), "{taken}");

@@ -1,0 +1,70 @@
+//! Whether a figure of a level drifts: a cache that fills, a queue that grows, a machine that gets hot. Then all windows
+//! together are no picture of any time, however narrow the interval is.
+
+use crate::measure::blocks::{Block, Blocks};
+use crate::plan::Statistic;
+
+/// The level is compared in this many stretches.
+const STRETCHES: usize = 12;
+/// Fewer have no order that chance would not bring about.
+const FEWEST: usize = 6;
+/// The order of stretches without drift is this many standard deviations from none in one case of a hundred.
+const BY_CHANCE: f64 = 2.576;
+
+/// By how much a figure rose from the first third of a level to the last, as a share of it (below 0 where it fell), if that
+/// is more than `allowed` and the order of all its stretches says that it is no chance (Mann, 1945).
+pub(super) fn drift(of: Statistic, blocks: &Blocks, allowed: f64) -> Option<f64> {
+    let figure = |stretch: &Block| match of {
+        Statistic::Throughput => (stretch.seconds > 0.0).then(|| stretch.requests as f64 / stretch.seconds),
+        Statistic::MeanLatency => stretch.latency_ns(None),
+        Statistic::Percentile(percentile) => stretch.latency_ns(Some(percentile)),
+    };
+    let figures: Vec<f64> = blocks.stretches(STRETCHES).iter().filter_map(figure).collect();
+    if figures.len() < FEWEST || !is_ordered(&figures) {
+        return None;
+    }
+    let third = figures.len() / 3;
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    let (first, last) = (mean(&figures[..third]), mean(&figures[figures.len() - third..]));
+    let apart = if first > 0.0 { last / first - 1.0 } else { f64::INFINITY };
+    (apart > allowed || apart < -allowed / (1.0 + allowed)).then_some(apart)
+}
+
+/// Whether values rise, or fall, more often than chance lets them.
+fn is_ordered(values: &[f64]) -> bool {
+    let n = values.len() as f64;
+    let pairs = values.iter().enumerate().flat_map(|(at, one)| values[at + 1..].iter().map(move |later| later - one));
+    let rises: f64 = pairs.map(|rise| if rise == 0.0 { 0.0 } else { rise.signum() }).sum();
+    let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
+    (rises.abs() - 1.0) / deviation > BY_CHANCE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::sample;
+    use crate::seed::{hash, unit};
+
+    fn blocks(requests: impl Fn(u64) -> u64) -> Blocks {
+        let mut blocks = Blocks::default();
+        (0..48).for_each(|number| blocks.push(Block::of(&sample::client(requests(number), 1_000_000))));
+        blocks
+    }
+
+    #[test]
+    fn what_rises_all_the_time_drifts_and_what_goes_up_and_down_does_not() {
+        let found = drift(Statistic::Throughput, &blocks(|number| 1_000 + 10 * number), 0.1).unwrap();
+        assert!((found - 0.3).abs() < 0.1, "{found}");
+        assert!(drift(Statistic::Throughput, &blocks(|number| 2_000 - 20 * number), 0.1).unwrap() < -0.2);
+        assert_eq!(drift(Statistic::Throughput, &blocks(|number| 1_000 + number), 0.1), None, "little");
+        assert_eq!(drift(Statistic::Throughput, &blocks(|number| 1_000 + 500 * (number / 8 % 2)), 0.1), None);
+        assert_eq!(drift(Statistic::MeanLatency, &blocks(|number| 1_000 + 10 * number), 0.1), None);
+    }
+
+    #[test]
+    fn chance_drifts_rarely() {
+        let noisy = |run: u64| blocks(move |number| 500 + (unit(hash(run, number)) * 1_000.0) as u64);
+        let drifts = (0..300).filter(|run| drift(Statistic::Throughput, &noisy(*run), 0.05).is_some()).count();
+        assert!(drifts <= 9, "{drifts} of 300");
+    }
+}
