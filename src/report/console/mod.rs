@@ -13,6 +13,7 @@ mod offers;
 mod ranks;
 mod server;
 mod settings;
+mod upstream;
 
 use std::fmt::Write as _;
 
@@ -31,6 +32,7 @@ use crate::stdio::shown;
 pub use detail::row;
 pub use offers::offers;
 pub use settings::settings;
+pub use upstream::as_upstream;
 
 /// Above this overhead, the client bounds the throughput (upstream warns there, too).
 const OVERHEAD_WARNING: f64 = 0.5;
