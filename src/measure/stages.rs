@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, PreparedLoad, RunningLoad};
+use crate::machine::pauses::Vigil;
 use crate::measure::backlog::BacklogTrend;
 use crate::measure::counters::Counters;
 use crate::measure::disturbance::Sentry;
@@ -298,6 +299,7 @@ impl RunningStage {
 
     /// Waits until the stage is over, or must not continue.
     fn wait(&self, measurement: &Measurement<'_>, mut may_go_on: impl FnMut() -> bool) -> Ending {
+        let mut vigil = Vigil::begin();
         while self.poll(measurement).is_none() {
             let may_go_on = may_go_on();
             if measurement.interrupts.load(Ordering::Relaxed) > 0 {
@@ -324,7 +326,7 @@ impl RunningStage {
                 let (completed, under_way) = (self.level.recorder.completed(), self.load.under_way());
                 Moment { window: None, elapsed, completed, under_way }
             });
-            thread::sleep(STAGE_POLL.min(self.slicer.borrow().end().from_now()));
+            vigil.sleep(STAGE_POLL.min(self.slicer.borrow().end().from_now()));
         }
         match measurement.has_failed(&self.level.recorder, self.load.started()) {
             true => Ending::Failed,

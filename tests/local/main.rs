@@ -3,6 +3,7 @@
 mod architecture;
 mod cli;
 mod config;
+mod contradictions;
 mod data;
 mod data_cost;
 mod declarations;

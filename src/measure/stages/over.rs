@@ -1,6 +1,7 @@
 //! [`FinishedStage`]: a stage whose time has passed, and its results.
 
 use crate::clock::Stamp;
+use crate::machine::pauses;
 use crate::machine::usage::Usage;
 use crate::measure::backlog::settle_rates;
 use crate::measure::counters::Counted;
@@ -11,6 +12,7 @@ use crate::measure::level::LevelRun;
 use crate::measure::log::Log;
 use crate::measure::measurement::Measurement;
 use crate::measure::metrics::MetricsFold;
+use crate::measure::remark::Remark;
 use crate::measure::slicer::Slicer;
 use crate::measure::stages::RunningStage;
 use crate::measure::summary::{Disturbances, Ending, LevelSummary};
@@ -65,6 +67,8 @@ impl FinishedStage {
         (summary.windows, summary.course) = log.finish(start, 1);
         (summary.client_usage, summary.server_usage) = self.usage;
         (summary.threads, summary.connections) = (Some(facts.issuers), measurement.backend.connections());
+        // The server's counts of a stage have requests of its neighbours in them.
+        summary.remarks = Remark::of_replies(&stage.load.oddities()).collect();
         let evidence = self.evidence(measurement);
         summary.verdict = judge(&summary, &evidence);
         (summary, evidence)
@@ -80,6 +84,7 @@ impl FinishedStage {
             gap_variation: self.stage.level.gap_variation,
             outstanding: None,
             held_back: self.stage.load.report().held_back,
+            still: pauses::between(self.stage.load.started(), self.end),
         }
     }
 }

@@ -11,6 +11,7 @@ mod disturbance;
 mod mix;
 mod offers;
 mod ranks;
+mod remarks;
 mod server;
 mod settings;
 mod upstream;
@@ -110,6 +111,7 @@ pub fn results(setup: &Setup, level: &LevelSummary) -> String {
     text += &server::span(level);
     text += &server::metrics(level);
     text += &ranks::text(level);
+    text += &remarks::text(level);
     text += &disturbance::line(level);
     text += &verdict_lines(setup, level);
     text.push('\n');
