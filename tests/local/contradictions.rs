@@ -41,7 +41,7 @@ fn a_program_that_was_stopped_says_so() {
     for load in ["--request-count 300", "--stage concurrency:1:3s", "-p 500 -r 4 -s 900"] {
         let seen = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&seen);
-        let server = HttpServer::start(move |request| {
+        let server = HttpServer::start(move |request: &Received| {
             count.fetch_add(1, Ordering::Relaxed);
             slow(request)
         });
