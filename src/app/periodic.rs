@@ -19,6 +19,7 @@ use crate::interrupt;
 use crate::load::{BatchBook, LoadReport, LoadShape, PeriodicBatch, PeriodicLoop, RunningLoad};
 use crate::measure::outcome::Outcome;
 use crate::measure::periodic::follow;
+use crate::measure::remark::Remark;
 use crate::measure::summary::LevelLoad;
 use crate::measure::verdict::exceeds_errors;
 use crate::plan::Periodic;
@@ -54,6 +55,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> 
     };
     let played = result.periodic.insert(played);
     report::periodic::failures(played).for_each(|line| note!("{line}"));
+    played.remarks.iter().for_each(|remark| note!("{}", remark.text));
     runner.screen.print(&(report::periodic::text(played) + &runner.losses()))
 }
 
@@ -91,7 +93,7 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
             runner.save(&RunResult { periodic, ..result.clone() });
         }),
     }
-    let stranded = running.is_stranded();
+    let (stranded, oddities) = (running.is_stranded(), running.oddities());
     let stopped = running.stop();
     if let Some(observers) = runner.observers {
         observers.settle();
@@ -113,7 +115,8 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
     } else {
         Outcome::Valid
     };
-    Ok(PeriodicResult { batches, requests, errors, outcome })
+    let remarks = Remark::of_replies(&oddities).collect();
+    Ok(PeriodicResult { batches, requests, errors, remarks, outcome })
 }
 
 /// Waits until the load has ended, and calls `save` from time to time.
@@ -134,7 +137,8 @@ fn wait(runner: &Runner<'_>, running: &RunningLoad, save: impl Fn()) {
 fn so_far(shape: &PeriodicLoop, recorder: &Recorder) -> PeriodicResult {
     let (over, batches) = (recorder.completed(), shape.results());
     let requests = outcomes(batches.iter().map(|batch| batch.requests).sum(), over);
-    PeriodicResult { batches, requests, errors: Vec::new(), outcome: Outcome::Interrupted }
+    let (errors, remarks) = Default::default();
+    PeriodicResult { batches, requests, errors, remarks, outcome: Outcome::Interrupted }
 }
 
 /// What became of the `sent` requests. The load's own counts know nothing of wrong outputs, nor of what was cancelled as

@@ -85,7 +85,7 @@ impl Screen {
     /// # Errors
     /// If standard output is closed or full.
     pub fn print(&self, text: &str) -> Result<()> {
-        stdio::print(text)
+        if self.quiet { stdio::print(&console::as_upstream(text)) } else { stdio::print(text) }
     }
 
     /// Sets the position of a run that does not walk through levels, with the parts that are over and their total, if

@@ -296,7 +296,7 @@ impl Session {
             outputs: OutputPlan { placements: plan.data.output_placements(), variable_bytes: plan.data.output_bytes },
             options: Arc::new(options),
             max_reply_bytes: plan.target.max_reply_bytes.unwrap_or(MAX_REPLY_BYTES),
-            validate_replies: plan.data.validate_replies,
+            replies: plan.data.replies,
             watch_responses: self.setup.decoupled || self.backend.generates() || observer.is_some(),
             connections: plan.load.max_connections,
             cancels: plan.data.cancel_after.is_some(),

@@ -28,6 +28,7 @@ mod completion;
 mod failure;
 mod generation;
 mod network;
+mod oddities;
 mod reply;
 mod request;
 mod server;
@@ -40,7 +41,8 @@ pub use completion::{Completion, CompletionSink, Next, Outputs, Response};
 pub use failure::{ConnectionFault, ErrorCode, InferError};
 pub use generation::Generation;
 pub use network::Network;
-pub use reply::{ReplyChecks, ReplyForm, reply_limit};
+pub use oddities::{Oddities, Oddity, OddityKind};
+pub use reply::{Misfit, ReplyChecks, ReplyForm, ReplyRule, ReplySource, reply_limit};
 pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
 pub use server::{BackendIdentity, ServerIdentity};
 pub use trace::{
@@ -235,8 +237,10 @@ pub struct ClientSpec {
     /// Largest response in bytes, both compressed and decompressed, for models whose outputs have no fixed size
     /// ([`MAX_REPLY_BYTES`] by default). Not used in process, where nothing is transferred.
     pub max_reply_bytes: u64,
-    /// Whether every response is checked against the model, not only the first of each slot and payload.
-    pub validate_replies: bool,
+    /// Which responses count as successes.
+    pub replies: ReplyRule,
+    /// Where odd responses that count are noted.
+    pub oddities: Arc<Oddities>,
     /// Whether the sink wants [`CompletionSink::response`] for every response.
     pub watch_responses: bool,
     /// Whether requests may be cancelled from another thread.
@@ -260,7 +264,8 @@ impl ClientSpec {
             connections: None,
             options: Arc::default(),
             max_reply_bytes: MAX_REPLY_BYTES,
-            validate_replies: false,
+            replies: ReplyRule::default(),
+            oddities: Arc::default(),
             watch_responses: false,
             cancels: false,
             traces: None,

@@ -1,10 +1,11 @@
-//! Checks that a response can come from the model that was asked: a server that says 200 and means something else must
-//! not count as one that infers. The same rules hold over every transport.
+//! Checks that a response can come from the model that was asked. The same rules hold over every transport.
 //!
 //! A backend asks [`ReplyChecks::is_due`] for each response, which reads one number in the steady state: only the first
 //! response to every payload in a slot is checked, or all of them with `--validate-replies`.
 //!
-//! Triton passes on whatever a backend produces, so the rules allow what working models do:
+//! Triton passes on whatever a backend produces, whatever the model's configuration says. So a response that can be read
+//! is a success, and one that contradicts the configuration is noted ([`Oddities`]). Which other ones count, the
+//! [`ReplyRule`] says. The rules allow what working models do:
 //!
 //! * a dimension that the model leaves open may be anything, 0 included;
 //! * the batch dimension is the request's, but may be anything in responses of decoupled models;
@@ -14,9 +15,10 @@
 //!   checked.
 
 use std::fmt::Display;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::backend::{ClientSpec, InferError, OutputView, Outputs};
+use crate::backend::{ClientSpec, InferError, Oddities, OddityKind, OutputView, Outputs};
 use crate::data::{PayloadId, count_strings};
 use crate::model::{ModelSpec, TensorSpec};
 
@@ -24,15 +26,74 @@ use crate::model::{ModelSpec, TensorSpec};
 const FEW_OUTPUTS: usize = 64;
 /// Payloads that a slot tells apart; beyond these some share a bit, and one reply counts for both.
 const MAX_BITS: usize = 1 << 14;
-/// Allowance for what a response holds beside its tensors: names, shapes, parameters.
-const SLACK: u64 = 64 << 10;
+/// Allowance for what a response holds beside its tensors (names, shapes, parameters), and for outputs of another size
+/// than the configuration says.
+const SLACK: u64 = 4 << 20;
 /// The same for each output.
 const SLACK_EACH: u64 = 4 << 10;
+/// How many times as large as configured a response may be.
+const MAX_EXCESS: u64 = 16;
+
+/// Which responses count as successes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyRule {
+    /// Those that can be read.
+    #[default]
+    Readable,
+    /// All that the server calls a success, as under perf_analyzer's name.
+    Any,
+    /// Those that fit the model's configuration; every response is checked (`--validate-replies`).
+    Fitting,
+}
+
+impl ReplyRule {
+    fn counts(self, kind: OddityKind) -> bool {
+        match self {
+            Self::Readable => kind != OddityKind::Undecodable,
+            Self::Any => true,
+            Self::Fitting => false,
+        }
+    }
+}
+
+/// Why a response is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// What is wrong with it.
+    pub kind: OddityKind,
+    /// In words, for a message.
+    pub why: String,
+}
+
+impl Misfit {
+    /// A response that contradicts its model's configuration.
+    fn contradiction(why: impl Display) -> Self {
+        Self { kind: OddityKind::Contradiction, why: why.to_string() }
+    }
+
+    /// A response that cannot be read.
+    pub fn undecodable(why: impl Display) -> Self {
+        Self { kind: OddityKind::Undecodable, why: why.to_string() }
+    }
+
+    /// As the failure of a request for `model`.
+    fn failure(&self, model: &ModelSpec) -> InferError {
+        let why = &self.why;
+        let message = match self.kind {
+            OddityKind::Contradiction | OddityKind::Stray => {
+                format!("the response does not fit model '{}': {why}", model.id)
+            }
+            OddityKind::Undecodable => format!("the response of model '{}' cannot be decoded: {why}", model.id),
+        };
+        InferError::new(InferError::MISFIT, message)
+    }
+}
 
 /// Which responses of a slot must still be checked against the model. Shared by threads that receive responses at once.
 #[derive(Debug)]
 pub struct ReplyChecks {
-    every: bool,
+    rule: ReplyRule,
+    oddities: Arc<Oddities>,
     /// Number of bits not yet set; constant if `every` response is checked.
     left: AtomicU32,
     passed: Box<[AtomicU64]>,
@@ -41,13 +102,18 @@ pub struct ReplyChecks {
 impl ReplyChecks {
     /// For one slot of a client.
     pub fn new(spec: &ClientSpec) -> Self {
-        Self::of(spec.payloads.len(), spec.validate_replies)
+        Self::of(spec.payloads.len(), spec.replies, &spec.oddities)
     }
 
-    fn of(payloads: usize, every: bool) -> Self {
+    fn of(payloads: usize, rule: ReplyRule, oddities: &Arc<Oddities>) -> Self {
         let words = payloads.clamp(1, MAX_BITS).div_ceil(64).next_power_of_two();
         let bits = payloads.clamp(1, words * 64) as u32;
-        Self { every, left: AtomicU32::new(bits), passed: (0..words).map(|_| AtomicU64::new(0)).collect() }
+        let passed = (0..words).map(|_| AtomicU64::new(0)).collect();
+        Self { rule, oddities: Arc::clone(oddities), left: AtomicU32::new(bits), passed }
+    }
+
+    fn every(&self) -> bool {
+        self.rule == ReplyRule::Fitting
     }
 
     /// Whether a response to that payload must be checked.
@@ -65,14 +131,34 @@ impl ReplyChecks {
     #[cold]
     fn is_due_of(&self, payload: PayloadId) -> bool {
         let (word, bit) = self.place(payload);
-        self.every || self.passed[word].load(Ordering::Relaxed) & bit == 0
+        self.every() || self.passed[word].load(Ordering::Relaxed) & bit == 0
     }
 
-    /// Notes that a response to that payload fits. After one that does not, the next is checked again.
-    pub fn pass(&self, payload: PayloadId) {
+    /// Decides what becomes of a response to that payload, for `model`, in which a check `found` something or nothing.
+    /// After one that fails, the next is checked again.
+    ///
+    /// # Errors
+    /// What was found, if the response is a failure.
+    pub fn settle(
+        &self,
+        (payload, model): (PayloadId, &ModelSpec),
+        found: Result<(), Misfit>,
+    ) -> Result<(), InferError> {
+        if let Err(misfit) = found {
+            if !self.rule.counts(misfit.kind) {
+                return Err(misfit.failure(model));
+            }
+            self.oddities.add(misfit.kind, &model.id.name, &misfit.why);
+        }
+        self.pass(payload);
+        Ok(())
+    }
+
+    fn pass(&self, payload: PayloadId) {
+        self.oddities.checked();
         let (word, bit) = self.place(payload);
         let is_new = self.passed[word].fetch_or(bit, Ordering::Relaxed) & bit == 0;
-        if is_new && !self.every {
+        if is_new && !self.every() {
             self.left.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -83,6 +169,15 @@ impl ReplyChecks {
         // The number of words is a power of two.
         ((index / 64) & (self.passed.len() - 1), 1 << (index % 64))
     }
+}
+
+/// Where a response says it is from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReplySource<'a> {
+    /// The model's name; absent if the transport has none.
+    pub model: Option<&'a str>,
+    /// The model's version, likewise.
+    pub version: Option<&'a str>,
 }
 
 /// What a response must fit.
@@ -97,18 +192,15 @@ pub struct ReplyForm<'a> {
 }
 
 impl ReplyForm<'_> {
-    /// Checks a response that carries data against the model. `name` is the model's name in the response, if the
-    /// transport has one.
+    /// Checks a response that carries data against the model.
     ///
     /// # Errors
-    /// The first mismatch, as an error of the request ([`InferError::MISFIT`]).
-    pub fn check(&self, name: Option<&str>, outputs: &dyn Outputs) -> Result<(), InferError> {
-        if let Some(other) = name.filter(|name| *name != self.model.id.name) {
-            return Err(self.misfit(format_args!("it is from model '{other}'")));
-        }
+    /// What cannot be decoded, or else the first contradiction.
+    pub fn check(&self, source: ReplySource<'_>, outputs: &dyn Outputs) -> Result<(), Misfit> {
+        let (mut odd, mut unreadable) = (self.check_source(source).err(), None);
         // A model that declares no outputs may answer anything.
         if self.model.outputs.is_empty() {
-            return Ok(());
+            return odd.map_or(Ok(()), Err);
         }
         // With many payloads, first responses arrive during the load, so this avoids the heap.
         let (mut few, mut many) = ([false; FEW_OUTPUTS], Vec::new());
@@ -119,42 +211,62 @@ impl ReplyForm<'_> {
                 &mut many[..]
             }
         };
-        let (mut next, mut outcome) = (0, Ok(()));
+        let (mut next, mut count) = (0, 0);
         outputs.visit(&mut |output| {
-            if outcome.is_ok() {
-                outcome = self.check_output(&output, seen, next).map(|place| next = place + 1);
+            count += 1;
+            if self.contents && unreadable.is_none() && !holds(&output) {
+                let OutputView { name, shape, bytes, .. } = output;
+                let size = bytes.len();
+                let why = format_args!("output '{name}' of shape {shape:?} comes with {size} bytes");
+                unreadable = Some(Misfit::undecodable(why));
+            }
+            if odd.is_none() {
+                odd = self.check_output(&output, seen, next).map(|place| next = place + 1).err();
             }
         });
-        outcome?;
         // Models may leave outputs out, such as identity models whose optional inputs were missing; but not all of
         // them.
-        if seen.iter().all(|seen| !seen) {
-            return Err(self.misfit("it has no outputs"));
+        if count == 0 {
+            odd = odd.or_else(|| Some(Misfit::contradiction("it has no outputs")));
         }
-        Ok(())
+        unreadable.or(odd).map_or(Ok(()), Err)
+    }
+
+    fn check_source(&self, ReplySource { model, version }: ReplySource<'_>) -> Result<(), Misfit> {
+        let ModelSpec { id, versions, .. } = self.model;
+        if let Some(other) = model.filter(|name| *name != id.name) {
+            return Err(Misfit::contradiction(format_args!("it is from model '{other}'")));
+        }
+        let Some(other) = version.filter(|version| !version.is_empty()) else { return Ok(()) };
+        let is_known = match id.version {
+            Some(asked) => other.parse() == Ok(asked),
+            None => versions.is_empty() || versions.iter().any(|version| version == other),
+        };
+        if is_known { Ok(()) } else { Err(Misfit::contradiction(format_args!("it is from version '{other}'"))) }
     }
 
     /// Checks one output, most likely the model's output number `next`; returns its number.
-    fn check_output(&self, output: &OutputView<'_>, seen: &mut [bool], next: usize) -> Result<usize, InferError> {
-        let OutputView { name, datatype, shape, bytes } = *output;
+    fn check_output(&self, output: &OutputView<'_>, seen: &mut [bool], next: usize) -> Result<usize, Misfit> {
+        let OutputView { name, datatype, shape, .. } = *output;
         let known = &self.model.outputs;
         let is = |place: &usize| known[*place].name == name;
         let place = (next..known.len()).chain(0..next.min(known.len())).find(is);
-        let place = place.ok_or_else(|| self.misfit(format_args!("the model has no output '{name}'")))?;
+        let place = place.ok_or_else(|| Misfit::contradiction(format_args!("the model has no output '{name}'")))?;
         let spec = &known[place];
         if std::mem::replace(&mut seen[place], true) {
-            return Err(self.misfit(format_args!("it has output '{name}' twice")));
+            return Err(Misfit::contradiction(format_args!("it has output '{name}' twice")));
         }
         if datatype != spec.datatype {
-            return Err(self.misfit(format_args!("output '{name}' is {datatype} instead of {}", spec.datatype)));
+            return Err(Misfit::contradiction(format_args!(
+                "output '{name}' is {datatype} instead of {}",
+                spec.datatype
+            )));
         }
         if !self.fits(spec, shape) {
             let wanted = self.full_shape(spec);
-            return Err(self.misfit(format_args!("output '{name}' has shape {shape:?} instead of {wanted:?}")));
-        }
-        if self.contents && !holds(output) {
-            let size = bytes.len();
-            return Err(self.misfit(format_args!("output '{name}' of shape {shape:?} comes with {size} bytes")));
+            return Err(Misfit::contradiction(format_args!(
+                "output '{name}' has shape {shape:?} instead of {wanted:?}"
+            )));
         }
         Ok(place)
     }
@@ -181,11 +293,6 @@ impl ReplyForm<'_> {
         let batch = if self.model.decoupled { -1 } else { i64::try_from(self.batch).unwrap_or(-1) };
         batched.then_some(batch).into_iter().chain(spec.shape.iter().copied()).collect()
     }
-
-    fn misfit(&self, what: impl Display) -> InferError {
-        let message = format!("the response does not fit model '{}': {what}", self.model.id);
-        InferError::new(InferError::MISFIT, message)
-    }
 }
 
 /// Whether an output has as many bytes as its shape says.
@@ -198,14 +305,16 @@ fn holds(output: &OutputView<'_>) -> bool {
     }
 }
 
-/// Largest response, uncompressed and in binary form, to a request of `batch` elements: what the model's outputs take
-/// with some slack, or `otherwise` if the size of one is open, or the model declares none.
+/// Largest response, uncompressed and in binary form, to a request of `batch` elements: many times what the model's outputs
+/// take, because a response may contradict the configuration, or `otherwise` if the size of one is open, or the model
+/// declares none.
 pub fn reply_limit(model: &ModelSpec, batch: u64, otherwise: u64) -> u64 {
     if model.outputs.is_empty() {
         return otherwise;
     }
     let batch = if model.decoupled { batch.max(model.max_batch_size) } else { batch }.max(1);
-    let room = |output: &TensorSpec| output.fixed_bytes()?.checked_mul(batch)?.checked_add(SLACK_EACH);
+    let excess = batch.saturating_mul(MAX_EXCESS);
+    let room = |output: &TensorSpec| output.fixed_bytes()?.checked_mul(excess)?.checked_add(SLACK_EACH);
     let sum = |sum: u64, output: &TensorSpec| sum.checked_add(room(output)?);
     model.outputs.iter().try_fold(SLACK, sum).unwrap_or(otherwise)
 }
@@ -240,12 +349,14 @@ mod tests {
         (name, datatype, shape.to_vec(), vec![0; elements * datatype.size().unwrap_or(4)])
     }
 
+    const FROM_M: ReplySource<'_> = ReplySource { model: Some("m"), version: None };
+
+    fn misfit(model: &ModelSpec, batch: u64, outputs: &[Output]) -> Result<(), Misfit> {
+        ReplyForm { model, batch, contents: true }.check(FROM_M, &Reply(outputs.to_vec()))
+    }
+
     fn check(model: &ModelSpec, batch: u64, outputs: &[Output]) -> Result<(), String> {
-        let form = ReplyForm { model, batch, contents: true };
-        form.check(Some("m"), &Reply(outputs.to_vec())).map_err(|error| {
-            assert_eq!(error.code, InferError::MISFIT);
-            error.message
-        })
+        misfit(model, batch, outputs).map_err(|misfit| misfit.why)
     }
 
     fn refused(model: &ModelSpec, batch: u64, outputs: &[Output], word: &str) {
@@ -267,18 +378,62 @@ mod tests {
         refused(&two, 1, &[a.clone(), b.clone(), a.clone()], "'A' twice");
         refused(&two, 1, &[a.clone(), output("C", Fp32, &[5, 3])], "no output 'C'");
         refused(&two, 1, &[output("A", DataType::Uint8, &[2]), b.clone()], "UINT8 instead of INT8");
-        for shape in [&[3][..], &[1, 2], &[2, 1], &[-2], &[]] {
-            let misshapen = ("A", Int8, shape.to_vec(), Vec::new());
-            refused(&two, 1, &[misshapen, b.clone()], "has shape");
+        for shape in [&[3][..], &[1, 2], &[2, 1], &[]] {
+            refused(&two, 1, &[output("A", Int8, shape), b.clone()], "has shape");
         }
+        refused(&two, 1, &[("A", Int8, vec![-2], Vec::new()), b.clone()], "comes with 0 bytes");
         refused(&two, 1, &[a.clone(), output("B", Fp32, &[5, 4])], "[5, 4] instead of [-1, 3]");
         refused(&two, 1, &[("A", Int8, vec![2], vec![0; 3]), b.clone()], "comes with 3 bytes");
         refused(&two, 1, &[a.clone(), ("B", Fp32, vec![i64::MAX, 3], Vec::new())], "comes with 0 bytes");
-        let other = ReplyForm { model: &two, batch: 1, contents: true }.check(Some("n"), &Reply(vec![a.clone()]));
-        assert!(other.unwrap_err().message.contains("from model 'n'"));
+        let from_n = ReplySource { model: Some("n"), version: None };
+        let other = ReplyForm { model: &two, batch: 1, contents: true }.check(from_n, &Reply(vec![a.clone()]));
+        assert!(other.unwrap_err().why.contains("from model 'n'"));
         let elsewhere = ReplyForm { model: &two, batch: 1, contents: false };
         let placed = Reply(vec![("A", Int8, vec![2], Vec::new()), ("B", Fp32, vec![1, 3], Vec::new())]);
-        assert_eq!(elsewhere.check(None, &placed), Ok(()));
+        assert_eq!(elsewhere.check(ReplySource::default(), &placed), Ok(()));
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_graver_than_a_contradiction() {
+        let two = model(0, vec![tensor("A", Int8, &[2]), tensor("B", Fp32, &[3])]);
+        let kind = |outputs: &[Output]| misfit(&two, 1, outputs).unwrap_err().kind;
+        let (odd, cut) = (output("A", Int8, &[3]), ("B", Fp32, vec![3], vec![0; 11]));
+        assert_eq!(kind(std::slice::from_ref(&odd)), OddityKind::Contradiction);
+        assert_eq!(kind(&[odd.clone(), cut.clone()]), OddityKind::Undecodable);
+        assert_eq!(kind(&[cut, odd]), OddityKind::Undecodable);
+    }
+
+    #[test]
+    fn another_version_is_a_contradiction() {
+        let mut m = model(0, Vec::new());
+        let check = |m: &ModelSpec, version| {
+            let source = ReplySource { version: Some(version), ..FROM_M };
+            ReplyForm { model: m, batch: 1, contents: true }.check(source, &Reply(Vec::new())).is_ok()
+        };
+        assert!(check(&m, "7"), "nothing is known of its versions");
+        m.versions = vec!["1".to_owned(), "3".to_owned()];
+        assert!(check(&m, "3") && check(&m, "") && !check(&m, "2"));
+        m.id.version = Some(1);
+        assert!(check(&m, "1") && check(&m, "01") && !check(&m, "3"));
+    }
+
+    #[test]
+    fn what_counts_is_noted_and_not_checked_again() {
+        let found = |kind| Err(Misfit { kind, why: "because".to_owned() });
+        let m = model(0, Vec::new());
+        let (odd, unreadable) = (OddityKind::Contradiction, OddityKind::Undecodable);
+        for (rule, counts) in
+            [(ReplyRule::Readable, [true, false]), (ReplyRule::Any, [true, true]), (ReplyRule::Fitting, [false, false])]
+        {
+            for (kind, counts) in [odd, unreadable].into_iter().zip(counts) {
+                let oddities = Arc::default();
+                let checks = ReplyChecks::of(1, rule, &oddities);
+                let settled = checks.settle((PayloadId(0), &m), found(kind));
+                assert_eq!((settled.is_ok(), checks.is_due(PayloadId(0))), (counts, !counts), "{rule:?}");
+                assert_eq!(oddities.all().iter().map(|odd| odd.count).sum::<u64>(), u64::from(counts));
+                assert_eq!(oddities.number_checked(), u64::from(counts));
+            }
+        }
     }
 
     #[test]
@@ -322,9 +477,9 @@ mod tests {
     #[test]
     fn limits_follow_the_model_where_it_says_all() {
         let mut fixed = model(8, vec![tensor("A", Fp32, &[1000])]);
-        assert_eq!(reply_limit(&fixed, 2, 7), 8000 + SLACK + SLACK_EACH);
+        assert_eq!(reply_limit(&fixed, 2, 7), 16 * 8000 + SLACK + SLACK_EACH);
         fixed.decoupled = true;
-        assert_eq!(reply_limit(&fixed, 2, 7), 32_000 + SLACK + SLACK_EACH);
+        assert_eq!(reply_limit(&fixed, 2, 7), 16 * 32_000 + SLACK + SLACK_EACH);
         assert_eq!(reply_limit(&model(0, vec![tensor("A", Fp32, &[-1])]), 1, 7), 7);
         assert_eq!(reply_limit(&model(0, vec![tensor("A", Bytes, &[1])]), 1, 7), 7);
         assert_eq!(reply_limit(&model(0, vec![tensor("A", Fp32, &[i64::MAX])]), 1, 7), 7);
@@ -332,7 +487,7 @@ mod tests {
 
     #[test]
     fn the_first_fitting_response_of_each_payload_is_due_or_all_are() {
-        let checks = ReplyChecks::of(128, false);
+        let checks = ReplyChecks::of(128, ReplyRule::Readable, &Arc::default());
         for payload in [PayloadId(0), PayloadId(64), PayloadId(127)] {
             assert!(checks.is_due(payload));
             checks.pass(payload);
@@ -341,11 +496,11 @@ mod tests {
         assert!(checks.is_due(PayloadId(1)));
         (0..128).for_each(|payload| checks.pass(PayloadId(payload)));
         assert!(!checks.any_due());
-        let every = ReplyChecks::of(128, true);
+        let every = ReplyChecks::of(128, ReplyRule::Fitting, &Arc::default());
         (0..128).for_each(|payload| every.pass(PayloadId(payload)));
         assert!(every.is_due(PayloadId(0)));
         for (payloads, other) in [(0, 0), (MAX_BITS * 2, MAX_BITS as u32)] {
-            let shared = ReplyChecks::of(payloads, false);
+            let shared = ReplyChecks::of(payloads, ReplyRule::Readable, &Arc::default());
             shared.pass(PayloadId(0));
             assert!(!shared.is_due(PayloadId(other)), "beyond the bits, one stands for another");
             (0..payloads as u32).for_each(|payload| shared.pass(PayloadId(payload)));

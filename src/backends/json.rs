@@ -145,12 +145,21 @@ fn pack(out: &mut Vec<u8>, datatype: DataType, value: &Value) -> Option<()> {
 
 /// A number, or the word for one that JSON does not have.
 fn float(value: &Value) -> Option<f64> {
-    value.as_f64().or_else(|| match value.as_str()? {
+    value.as_f64().or_else(|| number_of_word(value.as_str()?))
+}
+
+/// Whether a string stands for a number that JSON does not have.
+pub(super) fn is_number_word(word: &str) -> bool {
+    number_of_word(word).is_some()
+}
+
+fn number_of_word(word: &str) -> Option<f64> {
+    match word {
         "NaN" | "-NaN" => Some(f64::NAN),
         "Infinity" | "Inf" => Some(f64::INFINITY),
         "-Infinity" | "-Inf" => Some(f64::NEG_INFINITY),
         _ => None,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -146,12 +146,14 @@ impl Generation {
         if !content {
             return;
         }
+        let size = tokens.unwrap_or(0);
         match self.chunks {
-            0 if streams => self.first = Some(at),
+            0 => (self.first, self.first_chunks, self.first_size) = (streams.then_some(at), 1, size),
             1 if streams => self.second = Some(at),
             _ => {}
         }
         self.chunks = self.chunks.saturating_add(1);
+        self.size = self.size.saturating_add(size);
         if let Some(tokens) = tokens {
             self.tokens = Some(self.tokens.unwrap_or(0).saturating_add(tokens));
         }
@@ -221,9 +223,12 @@ mod tests {
             first: Some(Stamp(2)),
             second: Some(Stamp(3)),
             chunks: 3,
+            first_chunks: 1,
+            size: 4,
+            first_size: 2,
             tokens: Some(4),
             ..Generation::default()
         };
-        assert_eq!(generation, expected);
+        assert_eq!((generation, generation.later_tokens()), (expected, 2));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::backend::Parameter;
+use crate::backend::{Parameter, ReplyRule};
 use crate::cli::forms::{parameter, random_range, shape, tolerance};
 use crate::cli::range::{BatchSizes, batch_sizes};
 use crate::cli::values::{US, integer, last_of_each, one_of, period, size, whole};
@@ -49,8 +49,9 @@ pub struct DataArgs {
     #[arg(long, value_name = "REL[:ABS]", value_parser = tolerance_form)]
     validate_tolerance: Option<Tolerance>,
 
-    /// Checks every response against the model: its name, and the names, types, shapes and sizes of its outputs.
-    /// Default: checks the first response to each payload in each slot
+    /// Checks every response against the model: its name and version, and the names, types, shapes and elements of its
+    /// outputs. One that does not fit is a failure. Default: checks the first response to each payload in each slot, and
+    /// warns of contradictions
     #[arg(long)]
     validate_replies: bool,
 
@@ -156,7 +157,7 @@ impl DataArgs {
             shared_memory: shared.is_some(),
             cuda_devices: self.cuda_device.clone(),
             output_bytes: self.output_shared_memory_size,
-            validate_replies: self.validate_replies,
+            replies: if self.validate_replies { ReplyRule::Fitting } else { ReplyRule::default() },
             max_input_memory: self.max_input_memory,
             tolerance: self.validate_tolerance.map(|Tolerance(relative, absolute)| (relative, absolute)),
         })

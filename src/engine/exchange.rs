@@ -78,6 +78,12 @@ impl Exchange {
         self.send_end.get_or_insert(now);
     }
 
+    /// Whether its last byte has left.
+    #[inline]
+    pub(super) fn has_departed(&self) -> bool {
+        self.send_end.is_some()
+    }
+
     /// A response begins to arrive.
     #[inline]
     pub(super) fn response_begins(&mut self, now: Stamp) {

@@ -47,6 +47,8 @@ pub struct Exchanges {
     over: Vec<u32>,
     failing: Vec<Failing>,
     unfinished: usize,
+    /// A request has failed, or was given up.
+    ever_failed: bool,
     sink: Arc<dyn CompletionSink>,
     watch: bool,
 }
@@ -55,7 +57,7 @@ impl Exchanges {
     /// No slots yet. With `watch`, the sink sees every response.
     pub fn new(sink: Arc<dyn CompletionSink>, watch: bool) -> Self {
         let (slots, over, failing) = (Vec::new(), Vec::new(), Vec::new());
-        Self { now: Stamp::now(), slots, over, failing, unfinished: 0, sink, watch }
+        Self { now: Stamp::now(), slots, over, failing, unfinished: 0, ever_failed: false, sink, watch }
     }
 
     /// Makes room for `slots` slots.
@@ -104,6 +106,11 @@ impl Exchanges {
     #[inline]
     pub fn request(&self, slot: usize) -> Request {
         self.slots[slot].request
+    }
+
+    /// Whether any request has failed so far, or was given up: it may still be answered.
+    pub fn has_ever_failed(&self) -> bool {
+        self.ever_failed
     }
 
     /// Whether the slot's request, or one response of it, has failed.
@@ -158,6 +165,12 @@ impl Exchanges {
     #[inline]
     pub fn departed(&mut self, slot: usize, now: Stamp) {
         self.slots[slot].departed(now);
+    }
+
+    /// Whether the last byte of the slot's request has left.
+    #[inline]
+    pub fn has_departed(&self, slot: usize) -> bool {
+        self.slots[slot].has_departed()
     }
 
     /// A response begins to arrive.
@@ -240,6 +253,7 @@ impl Exchanges {
 
     /// Ends the request in a slot with an error.
     pub fn fail(&mut self, slot: usize, error: InferError) {
+        self.ever_failed = true;
         self.respond_failed(slot, error);
         self.end(slot);
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Oddities};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::account::LoadReport;
@@ -84,6 +84,7 @@ pub struct RunningLoad {
     drain_most: Duration,
     /// Counts tokens of answers, where that is asked for.
     texts: Option<Arc<TextLog>>,
+    oddities: Arc<Oddities>,
 }
 
 /// How long after the start signal an open loop starts, so that its workers are awake for the first request.
@@ -126,6 +127,7 @@ pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<
         drain_limit,
         drain_most: drain_limit,
         texts: context.texts.clone(),
+        oddities: Arc::clone(&context.client.oddities),
     };
     // If a further worker cannot be started, those already started end with the load.
     let (spawned, lead_ns) = match shape {
@@ -292,6 +294,11 @@ impl RunningLoad {
     pub fn abandon(mut self) -> Result<LoadReport> {
         self.limit_drain(ABANDON_LIMIT);
         self.stop()
+    }
+
+    /// What its clients note of odd responses.
+    pub fn oddities(&self) -> Arc<Oddities> {
+        Arc::clone(&self.oddities)
     }
 
     /// The counts of the requests so far.

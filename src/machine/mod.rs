@@ -11,6 +11,7 @@ pub mod gauge;
 pub mod gpus;
 pub mod libraries;
 pub mod listener;
+pub mod pauses;
 pub mod processes;
 pub mod processors;
 pub mod thread_usage;

@@ -11,7 +11,9 @@ use crate::backend::Backend;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::measure::disagreement::STABLE_WINDOWS;
+use crate::measure::remark::{Remark, RemarkKind};
 use crate::measure::server::read_statistics;
+use crate::measure::summary::{ClientSummary, ServerSummary};
 use crate::model::ModelSpec;
 use crate::model::statistics::StatisticsSnapshot;
 
@@ -22,11 +24,16 @@ const RECENT: usize = 3 * (STABLE_WINDOWS + 1);
 /// Counters of another time than the windows' are said to be, once they differ by more than this share of it.
 const SPAN_TOLERANCE: f64 = 0.05;
 
+/// The server's count and the client's may differ by this share: requests that the client gave up, and the ends of windows.
+const COUNT_TOLERANCE: f64 = 0.1;
+
 /// The server's counters at a moment.
 #[derive(Clone)]
 struct Reading {
     /// The middle of the exchange that brought them.
     at: Stamp,
+    /// How long the exchange took.
+    took: Duration,
     counters: StatisticsSnapshot,
 }
 
@@ -40,6 +47,41 @@ pub(super) struct Counted {
     pub(super) delta: StatisticsSnapshot,
     /// The time between the two readings, where that is not the windows'.
     pub(super) other_span: Option<Duration>,
+    /// By how much the moments of the two readings differ from the windows' start and end, together.
+    pub(super) off: Duration,
+}
+
+impl Counted {
+    /// Of a load that is a single window: nothing but the load happened between its edges and the readings.
+    pub(super) fn of_whole_load(self) -> Self {
+        Self { other_span: None, off: Duration::ZERO, ..self }
+    }
+
+    /// What there is to say if the server's count, of which `server` is the load's only model, cannot be of the client's
+    /// requests. Its readings are not of the windows' edges. Decoupled models count otherwise.
+    pub(super) fn remark(&self, client: &ClientSummary, server: &ServerSummary) -> Option<Remark> {
+        if client.decoupled.is_some() || server.several_versions || client.completed() == 0 {
+            return None;
+        }
+        let (delta, completed) = (&server.delta, client.completed());
+        let counted = match delta.success.count.saturating_add(delta.fail.count) {
+            // Some servers count nothing but inferences.
+            0 => delta.inferences / client.batch_size.max(1),
+            requests => requests,
+        };
+        let under_way = client.request_rate() * (client.service_time().mean_ns() / 1e9 + self.off.as_secs_f64());
+        let slack = COUNT_TOLERANCE * completed as f64 + under_way + 2.0;
+        let (least, most) = (client.requests as f64 - slack, completed as f64 + slack);
+        if (least..=most).contains(&(counted as f64)) {
+            return None;
+        }
+        let text = format!(
+            "the server counted {counted} requests for model '{}' while the client counted {completed}: another client, \
+             several servers behind one address, or a restart; the server's figures are not those of these requests",
+            server.name
+        );
+        Some(Remark { kind: RemarkKind::ServerCounts, count: counted, of: Some(completed), text })
+    }
 }
 
 /// Reads the server's counters when asked, one reading at a time.
@@ -83,7 +125,7 @@ impl Counters {
 
     /// Takes counters that were read at `at` by other means for a reading.
     pub(super) fn add(&mut self, at: Stamp, counters: StatisticsSnapshot) {
-        self.keep(Reading { at, counters });
+        self.keep(Reading { at, took: Duration::ZERO, counters });
     }
 
     /// Begins a reading. Where the one before is still under way, that has to do.
@@ -143,7 +185,9 @@ impl Counters {
         let (span, windows) = (after.at - before.at, end - start);
         let off = (span.as_secs_f64() - windows.as_secs_f64()).abs();
         let is_other = off > SPAN_TOLERANCE * windows.as_secs_f64();
-        Some(Counted { delta: after.counters.since(&before.counters), other_span: is_other.then_some(span) })
+        let shift = Duration::from_nanos(distance(before.at, start) + distance(after.at, end));
+        let delta = after.counters.since(&before.counters);
+        Some(Counted { delta, other_span: is_other.then_some(span), off: shift + before.took + after.took })
     }
 
     fn take(&mut self, come: Come) -> Result<()> {
@@ -169,8 +213,8 @@ impl Counters {
 fn read(backend: &dyn Backend, specs: &[ModelSpec]) -> Come {
     let begun = Stamp::now();
     let counters = read_statistics(backend, specs)?;
-    let at = begun.plus(Stamp::now().since(begun) / 2);
-    Ok(counters.map(|counters| Reading { at, counters }))
+    let took = Stamp::now() - begun;
+    Ok(counters.map(|counters| Reading { at: begun.plus_duration(took / 2), took, counters }))
 }
 
 /// The thread has panicked, and said so on standard error.
@@ -185,7 +229,8 @@ fn distance(one: Stamp, other: Stamp) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::statistics::ModelStatistics;
+    use crate::measure::summary::sample;
+    use crate::model::statistics::{CountedTime, ModelStatistics};
 
     /// Readings at these milliseconds, each of which counts its time.
     fn read_at(milliseconds: &[u64]) -> Counters {
@@ -223,5 +268,40 @@ mod tests {
         let each: Vec<u64> = (0..100).map(|number| number * 10).collect();
         assert_eq!(counted(&each, 0, 990), Some((990, None)));
         assert_eq!(read_at(&each).recent.len(), RECENT);
+    }
+
+    fn said(client: &ClientSummary, success: u64, fail: u64, off_ms: u64) -> bool {
+        let at = |count| CountedTime { count, ns: 0 };
+        let delta = ModelStatistics { success: at(success), fail: at(fail), ..ModelStatistics::default() };
+        let server = ServerSummary {
+            name: "m".to_owned(),
+            version: "1".to_owned(),
+            delta,
+            cached: false,
+            several_versions: false,
+            composing: Vec::new(),
+        };
+        let counted =
+            Counted { delta: StatisticsSnapshot::default(), other_span: None, off: Duration::from_millis(off_ms) };
+        counted.remark(client, &server).is_some()
+    }
+
+    #[test]
+    fn counts_that_cannot_be_of_the_same_requests_are_said() {
+        // A thousand a second, of a millisecond each.
+        let client = sample::client(1000, 1_000_000);
+        for counted in [0, 82, 500, 2000] {
+            assert!(said(&client, counted, 0, 5), "{counted}");
+        }
+        for counted in [901, 1000, 1099] {
+            assert!(!said(&client, counted, 0, 5), "{counted}");
+        }
+        assert!(!said(&client, 1300, 0, 250), "read a quarter of a second apart");
+        let failing = ClientSummary { failed: 1000, ..client.clone() };
+        assert!(!said(&failing, 1000, 1000, 0) && !said(&failing, 1000, 0, 0), "what the server never saw");
+        assert!(!said(&failing, 2000, 0, 0), "what the client found wanting");
+        assert!(said(&failing, 2600, 0, 0));
+        let few = sample::client(2, 400_000_000);
+        assert!(!said(&few, 0, 0, 5) && !said(&few, 4, 0, 5), "too few to tell");
     }
 }

@@ -69,7 +69,10 @@ impl WindowSet {
         let ending = if failed { Ending::Failed } else { ending };
         let mut servers = models.roots.iter().map(|id| models.summary(&counted.as_ref()?.delta, id));
         let server = servers.next().flatten();
-        let further_servers = servers.flatten().collect();
+        let further_servers: Vec<_> = servers.flatten().collect();
+        // The counts of several models of one load may have each other's in them.
+        let only = server.as_ref().zip(counted.as_ref()).filter(|_| models.roots.len() == 1);
+        let remarks = only.and_then(|(server, counted)| counted.remark(&client, server));
         let (gpus, host) = readings.map(|metrics| (metrics.gpus(), metrics.host())).unzip();
         let verdict = Verdict::Valid;
         let disturbances = Disturbances::default();
@@ -90,6 +93,7 @@ impl WindowSet {
             disturbances,
             restarts: None,
             verdict,
+            remarks: remarks.into_iter().collect(),
             windows: Vec::new(),
             course: Course::default(),
             ranks: Vec::new(),

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::interrupt;
 use crate::load::{LoadReport, RunningLoad};
+use crate::machine::pauses::{self, Vigil};
 use crate::measure::backlog::OutstandingSamples;
 use crate::measure::cost::CostMeter;
 use crate::measure::counters::{Counted, Counters};
@@ -75,8 +75,6 @@ const WINDOW_POLL: Duration = Duration::from_millis(20);
 const COUNT_POLL: Duration = Duration::from_millis(1);
 /// Threads that were recording when a window ended get this long to finish.
 const GRACE: Duration = Duration::from_micros(200);
-/// Whoever interrupts waits for outstanding requests no longer than this.
-const INTERRUPTED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// The trials of one level.
 struct Trials<'a> {
@@ -114,16 +112,16 @@ pub fn measure(measurement: &Measurement<'_>, run: &LevelRun, running: RunningLo
 fn measure_with(
     measurement: &Measurement<'_>,
     run: &LevelRun,
-    mut running: RunningLoad,
+    running: RunningLoad,
     counters: Counters,
 ) -> Result<MeasuredLevel> {
     let mut trials = Trials::new(measurement, run, &running, counters);
     let ended = trials.until_ended();
     let ended = trials.read_to_the_end(ended);
     let (held_back, began, usage) = (running.report().held_back, running.started(), trials.sentry.usage());
+    let oddities = running.oddities();
     let Trials { history, log, boundaries, under_way, counters, mut cost, .. } = trials;
-    limit_drain(measurement, &mut running);
-    let stopped = if ended.is_ok() { running.stop() } else { running.abandon() };
+    let stopped = edges::stop(measurement, running, ended.is_ok());
     // Its connections are gone by now, so that those of the next level are counted from none.
     let connections = measurement.backend.connections();
     let Some(result) = history.result() else {
@@ -146,14 +144,14 @@ fn measure_with(
         gap_variation: run.gap_variation,
         outstanding: under_way.get().mean(),
         held_back,
+        still: pauses::between(result.client.start, boundaries.last().copied().unwrap_or(began)),
     };
     let (each, intervals) = (result.ranks.clone(), result.intervals(measurement.plan));
     let limit = check_with(measurement.plan, &result.client, &intervals);
     let ending = if ending == Ending::Complete { complete(limit) } else { ending };
     let mut counted = boundaries.last().and_then(|end| counters.between(result.client.start, *end));
     if run.finite {
-        // Nothing but the load happened between its windows' edges and the readings.
-        counted = counted.map(|counted| Counted { other_span: None, ..counted });
+        counted = counted.map(Counted::of_whole_load);
     }
     let mut summary = result.summarize(&measurement.models, run.load, counted, (ending, limit, intervals));
     let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
@@ -163,6 +161,7 @@ fn measure_with(
         log.finish(began, (summary.disturbances.windows, summary.disturbances.replaced));
     (summary.client_usage, summary.server_usage) = usage;
     (summary.threads, summary.connections) = (Some(run.facts.issuers), connections);
+    edges::remark(&mut summary, measurement, &oddities, (began, end, evidence.still));
     summary.verdict = judge(&summary, &evidence);
     let mut requests = stopped.unwrap_or_default();
     if let Some(ranks) = measurement.joint().filter(|ranks| ranks.over().is_none()) {
@@ -170,16 +169,6 @@ fn measure_with(
         trouble = trouble.or(finished.err());
     }
     Ok(MeasuredLevel { summary, requests, boundaries, trouble })
-}
-
-/// Whoever has asked for the end does not wait long for what is outstanding.
-fn limit_drain(measurement: &Measurement<'_>, running: &mut RunningLoad) {
-    if measurement.interrupts.load(Ordering::Relaxed) > 0 {
-        running.limit_drain(INTERRUPTED_DRAIN_LIMIT);
-    }
-    if measurement.ranks.is_some() && interrupt::is_terminated() {
-        running.limit_drain(Duration::ZERO);
-    }
 }
 
 impl<'a> Trials<'a> {
@@ -257,6 +246,7 @@ impl<'a> Trials<'a> {
     /// ended.
     fn wait_for_end(&mut self, start: Stamp) -> Result<Stamp> {
         let timed = matches!(self.measurement.plan.window, WindowRule::Time(_));
+        let mut vigil = Vigil::begin();
         loop {
             self.running.settle_if_stranded();
             self.counters.poll()?;
@@ -271,7 +261,7 @@ impl<'a> Trials<'a> {
             self.measurement.watcher.progress(&|| self.moment(Some(self.history.closed() + 1), start));
             let looks = self.under_way.get().and(self.running.under_way());
             self.under_way.set(looks);
-            thread::sleep(looks.uneven(look_up).min(self.slicer.end().from_now()));
+            vigil.sleep(looks.uneven(look_up).min(self.slicer.end().from_now()));
         }
     }
 

@@ -30,6 +30,7 @@ mod pulse;
 mod rank_part;
 mod ranks;
 pub mod reasons;
+pub mod remark;
 pub mod restarts;
 pub mod rounds;
 pub mod sending;

@@ -21,7 +21,7 @@ pub enum Outcome {
     /// The confidence interval of the latency contains the threshold: the value is below it, but the true latency may
     /// be above.
     Undecided,
-    /// Rate and latency do not belong to the same requests (Little's law).
+    /// Rate and latency do not belong to the same requests (Little's law), or the client stood still meanwhile.
     Inconsistent,
     /// Fewer requests than the percentile needs, or a figure is less precise than `--precision` asks for.
     Imprecise,
@@ -133,7 +133,7 @@ fn of_reason(reason: &InvalidReason) -> Outcome {
         | InvalidReason::RankLate(..)
         | InvalidReason::RankWithout(_) => Outcome::Undelivered,
         InvalidReason::TooFewSamples(..) | InvalidReason::Imprecise(..) => Outcome::Imprecise,
-        InvalidReason::LittlesLaw(_) => Outcome::Inconsistent,
+        InvalidReason::LittlesLaw(_) | InvalidReason::StoodStill(_) => Outcome::Inconsistent,
     }
 }
 

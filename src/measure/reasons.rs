@@ -57,6 +57,8 @@ pub enum InvalidReason {
     RankLate(usize, f64),
     /// Of several processes that share the load, no request of this one succeeded: its number.
     RankWithout(usize),
+    /// The client's process stood still for this many seconds while it was measured.
+    StoodStill(f64),
     /// Rate times latency differs from the requests under way by this share (signed).
     LittlesLaw(f64),
 }
@@ -77,6 +79,7 @@ impl InvalidReason {
             Self::Unstable(_) | Self::Unsettled(..) | Self::Drifting(..) => "unstable",
             Self::Imprecise(..) => "imprecise",
             Self::TooFewSamples(..) => "too_few_samples",
+            Self::StoodStill(_) => "stood_still",
             Self::LittlesLaw(_) => "littles_law",
         }
     }
@@ -107,6 +110,7 @@ impl InvalidReason {
                 return advice::more_precise(plan, wanted, known);
             }
             Self::TooFewSamples(_, count, needed) => return advice::more_samples(plan, count, needed),
+            Self::StoodStill(_) => "measure again, without stopping the program or suspending the machine",
             Self::LittlesLaw(_) => {
                 "measure longer; if it stays, requests are delayed or lost outside the measured time"
             }
@@ -156,6 +160,10 @@ impl fmt::Display for InvalidReason {
             Self::TooFewSamples(percentile, count, needed) => {
                 write!(f, "p{percentile} needs {needed} samples, there are {count}")
             }
+            Self::StoodStill(seconds) => write!(
+                f,
+                "this process stood still for {seconds:.1} s while it was measured (stopped, suspended, or without a processor)"
+            ),
             Self::LittlesLaw(gap) => {
                 write!(f, "rate times latency is {:+.1}% off the requests under way", gap * 100.0)
             }

@@ -141,10 +141,12 @@ impl Unit {
 
 /// Reasons that are about one window, too.
 fn remark(level: &LevelSummary) -> Option<String> {
-    let Verdict::Invalid(reasons) = &level.verdict else { return None };
-    let outcome = Outcome::of(level);
-    let is_grave = matches!(outcome, Outcome::Overloaded | Outcome::Undelivered);
-    is_grave.then(|| reasons.iter().map(ToString::to_string).next().unwrap_or_default())
+    let reason = match &level.verdict {
+        Verdict::Invalid(reasons) => reasons.first().map(ToString::to_string),
+        Verdict::Valid => None,
+    };
+    let is_grave = matches!(Outcome::of(level), Outcome::Overloaded | Outcome::Undelivered);
+    reason.filter(|_| is_grave).or_else(|| level.remarks.first().map(|remark| remark.text.clone()))
 }
 
 fn values(level: &LevelSummary, further: &[f64]) -> Vec<Value> {

@@ -15,6 +15,7 @@ use crate::measure::cost::Cost;
 use crate::measure::course::{Course, WindowRow};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::reasons::Verdict;
+use crate::measure::remark::Remark;
 use crate::model::statistics::ModelStatistics;
 use crate::plan::Statistic;
 use crate::stats::{Bounds, Interval};
@@ -421,6 +422,9 @@ pub struct LevelSummary {
     pub disturbances: Disturbances,
     /// Whether its figures are valid.
     pub verdict: Verdict,
+    /// What contradicts itself, the model's configuration or the server's counts.
+    #[serde(default)]
+    pub remarks: Vec<Remark>,
     /// Its windows in order, including those that do not count.
     #[serde(default)]
     pub windows: Vec<WindowRow>,
@@ -540,6 +544,7 @@ pub(crate) mod sample {
             limit: None,
             disturbances: Disturbances::default(),
             verdict: Verdict::Valid,
+            remarks: Vec::new(),
             windows: Vec::new(),
             course: Course::default(),
             client_usage: None,

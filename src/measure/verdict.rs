@@ -44,6 +44,8 @@ pub struct Evidence {
     pub outstanding: Option<(f64, u64)>,
     /// Requests that left late because `--max-outstanding` were under way.
     pub held_back: u64,
+    /// How long the client's process stood still.
+    pub still: Duration,
 }
 
 /// Judges a level.
@@ -64,6 +66,7 @@ pub fn judge(level: &LevelSummary, evidence: &Evidence) -> Verdict {
         (evidence.held_back > 0).then_some(InvalidReason::HeldBack(evidence.held_back)),
         lateness(client).filter(|_| evidence.held_back == 0).map(InvalidReason::IssuersLate),
         (level.ending == Ending::Unstable).then(|| instability(level, evidence)),
+        (!evidence.still.is_zero()).then_some(InvalidReason::StoodStill(evidence.still.as_secs_f64())),
         samples(client, evidence.percentile),
         littles_law(level, evidence.outstanding),
     ]
@@ -287,6 +290,7 @@ mod tests {
         assert_eq!(complains(|level, _| open_of(level).completed_rate = 780.0), ["overloaded"]);
         assert_eq!(complains(|level, _| level.client.delayed = 81), ["issuers_late"]);
         assert_eq!(complains(|_, evidence| evidence.held_back = 1), ["held_back"]);
+        assert_eq!(complains(|_, evidence| evidence.still = Duration::from_secs(2)), ["stood_still"]);
         assert_eq!(complains(|_, evidence| evidence.outstanding = Some((5.0, 5000))), ["littles_law"]);
         assert!(complains(|_, evidence| evidence.outstanding = Some((5.0, 20))).is_empty(), "few looks");
         let few = |level: &mut LevelSummary, evidence: &mut Evidence| {

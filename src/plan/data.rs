@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::Parameter;
+use crate::backend::{Parameter, ReplyRule};
 use crate::data::{CorpusSpec, DataSource, RandomRange};
 use crate::shm::{Allowance, Placement, Placements};
 
@@ -44,8 +44,8 @@ pub struct DataPlan {
     pub cuda_devices: Vec<u32>,
     /// Bytes per output and batch element for outputs of variable size.
     pub output_bytes: usize,
-    /// Every response is checked against the model.
-    pub validate_replies: bool,
+    /// Which responses count as successes.
+    pub replies: ReplyRule,
     /// Limit on the bytes of input data; `None` derives it from the free memory.
     pub max_input_memory: Option<u64>,
     /// How far floats may be from the expected ones: relative, absolute.

@@ -33,6 +33,7 @@ mod words;
 
 use std::path::PathBuf;
 
+use crate::backend::ReplyRule;
 pub use crate::data::DataSource;
 use crate::exit::Codes;
 use crate::model::ModelSpec;
@@ -116,6 +117,10 @@ impl Plan {
         self.measurement.stability_rule.get_or_insert(usual);
         self.measurement.long_count_windows = codes == Codes::PerfAnalyzers;
         self.output.as_upstream = codes == Codes::PerfAnalyzers;
+        if codes == Codes::PerfAnalyzers && self.data.replies == ReplyRule::Readable {
+            // Its callers count what the server calls a success.
+            self.data.replies = ReplyRule::Any;
+        }
         self
     }
 

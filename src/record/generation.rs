@@ -33,13 +33,12 @@ impl Limits {
         self.latency.is_none_or(|limit| latency_ns < limit)
     }
 
-    /// Whether a request keeps them. One without a first token does not keep a limit of its time; one without a second has no
-    /// time between tokens.
+    /// Whether a request keeps them. One of which a time is not known does not keep the limit of that time.
     fn keeps(&self, latency_ns: u64, first_token: Option<u64>, inter_token: Option<u64>) -> bool {
         let first = self.first_token.is_none_or(|limit| first_token.is_some_and(|ns| ns < limit));
         self.keeps_latency(latency_ns)
             && first
-            && self.inter_token.is_none_or(|limit| inter_token.is_none_or(|ns| ns < limit))
+            && self.inter_token.is_none_or(|limit| inter_token.is_some_and(|ns| ns < limit))
     }
 }
 
@@ -102,8 +101,8 @@ impl GenerationBank {
         let latency_ns = since_start(end);
         // Chunks of a body say nothing of its tokens.
         let tokens = generation.tokens.or_else(|| first.map(|_| u64::from(chunks))).filter(|&tokens| tokens > 0);
-        let inter_token = tokens.filter(|&tokens| tokens > 1).zip(first);
-        let inter_token = inter_token.map(|(tokens, first)| (tokens - 1, end.since(first)));
+        let inter_token = first.map(|first| (generation.later_tokens(), end.since(first)));
+        let inter_token = inter_token.filter(|&(later, ns)| later > 0 && ns > 0);
         if let Some(tokens) = tokens {
             add(&self.tokens, tokens);
             let counter = match generation.tokens {
@@ -114,14 +113,13 @@ impl GenerationBank {
             add(counter, 1);
             self.normalised.record(latency_ns / tokens);
         }
-        if let Some((gaps, ns)) = inter_token {
-            self.inter_token.record(ns / gaps);
-            if let Some(rate) = (u128::from(gaps) * 1_000_000_000_000).checked_div(u128::from(ns)) {
-                add(&self.user_rates, u64::try_from(rate).unwrap_or(u64::MAX));
-                add(&self.users, 1);
-            }
+        if let Some((later, ns)) = inter_token {
+            self.inter_token.record(ns / later);
+            let rate = u128::from(later) * 1_000_000_000_000 / u128::from(ns);
+            add(&self.user_rates, u64::try_from(rate).unwrap_or(u64::MAX));
+            add(&self.users, 1);
         }
-        limits.keeps(latency_ns, first.map(since_start), inter_token.map(|(gaps, ns)| ns / gaps))
+        limits.keeps(latency_ns, first.map(since_start), inter_token.map(|(later, ns)| ns / later))
     }
 
     pub(super) fn drain_into(&self, generated: &mut Generated) {
@@ -166,7 +164,7 @@ pub struct Generated {
     pub second_token: Distribution,
     /// Between neighbouring content events, of all requests.
     pub gap: Distribution,
-    /// Mean time between the tokens of a request, of requests with two or more.
+    /// Mean time between the tokens of a request after its first content event, of requests with further ones.
     pub inter_token: Distribution,
     /// Latency by the tokens of a request.
     pub normalised: Distribution,
@@ -272,6 +270,9 @@ mod tests {
             first: Some(at(0)),
             second: (chunks > 1).then(|| at(1)),
             chunks,
+            first_chunks: 1,
+            size: 0,
+            first_size: 0,
             tokens,
             by_tokenizer: false,
             events: chunks + 2,
@@ -326,11 +327,23 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_come_at_once_have_no_rate() {
-        let at_once = Generation { end: Stamp(50 * MS), second: Some(Stamp(50 * MS)), ..stream(5, None) };
-        let all = generated(&[at_once]);
-        near(&all.inter_token, 1, 0.0);
-        assert_eq!(all.tokens_per_user(), None);
+    fn the_tokens_of_the_first_chunk_have_no_time_between_them() {
+        // Five tokens at once, then one every 10 ms.
+        let all = generated(&[Generation { size: 90, first_size: 50, ..stream(5, Some(9)) }]);
+        near(&all.inter_token, 1, 10.0);
+        assert_eq!((all.tokens, all.tokens_per_user()), (9, Some(100.0)));
+    }
+
+    #[test]
+    fn tokens_that_come_at_once_have_no_time_between_them() {
+        let in_one_read = Generation { end: Stamp(50 * MS), second: None, first_chunks: 5, ..stream(5, None) };
+        let in_one_chunk = stream(1, Some(100));
+        for at_once in [in_one_read, in_one_chunk] {
+            let all = generated(&[at_once]);
+            assert_eq!((all.inter_token.count(), all.tokens_per_user()), (0, None));
+            let limits = Limits { inter_token: Some(MS), ..Limits::default() };
+            assert!(!GenerationBank::new().record(Stamp(0), &at_once, &limits), "what is not known is not good");
+        }
     }
 
     #[test]
@@ -346,8 +359,8 @@ mod tests {
         let body = Generation { end: Stamp(MS), chunks: 1, ..Generation::default() };
         let first = Limits { first_token: Some(MS), ..Limits::default() };
         assert!(!bank.record(Stamp(0), &body, &first), "a body has no first token");
-        let inter = Limits { inter_token: Some(1), ..Limits::default() };
-        assert!(bank.record(Stamp(0), &body, &inter));
+        let inter = Limits { inter_token: Some(MS), ..Limits::default() };
+        assert!(!bank.record(Stamp(0), &body, &inter), "nor a time between tokens");
     }
 
     #[test]

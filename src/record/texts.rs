@@ -131,7 +131,7 @@ mod tests {
     fn generation() -> Generation {
         let at = |ms: u64| Stamp(ms * 1_000_000);
         let (first, second) = (Some(at(10)), Some(at(20)));
-        Generation { sent: at(0), end: at(40), first, second, chunks: 3, ..Generation::default() }
+        Generation { sent: at(0), end: at(40), first, second, chunks: 3, first_chunks: 1, ..Generation::default() }
     }
 
     #[test]

@@ -88,7 +88,13 @@ mod tests {
     fn requests_that_were_cancelled_are_told_where_there_are_any() {
         let told = |completed, failed, outcome| {
             let requests = LoadReport { sent: 12, completed, failed, outstanding: 1, held_back: 0 };
-            let text = text(&PeriodicResult { batches: Vec::new(), requests, errors: Vec::new(), outcome });
+            let text = text(&PeriodicResult {
+                batches: Vec::new(),
+                requests,
+                errors: Vec::new(),
+                remarks: Vec::new(),
+                outcome,
+            });
             text.split_once("Requests: ").unwrap().1.to_owned()
         };
         let all = "12 sent, 9 completed, 2 failed\nVerdict: invalid: interrupted\n";

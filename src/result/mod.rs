@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::InferError;
 use crate::load::{LoadReport, PeriodicBatch};
 use crate::measure::outcome::Outcome;
+use crate::measure::remark::Remark;
 use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::{StepTaken, SweepResult};
 
@@ -111,6 +112,9 @@ pub struct PeriodicResult {
     pub requests: LoadReport,
     /// Failures by reason, most frequent first.
     pub errors: Vec<(InferError, u64)>,
+    /// What its responses contradict.
+    #[serde(default)]
+    pub remarks: Vec<Remark>,
     /// [`Outcome::Valid`], [`Outcome::Interrupted`] or [`Outcome::Failed`].
     pub outcome: Outcome,
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use triton_bench::backend::Backend;
+use triton_bench::backend::{Backend, ReplyRule};
 use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::model::ModelId;
 use triton_bench::plan::{Compression, ConnectionPlan, Protocol, TensorFormat, Tls};
@@ -315,7 +315,7 @@ fn replies_without_end_fail_their_requests_in_little_memory() {
     let (run, memory) = watched(program().start());
     let report = run.report_with(3);
     assert_eq!(report.level().client_number("Failed request count") as u64, 8, "{}", report.text);
-    assert!(report.text.contains("the model's outputs cannot be"), "{}", report.text);
+    assert!(report.text.contains("many times what the model's outputs take"), "{}", report.text);
     assert!(memory < 80 * MIB && run.wall < Duration::from_secs(10), "{} MiB, {:?}", memory / MIB, run.wall);
     let variable = br#"{"name":"m","inputs":[{"name":"INPUT0","datatype":"FP32","shape":[-1,16]}],
         "outputs":[{"name":"OUTPUT0","datatype":"FP32","shape":[-1,-1]}]}"#;
@@ -337,35 +337,100 @@ fn changed(from: &str, to: &str) -> Vec<u8> {
 }
 
 #[test]
-fn replies_that_do_not_fit_the_model_are_failures() {
+fn replies_that_can_be_decoded_are_successes_whatever_the_configuration_says() {
     for (from, to, text) in [
         ("FP32", "INT32", "is INT32 instead of FP32"),
         ("[1,16]", "[2,8]", "has shape [2, 8] instead of [1, 16]"),
         ("OUTPUT0", "OUTPUT1", "no output 'OUTPUT1'"),
         (r#""model_name":"m""#, r#""model_name":"n""#, "from model 'n'"),
+        (r#""model_version":"1""#, r#""model_version":"2""#, "from version '2'"),
     ] {
         let answer = changed(from, to);
-        misfit(move |_| vec![Act::Send(answer.clone())], text);
+        odd(move |_| vec![Act::Send(answer.clone())], false, (text, true));
     }
-    misfit(|_| vec![Act::Send(reply("200 OK", "", br#"{"model_name":"m","outputs":[]}"#))], "has no outputs");
-    let json = br#"{"model_name":"m","outputs":[{"name":"OUTPUT0","datatype":"INT8","shape":[1,16],"data":[1]}]}"#;
-    let server = HttpServer::start(move |_| vec![Act::Send(reply("200 OK", "", json))]);
-    let backend = HttpBackend::connect(&connection(&server, true), None).unwrap();
-    let mut run = Run::open(&backend, "m", &RunSpec::default()).unwrap();
-    let counter = run.finish(Duration::from_secs(10));
-    assert!(counter.texts().contains("is INT8 instead of FP32"), "{}", counter.texts());
+    let nothing = br#"{"model_name":"m","outputs":[]}"#;
+    odd(|_| vec![Act::Send(reply("200 OK", "", nothing))], false, ("has no outputs", true));
+    // Larger than configured: whoever runs the model does not read the configuration.
+    let large = vec![0; 1 << 20];
+    let json = answer_parts().0.replace("[1,16]", "[1,262144]").replace("64", "1048576");
+    let fields = format!("Inference-Header-Content-Length: {}\r\n", json.len());
+    let answer = reply("200 OK", &fields, &[json.as_bytes(), &large].concat());
+    odd(move |_| vec![Act::Send(answer.clone())], false, ("has shape [1, 262144]", true));
 }
 
-/// Every request fails because of `text`, whether outputs are looked at or not.
-fn misfit(script: impl Fn(&Received) -> Vec<Act> + Send + Sync + 'static, text: &str) {
-    let server = HttpServer::start(script);
-    let backend = connect(&server);
-    for (watch, slots) in [(false, 1), (true, 1), (false, 4), (true, 4)] {
-        let mut run = Run::open(&backend, "m", &RunSpec { watch, slots, ..RunSpec::default() }).unwrap();
-        let counter = run.finish(Duration::from_secs(10));
-        assert_eq!((counter.succeeded(), counter.failed()), (0, 20), "{}", counter.texts());
-        assert!(counter.texts().contains(text), "{}", counter.texts());
+#[test]
+fn replies_that_cannot_be_decoded_are_failures_but_for_perf_analyzers_callers() {
+    // Four floats in no bytes, as NumPy 2 makes them under Triton's python backend.
+    let json = answer_parts().0.replace(r#""binary_data_size":64"#, r#""binary_data_size":0"#);
+    let fields = format!("Inference-Header-Content-Length: {}\r\n", json.len());
+    let answer = reply("200 OK", &fields, json.as_bytes());
+    odd(move |_| vec![Act::Send(answer.clone())], false, ("takes 64 bytes", false));
+    let of = |datatype: &str, data: &str| {
+        let output = format!(r#"{{"name":"OUTPUT0","datatype":"{datatype}","shape":[1,16]{data}}}"#);
+        reply("200 OK", "", format!(r#"{{"model_name":"m","outputs":[{output}]}}"#).as_bytes())
+    };
+    let elements = |element: &str, count| format!(",\"data\":[{}]", vec![element; count].join(","));
+    for (answer, text) in [
+        (of("FP32", &elements("1", 17)), "17 elements"),
+        (of("FP32", &elements("1", 0)), "0 elements"),
+        (of("FP32", &elements("\"x\"", 16)), "FP32"),
+        (of("FP32", ""), "neither data nor binary_data_size"),
+        (of("FP99", &elements("1", 16)), "unknown datatype 'FP99'"),
+    ] {
+        odd(move |_| vec![Act::Send(answer.clone())], true, (text, false));
     }
+}
+
+/// Every answer is odd because of `text`, whether outputs are looked at or not: it counts and is noted, or fails, as the rule says.
+fn odd(script: impl Fn(&Received) -> Vec<Act> + Send + Sync + 'static, json: bool, (text, decodable): (&str, bool)) {
+    let server = HttpServer::start(script);
+    let backend = HttpBackend::connect(&connection(&server, json), None).unwrap();
+    for (replies, counts) in [(ReplyRule::Readable, decodable), (ReplyRule::Any, true), (ReplyRule::Fitting, false)] {
+        for (watch, slots) in [(false, 1), (true, 1), (false, 4), (true, 4)] {
+            let mut run = Run::open(&backend, "m", &RunSpec { watch, slots, replies, ..RunSpec::default() }).unwrap();
+            let oddities = Arc::clone(&run.oddities);
+            let counter = run.finish(Duration::from_secs(10));
+            let noted = oddities.all();
+            if counts {
+                assert_eq!((counter.succeeded(), counter.failed()), (20, 0), "{text}: {}", counter.texts());
+                assert!(noted.len() == 1 && noted[0].first.contains(text), "{text}: {noted:?}");
+                assert!(noted[0].count >= slots as u64, "{text}: {noted:?}");
+            } else {
+                assert_eq!((counter.succeeded(), counter.failed()), (0, 20), "{text}: {}", counter.texts());
+                assert!(counter.texts().contains(text) && noted.is_empty(), "{text}: {}", counter.texts());
+            }
+        }
+    }
+}
+
+#[test]
+fn odd_replies_are_in_report_and_result_file() {
+    let answer = changed("[1,16]", "[2,8]");
+    let server = HttpServer::start(move |_| vec![Act::Send(answer.clone())]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.json");
+    let run = plain(&server).args("--request-count 40 --concurrency-range 2 --summary-file").arg(&file).run();
+    let report = run.report();
+    assert_eq!(report.level().client_number("Request count"), 40.0, "{}", report.text);
+    let said = "[WARNING] 2 of 2 responses that were checked are not as model 'm' is configured: output 'OUTPUT0' has shape [2, 8]";
+    assert!(report.text.contains(said), "{}", report.text);
+    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let remarks = result["levels"][0]["remarks"].as_array().unwrap();
+    let remark = remarks.iter().find(|remark| remark["kind"] == "unlike_configuration").unwrap();
+    assert_eq!(
+        (&remark["kind"], &remark["count"], &remark["of"]),
+        (&"unlike_configuration".into(), &2.into(), &2.into())
+    );
+    let failed = plain(&server).args("--request-count 40 --validate-replies").run().report_with(3);
+    assert_eq!(failed.level().client_number("Failed request count"), 40.0, "{}", failed.text);
+    let short = answer_parts().0.replace(r#""binary_data_size":64"#, r#""binary_data_size":0"#);
+    let fields = format!("Inference-Header-Content-Length: {}\r\n", short.len());
+    let server = HttpServer::start(move |_| vec![Act::Send(reply("200 OK", &fields, short.as_bytes()))]);
+    assert_eq!(plain(&server).args("--request-count 40").run().code(), 3);
+    let run = plain(&server).named_perf_analyzer().args("--request-count 40").run();
+    let said =
+        "1 of 1 responses that were checked cannot be decoded, and count because the server calls them successes";
+    assert!(run.code() == 0 && run.stdout.contains(said), "{run:#?}");
 }
 
 #[test]

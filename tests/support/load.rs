@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use triton_bench::backend::{
-    Backend, Client, ClientSpec, Completion, CompletionSink, Next, OutputPlan, OutputView, Request, RequestOptions,
-    Response, SequencePosition, SlotId,
+    Backend, Client, ClientSpec, Completion, CompletionSink, Next, Oddities, OutputPlan, OutputView, ReplyRule,
+    Request, RequestOptions, Response, SequencePosition, SlotId,
 };
 use triton_bench::clock::Stamp;
 use triton_bench::data::{InputTensor, Payload, PayloadId};
@@ -121,6 +121,8 @@ pub struct Run {
     pub counter: Arc<Counter>,
     /// The client.
     pub client: Box<dyn Client>,
+    /// What was odd about answers that counted.
+    pub oddities: Arc<Oddities>,
     slots: usize,
 }
 
@@ -135,6 +137,8 @@ pub struct RunSpec {
     pub requests: i64,
     /// Whether outputs are looked at.
     pub watch: bool,
+    /// Which answers count.
+    pub replies: ReplyRule,
     /// Whether requests belong to sequences of three.
     pub sequences: bool,
     /// Where inputs are.
@@ -154,6 +158,7 @@ impl Default for RunSpec {
             slots: 1,
             requests: 20,
             watch: false,
+            replies: ReplyRule::default(),
             sequences: false,
             inputs: Placement::Pageable,
             outputs: Placement::Pageable,
@@ -211,11 +216,13 @@ impl Run {
             connections: spec.connections,
             options: Arc::new(spec.options.clone()),
             watch_responses: spec.watch,
+            replies: spec.replies,
             drain_limit: Duration::from_millis(200),
             ..ClientSpec::new(models, payloads)
         };
+        let oddities = Arc::clone(&client_spec.oddities);
         let client = backend.open_client(client_spec, counter.clone())?;
-        Ok(Self { counter, client, slots: spec.slots })
+        Ok(Self { counter, client, oddities, slots: spec.slots })
     }
 
     /// Submits in every slot.

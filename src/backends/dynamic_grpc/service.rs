@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::backend::{ClientSpec, InferError, OutputView, Outputs, ReplyChecks, Request};
+use crate::backend::{ClientSpec, InferError, Misfit, OutputView, Outputs, ReplyChecks, Request};
 use crate::backends::dynamic_grpc::bodies::Bodies;
 use crate::backends::dynamic_grpc::schema::{Answer, OUTPUT};
 use crate::data::pack_element;
@@ -73,13 +73,10 @@ impl Method for Calls {
         };
         let payload = exchanges.request(slot).payload;
         if self.checks[slot].is_due(payload) {
-            answers.decode(message).map_err(|why| {
-                InferError::new(
-                    InferError::MISFIT,
-                    format!("a message of the answer is not a {}: {why}", answers.name()),
-                )
-            })?;
-            self.checks[slot].pass(payload);
+            let found = answers.decode(message).map(drop).map_err(|why| {
+                Misfit::undecodable(format_args!("a message of the answer is not a {}: {why}", answers.name()))
+            });
+            self.checks[slot].settle((payload, &self.spec.models[0]), found)?;
         }
         exchanges.respond(slot, &Described { answers, message });
         Ok(())

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{ClientSpec, Completion, CompletionSink, InferError, Next, ReplyForm, Request, Response, SlotId};
+use crate::backend::{
+    ClientSpec, Completion, CompletionSink, InferError, Next, ReplyForm, ReplyRule, Request, Response, SlotId,
+};
 use crate::backends::kserve::regions::{Handle, Kind, RegionCalls, Registry};
 use crate::backends::kserve_grpc::model;
 use crate::backends::kserve_grpc::proto::control::{Ready, ServerMetadata, TraceSetting};
@@ -32,7 +34,7 @@ pub fn answer(bytes: &[u8]) {
     MODELS.with(|models| {
         for model in models {
             let form = ReplyForm { model, batch: 2, contents: !reply.lacks_contents() };
-            let _ = form.check(reply.model_name(), &reply);
+            let _ = form.check(reply.source(), &reply);
         }
     });
 }
@@ -167,7 +169,7 @@ fn spec_of(model: ModelSpec, watch_responses: bool, validate_replies: bool) -> C
     ClientSpec {
         slots: STREAMS as usize,
         load_slots: STREAMS as usize,
-        validate_replies,
+        replies: if validate_replies { ReplyRule::Fitting } else { ReplyRule::default() },
         watch_responses,
         drain_limit: Duration::ZERO,
         ..ClientSpec::new([model].into(), PAYLOADS.with_borrow(Arc::clone))

@@ -1,11 +1,10 @@
 //! Shared memory over gRPC.
 
-use crate::backend::{InferError, OutputView, Outputs, ParameterValue};
+use crate::backend::{InferError, Misfit, OutputView, Outputs, ParameterValue};
 use crate::backends::kserve::regions::{Handle, Kind, OutputPlace, RegionCalls, SlotOutputs};
 use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
 use crate::backends::kserve_grpc::proto::control::{CudaRegister, Empty, RegionName, SystemRegister};
 use crate::backends::kserve_grpc::proto::{InferReply, put_parameter};
-use crate::engine::calls::status::{self, BROKEN};
 use crate::wire::protobuf::put_bytes;
 
 /// Field of requested outputs in `ModelInferRequest`.
@@ -88,32 +87,41 @@ pub struct PlacedOutputs<'a> {
     reply: &'a InferReply<'a>,
     /// The content of each output in shared memory, in the reply's order; empty if no output is there.
     placed: Vec<Option<Vec<u8>>>,
+    /// Why they cannot be decoded, if they cannot.
+    unreadable: Option<Misfit>,
 }
 
 impl<'a> PlacedOutputs<'a> {
     /// The outputs of a reply to a request for the model with that index; shared memory is read if an observer watches.
-    ///
-    /// # Errors
-    /// If an output does not fit its shared memory, or lacks contents although the reply should have them.
-    pub fn read(
-        reply: &'a InferReply<'a>,
-        slot: Option<&PlacedSlot>,
-        (model, watch): (usize, bool),
-    ) -> Result<Self, InferError> {
+    pub fn read(reply: &'a InferReply<'a>, slot: Option<&PlacedSlot>, (model, watch): (usize, bool)) -> Self {
+        let mut read = Self { reply, placed: Vec::new(), unreadable: None };
         if slot.is_none() && reply.lacks_contents() {
-            return Err(status::error(BROKEN, "an answer has different numbers of outputs and of output contents"));
+            let why = "it has different numbers of outputs and of output contents";
+            read.unreadable = Some(Misfit::undecodable(why));
         }
-        let (mut placed, mut failure) = (Vec::new(), None);
         if let Some(PlacedSlot { slot, .. }) = slot.filter(|_| watch) {
             reply.visit(&mut |output| {
-                let read = slot.read(model, output.name, output.datatype, output.shape).transpose();
-                placed.push(read.unwrap_or_else(|why| {
-                    failure = Some(status::error(BROKEN, format!("output '{}' {why}", output.name)));
+                let found = slot.read(model, output.name, output.datatype, output.shape).transpose();
+                read.placed.push(found.unwrap_or_else(|why| {
+                    read.unreadable = Some(Misfit::undecodable(format_args!("output '{}' {why}", output.name)));
                     None
                 }));
             });
         }
-        failure.map_or(Ok(Self { reply, placed }), Err)
+        read
+    }
+
+    /// Whether the outputs can be decoded, as far as that is known without the model.
+    pub fn is_readable(&self) -> bool {
+        self.unreadable.is_none()
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// Why they cannot.
+    pub fn decoded(&self) -> Result<(), Misfit> {
+        self.unreadable.clone().map_or(Ok(()), Err)
     }
 }
 

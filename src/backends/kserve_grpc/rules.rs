@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::backend::{ClientSpec, InferError, Outputs, ReplyChecks, ReplyForm, reply_limit};
+use crate::backend::{ClientSpec, InferError, Misfit, ReplyChecks, ReplyForm, reply_limit};
 use crate::backends::kserve_grpc::proto::InferReply;
+use crate::backends::kserve_grpc::regions::PlacedOutputs;
 use crate::data::{Payload, PayloadId};
 use crate::model::ModelSpec;
 
@@ -54,8 +55,8 @@ impl ReplyRules {
         self.checks[slot].is_due(payload)
     }
 
-    /// Checks a slot's answer to a payload against the model, if that is due; always checks that it has outputs.
-    /// `contents`: the outputs include their bytes.
+    /// Checks a slot's answer to a payload against the model, if that is due; always checks that it has outputs that can
+    /// be decoded. `contents`: the outputs include their bytes.
     ///
     /// # Errors
     /// What does not fit.
@@ -64,14 +65,17 @@ impl ReplyRules {
         &mut self,
         (slot, payload): (usize, PayloadId),
         reply: &InferReply<'_>,
-        (outputs, contents): (&dyn Outputs, bool),
+        (outputs, contents): (&PlacedOutputs<'_>, bool),
     ) -> Result<(), InferError> {
-        if reply.has_outputs && !self.is_due(slot, payload) {
+        if reply.has_outputs && outputs.is_readable() && !self.is_due(slot, payload) {
             return Ok(());
         }
         let Payload { model, batch, .. } = self.payloads[payload.0 as usize];
-        ReplyForm { model: &self.models[model], batch, contents }.check(reply.model_name(), outputs)?;
-        self.checks[slot].pass(payload);
-        Ok(())
+        let model = &self.models[model];
+        let form = ReplyForm { model, batch, contents };
+        let unknown = reply.unknown_datatype().map(|name| format!("an output has the unknown datatype '{name}'"));
+        let known = unknown.map_or(Ok(()), |why| Err(Misfit::undecodable(why)));
+        let found = outputs.decoded().and(known).and_then(|()| form.check(reply.source(), outputs));
+        self.checks[slot].settle((payload, model), found)
     }
 }

@@ -12,7 +12,7 @@ use crate::backends::kserve_grpc::regions::{PlacedOutputs, PlacedSlot};
 use crate::backends::kserve_grpc::request::{RequestEncoder, RequestForm, Streams};
 use crate::backends::kserve_grpc::rules::ReplyRules;
 use crate::engine::Exchanges;
-use crate::engine::calls::status::{self, BROKEN};
+use crate::engine::calls::status::{self, BROKEN, EARLY};
 use crate::engine::calls::{Method, parse_id};
 use crate::error::Result;
 use crate::wire::grpc::Wish;
@@ -82,15 +82,17 @@ impl KserveGrpc {
         let watched = exchanges.watched();
         let contents = watched || self.outputs[slot].is_none();
         let placed = PlacedOutputs::read(&reply.response, self.outputs[slot].as_ref(), (model, watched));
-        let fits = placed.and_then(|placed| match failed || empty {
-            true => Ok(placed),
-            false => self.rules.check((slot, payload), &reply.response, (&placed, contents)).map(|()| placed),
-        });
+        let early = !exchanges.has_departed(slot);
+        let fits = match failed || empty {
+            _ if early => Err(status::error(BROKEN, EARLY)),
+            true => Ok(()),
+            false => self.rules.check((slot, payload), &reply.response, (&placed, contents)),
+        };
         match fits {
             _ if failed => exchanges.respond_failed(slot, status::error(FAILED, reply.error)),
             Err(error) => exchanges.respond_failed(slot, error),
-            Ok(_) if empty => exchanges.respond_empty(slot),
-            Ok(placed) => exchanges.respond(slot, &placed),
+            Ok(()) if empty => exchanges.respond_empty(slot),
+            Ok(()) => exchanges.respond(slot, &placed),
         }
         if last {
             exchanges.end(slot);
@@ -163,6 +165,9 @@ impl Method for KserveGrpc {
             exchanges.responded(slot);
             return Ok(());
         };
+        if message.is_empty() {
+            return Err(status::error(BROKEN, "an answer is empty: it names no model and has no outputs"));
+        }
         let (request, watched) = (exchanges.request(slot), exchanges.watched());
         let reply = match self.streams {
             true => StreamReply::parse(message).ok_or_else(unreadable)?,
@@ -174,7 +179,7 @@ impl Method for KserveGrpc {
         let reply = reply.response;
         let contents = watched || self.outputs[slot].is_none();
         let of = (self.model_of(request), watched);
-        let outputs = PlacedOutputs::read(&reply, self.outputs[slot].as_ref(), of)?;
+        let outputs = PlacedOutputs::read(&reply, self.outputs[slot].as_ref(), of);
         self.rules.check((slot, request.payload), &reply, (&outputs, contents))?;
         exchanges.respond(slot, &outputs);
         Ok(())
@@ -187,7 +192,11 @@ impl Method for KserveGrpc {
         match id.and_then(|id| exchanges.find(id)) {
             Some(slot) => self.reply(slot, &reply, exchanges),
             // Answers to a request that was given up, or has failed, are ignored; others cannot be matched.
-            None if id.is_some_and(|id| id.slot() < exchanges.slots()) => {}
+            None if id.is_some_and(|id| id.slot() < exchanges.slots()) => {
+                if !exchanges.has_ever_failed() {
+                    self.spec.oddities.add_stray(&self.spec.models[0].id.name);
+                }
+            }
             None if !reply.error.is_empty() => return Err(status::error(FAILED, reply.error)),
             None => return Err(status::error(BROKEN, "an answer names no request")),
         }

@@ -8,7 +8,7 @@ use crate::wire::http1::{Encoding, Head};
 /// The size limit of the reply to a request, compressed and decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Longest {
-    /// The most that the model's outputs take.
+    /// Many times what the model's outputs take.
     Outputs(u64),
     /// The user's limit (`--max-reply-bytes`), or the default.
     Allowed(u64),
@@ -33,7 +33,7 @@ impl Longest {
         }
         Err(match self {
             Self::Outputs(most) => {
-                malformed(format!("it is longer than {most} bytes, and the model's outputs cannot be"))
+                malformed(format!("it is longer than {most} bytes, many times what the model's outputs take"))
             }
             Self::Allowed(most) => too_long(most),
         })

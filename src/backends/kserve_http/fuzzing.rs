@@ -1,9 +1,14 @@
 //! Entry point of the fuzz target under `fuzz/`: bytes from a server, in pieces.
 
+use std::sync::Arc;
+
+use crate::backend::{ClientSpec, ReplyChecks, ReplyForm};
 use crate::backends::kserve_http::body::{Kept, Longest};
 use crate::backends::kserve_http::outputs::ReplyOutputs;
 use crate::backends::kserve_http::render::JSON_LENGTH;
 use crate::backends::kserve_http::reply::{Checker, Wanted};
+use crate::data::PayloadId;
+use crate::model::{ModelId, ModelSpec};
 use crate::wire::http1::Malformed;
 use crate::wire::http1::ReplyReader;
 
@@ -27,8 +32,12 @@ pub fn reply(piece: usize, bytes: &[u8]) {
         taken.map(|()| kept)
     };
     let (Ok(quick), Ok(strict)) = (kept(false), kept(true)) else { return };
-    let checked = Checker::default().check(head, &quick, reader.body_bytes(), Wanted::default());
-    if ReplyOutputs::read(head, &strict, None).is_ok() {
+    let model = ModelSpec::plain(&ModelId::latest("m"), Vec::new(), Vec::new());
+    let form = || ReplyForm { model: &model, batch: 1, contents: true };
+    let checks = ReplyChecks::new(&ClientSpec::new(Arc::from([]), Arc::from([])));
+    let wanted = Wanted { shared: false, payload: PayloadId(0), form: &form, checks: &checks };
+    let checked = Checker::default().check(head, &quick, reader.body_bytes(), wanted);
+    if ReplyOutputs::read(head, &strict, None).is_ok_and(|outputs| outputs.decoded().is_ok()) {
         assert_eq!(checked, Ok(()));
     }
 }

@@ -4,7 +4,7 @@
 //! HttpBackend    models, statistics, shared memory, trace settings; opens clients
 //! service        a client's slots: requests as bytes, answers as responses
 //! templates, template, render    every payload rendered once; only slot tags and sequence fields are patched
-//! reply, outputs, body           what came back, and whether it is an answer
+//! reply, outputs, inline, body   what came back, and whether it is an answer
 //! repository     loads and unloads models
 //! regions        shared memory over HTTP
 //! ```
@@ -12,6 +12,7 @@
 mod body;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod inline;
 mod outputs;
 mod regions;
 mod render;

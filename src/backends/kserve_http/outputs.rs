@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::backend::{InferError, OutputView, Outputs};
+use crate::backend::{InferError, Misfit, OutputView, Outputs, ReplySource};
 use crate::backends::json::{self, pack_elements};
 use crate::backends::kserve::regions::SlotOutputs;
 use crate::backends::kserve_http::body::Kept;
@@ -30,6 +30,9 @@ struct Output {
 /// The outputs of a reply whose content is read.
 pub(super) struct ReplyOutputs<'b> {
     model: Option<String>,
+    version: Option<String>,
+    /// Why an output cannot be decoded, if one cannot; it has no bytes here.
+    unreadable: Option<Misfit>,
     tensors: Cow<'b, [u8]>,
     outputs: Vec<Output>,
 }
@@ -43,27 +46,21 @@ impl<'b> ReplyOutputs<'b> {
     pub(super) fn read(head: &Head, kept: &'b Kept, placed: Option<(&SlotOutputs, usize)>) -> Result<Self, InferError> {
         let body = unpacked(head, kept.bytes(), kept.most())?;
         let (json, rest) = split(head, &body)?;
-        let (mut outputs, mut at) = (Vec::new(), 0_usize);
+        let (mut outputs, mut at, mut unreadable) = (Vec::new(), 0_usize, None);
         let legal = json::in_legal_form(json);
         let answer = parse::<Value>(&legal)?;
         for output in answer.outputs {
-            let datatype = output.datatype()?;
-            let place = match (output.binary_bytes()?, &output.data) {
-                (Some(bytes), _) => {
-                    let from = at;
-                    at = at.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
-                    Place::Body(from..at)
-                }
-                (None, Some(data)) => Place::Own(pack(&output, data)?),
-                (None, None) => {
-                    let read = placed.and_then(|(slot, model)| slot.read(model, &output.name, datatype, &output.shape));
-                    let read = read.ok_or_else(|| output.refuse("has neither data nor binary_data_size"))?;
-                    Place::Own(read.map_err(|why| output.refuse(why))?)
-                }
-            };
+            let from = at;
+            let announced = output.binary_bytes().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+            at = at.saturating_add(announced);
+            let read = output.datatype().and_then(|datatype| Ok((datatype, place(&output, from..at, placed)?)));
+            let (datatype, place) = read.unwrap_or_else(|misfit| {
+                unreadable.get_or_insert(misfit);
+                (output.datatype().unwrap_or(DataType::Bytes), Place::Own(Vec::new()))
+            });
             outputs.push(Output { name: output.name.into_owned(), datatype, shape: output.shape, place });
         }
-        let model = answer.model.map(Cow::into_owned);
+        let (model, version) = (answer.model.map(Cow::into_owned), answer.version.map(Cow::into_owned));
         if at != rest.len() {
             return Err(sizes_differ(at as u64, rest.len() as u64));
         }
@@ -72,22 +69,49 @@ impl<'b> ReplyOutputs<'b> {
             Cow::Borrowed(body) => Cow::Borrowed(&body[skip..]),
             Cow::Owned(mut body) => Cow::Owned(body.split_off(skip)),
         };
-        Ok(Self { model, tensors, outputs })
+        Ok(Self { model, version, unreadable, tensors, outputs })
     }
 
-    /// The model that the reply is from, if it says so.
-    pub(super) fn model(&self) -> Option<&str> {
-        self.model.as_deref()
+    /// Where the reply says it is from.
+    pub(super) fn source(&self) -> ReplySource<'_> {
+        ReplySource { model: self.model.as_deref(), version: self.version.as_deref() }
+    }
+
+    /// Whether every output can be decoded.
+    ///
+    /// # Errors
+    /// What is wrong with the first one that cannot.
+    pub(super) fn decoded(&self) -> Result<(), Misfit> {
+        self.unreadable.clone().map_or(Ok(()), Err)
     }
 }
 
-fn pack(output: &OutputJson<'_, Value>, data: &Value) -> Result<Vec<u8>, InferError> {
-    let mut bytes = Vec::new();
-    pack_elements(&mut bytes, output.datatype()?, data)
-        .map_err(|why| output.refuse(format_args!("is wrong: {why}")))?;
-    match output.bytes()? {
-        Some(expected) if expected != bytes.len() as u64 => {
-            Err(output.refuse(format_args!("has a different number of elements than its shape {:?}", output.shape)))
+/// Where the bytes of an output are: in `body`, if it has any there.
+fn place(
+    output: &OutputJson<'_, Value>,
+    body: Range<usize>,
+    placed: Option<(&SlotOutputs, usize)>,
+) -> Result<Place, Misfit> {
+    match (output.binary_bytes(), &output.data) {
+        (Some(announced), _) => output.check_binary(announced).map(|()| Place::Body(body)),
+        (None, Some(data)) => pack(output, data).map(Place::Own),
+        (None, None) => {
+            let datatype = output.datatype()?;
+            let read = placed.and_then(|(slot, model)| slot.read(model, &output.name, datatype, &output.shape));
+            let read = read.ok_or_else(|| output.refuse("has neither data nor binary_data_size"))?;
+            read.map(Place::Own).map_err(|why| output.refuse(why))
+        }
+    }
+}
+
+fn pack(output: &OutputJson<'_, Value>, data: &Value) -> Result<Vec<u8>, Misfit> {
+    let (mut bytes, datatype) = (Vec::new(), output.datatype()?);
+    pack_elements(&mut bytes, datatype, data).map_err(|why| output.refuse(format_args!("is wrong: {why}")))?;
+    let elements = output.elements()?;
+    match datatype.size() {
+        Some(size) if elements.saturating_mul(size as u64) != bytes.len() as u64 => {
+            let (count, shape) = (bytes.len() / size, &output.shape);
+            Err(output.refuse(format_args!("has {count} elements, which is not what its shape {shape:?} takes")))
         }
         _ => Ok(bytes),
     }

@@ -7,9 +7,11 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-use crate::backend::{ErrorCode, InferError, OutputView, Outputs, ReplyForm};
+use crate::backend::{ErrorCode, InferError, Misfit, OutputView, Outputs, ReplyChecks, ReplyForm, ReplySource};
 use crate::backends::json;
 use crate::backends::kserve_http::body::Kept;
+use crate::backends::kserve_http::inline::{Elements, Inline};
+use crate::data::PayloadId;
 use crate::engine::malformed;
 use crate::model::DataType;
 use crate::wire::http1::{Encoding, Head, count_unpacked, with_unpacked};
@@ -21,6 +23,8 @@ const KNOWN_JSON: usize = 64 * 1024;
 struct ReplyJson<'a, D> {
     #[serde(borrow, default)]
     model_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    model_version: Option<Cow<'a, str>>,
     #[serde(borrow, default = "Option::default")]
     outputs: Option<Vec<OutputJson<'a, D>>>,
     #[serde(default)]
@@ -48,34 +52,52 @@ struct ParametersJson {
 }
 
 impl<D> OutputJson<'_, D> {
-    pub(super) fn refuse(&self, why: impl Display) -> InferError {
-        malformed(format!("output '{}' {why}", self.name))
+    /// It cannot be decoded.
+    pub(super) fn refuse(&self, why: impl Display) -> Misfit {
+        Misfit::undecodable(format_args!("output '{}' {why}", self.name))
     }
 
-    pub(super) fn datatype(&self) -> Result<DataType, InferError> {
+    pub(super) fn datatype(&self) -> Result<DataType, Misfit> {
         DataType::parse(&self.datatype)
             .ok_or_else(|| self.refuse(format_args!("has the unknown datatype '{}'", self.datatype)))
     }
 
-    /// Bytes of a tensor of this shape; `None` for BYTES.
-    pub(super) fn bytes(&self) -> Result<Option<u64>, InferError> {
-        let Some(size) = self.datatype()?.size() else { return Ok(None) };
+    /// Elements of a tensor of this shape.
+    pub(super) fn elements(&self) -> Result<u64, Misfit> {
         let product = |product: u64, &dim: &i64| product.checked_mul(u64::try_from(dim).ok()?);
-        let bytes = self.shape.iter().try_fold(size as u64, product);
-        bytes.map(Some).ok_or_else(|| self.refuse(format_args!("has the impossible shape {:?}", self.shape)))
+        let elements = self.shape.iter().try_fold(1, product);
+        elements.ok_or_else(|| self.refuse(format_args!("has the impossible shape {:?}", self.shape)))
     }
 
-    /// Bytes of its binary tensor, checked against its shape; `None` if it has none.
-    pub(super) fn binary_bytes(&self) -> Result<Option<u64>, InferError> {
-        let Some(size) = self.parameters.as_ref().and_then(|parameters| parameters.binary_data_size) else {
-            return Ok(None);
-        };
-        match self.bytes()? {
-            Some(bytes) if bytes != size => Err(self.refuse(format_args!(
-                "has binary_data_size {size}, but {} {:?} takes {bytes} bytes",
+    /// Bytes of its binary tensor in the body, as announced; `None` if it has none.
+    pub(super) fn binary_bytes(&self) -> Option<u64> {
+        self.parameters.as_ref().and_then(|parameters| parameters.binary_data_size)
+    }
+
+    /// Checks that the binary tensor is as long as its shape says.
+    pub(super) fn check_binary(&self, announced: u64) -> Result<(), Misfit> {
+        let elements = self.elements()?;
+        match self.datatype()?.size().map(|size| elements.saturating_mul(size as u64)) {
+            Some(bytes) if bytes != announced => Err(self.refuse(format_args!(
+                "has binary_data_size {announced}, but {} {:?} takes {bytes} bytes",
                 self.datatype, self.shape
             ))),
-            _ => Ok(Some(size)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<D: Inline> OutputJson<'_, D> {
+    /// Checks its content as far as it is known; outputs may be elsewhere if they are `shared`.
+    fn check(&self, shared: bool) -> Result<(), Misfit> {
+        match (self.binary_bytes(), &self.data) {
+            (Some(announced), _) => self.check_binary(announced),
+            (None, Some(data)) => {
+                let (datatype, elements) = (self.datatype()?, self.elements()?);
+                data.check(datatype, Some(elements)).map_err(|why| self.refuse(why))
+            }
+            (None, None) if shared => self.datatype().and(self.elements()).map(drop),
+            (None, None) => Err(self.refuse("has neither data nor binary_data_size")),
         }
     }
 }
@@ -84,6 +106,8 @@ impl<D> OutputJson<'_, D> {
 pub(super) struct Answer<'a, D> {
     /// The model that it is from, if it says so.
     pub(super) model: Option<Cow<'a, str>>,
+    /// Its version.
+    pub(super) version: Option<Cow<'a, str>>,
     /// Its outputs.
     pub(super) outputs: Vec<OutputJson<'a, D>>,
 }
@@ -101,7 +125,9 @@ pub(super) fn parse<'a, D: DeserializeOwned>(json: &'a [u8]) -> Result<Answer<'a
             Err(InferError::new(ErrorCode::Http(200), message))
         }
         (None, None) if reply.model_name.is_none() => Err(malformed("its JSON is not an inference response")),
-        (None, outputs) => Ok(Answer { model: reply.model_name, outputs: outputs.unwrap_or_default() }),
+        (None, outputs) => {
+            Ok(Answer { model: reply.model_name, version: reply.model_version, outputs: outputs.unwrap_or_default() })
+        }
     }
 }
 
@@ -118,12 +144,31 @@ pub(super) fn sizes_differ(promised: u64, came: u64) -> InferError {
 }
 
 /// What a reply is checked against.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     /// Whether outputs may be elsewhere than in the reply.
     pub(super) shared: bool,
-    /// The model's outputs, if this reply must be checked against them.
-    pub(super) form: Option<ReplyForm<'a>>,
+    /// The request's payload.
+    pub(super) payload: PayloadId,
+    /// What the model's outputs are.
+    pub(super) form: &'a dyn Fn() -> ReplyForm<'a>,
+    /// Which replies are checked against it, and count.
+    pub(super) checks: &'a ReplyChecks,
+}
+
+impl Wanted<'_> {
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.checks.is_due(self.payload)
+    }
+
+    /// Decides about a reply in which `found` is all that is wrong with it.
+    pub(super) fn settle(&self, found: Result<(), Misfit>) -> Result<(), InferError> {
+        if found.is_ok() && !self.is_due() {
+            return Ok(());
+        }
+        self.checks.settle((self.payload, (self.form)().model), found)
+    }
 }
 
 /// Checks replies whose outputs are not read. The JSON of most replies is identical to that of the previous one, so it
@@ -160,8 +205,11 @@ impl Checker {
 
     /// Checks the JSON of a reply, and that it announces exactly `came` bytes of tensors.
     fn check_parts(&mut self, kept: &[u8], came: u64, wanted: Wanted<'_>) -> Result<(), InferError> {
-        if self.known.is_empty() || wanted.form.is_some() || kept != self.known {
-            let promised = promised_bytes(kept, wanted)?;
+        let is_due = wanted.is_due();
+        if self.known.is_empty() || is_due || kept != self.known {
+            let (promised, found) =
+                if is_due { examine::<Elements>(kept, wanted)? } else { examine::<IgnoredAny>(kept, wanted)? };
+            wanted.settle(found)?;
             self.known.clear();
             if kept.len() <= KNOWN_JSON {
                 self.known.extend_from_slice(kept);
@@ -172,29 +220,30 @@ impl Checker {
     }
 }
 
-fn promised_bytes(json: &[u8], wanted: Wanted<'_>) -> Result<u64, InferError> {
-    let mut sum = 0_u64;
+/// How many bytes of tensors a reply's JSON announces, and whether it is as it should be.
+fn examine<D: Inline + DeserializeOwned>(
+    json: &[u8],
+    wanted: Wanted<'_>,
+) -> Result<(u64, Result<(), Misfit>), InferError> {
     let legal = json::in_legal_form(json);
-    let answer = parse::<IgnoredAny>(&legal)?;
-    for output in &answer.outputs {
-        output.bytes()?;
-        match (output.binary_bytes()?, &output.data) {
-            (Some(bytes), _) => sum = sum.saturating_add(bytes),
-            (None, None) if !wanted.shared => return Err(output.refuse("has neither data nor binary_data_size")),
-            _ => {}
-        }
+    // Triton writes the bytes of BYTES outputs as they are: whoever does not look need not know whether they are text.
+    let text = wanted.is_due().then(|| String::from_utf8_lossy(&legal));
+    let answer = parse::<D>(text.as_ref().map_or(&legal[..], |text| text.as_bytes()))?;
+    let announced = |sum: u64, output: &OutputJson<'_, D>| sum.saturating_add(output.binary_bytes().unwrap_or(0));
+    let sum = answer.outputs.iter().fold(0, announced);
+    let mut found = answer.outputs.iter().try_for_each(|output| output.check(wanted.shared));
+    if found.is_ok() && wanted.is_due() {
+        let form = ReplyForm { contents: false, ..(wanted.form)() };
+        let source = ReplySource { model: answer.model.as_deref(), version: answer.version.as_deref() };
+        found = form.check(source, &Described(&answer.outputs));
     }
-    if let Some(form) = wanted.form {
-        let described = Described(&answer.outputs);
-        ReplyForm { contents: false, ..form }.check(answer.model.as_deref(), &described)?;
-    }
-    Ok(sum)
+    Ok((sum, found))
 }
 
 /// Outputs of which only the description was parsed.
-struct Described<'a>(&'a [OutputJson<'a, IgnoredAny>]);
+struct Described<'a, D>(&'a [OutputJson<'a, D>]);
 
-impl Outputs for Described<'_> {
+impl<D> Outputs for Described<'_, D> {
     fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
         for output in self.0 {
             if let Ok(datatype) = output.datatype() {

@@ -1,6 +1,7 @@
 use std::io::Write;
 
 use super::*;
+use crate::backend::{ClientSpec, ReplyRule};
 use crate::backends::kserve_http::body::Longest;
 use crate::backends::kserve_http::outputs::ReplyOutputs;
 use crate::backends::triton_json::{MetadataJson, model_of};
@@ -10,6 +11,9 @@ use crate::model::{ModelId, ModelSpec, TensorSpec};
 const MOST: u64 = 1 << 20;
 
 const BINARY: &str = r#"{"model_name":"m","outputs":[{"name":"O","datatype":"FP32","shape":[1,2],"parameters":{"binary_data_size":8}}]}"#;
+
+/// Four bytes where eight belong.
+const SHORT: &str = r#"{"outputs":[{"name":"O","datatype":"FP32","shape":[2],"parameters":{"binary_data_size":4}}]}"#;
 
 fn head(json: Option<usize>) -> Head {
     Head { status: 200, part_length: json.map(|length| length as u64), ..Head::default() }
@@ -26,10 +30,36 @@ fn kept(head: &Head, body: &[u8], watch: bool) -> Kept {
     kept
 }
 
+/// Checks of one payload by this rule.
+fn checks(replies: ReplyRule) -> ReplyChecks {
+    ReplyChecks::new(&ClientSpec { replies, ..ClientSpec::new(Vec::new().into(), Vec::new().into()) })
+}
+
+/// A reply to a request for `model`, checked by the quick way.
+fn check_with(
+    checker: &mut Checker,
+    (head, body, total): (&Head, &Kept, u64),
+    (model, checks): (&ModelSpec, &ReplyChecks),
+) -> Result<(), InferError> {
+    let form = || ReplyForm { model, batch: 1, contents: true };
+    checker.check(head, body, total, Wanted { shared: false, payload: PayloadId(0), form: &form, checks })
+}
+
+fn anything() -> ModelSpec {
+    ModelSpec::plain(&ModelId::latest("m"), Vec::new(), Vec::new())
+}
+
 /// Both ways of looking at a reply.
 fn judge(head: &Head, body: &[u8]) -> (Result<(), InferError>, Result<(), InferError>) {
-    let checked = Checker::default().check(head, &kept(head, body, false), body.len() as u64, Wanted::default());
-    let read = ReplyOutputs::read(head, &kept(head, body, true), None).map(|_| ());
+    judge_by(ReplyRule::Readable, head, body)
+}
+
+fn judge_by(rule: ReplyRule, head: &Head, body: &[u8]) -> (Result<(), InferError>, Result<(), InferError>) {
+    let (quick, strict) = (kept(head, body, false), kept(head, body, true));
+    let (model, total) = (anything(), body.len() as u64);
+    let checked = check_with(&mut Checker::default(), (head, &quick, total), (&model, &checks(rule)));
+    let read = ReplyOutputs::read(head, &strict, None)
+        .and_then(|outputs| checks(rule).settle((PayloadId(0), &model), outputs.decoded()));
     (checked, read)
 }
 
@@ -81,16 +111,31 @@ fn replies_that_do_not_fit_themselves_are_failures() {
         ("unknown datatype", json(r#"{"outputs":[{"name":"O","datatype":"FP99","shape":[2],"data":[]}]}"#)),
         ("impossible shape", json(r#"{"outputs":[{"name":"O","datatype":"FP32","shape":[-2],"data":[]}]}"#)),
         ("broken", json(r#"{"error":"broken"}"#)),
-        (
-            "takes 8 bytes",
-            json(r#"{"outputs":[{"name":"O","datatype":"FP32","shape":[2],"parameters":{"binary_data_size":4}}]}"#),
-        ),
+        ("takes 8 bytes", (head(Some(SHORT.len())), [SHORT.as_bytes(), &[0; 4]].concat())),
+        ("3 elements", json(r#"{"outputs":[{"name":"O","datatype":"FP32","shape":[2],"data":[1,2,3]}]}"#)),
+        ("0 elements", json(r#"{"outputs":[{"name":"O","datatype":"FP32","shape":[2],"data":[]}]}"#)),
+        ("FP32", json(r#"{"outputs":[{"name":"O","datatype":"FP32","shape":[1],"data":["x"]}]}"#)),
     ];
     for (text, (head, body)) in cases {
         let (checked, read) = judge(&head, &body);
         for error in [checked.unwrap_err(), read.unwrap_err()] {
             assert!(error.message.contains(text), "{text}: {error}");
         }
+    }
+}
+
+#[test]
+fn perf_analyzers_callers_count_what_cannot_be_decoded() {
+    let json = |text: &str| (head(None), text.as_bytes().to_vec());
+    for (head, body) in [
+        (head(Some(SHORT.len())), [SHORT.as_bytes(), &[0; 4]].concat()),
+        json(r#"{"outputs":[{"name":"O","datatype":"FP32","shape":[2],"data":[1,2,3]}]}"#),
+        json(r#"{"outputs":[{"name":"O","datatype":"FP99","shape":[2],"data":[1,2]}]}"#),
+        json(r#"{"outputs":[{"name":"O","datatype":"FP32","shape":[2]}]}"#),
+    ] {
+        assert_eq!(judge_by(ReplyRule::Any, &head, &body), (Ok(()), Ok(())));
+        let (checked, read) = judge_by(ReplyRule::Fitting, &head, &body);
+        assert!(checked.is_err() && read.is_err());
     }
 }
 
@@ -126,12 +171,12 @@ fn damaged_compressed_replies_are_found_whoever_looks() {
 
 #[test]
 fn a_known_json_is_still_measured_against_its_bytes() {
-    let mut checker = Checker::default();
+    let (mut checker, model, checks) = (Checker::default(), anything(), checks(ReplyRule::Readable));
     let (head, json) = (head(Some(BINARY.len())), BINARY.as_bytes());
     let (body, total) = (kept(&head, json, false), json.len() as u64 + 8);
-    checker.check(&head, &body, total, Wanted::default()).unwrap();
-    checker.check(&head, &body, total, Wanted::default()).unwrap();
-    assert!(checker.check(&head, &body, total + 1, Wanted::default()).is_err());
+    for (total, fits) in [(total, true), (total, true), (total + 1, false)] {
+        assert_eq!(check_with(&mut checker, (&head, &body, total), (&model, &checks)).is_ok(), fits);
+    }
 }
 
 #[test]
@@ -140,7 +185,7 @@ fn replies_longer_than_they_can_be_are_given_up_as_soon_as_that_is_known() {
     let mut kept = Kept::default();
     let promised = Head { length: Some(MOST + 1), ..head.clone() };
     let error = kept.begin(&promised, false, Longest::Outputs(MOST)).unwrap_err();
-    assert!(error.message.contains("the model's outputs cannot be"), "{error}");
+    assert!(error.message.contains("many times what the model's outputs take"), "{error}");
     kept.begin(&head, true, Longest::Allowed(MOST)).unwrap();
     kept.push(&[0; 64], MOST).unwrap();
     assert!(kept.push(&[0; 64], MOST + 1).unwrap_err().message.contains("--max-reply-bytes"));
@@ -173,18 +218,18 @@ fn replies_are_held_against_the_model_where_that_is_wanted() {
     let mut model = model_of(&ModelId::latest("m"), MetadataJson::default(), &config).unwrap();
     let head = head(Some(BINARY.len()));
     let body = kept(&head, BINARY.as_bytes(), false);
-    let check = |model: &ModelSpec, body: &Kept, total: u64| {
-        let wanted = Wanted { shared: false, form: Some(ReplyForm { model, batch: 1, contents: true }) };
-        Checker::default().check(&head, body, total, wanted)
+    let check = |model: &ModelSpec, rule| {
+        let kept = (&head, &body, BINARY.len() as u64 + 8);
+        check_with(&mut Checker::default(), kept, (model, &checks(rule)))
     };
-    let total = BINARY.len() as u64 + 8;
     for (outputs, word) in [(vec![tensor("O", &[1, 3])], "has shape"), (vec![tensor("P", &[1, 2])], "no output 'O'")] {
         model.outputs = outputs;
-        let error = check(&model, &body, total).unwrap_err();
+        let error = check(&model, ReplyRule::Fitting).unwrap_err();
         assert!(error.code == InferError::MISFIT && error.message.contains(word), "{error}");
+        assert_eq!(check(&model, ReplyRule::Readable), Ok(()));
     }
     model.outputs = vec![tensor("O", &[1, 2])];
-    assert_eq!(check(&model, &body, total), Ok(()));
+    assert_eq!(check(&model, ReplyRule::Fitting), Ok(()));
     model.id.name = "n".to_owned();
-    assert!(check(&model, &body, total).unwrap_err().message.contains("from model 'm'"));
+    assert!(check(&model, ReplyRule::Fitting).unwrap_err().message.contains("from model 'm'"));
 }

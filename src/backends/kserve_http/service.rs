@@ -115,20 +115,18 @@ impl HttpService for KserveHttp {
             return Err(self.refusal(slot, head));
         }
         let Slot { request, kept, checks, outputs, .. } = &mut self.slots[slot];
-        let form = checks.is_due(request.payload).then(|| self.templates.form(*request));
-        if exchanges.watched() {
-            let placed = outputs.as_ref().map(|placed| (placed, self.templates.model_of(*request)));
-            let outputs = ReplyOutputs::read(head, kept, placed)?;
-            form.map_or(Ok(()), |form| form.check(outputs.model(), &outputs))?;
-            exchanges.respond(slot, &outputs);
-        } else {
-            let wanted = Wanted { shared: outputs.is_some(), form };
+        let form = || self.templates.form(*request);
+        let wanted = Wanted { shared: outputs.is_some(), payload: request.payload, form: &form, checks };
+        if !exchanges.watched() {
             self.checker.check(head, kept, total, wanted)?;
             exchanges.responded(slot);
+            return Ok(());
         }
-        if form.is_some() {
-            checks.pass(request.payload);
-        }
+        let placed = outputs.as_ref().map(|placed| (placed, self.templates.model_of(*request)));
+        let outputs = ReplyOutputs::read(head, kept, placed)?;
+        let fits = || if wanted.is_due() { form().check(outputs.source(), &outputs) } else { Ok(()) };
+        wanted.settle(outputs.decoded().and_then(|()| fits()))?;
+        exchanges.respond(slot, &outputs);
         Ok(())
     }
 }

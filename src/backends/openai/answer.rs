@@ -54,6 +54,10 @@ struct Stream {
     choices: bool,
     /// Events of other forms have arrived.
     others: bool,
+    /// Streams of this form say that they are at their end.
+    ends: bool,
+    /// Tokens so far, as the server counts them, when the first content event had come, and those together with it.
+    first_tokens: Option<u64>,
     /// It has more content than is kept for counting.
     too_long: bool,
     /// The last event had content.
@@ -172,18 +176,22 @@ impl Answer {
             stream.take(event, shown, slot, exchanges)?;
             stream.keep(event.data, *wanted, (text, content));
         }
-        let Stream { generation, choices, others, finished, done, failed, .. } = self.stream;
+        let Stream { generation, choices, others, ends, first_tokens, finished, done, failed, .. } = self.stream;
         if failed {
             return Ok(None);
         }
-        // Streams of other forms than OpenAI's need no end marker.
-        let whole = done || finished || (others && !choices);
+        // Streams of other forms than OpenAI's and Anthropic's need no end marker.
+        let whole = done || finished || (others && !choices && !ends);
         if !whole {
-            return Err(malformed("the stream ends before [DONE] and before any finish_reason"));
+            let marks =
+                if ends { "message_stop and before any stop_reason" } else { "[DONE] and before any finish_reason" };
+            return Err(malformed(format!("the stream ends before {marks}")));
         }
         // Some servers report a usage of 0 along with text.
         let tokens = generation.tokens.filter(|&tokens| tokens > 0 || generation.chunks == 0);
-        Ok(Some(Generation { tokens, unended: !done && choices, ..generation }))
+        let (size, first_size) =
+            first_tokens.and_then(|first| Some((tokens?, first))).unwrap_or((generation.size, generation.first_size));
+        Ok(Some(Generation { tokens, size, first_size, unended: !done && choices, ..generation }))
     }
 
     /// A body that is not a stream.
@@ -259,6 +267,7 @@ impl Stream {
         }
         self.choices |= said.choices;
         self.others |= !said.choices;
+        self.ends |= said.ends;
         self.finished |= said.finished;
         self.generation.tokens = said.tokens.or(self.generation.tokens);
         let content = said.content && (said.choices || !said.usage);
@@ -266,15 +275,27 @@ impl Stream {
             exchanges.respond_aside(slot, &text);
             return Ok(());
         }
-        match self.generation.chunks {
-            0 => self.generation.first = Some(exchanges.now),
-            1 => self.generation.second = Some(exchanges.now),
-            _ => {}
-        }
-        self.generation.chunks = self.generation.chunks.saturating_add(1);
-        self.last_has_content = true;
+        self.add(&said, exchanges.now);
         exchanges.respond(slot, &text);
         Ok(())
+    }
+}
+
+impl Stream {
+    /// An event with content has arrived at `now`.
+    #[inline]
+    fn add(&mut self, said: &Said, now: Stamp) {
+        let (all, size) = (&mut self.generation, said.size as u64);
+        all.chunks = all.chunks.saturating_add(1);
+        all.size += size;
+        if *all.first.get_or_insert(now) == now {
+            all.first_chunks = all.chunks;
+            all.first_size = all.size;
+            self.first_tokens = said.tokens.filter(|&tokens| tokens > 0).or(self.first_tokens);
+        } else {
+            all.second.get_or_insert(now);
+        }
+        self.last_has_content = true;
     }
 }
 

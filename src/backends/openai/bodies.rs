@@ -171,7 +171,9 @@ fn document<'a>(
     }
     if plan.streaming {
         fields.add("stream", &Value::from(true));
-        if fields.has_true("stream") {
+        // Anthropic's messages report usage unasked, and refuse the field.
+        let is_messages = plan.endpoint.trim_end_matches('/').ends_with("messages");
+        if fields.has_true("stream") && !is_messages {
             fields.add("stream_options", &serde_json::json!({ "include_usage": true }));
         }
     }

@@ -17,12 +17,16 @@ pub(super) struct Said {
     pub(super) usage: bool,
     /// It carries text, reasoning or a tool call; in another form, anything.
     pub(super) content: bool,
+    /// The length of that, as it is written.
+    pub(super) size: usize,
     /// It has a finish reason.
     pub(super) finished: bool,
     /// Output tokens so far.
     pub(super) tokens: Option<u64>,
     /// It reports an error.
     pub(super) error: bool,
+    /// Streams of its form say that they are at their end.
+    pub(super) ends: bool,
 }
 
 impl Said {
@@ -34,9 +38,13 @@ impl Said {
         let is_object = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
         match serde_json::from_slice::<Document<'_>>(text) {
             // Lists would be read as members without names.
-            Ok(document) if is_object => Ok(document.said()),
+            Ok(document) if is_object => Ok(document.said(text.len())),
             // A member has an unexpected type: another kind of document.
-            _ => serde_json::from_slice::<IgnoredAny>(text).map(|_| Self { content: true, ..Self::default() }),
+            _ => serde_json::from_slice::<IgnoredAny>(text).map(|_| Self {
+                content: true,
+                size: text.len(),
+                ..Self::default()
+            }),
         }
     }
 }
@@ -51,7 +59,7 @@ struct Document<'a> {
     choices: Member<Each<Choice<'a>>>,
     #[serde(default)]
     usage: Option<Usage>,
-    /// The rest is of the Responses API's events.
+    /// The rest is of the events of OpenAI's Responses API and of Anthropic's messages.
     #[serde(default, borrow, rename = "type")]
     kind: Option<&'a RawValue>,
     #[serde(default, borrow)]
@@ -61,10 +69,16 @@ struct Document<'a> {
 }
 
 impl Document<'_> {
-    fn said(&self) -> Said {
-        let kind = self.kind.map(|kind| kind.get().trim_matches('"'));
-        if let Some(kind) = kind.and_then(|kind| kind.strip_prefix("response.")) {
+    /// `length` is the document's.
+    fn said(&self, length: usize) -> Said {
+        let kind = self.kind.map_or("", |kind| kind.get().trim_matches('"'));
+        if let Some(kind) = kind.strip_prefix("response.") {
             return self.event(kind);
+        }
+        if matches!(kind, "ping" | "message_start" | "message_delta" | "message_stop")
+            || kind.starts_with("content_block_")
+        {
+            return self.message_event(kind);
         }
         let is_error = |text: &RawValue| text.get() == "\"error\"";
         let error = self.error.is_some() || self.object.is_some_and(is_error);
@@ -75,24 +89,50 @@ impl Document<'_> {
             ..Said::default()
         };
         match &self.choices {
-            Member::There(Each { content, finished, .. }) => {
-                Said { choices: true, content: *content && !error, finished: *finished, ..said }
+            Member::There(Each { size, finished, .. }) => {
+                let size = if error { 0 } else { *size };
+                Said { choices: true, content: size > 0, size, finished: *finished, ..said }
             }
-            Member::Absent => Said { content: !error, ..said },
+            Member::Absent => Said { content: !error, size: if error { 0 } else { length }, ..said },
         }
+    }
+
+    /// An event of Anthropic's messages: only deltas of content blocks carry output.
+    fn message_event(&self, kind: &str) -> Said {
+        let delta = self.delta.and_then(|delta| serde_json::from_str::<Delta<'_>>(delta.get()).ok());
+        let delta = delta.unwrap_or_default();
+        // Others send pings, too.
+        let mut said = Said { ends: kind != "ping", ..Said::default() };
+        match kind {
+            "content_block_delta" => {
+                said.size = [delta.text, delta.thinking, delta.partial_json].into_iter().map(size).sum();
+                said.content = said.size > 0;
+            }
+            "message_delta" => {
+                said.finished = size(delta.stop_reason) > 0;
+                (said.usage, said.tokens) = (self.usage.is_some(), self.usage.and_then(Usage::generated));
+            }
+            "message_stop" => said.finished = true,
+            // The usage of a beginning says nothing of what is still to come.
+            _ => {}
+        }
+        said
     }
 
     /// An event `response.KIND` of OpenAI's Responses API: only deltas carry output.
     fn event(&self, kind: &str) -> Said {
         let response = self.response.and_then(|response| serde_json::from_str::<Response>(response.get()).ok());
         let usage = response.and_then(|response| response.usage);
+        let size = if kind.ends_with(".delta") { size(self.delta) } else { 0 };
         Said {
-            content: kind.ends_with(".delta") && filled(self.delta),
+            content: size > 0,
+            size,
             finished: matches!(kind, "completed" | "incomplete"),
             usage: usage.is_some(),
             tokens: usage.and_then(Usage::generated),
             error: kind == "failed",
             choices: false,
+            ends: false,
         }
     }
 }
@@ -102,6 +142,20 @@ impl Document<'_> {
 struct Response {
     #[serde(default)]
     usage: Option<Usage>,
+}
+
+/// What an event of Anthropic's messages adds.
+#[derive(Default, Deserialize)]
+struct Delta<'a> {
+    #[serde(default, borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    thinking: Option<&'a RawValue>,
+    /// Of the input of a tool.
+    #[serde(default, borrow)]
+    partial_json: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    stop_reason: Option<&'a RawValue>,
 }
 
 /// A member that may be absent; `null` counts as present but empty.
@@ -186,57 +240,60 @@ struct Function<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Whether a value has content: neither null nor an empty string or list.
-fn filled(value: Option<&RawValue>) -> bool {
-    value.is_some_and(|value| !matches!(value.get(), "\"\"" | "[]"))
+/// The length of a value's content, as it is written; 0 for null and for an empty string or list.
+fn size(value: Option<&RawValue>) -> usize {
+    value.map_or(0, |value| match value.get() {
+        "\"\"" | "[]" => 0,
+        text if text.starts_with('"') => text.len() - 2,
+        text => text.len(),
+    })
 }
 
 /// What an element of a list contributes.
 trait Part {
-    /// Whether it carries content, and whether it ends the output.
-    fn says(&self) -> (bool, bool);
+    /// The length of its content, and whether it ends the output.
+    fn says(&self) -> (usize, bool);
 }
 
 impl Part for Choice<'_> {
-    fn says(&self) -> (bool, bool) {
-        let messages = [&self.delta, &self.message];
-        let content = messages.into_iter().flatten().any(Message::has_content) || filled(self.text);
-        (content, filled(self.finish_reason))
+    fn says(&self) -> (usize, bool) {
+        let messages = [&self.delta, &self.message].into_iter().flatten();
+        (messages.map(Message::size).sum::<usize>() + size(self.text), size(self.finish_reason) > 0)
     }
 }
 
 impl Message<'_> {
-    fn has_content(&self) -> bool {
+    fn size(&self) -> usize {
+        let audio = self.audio.as_ref().map_or([None, None], |audio| [audio.data, audio.transcript]);
         let texts = [self.content, self.reasoning_content, self.reasoning, self.refusal];
-        texts.into_iter().any(filled)
-            || self.tool_calls.as_ref().is_some_and(|calls| calls.content)
-            || self.function_call.as_ref().is_some_and(Function::has_content)
-            || self.audio.as_ref().is_some_and(|audio| filled(audio.data) || filled(audio.transcript))
+        texts.into_iter().chain(audio).map(size).sum::<usize>()
+            + self.tool_calls.as_ref().map_or(0, |calls| calls.size)
+            + self.function_call.as_ref().map_or(0, Function::size)
     }
 }
 
 impl Part for ToolCall<'_> {
-    fn says(&self) -> (bool, bool) {
-        (self.function.as_ref().is_some_and(Function::has_content), false)
+    fn says(&self) -> (usize, bool) {
+        (self.function.as_ref().map_or(0, Function::size), false)
     }
 }
 
 impl Function<'_> {
-    fn has_content(&self) -> bool {
-        filled(self.name) || filled(self.arguments)
+    fn size(&self) -> usize {
+        size(self.name) + size(self.arguments)
     }
 }
 
 /// The elements of a list together.
 struct Each<T> {
-    content: bool,
+    size: usize,
     finished: bool,
     of: PhantomData<T>,
 }
 
 impl<T> Default for Each<T> {
     fn default() -> Self {
-        Self { content: false, finished: false, of: PhantomData }
+        Self { size: 0, finished: false, of: PhantomData }
     }
 }
 
@@ -253,8 +310,8 @@ impl<'de, T: Deserialize<'de> + Part> Deserialize<'de> for Each<T> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Each<T>, A::Error> {
                 let mut all = Each::default();
                 while let Some(part) = list.next_element::<T>()? {
-                    let (content, finished) = part.says();
-                    all.content |= content;
+                    let (size, finished) = part.says();
+                    all.size += size;
                     all.finished |= finished;
                 }
                 Ok(all)
@@ -269,7 +326,47 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> Said {
-        Said::read(text.as_bytes()).unwrap()
+        let said = Said::read(text.as_bytes()).unwrap();
+        assert_eq!(said.size > 0, said.content, "{text}");
+        Said { size: 0, ..said }
+    }
+
+    #[test]
+    fn the_length_of_content_is_that_of_its_text() {
+        let size = |text: &str| Said::read(text.as_bytes()).unwrap().size;
+        assert_eq!(
+            size(r#"{"choices":[{"delta":{"content":"abc","role":"assistant"}},{"delta":{"content":"d"}}]}"#),
+            4
+        );
+        assert_eq!(size(r#"{"type":"response.output_text.delta","delta":"Hi"}"#), 2);
+        assert_eq!(size(r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"Hey"}}"#), 3);
+        assert_eq!(size("[1,2]"), 5);
+    }
+
+    #[test]
+    fn of_messages_only_deltas_of_blocks_are_content() {
+        let said = |event: &str| said(&format!("{{{event}}}"));
+        for (event, content) in [
+            (r#""type":"message_start","message":{"content":[],"usage":{"input_tokens":9,"output_tokens":1}}"#, false),
+            (r#""type":"ping""#, false),
+            (r#""type":"content_block_start","content_block":{"type":"text","text":""}"#, false),
+            (r#""type":"content_block_delta","delta":{"type":"text_delta","text":"Hi"}"#, true),
+            (r#""type":"content_block_delta","delta":{"type":"text_delta","text":""}"#, false),
+            (r#""type":"content_block_delta","delta":{"type":"thinking_delta","thinking":"hm"}"#, true),
+            (r#""type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{\"a"}"#, true),
+            (r#""type":"content_block_delta","delta":{"type":"signature_delta","signature":"xyz"}"#, false),
+            (r#""type":"content_block_stop","index":0"#, false),
+        ] {
+            let ends = !event.contains("ping");
+            assert_eq!(said(event), Said { content, ends, ..Said::default() }, "{event}");
+        }
+        let last = said(r#""type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":15}"#);
+        let expected = Said { finished: true, usage: true, tokens: Some(15), ends: true, ..Said::default() };
+        assert_eq!(last, expected);
+        assert!(said(r#""type":"message_stop""#).finished);
+        assert!(said(r#""type":"error","error":{"type":"overloaded_error","message":"later"}"#).error);
+        let body = said(r#""type":"message","content":[{"type":"text","text":"Hi"}],"usage":{"output_tokens":5}"#);
+        assert_eq!((body.content, body.tokens, body.error), (true, Some(5), false));
     }
 
     #[test]

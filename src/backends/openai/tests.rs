@@ -96,6 +96,8 @@ fn broken_streams_are_failures() {
     assert!(failed(&cut, true).contains("before [DONE] and before any finish_reason"));
     assert!(failed(&chunked(&delta("a")), false).contains("before [DONE] and before any finish_reason"));
     assert!(failed(&format!("{EVENTS}\r\n"), true).contains("before [DONE]"), "nothing at all is no answer");
+    let block = "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n";
+    assert!(failed(&chunked(block), false).contains("before message_stop and before any stop_reason"));
     let within = chunked(&delta("a")).strip_suffix("0\r\n\r\n").unwrap().to_owned();
     assert!(failed(&within, true).contains("Connection closed"));
     for data in ["data: {\"choices\":[\n\n", "data: hello\n\n", "data:\n\n"] {
@@ -132,7 +134,7 @@ fn streams_without_end_or_content_are_successes_of_their_own_kind() {
     let zero = USAGE.replace('5', "0");
     let lied = read(&chunked(&format!("{}{STOP}{zero}{DONE}", delta("a"))), false).generation.unwrap();
     assert_eq!((lied.chunks, lied.tokens), (1, None), "a usage of 0 beside text is none");
-    let other = read(&chunked("event: ping\ndata: {\"type\":\"ping\"}\n\n"), false).generation.unwrap();
+    let other = read(&chunked("event: tick\ndata: {\"type\":\"tick\"}\n\n"), false).generation.unwrap();
     assert!(!other.unended && other.chunks == 1, "streams of another form end where they end");
 }
 

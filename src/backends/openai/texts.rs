@@ -14,6 +14,14 @@ pub fn texts(answer: &[u8]) -> Vec<String> {
             // An event of the Responses API.
             *texts.entry(0).or_default() += document.delta.as_str().unwrap_or_default();
         }
+        match document.kind.as_str() {
+            Some("content_block_delta") => add_block(texts.entry(0).or_default(), &document.delta),
+            Some("message") => {
+                let text = texts.entry(0).or_default();
+                document.content.as_array().into_iter().flatten().for_each(|block| add_block(text, block));
+            }
+            _ => {}
+        }
         for choice in document.choices {
             let text = texts.entry(choice.index).or_default();
             choice.add_to(text);
@@ -30,6 +38,18 @@ struct Document {
     kind: Value,
     #[serde(default)]
     delta: Value,
+    #[serde(default)]
+    content: Value,
+}
+
+/// A block of Anthropic's messages, or what an event adds to one.
+fn add_block(text: &mut String, block: &Value) {
+    for member in ["text", "thinking", "partial_json"] {
+        *text += block[member].as_str().unwrap_or_default();
+    }
+    if block["input"].is_object() {
+        *text += &block["input"].to_string();
+    }
 }
 
 #[derive(Deserialize)]
@@ -120,6 +140,12 @@ mod tests {
         let events = br#"{"type":"response.created","response":{}}
             {"type":"response.output_text.delta","delta":"a"}{"type":"response.output_text.delta","delta":"b"}"#;
         assert_eq!(texts(events), ["ab"]);
+        let blocks = br#"{"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":"a"}}
+            {"type":"content_block_delta","delta":{"type":"text_delta","text":"b"}}"#;
+        assert_eq!(texts(blocks), ["ab"]);
+        let message =
+            br#"{"type":"message","content":[{"type":"text","text":"x"},{"type":"tool_use","input":{"a":1}}]}"#;
+        assert_eq!(texts(message), ["x{\"a\":1}"]);
         let former =
             br#"{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{}"},"audio":{"transcript":"t"}}}]}"#;
         assert_eq!(texts(former), ["tf{}"]);

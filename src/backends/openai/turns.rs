@@ -74,8 +74,11 @@ pub(super) fn message(text: &str) -> Vec<u8> {
 pub(super) fn message_of(body: &[u8]) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
     struct Body<'a> {
-        #[serde(borrow)]
+        #[serde(default, borrow)]
         choices: Vec<Choice<'a>>,
+        /// Of Anthropic's messages.
+        #[serde(default, borrow)]
+        content: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
     struct Choice<'a> {
@@ -83,14 +86,25 @@ pub(super) fn message_of(body: &[u8]) -> Option<Vec<u8>> {
         message: &'a RawValue,
     }
     let body: Body<'_> = serde_json::from_slice(body).ok()?;
-    body.choices.first().map(|choice| choice.message.get().as_bytes().to_vec())
+    let said = |content: &RawValue| format!("{{\"role\":\"assistant\",\"content\":{}}}", content.get()).into_bytes();
+    let choice = body.choices.first().map(|choice| choice.message.get().as_bytes().to_vec());
+    choice.or_else(|| body.content.map(said))
 }
 
 /// What an event adds to the text of the first choice.
 pub(super) fn delta(event: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Event {
+        #[serde(default)]
         choices: Vec<Choice>,
+        /// Of Anthropic's messages.
+        #[serde(default)]
+        delta: Option<Text>,
+    }
+    #[derive(Deserialize)]
+    struct Text {
+        #[serde(default)]
+        text: Option<String>,
     }
     #[derive(Deserialize)]
     struct Choice {
@@ -105,7 +119,7 @@ pub(super) fn delta(event: &[u8]) -> String {
     }
     let Ok(event) = serde_json::from_slice::<Event>(event) else { return String::new() };
     let first = event.choices.into_iter().find(|choice| choice.index == 0);
-    first.and_then(|choice| choice.delta.content).unwrap_or_default()
+    first.and_then(|choice| choice.delta.content).or(event.delta.and_then(|delta| delta.text)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -143,6 +157,11 @@ mod tests {
             delta(br#"{"choices":[{"index":1,"delta":{"content":"x"}},{"index":0,"delta":{"content":"a\n"}}]}"#),
             "a\n"
         );
+        let block = br#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"b"}}"#;
+        let thought = br#"{"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":"t"}}"#;
+        assert_eq!((delta(block), delta(thought)), ("b".to_owned(), String::new()));
+        let body = br#"{"type":"message","content":[{"type":"text","text":"hi"}]}"#;
+        assert_eq!(message_of(body).unwrap(), br#"{"role":"assistant","content":[{"type":"text","text":"hi"}]}"#);
         assert_eq!((delta(b"[DONE]"), delta(br#"{"choices":[{"delta":{}}]}"#)), (String::new(), String::new()));
         assert_eq!(message("a\""), br#"{"content":"a\"","role":"assistant"}"#);
     }

@@ -1,6 +1,6 @@
 //! Entries for the fuzz targets under `fuzz/`: what a server reports about its models, and its answers.
 
-use crate::backend::{Outputs, ReplyForm};
+use crate::backend::{Outputs, ReplyForm, ReplySource};
 use crate::backends::tfserving::answer::Answer;
 use crate::backends::tfserving::proto;
 use crate::backends::tfserving::rest;
@@ -24,7 +24,7 @@ pub fn answer(bytes: &[u8]) {
             let form = ReplyForm { model: &model, batch: max_batch_size.max(1), contents: true };
             if let Ok(answer) = Answer::read(bytes, &model, MOST, Vec::new()) {
                 answer.visit(&mut |output| assert!(output.bytes.len() as u64 <= MOST.max(bytes.len() as u64)));
-                let _ = form.check(None, &answer);
+                let _ = form.check(ReplySource::default(), &answer);
             }
             rest::fuzzing::answer(bytes, form);
         }

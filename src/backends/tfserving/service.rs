@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::backend::{ClientSpec, InferError, ReplyChecks, ReplyForm, Request};
+use crate::backend::{ClientSpec, InferError, ReplyChecks, ReplyForm, ReplySource, Request};
 use crate::backends::tfserving::answer::{Answer, glance};
 use crate::backends::tfserving::request::Requests;
 use crate::data::Payload;
@@ -75,8 +75,8 @@ impl Method for Predict {
         }
         let answer = Answer::read(message, model, self.spec.max_reply_bytes, std::mem::take(&mut self.buffer))?;
         if is_due {
-            ReplyForm { model, batch, contents: true }.check(None, &answer)?;
-            self.checks[slot].pass(payload);
+            let form = ReplyForm { model, batch, contents: true };
+            self.checks[slot].settle((payload, model), form.check(ReplySource::default(), &answer))?;
         }
         exchanges.respond(slot, &answer);
         self.buffer = answer.into_buffer();

@@ -2,7 +2,7 @@
 
 use crate::backend::InferError;
 use crate::engine::calls::Method;
-use crate::engine::calls::status::{self, BROKEN};
+use crate::engine::calls::status::{self, BROKEN, EARLY};
 use crate::engine::calls::streams::{InferStreams, SequenceKey, stream_of};
 use crate::engine::{ExchangeId, Exchanges};
 use crate::plan::Compression;
@@ -25,13 +25,15 @@ pub(crate) struct Call {
     reader: MessageReader,
     /// Encoding of compressed messages.
     encoding: Compression,
+    /// Its response headers have come.
+    begun: bool,
 }
 
 impl Call {
     /// Resets the state for a new call.
     pub(super) fn begin(&mut self) {
         (self.stream, self.shared, self.ends) = (0, 0, None);
-        (self.messages, self.encoding) = (0, Compression::None);
+        (self.messages, self.encoding, self.begun) = (0, Compression::None, false);
         self.reader.reset();
     }
 }
@@ -124,6 +126,8 @@ impl<M: Method> CallEvents<'_, M> {
             Some(Ok(())) if failed => Ok(()),
             Some(Ok(())) if call.messages == 0 && !streams => Err("the server reports success without an answer"),
             Some(Ok(())) if call.reader.is_inside() => Err("the answer ends inside a message"),
+            // A method with any number of messages may be over before it has read them all.
+            Some(Ok(())) if !streams && !self.exchanges.has_departed(slot) => Err(EARLY),
             Some(Ok(())) => Ok(()),
             Some(Err(error)) => {
                 let late = self.calls.late.clone().filter(|late| late.code == error.code);
@@ -153,6 +157,16 @@ impl<M: Method> CallEvents<'_, M> {
         outcome
     }
 
+    /// Headers of an answer have come; whether there were some before.
+    fn begin_answer(&mut self, token: Token) -> bool {
+        let begun = match (stream_of(token), self.slot(token)) {
+            (Some(stream), _) => &mut self.calls.streams.get_mut(stream).begun,
+            (None, Some(slot)) => &mut self.calls.slots[slot].begun,
+            (None, None) => return false,
+        };
+        std::mem::replace(begun, true)
+    }
+
     /// The slot whose own call is still with the server.
     fn slot(&self, token: Token) -> Option<usize> {
         self.exchanges.find(ExchangeId(token.0))
@@ -172,6 +186,10 @@ fn each_message(
     Ok(())
 }
 
+fn headless() -> InferError {
+    status::error(BROKEN, "an answer begins without headers")
+}
+
 /// Decompresses a message.
 fn unpacked(arrived: &Arrived<'_>, encoding: Compression, limit: u64) -> Result<Option<Vec<u8>>, InferError> {
     if !arrived.compressed {
@@ -185,10 +203,13 @@ fn unpacked(arrived: &Arrived<'_>, encoding: Compression, limit: u64) -> Result<
         .map_err(|error| status::error(BROKEN, format!("a compressed answer cannot be read: {error}")))
 }
 
-/// Reads the response headers: the encoding of compressed messages, or why there will be none.
-fn accepted(headers: &HeaderList) -> Result<Compression, InferError> {
+/// Reads the response headers: the encoding of compressed messages, or why there will be none. Those that have a message
+/// before them are trailers.
+fn accepted(headers: &HeaderList, begun: bool) -> Result<Compression, InferError> {
     match headers.get(":status") {
-        Some(b"200") | None => {}
+        Some(b"200") => {}
+        None if begun => {}
+        None => return Err(status::error(BROKEN, "the headers of an answer have no :status")),
         Some(status) => return Err(status::of_http(status)),
     }
     let encoding = headers.get("grpc-encoding").unwrap_or(b"identity");
@@ -196,6 +217,15 @@ fn accepted(headers: &HeaderList) -> Result<Compression, InferError> {
         let name = String::from_utf8_lossy(encoding);
         status::error("Unsupported", format!("the server compresses with '{name}', which was not offered"))
     })
+}
+
+/// What headers that do not end a call say against themselves.
+fn contradiction(headers: &HeaderList, begun: bool) -> Option<InferError> {
+    if begun {
+        return Some(status::error(BROKEN, "an answer has headers twice"));
+    }
+    let refused = status::of_trailers(headers)?.err()?;
+    Some(status::error(BROKEN, format!("an answer goes on after its headers have given a status: {refused}")))
 }
 
 fn is_informational(headers: &HeaderList) -> bool {
@@ -207,17 +237,26 @@ impl<M: Method> Events for CallEvents<'_, M> {
         if is_informational(headers) && !end {
             return;
         }
-        let has_status = headers.get("grpc-status").is_some();
-        let (encoding, refused) = match accepted(headers) {
+        let begun = self.begin_answer(token);
+        let has_status = || headers.get("grpc-status").is_some();
+        let (encoding, refused) = match accepted(headers, begun) {
             Ok(encoding) => (encoding, None),
-            Err(refused) => (Compression::default(), Some(refused).filter(|_| !has_status)),
+            Err(refused) => {
+                (Compression::default(), Some(refused).filter(|why| why.code == BROKEN.into() || !has_status()))
+            }
         };
+        let refused = refused.or_else(|| if end { None } else { contradiction(headers, begun) });
         if let Some(stream) = stream_of(token) {
+            if let Some(broken) = refused.as_ref().filter(|why| !end && why.code == BROKEN.into()) {
+                let number = self.end_stream(stream, Some(broken.clone()));
+                self.calls.broken.extend(number);
+                return;
+            }
             let state = self.calls.streams.get_mut(stream);
             state.encoding = if end { state.encoding } else { encoding };
             state.rejected = state.rejected.take().or(refused);
             if end {
-                let error = status::of_trailers(headers).and_then(Result::err).or(state.rejected.take());
+                let error = status::of_trailers(headers).and_then(Result::err).or_else(|| state.rejected.take());
                 self.end_stream(stream, error);
             }
             return;
@@ -235,7 +274,8 @@ impl<M: Method> Events for CallEvents<'_, M> {
 
     fn data(&mut self, token: Token, bytes: &[u8], end: bool) {
         if let Some(stream) = stream_of(token) {
-            let broken = self.stream_data(stream, bytes);
+            let begun = self.calls.streams.get_mut(stream).begun;
+            let broken = if begun { self.stream_data(stream, bytes) } else { Err(headless()) };
             if broken.is_err() || end {
                 let number = self.end_stream(stream, broken.err());
                 self.calls.broken.extend(number.filter(|_| !end));
@@ -243,7 +283,8 @@ impl<M: Method> Events for CallEvents<'_, M> {
             return;
         }
         let Some(slot) = self.slot(token) else { return };
-        if let Err(error) = self.own_data(slot, bytes) {
+        let taken = if self.calls.slots[slot].begun { self.own_data(slot, bytes) } else { Err(headless()) };
+        if let Err(error) = taken {
             if !end {
                 self.calls.broken.push(self.calls.slots[slot].stream);
             }

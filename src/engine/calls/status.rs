@@ -26,6 +26,8 @@ const WORDS: [&str; 16] = [
 
 /// A call's answer broke the rules of gRPC.
 pub const BROKEN: &str = "Protocol error";
+/// Why an answer cannot be one.
+pub const EARLY: &str = "the server answered before the whole request was sent";
 /// The server does not have the method.
 pub const UNIMPLEMENTED: &str = WORDS[11];
 /// The caller may not.
@@ -51,7 +53,12 @@ fn code(number: usize) -> Option<ErrorCode> {
 
 /// The status in the trailers: `Ok` for success. `None` if they hold no status.
 pub fn of_trailers(headers: &HeaderList) -> Option<Result<(), InferError>> {
-    let code = headers.get("grpc-status")?;
+    let mut codes = headers.all("grpc-status");
+    let code = codes.next()?;
+    if let Some(other) = codes.find(|other| *other != code) {
+        let [one, other] = [code, other].map(String::from_utf8_lossy);
+        return Some(Err(error(BROKEN, format!("the answer has the statuses {one} and {other} at once"))));
+    }
     if code == b"0" {
         return Some(Ok(()));
     }

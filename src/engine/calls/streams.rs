@@ -26,6 +26,8 @@ pub struct InferStream {
     pub reader: MessageReader,
     /// Encoding of compressed messages.
     pub encoding: Compression,
+    /// Its response headers have come.
+    pub begun: bool,
     /// The reason, if its headers say that there will be no messages.
     pub rejected: Option<InferError>,
     /// Its number on the connection while it is open.
@@ -136,7 +138,7 @@ impl InferStreams {
         let stream = &mut self.list[stream];
         (stream.number, stream.via) = (Some(number), None);
         stream.reader.reset();
-        stream.encoding = Compression::None;
+        (stream.encoding, stream.begun) = (Compression::None, false);
         stream.rejected = None;
     }
 

@@ -1,16 +1,24 @@
 //! What happens before a level's first window, and after its last one.
 
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use crate::backend::Oddities;
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::interrupt;
+use crate::load::{LoadReport, RunningLoad};
 use crate::measure::history::WindowSet;
 use crate::measure::level::{COUNT_POLL, Trials, WINDOW_POLL};
-use crate::measure::summary::Ending;
+use crate::measure::measurement::Measurement;
+use crate::measure::remark::Remark;
+use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::window::summarize;
 use crate::plan::{MeasurementPlan, WindowRule};
 
+/// Whoever interrupts waits for outstanding requests no longer than this.
+const INTERRUPTED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// The start of a load is left out for at most this long, or a tenth of a window.
 const RAMP_LIMIT: Duration = Duration::from_millis(500);
 
@@ -24,6 +32,20 @@ pub(super) fn ramp_limit(plan: &MeasurementPlan) -> Duration {
 
 /// Windows grow to this many times the length that was asked for at most.
 const MOST_TIMES: u32 = 32;
+
+/// Adds what contradicts itself in a level between two moments, besides a time in which this process stood `still`.
+pub(super) fn remark(
+    summary: &mut LevelSummary,
+    measurement: &Measurement<'_>,
+    oddities: &Oddities,
+    (began, end, still): (Stamp, Stamp, Duration),
+) {
+    if measurement.ranks.is_some() {
+        // The server has counted the requests of the other processes, too.
+        summary.remarks.clear();
+    }
+    summary.remarks.extend(Remark::of_replies(oddities).chain(Remark::of_pauses((began, end), still)));
+}
 
 impl Trials<'_> {
     /// When a window ends that begins at `start`, if nothing ends it earlier.

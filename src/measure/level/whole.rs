@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::machine::pauses::Vigil;
 use crate::measure::backlog::{BacklogTrend, settle};
 use crate::measure::cost::CostMeter;
 use crate::measure::level::{COUNT_POLL, GRACE, Trials};
@@ -29,7 +30,7 @@ impl Trials<'_> {
         let mut trend = BacklogTrend::of(self.run.sending);
         let mut stall = StallWatch::of(self.run.load, self.run.recorder.spec().sessions);
         self.run.recorder.keep_early(start.plus_duration(trend.early_until()));
-        let mut silence = Duration::ZERO;
+        let (mut silence, mut vigil) = (Duration::ZERO, Vigil::begin());
         loop {
             if silence >= LONGEST_SILENCE {
                 say_given_up(silence);
@@ -46,7 +47,7 @@ impl Trials<'_> {
             self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher);
             silence = stall.poll(elapsed, completed, self.running.under_way());
             self.measurement.watcher.progress(&|| self.moment(None, start));
-            thread::sleep(COUNT_POLL);
+            vigil.sleep(COUNT_POLL);
         }
         self.running.settle_if_stranded();
         // What was recorded after the open block's end belongs to the load, too.

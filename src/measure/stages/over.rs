@@ -3,6 +3,7 @@
 use std::thread;
 
 use crate::clock::Stamp;
+use crate::machine::pauses;
 use crate::machine::usage::Usage;
 use crate::measure::backlog::settle;
 use crate::measure::counters::{Counted, Counters};
@@ -13,6 +14,7 @@ use crate::measure::level::LevelRun;
 use crate::measure::log::Log;
 use crate::measure::measurement::{Measurement, Unwatched};
 use crate::measure::metrics::MetricsFold;
+use crate::measure::remark::Remark;
 use crate::measure::slicer::Slicer;
 use crate::measure::stages::GRACE;
 use crate::measure::stages::running::RunningStage;
@@ -164,6 +166,8 @@ impl EndingStage {
         (summary.windows, summary.course) = log.finish(start, (1, 0));
         (summary.client_usage, summary.server_usage) = self.usage;
         (summary.threads, summary.connections) = (Some(facts.issuers), measurement.backend.connections());
+        // The server's counts of a stage have requests of its neighbours in them.
+        summary.remarks = Remark::of_replies(&stage.load.oddities()).collect();
         let evidence = self.evidence(measurement);
         summary.verdict = judge(&summary, &evidence);
         (summary, evidence)
@@ -179,6 +183,7 @@ impl EndingStage {
             gap_variation: self.stage.level.gap_variation,
             outstanding: None,
             held_back: self.stage.load.report().held_back,
+            still: pauses::between(self.stage.load.started(), self.end),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::Error;
 use crate::load::{LoadReport, RunningLoad};
+use crate::machine::pauses::Vigil;
 use crate::measure::backlog::BacklogTrend;
 use crate::measure::level::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::{Measurement, Moment, Watcher};
@@ -52,6 +53,7 @@ impl RunningStage {
     /// Waits until the stage is over, or must not continue.
     pub(super) fn wait(&self, measurement: &Measurement<'_>, mut may_go_on: impl FnMut() -> bool) -> Ending {
         let is_counted = self.planned_end == Stamp::NEVER;
+        let mut vigil = Vigil::begin();
         while Stamp::now() < self.planned_end {
             let silence = self.look(measurement.watcher);
             let may_go_on = may_go_on();
@@ -77,7 +79,7 @@ impl RunningStage {
                 return if complete { Ending::Complete } else { Ending::Failed };
             }
             self.show(measurement);
-            thread::sleep(STAGE_POLL.min(self.planned_end.from_now()));
+            vigil.sleep(STAGE_POLL.min(self.planned_end.from_now()));
         }
         Ending::Complete
     }

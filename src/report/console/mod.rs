@@ -11,8 +11,10 @@ mod disturbance;
 mod mix;
 mod offers;
 mod ranks;
+mod remarks;
 mod server;
 mod settings;
+mod upstream;
 
 use std::fmt::Write as _;
 
@@ -31,6 +33,7 @@ use crate::stdio::shown;
 pub use detail::row;
 pub use offers::offers;
 pub use settings::settings;
+pub use upstream::as_upstream;
 
 /// Above this overhead, the client bounds the throughput (upstream warns there, too).
 const OVERHEAD_WARNING: f64 = 0.5;
@@ -108,6 +111,7 @@ pub fn results(setup: &Setup, level: &LevelSummary) -> String {
     text += &server::span(level);
     text += &server::metrics(level);
     text += &ranks::text(level);
+    text += &remarks::text(level);
     text += &disturbance::line(level);
     text += &verdict_lines(setup, level);
     text.push('\n');

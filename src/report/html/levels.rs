@@ -142,6 +142,10 @@ pub fn verdicts(result: &RunResult) -> Markup {
     html! {
         h3 { "Verdicts" }
         @if told.is_empty() && !result.levels.is_empty() { p { (badge(Outcome::Valid)) " Every level can be believed." } }
+        @let remarked = result.levels.iter().filter(|level| !level.remarks.is_empty());
+        @for one in remarked { @for remark in &one.remarks {
+            p { b { (level(one)) } " " span.note { (shown(&remark.text)) "." } }
+        } }
         @if !told.is_empty() {
             ul.verdicts { @for (names, outcome, words) in &told { li {
                 b { (names.join(", ")) } " " (badge(*outcome))

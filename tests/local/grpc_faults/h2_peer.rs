@@ -13,6 +13,8 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use tokio::net::{TcpListener, TcpStream};
 
+use triton_bench::backend::ReplyRule;
+
 use super::peer::{field, fitting, message};
 use super::{Bench, PLAIN, Setup};
 
@@ -174,7 +176,7 @@ fn large_answers_come_whole() {
         })
     }
     for watch in [false, true] {
-        let setup = Setup { slots: 2, watch, validate_replies: true, ..PLAIN };
+        let setup = Setup { slots: 2, watch, replies: ReplyRule::Fitting, ..PLAIN };
         let mut bench = Bench::at(&serve(Builder::new(), large, untended), setup);
         (0..2).for_each(|slot| bench.submit(slot));
         assert!(bench.outcomes(2).iter().all(|outcome| outcome.1 == Ok(1)));

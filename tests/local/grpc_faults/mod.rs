@@ -16,8 +16,8 @@ use peer::{
     goaway, headers, message, response_headers, serve, serve_all, trailers, window,
 };
 use triton_bench::backend::{
-    Backend, Client, ClientSpec, Completion, CompletionSink, MAX_REPLY_BYTES, Next, OutputPlan, Request, Response,
-    SlotId,
+    Backend, Client, ClientSpec, Completion, CompletionSink, MAX_REPLY_BYTES, Next, Oddities, OutputPlan, ReplyRule,
+    Request, Response, SlotId,
 };
 use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::clock::Stamp;
@@ -78,7 +78,7 @@ pub struct Setup {
     /// The dimension of the model's output, -1 for any.
     pub output: i64,
     pub max_reply_bytes: u64,
-    pub validate_replies: bool,
+    pub replies: ReplyRule,
 }
 
 pub const PLAIN: Setup = Setup {
@@ -91,13 +91,14 @@ pub const PLAIN: Setup = Setup {
     deadline: None,
     output: -1,
     max_reply_bytes: MAX_REPLY_BYTES,
-    validate_replies: false,
+    replies: ReplyRule::Readable,
 };
 
 /// A client on a scripted server.
 pub struct Bench {
     pub log: Arc<Log>,
     pub client: Box<dyn Client>,
+    pub oddities: Arc<Oddities>,
 }
 
 impl Bench {
@@ -114,8 +115,9 @@ impl Bench {
     /// A client of that backend.
     pub fn through(backend: &GrpcBackend, setup: Setup) -> Self {
         let log = Arc::new(Log::default());
-        let client = backend.open_client(spec(setup), Arc::clone(&log) as Arc<dyn CompletionSink>).unwrap();
-        Self { log, client }
+        let (spec, sink) = (spec(setup), Arc::clone(&log) as Arc<dyn CompletionSink>);
+        let oddities = Arc::clone(&spec.oddities);
+        Self { log, client: backend.open_client(spec, sink).unwrap(), oddities }
     }
 
     pub fn submit(&mut self, slot: u32) {
@@ -189,7 +191,7 @@ pub fn spec(setup: Setup) -> ClientSpec {
         slots: setup.slots,
         load_slots: setup.slots,
         max_reply_bytes: setup.max_reply_bytes,
-        validate_replies: setup.validate_replies,
+        replies: setup.replies,
         watch_responses: setup.watch,
         cancels: true,
         drain_limit: Duration::from_millis(100),
@@ -303,7 +305,7 @@ fn outputs_without_their_contents_are_failures_whoever_looks() {
         assert_eq!(Bench::new(setup, replies(whole)).infer(), Ok(1));
         for parts in [vec![&output[..]], vec![&output[..], output, raw], vec![&output[..], raw, raw]] {
             let lacking = move |stream| answer(stream, &parts.concat());
-            Bench::new(setup, replies(lacking)).fails("Protocol error", "different numbers of outputs");
+            Bench::new(setup, replies(lacking)).fails("Unexpected response", "different numbers of outputs");
         }
     }
 }

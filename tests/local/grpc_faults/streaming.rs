@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use triton_bench::backend::{Request, SequencePosition, SlotId};
+use triton_bench::backend::{ReplyRule, Request, SequencePosition, SlotId};
 use triton_bench::clock::Stamp;
 
 use super::peer::{
@@ -297,7 +297,7 @@ fn answers_on_streams_fit_the_model() {
     ];
     for (number, response) in wrong.into_iter().enumerate() {
         for decoupled in [false, true] {
-            let setup = Setup { decoupled, output: 2, ..STREAMING };
+            let setup = Setup { decoupled, output: 2, replies: ReplyRule::Fitting, ..STREAMING };
             let mut bench = Bench::new(setup, move |_, mut peer| {
                 peer.shake_hands(WIDE);
                 let (stream, id) = next_id(&mut peer).unwrap();

@@ -309,7 +309,7 @@ fn answers_that_are_none_of_the_model_are_failures() {
         (vec![0x0a, 0x7f, 1], "not a message of the protocol"),
     ] {
         let server = Server::start(move |_| Reply::Message(answer.clone()));
-        let finished = run(server.url(), "--shape x:1,2 --request-count 3");
+        let finished = run(server.url(), "--shape x:1,2 --request-count 3 --validate-replies");
         assert_eq!(finished.code(), 3, "{words}: {finished:#?}");
         assert!(finished.stdout.contains(words), "{words}: {finished:#?}");
     }

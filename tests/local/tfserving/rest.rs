@@ -149,7 +149,7 @@ fn answers_that_are_none_of_the_model_are_failures() {
         (r#"{"outputs": [["a", "b"]]}"#, "does not fit FP32"),
     ] {
         let server = start(move |_| vec![Act::Send(reply("200 OK", "", body.as_bytes()))]);
-        let finished = rest(&server, "--shape x:1,2 --request-count 3");
+        let finished = rest(&server, "--shape x:1,2 --request-count 3 --validate-replies");
         assert_eq!(finished.code(), 3, "{words}: {finished:#?}");
         assert!(finished.stdout.contains(words), "{words}: {finished:#?}");
     }

@@ -3,8 +3,8 @@
 //! After a successful issue the server owns the request. The slot is free when the *release* callback and every
 //! response, the *final* one included, have come; the server decides the order, and the final response may be null
 //! (`life` keeps count). The thread of the last one completes the request: it calls the sink, and issues the next
-//! request at once if the sink returns one. Callbacks read the clock first, take no lock unless an inference failed or
-//! responses are watched, and never allocate in the steady state. A panic in one aborts the process, as Rust does at
+//! request at once if the sink returns one. Callbacks read the clock first, take no lock unless an inference failed,
+//! a first response is odd or responses are watched, and never allocate in the steady state. A panic in one aborts the process, as Rust does at
 //! every `extern "C"` border.
 
 mod reply;

@@ -1,6 +1,6 @@
 //! `ModelInferResponse` and `ModelStreamInferResponse`, parsed in place: no field is copied before it is needed.
 
-use crate::backend::{OutputView, Outputs};
+use crate::backend::{OutputView, Outputs, ReplySource};
 use crate::backends::kserve_grpc::proto::contents;
 use crate::model::DataType;
 use crate::wire::protobuf::{self, Fields, Value};
@@ -42,6 +42,8 @@ impl<'a> StreamReply<'a> {
 pub struct InferReply<'a> {
     /// The model's name; empty if the server does not say.
     model: &'a str,
+    /// Its version, likewise.
+    version: &'a str,
     /// The request's id.
     pub id: &'a str,
     /// Whether it is the request's last response, if it says so.
@@ -61,6 +63,7 @@ impl<'a> InferReply<'a> {
         for (field, value) in fields.by_ref() {
             match field {
                 1 => reply.model = value.text()?,
+                2 => reply.version = value.text()?,
                 3 => reply.id = value.text()?,
                 4 => {
                     if let Some(last) = final_flag(value.bytes()?) {
@@ -78,9 +81,19 @@ impl<'a> InferReply<'a> {
         (!fields.is_broken()).then_some(reply)
     }
 
-    /// The model's name, if the server sends it.
-    pub fn model_name(&self) -> Option<&'a str> {
-        (!self.model.is_empty()).then_some(self.model)
+    /// Where it says it is from.
+    pub fn source(&self) -> ReplySource<'a> {
+        ReplySource { model: (!self.model.is_empty()).then_some(self.model), version: Some(self.version) }
+    }
+
+    /// The datatype of the first output whose datatype is not known, if there is one.
+    pub fn unknown_datatype(&self) -> Option<&'a str> {
+        let outputs = Fields::of(self.message).filter(|field| field.0 == 5);
+        let mut named = outputs.filter_map(|(_, output)| {
+            let datatype = Fields::of(output.bytes()?).filter(|field| field.0 == 2).last();
+            datatype.map_or(Some(""), |(_, name)| name.text())
+        });
+        named.find(|name| DataType::parse(name).is_none())
     }
 
     /// Whether the numbers of outputs and raw contents differ, and the outputs have no typed contents instead.
@@ -196,6 +209,16 @@ mod tests {
     }
 
     #[test]
+    fn unknown_datatypes_are_found() {
+        let message = response();
+        assert_eq!(InferReply::parse(&message).unwrap().unknown_datatype(), None);
+        let odd = message.windows(4).position(|four| four == b"INT8").unwrap();
+        let mut other = message.clone();
+        other[odd..odd + 4].copy_from_slice(b"INT9");
+        assert_eq!(InferReply::parse(&other).unwrap().unknown_datatype(), Some("INT9"));
+    }
+
+    #[test]
     fn bare_responses_are_told_from_wrapped_ones() {
         let bare = response();
         let reply = StreamReply::parse(&bare).unwrap();
@@ -203,7 +226,7 @@ mod tests {
         let mut named = Vec::new();
         put_bytes(&mut named, 1, b"model");
         named.extend_from_slice(&bare);
-        assert_eq!(StreamReply::parse(&named).unwrap().response.model_name(), Some("model"));
+        assert_eq!(StreamReply::parse(&named).unwrap().response.source().model, Some("model"));
         for end in 0..named.len() {
             let _ = StreamReply::parse(&named[..end]);
         }

@@ -2,14 +2,14 @@
 
 use super::metadata::{Answer, unavailable};
 use super::reply::ReplyOutputs;
-use crate::backend::ReplyForm;
+use crate::backend::{ReplyForm, ReplySource};
 use crate::backends::tfserving::signature::Wanted;
 use crate::model::ModelId;
 
 /// Reads bytes as an answer.
 pub fn answer(bytes: &[u8], form: ReplyForm<'_>) {
     if let Ok(outputs) = ReplyOutputs::read(bytes, form.model) {
-        let _ = form.check(None, &outputs);
+        let _ = form.check(ReplySource::default(), &outputs);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::body::Bodies;
 use super::reply::ReplyOutputs;
-use crate::backend::{ClientSpec, InferError, ReplyChecks, ReplyForm, Request};
+use crate::backend::{ClientSpec, InferError, ReplyChecks, ReplyForm, ReplySource, Request};
 use crate::data::PayloadId;
 use crate::engine::http1::{
     Headers, HttpService, KEPT_OF_REFUSAL, check_length, keep, refusal, unpacked, unpacked_refusal,
@@ -98,8 +98,8 @@ impl HttpService for Predictions {
         let model = &self.spec.models[payload.model];
         let outputs = ReplyOutputs::read(&body, model)?;
         if checks.is_due(request.payload) {
-            ReplyForm { model, batch: payload.batch, contents: true }.check(None, &outputs)?;
-            checks.pass(request.payload);
+            let form = ReplyForm { model, batch: payload.batch, contents: true };
+            checks.settle((request.payload, model), form.check(ReplySource::default(), &outputs))?;
         }
         exchanges.respond(slot, &outputs);
         Ok(())

@@ -28,6 +28,11 @@ impl HeaderList {
         })
     }
 
+    /// Every value of the field `name`.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.iter().filter(move |(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
+    }
+
     /// The first value of the field `name`.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let mut start = 0;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::backend::{InferError, ReplyForm, Response};
+use crate::backend::{InferError, ReplyForm, ReplySource, Response};
 use crate::backends::c_api::ffi::response::{InferenceResponse, NoOutputs};
 use crate::backends::c_api::ffi::slot::Slot;
 use crate::clock::Stamp;
@@ -68,9 +68,9 @@ impl Slot {
         let payload = unsafe { &*self.requests.get() }.payload();
         let Some(id) = payload.filter(|id| self.checks.is_due(*id)) else { return Ok(()) };
         let Payload { model, batch, .. } = self.shared.spec.payloads[id.0 as usize];
+        let model = &self.shared.spec.models[model];
         // The response carries the model's name, but the server itself wrote it there.
-        ReplyForm { model: &self.shared.spec.models[model], batch, contents: true }.check(None, response)?;
-        self.checks.pass(id);
-        Ok(())
+        let found = ReplyForm { model, batch, contents: true }.check(ReplySource::default(), response);
+        self.checks.settle((id, model), found)
     }
 }
