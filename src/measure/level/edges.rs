@@ -33,6 +33,18 @@ pub(super) fn ramp_limit(plan: &MeasurementPlan) -> Duration {
 /// Windows grow to this many times the length that was asked for at most.
 const MOST_TIMES: u32 = 32;
 
+/// Stops a load, whose server still answers, or gives it up. Whoever has asked for the end does not wait long for what is
+/// outstanding.
+pub(super) fn stop(measurement: &Measurement<'_>, mut running: RunningLoad, answers: bool) -> Result<LoadReport> {
+    if measurement.interrupts.load(Ordering::Relaxed) > 0 {
+        running.limit_drain(INTERRUPTED_DRAIN_LIMIT);
+    }
+    if measurement.ranks.is_some() && interrupt::is_terminated() {
+        running.limit_drain(Duration::ZERO);
+    }
+    if answers { running.stop() } else { running.abandon() }
+}
+
 /// Adds what contradicts itself in a level between two moments, besides a time in which this process stood `still`.
 pub(super) fn remark(
     summary: &mut LevelSummary,

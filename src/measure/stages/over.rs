@@ -183,7 +183,7 @@ impl EndingStage {
             gap_variation: self.stage.level.gap_variation,
             outstanding: None,
             held_back: self.stage.load.report().held_back,
-            still: pauses::between(self.stage.load.started(), self.end),
+            still: pauses::between(self.stage.load.started(), self.end()),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::Duration;
 
 use crate::clock::Stamp;
