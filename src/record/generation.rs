@@ -20,6 +20,16 @@ pub struct Limits {
     pub first_token: Option<u64>,
     /// Of the mean time between its tokens.
     pub inter_token: Option<u64>,
+    /// Of the latency divided by the number of its tokens.
+    pub normalized: Option<u64>,
+}
+
+/// The figures of a request that limits hold for, in nanoseconds.
+struct Judged {
+    latency: u64,
+    first_token: Option<u64>,
+    inter_token: Option<u64>,
+    normalized: Option<u64>,
 }
 
 impl Limits {
@@ -33,13 +43,14 @@ impl Limits {
         self.latency.is_none_or(|limit| latency_ns < limit)
     }
 
-    /// Whether a request keeps them. One without a first token does not keep a limit of its time; one without a second has no
-    /// time between tokens.
-    fn keeps(&self, latency_ns: u64, first_token: Option<u64>, inter_token: Option<u64>) -> bool {
-        let first = self.first_token.is_none_or(|limit| first_token.is_some_and(|ns| ns < limit));
-        self.keeps_latency(latency_ns)
-            && first
-            && self.inter_token.is_none_or(|limit| inter_token.is_none_or(|ns| ns < limit))
+    /// Whether a request keeps them. One without a first token does not keep a limit of its time, nor one without tokens
+    /// that of the time for each; one without a second has no time between tokens.
+    fn keeps(&self, judged: &Judged) -> bool {
+        let has = |limit: Option<u64>, found: Option<u64>| limit.is_none_or(|limit| found.is_some_and(|ns| ns < limit));
+        self.keeps_latency(judged.latency)
+            && has(self.first_token, judged.first_token)
+            && has(self.normalized, judged.normalized)
+            && self.inter_token.is_none_or(|limit| judged.inter_token.is_none_or(|ns| ns < limit))
     }
 }
 
@@ -121,7 +132,12 @@ impl GenerationBank {
                 add(&self.users, 1);
             }
         }
-        limits.keeps(latency_ns, first.map(since_start), inter_token.map(|(gaps, ns)| ns / gaps))
+        limits.keeps(&Judged {
+            latency: latency_ns,
+            first_token: first.map(since_start),
+            inter_token: inter_token.map(|(gaps, ns)| ns / gaps),
+            normalized: tokens.map(|tokens| latency_ns / tokens),
+        })
     }
 
     pub(super) fn drain_into(&self, generated: &mut Generated) {
@@ -338,7 +354,8 @@ mod tests {
         let bank = GenerationBank::new();
         let keeps = |latency, first_token, inter_token| {
             let of = |ms: Option<u64>| ms.map(|ms| ms * MS);
-            let limits = Limits { latency: of(latency), first_token: of(first_token), inter_token: of(inter_token) };
+            let (latency, first_token, inter_token) = (of(latency), of(first_token), of(inter_token));
+            let limits = Limits { latency, first_token, inter_token, normalized: None };
             bank.record(Stamp(0), &stream(5, None), &limits)
         };
         assert!(keeps(None, None, None) && keeps(Some(91), Some(51), Some(11)));
@@ -348,6 +365,10 @@ mod tests {
         assert!(!bank.record(Stamp(0), &body, &first), "a body has no first token");
         let inter = Limits { inter_token: Some(1), ..Limits::default() };
         assert!(bank.record(Stamp(0), &body, &inter));
+        let each = |ns| Limits { normalized: Some(ns), ..Limits::default() };
+        assert!(bank.record(Stamp(0), &stream(5, None), &each(90 * MS / 5 + 1)), "90 ms for 5 tokens");
+        assert!(!bank.record(Stamp(0), &stream(5, None), &each(90 * MS / 5)));
+        assert!(!bank.record(Stamp(0), &body, &each(u64::MAX)), "nothing says how many tokens a body has");
     }
 
     #[test]

@@ -27,7 +27,6 @@ const FOREIGN: &[&str] = &[
     "--stability-percentage",
     "--max-trials",
     "--max-level-time",
-    "--percentile",
     "--percentiles",
     "--latency-threshold",
     "--precision",
@@ -77,6 +76,8 @@ const FOREIGN: &[&str] = &[
     "--endpoint",
     "--prompt-tokens",
     "--output-tokens",
+    "--prefix-tokens",
+    "--num-prefixes",
     "--num-prompts",
     "--tokenizer",
     "--grpc-method",
@@ -97,7 +98,7 @@ pub fn check(run: &Plan, given: &Given) -> Result<()> {
         let instead = match *flag {
             "--request-rate-range" => "use --at-rate",
             "--latency-threshold" | "--require" => "use --constraint",
-            "--percentile" | "--percentiles" => "name percentiles in --objective and --constraint",
+            "--percentiles" => "name percentiles in --objective and --constraint",
             "--max-trials" | "--max-level-time" | "--precision" => "use --budget",
             _ => "leave it out",
         };
@@ -128,6 +129,7 @@ mod tests {
         "--service-kind",
         "--bls-composing-models",
         "--concurrency-range",
+        "--percentile",
         "--request-distribution",
         "--burstiness",
         "--async",
@@ -152,6 +154,7 @@ mod tests {
         "--latency-to",
         "-b",
         "--input-data",
+        "--optional-inputs",
         "--shape",
         "--string-length",
         "--string-data",
@@ -253,7 +256,7 @@ mod tests {
     #[test]
     fn what_would_not_be_heeded_is_refused() {
         for flag in [
-            &["--percentile", "95"][..],
+            &["--percentiles", "95"][..],
             &["-r", "3"],
             &["--trace-file", "t.json"],
             &["--trace-level", "TIMESTAMPS"],
