@@ -94,6 +94,7 @@ pub fn in_force<'a>(
         Setting::Concurrency => {
             plan.concurrency(base(None), &Assignment::default(), run.data.batch_size).map(Value::from)
         }
+        Setting::RequestRate => run.load.mode.rate().map(|rates| json!(rates.start)),
         Setting::Server(setting) => Some(of_server(*setting, &run.target.server)),
     }
 }
@@ -127,7 +128,7 @@ fn rank(setting: &Setting) -> u8 {
     match setting {
         Setting::Model(_, path) if path.to_string().ends_with(".count") => 0,
         Setting::Model(_, path) if path.to_string() == "max_batch_size" => 1,
-        Setting::BatchSize | Setting::Concurrency => 2,
+        Setting::BatchSize | Setting::Concurrency | Setting::RequestRate => 2,
         Setting::Model(..) | Setting::Server(_) => 3,
     }
 }

@@ -30,6 +30,7 @@ use crate::cli::variants::stands_for;
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{Plan, RunOfFile};
+use crate::stdio::note;
 
 /// Size limit of a file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -62,6 +63,7 @@ const WRITTEN: &[&str] = &[
     "csv",
     "resume",
     "log-file",
+    "output",
     "summary-file",
     "junit",
     "profile-export-file",
@@ -97,8 +99,13 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
     match apply(command, words.clone())? {
         Applied::One(words, notes, meant) => {
             let mut plan = plan(&words).map_err(|error| meant.place(command, error))?;
+            if is_printed {
+                // What a file's keys have become is half of the answer; the other half is what has become of the others.
+                notes.iter().for_each(|note| note!("{note}"));
+                return print::one(command, &words).map(Command::Config);
+            }
             plan.notes.extend(notes);
-            if is_printed { print::one(command, &words).map(Command::Config) } else { Ok(Command::Run(Box::new(plan))) }
+            Ok(Command::Run(Box::new(plan)))
         }
         Applied::Runs(runs) => {
             let check = |(name, words): &(String, Vec<OsString>)| {
@@ -118,18 +125,53 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
     }
 }
 
+/// Reads the words of a command of that name which does one run of its file, or each of several in a process of its own.
+///
+/// # Errors
+/// As [`command`].
+pub fn each(
+    (command, name): (&clap::Command, &str),
+    words: Vec<OsString>,
+    read: impl Fn(Vec<OsString>, Vec<String>, Meant) -> Result<Command>,
+) -> Result<Command> {
+    refuse_print(&words)?;
+    match apply(command, words.clone())? {
+        Applied::One(words, notes, meant) => read(without_own(words), notes, meant),
+        Applied::Runs(runs) => {
+            for (name, words) in &runs {
+                let error = |error: Error| error.context(format!("--run '{name}'"));
+                read(without_own(words.clone()), Vec::new(), Meant::default()).map_err(error)?;
+            }
+            check_files(&runs)?;
+            let of_file = |(run, _): (String, Vec<OsString>)| {
+                let others = words.iter().filter(|word| name_of(word) != "run").cloned();
+                let words = [name.into()].into_iter().chain(others).chain([flags::word("run", Some(&run))]);
+                RunOfFile { words: words.collect(), name: run, mpi: false }
+            };
+            Ok(Command::Runs(runs.into_iter().map(of_file).collect()))
+        }
+    }
+}
+
+fn refuse_print(words: &[OsString]) -> Result<()> {
+    match words.iter().any(|word| name_of(word) == "print-config") {
+        true => Err(Error::usage("--print-config prints the flags of a run: leave the command out; see --help")),
+        false => Ok(()),
+    }
+}
+
+fn without_own(words: Vec<OsString>) -> Vec<OsString> {
+    words.into_iter().filter(|word| !OWN.contains(&name_of(word).as_ref())).collect()
+}
+
 /// The words of a command that is about one run, what should be known of its file, and what its flags follow from.
 ///
 /// # Errors
 /// As [`command`]; where the file has several runs and none is named.
 pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>, Meant)> {
-    if words.iter().any(|word| name_of(word) == "print-config") {
-        return Err(Error::usage("--print-config prints the flags of a run: leave the command out; see --help"));
-    }
+    refuse_print(&words)?;
     match apply(command, words)? {
-        Applied::One(words, notes, meant) => {
-            Ok((words.into_iter().filter(|word| !OWN.contains(&name_of(word).as_ref())).collect(), notes, meant))
-        }
+        Applied::One(words, notes, meant) => Ok((without_own(words), notes, meant)),
         Applied::Runs(runs) => {
             let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
             Err(Error::usage(format!("--config has several runs: name one with --run, of {}", names.join(", "))))
@@ -161,7 +203,7 @@ fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
             None => Ok(Applied::One(words, Vec::new(), Meant::default())),
         };
     };
-    let file = read(command, &path).map_err(|fault| refused(&path, &fault))?;
+    let file = read(command, &path, &words).map_err(|fault| refused(&path, &fault))?;
     let wanted = file.choose(&names).map_err(|rule| Error::usage(format!("--config {}: {rule}", path.display())))?;
     let run = |name: String| {
         let settings = file.run(&name).map_err(|fault| refused(&path, &fault))?;
@@ -174,10 +216,18 @@ fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
     };
     Ok(match runs.len() {
         0 => {
-            let notes = displaced(&file.common(), &words);
-            one(left(file.common(), &words), file.notes.iter().cloned().chain(notes).collect())
+            let common = file.common();
+            let (words, kept) = beside_mix(&common, words);
+            let notes: Vec<String> =
+                file.notes(None).into_iter().chain(kept).chain(displaced(&common, &words)).collect();
+            let settings = left(common, &words);
+            let meant = Meant::of(&path, &settings);
+            Applied::One(merge(settings, &words), notes, meant)
         }
-        1 => one(runs.remove(0).1, file.notes),
+        1 => {
+            let (name, settings) = runs.remove(0);
+            one(settings, file.notes(Some(&name)))
+        }
         _ => Applied::Runs(runs.into_iter().map(|(name, settings)| (name, merge(settings, &words))).collect()),
     })
 }
@@ -186,8 +236,8 @@ fn refused(path: &Path, Fault { at, rule }: &Fault) -> Error {
     Error::usage(format!("--config {}:{at}: {rule}", path.display()))
 }
 
-fn read(command: &clap::Command, path: &Path) -> Result<runs::File, Fault> {
-    runs::File::read(command, &yaml::read(&text(path).map_err(|rule| Fault::new(Place::FIRST, rule))?)?)
+fn read(command: &clap::Command, path: &Path, words: &[OsString]) -> Result<runs::File, Fault> {
+    runs::File::read(command, &yaml::read(&text(path).map_err(|rule| Fault::new(Place::FIRST, rule))?)?, words)
 }
 
 fn text(path: &Path) -> Result<String, String> {
@@ -218,6 +268,19 @@ fn merge(settings: Vec<Setting>, words: &[OsString]) -> Vec<OsString> {
     let file = settings.into_iter().flat_map(|setting| setting.words);
     let own = words.iter().filter(|word| !OWN.contains(&name_of(word).as_ref()));
     file.chain(own.cloned()).collect()
+}
+
+/// The command line beside a mix of models that a file of another program's form asks for, which says for which models requests are:
+/// there, a model is named as well. With a note if one is.
+fn beside_mix(settings: &[Setting], words: Vec<OsString>) -> (Vec<OsString>, Option<String>) {
+    let has = |name: &str| words.iter().any(|word| name_of(word) == name);
+    let mixes = settings.iter().any(|setting| setting.name == "model-mix" && !setting.meant_at.is_empty());
+    if !mixes || has("model-mix") || !has("model") {
+        return (words, None);
+    }
+    let note = "-m has no effect: the file's lora_traffic_split says which models requests are for (--model-mix)";
+    let is_model = |word: &OsString| ["model", "model-version"].contains(&name_of(word).as_ref());
+    (words.into_iter().filter(|word| !is_model(word)).collect(), Some(note.to_owned()))
 }
 
 /// The notes on settings that another flag of the command line replaces: for example a mix of adapters, if it names a
