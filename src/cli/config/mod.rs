@@ -80,8 +80,24 @@ const WRITTEN: &[&str] = &[
 enum Applied {
     /// One run, of these words, what should be known of it, and what its flags follow from.
     One(Vec<OsString>, Vec<String>, Meant),
-    /// Several runs of the file: their names and words.
-    Runs(Vec<(String, Vec<OsString>)>),
+    /// Several runs of the file.
+    Runs(Vec<NamedRun>),
+}
+
+/// One of several runs.
+#[derive(Debug)]
+struct NamedRun {
+    name: String,
+    words: Vec<OsString>,
+    /// What its flags follow from.
+    meant: Meant,
+}
+
+impl NamedRun {
+    /// An error of this run.
+    fn refused(&self, command: &clap::Command, error: Error) -> Error {
+        self.meant.place(command, error).context(format!("--run '{}'", self.name))
+    }
 }
 
 /// Reads the words of a run, those of its file included.
@@ -108,15 +124,16 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
             Ok(Command::Run(Box::new(plan)))
         }
         Applied::Runs(runs) => {
-            let check = |(name, words): &(String, Vec<OsString>)| {
-                plan(words).map(|plan| plan.load.ranks.mpi).map_err(|error| error.context(format!("--run '{name}'")))
+            let check = |run: &NamedRun| {
+                plan(&run.words).map(|plan| plan.load.ranks.mpi).map_err(|error| run.refused(command, error))
             };
             let mpi = runs.iter().map(check).collect::<Result<Vec<bool>>>()?;
             if is_printed {
-                return print::several(command, &runs).map(Command::Config);
+                let runs = runs.iter().map(|run| (run.name.as_str(), run.words.as_slice()));
+                return print::several(command, runs).map(Command::Config);
             }
             check_files(&runs)?;
-            let of_file = |((name, _), mpi): ((String, _), bool)| {
+            let of_file = |(NamedRun { name, .. }, mpi): (NamedRun, bool)| {
                 let others = words.iter().filter(|word| name_of(word) != "run").cloned();
                 RunOfFile { words: others.chain([flags::word("run", Some(&name))]).collect(), name, mpi }
             };
@@ -138,15 +155,15 @@ pub fn each(
     match apply(command, words.clone())? {
         Applied::One(words, notes, meant) => read(without_own(words), notes, meant),
         Applied::Runs(runs) => {
-            for (name, words) in &runs {
-                let error = |error: Error| error.context(format!("--run '{name}'"));
-                read(without_own(words.clone()), Vec::new(), Meant::default()).map_err(error)?;
+            for run in &runs {
+                let checked = read(without_own(run.words.clone()), Vec::new(), Meant::default());
+                checked.map_err(|error| run.refused(command, error))?;
             }
             check_files(&runs)?;
-            let of_file = |(run, _): (String, Vec<OsString>)| {
+            let of_file = |run: NamedRun| {
                 let others = words.iter().filter(|word| name_of(word) != "run").cloned();
-                let words = [name.into()].into_iter().chain(others).chain([flags::word("run", Some(&run))]);
-                RunOfFile { words: words.collect(), name: run, mpi: false }
+                let words = [name.into()].into_iter().chain(others).chain([flags::word("run", Some(&run.name))]);
+                RunOfFile { words: words.collect(), name: run.name, mpi: false }
             };
             Ok(Command::Runs(runs.into_iter().map(of_file).collect()))
         }
@@ -173,7 +190,7 @@ pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsStr
     match apply(command, words)? {
         Applied::One(words, notes, meant) => Ok((without_own(words), notes, meant)),
         Applied::Runs(runs) => {
-            let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+            let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
             Err(Error::usage(format!("--config has several runs: name one with --run, of {}", names.join(", "))))
         }
     }
@@ -184,7 +201,10 @@ pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsStr
 fn apply(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
     Ok(match with_file(command, numbered(words))? {
         Applied::One(words, notes, meant) => Applied::One(numbered(words), notes, meant),
-        Applied::Runs(runs) => Applied::Runs(runs.into_iter().map(|(name, words)| (name, numbered(words))).collect()),
+        Applied::Runs(runs) => {
+            let number = |run: NamedRun| NamedRun { words: numbered(run.words), ..run };
+            Applied::Runs(runs.into_iter().map(number).collect())
+        }
     })
 }
 
@@ -228,7 +248,13 @@ fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
             let (name, settings) = runs.remove(0);
             one(settings, file.notes(Some(&name)))
         }
-        _ => Applied::Runs(runs.into_iter().map(|(name, settings)| (name, merge(settings, &words))).collect()),
+        _ => {
+            let named = |(name, settings): (String, Vec<Setting>)| {
+                let meant = Meant::of(&path, &settings);
+                NamedRun { name, words: merge(settings, &words), meant }
+            };
+            Applied::Runs(runs.into_iter().map(named).collect())
+        }
     })
 }
 
@@ -306,9 +332,9 @@ fn stray(words: &[OsString], private: bool) -> Option<String> {
 }
 
 /// Finds a file that two runs would write, or one that runs twice.
-fn check_files(runs: &[(String, Vec<OsString>)]) -> Result<()> {
+fn check_files(runs: &[NamedRun]) -> Result<()> {
     let mut written: HashMap<PathBuf, (usize, &str)> = HashMap::new();
-    for (number, (name, words)) in runs.iter().enumerate() {
+    for (number, NamedRun { name, words, .. }) in runs.iter().enumerate() {
         let has_summary = words.iter().any(|word| name_of(word) == "summary-file");
         let is_written = |word: &&OsString| {
             let flag = name_of(word);

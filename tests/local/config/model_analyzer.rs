@@ -304,6 +304,11 @@ fn what_has_no_counterpart_is_a_fault_with_its_place() {
             "FILE:2:63: --request-intervals is for a run, not for tune",
         ),
         (
+            "model_repository: /m\nprofile_models: {m: {perf_analyzer_flags: {request-intervals: Cargo.toml}}, n: }",
+            &[],
+            "--run 'm': FILE:2:63: --request-intervals is for a run, not for tune",
+        ),
+        (
             "profile_models: {m: {parameters: {concurrency: many}}}",
             &[],
             "FILE:1:48: 'concurrency' takes whole numbers of at least 1, as in 1,2,4, in a list, or as start, stop and step, not 'many'",
