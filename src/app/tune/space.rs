@@ -94,7 +94,11 @@ pub fn in_force<'a>(
         Setting::Concurrency => {
             plan.concurrency(base(None), &Assignment::default(), run.data.batch_size).map(Value::from)
         }
-        Setting::RequestRate => run.load.mode.rate().map(|rates| json!(rates.start)),
+        // Written as the values of the search are.
+        Setting::RequestRate => run.load.mode.rate().map(|rates| match rates.start.fract() == 0.0 {
+            true => json!(rates.start as u64),
+            false => json!(rates.start),
+        }),
         Setting::Server(setting) => Some(of_server(*setting, &run.target.server)),
     }
 }
@@ -174,6 +178,7 @@ mod tests {
             "what fills all batches twice"
         );
         assert_eq!(shown("--at-concurrency 2 --search concurrency=1,2"), (vec![json!(2)], Some(vec![1])));
+        assert_eq!(shown("--search request_rate=20,40"), (vec![json!(20)], Some(vec![0])));
         assert_eq!(
             shown("--search pinned_memory_pool_byte_size=0,268435456 --search buffer_manager_thread_count=0,2"),
             (vec![json!(268_435_456), json!(0)], Some(vec![1, 0]))
