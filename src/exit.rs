@@ -1,5 +1,8 @@
 //! The exit codes that the program promises. 0, 2, 3 and 99 are perf_analyzer's.
 
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
 /// Everything that was asked for was measured, or the user interrupted and the results so far were reported.
 pub const OK: u8 = 0;
 /// A level did not become stable; its figures were printed anyway.
@@ -31,11 +34,35 @@ pub enum Codes {
 }
 
 impl Codes {
+    /// Those of the program that is called by this path: a link with perf_analyzer's name is perf_analyzer.
+    pub fn called(program: Option<&OsString>) -> Self {
+        const THEIRS: [&str; 2] = ["perf_analyzer", "perf_client"];
+        let name = program.and_then(|path| Path::new(path).file_name());
+        if THEIRS.iter().any(|theirs| name == Some(OsStr::new(theirs))) { Self::PerfAnalyzers } else { Self::Own }
+    }
+
     /// The exit code for `code` in this set.
     pub fn spoken(self, code: u8) -> u8 {
         match (self, code) {
             (Self::PerfAnalyzers, INVALID | OVER_THRESHOLD | REQUIREMENT) => OK,
             _ => code,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_decides_which_program_it_is() {
+        let called = |name: &str| Codes::called(Some(&name.into()));
+        for name in ["perf_analyzer", "/usr/bin/perf_analyzer", "./perf_client"] {
+            assert_eq!(called(name), Codes::PerfAnalyzers, "{name}");
+        }
+        for name in ["triton-bench", "/opt/perf_analyzer/triton-bench", "", "my_perf_analyzer"] {
+            assert_eq!(called(name), Codes::Own, "{name}");
+        }
+        assert_eq!(Codes::called(None), Codes::Own);
     }
 }

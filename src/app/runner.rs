@@ -377,5 +377,11 @@ fn report_lost(requests: &LoadReport) {
 /// The limits of good requests, in the form for recording.
 fn limits(goodput: &Goodput) -> Limits {
     let ns = |limit: Option<Duration>| limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
-    Limits { latency: ns(goodput.latency), first_token: ns(goodput.first_token), inter_token: ns(goodput.inter_token) }
+    let Goodput { latency, first_token, inter_token, normalized } = *goodput;
+    Limits {
+        latency: ns(latency),
+        first_token: ns(first_token),
+        inter_token: ns(inter_token),
+        normalized: ns(normalized),
+    }
 }

@@ -10,7 +10,7 @@ use crate::plan::TraceFiles;
 use crate::report::traces::{groups, json, moments, summary, table};
 use crate::report::{self, chrome};
 use crate::stdio::{self, note};
-use crate::traces::{Trace, add_up, read, stages};
+use crate::traces::{Trace, TraceFile, add_up, read, stages};
 
 /// Summarises trace files one after the other. Returns the exit code (see [`crate::exit`]).
 ///
@@ -23,7 +23,11 @@ pub fn summarise(wanted: &TraceFiles) -> Result<u8> {
     }
     let mut all = Vec::new();
     for path in &wanted.files {
-        let (traces, is_unended) = read(path)?;
+        let TraceFile { traces, is_unended, damaged } = read(path)?;
+        if damaged > 0 {
+            let rule = "whose data the server wrote without escaping quotes (level TENSORS)";
+            note!("{}: {damaged} tensors are left out, {rule}", path.display());
+        }
         if is_unended {
             note!("{}: it is incomplete, as while its server runs: it was read as far as it goes", path.display());
         }

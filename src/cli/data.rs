@@ -9,7 +9,7 @@ use crate::backend::{Parameter, ReplyRule};
 use crate::cli::forms::{parameter, random_range, shape, tolerance};
 use crate::cli::range::{BatchSizes, batch_sizes};
 use crate::cli::values::{US, integer, last_of_each, one_of, period, size, whole};
-use crate::data::RandomRange;
+use crate::data::{OptionalInputs, RandomRange};
 use crate::error::{Error, Result};
 use crate::plan::{DataPlan, DataSource, Given};
 use crate::shm::Placement;
@@ -31,6 +31,11 @@ pub struct DataArgs {
     /// Default: the model's shapes
     #[arg(long, value_name = "INPUT:DIM,...", value_parser = shape)]
     shape: Vec<(String, Vec<i64>)>,
+
+    /// Which of the model's optional inputs generated data has: `all`, `none`, or these. Default: none but those that
+    /// --shape or --random-range names
+    #[arg(long, value_name = "all|none|INPUT,...", value_parser = optional_inputs)]
+    optional_inputs: Option<OptionalInputs>,
 
     /// Length of random strings
     #[arg(long, value_name = "N", default_value = "128", value_parser = whole::<usize>(1, 1 << 30))]
@@ -145,6 +150,7 @@ impl DataArgs {
             batch_given: given.has("-b"),
             source: self.source()?,
             shapes: self.shape.clone(),
+            optional_inputs: self.optional_inputs.clone().unwrap_or_default(),
             string_length: self.string_length,
             string_data: self.string_data.clone(),
             random_ranges: self.random_range.clone(),
@@ -211,6 +217,23 @@ fn source(text: &str) -> Result<Source, String> {
     }
 }
 
+/// `all`, `none`, or names separated by commas.
+fn optional_inputs(text: &str) -> Result<OptionalInputs, String> {
+    match text {
+        "all" => Ok(OptionalInputs::All),
+        "none" => Ok(OptionalInputs::None),
+        names => {
+            let names: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
+            let has_blank = names.iter().any(String::is_empty);
+            if has_blank {
+                Err("it must be all, none or names such as A,B".to_owned())
+            } else {
+                Ok(OptionalInputs::Named(names))
+            }
+        }
+    }
+}
+
 fn tolerance_form(text: &str) -> Result<Tolerance, String> {
     tolerance(text).map(|(relative, absolute)| Tolerance(relative, absolute))
 }
@@ -231,6 +254,17 @@ fn placement(text: &str) -> Result<Placement, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn optional_inputs_are_named() {
+        let named = OptionalInputs::Named(vec!["A".to_owned(), "B".to_owned()]);
+        assert_eq!(optional_inputs("A, B"), Ok(named));
+        assert_eq!(
+            (optional_inputs("all"), optional_inputs("none")),
+            (Ok(OptionalInputs::All), Ok(OptionalInputs::None))
+        );
+        assert!(["", "A,", ",B"].iter().all(|text| optional_inputs(text).is_err()));
+    }
 
     #[test]
     fn placements_are_read() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::cli::values::{MS, time};
 use crate::plan::Goodput;
 
-/// One limit: `latency<20ms`, `ttft<50ms` or `itl<10ms`.
+/// One limit: `latency<20ms`, `ttft<50ms`, `itl<10ms` (also called tpot) or `ntpot<12ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     figure: Figure,
@@ -17,16 +17,21 @@ enum Figure {
     Latency,
     FirstToken,
     InterToken,
+    Normalized,
 }
 
 /// Parses a limit; a bare number is in milliseconds.
 pub fn limit(text: &str) -> Result<Limit, String> {
-    let rule = || "it must be latency<TIME, ttft<TIME or itl<TIME, with a time such as 20ms or 1.5s above 0".to_owned();
+    let rule = || {
+        "it must be latency<TIME, ttft<TIME, itl<TIME (also tpot) or ntpot<TIME, with a time such as 20ms or 1.5s above 0"
+            .to_owned()
+    };
     let (figure, below) = text.split_once('<').ok_or_else(rule)?;
     let figure = match figure.trim().to_ascii_lowercase().as_str() {
         "latency" => Figure::Latency,
         "ttft" => Figure::FirstToken,
-        "itl" => Figure::InterToken,
+        "itl" | "tpot" => Figure::InterToken,
+        "ntpot" => Figure::Normalized,
         _ => return Err(rule()),
     };
     let below = time(below.trim(), MS).ok().filter(|below| !below.is_zero()).ok_or_else(rule)?;
@@ -40,6 +45,7 @@ pub fn all(limits: &[Limit]) -> Goodput {
         latency: last(Figure::Latency),
         first_token: last(Figure::FirstToken),
         inter_token: last(Figure::InterToken),
+        normalized: last(Figure::Normalized),
     }
 }
 
@@ -51,7 +57,10 @@ mod tests {
     fn limits_have_a_figure_and_a_time() {
         let limits = ["latency<20ms", "TTFT < 1.5s", "itl<7", "latency<30ms"].map(|text| limit(text).unwrap());
         let ms = |ms| Some(Duration::from_millis(ms));
-        assert_eq!(all(&limits), Goodput { latency: ms(30), first_token: ms(1500), inter_token: ms(7) });
+        let whole = Goodput { latency: ms(30), first_token: ms(1500), inter_token: ms(7), normalized: None };
+        assert_eq!(all(&limits), whole);
+        let others = ["itl<7", "tpot<8ms", "ntpot<9ms"].map(|text| limit(text).unwrap());
+        assert_eq!((all(&others).inter_token, all(&others).normalized), (ms(8), ms(9)));
         for text in ["", "latency", "latency<", "latency<0", "latency>5ms", "p99<5ms", "ttft<5ms x", "itl<-1"] {
             assert!(limit(text).is_err(), "{text}");
         }

@@ -1,13 +1,40 @@
 //! Lengths of prompts and outputs, in tokens.
 
-use crate::cli::values::{decimal, file, integer};
-use crate::data::{LengthShape, MAX_TOKENS, PromptLength, TokenLength};
+use std::path::PathBuf;
 
-/// `trace:FILE`, or as [`length`].
+use crate::cli::values::{decimal, file, integer};
+use crate::data::{Dataset, LengthShape, MAX_TOKENS, PromptLength, TokenLength};
+
+/// `trace:FILE`, `dataset:[MIN:MAX:[MIN:MAX:]]PATH`, or as [`length`].
 pub fn prompt_length(text: &str) -> Result<PromptLength, String> {
-    match text.strip_prefix("trace:") {
-        Some(path) => file(path).map(PromptLength::Recorded),
-        None => length(text).map(PromptLength::Drawn),
+    match (text.strip_prefix("trace:"), text.strip_prefix("dataset:")) {
+        (Some(path), _) => file(path).map(PromptLength::Recorded),
+        (_, Some(dataset)) => self::dataset(dataset).map(PromptLength::Dataset),
+        _ => length(text).map(PromptLength::Drawn),
+    }
+}
+
+/// A data set, after the bounds of its prompts and those of its answers.
+fn dataset(text: &str) -> Result<Dataset, String> {
+    let bounds = |text: &str| -> Option<((u32, u32), usize)> {
+        let mut parts = text.splitn(3, ':');
+        let (least, most) = (parts.next()?, parts.next()?);
+        let rest = parts.next()?;
+        let number = |text: &str| integer(text, 0, u64::from(MAX_TOKENS)).ok();
+        Some(((number(least)?, number(most)?), text.len() - rest.len()))
+    };
+    let (mut rest, mut found) = (text, [None; 2]);
+    for each in &mut found {
+        let Some((pair, length)) = bounds(rest) else { break };
+        (*each, rest) = (Some(pair), &rest[length..]);
+    }
+    if let Some((least, most)) = found.iter().flatten().find(|(least, most)| least > most) {
+        return Err(format!("{least} is above {most}"));
+    }
+    let path = PathBuf::from(rest);
+    match path.exists() {
+        true => Ok(Dataset { path, prompt: found[0], answer: found[1] }),
+        false => Err(format!("there is no file or folder '{rest}'")),
     }
 }
 
@@ -97,5 +124,11 @@ mod tests {
             assert!(length(text).is_err() && prompt_length(text).is_err(), "{text}");
         }
         assert_eq!(prompt_length("trace:/nowhere.csv"), Err("there is no such file".into()));
+        assert_eq!(prompt_length("dataset:5:9:/nowhere"), Err("there is no file or folder '/nowhere'".into()));
+        let set = |prompt, answer| Ok(PromptLength::Dataset(Dataset { path: "Cargo.toml".into(), prompt, answer }));
+        assert_eq!(prompt_length("dataset:Cargo.toml"), set(None, None));
+        assert_eq!(prompt_length("dataset:5:9:Cargo.toml"), set(Some((5, 9)), None));
+        assert_eq!(prompt_length("dataset:5:9:1:2:Cargo.toml"), set(Some((5, 9)), Some((1, 2))));
+        assert_eq!(prompt_length("dataset:9:5:Cargo.toml"), Err("9 is above 5".into()));
     }
 }

@@ -48,6 +48,7 @@ use crate::cli::getopt::{CommandLine, HelpForm};
 use crate::cli::rounds::MatrixKind;
 use crate::cli::word::{Called, columns, help_of, refused};
 use crate::cli::words::{given, words_of};
+use crate::data::OptionalInputs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Codes;
 use crate::plan::{
@@ -282,7 +283,7 @@ impl Flags {
         let target = self.target(in_process, given)?;
         Ok(Plan {
             load,
-            data: self.data(given)?,
+            data: self.data(given, codes)?,
             measurement,
             output: self.folder.add_to(ReportPlan { pages: self.pages.plan(), ..self.output.plan() }),
             tracing: self.tracing.plan(self.server.trace().as_ref(), target.service.is_embedded()),
@@ -307,8 +308,12 @@ impl Flags {
     }
 
     /// The inputs of requests. Payloads are generated unless something else is asked for.
-    fn data(&self, given: &Given) -> Result<DataPlan> {
+    fn data(&self, given: &Given, codes: Codes) -> Result<DataPlan> {
         let mut data = self.data.plan(given)?;
+        if codes == Codes::PerfAnalyzers && !given.has("--optional-inputs") {
+            // It generates all inputs.
+            data.optional_inputs = OptionalInputs::All;
+        }
         if let (Some(prompts), DataSource::Random) = (self.openai.prompts(), &data.source) {
             data.source = DataSource::Prompts(prompts);
         }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::lengths::{length, prompt_length};
 use crate::cli::values::whole;
-use crate::data::{PromptForm, PromptLength, PromptSpec, TokenLength};
+use crate::data::{PromptForm, PromptLength, PromptSpec, SharedPrefix, TokenLength};
 use crate::plan::{MAX_CONCURRENCY, OpenAiPlan};
 
 /// What is asked of services of the OpenAI kind.
@@ -20,9 +20,20 @@ pub struct OpenAiArgs {
 
     /// Generates payloads instead of --input-data: prompts of this many tokens, made of words. Normally distributed, or
     /// as in `lognormal:MEAN:STDDEV[:MIN:MAX]` (also normal, skew-normal with a third number, poisson:MEAN,
-    /// uniform:MIN:MAX), or as recorded in `trace:FILE.csv`, with its outputs. Default: off
+    /// uniform:MIN:MAX), or as recorded in `trace:FILE`, with its outputs, or the prompts of `dataset:FILE.json`, as
+    /// long as its answers; `dataset:MIN:MAX:FILE.json` takes those of MIN to MAX tokens, a second pair bounds the answers. Default:
+    /// off
     #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = prompt_length)]
     prompt_tokens: Option<PromptLength>,
+
+    /// Begins each generated prompt with one of --num-prefixes shared texts of this many tokens, before --prompt-tokens;
+    /// takes the same distributions. Default: none
+    #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = length)]
+    prefix_tokens: Option<TokenLength>,
+
+    /// How many different prefixes there are, each of equally many prompts
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1, 10_000_000))]
+    num_prefixes: u32,
 
     /// Maximum output tokens of generated payloads, their `max_tokens`; takes the same distributions as
     /// --prompt-tokens. Default: as recorded, or the server's default
@@ -55,6 +66,7 @@ impl OpenAiArgs {
         let length = match self.prompt_tokens.as_ref()? {
             PromptLength::Drawn(length) => length.to_string(),
             PromptLength::Recorded(_) => "as many words as recorded tokens".to_owned(),
+            PromptLength::Dataset(_) => "the words of the data set, whose answers have as many".to_owned(),
         };
         if self.tokenizer.is_some() {
             return None;
@@ -75,6 +87,7 @@ impl OpenAiArgs {
         };
         self.prompt_tokens.clone().map(|prompt| PromptSpec {
             prompt,
+            prefix: self.prefix_tokens.map(|length| SharedPrefix { length, count: self.num_prefixes }),
             output: self.output_tokens,
             count: self.num_prompts,
             form,

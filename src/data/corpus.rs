@@ -32,7 +32,7 @@ impl Corpus {
         let loaded = match spec.source {
             DataSource::Zero => synthetic::load(&target, None)?,
             DataSource::Random => synthetic::load(&target, Some(spec.seed))?,
-            DataSource::Prompts(prompts) => prompts::load(&target, prompts, spec.lengths)?,
+            DataSource::Prompts(prompts) => prompts::load(&target, prompts, (spec.lengths, spec.blocks))?,
             DataSource::Directory(path) => directory::load(&target, path)?,
             DataSource::Files(paths) => {
                 let archives = paths.iter().filter(|path| is_archive(path)).count();

@@ -70,6 +70,8 @@ fn make_target() -> Target<'static> {
     }));
     let spec = Box::leak(Box::new(CorpusSpec {
         lengths: &[],
+        blocks: None,
+        optional: &crate::data::OptionalInputs::None,
         source: &DataSource::Zero,
         shapes: &[],
         string_length: 0,

@@ -2,6 +2,7 @@
 
 use std::f64::consts::TAU;
 use std::fmt;
+use std::path::PathBuf;
 
 use rand::SeedableRng;
 use rand_distr::{Distribution, Poisson};
@@ -90,7 +91,38 @@ pub enum PromptLength {
     /// Drawn.
     Drawn(TokenLength),
     /// Those of a recorded trace, row after row; outputs have the recorded lengths, too.
-    Recorded(std::path::PathBuf),
+    Recorded(PathBuf),
+    /// Those of the prompts that a data set has.
+    Dataset(Dataset),
+}
+
+/// A data set of prompts and answers, as language models are trained and measured with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dataset {
+    /// A file of JSON, or a folder of such files.
+    pub path: PathBuf,
+    /// Fewest and most tokens of the prompts that are taken.
+    pub prompt: Option<(u32, u32)>,
+    /// The same of their answers.
+    pub answer: Option<(u32, u32)>,
+}
+
+/// Prefixes that generated prompts share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedPrefix {
+    /// Length of each, in tokens.
+    pub length: TokenLength,
+    /// Number of different ones, each of which begins as many prompts.
+    pub count: u32,
+}
+
+/// The blocks of recorded prompts: equal numbers are equal text, so prompts share exactly the blocks that they shared.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Blocks {
+    /// The numbers of each prompt's blocks.
+    pub each: Vec<Box<[u64]>>,
+    /// Tokens of a block; of a prompt's last one there may be fewer.
+    pub tokens: u32,
 }
 
 /// Sizes of one recorded request, in tokens.

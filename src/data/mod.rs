@@ -7,6 +7,7 @@
 mod batches;
 mod columns;
 mod corpus;
+mod dataset;
 mod directory;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -32,12 +33,12 @@ mod validate;
 
 pub use corpus::Corpus;
 pub(crate) use json::timestamps;
-pub use lengths::{LengthShape, MAX_TOKENS, PromptLength, TokenCounts, TokenLength};
+pub use lengths::{Blocks, Dataset, LengthShape, MAX_TOKENS, PromptLength, SharedPrefix, TokenCounts, TokenLength};
 pub use pack::{Packing, PayloadTable};
 pub use parameter::{Parameter, ParameterValue};
 pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, OutputView, Payload, PayloadId, Responses};
 pub use range::{Bound, RandomRange};
-pub use spec::{CorpusSpec, DataSource, PromptForm, PromptSpec};
+pub use spec::{CorpusSpec, DataSource, OptionalInputs, PromptForm, PromptSpec};
 pub(crate) use strings::{count as count_strings, elements as string_elements, pack_element};
 pub use tokenizer::Tokenizer;
 pub use validate::{Difference, Mismatch, Tolerance, validate};

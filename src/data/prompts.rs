@@ -1,9 +1,10 @@
 //! Generated payloads for language models: prompts of a given number of words, in the format of an endpoint.
 
-use crate::data::lengths::{MAX_TOKENS, PromptLength, TokenCounts};
+use crate::data::dataset;
+use crate::data::lengths::{Blocks, MAX_TOKENS, PromptLength, SharedPrefix, TokenCounts};
 use crate::data::steps::{Loaded, Stream, Target, Value};
 use crate::data::tokenizer::Tokenizer;
-use crate::data::{PromptForm, PromptSpec, strings};
+use crate::data::{PromptSpec, strings};
 use crate::error::{Error, Result};
 use crate::model::DataType;
 use crate::seed::{self, Purpose};
@@ -26,44 +27,151 @@ const WORDS: [&str; 96] = [
 /// Draws of one prompt before its words: two for each length.
 const DRAWS: u64 = 4;
 
-/// Generates payloads, the same for the same seed, whatever else is asked for; `rows` are recorded lengths.
+/// Generates payloads, the same for the same seed, whatever else is asked for; `rows` are recorded lengths, and `blocks`
+/// what recorded prompts have in common.
 ///
 /// # Errors
-/// If the model's requests are not JSON documents, or memory is lacking.
-pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, rows: &[TokenCounts]) -> Result<Loaded> {
+/// If the model's requests are not JSON documents, a data set cannot be read, or memory is lacking.
+pub(crate) fn load(
+    target: &Target<'_>,
+    spec: &PromptSpec,
+    (rows, blocks): (&[TokenCounts], Option<&Blocks>),
+) -> Result<Loaded> {
     let [input] = &target.model.inputs[..] else { return Err(unfit()) };
     if input.datatype != DataType::Json {
         return Err(unfit());
     }
-    let mut memory = RegionBuilder::within(target.spec.memory)?;
-    let stream_seed = seed::derive(target.spec.seed, Purpose::Prompts);
-    let (mut stream, mut text) = (Stream::default(), Vec::new());
     let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
-    let mut inexact = 0;
+    let mut payloads =
+        Payloads { target, memory: RegionBuilder::within(target.spec.memory)?, stream: Stream::default() };
+    if let PromptLength::Dataset(dataset) = &spec.prompt {
+        let wanted = dataset::Wanted { dataset, form: spec.form, tokenizer: tokenizer.as_ref(), count: spec.count };
+        for (number, entry) in dataset::read(&wanted)?.into_iter().enumerate() {
+            let draws = Draws::new(target.spec.seed, Purpose::Prompts, number as u64);
+            let output = spec.output.map(|length| length.draw(draws.seed, 2)).or(entry.output);
+            payloads.add(entry.prompt.fields(spec.form), output)?;
+        }
+        return Ok(payloads.loaded(Vec::new()));
+    }
+    let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows, blocks };
     let usual = if rows.is_empty() { USUAL_PROMPTS } else { u32::try_from(rows.len()).unwrap_or(u32::MAX) };
-    for number in 0..spec.count.unwrap_or(usual) {
-        target.take_steps(1)?;
-        let draws = Draws { seed: seed::hash(stream_seed, u64::from(number)) };
-        let (tokens, output) = draws.lengths(spec, rows.get(number as usize % rows.len().max(1)));
-        let prompt = match &tokenizer {
-            Some(tokenizer) => {
-                let (prompt, is_exact) = tokenizer.fit(draws.words(tokens), tokens as usize)?;
-                inexact += u32::from(!is_exact);
-                prompt
-            }
-            None => draws.words(tokens),
-        };
-        text.clear();
-        document(&mut text, &target.model.id.name, (spec.form, &prompt), output);
-        let offset = memory.align()?;
-        strings::append(&mut memory, &text)?;
-        let shape = target.shapes.inputs[0].clone();
-        stream.push([Some(Value { region: 0, offset, len: memory.len() - offset, shape })]);
+    let count = spec.count.unwrap_or(usual);
+    let (prefixes, order) = (writer.prefixes()?, writer.order(count));
+    let mut inexact = 0;
+    for number in 0..count {
+        let prefix = order.get(number as usize).map(|group| &prefixes[*group as usize]);
+        let (prompt, output, is_exact) = writer.prompt(number, prefix)?;
+        inexact += u32::from(!is_exact);
+        payloads.add(dataset::Prompt::Text(prompt).fields(spec.form), output)?;
     }
     let warnings = (inexact > 0)
         .then(|| format!("--tokenizer: {inexact} prompts have slightly more or fewer tokens than asked for"));
-    let warnings = warnings.into_iter().collect();
-    Ok(Loaded { regions: vec![memory.finish()], streams: vec![stream], warnings })
+    Ok(payloads.loaded(warnings.into_iter().collect()))
+}
+
+/// Payloads as they are made.
+struct Payloads<'a, 'b> {
+    target: &'a Target<'b>,
+    memory: RegionBuilder,
+    stream: Stream,
+}
+
+impl Payloads<'_, '_> {
+    /// Adds a payload with the prompt in its `fields`.
+    fn add(&mut self, fields: String, output: Option<u64>) -> Result<()> {
+        self.target.take_steps(1)?;
+        let mut text = Vec::new();
+        document(&mut text, &self.target.model.id.name, &fields, output);
+        let offset = self.memory.align()?;
+        strings::append(&mut self.memory, &text)?;
+        let shape = self.target.shapes.inputs[0].clone();
+        self.stream.push([Some(Value { region: 0, offset, len: self.memory.len() - offset, shape })]);
+        Ok(())
+    }
+
+    fn loaded(self, warnings: Vec<String>) -> Loaded {
+        Loaded { regions: vec![self.memory.finish()], streams: vec![self.stream], warnings }
+    }
+}
+
+/// What a prompt begins with, and how many tokens that has.
+struct Prefix {
+    text: String,
+    tokens: u64,
+}
+
+/// Writes prompts of words.
+struct Writer<'a> {
+    spec: &'a PromptSpec,
+    seed: u64,
+    tokenizer: Option<&'a Tokenizer>,
+    rows: &'a [TokenCounts],
+    blocks: Option<&'a Blocks>,
+}
+
+impl Writer<'_> {
+    /// The prefixes that prompts share, if they do.
+    fn prefixes(&self) -> Result<Vec<Prefix>> {
+        let Some(SharedPrefix { length, count }) = self.spec.prefix else { return Ok(Vec::new()) };
+        let prefix = |number| {
+            let draws = Draws::new(self.seed, Purpose::Prefixes, u64::from(number));
+            let tokens = length.draw(draws.seed, 0);
+            let text = draws.words(tokens);
+            let text = match self.tokenizer {
+                Some(tokenizer) => tokenizer.fit(text, tokens as usize)?.0,
+                None => text,
+            };
+            Ok(Prefix { text, tokens })
+        };
+        (0..count).map(prefix).collect()
+    }
+
+    /// The prefix of each prompt: of all equally many, in an order that is drawn.
+    fn order(&self, prompts: u32) -> Vec<u32> {
+        let Some(SharedPrefix { count, .. }) = self.spec.prefix else { return Vec::new() };
+        let mut order: Vec<u32> = (0..prompts).map(|number| number % count).collect();
+        let draws = seed::derive(self.seed, Purpose::PrefixOrder);
+        for last in (1..order.len()).rev() {
+            order.swap(last, (seed::hash(draws, last as u64) % (last as u64 + 1)) as usize);
+        }
+        order
+    }
+
+    /// A prompt, the limit on output tokens, if any, and whether the prompt has exactly the tokens that are asked for.
+    fn prompt(&self, number: u32, prefix: Option<&Prefix>) -> Result<(String, Option<u64>, bool)> {
+        let at = number as usize % self.rows.len().max(1);
+        let draws = Draws::new(self.seed, Purpose::Prompts, u64::from(number));
+        let (tokens, output) = draws.lengths(self.spec, self.rows.get(at));
+        let own = match self.blocks {
+            Some(blocks) => self.of_blocks(&draws, tokens, (&blocks.each[at], blocks.tokens)),
+            None => draws.words(tokens),
+        };
+        let (text, tokens) = match prefix {
+            Some(prefix) => (format!("{} {own}", prefix.text), prefix.tokens + tokens),
+            None => (own, tokens),
+        };
+        match self.tokenizer {
+            Some(tokenizer) => tokenizer.fit(text, tokens as usize).map(|(text, is_exact)| (text, output, is_exact)),
+            None => Ok((text, output, true)),
+        }
+    }
+
+    /// Words that are the same where blocks have the same number; the prompt's own beyond them.
+    fn of_blocks(&self, own: &Draws, tokens: u64, (blocks, size): (&[u64], u32)) -> String {
+        let mut parts = Vec::new();
+        let mut left = tokens;
+        for block in blocks.iter().take_while(|_| tokens > 0) {
+            let words = left.min(u64::from(size));
+            if words > 0 {
+                parts.push(Draws::new(self.seed, Purpose::Prefixes, *block).words(words));
+            }
+            left -= words;
+        }
+        if left > 0 {
+            parts.push(own.words(left));
+        }
+        parts.join(" ")
+    }
 }
 
 fn unfit() -> Error {
@@ -76,12 +184,18 @@ struct Draws {
 }
 
 impl Draws {
+    fn new(run_seed: u64, purpose: Purpose, number: u64) -> Self {
+        Self { seed: seed::hash(seed::derive(run_seed, purpose), number) }
+    }
+
     /// Tokens of the prompt, and the limit on output tokens, if any.
     fn lengths(&self, spec: &PromptSpec, row: Option<&TokenCounts>) -> (u64, Option<u64>) {
         let most = u64::from(MAX_TOKENS);
         let prompt = match (&spec.prompt, row) {
             (PromptLength::Drawn(length), _) => length.draw(self.seed, 0),
-            (PromptLength::Recorded(_), row) => row.map_or(1, |row| row.context.clamp(1, most)),
+            (PromptLength::Recorded(_) | PromptLength::Dataset(_), row) => {
+                row.map_or(1, |row| row.context.clamp(1, most))
+            }
         };
         let recorded = row.map(|row| row.generated.clamp(1, most));
         (prompt, spec.output.map(|length| length.draw(self.seed, 2)).or(recorded))
@@ -94,17 +208,12 @@ impl Draws {
     }
 }
 
-/// The payload around a prompt of plain words.
-fn document(out: &mut Vec<u8>, model: &str, (form, prompt): (PromptForm, &str), output: Option<u64>) {
+/// The payload around the fields with the prompt.
+fn document(out: &mut Vec<u8>, model: &str, fields: &str, output: Option<u64>) {
     out.extend_from_slice(b"{\"model\":");
     serde_json::to_writer(&mut *out, model).expect("writing to memory cannot fail");
-    out.extend_from_slice(match form {
-        PromptForm::Messages => b",\"messages\":[{\"role\":\"user\",\"content\":\"",
-        PromptForm::Prompt => b",\"prompt\":\"",
-        PromptForm::Input => b",\"input\":\"",
-    });
-    out.extend_from_slice(prompt.as_bytes());
-    out.extend_from_slice(if form == PromptForm::Messages { b"\"}]" } else { b"\"" });
+    out.push(b',');
+    out.extend_from_slice(fields.as_bytes());
     if let Some(output) = output {
         out.extend_from_slice(format!(",\"max_tokens\":{output}").as_bytes());
     }
@@ -114,6 +223,7 @@ fn document(out: &mut Vec<u8>, model: &str, (form, prompt): (PromptForm, &str), 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::PromptForm;
     use crate::data::lengths::{LengthShape, TokenLength};
 
     fn generated(spec: &PromptSpec, count: u64) -> Vec<serde_json::Value> {
@@ -122,7 +232,8 @@ mod tests {
                 let mut out = Vec::new();
                 let draws = Draws { seed: seed::hash(7, number) };
                 let (words, output) = draws.lengths(spec, None);
-                document(&mut out, "m\"", (spec.form, &draws.words(words)), output);
+                let prompt = dataset::Prompt::Text(draws.words(words)).fields(spec.form);
+                document(&mut out, "m\"", &prompt, output);
                 serde_json::from_slice(&out).unwrap()
             })
             .collect()
@@ -133,6 +244,7 @@ mod tests {
         let fixed = |mean| TokenLength::unbounded(LengthShape::Normal(mean, 0.0));
         let spec = PromptSpec {
             prompt: PromptLength::Drawn(fixed(12.0)),
+            prefix: None,
             output: Some(fixed(5.0)),
             count: Some(1),
             form: PromptForm::Messages,
@@ -152,6 +264,7 @@ mod tests {
     fn lengths_are_spread_as_asked_and_never_below_one() {
         let spec = PromptSpec {
             prompt: PromptLength::Drawn(TokenLength::unbounded(LengthShape::Normal(100.0, 20.0))),
+            prefix: None,
             output: Some(TokenLength::unbounded(LengthShape::Normal(2.0, 50.0))),
             count: Some(1),
             form: PromptForm::Prompt,
@@ -172,6 +285,7 @@ mod tests {
     fn recorded_lengths_are_kept() {
         let spec = PromptSpec {
             prompt: PromptLength::Recorded("trace.csv".into()),
+            prefix: None,
             output: None,
             count: None,
             form: PromptForm::Prompt,
@@ -181,5 +295,59 @@ mod tests {
         let row = |context, generated| TokenCounts { context, generated };
         assert_eq!(draws.lengths(&spec, Some(&row(150, 20))), (150, Some(20)));
         assert_eq!(draws.lengths(&spec, Some(&row(0, u64::MAX))), (1, Some(u64::from(MAX_TOKENS))));
+    }
+
+    fn spec(tokens: f64, prefix: Option<(f64, u32)>) -> PromptSpec {
+        let fixed = |mean| TokenLength::unbounded(LengthShape::Normal(mean, 0.0));
+        PromptSpec {
+            prompt: PromptLength::Drawn(fixed(tokens)),
+            prefix: prefix.map(|(tokens, count)| SharedPrefix { length: fixed(tokens), count }),
+            output: None,
+            count: None,
+            form: PromptForm::Prompt,
+            tokenizer: None,
+        }
+    }
+
+    #[test]
+    fn prompts_share_prefixes_in_groups_of_one_size() {
+        let spec = spec(5.0, Some((20.0, 4)));
+        let writer = Writer { spec: &spec, seed: 3, tokenizer: None, rows: &[], blocks: None };
+        let (prefixes, order) = (writer.prefixes().unwrap(), writer.order(12));
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
+        assert_ne!(order, sorted, "groups are mixed");
+        let texts: Vec<String> = (0..12)
+            .map(|number| writer.prompt(number, Some(&prefixes[order[number as usize] as usize])).unwrap().0)
+            .collect();
+        let begins = |text: &String| text.split(' ').take(20).collect::<Vec<_>>().join(" ");
+        for (one, group) in texts.iter().zip(&order) {
+            assert_eq!(one.split(' ').count(), 25);
+            for (other, theirs) in texts.iter().zip(&order) {
+                assert_eq!(begins(one) == begins(other), group == theirs);
+            }
+        }
+        let questions: std::collections::HashSet<&str> = texts.iter().map(|text| &text[begins(text).len()..]).collect();
+        assert_eq!(questions.len(), 12, "each has a question of its own");
+    }
+
+    #[test]
+    fn blocks_of_one_number_are_the_same_text() {
+        let blocks = Blocks { each: vec![[1, 2].into(), [1, 3].into(), [1, 2, 9].into()], tokens: 8 };
+        let row = |context| TokenCounts { context, generated: 4 };
+        let rows = [row(12), row(16), row(20)];
+        let spec = PromptSpec { prompt: PromptLength::Recorded("t.jsonl".into()), ..spec(1.0, None) };
+        let writer = Writer { spec: &spec, seed: 3, tokenizer: None, rows: &rows, blocks: Some(&blocks) };
+        let words = |number| -> Vec<String> {
+            let (text, output, _) = writer.prompt(number, None).unwrap();
+            assert_eq!(output, Some(4));
+            text.split(' ').map(str::to_owned).collect()
+        };
+        let (one, other, third) = (words(0), words(1), words(2));
+        assert_eq!((one.len(), other.len(), third.len()), (12, 16, 20));
+        assert_eq!((&one[..8], &one[8..]), (&other[..8], &third[8..12]));
+        assert_ne!(other[8..16], third[8..16]);
+        assert_eq!(words(3), one, "rows repeat");
     }
 }

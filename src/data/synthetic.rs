@@ -31,6 +31,10 @@ pub(crate) fn load(target: &Target<'_>, seed: Option<u64>) -> Result<Loaded> {
     let mut memory = RegionBuilder::within(target.spec.memory)?;
     let mut inputs = Vec::new();
     for (index, input) in target.model.inputs.iter().enumerate() {
+        if !target.spec.generates(target.model, input) {
+            inputs.push(None);
+            continue;
+        }
         let shape = &target.shapes.inputs[index];
         check_shape(input, shape)?;
         let (elements, bytes) =

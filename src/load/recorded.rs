@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use crate::data::{PromptLength, PromptSpec, TokenCounts};
+use crate::data::{Blocks, PromptLength, PromptSpec, TokenCounts};
 use crate::error::{Error, Result};
 use crate::load::payloads::timestamps;
 use crate::load::schedule::{Arrivals, Trace, parse_trace, read_intervals, read_trace};
@@ -19,6 +19,8 @@ pub struct Recorded {
     pub rows: Vec<TokenCounts>,
     /// Lengths of prompts, if they come from a recording.
     pub lengths: Vec<TokenCounts>,
+    /// What these prompts have in common, if that was recorded.
+    pub blocks: Option<Blocks>,
 }
 
 impl Recorded {
@@ -46,7 +48,8 @@ impl Recorded {
             ))),
             _ => {
                 let rows = if recorded.rows.is_empty() { rows(plan)? } else { recorded.rows };
-                Ok(Self { lengths: lengths(plan)?, rows, ..recorded })
+                let (lengths, blocks) = lengths(plan)?;
+                Ok(Self { lengths, blocks, rows, ..recorded })
             }
         }
     }
@@ -54,18 +57,18 @@ impl Recorded {
     fn of_trace(trace: Trace, tokens: &TokenUse) -> Result<Self> {
         if tokens.is_any() && trace.tokens.is_empty() {
             return Err(Error::input(
-                "--trace-input and --trace-parameter need the columns ContextTokens and GeneratedTokens, which the trace \
-                 lacks",
+                "--trace-input and --trace-parameter need token counts, such as the columns ContextTokens and \
+                 GeneratedTokens, which the trace lacks",
             ));
         }
         Ok(Self { arrivals: Some(trace.arrivals), rows: trace.tokens, ..Self::default() })
     }
 }
 
-/// The lengths of prompts that the plan takes from a trace.
-fn lengths(plan: &Plan) -> Result<Vec<TokenCounts>> {
+/// The lengths of prompts that the plan takes from a trace, and what these have in common.
+fn lengths(plan: &Plan) -> Result<(Vec<TokenCounts>, Option<Blocks>)> {
     let DataSource::Prompts(PromptSpec { prompt: PromptLength::Recorded(file), .. }) = &plan.data.source else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     };
     counts(file).map_err(|error| error.context(format_args!("--prompt-tokens trace:{}", file.display())))
 }
@@ -73,14 +76,15 @@ fn lengths(plan: &Plan) -> Result<Vec<TokenCounts>> {
 /// The token counts that inputs and parameters take from a trace under another load than its own.
 fn rows(plan: &Plan) -> Result<Vec<TokenCounts>> {
     let Some((file, _)) = &plan.load.lengths else { return Ok(Vec::new()) };
-    counts(file).map_err(|error| error.context(format_args!("--trace-lengths {}", file.display())))
+    let counted = counts(file).map(|(counts, _)| counts);
+    counted.map_err(|error| error.context(format_args!("--trace-lengths {}", file.display())))
 }
 
-fn counts(file: &Path) -> Result<Vec<TokenCounts>> {
+fn counts(file: &Path) -> Result<(Vec<TokenCounts>, Option<Blocks>)> {
     let opened = File::open(file).map_err(|error| Error::input(format!("cannot open the file: {error}")))?;
     let trace = parse_trace(opened, 1.0)?;
     match trace.tokens.is_empty() {
-        true => Err(Error::input("the columns ContextTokens and GeneratedTokens are missing")),
-        false => Ok(trace.tokens),
+        true => Err(Error::input("it has no token counts, such as the columns ContextTokens and GeneratedTokens")),
+        false => Ok((trace.tokens, trace.blocks)),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Parameter, ReplyRule};
-use crate::data::{CorpusSpec, DataSource, RandomRange};
+use crate::data::{CorpusSpec, DataSource, OptionalInputs, RandomRange};
 use crate::shm::{Allowance, Placement, Placements};
 
 /// The inputs of requests.
@@ -20,6 +20,8 @@ pub struct DataPlan {
     pub source: DataSource,
     /// Shapes for inputs with free dimensions.
     pub shapes: Vec<(String, Vec<i64>)>,
+    /// Which optional inputs generated data has.
+    pub optional_inputs: OptionalInputs,
     /// Length of random strings.
     pub string_length: usize,
     /// The string that synthetic BYTES tensors repeat.
@@ -67,10 +69,12 @@ impl DataPlan {
         CorpusSpec {
             source: &self.source,
             shapes: &self.shapes,
+            optional: &self.optional_inputs,
             string_length: self.string_length,
             string_data: self.string_data.as_deref(),
             random_ranges: &self.random_ranges,
             lengths: &[],
+            blocks: None,
             seed,
             memory,
         }

@@ -106,6 +106,10 @@ pub struct Goodput {
     #[serde(rename = "inter_token_s", with = "crate::seconds::optional", default)]
     #[schemars(with = "Option<f64>")]
     pub inter_token: Option<Duration>,
+    /// The latency divided by the number of its tokens.
+    #[serde(rename = "normalized_s", with = "crate::seconds::optional", default)]
+    #[schemars(with = "Option<f64>")]
+    pub normalized: Option<Duration>,
 }
 
 /// What a level is settled by.

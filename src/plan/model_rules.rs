@@ -1,7 +1,8 @@
 //! Rules and defaults that depend on the models' tensors and schedulers.
 
+use crate::data::OptionalInputs;
 use crate::error::{Error, Result};
-use crate::model::ModelSpec;
+use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::{DataSource, ModelNote, Plan, ServiceKind, TokenInput};
 
 /// One rule: when it is broken, and the message, which follows the model's name.
@@ -139,6 +140,14 @@ const RULES: &[Rule] = &[
         },
     },
     Rule {
+        broken: |plan, model| unknown_optional(plan, model).is_some(),
+        message: |plan, model| {
+            let names: Vec<&str> = model.inputs.iter().map(|input| input.name.as_str()).collect();
+            let name = unknown_optional(plan, model).unwrap_or_default();
+            format!("--optional-inputs {name}: there is no such input; there are {}", names.join(", "))
+        },
+    },
+    Rule {
         broken: |plan, model| unknown_range(plan, model).is_some(),
         message: |plan, model| {
             let names: Vec<&str> = model.inputs.iter().map(|input| input.name.as_str()).collect();
@@ -206,8 +215,19 @@ fn open_input(plan: &Plan, model: &ModelSpec) -> Option<(String, Vec<i64>)> {
     }
     let by_trace = |name: &str| token_input(plan).is_some_and(|input| input.name == name);
     let given = |name: &str| by_trace(name) || plan.data.shapes.iter().any(|(input, _)| input == name);
-    let open = model.inputs.iter().find(|input| input.shape.iter().any(|&dim| dim < 0) && !given(&input.name))?;
+    let spec_takes =
+        |input: &TensorSpec| plan.data.optional_inputs.takes(input) || model.inputs.iter().all(|input| input.optional);
+    let is_open = |input: &&TensorSpec| input.shape.iter().any(|&dim| dim < 0) && !given(&input.name);
+    let open = model.inputs.iter().filter(|input| spec_takes(input)).find(is_open)?;
     Some((open.name.clone(), open.shape.clone()))
+}
+
+/// An input named by `--optional-inputs` that the model does not have, or not as an optional one.
+fn unknown_optional(plan: &Plan, model: &ModelSpec) -> Option<String> {
+    let OptionalInputs::Named(names) = &plan.data.optional_inputs else { return None };
+    let known = |name: &str| model.inputs.iter().any(|input| input.name == name);
+    // In a mix, the input may be another model's.
+    if !plan.target.mix.is_empty() { None } else { names.iter().find(|name| !known(name)).cloned() }
 }
 
 /// An input named by `--random-range` that the model does not have.

@@ -52,10 +52,10 @@ impl TunePlan {
         self.output.clone().unwrap_or_else(usual)
     }
 
-    /// The latency percentile that is shown: the objective's, else that of the first constraint that has one, else the
-    /// 99th.
+    /// The latency percentile that is shown: the objective's, else that of the first constraint that has one, else that
+    /// of the run, else the 99th.
     pub fn percentile(&self) -> f64 {
-        self.named().next().unwrap_or(99.0)
+        self.named().next().or(self.run.measurement.percentile).unwrap_or(99.0)
     }
 
     /// Every latency percentile that counts or is shown, ascending.
@@ -93,6 +93,8 @@ pub enum Setting {
     BatchSize,
     /// Requests outstanding.
     Concurrency,
+    /// Requests a second.
+    RequestRate,
     /// A setting of the server in this process, which is restarted for it.
     Server(ServerSetting),
 }
@@ -129,6 +131,7 @@ impl fmt::Display for Setting {
             Self::Model(Some(model), path) => write!(f, "{model}:{path}"),
             Self::BatchSize => f.write_str("batch_size"),
             Self::Concurrency => f.write_str("concurrency"),
+            Self::RequestRate => f.write_str("request_rate"),
             Self::Server(setting) => f.write_str(setting.word()),
         }
     }

@@ -10,14 +10,16 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 
 use crate::error::{Error, Result};
 
+/// The file that is running.
+const OWN: &str = "/proc/self/exe";
 /// First argument of such a process; followed by its parent's id, the program and the program's arguments.
 const BOUND: &str = "--launch-bound-to";
 
 /// The command that starts `program`, which ends no later than the calling *thread*.
 pub fn bound(program: &Path) -> Command {
     // The file that is running now, even if another has taken its path.
-    let mut command = Command::new("/proc/self/exe");
-    command.arg(BOUND).arg(getpid().as_raw_nonzero().to_string()).arg(program);
+    let mut command = Command::new(OWN);
+    command.arg0(own_name()).arg(BOUND).arg(getpid().as_raw_nonzero().to_string()).arg(program);
     command
 }
 
@@ -37,5 +39,15 @@ pub fn become_program(args: &[OsString]) -> Result<()> {
     if parent.is_none() || getppid() != parent {
         return Err(Error::machine(format!("{} is not run: its parent has ended", program.display())));
     }
-    Err(failed(Command::new(program).args(arguments).exec()))
+    let mut command = Command::new(program);
+    if Path::new(program) == Path::new(OWN) {
+        // The name decides which program this is.
+        command.arg0(own_name());
+    }
+    Err(failed(command.args(arguments).exec()))
+}
+
+/// The name that this process was called by.
+fn own_name() -> OsString {
+    std::env::args_os().next().unwrap_or_else(|| OWN.into())
 }

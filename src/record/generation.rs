@@ -20,6 +20,16 @@ pub struct Limits {
     pub first_token: Option<u64>,
     /// Of the mean time between its tokens.
     pub inter_token: Option<u64>,
+    /// Of the latency divided by the number of its tokens.
+    pub normalized: Option<u64>,
+}
+
+/// The figures of a request that limits hold for, in nanoseconds.
+struct Judged {
+    latency: u64,
+    first_token: Option<u64>,
+    inter_token: Option<u64>,
+    normalized: Option<u64>,
 }
 
 impl Limits {
@@ -34,11 +44,12 @@ impl Limits {
     }
 
     /// Whether a request keeps them. One of which a time is not known does not keep the limit of that time.
-    fn keeps(&self, latency_ns: u64, first_token: Option<u64>, inter_token: Option<u64>) -> bool {
-        let first = self.first_token.is_none_or(|limit| first_token.is_some_and(|ns| ns < limit));
-        self.keeps_latency(latency_ns)
-            && first
-            && self.inter_token.is_none_or(|limit| inter_token.is_some_and(|ns| ns < limit))
+    fn keeps(&self, judged: &Judged) -> bool {
+        let has = |limit: Option<u64>, found: Option<u64>| limit.is_none_or(|limit| found.is_some_and(|ns| ns < limit));
+        self.keeps_latency(judged.latency)
+            && has(self.first_token, judged.first_token)
+            && has(self.normalized, judged.normalized)
+            && has(self.inter_token, judged.inter_token)
     }
 }
 
@@ -119,7 +130,12 @@ impl GenerationBank {
             add(&self.user_rates, u64::try_from(rate).unwrap_or(u64::MAX));
             add(&self.users, 1);
         }
-        limits.keeps(latency_ns, first.map(since_start), inter_token.map(|(later, ns)| ns / later))
+        limits.keeps(&Judged {
+            latency: latency_ns,
+            first_token: first.map(since_start),
+            inter_token: inter_token.map(|(later, ns)| ns / later),
+            normalized: tokens.map(|tokens| latency_ns / tokens),
+        })
     }
 
     pub(super) fn drain_into(&self, generated: &mut Generated) {
@@ -351,7 +367,8 @@ mod tests {
         let bank = GenerationBank::new();
         let keeps = |latency, first_token, inter_token| {
             let of = |ms: Option<u64>| ms.map(|ms| ms * MS);
-            let limits = Limits { latency: of(latency), first_token: of(first_token), inter_token: of(inter_token) };
+            let (latency, first_token, inter_token) = (of(latency), of(first_token), of(inter_token));
+            let limits = Limits { latency, first_token, inter_token, normalized: None };
             bank.record(Stamp(0), &stream(5, None), &limits)
         };
         assert!(keeps(None, None, None) && keeps(Some(91), Some(51), Some(11)));
@@ -361,6 +378,10 @@ mod tests {
         assert!(!bank.record(Stamp(0), &body, &first), "a body has no first token");
         let inter = Limits { inter_token: Some(MS), ..Limits::default() };
         assert!(!bank.record(Stamp(0), &body, &inter), "nor a time between tokens");
+        let each = |ns| Limits { normalized: Some(ns), ..Limits::default() };
+        assert!(bank.record(Stamp(0), &stream(5, None), &each(90 * MS / 5 + 1)), "90 ms for 5 tokens");
+        assert!(!bank.record(Stamp(0), &stream(5, None), &each(90 * MS / 5)));
+        assert!(!bank.record(Stamp(0), &body, &each(u64::MAX)), "nothing says how many tokens a body has");
     }
 
     #[test]

@@ -23,6 +23,10 @@ pub enum Purpose {
     SignFlips = 6,
     /// Orders and loads of a search for a configuration.
     Tuning = 7,
+    /// Words that prompts share: prefixes, and blocks of recorded prompts.
+    Prefixes = 8,
+    /// Which prefix a prompt has.
+    PrefixOrder = 9,
 }
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -98,7 +98,7 @@ impl TraceFiles {
             if *from < size {
                 let mut file = File::open(&path)?;
                 file.seek(SeekFrom::Start(*from))?;
-                *from += Objects::default().read(&mut file.take(size - *from), &mut joined)?;
+                *from += Objects::default().read(&mut file.take(size - *from), &mut joined)?.bytes;
             }
         }
         let mut traces = joined.traces();

@@ -24,7 +24,7 @@ type Found = Result<(u64, Vec<Trace>), io::ErrorKind>;
 fn found(piece: usize, bytes: &[u8]) -> Found {
     let mut joined = Joined::default();
     let read = Objects::default().read(&mut Pieces { piece, bytes }, &mut joined).map_err(|error| error.kind())?;
-    Ok((read, joined.traces()))
+    Ok((read.bytes, joined.traces()))
 }
 
 /// A file that returns no more than `piece` bytes per read.

@@ -10,7 +10,7 @@ mod stages;
 mod trace;
 
 pub use follow::TraceFiles;
-pub use read::read;
+pub use read::{TraceFile, read};
 pub use spans::{Frontend, ModelSpans, add_up};
 pub use stages::{ModelStages, StageFigures, stages};
 pub use trace::Trace;

@@ -17,14 +17,35 @@ pub(super) struct Objects {
     /// The latest objects, all of one trace, and where they begin.
     latest: Vec<Entry>,
     begun: u64,
+    /// Whether the object that is not complete holds a tensor, whose data Triton writes as they are: they may hold quotes
+    /// and braces.
+    is_tensor: bool,
+    /// Objects with a tensor that are no JSON.
+    damaged: u64,
 }
+
+/// What was read of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Bytes of all objects of complete traces, with what stands between them.
+    pub bytes: u64,
+    /// Objects with a tensor that were left out, because they are no JSON.
+    pub damaged: u64,
+}
+
+/// How Triton begins an object with a tensor, after its trace's id, and what stands at the end of the tensor's data.
+const TENSOR: (&[u8], &[u8]) = (b",\"activity\":\"TENSOR_", b"\",\"shape\":\"");
+/// The end of an object with a tensor.
+const TENSOR_END: &[u8] = b"\"}}";
+/// Longest beginning and end of such an object, without the tensor's data.
+const TENSOR_EDGE: usize = 256;
 
 /// So much is read at once.
 const PIECE: usize = 1 << 20;
 
 impl Objects {
-    /// Adds all objects of complete traces to `joined`. Returns how many bytes those take, with what stands between them.
-    pub(super) fn read(mut self, file: &mut impl Read, joined: &mut Joined) -> io::Result<u64> {
+    /// Adds all objects of complete traces to `joined`.
+    pub(super) fn read(mut self, file: &mut impl Read, joined: &mut Joined) -> io::Result<Extent> {
         let mut piece = vec![0; PIECE];
         loop {
             let length = file.read(&mut piece)?;
@@ -38,11 +59,12 @@ impl Objects {
                 }
             }
         }
+        let damaged = self.damaged;
         if !self.object.is_empty() {
-            return Ok(self.begun);
+            return Ok(Extent { bytes: self.begun, damaged });
         }
         self.latest.drain(..).for_each(|entry| joined.add(entry));
-        Ok(self.seen)
+        Ok(Extent { bytes: self.seen, damaged })
     }
 
     /// Takes a byte; whether an object is complete with it.
@@ -51,6 +73,12 @@ impl Objects {
             return false;
         }
         self.object.push(byte);
+        if self.object.len() < TENSOR_EDGE && self.depth == 1 && self.object.ends_with(TENSOR.0) {
+            self.is_tensor = true;
+        }
+        if self.is_tensor {
+            return byte == b'}' && ends_tensor(&self.object);
+        }
         match byte {
             _ if self.escaped => self.escaped = false,
             b'\\' if self.in_text => self.escaped = true,
@@ -65,7 +93,16 @@ impl Objects {
     /// An object is complete.
     fn complete(&mut self, joined: &mut Joined) -> io::Result<()> {
         let broken = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let entry: Entry = serde_json::from_slice(&self.object).map_err(broken)?;
+        let entry = serde_json::from_slice::<Entry>(&self.object);
+        if std::mem::take(&mut self.is_tensor) {
+            (self.depth, self.in_text, self.escaped) = (0, false, false);
+            if entry.is_err() {
+                self.damaged += 1;
+                self.object.clear();
+                return Ok(());
+            }
+        }
+        let entry = entry.map_err(broken)?;
         // Without an id, each object is a trace of its own.
         if self.latest.first().is_none_or(|latest| entry.id.is_none() || latest.id != entry.id) {
             self.latest.drain(..).for_each(|entry| joined.add(entry));
@@ -75,4 +112,19 @@ impl Objects {
         self.object.clear();
         Ok(())
     }
+}
+
+/// Whether an object with a tensor is complete: its last members are the shape and the datatype.
+fn ends_tensor(object: &[u8]) -> bool {
+    if !object.ends_with(TENSOR_END) {
+        return false;
+    }
+    let end = &object[object.len().saturating_sub(TENSOR_EDGE)..object.len() - TENSOR_END.len()];
+    let Some(at) = end.windows(TENSOR.1.len()).rposition(|part| part == TENSOR.1) else { return false };
+    let rest = &end[at + TENSOR.1.len()..];
+    let Some(quote) = rest.iter().position(|byte| *byte == b'"') else { return false };
+    let (shape, datatype) = (&rest[..quote], &rest[quote..]);
+    let is_shape = shape.iter().all(|byte| byte.is_ascii_digit() || b",-".contains(byte));
+    let word = datatype.strip_prefix(b"\",\"dtype\":\"");
+    is_shape && word.is_some_and(|word| word.iter().all(u8::is_ascii_alphanumeric))
 }

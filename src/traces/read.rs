@@ -8,37 +8,64 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::traces::objects::Objects;
+use crate::traces::objects::{Extent, Objects};
 use crate::traces::trace::{Entry, Joined, Trace};
 
-/// The traces of a file, ordered by `id`, and whether the file lacks its end: a server writes whole traces whenever its
-/// settings change, and the end of the list when it stops. A server that was killed may
-/// leave a half-written object, which is left out with the trace before it, to which it may belong.
+/// What was read of a file.
+#[derive(Debug, Default)]
+pub struct TraceFile {
+    /// Its traces, ordered by `id`.
+    pub traces: Vec<Trace>,
+    /// Whether the file lacks its end: a server writes whole traces whenever its settings change, and the end of the list when
+    /// it stops. A server that was killed may leave a half-written object, which is left out with the trace before it,
+    /// to which it may belong.
+    pub is_unended: bool,
+    /// Tensors that were left out: Triton does not escape quotes in their data, so that these are no JSON.
+    pub damaged: u64,
+}
+
+/// Reads a file.
 ///
 /// # Errors
 /// If the file cannot be read, or is not a list of traces; the message names the file and the place in it.
-pub fn read(path: &Path) -> Result<(Vec<Trace>, bool)> {
+pub fn read(path: &Path) -> Result<TraceFile> {
     let refused = |what: String| Error::input(format!("trace file '{}': {what}", path.display()));
     let open = || File::open(path).map(BufReader::new).map_err(|error| refused(error.to_string()));
     match serde_json::from_reader(open()?) {
-        Ok(entries) => Ok((joined(entries), false)),
+        Ok(entries) => Ok(TraceFile { traces: joined(entries), ..TraceFile::default() }),
         Err(error) => {
-            let so_far = if error.is_eof() { unended(open()?, open()?) } else { None };
-            let traces =
-                so_far.ok_or_else(|| refused(format!("{error}; it must be a JSON list as Triton writes it")))?;
-            Ok((traces, true))
+            let so_far = if error.is_eof() { unended(open()?) } else { None };
+            let so_far = so_far.or_else(|| by_object(&mut open().ok()?, &mut open().ok()?, error.is_eof()));
+            so_far.ok_or_else(|| refused(format!("{error}; it must be a JSON list as Triton writes it")))
         }
     }
 }
 
-/// The traces of a file that ends too early, between two objects or, if it has whole ones before that, within one.
-fn unended(file: impl Read, mut again: impl Read) -> Option<Vec<Trace>> {
-    if let Ok(entries) = serde_json::from_reader(file.chain(&b"]"[..])) {
-        return Some(joined(entries));
-    }
+/// The traces of a file that ends too early, between two objects.
+fn unended(file: impl Read) -> Option<TraceFile> {
+    let entries = serde_json::from_reader(file.chain(&b"]"[..])).ok()?;
+    Some(TraceFile { traces: joined(entries), is_unended: true, damaged: 0 })
+}
+
+/// The traces of a file that ends within an object, if it has whole ones before that, or has tensors that are no JSON.
+fn by_object(file: &mut impl Read, again: &mut impl Read, is_cut: bool) -> Option<TraceFile> {
     let mut so_far = Joined::default();
-    Objects::default().read(&mut again, &mut so_far).ok()?;
-    Some(so_far.traces()).filter(|traces| !traces.is_empty())
+    let Extent { damaged, .. } = Objects::default().read(file, &mut so_far).ok()?;
+    let is_unended = if damaged > 0 { !has_end(again)? } else { is_cut };
+    let traces = so_far.traces();
+    (!traces.is_empty() && (is_cut || damaged > 0)).then_some(TraceFile { traces, is_unended, damaged })
+}
+
+/// Whether the last byte that is no blank ends a list.
+fn has_end(file: &mut impl Read) -> Option<bool> {
+    let (mut piece, mut last) = (vec![0; 1 << 16], 0);
+    loop {
+        let length = file.read(&mut piece).ok()?;
+        if length == 0 {
+            return Some(last == b']');
+        }
+        last = piece[..length].iter().copied().rfind(|byte| !byte.is_ascii_whitespace()).unwrap_or(last);
+    }
 }
 
 fn joined(entries: Vec<Entry>) -> Vec<Trace> {
@@ -65,9 +92,9 @@ mod tests {
         let path = folder.path().join("t.json");
         for end in 1..all.len() {
             std::fs::write(&path, &all[..end]).unwrap();
-            let (traces, lacks_end) = read(&path).unwrap_or_else(|error| {
+            let TraceFile { traces, is_unended: lacks_end, .. } = read(&path).unwrap_or_else(|error| {
                 assert!(error.to_string().contains("EOF"), "{error}");
-                (Vec::new(), true)
+                TraceFile { is_unended: true, ..TraceFile::default() }
             });
             let whole = traces.iter().filter(|trace| !trace.moments.is_empty() && !trace.model.is_empty()).count();
             let expected =
@@ -79,6 +106,39 @@ mod tests {
             let error = read(&path).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains("t.json") && error.contains("it must be a JSON list"), "{none}: {error}");
         }
+    }
+
+    #[test]
+    fn tensors_that_are_no_json_are_left_out_and_counted() {
+        let tensor = |data: &str| {
+            format!(
+                r#"{{"id":1,"activity":"TENSOR_QUEUE_INPUT","tensor":{{"name":"X","data":"{data}","shape":"1,2","dtype":"BYTES"}}}}"#
+            )
+        };
+        let text = |data: &[&str]| {
+            let tensors: Vec<String> = data.iter().map(|data| tensor(data)).collect();
+            format!(
+                r#"[{{"id":1,"model_name":"m","model_version":1}},{},{{"id":1,"timestamps":[{{"name":"A","ns":5}}]}}]"#,
+                tensors.join(",")
+            )
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.json");
+        for (data, damaged) in [
+            (&[r#"\"a\""#][..], 0),
+            (&[r#"\"so it is "no"\""#, r#"\"a\""#], 1),
+            (&[r#"""#, r#"}},{"id":7"#, r"\", r#"{"{"[","shape":"x"}}"#], 4),
+            (&["line\nend \u{1}"], 1),
+        ] {
+            std::fs::write(&path, text(data)).unwrap();
+            let file = read(&path).unwrap();
+            assert_eq!((file.damaged, file.is_unended, file.traces.len()), (damaged, false, 1), "{data:?}");
+            assert_eq!((file.traces[0].model.as_str(), file.traces[0].moments.len()), ("m", 1), "{data:?}");
+        }
+        let cut = text(&[r#"a "b" c"#]);
+        std::fs::write(&path, &cut[..cut.len() - 1]).unwrap();
+        let file = read(&path).unwrap();
+        assert_eq!((file.damaged, file.is_unended, file.traces.len()), (1, true, 1));
     }
 
     #[test]

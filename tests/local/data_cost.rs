@@ -18,6 +18,8 @@ fn model(datatype: DataType, elements: i64) -> ModelSpec {
 fn load(source: &DataSource, model: &ModelSpec, (batch_size, placement): (u64, Placement)) -> (Duration, usize) {
     let spec = CorpusSpec {
         lengths: &[],
+        blocks: None,
+        optional: &triton_bench::data::OptionalInputs::None,
         source,
         shapes: &[],
         string_length: 8,

@@ -39,7 +39,7 @@ impl Assignment {
         let is_other = |path: &Path, value: &Value| match path.get(configuration) {
             // The server may fill in omitted fields, but not with a message that carries its own meaning.
             Some(found) if value.is_null() => found.is_object(),
-            Some(found) => !equal(&found, value) && !value.is_object(),
+            Some(found) => !holds(&found, value) && !value.is_object(),
             None => !is_nothing(value),
         };
         self.0.iter().find_map(|(setting, value)| match setting {
@@ -59,6 +59,11 @@ impl Assignment {
     /// Requests outstanding.
     pub fn concurrency(&self) -> Option<u32> {
         self.value(&Setting::Concurrency)?.as_u64().and_then(|value| u32::try_from(value).ok())
+    }
+
+    /// Requests a second.
+    pub fn request_rate(&self) -> Option<f64> {
+        self.value(&Setting::RequestRate)?.as_f64()
     }
 
     /// Applies the server's settings; returns what distinguishes one server from another.
@@ -90,6 +95,19 @@ impl Assignment {
 
     fn value(&self, setting: &Setting) -> Option<&Value> {
         self.0.iter().find(|(own, _)| own == setting).map(|(_, value)| value)
+    }
+}
+
+/// Whether a value is in force: the server fills in what the messages of a list leave out.
+fn holds(found: &Value, asked: &Value) -> bool {
+    match (found, asked) {
+        (Value::Array(found), Value::Array(asked)) => {
+            found.len() == asked.len() && found.iter().zip(asked).all(|(found, asked)| holds(found, asked))
+        }
+        (Value::Object(found), Value::Object(asked)) => {
+            asked.iter().all(|(name, asked)| found.get(name).is_some_and(|found| holds(found, asked)))
+        }
+        _ => equal(found, asked),
     }
 }
 

@@ -109,7 +109,10 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     let files = report::tune::write(plan, interrupts, &result, &configurations);
     stdio::say(format_args!("{} is in {}\n", outcome::left(&answer), folder.display()));
     [ended, restored, files, printed].into_iter().fold(Ok(()), Error::both)?;
-    Ok(outcome::exit_code(&answer, result.interrupted))
+    match outcome::obstacle(search_run.planner.candidates()).filter(|_| !result.interrupted) {
+        Some(obstacle) => Err(Error::server(format!("tune: {obstacle}"))),
+        None => Ok(outcome::exit_code(&answer, result.interrupted)),
+    }
 }
 
 /// The settings to search: those that were asked for, or those that suit the model.

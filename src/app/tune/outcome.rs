@@ -241,6 +241,18 @@ pub fn exit_code(answer: &Answer, interrupted: bool) -> u8 {
     }
 }
 
+/// What keeps all other candidates from being measured, if nothing else was found out about them.
+pub fn obstacle(candidates: &[Candidate]) -> Option<String> {
+    let others = candidates.get(1..).unwrap_or_default();
+    let is_out = |candidate: &Candidate| matches!(candidate.fate, Fate::Failed(_) | Fate::RuledOut(_));
+    let reason = others.iter().find_map(|candidate| match &candidate.fate {
+        Fate::Failed(reason) => Some(reason),
+        _ => None,
+    })?;
+    let all = others.iter().all(|candidate| is_out(candidate) && candidate.visits.is_empty());
+    all.then(|| format!("none of the {} other candidates could be measured: {reason}", others.len()))
+}
+
 /// 0.02 as `2 %`.
 fn percent(share: f64) -> String {
     format!("{} %", (share * 1e8).round() / 1e6)
@@ -318,6 +330,16 @@ mod tests {
         let yours = Candidate { fate, ..Candidate::new(None) };
         let verdict = verdict(&plan(flags), answer, (&yours, false));
         (verdict.word, verdict.sentence)
+    }
+
+    #[test]
+    fn a_search_in_which_all_others_fail_tells_why() {
+        let with = |fate: Fate| Candidate { fate, ..Candidate::new(None) };
+        let failed = || with(Fate::Failed("no such parameter".to_owned()));
+        let all = obstacle(&[with(Fate::Open), failed(), failed()]).unwrap();
+        assert_eq!(all, "none of the 2 other candidates could be measured: no such parameter");
+        assert_eq!(obstacle(&[failed(), with(Fate::Open), failed()]), None, "one is open");
+        assert_eq!(obstacle(&[with(Fate::Open)]), None, "there is no other");
     }
 
     #[test]

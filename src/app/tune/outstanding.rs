@@ -15,6 +15,7 @@ impl TunePlan {
             return Some(concurrency);
         }
         match self.load {
+            _ if assignment.request_rate().is_some() => None,
             TuneLoad::Rate(_) => None,
             TuneLoad::Concurrency(concurrency) => Some(concurrency),
             TuneLoad::Saturating => {

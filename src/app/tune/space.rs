@@ -94,6 +94,11 @@ pub fn in_force<'a>(
         Setting::Concurrency => {
             plan.concurrency(base(None), &Assignment::default(), run.data.batch_size).map(Value::from)
         }
+        // Written as the values of the search are.
+        Setting::RequestRate => run.load.mode.rate().map(|rates| match rates.start.fract() == 0.0 {
+            true => json!(rates.start as u64),
+            false => json!(rates.start),
+        }),
         Setting::Server(setting) => Some(of_server(*setting, &run.target.server)),
     }
 }
@@ -127,7 +132,7 @@ fn rank(setting: &Setting) -> u8 {
     match setting {
         Setting::Model(_, path) if path.to_string().ends_with(".count") => 0,
         Setting::Model(_, path) if path.to_string() == "max_batch_size" => 1,
-        Setting::BatchSize | Setting::Concurrency => 2,
+        Setting::BatchSize | Setting::Concurrency | Setting::RequestRate => 2,
         Setting::Model(..) | Setting::Server(_) => 3,
     }
 }
@@ -173,6 +178,7 @@ mod tests {
             "what fills all batches twice"
         );
         assert_eq!(shown("--at-concurrency 2 --search concurrency=1,2"), (vec![json!(2)], Some(vec![1])));
+        assert_eq!(shown("--search request_rate=20,40"), (vec![json!(20)], Some(vec![0])));
         assert_eq!(
             shown("--search pinned_memory_pool_byte_size=0,268435456 --search buffer_manager_thread_count=0,2"),
             (vec![json!(268_435_456), json!(0)], Some(vec![1, 0]))

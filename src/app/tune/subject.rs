@@ -22,7 +22,7 @@ use crate::load::LoadShape;
 use crate::measure::summary::{LevelSummary, ServerSummary};
 use crate::model::ModelId;
 use crate::model::statistics::CountedTime;
-use crate::plan::{Plan, TunePlan};
+use crate::plan::{GapDistribution, Plan, TunePlan};
 use crate::report::Interrupts;
 use crate::result::{Figures, LatencyAt, VisitFigures};
 use crate::tune::Trial;
@@ -149,7 +149,7 @@ impl<'a> Subject<'a> {
         let batch_size = assignment.batch_size().unwrap_or(plan.data.batch_size);
         let concurrency = self.plan.concurrency(bases.first().map(|(_, base)| base), assignment, batch_size);
         let session = server.session(plan.with_batch_size(batch_size))?;
-        let job = job(session, concurrency, trial)?;
+        let job = job(session, (concurrency, assignment.request_rate()), trial)?;
         let runner = Runner {
             earlier: &EarlierRun::default(),
             baseline: None,
@@ -288,8 +288,13 @@ fn differ_in_instances_alone(one: &Value, other: &Value) -> bool {
 }
 
 /// The load of a trial.
-fn job(session: &Session, concurrency: Option<u32>, trial: &Trial) -> Result<Job> {
-    let mut job = concurrency.map_or_else(|| levels::nth(session, 0), |requests| Ok(Job::closed(session, requests)))?;
+fn job(session: &Session, (concurrency, rate): (Option<u32>, Option<f64>), trial: &Trial) -> Result<Job> {
+    let gaps = session.plan.load.mode.gaps().unwrap_or(GapDistribution::Poisson);
+    let mut job = match (concurrency, rate) {
+        (Some(requests), _) => Job::closed(session, requests),
+        (None, Some(rate)) => Job::rate(session, rate, gaps)?,
+        (None, None) => levels::nth(session, 0)?,
+    };
     if let LoadShape::Open(open) = &mut job.shape {
         open.seed = trial.seed;
     }

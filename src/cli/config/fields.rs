@@ -31,6 +31,11 @@ impl<'a> Fields<'a> {
         (node.value != Value::Null).then_some(node)
     }
 
+    /// Removes keys that mean nothing here.
+    pub fn pass_over(&mut self, keys: &[&str]) {
+        self.entries.retain(|(key, _)| !keys.contains(&key.name.as_str()));
+    }
+
     /// Takes a text.
     ///
     /// # Errors
@@ -85,6 +90,15 @@ impl<'a> Fields<'a> {
         number.map(Some).ok_or_else(|| self.misfit(key, node, &format!("a whole number of at least {least}")))
     }
 
+    /// Takes a whole number of at least 1 that has two names.
+    ///
+    /// # Errors
+    /// If the value is none.
+    pub fn either(&mut self, key: &str, other: &str) -> Result<Option<u64>, Fault> {
+        let one = self.whole(key, 1)?;
+        Ok(one.or(self.whole(other, 1)?))
+    }
+
     /// Takes one of several words.
     ///
     /// # Errors
@@ -133,8 +147,22 @@ impl<'a> Fields<'a> {
     /// If it has a value: `instead` is what would do.
     pub fn refuse(&mut self, key: &str, instead: &str) -> Result<(), Fault> {
         match self.take(key) {
-            Some(node) => Err(Fault::new(node.at, format!("'{}' has no counterpart: {instead}", self.name(key)))),
+            Some(node) => Err(Fault::new(node.at, format!("'{}' has no counterpart: {instead}", self.with(key, node)))),
             None => Ok(()),
+        }
+    }
+
+    /// Removes a key that has no effect here; what is to be said of it, if it has a value.
+    pub fn idle(&mut self, key: &str, why: &str) -> Option<String> {
+        self.take(key).map(|node| format!("{}: {why}", self.with(key, node)))
+    }
+
+    /// A key's name with its section, and its value if that is a scalar.
+    fn with(&self, key: &str, node: &Node) -> String {
+        match &node.value {
+            Value::Text(text) => format!("{}: {text}", self.name(key)),
+            Value::Bool(on) => format!("{}: {on}", self.name(key)),
+            _ => self.name(key),
         }
     }
 

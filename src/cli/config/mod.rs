@@ -30,6 +30,7 @@ use crate::cli::variants::stands_for;
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{Plan, RunOfFile};
+use crate::stdio::note;
 
 /// Size limit of a file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -62,6 +63,7 @@ const WRITTEN: &[&str] = &[
     "csv",
     "resume",
     "log-file",
+    "output",
     "summary-file",
     "junit",
     "profile-export-file",
@@ -78,8 +80,24 @@ const WRITTEN: &[&str] = &[
 enum Applied {
     /// One run, of these words, what should be known of it, and what its flags follow from.
     One(Vec<OsString>, Vec<String>, Meant),
-    /// Several runs of the file: their names and words.
-    Runs(Vec<(String, Vec<OsString>)>),
+    /// Several runs of the file.
+    Runs(Vec<NamedRun>),
+}
+
+/// One of several runs.
+#[derive(Debug)]
+struct NamedRun {
+    name: String,
+    words: Vec<OsString>,
+    /// What its flags follow from.
+    meant: Meant,
+}
+
+impl NamedRun {
+    /// An error of this run.
+    fn refused(&self, command: &clap::Command, error: Error) -> Error {
+        self.meant.place(command, error).context(format!("--run '{}'", self.name))
+    }
 }
 
 /// Reads the words of a run, those of its file included.
@@ -97,19 +115,25 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
     match apply(command, words.clone())? {
         Applied::One(words, notes, meant) => {
             let mut plan = plan(&words).map_err(|error| meant.place(command, error))?;
+            if is_printed {
+                // What a file's keys have become is half of the answer; the other half is what has become of the others.
+                notes.iter().for_each(|note| note!("{note}"));
+                return print::one(command, &words).map(Command::Config);
+            }
             plan.notes.extend(notes);
-            if is_printed { print::one(command, &words).map(Command::Config) } else { Ok(Command::Run(Box::new(plan))) }
+            Ok(Command::Run(Box::new(plan)))
         }
         Applied::Runs(runs) => {
-            let check = |(name, words): &(String, Vec<OsString>)| {
-                plan(words).map(|plan| plan.load.ranks.mpi).map_err(|error| error.context(format!("--run '{name}'")))
+            let check = |run: &NamedRun| {
+                plan(&run.words).map(|plan| plan.load.ranks.mpi).map_err(|error| run.refused(command, error))
             };
             let mpi = runs.iter().map(check).collect::<Result<Vec<bool>>>()?;
             if is_printed {
-                return print::several(command, &runs).map(Command::Config);
+                let runs = runs.iter().map(|run| (run.name.as_str(), run.words.as_slice()));
+                return print::several(command, runs).map(Command::Config);
             }
             check_files(&runs)?;
-            let of_file = |((name, _), mpi): ((String, _), bool)| {
+            let of_file = |(NamedRun { name, .. }, mpi): (NamedRun, bool)| {
                 let others = words.iter().filter(|word| name_of(word) != "run").cloned();
                 RunOfFile { words: others.chain([flags::word("run", Some(&name))]).collect(), name, mpi }
             };
@@ -118,20 +142,55 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
     }
 }
 
+/// Reads the words of a command of that name which does one run of its file, or each of several in a process of its own.
+///
+/// # Errors
+/// As [`command`].
+pub fn each(
+    (command, name): (&clap::Command, &str),
+    words: Vec<OsString>,
+    read: impl Fn(Vec<OsString>, Vec<String>, Meant) -> Result<Command>,
+) -> Result<Command> {
+    refuse_print(&words)?;
+    match apply(command, words.clone())? {
+        Applied::One(words, notes, meant) => read(without_own(words), notes, meant),
+        Applied::Runs(runs) => {
+            for run in &runs {
+                let checked = read(without_own(run.words.clone()), Vec::new(), Meant::default());
+                checked.map_err(|error| run.refused(command, error))?;
+            }
+            check_files(&runs)?;
+            let of_file = |run: NamedRun| {
+                let others = words.iter().filter(|word| name_of(word) != "run").cloned();
+                let words = [name.into()].into_iter().chain(others).chain([flags::word("run", Some(&run.name))]);
+                RunOfFile { words: words.collect(), name: run.name, mpi: false }
+            };
+            Ok(Command::Runs(runs.into_iter().map(of_file).collect()))
+        }
+    }
+}
+
+fn refuse_print(words: &[OsString]) -> Result<()> {
+    match words.iter().any(|word| name_of(word) == "print-config") {
+        true => Err(Error::usage("--print-config prints the flags of a run: leave the command out; see --help")),
+        false => Ok(()),
+    }
+}
+
+fn without_own(words: Vec<OsString>) -> Vec<OsString> {
+    words.into_iter().filter(|word| !OWN.contains(&name_of(word).as_ref())).collect()
+}
+
 /// The words of a command that is about one run, what should be known of its file, and what its flags follow from.
 ///
 /// # Errors
 /// As [`command`]; where the file has several runs and none is named.
 pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>, Meant)> {
-    if words.iter().any(|word| name_of(word) == "print-config") {
-        return Err(Error::usage("--print-config prints the flags of a run: leave the command out; see --help"));
-    }
+    refuse_print(&words)?;
     match apply(command, words)? {
-        Applied::One(words, notes, meant) => {
-            Ok((words.into_iter().filter(|word| !OWN.contains(&name_of(word).as_ref())).collect(), notes, meant))
-        }
+        Applied::One(words, notes, meant) => Ok((without_own(words), notes, meant)),
         Applied::Runs(runs) => {
-            let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+            let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
             Err(Error::usage(format!("--config has several runs: name one with --run, of {}", names.join(", "))))
         }
     }
@@ -142,7 +201,10 @@ pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsStr
 fn apply(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
     Ok(match with_file(command, numbered(words))? {
         Applied::One(words, notes, meant) => Applied::One(numbered(words), notes, meant),
-        Applied::Runs(runs) => Applied::Runs(runs.into_iter().map(|(name, words)| (name, numbered(words))).collect()),
+        Applied::Runs(runs) => {
+            let number = |run: NamedRun| NamedRun { words: numbered(run.words), ..run };
+            Applied::Runs(runs.into_iter().map(number).collect())
+        }
     })
 }
 
@@ -161,7 +223,7 @@ fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
             None => Ok(Applied::One(words, Vec::new(), Meant::default())),
         };
     };
-    let file = read(command, &path).map_err(|fault| refused(&path, &fault))?;
+    let file = read(command, &path, &words).map_err(|fault| refused(&path, &fault))?;
     let wanted = file.choose(&names).map_err(|rule| Error::usage(format!("--config {}: {rule}", path.display())))?;
     let run = |name: String| {
         let settings = file.run(&name).map_err(|fault| refused(&path, &fault))?;
@@ -174,11 +236,25 @@ fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
     };
     Ok(match runs.len() {
         0 => {
-            let notes = displaced(&file.common(), &words);
-            one(left(file.common(), &words), file.notes.iter().cloned().chain(notes).collect())
+            let common = file.common();
+            let (words, kept) = beside_mix(&common, words);
+            let notes: Vec<String> =
+                file.notes(None).into_iter().chain(kept).chain(displaced(&common, &words)).collect();
+            let settings = left(common, &words);
+            let meant = Meant::of(&path, &settings);
+            Applied::One(merge(settings, &words), notes, meant)
         }
-        1 => one(runs.remove(0).1, file.notes),
-        _ => Applied::Runs(runs.into_iter().map(|(name, settings)| (name, merge(settings, &words))).collect()),
+        1 => {
+            let (name, settings) = runs.remove(0);
+            one(settings, file.notes(Some(&name)))
+        }
+        _ => {
+            let named = |(name, settings): (String, Vec<Setting>)| {
+                let meant = Meant::of(&path, &settings);
+                NamedRun { name, words: merge(settings, &words), meant }
+            };
+            Applied::Runs(runs.into_iter().map(named).collect())
+        }
     })
 }
 
@@ -186,8 +262,8 @@ fn refused(path: &Path, Fault { at, rule }: &Fault) -> Error {
     Error::usage(format!("--config {}:{at}: {rule}", path.display()))
 }
 
-fn read(command: &clap::Command, path: &Path) -> Result<runs::File, Fault> {
-    runs::File::read(command, &yaml::read(&text(path).map_err(|rule| Fault::new(Place::FIRST, rule))?)?)
+fn read(command: &clap::Command, path: &Path, words: &[OsString]) -> Result<runs::File, Fault> {
+    runs::File::read(command, &yaml::read(&text(path).map_err(|rule| Fault::new(Place::FIRST, rule))?)?, words)
 }
 
 fn text(path: &Path) -> Result<String, String> {
@@ -220,6 +296,19 @@ fn merge(settings: Vec<Setting>, words: &[OsString]) -> Vec<OsString> {
     file.chain(own.cloned()).collect()
 }
 
+/// The command line beside a mix of models that a file of another program's form asks for, which says for which models requests are:
+/// there, a model is named as well. With a note if one is.
+fn beside_mix(settings: &[Setting], words: Vec<OsString>) -> (Vec<OsString>, Option<String>) {
+    let has = |name: &str| words.iter().any(|word| name_of(word) == name);
+    let mixes = settings.iter().any(|setting| setting.name == "model-mix" && !setting.meant_at.is_empty());
+    if !mixes || has("model-mix") || !has("model") {
+        return (words, None);
+    }
+    let note = "-m has no effect: the file's lora_traffic_split says which models requests are for (--model-mix)";
+    let is_model = |word: &OsString| ["model", "model-version"].contains(&name_of(word).as_ref());
+    (words.into_iter().filter(|word| !is_model(word)).collect(), Some(note.to_owned()))
+}
+
 /// The notes on settings that another flag of the command line replaces: for example a mix of adapters, if it names a
 /// model.
 fn displaced(settings: &[Setting], words: &[OsString]) -> Vec<String> {
@@ -243,9 +332,9 @@ fn stray(words: &[OsString], private: bool) -> Option<String> {
 }
 
 /// Finds a file that two runs would write, or one that runs twice.
-fn check_files(runs: &[(String, Vec<OsString>)]) -> Result<()> {
+fn check_files(runs: &[NamedRun]) -> Result<()> {
     let mut written: HashMap<PathBuf, (usize, &str)> = HashMap::new();
-    for (number, (name, words)) in runs.iter().enumerate() {
+    for (number, NamedRun { name, words, .. }) in runs.iter().enumerate() {
         let has_summary = words.iter().any(|word| name_of(word) == "summary-file");
         let is_written = |word: &&OsString| {
             let flag = name_of(word);

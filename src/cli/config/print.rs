@@ -24,10 +24,10 @@ pub fn one(command: &clap::Command, words: &[OsString]) -> Result<String> {
 ///
 /// # Errors
 /// As [`one`].
-pub fn several(command: &clap::Command, runs: &[(String, Vec<OsString>)]) -> Result<String> {
+pub fn several<'a>(command: &clap::Command, runs: impl Iterator<Item = (&'a str, &'a [OsString])>) -> Result<String> {
     let mut text = "runs:\n".to_owned();
     for (name, words) in runs {
-        let name = if is_plain(name) { name.clone() } else { quoted(name) };
+        let name = if is_plain(name) { name.to_owned() } else { quoted(name) };
         put(&mut text, format_args!("  {name}:\n{}", lines(command, words, "    ")?));
     }
     Ok(text)

@@ -1,6 +1,8 @@
 //! The runs of a file: their common settings, and what each overrides.
 
-use crate::cli::config::flags::{Setting, setting};
+use std::ffi::OsString;
+
+use crate::cli::config::flags::{Flags, Setting, setting};
 use crate::cli::config::inference_perf;
 use crate::cli::config::model_analyzer;
 use crate::cli::config::yaml::{Fault, Key, Node, Value};
@@ -23,7 +25,7 @@ pub struct File {
     common: Vec<Setting>,
     runs: Vec<Run>,
     /// What should be known although it is no fault.
-    pub notes: Vec<String>,
+    notes: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -31,22 +33,25 @@ struct Run {
     name: Key,
     extends: Vec<Key>,
     own: Vec<Setting>,
+    /// What should be known of it alone.
+    notes: Vec<String>,
 }
 
 impl File {
-    /// Reads a file's tree.
+    /// Reads a file's tree, which may mean something else beside the words of the command line.
     ///
     /// # Errors
     /// The first key that is unknown, value that does not fit, or run that is extended but not there.
-    pub fn read(command: &clap::Command, root: &Node) -> Result<Self, Fault> {
+    pub fn read(command: &clap::Command, root: &Node, words: &[OsString]) -> Result<Self, Fault> {
         let mut file = Self { common: Vec::new(), runs: Vec::new(), notes: Vec::new() };
         if inference_perf::is_meant(root) {
-            let flags = inference_perf::flags(command, root)?;
+            let flags = inference_perf::flags(command, root, words)?;
             return Ok(Self { common: flags.settings, notes: flags.notes, ..file });
         }
         if model_analyzer::is_meant(root) {
             let searches = model_analyzer::searches(command, root)?;
-            let run = |(name, own)| Run { name, extends: Vec::new(), own };
+            let run =
+                |(name, own): (Key, Flags)| Run { name, extends: Vec::new(), own: own.settings, notes: own.notes };
             let runs = searches.models.into_iter().map(run).collect();
             return Ok(Self { common: searches.common.settings, notes: searches.common.notes, runs });
         }
@@ -67,6 +72,12 @@ impl File {
     /// The settings that all runs share.
     pub fn common(&self) -> Vec<Setting> {
         self.common.clone()
+    }
+
+    /// What should be known although it is no fault, of a run if one is named.
+    pub fn notes(&self, run: Option<&str>) -> Vec<String> {
+        let own = self.runs.iter().filter(|own| Some(own.name.name.as_str()) == run).flat_map(|run| &run.notes);
+        self.notes.iter().chain(own).cloned().collect()
     }
 
     /// The names of the runs that are wanted; none if the file has none. All of them where none is named.
@@ -135,7 +146,7 @@ fn runs(command: &clap::Command, node: &Node) -> Result<Vec<Run>, Fault> {
         if name.name.trim_start_matches(TEMPLATE).is_empty() {
             return Err(Fault::new(name.at, "a run needs a name"));
         }
-        let mut run = Run { name: name.clone(), extends: Vec::new(), own: Vec::new() };
+        let mut run = Run { name: name.clone(), extends: Vec::new(), own: Vec::new(), notes: Vec::new() };
         if node.value == Value::Null {
             return Ok(run);
         }

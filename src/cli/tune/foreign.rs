@@ -28,7 +28,6 @@ const FOREIGN: &[&str] = &[
     "--stability-percentage",
     "--max-trials",
     "--max-level-time",
-    "--percentile",
     "--percentiles",
     "--latency-threshold",
     "--precision",
@@ -78,6 +77,8 @@ const FOREIGN: &[&str] = &[
     "--endpoint",
     "--prompt-tokens",
     "--output-tokens",
+    "--prefix-tokens",
+    "--num-prefixes",
     "--num-prompts",
     "--tokenizer",
     "--grpc-method",
@@ -98,7 +99,7 @@ pub fn check(run: &Plan, given: &Given) -> Result<()> {
         let instead = match *flag {
             "--request-rate-range" => "use --at-rate",
             "--latency-threshold" | "--require" => "use --constraint",
-            "--percentile" | "--percentiles" => "name percentiles in --objective and --constraint",
+            "--percentiles" => "name percentiles in --objective and --constraint",
             "--max-trials" | "--max-level-time" | "--precision" => "use --budget",
             _ => "leave it out",
         };
@@ -129,6 +130,7 @@ mod tests {
         "--service-kind",
         "--bls-composing-models",
         "--concurrency-range",
+        "--percentile",
         "--request-distribution",
         "--burstiness",
         "--async",
@@ -153,6 +155,7 @@ mod tests {
         "--latency-to",
         "-b",
         "--input-data",
+        "--optional-inputs",
         "--shape",
         "--string-length",
         "--string-data",
@@ -254,7 +257,7 @@ mod tests {
     #[test]
     fn what_would_not_be_heeded_is_refused() {
         for flag in [
-            &["--percentile", "95"][..],
+            &["--percentiles", "95"][..],
             &["-r", "3"],
             &["--trace-file", "t.json"],
             &["--trace-level", "TIMESTAMPS"],

@@ -34,7 +34,7 @@ const ABOUT: &str = "Searches for the best configuration of a model, and reports
 
 const AFTER: &str = "A PATH is a field of the model's configuration, such as max_batch_size, dynamic_batching.max_queue_delay_microseconds, \
     instance_group[].count (short: instances, delay) or parameters.KEY; MODEL:PATH is a field of a model that \
-    an ensemble calls. batch_size and concurrency belong to the client (also -b 1,2,4 and --concurrency-range \
+    an ensemble calls. batch_size, concurrency and request_rate belong to the client (also -b 1,2,4 and --concurrency-range \
     1,2,4); rate_limit, pinned_memory_pool_byte_size and buffer_manager_thread_count to the server. VALUES is a list \
     of values and ranges a:b[:+s|*f]; `off` removes a field, `{}` is an empty message. \
     Exit codes: 0 searched, whatever was found; 2 no candidate met the constraints; 99 bad flags, bad input or no server.";
@@ -133,12 +133,12 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
         CommandLine::Run(words, strays) if !strays.is_empty() => {
             Err(help::stray(called, &strays, secrets::may_hold_secret(&words)))
         }
-        CommandLine::Run(words, _) => {
-            let (words, notes, meant) = config::words(&command, words)?;
-            let mut plan = plan(&command, words, given_words).map_err(|error| meant.place(&command, error))?;
+        CommandLine::Run(words, _) => config::each((&command, WORD.name), words, |words, notes, meant| {
+            let plan = plan(&command, words, given_words.clone());
+            let mut plan = plan.map_err(|error| meant.place(&command, error))?;
             plan.run.notes.extend(notes);
             Ok(Command::Tune(Box::new(plan)))
-        }
+        }),
     }
 }
 
@@ -159,9 +159,10 @@ fn plan(command: &clap::Command, words: Vec<OsString>, command_line: Vec<OsStrin
     let mut search = flags.tune.search.clone();
     search.extend(client_lists(&run));
     check_search(&search, &run, &given)?;
-    let load = flags.tune.load(&run, &given);
+    let load = flags.tune.load(&run, &given, &search);
     let run = Draft { plan: measured_once(run, load, &given), given: given.clone(), codes: Codes::Own }.validate()?;
-    let usual = if flags.tune.at_rate.is_some() { Statistic::Percentile(99.0) } else { Statistic::Throughput };
+    let shown = Statistic::Percentile(run.measurement.percentile.unwrap_or(99.0));
+    let usual = if flags.tune.at_rate.is_some() { shown } else { Statistic::Throughput };
     let unit = given.has("--measurement-interval").then_some(match run.measurement.window {
         crate::plan::WindowRule::Time(window) => window,
         crate::plan::WindowRule::Count(_) => Duration::from_millis(500),
@@ -199,8 +200,11 @@ impl TuneArgs {
         Ok(())
     }
 
-    fn load(&self, run: &Plan, given: &Given) -> TuneLoad {
-        match (&run.load.mode, self.at_rate, self.at_concurrency) {
+    /// The load of whatever does not search it.
+    fn load(&self, run: &Plan, given: &Given, search: &[Searched]) -> TuneLoad {
+        let rates = search.iter().find(|searched| searched.setting == Setting::RequestRate);
+        let first = rates.and_then(|rates| rates.values.first()?.as_f64());
+        match (&run.load.mode, self.at_rate.or(first), self.at_concurrency) {
             (_, Some(rate), _) => TuneLoad::Rate(rate),
             (_, _, Some(concurrency)) => TuneLoad::Concurrency(concurrency),
             (mode, ..) if given.has("--concurrency-range") => {
@@ -235,11 +239,16 @@ fn check_search(search: &[Searched], run: &Plan, given: &Given) -> Result<()> {
             "{range} has no end, and a search measures every value: name an end, such as 1:64:*2; see --help"
         )));
     }
-    if given.has("--at-rate") && search.iter().any(|searched| searched.setting == Setting::Concurrency) {
-        return Err(Error::usage(
-            "--search concurrency and --at-rate are different loads, which cannot be compared: choose one of them; \
-                see --help",
-        ));
+    let has = |setting: Setting| search.iter().any(|searched| searched.setting == setting);
+    let (rates, outstanding) = (has(Setting::RequestRate), has(Setting::Concurrency) || given.has("--at-concurrency"));
+    if rates && (outstanding || given.has("--at-rate")) || given.has("--at-rate") && has(Setting::Concurrency) {
+        let rate = if rates { "--search request_rate" } else { "--at-rate" };
+        let others = ["--search concurrency", "--at-concurrency", "--at-rate"];
+        let is_there = [has(Setting::Concurrency), given.has("--at-concurrency"), given.has("--at-rate")];
+        let other = others.iter().zip(is_there).find(|(_, is_there)| *is_there).map_or("", |(other, _)| other);
+        return Err(Error::usage(format!(
+            "{other} and {rate} are different loads, which cannot be compared: choose one of them; see --help"
+        )));
     }
     for (index, searched) in search.iter().enumerate() {
         if search[..index].iter().any(|other| other.setting == searched.setting) {
@@ -361,6 +370,10 @@ pub(super) mod tests {
         assert_eq!(plan.folder(), PathBuf::from("tune-m"));
         let rate = tune(&format!("{BASE} --at-rate 100"));
         assert_eq!((rate.objective, rate.load), (Statistic::Percentile(99.0), TuneLoad::Rate(100.0)));
+        let shown = tune(&format!("{BASE} --at-rate 100 --percentile 95"));
+        assert_eq!((shown.objective, shown.percentile()), (Statistic::Percentile(95.0), 95.0));
+        let rates = tune(&format!("{BASE} --search request_rate=50,100"));
+        assert_eq!((rates.objective, rates.load), (Statistic::Throughput, TuneLoad::Rate(50.0)));
         let words = tune(&format!(
             "{BASE} --search instance_group[].kind=KIND_CPU,KIND_GPU --search e:instances=1,2 --search rate_limit=off"
         ));
@@ -405,6 +418,9 @@ pub(super) mod tests {
             ("word", "word"),
             ("--search max_batch_size=1:1000:1 --search instances=1:1000", "more than"),
             ("--at-rate 5 --search concurrency=1,2", "different loads"),
+            ("--at-rate 5 --search request_rate=1,2", "--at-rate and --search request_rate are different loads"),
+            ("--search concurrency=2 --search request_rate=1,2", "different loads"),
+            ("--search request_rate=0,1", "request_rate: 0"),
             ("--search concurrency=abc,1", "concurrency: abc"),
             ("--search instances=abc", "instance_group[].count: abc is not a value of it; it must be a whole number"),
             ("--search max_batch_size=4,1.5", "max_batch_size: 1.5"),

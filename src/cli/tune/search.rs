@@ -6,7 +6,7 @@ use crate::cli::range::{Step, listed};
 use crate::cli::values::decimal;
 use crate::model::configuration::Path;
 use crate::model::schema::Kind;
-use crate::plan::{MAX_CONCURRENCY, Searched, ServerSetting, Setting, asked};
+use crate::plan::{MAX_CONCURRENCY, MAX_RATE, Searched, ServerSetting, Setting, asked};
 
 /// `PATH=VALUES`.
 pub fn searched(text: &str) -> Result<Searched, String> {
@@ -29,6 +29,7 @@ fn setting(path: &str) -> Result<Setting, String> {
     match path {
         "batch_size" => return Ok(Setting::BatchSize),
         "concurrency" => return Ok(Setting::Concurrency),
+        "request_rate" => return Ok(Setting::RequestRate),
         _ => {}
     }
     let server = ServerSetting::ALL
@@ -60,6 +61,10 @@ fn rule_of(setting: &Setting, value: &Value) -> Option<String> {
         Setting::Model(_, path) => of_kind(path.kind()?, value).map(str::to_owned),
         Setting::BatchSize => whole(1, u64::from(u32::MAX)),
         Setting::Concurrency => whole(1, u64::from(MAX_CONCURRENCY)),
+        Setting::RequestRate => {
+            let holds = value.as_f64().is_some_and(|rate| rate > 0.0 && rate <= MAX_RATE);
+            (!holds).then(|| format!("a number above 0, at most {MAX_RATE}"))
+        }
         Setting::Server(ServerSetting::RateLimit) => {
             let holds = value.is_null() || value == "execution_count";
             (!holds).then(|| "off or execution_count".to_owned())

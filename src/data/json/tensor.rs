@@ -22,7 +22,10 @@ pub(super) fn read_tensor(
         Kind::Array if documents => {
             read_array(lexer, spec.datatype, out).map(|count| Some(vec![count as i64])).map_err(named)
         }
-        Kind::Object if documents => read_document(lexer, out).map(|()| Some(vec![1])).map_err(named),
+        // Some documents are single values, such as protobuf's wrappers and times.
+        Kind::Object | Kind::Text | Kind::Number | Kind::Bool if documents => {
+            read_document(lexer, out).map(|()| Some(vec![1])).map_err(named)
+        }
         // A string counts as a list of one.
         Kind::Text if spec.datatype == DataType::Bytes => {
             let text = lexer.string()?;

@@ -127,7 +127,8 @@ fn load(
         shapes.extend(replay::longest_shape(model, input, &recorded.rows));
     }
     let given = plan.data.corpus_spec(plan.seed, memory);
-    let spec = CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, lengths: &recorded.lengths, ..given };
+    let (lengths, blocks) = (&recorded.lengths[..], recorded.blocks.as_ref());
+    let spec = CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, lengths, blocks, ..given };
     let corpus = Corpus::load(&spec, model);
     if models.len() > 1 { corpus.map_err(|error| error.context(format!("model '{}'", model.id))) } else { corpus }
 }

@@ -1,18 +1,31 @@
 //! `--trace-replay FILE`: the times, and optionally the token counts, of recorded traffic.
 //!
-//! The file is CSV with a header. Its times are in a column `TIMESTAMP` (dates with clock times, as in the
-//! AzurePublicDataset's traces of language models) or `offset_ms` (milliseconds, fractions allowed); only differences
-//! matter: the first row is due at offset 0. Columns `ContextTokens` and `GeneratedTokens` are optional. Column names
-//! are case-insensitive.
+//! The file is CSV with a header, or JSON lines. In CSV, times are in a column `TIMESTAMP` (dates with clock times, as in the
+//! AzurePublicDataset's traces of language models, or seconds, as in BurstGPT's) or `offset_ms` (milliseconds, fractions
+//! allowed). Token counts are optional, under any of the names in [`COUNTS`]. Names are case-insensitive. In JSON lines each
+//! has `timestamp`, `input_length`, `output_length` and perhaps `hash_ids` (Mooncake's traces: milliseconds, blocks of 512
+//! tokens; with `chat_id` Bailian's: seconds, blocks of 16). Only differences of times matter: the first row is due at
+//! offset 0.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use crate::data::TokenCounts;
+use serde::Deserialize;
+
+use crate::data::{Blocks, TokenCounts};
 use crate::error::{Error, Result};
 use crate::load::schedule::{Arrivals, datetime};
 
 const NS_PER_MS: f64 = 1e6;
+const NS_PER_S: f64 = 1e9;
+/// Names of the columns with token counts of prompts and answers.
+const COUNTS: &[(&str, &str)] = &[
+    ("contexttokens", "generatedtokens"),
+    ("request tokens", "response tokens"),
+    ("input_length", "output_length"),
+    ("input_tokens", "output_tokens"),
+    ("prompt_tokens", "completion_tokens"),
+];
 /// Times beyond this are refused: 100 years in nanoseconds.
 const MAX_SPAN_NS: f64 = 100.0 * 365.25 * 86_400e9;
 
@@ -23,6 +36,8 @@ pub struct Trace {
     pub arrivals: Arrivals,
     /// Sizes, one per row; empty if the file has no such columns.
     pub tokens: Vec<TokenCounts>,
+    /// What the prompts have in common, if that was recorded.
+    pub blocks: Option<Blocks>,
 }
 
 /// Reads a trace from a file and plays it `speed` times as fast; see [`parse_trace`].
@@ -44,18 +59,89 @@ pub fn parse_trace(source: impl Read, speed: f64) -> Result<Trace> {
     if !(speed > 0.0 && speed.is_finite()) {
         return Err(Error::usage(format!("--trace-speed {speed} is not usable: it must be a number above 0")));
     }
+    let mut source = BufReader::new(source);
+    let begun = source.fill_buf().map_err(|error| Error::input(format!("it cannot be read: {error}")))?;
+    let first = begun.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first == Some(&b'{') { parse_lines(source, speed) } else { parse_csv(source, speed) }
+}
+
+fn parse_csv(source: impl Read, speed: f64) -> Result<Trace> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(source);
     let header = reader.headers().map_err(|error| Error::input(format!("the header cannot be read: {error}")))?;
     let columns = Columns::find(header)?;
-    let mut offsets = Vec::new();
-    let mut tokens = Vec::new();
-    let mut origin = None;
+    let (mut times, mut tokens) = (Times::new(speed), Vec::new());
     for record in reader.records() {
         let record = record.map_err(|error| Error::input(format!("a row cannot be read: {error}")))?;
         let line = record.position().map_or(0, csv::Position::line);
-        let time = columns.time(&record, line)?;
-        let offset = (time - *origin.get_or_insert(time)) as f64 / speed;
-        if offset < 0.0 || offsets.last().is_some_and(|&last| offset.round() < last as f64) {
+        times.add(columns.time(&record, line)?, line)?;
+        tokens.extend(columns.tokens(&record, line)?);
+    }
+    Ok(Trace { arrivals: Arrivals::once(times.offsets)?, tokens, blocks: None })
+}
+
+/// A line of a trace in JSON lines.
+#[derive(Deserialize)]
+struct Line {
+    timestamp: f64,
+    input_length: Option<u64>,
+    output_length: Option<u64>,
+    #[serde(default)]
+    hash_ids: Vec<u64>,
+    /// Bailian's traces number their conversations.
+    chat_id: Option<serde_json::Value>,
+}
+
+/// Tokens of a block in Mooncake's traces, and in Bailian's.
+const BLOCK_TOKENS: (u32, u32) = (512, 16);
+
+fn parse_lines(source: impl BufRead, speed: f64) -> Result<Trace> {
+    let (mut times, mut tokens) = (Times::new(speed), Vec::new());
+    let mut blocks = Blocks { each: Vec::new(), tokens: BLOCK_TOKENS.0 };
+    for (number, text) in (1..).zip(source.lines()) {
+        let text = text.map_err(|error| Error::input(format!("line {number} cannot be read: {error}")))?;
+        if text.trim().is_empty() {
+            continue;
+        }
+        let rule = "it must be an object with a timestamp, and perhaps input_length, output_length and hash_ids";
+        let line: Line =
+            serde_json::from_str(&text).map_err(|error| Error::input(format!("line {number}: {error}; {rule}")))?;
+        let unit = if line.chat_id.is_some() { NS_PER_S } else { NS_PER_MS };
+        if line.chat_id.is_some() {
+            blocks.tokens = BLOCK_TOKENS.1;
+        }
+        let time = ns(line.timestamp * unit).ok_or_else(|| {
+            Error::input(format!("line {number}: {} is not a time from 0 to 100 years", line.timestamp))
+        })?;
+        times.add(time, number)?;
+        tokens.extend(
+            line.input_length.zip(line.output_length).map(|(context, generated)| TokenCounts { context, generated }),
+        );
+        blocks.each.push(line.hash_ids.into());
+    }
+    if !tokens.is_empty() && tokens.len() < times.offsets.len() {
+        return Err(Error::input("some lines have input_length and output_length, and others have not"));
+    }
+    let has_blocks = blocks.each.iter().any(|block| !block.is_empty());
+    let blocks = (has_blocks && !tokens.is_empty()).then_some(blocks);
+    Ok(Trace { arrivals: Arrivals::once(times.offsets)?, tokens, blocks })
+}
+
+/// When rows are due, in nanoseconds after the first.
+struct Times {
+    speed: f64,
+    origin: Option<i128>,
+    offsets: Vec<u64>,
+}
+
+impl Times {
+    fn new(speed: f64) -> Self {
+        Self { speed, origin: None, offsets: Vec::new() }
+    }
+
+    /// Adds the row of a line.
+    fn add(&mut self, time: i128, line: u64) -> Result<()> {
+        let offset = (time - *self.origin.get_or_insert(time)) as f64 / self.speed;
+        if offset < 0.0 || self.offsets.last().is_some_and(|&last| offset.round() < last as f64) {
             return Err(Error::input(format!(
                 "line {line} is earlier than the line before it: sort the trace by time"
             )));
@@ -65,10 +151,9 @@ pub fn parse_trace(source: impl Read, speed: f64) -> Result<Trace> {
                 "line {line} is due more than 100 years after the first: raise --trace-speed"
             )));
         }
-        offsets.push(offset.round() as u64);
-        tokens.extend(columns.tokens(&record, line)?);
+        self.offsets.push(offset.round() as u64);
+        Ok(())
     }
-    Ok(Trace { arrivals: Arrivals::once(offsets)?, tokens })
 }
 
 struct Columns {
@@ -77,7 +162,8 @@ struct Columns {
 }
 
 enum TimeColumn {
-    DateTime(usize),
+    /// Dates, or seconds.
+    Stamp(usize),
     OffsetMs(usize),
 }
 
@@ -89,27 +175,28 @@ impl Columns {
         };
         let time = match (find("timestamp"), find("offset_ms")) {
             (_, Some(at)) => TimeColumn::OffsetMs(at),
-            (Some(at), None) => TimeColumn::DateTime(at),
+            (Some(at), None) => TimeColumn::Stamp(at),
             (None, None) => {
                 let names: Vec<&str> = header.iter().collect();
                 return Err(Error::input(format!(
-                    "no column holds times: the header is '{}'; name one TIMESTAMP (2023-11-16 18:17:03.97) or offset_ms",
+                    "no column holds times: the header is '{}'; name one TIMESTAMP (2023-11-16 18:17:03.97, or seconds) or offset_ms",
                     names.join(",")
                 )));
             }
         };
-        Ok(Self { time, tokens: find("contexttokens").zip(find("generatedtokens")) })
+        let tokens = COUNTS.iter().find_map(|(context, generated)| find(context).zip(find(generated)));
+        Ok(Self { time, tokens })
     }
 
     /// Time of a row in nanoseconds from an origin that all rows share.
     fn time(&self, record: &csv::StringRecord, line: u64) -> Result<i128> {
         let (at, parsed) = match self.time {
-            TimeColumn::DateTime(at) => (at, datetime::parse(&record[at])),
-            TimeColumn::OffsetMs(at) => (at, offset_ns(&record[at])),
+            TimeColumn::Stamp(at) => (at, datetime::parse(&record[at]).or_else(|| offset_ns(&record[at], NS_PER_S))),
+            TimeColumn::OffsetMs(at) => (at, offset_ns(&record[at], NS_PER_MS)),
         };
         parsed.ok_or_else(|| {
             let form = match self.time {
-                TimeColumn::DateTime(_) => "a time such as 2023-11-16 18:17:03.9799600",
+                TimeColumn::Stamp(_) => "a time such as 2023-11-16 18:17:03.9799600, or a number of seconds",
                 TimeColumn::OffsetMs(_) => "a number of milliseconds from 0 to 100 years",
             };
             Error::input(format!("line {line}: '{}' is not {form}", &record[at]))
@@ -127,8 +214,11 @@ impl Columns {
     }
 }
 
-fn offset_ns(text: &str) -> Option<i128> {
-    let ns = text.parse::<f64>().ok()? * NS_PER_MS;
+fn offset_ns(text: &str, unit_ns: f64) -> Option<i128> {
+    ns(text.parse::<f64>().ok()? * unit_ns)
+}
+
+fn ns(ns: f64) -> Option<i128> {
     (0.0..=MAX_SPAN_NS).contains(&ns).then(|| ns.round() as i128)
 }
 
@@ -154,6 +244,32 @@ mod tests {
         assert_eq!(trace.tokens.len(), 3);
         assert_eq!(offsets(text, 1.0), [0, 52_000_000, 1_020_040_000]);
         assert_eq!(offsets(text, 2.0), [0, 26_000_000, 510_020_000]);
+    }
+
+    #[test]
+    fn other_forms_are_told_apart_by_what_they_have() {
+        let burst = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
+                     5,ChatGPT,472,18,490,Conversation log\n5,GPT-4,10,20,30,API log\n45.5,ChatGPT,1087,230,1317,Conversation log\n";
+        assert_eq!(offsets(burst, 1.0), [0, 0, 40_500_000_000], "seconds");
+        let trace = parse_trace(burst.as_bytes(), 1.0).unwrap();
+        assert_eq!(trace.tokens[2], TokenCounts { context: 1087, generated: 230 });
+        let mooncake = "{\"timestamp\": 1000, \"input_length\": 6755, \"output_length\": 500, \"hash_ids\": [0, 1, 2]}\n\
+                        {\"timestamp\": 3052, \"input_length\": 7319, \"output_length\": 490, \"hash_ids\": [0, 7]}\n\n";
+        assert_eq!(offsets(mooncake, 1.0), [0, 2_052_000_000], "milliseconds");
+        let trace = parse_trace(mooncake.as_bytes(), 1.0).unwrap();
+        let blocks = trace.blocks.unwrap();
+        assert_eq!((&*blocks.each[1], blocks.tokens, trace.tokens[0].context), (&[0, 7][..], 512, 6755));
+        let bailian = "{\"chat_id\": 1, \"parent_chat_id\": -1, \"timestamp\": 61.5, \"input_length\": 30, \"output_length\": 5, \
+                       \"type\": \"text\", \"turn\": 1, \"hash_ids\": [3, 4]}\n";
+        let trace = parse_trace(bailian.as_bytes(), 1.0).unwrap();
+        assert_eq!((trace.blocks.unwrap().tokens, offsets(bailian, 1.0)), (16, vec![0]));
+        let bare = parse_trace("{\"timestamp\": 1}\n".as_bytes(), 1.0).unwrap();
+        assert_eq!((bare.tokens.len(), bare.blocks), (0, None));
+        assert!(message("{\"timestamp\": 1}\n{\"time\": 2}\n").contains("line 2: missing field `timestamp`"));
+        assert!(message("{\"timestamp\": 2}\n{\"timestamp\": 1}\n").contains("line 2 is earlier"));
+        assert!(message("{\"timestamp\": -2}\n").contains("line 1: -2 is not a time"));
+        let mixed = "{\"timestamp\": 1, \"input_length\": 3, \"output_length\": 3}\n{\"timestamp\": 1}\n";
+        assert!(message(mixed).contains("some lines have"));
     }
 
     #[test]

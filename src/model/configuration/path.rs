@@ -48,7 +48,8 @@ impl Path {
             Some(name) => vec!["parameters", name],
             None => long.split('.').collect(),
         };
-        for part in parts {
+        let last = parts.len() - 1;
+        for (number, part) in parts.into_iter().enumerate() {
             let (name, index) = match part.split_once('[') {
                 Some((name, index)) => (name, Some(index.strip_suffix(']').ok_or_else(rule)?)),
                 None => (part, None),
@@ -61,8 +62,8 @@ impl Path {
             match index {
                 Some("") => steps.push(Step::Each),
                 Some(index) => steps.push(Step::Element(element(index).ok_or_else(rule)??)),
-                // In a configuration this is a list.
-                None if name == "instance_group" => steps.push(Step::Each),
+                // In a configuration this is a list, and a field of it one of each element.
+                None if name == "instance_group" && number < last => steps.push(Step::Each),
                 None => {}
             }
         }
@@ -72,15 +73,16 @@ impl Path {
     /// The type of its values, by the schema of a model's configuration; `None` for messages, parameters, and fields
     /// that only a newer server may know.
     pub fn kind(&self) -> Option<Kind> {
-        self.field().filter(|(_, shape)| *shape == Shape::One).map(|(kind, _)| kind)
+        let (kind, shape) = self.field()?;
+        (shape == Shape::One && !matches!(kind, Kind::Nested(_))).then_some(kind)
     }
 
-    /// Whether its value is a list of numbers or texts, by that schema.
+    /// Whether its value is a list, by that schema.
     pub fn is_list(&self) -> bool {
         self.field().is_some_and(|(_, shape)| shape == Shape::Many)
     }
 
-    /// The type of its values, and how many of them it has; `None` for messages and what the schema does not know.
+    /// The type of its values, and how many of them it has; `None` for what the schema does not know.
     fn field(&self) -> Option<(Kind, Shape)> {
         let (mut kind, mut shape) = (Kind::Nested(CONFIG), Shape::One);
         for step in &self.steps {
@@ -96,7 +98,7 @@ impl Path {
                 _ => return None,
             }
         }
-        (!matches!(kind, Kind::Nested(_))).then_some((kind, shape))
+        Some((kind, shape))
     }
 
     /// The value in force, if all places that the path covers agree.
@@ -276,7 +278,7 @@ mod tests {
             assert!(kind(path).is_none(), "{path}");
         }
         let is_list = |path: &str| Path::parse(path).unwrap().is_list();
-        assert!(is_list("preferred_batch_size") && is_list("instance_group[].gpus"));
+        assert!(is_list("preferred_batch_size") && is_list("instance_group[].gpus") && is_list("instance_group"));
         assert!(!is_list("max_batch_size") && !is_list("instance_group[0].gpus[0]") && !is_list("parameters.any.name"));
         for path in ["nonsense", "dynamic_batching.delay", "max_batch_size.x", "input.dims", "max_batch_size[0]"] {
             assert!(kind(path).is_none(), "what is no field here is the server's to judge: {path}");

@@ -1,10 +1,11 @@
 //! Rules of services of the OpenAI kind, in perf_analyzer's words where it has the rule, too.
 
+use crate::data::{PromptLength, PromptSpec};
 use crate::plan::validate::Rule;
 use crate::plan::{DataSource, Draft, Protocol, ServiceKind};
 
 /// Flags of payloads that are generated.
-const GENERATED: &[&str] = &["--output-tokens", "--num-prompts"];
+const GENERATED: &[&str] = &["--output-tokens", "--num-prompts", "--prefix-tokens", "--num-prefixes"];
 
 fn is_openai(draft: &Draft) -> bool {
     draft.plan.target.service == ServiceKind::OpenAi
@@ -35,6 +36,22 @@ pub(super) const RULES: &[Rule] = &[
         message: |draft| {
             let flags = draft.given.among(GENERATED).join(" and ");
             format!("{flags} is for payloads that are generated: add --prompt-tokens")
+        },
+    },
+    Rule {
+        broken: |draft| draft.given.has("--num-prefixes") && !draft.given.has("--prefix-tokens"),
+        message: |draft| format!("{} needs --prefix-tokens", draft.given.show("--num-prefixes")),
+    },
+    Rule {
+        broken: |draft| match &draft.plan.data.source {
+            DataSource::Prompts(PromptSpec { prompt: PromptLength::Dataset(_), prefix, .. }) => prefix.is_some(),
+            _ => false,
+        },
+        message: |draft| {
+            format!(
+                "{}: the prompts of a data set are sent as they are: leave it out",
+                draft.given.show("--prefix-tokens")
+            )
         },
     },
     Rule {
@@ -79,12 +96,13 @@ pub(super) const RULES: &[Rule] = &[
         broken: |draft| {
             let goodput = &draft.plan.measurement.goodput;
             let generates = is_openai(draft) || draft.plan.target.tokens_from.is_some();
-            !generates && (goodput.first_token.is_some() || goodput.inter_token.is_some())
+            let of_tokens = [goodput.first_token, goodput.inter_token, goodput.normalized];
+            !generates && of_tokens.iter().any(Option::is_some)
         },
         message: |draft| {
             let flag = draft.given.show("--goodput");
             format!(
-                "{flag}: only language models (--service-kind openai, --tokens-from) have a ttft and an itl: name a latency"
+                "{flag}: only language models (--service-kind openai, --tokens-from) have a ttft, an itl and an ntpot: name a latency"
             )
         },
     },

@@ -310,6 +310,7 @@ const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
     (&["--model-signature-name"], &[ServiceKind::TfServing]),
     (&["--endpoint"], &[ServiceKind::OpenAi]),
     (&["--prompt-tokens", "--output-tokens", "--num-prompts", "--tokenizer"], &[ServiceKind::OpenAi]),
+    (&["--prefix-tokens", "--num-prefixes"], &[ServiceKind::OpenAi]),
     (&["--streaming", "--request-parameter"], TRITON_AND_OPENAI),
     (&["--bls-composing-models", "--shared-memory", "--cuda-device", "--tokens-from"], TRITON),
     (&["--input-tensor-format", "--output-tensor-format"], TRITON),

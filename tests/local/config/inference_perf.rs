@@ -168,7 +168,7 @@ fn what_has_no_counterpart_says_what_would_do() {
     let faults = [
         (
             "load: {type: trace_session_replay}",
-            "FILE:1:14: 'load.type' has no counterpart: conversations are played by --session-concurrency",
+            "FILE:1:14: 'load.type: trace_session_replay' has no counterpart: conversations are played by --session-concurrency",
         ),
         (
             "load: {type: steady}",
@@ -182,13 +182,12 @@ fn what_has_no_counterpart_says_what_would_do() {
         ("load: {stages: [{rate: 5}]}", "FILE:1:17: a stage of the type constant needs 'duration'"),
         (
             "load: {stages: [{rate: 5, duration: 1, num_requests: 4}]}",
-            "FILE:1:54: 'load.stages.num_requests' has no counterpart: it belongs",
+            "FILE:1:54: 'load.stages.num_requests: 4' has no counterpart: it belongs",
         ),
         (
             "load: {type: concurrent, sweep: {type: linear}}",
             "FILE:1:33: 'load.sweep' has no counterpart: load.sweep is for rates",
         ),
-        ("load: {sweep: {type: linear, num_requests: 9}}", "FILE:1:44: 'load.sweep.num_requests' has no counterpart"),
         (
             "load: {sweep: {type: linear}, stages: [{rate: 1, duration: 1}]}",
             "FILE:1:15: 'load.sweep' finds the rates itself",
@@ -196,28 +195,30 @@ fn what_has_no_counterpart_says_what_would_do() {
         ("load: {speed: 3}", "FILE:1:8: 'load.speed': this format has no such key"),
         (
             "load: {request_retries: 2}",
-            "FILE:1:25: 'load.request_retries' has no counterpart: a request that fails counts",
+            "FILE:1:25: 'load.request_retries: 2' has no counterpart: a request that fails counts",
         ),
         ("load: {type: trace_replay}", "FILE:1:7: load.type trace_replay needs 'load.trace'"),
         ("lora_traffic_split: [{name: a, split: 0.5}]", "FILE:1:21: the splits sum up to 0.5, not to 1"),
         ("lora_traffic_split: [{name: 'a:b', split: 1}]", "FILE:1:22: the name 'a:b'"),
         ("load: {circuit_breakers: [x]}", "FILE:1:27: no circuit breaker of that name is defined"),
-        ("data: {type: shareGPT}", "FILE:1:14: 'data.type' has no counterpart: write its prompts as payloads"),
+        ("data: {type: shareGPT}", "FILE:1:7: the type shareGPT needs 'data.path': download ShareGPT_V3"),
+        (
+            "data: {type: otel_trace_replay}",
+            "FILE:1:14: 'data.type: otel_trace_replay' has no counterpart: write its prompts as payloads",
+        ),
+        ("data: {type: shared_prefix}", "FILE:1:7: the type shared_prefix needs 'data.shared_prefix'"),
+        (
+            "data: {type: shared_prefix, shared_prefix: {question_len: few}}",
+            "FILE:1:59: 'data.shared_prefix.question_len' takes a number of tokens or a distribution",
+        ),
+        (
+            "load: {type: trace_replay, trace: {file: Cargo.toml}, stages: [{rate: 1, duration: 1}, {rate: 2, duration: 1}]}",
+            "FILE:1:63: 'load.stages' has 2 stages of the type trace_replay",
+        ),
         ("data: {type: random}", "FILE:1:7: the type random needs 'data.input_distribution'"),
-        ("api: {type: anthropic_messages}", "FILE:1:13: 'api.type' has no counterpart"),
-        (
-            "metrics: {type: prometheus, prometheus: {url: x}}",
-            "FILE:1:17: 'metrics.type' has no counterpart: Prometheus servers are not queried",
-        ),
-        ("tokenizer: {pretrained_model_name_or_path: x}", "FILE:1:12: 'tokenizer' has no counterpart"),
-        (
-            "storage: {simple_storage_service: {bucket_name: b}}",
-            "FILE:1:35: 'storage.simple_storage_service' has no counterpart",
-        ),
-        (
-            "report: {goodput: {constraints: {tpot: 1}}}",
-            "FILE:1:40: 'report.goodput.constraints.tpot' has no counterpart: itl",
-        ),
+        ("api: {type: anthropic_messages}", "FILE:1:13: 'api.type: anthropic_messages' has no counterpart"),
+        ("metrics: {type: graphite}", "FILE:1:17: 'metrics.type' takes one of prometheus, default, not 'graphite'"),
+        ("tokenizer: {name: x}", "FILE:1:13: 'tokenizer.name': this format has no such key"),
         ("server: {base_url: [1]}", "FILE:1:20: 'server.base_url' takes a text, not a list"),
         (
             "load: {}\nconcurrency-range: 4\n",
@@ -252,6 +253,172 @@ fn what_a_flag_does_not_take_is_told_with_the_place_of_what_means_it() {
         let error = Config::of(text).error(&["-m", "m"]);
         assert!(error.starts_with(fault), "{text}: {error}");
     }
+}
+
+/// Every section that such files have beside the load, none of which changes it.
+const COMPLETE: &str = "
+load: {type: constant, stages: [{rate: 5, duration: 3}], sweep: null, circuit_breakers: [slow]}
+api: {type: completion, streaming: true, slo_unit: ms, session_id_header_key: x-s}
+server: {type: vllm, model_name: m, base_url: 'http://h:1', ignore_eos: true}
+tokenizer: {pretrained_model_name_or_path: some/model, trust_remote_code: true, token: secret}
+data: {type: random, input_distribution: {min: 5, max: 9}, output_distribution: {min: 2, max: 3}}
+metrics: {type: prometheus, prometheus: {url: 'http://p:9090', scrape_interval: 15, google_managed: false, filters: []}}
+report:
+  request_lifecycle: {summary: true, per_stage: true, per_request: true, use_server_output_tokens: false, max_error_messages: 9}
+  prometheus: {summary: true, per_stage: true}
+  session_lifecycle: {summary: true}
+  goodput: {constraints: {ttft: 0.5, tpot: 0.05, itl: 0.06, ntpot: 0.1, request_latency: 2}}
+storage:
+  local_storage: {path: out}
+  google_cloud_storage: {bucket_name: b, path: x}
+  simple_storage_service: {bucket_name: b, region_name: r}
+circuit_breakers:
+  - name: slow
+    metrics: {matches: ['latency'], rules: ['latency > 3']}
+    triggers: [{type: consecutive, threshold: 5}]
+";
+
+#[test]
+fn what_does_not_change_the_load_is_noted() {
+    let file = Config::of(COMPLETE);
+    let plan = file.plan(&[]);
+    let notes = plan.notes.join("\n");
+    for note in [
+        "tokenizer: lengths count words",
+        "metrics: no effect, because Prometheus servers are not queried",
+        "api.slo_unit: ms: no effect",
+        "api.session_id_header_key: x-s: no effect",
+        "storage.google_cloud_storage: no effect",
+        "storage.simple_storage_service: no effect",
+        "the circuit breaker 'slow' has no effect",
+        "report.prometheus.summary: there is nothing to write",
+        "max_error_messages: every reason is counted",
+    ] {
+        assert!(notes.contains(note), "{note}\n{notes}");
+    }
+    assert!(!notes.contains("secret"), "{notes}");
+    let text = printed(file.and(&["--print-config"]));
+    for line in [
+        "stage: rate:5:3s",
+        "report-dir: out",
+        "  - \"tpot<0.05s\"",
+        "  - \"ntpot<0.1s\"",
+        "prompt-tokens: normal:512:200:5:9",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    let sweep = Config::of("load: {sweep: {type: linear, num_requests: 9, timeout: 60, saturation_percentile: 95}}");
+    let notes = sweep.plan(&["-m", "m"]).notes.join("\n");
+    for key in ["load.sweep.num_requests: 9", "load.sweep.timeout: 60", "load.sweep.saturation_percentile: 95"] {
+        assert!(notes.contains(&format!("{key}: no effect")), "{key}\n{notes}");
+    }
+    let tokenizer = "tokenizer: {pretrained_model_name_or_path: Cargo.toml}\nload: {}";
+    assert!(Config::of(tokenizer).plan(&["-m", "m"]).notes.join("\n").contains("tokenizer: lengths count words"));
+}
+
+#[test]
+fn a_load_is_a_load_over_every_service() {
+    use triton_bench::plan::{LoadMode, ServiceKind};
+    let loads = [
+        "load: {type: poisson, stages: [{rate: 5, duration: 1}, {rate: 9, duration: 1}], base_seed: 7}",
+        "load: {type: concurrent, stages: [{num_requests: 9, concurrency_level: 3}]}",
+        "load: {sweep: {type: geometric, num_stages: 4}, num_workers: 2, worker_max_tcp_connections: 3, request_timeout: 2}",
+        "load: {type: trace_replay, trace: {file: TRACE}, stages: [{rate: 1, duration: 9}]}",
+        "load: {stages: [{rate: 5, duration: 1}], lora_traffic_split: [{name: a, split: 0.75}, {name: b, split: 0.25}]}",
+        COMPLETE,
+    ];
+    let trace = fixtures().join("traces/traces.csv");
+    for load in loads {
+        let load = load.replace("TRACE", &trace.display().to_string());
+        for (words, kind) in [
+            ("-m x --service-kind triton_c_api --model-repository /r", ServiceKind::TritonCApi),
+            ("-m x --model-repository /r", ServiceKind::TritonCApi),
+            ("-m x --service-kind triton", ServiceKind::Triton),
+            ("-m x", ServiceKind::OpenAi),
+        ] {
+            let words: Vec<&str> = words.split(' ').collect();
+            let plan = Config::of(&load).plan(&words);
+            assert_eq!(plan.target.service, kind, "{load}");
+            let is_mixed = load.contains("lora");
+            let mix: Vec<&str> = plan.target.mix.iter().map(|entry| entry.model.name.as_str()).collect();
+            assert_eq!(mix, if is_mixed { vec!["a", "b"] } else { vec![] }, "{load}");
+            assert_eq!(plan.notes.join("\n").contains("-m has no effect"), is_mixed, "{:?}", plan.notes);
+            if !is_mixed {
+                assert_eq!(plan.target.model.name, "x");
+            }
+            assert!(!matches!(plan.load.mode, LoadMode::Concurrency(_)), "{load}");
+        }
+    }
+    let lengths = format!("load: {{type: trace_replay, trace: {{file: {}}}}}", trace.display());
+    let words = ["-m", "x", "--model-repository", "/r", "--trace-input", "IDS"];
+    assert!(Config::of(&lengths).plan(&words).load.tokens().is_some(), "the trace's lengths, over tensors");
+    let own = "load: {stages: [{rate: 5, duration: 1}]}\ndata: {type: random, trace: {file: FILE}}";
+    let own = Config::of(&own.replace("FILE", &trace.display().to_string())).plan(&words);
+    assert!(
+        own.load.lengths.is_some() && own.notes.iter().any(|note| note.starts_with("data: for servers of language"))
+    );
+}
+
+#[test]
+fn prompts_share_prefixes_as_the_file_says() {
+    let file = "
+data:
+  type: shared_prefix
+  shared_prefix: {num_groups: 3, num_prompts_per_group: 4, system_prompt_len: 20, question_len: 6, output_len: 5}
+load: {type: concurrent, stages: [{num_requests: 24, concurrency_level: 2}]}
+";
+    let _turn = turns::shared();
+    let prompts = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = std::sync::Arc::clone(&prompts);
+    let server = HttpServer::start(move |request: &Received| {
+        let document: Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(document["max_tokens"], 5);
+        seen.lock().unwrap().push(document["prompt"].as_str().unwrap().to_owned());
+        generated(request)
+    });
+    let file = Config::of(file);
+    let run = crate::support::Program::new().args("-m m --report-dir").arg(file.path().parent().unwrap().join("r"));
+    let run = run.args("--config").arg(file.path()).args("-u").arg(server.url()).run();
+    assert_eq!(run.code(), 0, "{} {}", run.stdout, run.stderr);
+    let prompts = prompts.lock().unwrap();
+    let mut groups = std::collections::HashMap::<String, std::collections::HashSet<String>>::new();
+    for prompt in prompts.iter() {
+        let words: Vec<&str> = prompt.split(' ').collect();
+        assert_eq!(words.len(), 26);
+        groups.entry(words[..20].join(" ")).or_default().insert(words[20..].join(" "));
+    }
+    assert_eq!((prompts.len(), groups.len()), (24, 3));
+    assert!(groups.values().all(|questions| questions.len() == 4), "{groups:?}");
+}
+
+#[test]
+fn a_data_set_on_this_machine_is_sent_with_the_length_of_its_answers() {
+    let _turn = turns::shared();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sharegpt.json");
+    let talk = |prompt: &str, answer: &str| serde_json::json!({"conversations": [{"from": "human", "value": prompt}, {"from": "gpt", "value": answer}]});
+    let set = serde_json::json!([
+        talk("how \"are\" you now", "fine"),
+        talk("x", "too short a prompt"),
+        talk("say a b c", "a b c")
+    ]);
+    fs::write(&path, set.to_string()).unwrap();
+    let server = HttpServer::start(|request: &Received| {
+        let document: Value = serde_json::from_slice(&request.body).unwrap();
+        let sent = (document["prompt"].as_str().unwrap(), document["max_tokens"].as_u64().unwrap());
+        assert!([("how \"are\" you now", 1), ("say a b c", 3)].contains(&sent), "{sent:?}");
+        generated(request)
+    });
+    let file = Config::of(&format!(
+        "data: {{type: shareGPT, path: {}, input_distribution: {{min: 2, max: 100}}}}\nload: {{type: concurrent, stages: [{{num_requests: 8, \
+         concurrency_level: 2}}]}}",
+        path.display()
+    ));
+    let run = crate::support::Program::new().args("-m m --report-dir").arg(folder.path().join("r"));
+    let run = run.args("--config").arg(file.path()).args("-u").arg(server.url()).run();
+    assert_eq!(run.code(), 0, "{} {}", run.stdout, run.stderr);
+    let sum = report(&folder.path().join("r"), "summary_lifecycle_metrics.json");
+    assert_eq!(sum["successes"]["count"], 8);
 }
 
 /// Answers as a service does that generates two tokens.

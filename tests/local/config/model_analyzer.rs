@@ -130,42 +130,190 @@ run_config_search_max_concurrency: 4
     assert!(!matches!(own.run.load.mode, LoadMode::RequestRate { .. }));
 }
 
+/// The search of a model `m` whose section holds this.
+fn of_model(section: &str) -> TunePlan {
+    tune(&format!("model_repository: /a\nprofile_models: {{m: {{{section}}}}}"), &[])
+}
+
+fn settings(parameters: &str) -> Vec<String> {
+    searched(&of_model(&format!("model_config_parameters: {{{parameters}}}")))
+}
+
+#[test]
+fn parameters_of_a_backend_have_every_form_of_a_configuration() {
+    let wanted = ["parameters.THREADS=[\"1\",\"2\"]"];
+    for form in [
+        "parameters: {THREADS: {string_value: [1, 2]}}",
+        "parameters: {key: THREADS, value: {string_value: [1, 2]}}",
+        "parameters: [{key: THREADS, value: {string_value: [1, 2]}}]",
+        "parameters: [{THREADS: {string_value: [1, 2]}}]",
+    ] {
+        assert_eq!(settings(form), wanted, "{form}");
+    }
+    let two = "parameters: [{key: A, value: {string_value: 'off'}}, {key: B.c, value: {string_value: ['1:4', null]}}]";
+    assert_eq!(settings(two), ["parameters.A=[\"off\"]", "parameters.B.c=[\"1:4\",null]"]);
+    assert_eq!(settings("parameters: {key: {string_value: x}}"), ["parameters.key=[\"x\"]"], "a parameter called key");
+    for (form, place) in [("parameters: [A]", "3:61"), ("parameters: {A: {int_value: 3}}", "")] {
+        let text = format!("model_repository: /a\n\nprofile_models: {{m: {{model_config_parameters: {{{form}}}}}}}");
+        let error = error(&text, &[]);
+        assert!(error.starts_with(&format!("FILE:{place}")) && error.contains("{key: NAME, value:"), "{error}");
+    }
+}
+
+#[test]
+fn lists_are_values_to_try_and_lists_of_lists_the_values_of_lists() {
+    let delays = "dynamic_batching: {max_queue_delay_microseconds: [200, 300], preferred_batch_size: [4, 8]}";
+    assert_eq!(
+        settings(delays),
+        ["dynamic_batching.max_queue_delay_microseconds=[200,300]", "dynamic_batching.preferred_batch_size=[[4,8]]"]
+    );
+    let kinds = "instance_group: [[{kind: KIND_GPU, count: [1, 2]}], [{kind: KIND_CPU, count: 1}]]";
+    assert_eq!(
+        settings(kinds),
+        [concat!(
+            r#"instance_group=[[{"count":1,"kind":"KIND_GPU"}],[{"count":2,"kind":"KIND_GPU"}],"#,
+            r#"[{"count":1,"kind":"KIND_CPU"}]]"#
+        )]
+    );
+    let both = "instance_group: [{kind: KIND_GPU, count: 1}, {kind: KIND_CPU, count: [1, 2]}]";
+    assert_eq!(
+        settings(both),
+        [concat!(
+            r#"instance_group=[[{"count":1,"kind":"KIND_GPU"},{"count":1,"kind":"KIND_CPU"}],"#,
+            r#"[{"count":1,"kind":"KIND_GPU"},{"count":2,"kind":"KIND_CPU"}]]"#
+        )]
+    );
+    let whole = "dynamic_batching: [{max_queue_delay_microseconds: 5}, {}, null]";
+    assert_eq!(settings(whole), [r#"dynamic_batching=[{"max_queue_delay_microseconds":5},{},null]"#]);
+    let called = "
+profile_models: ensemble
+model_repository: /a
+ensemble_composing_models:
+  tokenizer: {model_config_parameters: {instance_group: [{kind: KIND_CPU, count: [1, 2, 4]}]}}
+  model:
+";
+    let plan = tune(called, &[]);
+    let wanted = ["tokenizer:instance_group[].kind=[\"KIND_CPU\"]", "tokenizer:instance_group[].count=[1,2,4]"];
+    assert_eq!(searched(&plan), wanted);
+}
+
+#[test]
+fn loads_are_lists_in_every_form() {
+    for form in ["'1,2,4'", "'1, 2, 4'", "[1, 2, 4]", "['1,2', 4]"] {
+        let plan = of_model(&format!("parameters: {{concurrency: {form}, batch_sizes: {form}}}"));
+        assert_eq!(searched(&plan), ["batch_size=[1,2,4]", "concurrency=[1,2,4]"], "{form}");
+        let rates = of_model(&format!("parameters: {{request_rate: {form}}}"));
+        assert_eq!((searched(&rates), rates.load), (vec!["request_rate=[1,2,4]".to_owned()], TuneLoad::Rate(1.0)));
+    }
+    let bare = "profile_models:\n  m:\n    parameters:\n      concurrency: 1,2,3\n      batch_sizes: 1, 2\nmodel_repository: /a\n";
+    assert_eq!(searched(&tune(bare, &[])), ["batch_size=[1,2]", "concurrency=[1,2,3]"]);
+    let ranged = of_model("parameters: {concurrency: {start: 2, stop: 6, step: 2}, batch_sizes: {start: 4, stop: 6}}");
+    assert_eq!(searched(&ranged), ["batch_size=[4,5,6]", "concurrency=[2,4,6]"]);
+    let bounds = "profile_models: m\nmodel_repository: /a\nrequest_rate_search_enable: true\nrun_config_search_max_request_rate: 64";
+    assert_eq!(searched(&tune(bounds, &[])), ["request_rate=[16,32,64]"]);
+}
+
+#[test]
+fn flags_of_perf_analyzer_and_of_the_server_are_heeded_or_noted() {
+    let file = "
+model_repository: /a
+profile_models:
+  m:
+    perf_analyzer_flags: {percentile: 95, measurement-interval: 700, max-trials: 4, stability-percentage: 20}
+    triton_server_flags: {log_verbose: true, http-port: 9}
+    triton_server_environment: {NO_SUCH_VARIABLE: x}
+perf_analyzer_flags: {shape: 'A:1', measurement-mode: count_windows, measurement-request-count: 9, verbose: true}
+triton_server_flags: {strict_model_config: false, log_verbose: 0}
+weighting: 2
+";
+    let plan = tune(file, &[]);
+    assert_eq!((plan.percentile(), plan.unit.unwrap().as_millis()), (95.0, 700));
+    assert_eq!(plan.run.data.shapes.len(), 1, "those of all models apply, too");
+    assert_eq!((plan.run.target.server.log.verbose, plan.run.target.server.strict_config), (1, false));
+    let notes = plan.run.notes.join("\n");
+    for note in [
+        "perf_analyzer_flags: max-trials, stability-percentage, measurement-mode, measurement-request-count: a search",
+        "perf_analyzer_flags: verbose: no effect",
+        "triton_server_flags: http-port: no effect, because the models are loaded in this process",
+        "triton_server_environment: NO_SUCH_VARIABLE: the server is in this process",
+        "weighting: settings of Model Analyzer itself",
+    ] {
+        assert!(notes.contains(note), "{note}\n{notes}");
+    }
+    let rate = "profile_models: {m: {perf_analyzer_flags: {percentile: 90}}}\nmodel_repository: /a\nrequest_rate: 5";
+    assert_eq!(tune(rate, &[]).objective.word(), "p90");
+}
+
+#[test]
+fn what_a_search_cannot_hold_is_noted_and_the_rest_is_searched() {
+    let file = "
+model_repository: /a
+profile_models: {m: {cpu_only: true}}
+objectives: {perf_latency_p99: 2, perf_throughput: 3}
+constraints: [{gpu_used_memory: {max: 200}}, {perf_latency_p99: {max: 100}}]
+run_config_search_max_instance_count: 2
+";
+    let plan = tune(file, &[]);
+    assert_eq!(plan.objective.word(), "throughput");
+    assert_eq!(plan.constraints.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(), ["p99<=100ms"]);
+    assert_eq!(searched(&plan), ["instance_group[].count=[1,2]", "instance_group[].kind=[\"KIND_CPU\"]"]);
+    let notes = plan.run.notes.join("\n");
+    assert!(notes.contains("perf_latency_p99 has no effect, unless a constraint bounds it"), "{notes}");
+    assert!(notes.contains("constraints.gpu_used_memory: a search does not measure it"), "{notes}");
+    let remote = "profile_models: m\ntriton_launch_mode: remote\nclient_protocol: grpc\ntriton_grpc_endpoint: h:9";
+    let target = tune(remote, &[]).run.target;
+    assert_eq!(target.connection.url, "h:9");
+}
+
+#[test]
+fn every_model_is_searched_in_a_process_of_its_own() {
+    let Ok(Command::Runs(runs)) = read(&Config::of(WHOLE), &["--budget", "5s"]) else { panic!("no runs") };
+    assert_eq!(runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>(), ["resnet", "bert"]);
+    let words: Vec<_> = runs[1].words.iter().map(|word| word.to_string_lossy()).collect();
+    assert_eq!((&*words[0], &*words[words.len() - 1]), ("tune", "--run=bert"));
+    assert!(words.contains(&"--budget=5s".into()), "{words:?}");
+    let shared = read(&Config::of(WHOLE), &["--output", "one"]).unwrap_err().to_string();
+    assert!(shared.contains("--output=one: the runs 'resnet' and 'bert' would overwrite"), "{shared}");
+}
+
 #[test]
 fn what_has_no_counterpart_is_a_fault_with_its_place() {
     for (text, words, said) in [
-        (WHOLE, &[][..], "--config has several runs: name one with --run, of resnet, bert"),
-        ("profile_models:\n", &[], "FILE:1:1: 'profile_models' names no model"),
+        ("profile_models:\n", &[][..], "FILE:1:1: 'profile_models' names no model"),
+        ("profile_models: m\nobjectives: [gpu_utilization]", &[], "FILE:2:14: 'gpu_utilization' has no counterpart"),
+        ("profile_models: m\nconstraints: {perf_throughput: {about: 9}}", &[], "FILE:2:33: 'about' is not a bound"),
         (
-            "profile_models: m\nobjectives: {perf_throughput: 1, perf_latency_p99: 2}",
+            "profile_models: m\nconstraints: {perf_throughput: {min: lots}}",
             &[],
-            "FILE:2:34: several objectives",
+            "FILE:2:38: 'perf_throughput' takes a number of at least 0, not 'lots'",
         ),
-        ("profile_models: m\nobjectives: [gpu_utilization]", &[], "'gpu_utilization' has no counterpart"),
-        (
-            "profile_models: m\nconstraints: {gpu_used_memory: {max: 9}}",
-            &[],
-            "FILE:2:15: 'gpu_used_memory' has no counterpart",
-        ),
-        ("profile_models: m\nconstraints: {perf_throughput: {about: 9}}", &[], "'about' is not a bound"),
-        ("profile_models: m\nrequest_rate: [1, 2]", &[], "a search holds one rate"),
-        ("profile_models: m\nconcurrency: {start: 1}", &[], "FILE:2:14: a range has start and stop"),
+        ("profile_models: m\nmodel_type: LLM", &[], "FILE:2:13: 'model_type: LLM' has no counterpart"),
+        ("profile_models: m\nconcurrency: {start: 1}", &[], "FILE:2:14: 'concurrency': a range has start and stop"),
         ("profile_models: m\nconcurrency: {start: 1, stop: 90000}", &[], "a larger step"),
-        ("profile_models: m\nconcurrency: {start: 8, stop: 2}", &[], "FILE:2:14: a range's stop, 2, must not be below"),
-        ("profile_models: m\ntriton_server_flags: {a: b}", &[], "'triton_server_flags' has no counterpart"),
+        (
+            "profile_models: m\nconcurrency: {start: 8, stop: 2}",
+            &[],
+            "FILE:2:14: 'concurrency': a range's stop, 2, must not be below",
+        ),
         ("profile_models: m\nspeed: 3", &[], "FILE:2:1: 'speed': this format has no such key"),
         ("profile_models: {m: {speed: 3}}", &[], "'profile_models.m.speed': this format has no such key"),
-        ("profile_models: {m: {perf_analyzer_flags: {speed: 3}}}", &[], "'speed' is not the name of a flag"),
+        ("profile_models: {m: {perf_analyzer_flags: {speed: 3}}}", &[], "FILE:1:44: 'speed' is not the name of a flag"),
         (
-            "profile_models: {m: {perf_analyzer_flags: {percentile: 95}}}",
-            &["--model-repository", "/m"],
-            "--percentile is for a run, not for tune",
-        ),
-        (
-            "profile_models: {m: {model_config_parameters: {instance_group: [{count: 1}, {count: 2}]}}}",
+            "model_repository: /m\nprofile_models: {m: {perf_analyzer_flags: {request-intervals: Cargo.toml}}}",
             &[],
-            "whole messages",
+            "FILE:2:63: --request-intervals is for a run, not for tune",
         ),
-        ("profile_models: {m: {parameters: {concurrency: many}}}", &[], "a number of at least 0"),
+        (
+            "model_repository: /m\nprofile_models: {m: {perf_analyzer_flags: {request-intervals: Cargo.toml}}, n: }",
+            &[],
+            "--run 'm': FILE:2:63: --request-intervals is for a run, not for tune",
+        ),
+        (
+            "profile_models: {m: {parameters: {concurrency: many}}}",
+            &[],
+            "FILE:1:48: 'concurrency' takes whole numbers of at least 1, as in 1,2,4, in a list, or as start, stop and step, not 'many'",
+        ),
+        ("profile_models: {m: {parameters: {batch_sizes: [1, 0.5]}}}", &[], "FILE:1:48: 'batch_sizes' takes whole"),
     ] {
         let error = error(text, words);
         assert!(error.contains(said), "{text}: {error}");

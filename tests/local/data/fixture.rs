@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use triton_bench::data::{Corpus, CorpusSpec, DataSource, InputTensor, Packing, PayloadTable, RandomRange};
+use triton_bench::data::{
+    Corpus, CorpusSpec, DataSource, InputTensor, OptionalInputs, Packing, PayloadTable, RandomRange,
+};
 use triton_bench::error::Result;
 use triton_bench::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use triton_bench::shm::{Allowance, Placement};
@@ -27,6 +29,7 @@ pub struct Ask {
     pub shapes: Vec<(String, Vec<i64>)>,
     pub string_data: Option<String>,
     pub random_ranges: Vec<RandomRange>,
+    pub optional: OptionalInputs,
     pub seed: u64,
     pub memory: Arc<Allowance>,
 }
@@ -38,6 +41,7 @@ impl Ask {
             shapes: Vec::new(),
             string_data: None,
             random_ranges: Vec::new(),
+            optional: OptionalInputs::None,
             seed: 1,
             memory: Allowance::unbounded(),
         }
@@ -51,6 +55,8 @@ impl Ask {
     pub fn load(&self, model: &ModelSpec) -> Result<Corpus> {
         let spec = CorpusSpec {
             lengths: &[],
+            blocks: None,
+            optional: &self.optional,
             source: &self.source,
             shapes: &self.shapes,
             string_length: 16,

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::fixture::*;
-use triton_bench::data::{DataSource, RandomRange};
+use triton_bench::data::{DataSource, OptionalInputs, RandomRange};
 use triton_bench::model::{DataType, ModelSpec};
 
 fn all_types() -> ModelSpec {
@@ -41,6 +41,26 @@ fn random_values_are_sensible_for_every_type() {
             assert!((0.0..=1.0).contains(&value), "{}: {value}", input.name);
         }
     }
+}
+
+#[test]
+fn optional_inputs_are_generated_where_they_are_named() {
+    let mut spec = model(["A", "B", "C"].map(|name| tensor(name, DataType::Int32, &[-1])).to_vec(), vec![]);
+    spec.inputs[1].optional = true;
+    spec.inputs[2].optional = true;
+    let names = |ask: &Ask| -> Vec<String> {
+        let packed = pack(&ask.load(&spec).unwrap(), 2);
+        packed.payloads[0].inputs.iter().map(|input| input.name.to_string()).collect()
+    };
+    let ask = |optional| Ask { optional, ..Ask::new(DataSource::Random).shape("A", &[3]) };
+    assert_eq!(names(&ask(OptionalInputs::None)), ["A"], "no --shape is needed for the others");
+    assert_eq!(names(&ask(OptionalInputs::None).shape("C", &[1])), ["A", "C"], "a shape names its input");
+    let named = |name: &str| OptionalInputs::Named(vec![name.to_owned()]);
+    assert_eq!(names(&ask(named("B")).shape("B", &[2])), ["A", "B"]);
+    assert!(ask(OptionalInputs::All).load(&spec).unwrap_err().to_string().contains("--shape B:"));
+    spec.inputs[0].optional = true;
+    let all = Ask::new(DataSource::Zero).shape("A", &[1]).shape("B", &[1]).shape("C", &[1]);
+    assert_eq!(pack(&all.load(&spec).unwrap(), 1).payloads[0].inputs.len(), 3, "a request without inputs is none");
 }
 
 #[test]

@@ -25,6 +25,48 @@ fn written(folder: &tempfile::TempDir) -> String {
 }
 
 #[test]
+fn messages_whose_json_is_a_single_value_are_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    for (message_type, payloads, bodies) in [
+        ("StringValue", json!(["Sam", ["a", "b"]]), vec![vec![field(1, b"Sam")], vec![field(1, b"a"), field(1, b"b")]]),
+        ("Int32Value", json!([7]), vec![vec![vec![8, 7]]]),
+        ("BoolValue", json!([true]), vec![vec![vec![8, 1]]]),
+        ("DoubleValue", json!([1.5]), vec![vec![[&[9][..], &1.5_f64.to_le_bytes()].concat()]]),
+        ("Timestamp", json!(["1970-01-01T00:00:05Z"]), vec![vec![vec![8, 5]]]),
+        ("Duration", json!(["2s", ["3s"]]), vec![vec![vec![8, 2]], vec![vec![8, 3]]]),
+        ("Value", json!(["x", {"a": null}]), vec![vec![field(3, b"x")]]),
+    ] {
+        let file = match message_type {
+            "Timestamp" => "timestamp",
+            "Duration" => "duration",
+            "Value" => "struct",
+            _ => "wrappers",
+        };
+        let proto = folder.path().join("say.proto");
+        let text = format!(
+            "syntax = \"proto3\"; package demo; import \"google/protobuf/{file}.proto\";
+            message Reply {{}}
+            service Echo {{ rpc Say(stream google.protobuf.{message_type}) returns (Reply); }}"
+        );
+        std::fs::write(&proto, text).unwrap();
+        let all: Vec<Value> =
+            payloads.as_array().unwrap().iter().map(|payload| json!({ "payload": payload })).collect();
+        let data = steps(&folder, &Value::from(all));
+        let (url, calls) = service(|call| answer(call.stream, b""));
+        let count = payloads.as_array().unwrap().len();
+        let flags = format!("{ONE} --proto {} --request-count {count} --input-data {data}", proto.display());
+        let finished = program(&url, &flags).run();
+        assert_eq!(finished.code(), 0, "{message_type}: {finished:#?}");
+        let calls = calls.lock().unwrap();
+        assert_eq!(calls.len(), count, "{message_type}");
+        for (call, body) in calls.iter().zip(bodies) {
+            let messages: Vec<&[u8]> = body.iter().map(Vec::as_slice).collect();
+            assert_eq!(call.body, framed(&messages), "{message_type}");
+        }
+    }
+}
+
+#[test]
 fn payloads_are_sent_as_messages_and_answers_exported_as_json() {
     let folder = tempfile::tempdir().unwrap();
     let proto = written(&folder);

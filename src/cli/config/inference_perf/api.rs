@@ -34,10 +34,14 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
             flags.at(value.at).add("header", format!("{}:{text}", name.name));
         }
     }
-    let limits = "a limit that is the same for all requests is a header: write it in api.headers";
-    ["slo_unit", "slo_tpot_header", "slo_ttft_header"].iter().try_for_each(|key| api.refuse(key, limits))?;
+    let limits = "no effect: headers are sent as they are, and --goodput judges requests by limits of its own";
+    flags
+        .notes
+        .extend(["slo_unit", "slo_tpot_header", "slo_ttft_header"].iter().filter_map(|key| api.idle(key, limits)));
     api.refuse("response_format", "write response_format into the payloads of --input-data")?;
-    let sessions = "conversations are played by --session-concurrency, without such headers";
-    ["session_id_header_key", "session_token_header_key"].iter().try_for_each(|key| api.refuse(key, sessions))?;
+    let sessions = "no effect: requests on their own belong to no session";
+    flags
+        .notes
+        .extend(["session_id_header_key", "session_token_header_key"].iter().filter_map(|key| api.idle(key, sessions)));
     api.finish()
 }

@@ -13,6 +13,8 @@ struct Breaker<'a> {
     name: &'a str,
     /// Values of `--stop-on`, and where what means them stands.
     conditions: Vec<(String, Place)>,
+    /// Whether it looks at failed requests, which alone end a run here.
+    is_of_errors: bool,
 }
 
 impl<'a> Breakers<'a> {
@@ -36,7 +38,12 @@ impl<'a> Breakers<'a> {
         for node in names {
             let found = self.all.iter().find(|breaker| text(node) == Some(breaker.name));
             let found = found.ok_or_else(|| Fault::new(node.at, "no circuit breaker of that name is defined"))?;
-            found.conditions.iter().for_each(|(condition, at)| flags.at(*at).add("stop-on", condition));
+            if found.is_of_errors {
+                found.conditions.iter().for_each(|(condition, at)| flags.at(*at).add("stop-on", condition));
+            } else {
+                let rule = "only failed requests end a run here (--stop-on), and its rules do not ask for 'error'";
+                flags.note(format!("the circuit breaker '{}' has no effect: {rule}", found.name));
+            }
         }
         let is_named = |breaker: &&Breaker<'_>| names.iter().any(|node| text(node) == Some(breaker.name));
         for unused in self.all.iter().filter(|breaker| !is_named(breaker)) {
@@ -53,32 +60,23 @@ fn breaker(node: &Node) -> Result<Breaker<'_>, Fault> {
     let mut breaker = Fields::of("circuit_breakers", node)?;
     let name = breaker.text("name")?.ok_or_else(|| Fault::new(node.at, "a circuit breaker needs 'name'"))?;
     let metrics = breaker.take("metrics").ok_or_else(|| Fault::new(node.at, "a circuit breaker needs 'metrics'"))?;
-    is_of_errors(metrics)?;
+    let is_of_errors = is_of_errors(metrics)?;
     let triggers = breaker.list("triggers")?;
     breaker.finish()?;
     Ok(Breaker {
         name,
+        is_of_errors,
         conditions: triggers.iter().map(|node| Ok((trigger(node)?, node.at))).collect::<Result<_, _>>()?,
     })
 }
 
 /// In inference-perf an expression decides whether a request counts as a hit; here it is that the request failed.
-fn is_of_errors(node: &Node) -> Result<(), Fault> {
+fn is_of_errors(node: &Node) -> Result<bool, Fault> {
     let mut metrics = Fields::of("circuit_breakers.metrics", node)?;
     metrics.list("matches")?;
     let rules = metrics.list("rules")?;
     metrics.finish()?;
-    let other = rules.iter().find(|rule| !text(rule).is_some_and(|rule| rule.contains("error")));
-    match other {
-        Some(rule) => {
-            Err(Fault::new(rule.at, "only failed requests end a run (--stop-on): a rule must ask for 'error'"))
-        }
-        None if rules.is_empty() => Err(Fault::new(
-            node.at,
-            "only failed requests end a run (--stop-on): a rule that asks for 'error' is missing",
-        )),
-        None => Ok(()),
-    }
+    Ok(!rules.is_empty() && rules.iter().all(|rule| text(rule).is_some_and(|rule| rule.contains("error"))))
 }
 
 fn trigger(node: &Node) -> Result<String, Fault> {

@@ -1,27 +1,27 @@
 //! `data`: what requests carry.
 
+use std::path::Path;
+
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
 use crate::cli::config::inference_perf::load::trace_file;
-use crate::cli::config::yaml::{Fault, Node};
+use crate::cli::config::yaml::{Fault, Node, Value};
 
 /// Words of inference-perf's mock prompts: `1 2 3` and a number.
 const MOCK: u32 = 4;
 
-/// Data sets of inference-perf that have to be converted.
-const SETS: &[&str] = &[
-    "shareGPT",
-    "shared_prefix",
-    "cnn_dailymail",
-    "infinity_instruct",
-    "billsum_conversations",
-    "otel_trace_replay",
-    "weka_trace_replay",
-    "conversation_replay",
-    "visionarena",
-    "synthetic_agentic",
-];
+/// Types whose sections have no counterpart.
+const FOREIGN: &[&str] =
+    &["otel_trace_replay", "weka_trace_replay", "conversation_replay", "visionarena", "synthetic_agentic"];
 const CONVERT: &str = "write its prompts as payloads into a JSON file for --input-data (docs/input-data.md)";
+
+/// Data sets, and where they are to be had.
+const SETS: &[(&str, &str)] = &[
+    ("shareGPT", "ShareGPT_V3_unfiltered_cleaned_split.json of anon8231489123/ShareGPT_Vicuna_unfiltered"),
+    ("cnn_dailymail", "the train split of abisee/cnn_dailymail, version 3.0.0, as JSON lines"),
+    ("infinity_instruct", "BAAI/Infinity-Instruct as JSON lines"),
+    ("billsum_conversations", "BillSum's conversations as JSON lines"),
+];
 
 /// Reads the section.
 ///
@@ -34,15 +34,49 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     };
     let mut data = Fields::of("data", node)?;
     let kind = data.peek("type").and_then(text).unwrap_or("mock");
-    if SETS.contains(&kind) {
+    if FOREIGN.contains(&kind) {
         data.refuse("type", CONVERT)?;
     }
-    let kind = data.word("type", &["mock", "random", "synthetic"])?.unwrap_or("mock");
-    let drawn = "only the types random and synthetic take it";
-    if kind == "mock" {
-        ["input_distribution", "output_distribution", "trace"].iter().try_for_each(|key| data.refuse(key, drawn))?;
-        flags.of(&data, "type").add("prompt-tokens", MOCK);
-    } else if let Some(trace) = data.take("trace") {
+    let known = [
+        "mock",
+        "random",
+        "synthetic",
+        "shared_prefix",
+        "shareGPT",
+        "cnn_dailymail",
+        "infinity_instruct",
+        "billsum_conversations",
+    ];
+    let kind = data.word("type", &known)?.unwrap_or("mock");
+    match kind {
+        "mock" => {
+            let drawn = "only the types random and synthetic take it";
+            ["input_distribution", "output_distribution", "trace"]
+                .iter()
+                .try_for_each(|key| data.refuse(key, drawn))?;
+            flags.of(&data, "type").add("prompt-tokens", MOCK);
+        }
+        "shared_prefix" => shared_prefix(&mut data, node, flags)?,
+        "random" | "synthetic" => generated(&mut data, (kind, node), flags)?,
+        set => dataset(&mut data, (set, node), flags)?,
+    }
+    flags.notes.extend(data.idle("corpus_file_path", "no effect, because prompts are made of common words"));
+    flags.notes.extend(data.idle("path", "no effect: prompts are generated"));
+    data.take("shared_prefix");
+    FOREIGN.iter().try_for_each(|key| data.refuse(key, CONVERT))?;
+    data.refuse("multimodal", CONVERT)?;
+    if data.switch("use_chat_template")? == Some(true) {
+        return Err(Fault::new(
+            data.place("use_chat_template"),
+            "'data.use_chat_template: true' has no counterpart: api.type chat lets the server apply it",
+        ));
+    }
+    data.finish()
+}
+
+/// Prompts of drawn or recorded lengths.
+fn generated(data: &mut Fields<'_>, (kind, node): (&str, &Node), flags: &mut Flags) -> Result<(), Fault> {
+    if let Some(trace) = data.take("trace") {
         flags.at(trace.at).add("prompt-tokens", format!("trace:{}", trace_file("data.trace", trace)?));
         let ignored = ["input_distribution", "output_distribution"].map(|key| data.take(key).is_some());
         if ignored.contains(&true) {
@@ -50,31 +84,120 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
                 "data.input_distribution and output_distribution are ignored beside data.trace, as in inference-perf",
             );
         }
-    } else {
-        let missing = |key: &str| Fault::new(node.at, format!("the type {kind} needs 'data.{key}' or 'data.trace'"));
-        let (input, output) = (data.take("input_distribution"), data.take("output_distribution"));
-        let input = input.ok_or_else(|| missing("input_distribution"))?;
-        let output = output.ok_or_else(|| missing("output_distribution"))?;
-        let (prompts, count) = length("data.input_distribution", input)?;
-        let (outputs, others) = length("data.output_distribution", output)?;
-        flags.at(input.at).add("prompt-tokens", prompts);
-        flags.at(output.at).add("output-tokens", outputs);
-        let counts = count.map(|count| (count, input.at)).into_iter().chain(others.map(|count| (count, output.at)));
-        if let Some((count, at)) = counts.min_by_key(|(count, _)| *count) {
-            flags.at(at).add("num-prompts", count);
-        }
+        return Ok(());
     }
-    data.refuse("path", CONVERT)?;
-    data.refuse("corpus_file_path", &format!("prompts are made of common words; for others, {CONVERT}"))?;
-    SETS.iter().try_for_each(|key| data.refuse(key, CONVERT))?;
-    data.refuse("multimodal", CONVERT)?;
-    if data.switch("use_chat_template")? == Some(true) {
+    let missing = |key: &str| Fault::new(node.at, format!("the type {kind} needs 'data.{key}' or 'data.trace'"));
+    let (input, output) = (data.take("input_distribution"), data.take("output_distribution"));
+    let input = input.ok_or_else(|| missing("input_distribution"))?;
+    let output = output.ok_or_else(|| missing("output_distribution"))?;
+    let (prompts, count) = length("data.input_distribution", input)?;
+    let (outputs, others) = length("data.output_distribution", output)?;
+    flags.at(input.at).add("prompt-tokens", prompts);
+    flags.at(output.at).add("output-tokens", outputs);
+    let counts = count.map(|count| (count, input.at)).into_iter().chain(others.map(|count| (count, output.at)));
+    if let Some((count, at)) = counts.min_by_key(|(count, _)| *count) {
+        flags.at(at).add("num-prompts", count);
+    }
+    Ok(())
+}
+
+/// Prompts in groups that begin alike.
+fn shared_prefix(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
+    let missing = || Fault::new(node.at, "the type shared_prefix needs 'data.shared_prefix'");
+    let mut of = data.section("shared_prefix")?.ok_or_else(missing)?;
+    let groups = of.either("num_unique_system_prompts", "num_groups")?.unwrap_or(10);
+    let prompts = of.either("num_users_per_system_prompt", "num_prompts_per_group")?.unwrap_or(10);
+    if of.switch("enable_multi_turn_chat")? == Some(true) {
+        let rule = "conversations are played by --session-concurrency N with --input-data FILE";
+        let at = of.place("enable_multi_turn_chat");
         return Err(Fault::new(
-            node.at,
-            "'data.use_chat_template' has no counterpart: api.type chat lets the server apply it",
+            at,
+            format!("'data.shared_prefix.enable_multi_turn_chat: true' has no counterpart: {rule}"),
         ));
     }
-    data.finish()
+    for (key, older, usual, flag) in [
+        ("system_prompt_len", "", 100, "prefix-tokens"),
+        ("question_len", "question_distribution", 50, "prompt-tokens"),
+        ("output_len", "output_distribution", 50, "output-tokens"),
+    ] {
+        let at = if of.peek(older).is_some() { of.place(older) } else { of.place(key) };
+        let (newer, older) = (of.take(key), of.take(older));
+        let length = match older.or(newer) {
+            Some(node) if matches!(node.value, Value::Map(_)) => length(&of.name(key), node)?.0,
+            Some(node) => text(node)
+                .and_then(|text| text.parse::<u32>().ok())
+                .ok_or_else(|| {
+                    Fault::new(node.at, format!("'{}' takes a number of tokens or a distribution", of.name(key)))
+                })?
+                .to_string(),
+            None => usual.to_string(),
+        };
+        if length != "0" {
+            flags.at(at).add(flag, length);
+        }
+    }
+    if flags.settings.iter().any(|setting| setting.name == "prefix-tokens") {
+        flags.of(&of, "num_groups").add("num-prefixes", groups);
+    }
+    flags.of(&of, "num_prompts_per_group").add("num-prompts", groups.saturating_mul(prompts));
+    flags.notes.extend(of.idle("seed", "no effect: load.base_seed, or --seed, draws the prompts, too"));
+    of.refuse("multimodal", CONVERT)?;
+    of.finish()
+}
+
+/// The prompts of a data set, which a file has.
+fn dataset(data: &mut Fields<'_>, (set, node): (&str, &Node), flags: &mut Flags) -> Result<(), Fault> {
+    let path = data.text("path")?;
+    let source = SETS.iter().find(|(name, _)| *name == set).map_or("", |(_, source)| source);
+    let path = path.ok_or_else(|| {
+        let rule = format!(
+            "the type {set} needs 'data.path': download {source} (Hugging Face), and name the file there or as \
+             --prompt-tokens dataset:FILE"
+        );
+        Fault::new(node.at, rule)
+    })?;
+    let mut bounds = |key: &str| -> Result<Option<(u64, u64)>, Fault> {
+        let Some(mut of) = data.section(key)? else { return Ok(None) };
+        let pair = (of.whole("min", 0)?.unwrap_or(10), of.whole("max", 1)?.unwrap_or(1024));
+        of.pass_over(&["mean", "std_dev", "variance", "skew", "total_count", "type"]);
+        of.finish().map(|()| Some(pair))
+    };
+    let (input, output) = (bounds("input_distribution")?, bounds("output_distribution")?);
+    let pair = |(least, most): (u64, u64)| format!("{least}:{most}:");
+    let unbounded = (0, u64::from(crate::data::MAX_TOKENS));
+    let bounds = match (input, output) {
+        (None, None) => String::new(),
+        (input, None) => input.map(pair).unwrap_or_default(),
+        (input, Some(output)) => pair(input.unwrap_or(unbounded)) + &pair(output),
+    };
+    flags.of(data, "path").add("prompt-tokens", format!("dataset:{bounds}{path}"));
+    Ok(())
+}
+
+/// Reads `tokenizer`: a file of this machine counts tokens, unless the command line names one.
+///
+/// # Errors
+/// What is not theirs.
+pub fn tokenizer(node: Option<&Node>, is_asked: bool, flags: &mut Flags) -> Result<(), Fault> {
+    let Some(node) = node else { return Ok(()) };
+    let mut of = Fields::of("tokenizer", node)?;
+    let name = of.text("pretrained_model_name_or_path")?;
+    of.pass_over(&["trust_remote_code", "token"]);
+    of.finish()?;
+    if !is_asked {
+        return Ok(());
+    }
+    let folder = Path::new(name.unwrap_or_default());
+    let file = if folder.is_dir() { folder.join("tokenizer.json") } else { folder.to_owned() };
+    if file.extension().is_some_and(|end| end == "json") && file.is_file() {
+        flags.at(node.at).add("tokenizer", file.display());
+    } else {
+        flags.note(
+            "tokenizer: lengths count words, because a name on a model hub is no file; --tokenizer names the model's \
+             tokenizer.json",
+        );
+    }
+    Ok(())
 }
 
 /// A distribution as a value of `--prompt-tokens`, and the number of draws.

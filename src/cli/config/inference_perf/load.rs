@@ -3,6 +3,7 @@
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
 use crate::cli::config::inference_perf::breakers::Breakers;
+use crate::cli::config::inference_perf::service::Service;
 use crate::cli::config::yaml::{Fault, Node, Place};
 
 /// Default pause between stages, in seconds.
@@ -25,7 +26,7 @@ impl Load {
     ///
     /// # Errors
     /// What is not theirs, or has no counterpart.
-    pub fn read(node: &Node, breakers: &Breakers<'_>, is_mock: bool, flags: &mut Flags) -> Result<Self, Fault> {
+    pub fn read(node: &Node, breakers: &Breakers<'_>, service: Service, flags: &mut Flags) -> Result<Self, Fault> {
         let mut load = Fields::of("load", node)?;
         let known = ["constant", "poisson", "concurrent", "trace_replay"];
         if load.peek("type").is_some_and(|node| text(node) == Some("trace_session_replay")) {
@@ -38,8 +39,8 @@ impl Load {
             "trace_replay" => replay(&mut load, node.at, flags)?,
             _ => rates(&mut load, kind, interval, flags)?,
         }
-        workers(&mut load, kind, is_mock, flags)?;
-        patience(&mut load, flags)?;
+        workers(&mut load, kind, service, flags)?;
+        patience(&mut load, service, flags)?;
         breakers.choose(load.list("circuit_breakers")?, flags)?;
         let split = load.peek("lora_traffic_split").map(|node| node.at);
         let names_models = adapters(load.list("lora_traffic_split")?, split, flags)?;
@@ -103,8 +104,10 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: (f64, Place), flags: &mut 
                 "load.sweep.stage_duration: a rate is measured in three windows or more, so each has a third of it",
             );
         }
-        let found = "the search for the highest rate continues until it is known to 3 %: leave it out";
-        ["num_requests", "timeout", "saturation_percentile"].iter().try_for_each(|key| sweep.refuse(key, found))?;
+        let found = "no effect, because the search for the highest rate continues until it is known to 3 %";
+        flags.notes.extend(
+            ["num_requests", "timeout", "saturation_percentile"].iter().filter_map(|key| sweep.idle(key, found)),
+        );
         sweep.finish()?;
     }
     load.refuse("trace", "its times belong to the type trace_replay, its lengths in data.trace")?;
@@ -137,9 +140,20 @@ fn concurrent(load: &mut Fields<'_>, interval: (f64, Place), flags: &mut Flags) 
 
 fn replay(load: &mut Fields<'_>, at: Place, flags: &mut Flags) -> Result<(), Fault> {
     load.refuse("sweep", "a trace has its own times: leave one out")?;
-    load.refuse("stages", "a trace has its own times: leave one out")?;
     let missing = || Fault::new(at, "load.type trace_replay needs 'load.trace'");
     let node = load.take("trace").ok_or_else(missing)?;
+    let place = load.place("stages");
+    match load.list("stages")?.len() {
+        0 => {}
+        1 => flags.note("load.stages: a trace has its own times and requests, so the stage replays the whole of it"),
+        several => {
+            let rule = "a run replays a trace once: name one stage, and use --repeats or several runs for more";
+            return Err(Fault::new(
+                place,
+                format!("'load.stages' has {several} stages of the type trace_replay: {rule}"),
+            ));
+        }
+    }
     flags.at(node.at).add("trace-replay", trace_file("load.trace", node)?);
     Ok(())
 }
@@ -151,13 +165,14 @@ fn replay(load: &mut Fields<'_>, at: Place, flags: &mut Flags) -> Result<(), Fau
 pub fn trace_file<'a>(name: &str, node: &'a Node) -> Result<&'a str, Fault> {
     let mut trace = Fields::of(name, node)?;
     let file = trace.text("file")?.ok_or_else(|| Fault::new(node.at, format!("'{name}.file' is missing")))?;
-    trace.word("format", &["AzurePublicDataset"])?;
+    // The formats are told apart by what the file has.
+    trace.word("format", &["AzurePublicDataset", "BurstGPT", "Mooncake", "Bailian"])?;
     trace.finish()?;
     Ok(file)
 }
 
 /// Workers and their limits on outstanding requests and connections; our limits are for all of them together.
-fn workers(load: &mut Fields<'_>, kind: &str, is_mock: bool, flags: &mut Flags) -> Result<(), Fault> {
+fn workers(load: &mut Fields<'_>, kind: &str, service: Service, flags: &mut Flags) -> Result<(), Fault> {
     let workers = load.whole("num_workers", 1)?;
     let (each, connections) = (load.whole("worker_max_concurrency", 1)?, load.whole("worker_max_tcp_connections", 1)?);
     if let Some(workers) = workers {
@@ -169,8 +184,8 @@ fn workers(load: &mut Fields<'_>, kind: &str, is_mock: bool, flags: &mut Flags) 
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let workers = workers.unwrap_or(processors);
     match connections {
-        Some(_) if is_mock => {
-            flags.note("load.worker_max_tcp_connections is ignored with server.type mock: there are no connections");
+        Some(_) if !service.has_connections() => {
+            flags.note("load.worker_max_tcp_connections is ignored: there are no connections");
         }
         Some(each) => {
             let all = each.saturating_mul(workers).min(MOST);
@@ -190,9 +205,11 @@ fn workers(load: &mut Fields<'_>, kind: &str, is_mock: bool, flags: &mut Flags) 
 }
 
 /// How long to wait for requests.
-fn patience(load: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
+fn patience(load: &mut Fields<'_>, service: Service, flags: &mut Flags) -> Result<(), Fault> {
     if let Some(seconds) = load.positive("request_timeout")? {
-        flags.of(load, "request_timeout").add("client-timeout-us", (seconds * 1e6).round());
+        // Without a connection that is given up, the request is cancelled.
+        let flag = if service.has_connections() { "client-timeout-us" } else { "cancel-after-us" };
+        flags.of(load, "request_timeout").add(flag, (seconds * 1e6).round());
     }
     if load.peek("request_retries").is_some_and(|node| text(node) != Some("0")) {
         let rule = "a request that fails counts as failed: a retry would turn it into a slow success, and send \

@@ -1,5 +1,5 @@
-//! Files in inference-perf's format, converted to our flags. Keys without a counterpart are errors that name an
-//! alternative.
+//! Files in inference-perf's format, converted to our flags. Keys that do not change the load have notes where they have no
+//! counterpart; others without one are errors that name an alternative.
 //!
 //! Keys, values and defaults are those of inference-perf 0.7 (its `config` package). An absent key gets
 //! inference-perf's default if that differs from ours: seeds from the time, a second of pause between stages, a folder
@@ -11,10 +11,15 @@ mod data;
 mod load;
 mod report;
 mod server;
+mod service;
+
+use std::ffi::OsString;
 
 use crate::cli::config::fields::Fields;
 use crate::cli::config::flags::Flags;
 use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
+
+use service::{CommandLine, Service};
 
 /// Top-level keys that are not flags of ours.
 const SECTIONS: &[&str] = &[
@@ -41,11 +46,12 @@ pub fn is_meant(root: &Node) -> bool {
     entries.iter().any(is_theirs)
 }
 
-/// The flags that a file means.
+/// The flags that a file means beside a command line, which may name another service.
 ///
 /// # Errors
 /// The first key or value that is not theirs, that has no counterpart, or whose counterpart takes no such value.
-pub fn flags(command: &clap::Command, root: &Node) -> Result<Flags, Fault> {
+pub fn flags(command: &clap::Command, root: &Node, words: &[OsString]) -> Result<Flags, Fault> {
+    let line = CommandLine::of(words);
     let mut flags = Flags::default();
     let mut top = Fields::of("", root)?;
     let split = top.take("lora_traffic_split").cloned();
@@ -56,31 +62,71 @@ pub fn flags(command: &clap::Command, root: &Node) -> Result<Flags, Fault> {
         .collect();
     let section = load_section(top.take("load"), parts)?;
     let breakers = breakers::Breakers::read(top.take("circuit_breakers"))?;
-    let is_mock = server::is_mock(top.peek("server"));
-    let load = load::Load::read(&section, &breakers, is_mock, &mut flags)?;
-    server::server(top.take("server"), load.names_models, &mut flags)?;
-    if is_mock {
-        let given = [top.take("data").is_some(), top.take("api").is_some()].contains(&true);
-        flags.note(format!(
-            "server.type mock: the service that answers at once (--service-kind null) takes no prompts{}",
-            if given { ", so data and api are ignored" } else { "" }
-        ));
+    let service = line.service(server::is_mock(top.peek("server")));
+    let load = load::Load::read(&section, &breakers, service, &mut flags)?;
+    server::server(top.take("server"), load.names_models, service, &mut flags)?;
+    if service == Service::OpenAi {
+        prompts(&mut top, &line, &mut flags)?;
     } else {
-        data::data(top.take("data"), &mut flags)?;
-        api::api(top.take("api"), &mut flags)?;
+        other_data(&mut top, (&line, service), &mut flags)?;
     }
-    report::metrics(top.take("metrics"))?;
-    report::report(top.take(REPORT), &mut flags)?;
+    report::metrics(top.take("metrics"), &mut flags)?;
+    let has_tokens = service == Service::OpenAi || line.has("tokens-from");
+    report::report(top.take(REPORT), has_tokens, &mut flags)?;
     report::storage(top.take("storage"), &mut flags)?;
     // There, failures are counted but never end a run.
     flags.add("max-errors", "100%");
-    top.refuse(
-        "tokenizer",
-        "a name on a model hub is not a file: leave it out, and name the model's tokenizer.json with --tokenizer",
-    )?;
     top.finish()?;
     flags.check(command)?;
     Ok(flags)
+}
+
+/// What requests to a server of language models carry.
+fn prompts(top: &mut Fields<'_>, line: &CommandLine<'_>, flags: &mut Flags) -> Result<(), Fault> {
+    let section = top.take("data");
+    match ["input-data", "prompt-tokens"].iter().find(|name| line.has(name)) {
+        None => data::data(section, flags)?,
+        Some(name) if section.is_some() => {
+            flags.note(format!("data: ignored, because --{name} says what requests carry"))
+        }
+        Some(_) => {}
+    }
+    api::api(top.take("api"), flags)?;
+    data::tokenizer(top.take("tokenizer"), !line.has("tokenizer"), flags)
+}
+
+/// What requests to other services carry, which take no prompts: token counts of a trace, where the command line says what
+/// these are for.
+fn other_data(
+    top: &mut Fields<'_>,
+    (line, service): (&CommandLine<'_>, Service),
+    flags: &mut Flags,
+) -> Result<(), Fault> {
+    let section = top.take("data");
+    if let Some(node) = section
+        && (line.has("trace-input") || line.has("trace-parameter"))
+        && !flags.settings.iter().any(|setting| setting.name == "trace-replay")
+    {
+        let trace = Fields::of("data", node)?.take("trace");
+        if let Some(trace) = trace {
+            flags.at(trace.at).add("trace-lengths", load::trace_file("data.trace", trace)?);
+        }
+    }
+    let ignored = [("data", section.is_some()), ("api", top.take("api").is_some())];
+    let ignored: Vec<&str> = ignored.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| *name).collect();
+    top.take("tokenizer");
+    match (service, ignored.join(" and ")) {
+        (Service::Mock, ignored) => flags.note(format!(
+            "server.type mock: the service that answers at once (--service-kind null) takes no prompts{}",
+            if ignored.is_empty() { String::new() } else { format!(", so {ignored} are ignored") }
+        )),
+        (_, ignored) if !ignored.is_empty() => flags.note(format!(
+            "{ignored}: for servers of language models (--service-kind openai), so ignored here; --input-data says what \
+             requests carry"
+        )),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// The section `load`, including parts of it at the top level, where inference-perf's documentation shows some.

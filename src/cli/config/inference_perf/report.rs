@@ -17,13 +17,14 @@ const PARTS: &[(&str, bool, &str)] = &[
 ];
 
 /// Figures of goodput, and their names in `--goodput`.
-const FIGURES: &[(&str, &str)] = &[("request_latency", "latency"), ("ttft", "ttft"), ("itl", "itl")];
+const FIGURES: &[(&str, &str)] =
+    &[("request_latency", "latency"), ("ttft", "ttft"), ("itl", "itl"), ("tpot", "tpot"), ("ntpot", "ntpot")];
 
-/// Reads `report`.
+/// Reads `report`; `has_tokens` where answers are generated text.
 ///
 /// # Errors
 /// What is not theirs, or has no counterpart.
-pub fn report(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
+pub fn report(node: Option<&Node>, has_tokens: bool, flags: &mut Flags) -> Result<(), Fault> {
     let empty = Node { at: Place::FIRST, value: Value::Null };
     let mut report = Fields::of("report", node.unwrap_or(&empty))?;
     let lifecycle = report.section("request_lifecycle")?;
@@ -31,12 +32,14 @@ pub fn report(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     if let Some(mut goodput) = report.section("goodput")? {
         let mut limits = goodput.section("constraints")?.unwrap_or(Fields::of("report.goodput.constraints", &empty)?);
         for (theirs, ours) in FIGURES {
-            if let Some(seconds) = limits.positive(theirs)? {
-                flags.of(&limits, theirs).add("goodput", format!("{ours}<{seconds}s"));
+            match limits.positive(theirs)? {
+                Some(seconds) if has_tokens || *ours == "latency" => {
+                    flags.of(&limits, theirs).add("goodput", format!("{ours}<{seconds}s"));
+                }
+                Some(_) => flags.note(format!("{}: answers have no tokens here (--tokens-from)", limits.name(theirs))),
+                None => {}
             }
         }
-        let rule = "itl, the inter-token latency, is the nearest: use that";
-        ["tpot", "ntpot"].iter().try_for_each(|key| limits.refuse(key, rule))?;
         limits.finish()?;
         goodput.finish()?;
     }
@@ -70,7 +73,9 @@ fn requests(mut of: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
             "report.request_lifecycle.max_error_messages: every reason is counted, with the first message of each",
         );
     }
-    of.refuse("per_request_fields", "--profile-export-file writes requests with their contents: leave it out")?;
+    flags
+        .notes
+        .extend(of.idle("per_request_fields", "no effect; --profile-export-file writes requests with their contents"));
     of.finish()
 }
 
@@ -90,24 +95,25 @@ pub fn storage(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         local.finish()?;
     }
     flags.at(at).add("report-dir", path);
-    let rule = "write into a folder (storage.local_storage), and copy that with the store's own program";
-    ["google_cloud_storage", "simple_storage_service"].iter().try_for_each(|key| storage.refuse(key, rule))?;
+    let rule = "no effect: reports are written into a folder, which the store's own program can copy";
+    flags
+        .notes
+        .extend(["google_cloud_storage", "simple_storage_service"].iter().filter_map(|key| storage.idle(key, rule)));
     storage.finish()
 }
 
 /// Reads `metrics`.
 ///
 /// # Errors
-/// If a Prometheus server is to be asked.
-pub fn metrics(node: Option<&Node>) -> Result<(), Fault> {
+/// What is not theirs.
+pub fn metrics(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     let Some(node) = node else { return Ok(()) };
     let mut metrics = Fields::of("metrics", node)?;
-    let rule = "Prometheus servers are not queried; Triton's own metrics come with --collect-metrics and \
-        --metrics-url: leave it out";
-    if metrics.peek("type").and_then(text) == Some("prometheus") {
-        metrics.refuse("type", rule)?;
+    metrics.word("type", &["prometheus", "default"])?;
+    if let Some(mut prometheus) = metrics.section("prometheus")? {
+        prometheus.pass_over(&["url", "scrape_interval", "google_managed", "filters"]);
+        prometheus.finish()?;
     }
-    metrics.word("type", &["default"])?;
-    metrics.refuse("prometheus", rule)?;
+    flags.note("metrics: no effect, because Prometheus servers are not queried; Triton's own metrics come with --collect-metrics");
     metrics.finish()
 }

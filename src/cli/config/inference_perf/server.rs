@@ -2,6 +2,7 @@
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
+use crate::cli::config::inference_perf::service::Service;
 use crate::cli::config::yaml::{Fault, Node, Place, Value};
 
 /// Whether there is no server at all.
@@ -10,23 +11,30 @@ pub fn is_mock(node: Option<&Node>) -> bool {
     entries.iter().any(|(key, value)| key.name == "type" && text(value) == Some("mock"))
 }
 
-/// Reads the section; `names_models` where the load says which models requests are for.
+/// Reads the section for a service; `names_models` where the load says which models requests are for.
 ///
 /// # Errors
 /// What is not theirs, or has no counterpart.
-pub fn server(node: Option<&Node>, names_models: bool, flags: &mut Flags) -> Result<(), Fault> {
+pub fn server(node: Option<&Node>, names_models: bool, service: Service, flags: &mut Flags) -> Result<(), Fault> {
     let empty = Node { at: Place::FIRST, value: Value::Null };
     let mut server = Fields::of("server", node.unwrap_or(&empty))?;
-    let is_mock = server.word("type", &["vllm", "sglang", "tgi", "mock"])? == Some("mock");
+    server.word("type", &["vllm", "sglang", "tgi", "mock"])?;
     let (model, url) = (server.text("model_name")?, server.text("base_url")?);
     let ignores_eos = server.switch("ignore_eos")?.unwrap_or(true);
     let key = server.text("api_key")?;
     let (certificate, private) = (server.text("cert_path")?, server.text("key_path")?);
-    if let Some(model) = model.or(is_mock.then_some("mock")).filter(|_| !names_models) {
+    let nameless = (service == Service::Mock).then_some("mock");
+    if let Some(model) = model.or(nameless).filter(|_| !names_models) {
         flags.of(&server, "model_name").add("model", model);
     }
-    flags.of(&server, "type").add("service-kind", if is_mock { "null" } else { "openai" });
-    if is_mock {
+    let kind = match service {
+        Service::Mock => Some("null"),
+        Service::OpenAi => Some("openai"),
+        // The command line names them.
+        Service::Network | Service::InProcess => None,
+    };
+    kind.into_iter().for_each(|kind| flags.of(&server, "type").add("service-kind", kind));
+    if !service.has_connections() {
         return server.finish();
     }
     let key = key.map(|key| format!("Authorization:Bearer {key}"));
@@ -38,7 +46,7 @@ pub fn server(node: Option<&Node>, names_models: bool, flags: &mut Flags) -> Res
     ] {
         value.into_iter().for_each(|value| flags.of(&server, theirs).add(ours, value));
     }
-    if ignores_eos {
+    if ignores_eos && service == Service::OpenAi {
         flags.of(&server, "ignore_eos").add("request-parameter", "ignore_eos:true:bool");
     }
     server.finish()

@@ -2,8 +2,10 @@
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
-use crate::cli::config::model_analyzer::number;
 use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
+
+/// Figures of Model Analyzer that a search does not measure.
+const UNSEEN: &[&str] = &["gpu_", "cpu_", "output_token_throughput", "inter_token_latency", "time_to_first_token"];
 
 /// What a model, or all, shall reach.
 #[derive(Clone, Copy, Default)]
@@ -45,9 +47,14 @@ impl<'a> Goals<'a> {
     /// What has no counterpart.
     pub fn flags(&self, flags: &mut Flags) -> Result<(), Fault> {
         if let Some(node) = self.objectives {
-            flags.at(node.at).add("objective", objective(node)?);
+            let objective = objective(node, flags)?;
+            flags.at(node.at).add("objective", objective);
         }
-        if let Some(node) = self.constraints {
+        let each = match self.constraints {
+            Some(Node { value: Value::List(list), .. }) => list.as_slice(),
+            one => one.map_or(&[][..], std::slice::from_ref),
+        };
+        for node in each {
             for (key, bounds) in node.map()? {
                 constraint(key, bounds, flags)?;
             }
@@ -62,23 +69,34 @@ impl<'a> Goals<'a> {
     }
 }
 
-/// The single objective: from a text, a list or a mapping to weights.
-fn objective(node: &Node) -> Result<String, Fault> {
-    let all: Vec<Key> = match &node.value {
-        Value::Map(entries) => entries.iter().map(|(key, _)| key.clone()).collect(),
-        Value::List(list) => {
-            list.iter().filter_map(|node| Some(Key { name: text(node)?.to_owned(), at: node.at })).collect()
+/// The objective: of several, the one with the largest weight, or the first of these.
+fn objective(node: &Node, flags: &mut Flags) -> Result<String, Fault> {
+    let mut all: Vec<(Key, f64)> = match &node.value {
+        Value::Map(entries) => {
+            let weight = |(key, node): &(Key, Node)| Ok((key.clone(), number(&key.name, node, 0.0)?));
+            entries.iter().map(weight).collect::<Result<_, Fault>>()?
         }
-        _ => text(node).map(|name| Key { name: name.to_owned(), at: node.at }).into_iter().collect(),
+        Value::List(list) => list.iter().filter_map(|node| Some((named(node)?, 1.0))).collect(),
+        _ => named(node).into_iter().map(|key| (key, 1.0)).collect(),
     };
-    match &all[..] {
-        [one] => figure(one),
-        [] => Err(Fault::new(node.at, "'objectives' names nothing: perf_throughput or perf_latency_p99 would do")),
-        [_, other, ..] => {
-            let rule = "several objectives, weighed against each other, have no counterpart: keep one, and make the others constraints";
-            Err(Fault::new(other.at, rule))
-        }
+    if all.is_empty() {
+        return Err(Fault::new(node.at, "'objectives' names nothing: perf_throughput or perf_latency_p99 would do"));
     }
+    all.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let (first, rest) = (&all[0].0, &all[1..]);
+    if !rest.is_empty() {
+        let others: Vec<&str> = rest.iter().map(|(key, _)| key.name.as_str()).collect();
+        flags.note(format!(
+            "objectives: the search optimises {}, which no other outweighs; {} has no effect, unless a constraint bounds it",
+            first.name,
+            others.join(", ")
+        ));
+    }
+    figure(first)
+}
+
+fn named(node: &Node) -> Option<Key> {
+    Some(Key { name: text(node)?.to_owned(), at: node.at })
 }
 
 /// Our name of one of Model Analyzer's figures.
@@ -97,6 +115,10 @@ fn figure(key: &Key) -> Result<String, Fault> {
 }
 
 fn constraint(key: &Key, bounds: &Node, flags: &mut Flags) -> Result<(), Fault> {
+    if UNSEEN.iter().any(|figure| key.name.starts_with(figure)) {
+        flags.note(format!("constraints.{}: a search does not measure it, so nothing is held to that", key.name));
+        return Ok(());
+    }
     let figure = figure(key)?;
     // Latencies are in milliseconds.
     let unit = if figure == "throughput" { "" } else { "ms" };
@@ -106,7 +128,15 @@ fn constraint(key: &Key, bounds: &Node, flags: &mut Flags) -> Result<(), Fault> 
             "min" => ">=",
             other => return Err(Fault::new(bound.at, format!("'{other}' is not a bound: use min or max"))),
         };
-        flags.at(node.at).add("constraint", format!("{figure}{relation}{}{unit}", number(node, 0.0)?));
+        flags.at(node.at).add("constraint", format!("{figure}{relation}{}{unit}", number(&key.name, node, 0.0)?));
     }
     Ok(())
+}
+
+/// A scalar as a number of at least `least`.
+fn number(key: &str, node: &Node, least: f64) -> Result<f64, Fault> {
+    let number = text(node).and_then(|text| text.parse::<f64>().ok()).filter(|number| number.is_finite());
+    let found = || text(node).map_or_else(|| node.kind().to_owned(), |text| format!("'{text}'"));
+    let rule = || format!("'{key}' takes a number of at least {least}, not {}", found());
+    number.filter(|number| *number >= least).ok_or_else(|| Fault::new(node.at, rule()))
 }

@@ -4,16 +4,19 @@
 //! Keys, values and defaults are those of Model Analyzer 1.44's `profile` command.
 
 mod goals;
+mod loads;
+mod passed;
 mod searched;
 
 use std::path::Path;
 
-use crate::cli::config::fields::{Fields, text};
-use crate::cli::config::flags::{Flags, Setting, setting};
+use crate::cli::config::fields::Fields;
+use crate::cli::config::flags::Flags;
 use crate::cli::config::yaml::{Fault, Key, Node, Value};
 
 use goals::Goals;
-use searched::{Bounds, Loads};
+use loads::{Bounds, Loads};
+use searched::Searched;
 
 /// The key that identifies the format.
 const MODELS: &str = "profile_models";
@@ -23,22 +26,30 @@ const IDLE: &[&str] = &[
     "analysis_models",
     "checkpoint_directory",
     "client_max_retries",
-    "client_protocol",
     "collect_cpu_metrics",
     "concurrency_sweep_disable",
+    "config_file",
     "cpu_only",
+    "dcgm_disable",
     "duration_seconds",
     "early_exit_enable",
     "filename_model_gpu",
     "filename_model_inference",
     "filename_server_only",
+    "genai_perf_flags",
     "gpu_output_fields",
     "gpus",
     "inference_output_fields",
     "log_level",
+    "max_percentage_of_search_space",
+    "min_percentage_of_search_space",
+    "model_variant_name_report_disable",
     "monitoring_interval",
     "num_configs_per_model",
     "num_top_model_configs",
+    "optuna_early_exit_threshold",
+    "optuna_max_trials",
+    "optuna_min_trials",
     "output_model_repository_path",
     "override_output_model_repository",
     "perf_analyzer_cpu_util",
@@ -49,7 +60,9 @@ const IDLE: &[&str] = &[
     "perf_output_path",
     "plots",
     "reload_model_disable",
+    "run_config_profile_models_concurrently_enable",
     "run_config_search_disable",
+    "run_config_search_max_binary_search_steps",
     "run_config_search_mode",
     "server_output_fields",
     "skip_detailed_reports",
@@ -60,11 +73,12 @@ const IDLE: &[&str] = &[
     "triton_docker_labels",
     "triton_docker_mounts",
     "triton_docker_shm_size",
-    "triton_grpc_endpoint",
     "triton_metrics_url",
     "triton_output_path",
     "triton_server_path",
+    "use_concurrency_formula",
     "verbose",
+    "weighting",
 ];
 
 /// What the file says of all models, where a model says nothing of its own.
@@ -72,10 +86,52 @@ struct Usual<'a> {
     goals: Goals<'a>,
     loads: Loads<'a>,
     bounds: Bounds,
-    /// Flags of perf_analyzer.
-    flags: Option<&'a Node>,
+    passed: Passed<'a>,
     /// Where results go.
     folder: Option<&'a str>,
+    /// Models that the searched ones call, with what is searched of them.
+    called: Vec<(Key, &'a Node)>,
+    /// Whether the server runs elsewhere.
+    is_remote: bool,
+}
+
+/// What is passed on to perf_analyzer and to the server.
+struct Passed<'a> {
+    perf_analyzer: Option<&'a Node>,
+    server: Option<&'a Node>,
+    environment: Option<&'a Node>,
+}
+
+impl<'a> Passed<'a> {
+    fn take(fields: &mut Fields<'a>) -> Self {
+        Self {
+            perf_analyzer: fields.take("perf_analyzer_flags"),
+            server: fields.take("triton_server_flags"),
+            environment: fields.take("triton_server_environment"),
+        }
+    }
+
+    /// Adds a model's own, and those of all models that it does not name itself.
+    fn flags(&self, usual: &Usual<'_>, command: &clap::Command, flags: &mut Flags) -> Result<(), Fault> {
+        if let Some(node) = merged(self.perf_analyzer, usual.passed.perf_analyzer)? {
+            passed::perf_analyzer(command, &node, flags)?;
+        }
+        if let Some(node) = merged(self.server, usual.passed.server)? {
+            passed::server(command, &node, usual.is_remote, flags)?;
+        }
+        match merged(self.environment, usual.passed.environment)? {
+            Some(node) => passed::environment(&node, flags),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A mapping, and over it another.
+fn merged(over: Option<&Node>, below: Option<&Node>) -> Result<Option<Node>, Fault> {
+    let (Some(over), Some(below)) = (over, below) else { return Ok(over.or(below).cloned()) };
+    let own = over.map()?;
+    let others = below.map()?.iter().filter(|(key, _)| !own.iter().any(|(name, _)| name.name == key.name));
+    Ok(Some(Node { at: over.at, value: Value::Map(own.iter().chain(others).cloned().collect()) }))
 }
 
 /// Whether a file is in Model Analyzer's format.
@@ -88,7 +144,7 @@ pub struct Searches {
     /// Those of all models.
     pub common: Flags,
     /// Each model's own, by its name.
-    pub models: Vec<(Key, Vec<Setting>)>,
+    pub models: Vec<(Key, Flags)>,
 }
 
 /// The flags that a file means.
@@ -103,17 +159,22 @@ pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault>
     }
     let mut top = Fields::of("", root)?;
     let mut common = Flags::default();
-    server(&mut top, &mut common)?;
+    let is_remote = server(&mut top, &mut common)?;
     let models = top.take(MODELS);
     let usual = Usual {
         goals: Goals::take(&mut top)?,
         loads: Loads::take(&mut top),
         bounds: Bounds::take(&mut top)?,
-        flags: top.take("perf_analyzer_flags"),
+        passed: Passed::take(&mut top),
         folder: top.text("export_path")?,
+        called: called(&mut top, &mut common)?,
+        is_remote,
     };
-    composing(&mut top, &mut common)?;
-    refuse(&mut top)?;
+    let kind = top.word("model_type", &["generic", "LLM"])?;
+    if kind == Some("LLM") {
+        let rule = "'model_type: LLM' has no counterpart: tune measures requests, not tokens; leave it out";
+        return Err(Fault::new(top.place("model_type"), rule));
+    }
     idle(&mut top, &mut common);
     top.finish()?;
     common.check(command)?;
@@ -125,50 +186,59 @@ pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault>
     Ok(Searches { common, models: each.collect::<Result<_, Fault>>()? })
 }
 
-/// Where the server is.
-fn server(top: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
+/// Where the server is; whether it runs elsewhere.
+fn server(top: &mut Fields<'_>, flags: &mut Flags) -> Result<bool, Fault> {
     let launch = top.word("triton_launch_mode", &["local", "docker", "remote", "c_api"])?;
-    let (repository, endpoint) = (top.text("model_repository")?, top.text("triton_http_endpoint")?);
-    let installed = top.text("triton_install_path")?;
+    let (repository, installed) = (top.text("model_repository")?, top.text("triton_install_path")?);
+    let protocol = top.word("client_protocol", &["http", "grpc"])?;
+    let (http, grpc) = (top.text("triton_http_endpoint")?, top.text("triton_grpc_endpoint")?);
     if launch == Some("remote") {
-        flags.of(top, "triton_http_endpoint").add("url", endpoint.unwrap_or("localhost:8000"));
-        flags.of(top, "triton_launch_mode").add("protocol", "http");
-        return Ok(());
+        // Model Analyzer's usual protocol, unless only the other's address is known.
+        let by_http = protocol.map_or(grpc.is_none() && http.is_some(), |protocol| protocol == "http");
+        let (key, url, usual) = match by_http {
+            true => ("triton_http_endpoint", http, "localhost:8000"),
+            false => ("triton_grpc_endpoint", grpc, "localhost:8001"),
+        };
+        flags.of(top, key).add("url", url.unwrap_or(usual));
+        flags.of(top, "client_protocol").add("protocol", if by_http { "http" } else { "grpc" });
+        return Ok(true);
     }
     if let Some(mode) = launch.filter(|mode| *mode != "c_api") {
         flags.note(format!("triton_launch_mode {mode}: the models are loaded in this process"));
     }
     repository.into_iter().for_each(|path| flags.of(top, "model_repository").add("model-repository", path));
     installed.into_iter().for_each(|path| flags.of(top, "triton_install_path").add("triton-server-directory", path));
-    Ok(())
+    Ok(false)
 }
 
-/// The models that a BLS model calls; those of an ensemble are found automatically.
-fn composing(top: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
-    for key in ["ensemble_composing_models", "cpu_only_composing_models"] {
-        if top.take(key).is_some() {
-            flags.note(format!("{key}: the models that an ensemble calls are found automatically"));
+/// What is searched of the models that an ensemble or a BLS model calls. Those of an ensemble are found automatically.
+fn called<'a>(top: &mut Fields<'a>, flags: &mut Flags) -> Result<Vec<(Key, &'a Node)>, Fault> {
+    let mut searched = Vec::new();
+    if top.take("cpu_only_composing_models").is_some() {
+        flags.note("cpu_only_composing_models: give these models KIND_CPU in their configurations");
+    }
+    for key in ["ensemble_composing_models", "bls_composing_models"] {
+        let Some(node) = top.take(key) else { continue };
+        let models = listed(node)?;
+        if key == "bls_composing_models" {
+            let names: Vec<&str> = models.iter().map(|(key, _)| key.name.as_str()).collect();
+            flags.at(node.at).add("bls-composing-models", names.join(","));
+        }
+        for (model, node) in models {
+            let Some(node) = node.filter(|node| node.value != Value::Null) else { continue };
+            let mut own = Fields::of(format!("{key}.{}", model.name), node)?;
+            searched.extend(own.take("model_config_parameters").map(|node| (model, node)));
+            idle(&mut own, flags);
+            own.finish()?;
         }
     }
-    let Some(node) = top.take("bls_composing_models") else { return Ok(()) };
-    let names: Vec<String> = listed(node)?.into_iter().map(|(key, _)| key.name).collect();
-    flags.at(node.at).add("bls-composing-models", names.join(","));
-    Ok(())
-}
-
-/// Refuses searches that do not exist here.
-fn refuse(fields: &mut Fields<'_>) -> Result<(), Fault> {
-    fields.refuse("triton_server_flags", "give the server's flags as ours, on the command line (--help)")?;
-    fields.refuse("triton_server_environment", "set the variables for this process")?;
-    fields.refuse("genai_perf_flags", "tune measures requests, not tokens: leave it out")?;
-    fields.refuse("model_type", "tune measures requests, not tokens: leave it out")?;
-    fields.refuse("weighting", "each model is searched by itself: leave it out")?;
-    fields.refuse("model_variant_name_report_disable", "leave it out")
+    Ok(searched)
 }
 
 /// Notes ignored keys.
 fn idle(fields: &mut Fields<'_>, flags: &mut Flags) {
     let found: Vec<&str> = IDLE.iter().copied().filter(|key| fields.take(key).is_some()).collect();
+    let found: Vec<String> = found.into_iter().map(|key| fields.name(key)).collect();
     if !found.is_empty() {
         flags.note(format!("{}: settings of Model Analyzer itself, ignored here", found.join(", ")));
     }
@@ -186,7 +256,7 @@ fn listed(node: &Node) -> Result<Vec<(Key, Option<&Node>)>, Fault> {
 }
 
 /// A model's own flags.
-fn model(command: &clap::Command, usual: &Usual<'_>, (key, node): (Key, Option<&Node>)) -> Result<Vec<Setting>, Fault> {
+fn model(command: &clap::Command, usual: &Usual<'_>, (key, node): (Key, Option<&Node>)) -> Result<Flags, Fault> {
     let empty = Node { at: key.at, value: Value::Null };
     let mut own = Fields::of(format!("{MODELS}.{}", key.name), node.unwrap_or(&empty))?;
     let mut flags = Flags::default();
@@ -199,27 +269,39 @@ fn model(command: &clap::Command, usual: &Usual<'_>, (key, node): (Key, Option<&
         loads = Loads::take(&mut parameters).or(loads);
         parameters.finish()?;
     }
-    let goals = Goals::take(&mut own)?.or(&usual.goals);
-    goals.flags(&mut flags)?;
+    Goals::take(&mut own)?.or(&usual.goals).flags(&mut flags)?;
     loads.flags(&usual.bounds, &mut flags)?;
-    match own.take("model_config_parameters") {
-        Some(node) => searched::parameters(node, &mut flags)?,
+    let is_searched = match own.take("model_config_parameters") {
+        Some(node) => Searched { called: None }.parameters(node, &mut flags).map(|()| true)?,
         None => usual.bounds.flags(&mut flags),
+    };
+    for (model, node) in &usual.called {
+        Searched { called: Some(&model.name) }.parameters(node, &mut flags)?;
     }
-    let own_flags = own.take("perf_analyzer_flags").or(usual.flags);
-    refuse(&mut own)?;
-    own.take("cpu_only");
+    if own.switch("cpu_only")? == Some(true) {
+        processors_only((&own, is_searched), &mut flags);
+    }
+    let passed = Passed::take(&mut own);
+    idle(&mut own, &mut flags);
     own.finish()?;
     flags.check(command)?;
-    for (key, node) in own_flags.map(Node::map).transpose()?.unwrap_or_default() {
-        flags.settings.push(setting(command, key, node)?);
-    }
-    Ok(flags.settings)
+    passed.flags(usual, command, &mut flags)?;
+    Ok(flags)
 }
 
-/// A scalar as a number of at least `least`.
-fn number(node: &Node, least: f64) -> Result<f64, Fault> {
-    let number = text(node).and_then(|text| text.parse::<f64>().ok()).filter(|number| number.is_finite());
-    let number = number.filter(|number| *number >= least);
-    number.ok_or_else(|| Fault::new(node.at, format!("a number of at least {least} is needed")))
+/// `cpu_only`: instances are on processors, where the search has settings of its own and says nothing else.
+fn processors_only((own, is_searched): (&Fields<'_>, bool), flags: &mut Flags) {
+    let is_kind = |word: &std::ffi::OsString| word.to_string_lossy().contains("=instance_group");
+    let searched = flags.settings.iter().filter(|setting| setting.name == "search");
+    if searched.flat_map(|setting| &setting.words).any(|word| is_kind(word) && word.to_string_lossy().contains("kind"))
+    {
+        return;
+    }
+    match is_searched {
+        true => flags.of(own, "cpu_only").add("search", "instance_group[].kind=KIND_CPU"),
+        false => flags.note(format!(
+            "{}: where the model's own configuration says nothing, Triton decides: name KIND_CPU there",
+            own.name("cpu_only")
+        )),
+    }
 }

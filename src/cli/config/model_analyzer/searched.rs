@@ -1,205 +1,201 @@
-//! The search space: `parameters`, `model_config_parameters` and the bounds of the automatic search.
+//! `model_config_parameters`: what is searched of a model's configuration.
+//!
+//! A list holds the values to try. Fields that are lists themselves take a list of lists; without the inner lists they
+//! have one value, which is the list. Fields within a message vary independently of each other.
 
-use crate::cli::config::fields::{Fields, text};
+use serde_json::{Map, Value as Json};
+
+use crate::cli::config::fields::text;
 use crate::cli::config::flags::Flags;
-use crate::cli::config::model_analyzer::number;
-use crate::cli::config::yaml::{Fault, Node, Place, Value};
+use crate::cli::config::yaml::{Fault, Key, Node, Value};
+use crate::model::configuration::Path;
 
-/// Limit on the values of a range.
+/// The field that holds a backend's own parameters.
+const PARAMETERS: &str = "parameters";
+/// The text of such a parameter.
+const STRING: &str = "string_value";
+/// Limit on the values of a field, which grow with the product of what lies within it.
 const MAX_VALUES: usize = 1_000;
 
-/// `concurrency`, `batch_sizes` and `request_rate`.
-#[derive(Clone, Copy, Default)]
-pub struct Loads<'a> {
-    concurrency: Option<&'a Node>,
-    batch_sizes: Option<&'a Node>,
-    request_rate: Option<&'a Node>,
+/// The fields of one model's configuration.
+pub struct Searched<'a> {
+    /// The model that calls it is the one that is searched; none if it is itself.
+    pub called: Option<&'a str>,
 }
 
-impl<'a> Loads<'a> {
-    /// Takes the keys.
-    pub fn take(fields: &mut Fields<'a>) -> Self {
-        Self {
-            concurrency: fields.take("concurrency"),
-            batch_sizes: fields.take("batch_sizes"),
-            request_rate: fields.take("request_rate"),
-        }
-    }
-
-    /// These, completed from `usual`.
-    pub fn or(self, usual: Self) -> Self {
-        Self {
-            concurrency: self.concurrency.or(usual.concurrency),
-            batch_sizes: self.batch_sizes.or(usual.batch_sizes),
-            request_rate: self.request_rate.or(usual.request_rate),
-        }
-    }
-
-    /// Adds them; the concurrency of `bounds` where the file names none.
+impl Searched<'_> {
+    /// Adds the fields of the configuration, each with the values to try.
     ///
     /// # Errors
     /// What has no counterpart.
-    pub fn flags(&self, bounds: &Bounds, flags: &mut Flags) -> Result<(), Fault> {
-        if let Some(node) = self.batch_sizes {
-            flags.at(node.at).add("batch-size", numbers(node)?);
-        }
-        if let Some(node) = self.request_rate {
-            if !matches!(&node.value, Value::Text(_)) && numbers(node)?.contains(',') {
-                return Err(Fault::new(node.at, "a search holds one rate: name one, such as request_rate: 100"));
+    pub fn parameters(&self, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
+        node.map()?.iter().try_for_each(|(key, node)| match key.name.as_str() {
+            PARAMETERS => self.of_backend(node, flags),
+            name => self.field(name, node, flags),
+        })
+    }
+
+    fn add(&self, path: &str, (node, values): (&Node, &[Json]), flags: &mut Flags) {
+        let model = self.called.map_or_else(String::new, |model| format!("{model}:"));
+        let values: Vec<String> = values.iter().map(written).collect();
+        flags.at(node.at).add("search", format!("{model}{path}={}", values.join(",")));
+    }
+
+    fn field(&self, path: &str, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
+        match &node.value {
+            Value::Map(entries) if !entries.is_empty() => {
+                return entries
+                    .iter()
+                    .try_for_each(|(key, node)| self.field(&format!("{path}.{}", key.name), node, flags));
             }
-            flags.at(node.at).add("at-rate", numbers(node)?);
-            return Ok(());
+            Value::List(list) => {
+                if let ([one], true) = (&list[..], is_list(path))
+                    && matches!(one.value, Value::Map(_))
+                {
+                    return self.field(&format!("{path}[]"), one, flags);
+                }
+            }
+            _ => {}
         }
-        match (self.concurrency, bounds.concurrency) {
-            (Some(node), _) => flags.at(node.at).add("concurrency-range", numbers(node)?),
-            (None, Some(Bound { low, high, at })) => flags.at(at).add("concurrency-range", format!("{low}:{high}:*2")),
-            (None, None) => {}
+        let mut values = choices(path, node)?;
+        values.dedup();
+        self.add(path, (node, &values), flags);
+        Ok(())
+    }
+
+    /// Parameters of the backend: by their names, or as config.pbtxt has them, with `key` and `value`, once or in a
+    /// list.
+    fn of_backend(&self, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
+        let each = match &node.value {
+            Value::List(list) => list.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        for node in each {
+            let entries = node.map().map_err(|fault| form(&fault))?;
+            let find = |name: &str| entries.iter().find(|(key, _)| key.name == name).map(|(_, node)| node);
+            match (find("key"), find("value")) {
+                (Some(key), Some(value)) if entries.len() == 2 && matches!(value.value, Value::Map(_)) => {
+                    let name =
+                        text(key).ok_or_else(|| Fault::new(key.at, format!("'{PARAMETERS}.key' takes a name")))?;
+                    self.parameter(&Key { name: name.to_owned(), at: key.at }, value, flags)?;
+                }
+                _ => entries.iter().try_for_each(|(key, node)| self.parameter(key, node, flags))?,
+            }
         }
+        Ok(())
+    }
+
+    fn parameter(&self, key: &Key, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
+        let value = match &node.value {
+            Value::Map(entries) => match &entries[..] {
+                [(field, value)] if field.name == STRING => value,
+                _ => return Err(form(&Fault::new(node.at, format!("'{PARAMETERS}.{}'", key.name)))),
+            },
+            _ => node,
+        };
+        let list = match &value.value {
+            Value::List(list) => list.as_slice(),
+            _ => std::slice::from_ref(value),
+        };
+        let texts = list.iter().map(|node| match &node.value {
+            Value::Text(text) => Ok(Json::from(text.as_str())),
+            Value::Bool(on) => Ok(Json::from(on.to_string())),
+            Value::Null => Ok(Json::Null),
+            _ => Err(form(&Fault::new(node.at, format!("'{PARAMETERS}.{}'", key.name)))),
+        });
+        let texts = texts.collect::<Result<Vec<Json>, Fault>>()?;
+        self.add(&format!("{PARAMETERS}.{}", key.name), (value, &texts), flags);
         Ok(())
     }
 }
 
-/// `run_config_search_min_…` and `run_config_search_max_…`, each where one of the two is there.
-pub struct Bounds {
-    instances: Option<Bound>,
-    batch: Option<Bound>,
-    concurrency: Option<Bound>,
+/// The forms that are understood.
+fn form(fault: &Fault) -> Fault {
+    let rule = "parameters are {NAME: {string_value: [VALUE, …]}}, or a list of {key: NAME, value: {string_value: [VALUE, …]}}";
+    Fault::new(fault.at, format!("{}: {rule}", fault.rule))
 }
 
-/// Both ends, and where one of them stands.
-#[derive(Clone, Copy)]
-struct Bound {
-    low: u64,
-    high: u64,
-    at: Place,
+/// Whether a field is a list in the configuration itself.
+fn is_list(path: &str) -> bool {
+    Path::parse(path).is_ok_and(|path| path.is_list())
 }
 
-impl Bounds {
-    /// Takes the keys.
-    ///
-    /// # Errors
-    /// If a value does not fit.
-    pub fn take(fields: &mut Fields<'_>) -> Result<Self, Fault> {
-        let mut pair = |name: &str, usual: (u64, u64)| {
-            let key = |which: &str| format!("run_config_search_{which}_{name}");
-            let (low, high) = (fields.whole(&key("min"), 1)?, fields.whole(&key("max"), 1)?);
-            let at = fields.place(&key(if high.is_some() { "max" } else { "min" }));
-            let bound = || Bound { low: low.unwrap_or(usual.0), high: high.unwrap_or(usual.1), at };
-            Ok((low.is_some() || high.is_some()).then(bound))
-        };
-        let bounds = Self {
-            instances: pair("instance_count", (1, 5))?,
-            batch: pair("model_batch_size", (1, 128))?,
-            concurrency: pair("concurrency", (1, 1024))?,
-        };
-        for rate in ["min", "max"] {
-            fields.refuse(
-                &format!("run_config_search_{rate}_request_rate"),
-                "a search holds one rate: request_rate: N",
-            )?;
-        }
-        Ok(bounds)
-    }
-
-    /// Adds the settings of the model's configuration; without any, the settings that suit the model are searched.
-    pub fn flags(&self, flags: &mut Flags) {
-        for (path, bounds) in [("instances", self.instances), ("max_batch_size", self.batch)] {
-            if let Some(Bound { low, high, at }) = bounds {
-                flags.at(at).add("search", format!("{path}={low}:{high}"));
-            }
-        }
-    }
-}
-
-/// `model_config_parameters`: fields of the configuration, each with the values to try.
-///
-/// # Errors
-/// What has no counterpart.
-pub fn parameters(node: &Node, flags: &mut Flags) -> Result<(), Fault> {
-    node.map()?.iter().try_for_each(|(key, node)| field(&key.name, node, flags))
-}
-
-fn field(path: &str, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
-    match &node.value {
-        Value::Map(entries) if entries.is_empty() => flags.at(node.at).add("search", format!("{path}={{}}")),
-        // The values of parameters are texts in a message.
-        Value::Map(entries) if path.starts_with("parameters.") && entries.len() == 1 => {
-            let (key, node) = &entries[0];
-            if key.name != "string_value" {
-                return Err(Fault::new(key.at, format!("'{path}' takes string_value")));
-            }
-            return field(path, node, flags);
-        }
-        Value::Map(entries) => {
-            return entries.iter().try_for_each(|(key, node)| field(&format!("{path}.{}", key.name), node, flags));
-        }
-        Value::List(list) => match &list[..] {
-            [one] if matches!(one.value, Value::Map(_)) => return field(&format!("{path}[]"), one, flags),
-            _ => flags.at(node.at).add("search", format!("{path}={}", values(path, list)?)),
-        },
-        _ => flags.at(node.at).add("search", format!("{path}={}", value(path, node)?)),
-    }
-    Ok(())
-}
-
-fn values(path: &str, list: &[Node]) -> Result<String, Fault> {
-    let each: Vec<String> = list.iter().map(|node| value(path, node)).collect::<Result<_, Fault>>()?;
-    Ok(each.join(","))
-}
-
-/// A value to try; a list for a field that is a list.
-fn value(path: &str, node: &Node) -> Result<String, Fault> {
-    match &node.value {
-        Value::Bool(on) => Ok(on.to_string()),
-        Value::Text(text) if text.contains([',', '[', '{', '"', ':', '*', '+']) => {
-            Ok(serde_json::Value::from(text.as_str()).to_string())
-        }
-        Value::Text(text) => Ok(text.clone()),
-        Value::Null => Ok("off".to_owned()),
-        Value::List(list) if list.iter().all(|node| text(node).is_some()) => Ok(format!("[{}]", values(path, list)?)),
-        Value::Map(entries) if entries.is_empty() => Ok("{}".to_owned()),
-        _ => Err(Fault::new(
-            node.at,
-            format!(
-                "'{path}': whole messages against each other have no counterpart: name the fields that differ, each with its values"
-            ),
-        )),
-    }
-}
-
-/// Numbers: one, a list, or a mapping of `start`, `stop` and `step`.
-fn numbers(node: &Node) -> Result<String, Fault> {
-    let mut each = Vec::new();
-    match &node.value {
-        Value::List(list) => {
-            for node in list {
-                each.push(number(node, 0.0)?);
-            }
-        }
-        Value::Map(_) => {
-            let mut range = Fields::of("", node)?;
-            let (start, stop) = (range.number("start", 0.0)?, range.number("stop", 0.0)?);
-            let step = range.positive("step")?.unwrap_or(1.0);
-            range.finish()?;
-            let (Some(start), Some(stop)) = (start, stop) else {
-                return Err(Fault::new(node.at, "a range has start and stop, and perhaps step"));
+/// All values that a field is to have.
+fn choices(path: &str, node: &Node) -> Result<Vec<Json>, Fault> {
+    let all = match &node.value {
+        Value::List(list) if is_list(path) => {
+            let is_swept = !list.is_empty() && list.iter().all(|node| matches!(node.value, Value::List(_)));
+            let lists: Vec<&[Node]> = match is_swept {
+                true => list.iter().filter_map(elements).collect(),
+                false => vec![list],
             };
-            if stop < start {
-                return Err(Fault::new(
-                    node.at,
-                    format!("a range's stop, {stop}, must not be below its start, {start}: swap them"),
-                ));
+            let mut all = Vec::new();
+            for list in lists {
+                all.extend(lists_of(path, list)?);
             }
-            let count = ((stop - start) / step).floor();
-            if count >= MAX_VALUES as f64 {
-                return Err(Fault::new(
-                    node.at,
-                    format!("a range of more than {MAX_VALUES} values: give it a larger step"),
-                ));
-            }
-            each.extend((0..=count as usize).map(|number| start + number as f64 * step));
+            all
         }
-        _ => each.push(number(node, 0.0)?),
+        Value::List(list) => list.iter().map(|node| choices(path, node)).collect::<Result<Vec<_>, _>>()?.concat(),
+        Value::Map(entries) => messages_of(path, entries)?,
+        Value::Bool(on) => vec![Json::from(*on)],
+        Value::Null => vec![Json::Null],
+        Value::Text(text) => vec![
+            serde_json::from_str::<serde_json::Number>(text).map_or_else(|_| Json::from(text.as_str()), Json::Number),
+        ],
+    };
+    match all.len() > MAX_VALUES {
+        true => Err(Fault::new(node.at, format!("'{path}' has more than {MAX_VALUES} values: name fewer"))),
+        false => Ok(all),
     }
-    Ok(each.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+}
+
+fn elements(node: &Node) -> Option<&[Node]> {
+    if let Value::List(list) = &node.value { Some(list) } else { None }
+}
+
+/// Every list with one of the values of each element.
+fn lists_of(path: &str, list: &[Node]) -> Result<Vec<Json>, Fault> {
+    let mut all = vec![Vec::new()];
+    for node in list {
+        let values = choices(&format!("{path}[0]"), node)?;
+        all = product(&all, &values, |list: &mut Vec<Json>, value| list.push(value), (path, node))?;
+    }
+    Ok(all.into_iter().map(Json::Array).collect())
+}
+
+/// Every message with one of the values of each field.
+fn messages_of(path: &str, entries: &[(Key, Node)]) -> Result<Vec<Json>, Fault> {
+    let mut all = vec![Map::new()];
+    for (key, node) in entries {
+        let values = choices(&format!("{path}.{}", key.name), node)?;
+        let insert = |message: &mut Map<String, Json>, value| drop(message.insert(key.name.clone(), value));
+        all = product(&all, &values, insert, (path, node))?;
+    }
+    Ok(all.into_iter().map(Json::Object).collect())
+}
+
+/// Each of `all` with each of `values` added.
+fn product<T: Clone>(
+    all: &[T],
+    values: &[Json],
+    add: impl Fn(&mut T, Json),
+    (path, node): (&str, &Node),
+) -> Result<Vec<T>, Fault> {
+    if all.len().saturating_mul(values.len()) > MAX_VALUES {
+        return Err(Fault::new(node.at, format!("'{path}' has more than {MAX_VALUES} values: name fewer")));
+    }
+    let with = &|one: &T, value: &Json| {
+        let mut one = one.clone();
+        add(&mut one, value.clone());
+        one
+    };
+    Ok(all.iter().flat_map(|one| values.iter().map(move |value| with(one, value))).collect())
+}
+
+/// A value as `--search` takes it.
+fn written(value: &Json) -> String {
+    match value {
+        Json::Null => "off".to_owned(),
+        value => value.to_string(),
+    }
 }
