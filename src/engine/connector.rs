@@ -13,6 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, 
 
 use crate::engine::deadline::INTERRUPT_POLL;
 use crate::engine::{Deadline, Endpoint, Stream};
+use crate::limits;
 use crate::wire::TlsClient;
 
 /// Makes connections to one endpoint. The name is resolved once; the address that answered last is tried first.
@@ -98,7 +99,8 @@ fn look_up(host: String, port: u16, deadline: Deadline) -> io::Result<Vec<Socket
 /// A connected, nonblocking socket.
 fn reach(address: &SocketAddr, deadline: Deadline) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+        .map_err(|error| limits::explained(error.into()))?;
     match connect(&socket, address) {
         Ok(()) => {}
         Err(Errno::INPROGRESS | Errno::INTR) => {

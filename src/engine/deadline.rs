@@ -43,7 +43,7 @@ impl Deadline {
 
     /// The moment itself, which an interrupt brings forward.
     pub fn end(self) -> Stamp {
-        self.end_after(interrupt::first())
+        self.end_after(interrupt::hurried())
     }
 
     fn end_after(self, interrupt: Stamp) -> Stamp {
