@@ -21,7 +21,7 @@
 //! data, model, shm, traces
 //! ranks     the other processes of a run; mpi: how they are reached
 //! machine   what the kernel reports about processors, processes and limits
-//! interrupt, stats, chunks, inbox, clock, affinity, limits, stdio, sync, exit, error: leaves
+//! interrupt, signals, held, stats, chunks, inbox, clock, affinity, limits, stdio, sync, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -38,6 +38,7 @@ pub mod data;
 pub mod engine;
 pub mod error;
 pub mod exit;
+mod held;
 pub mod inbox;
 mod interrupt;
 mod limits;
@@ -56,6 +57,7 @@ mod report;
 mod result;
 mod seconds;
 pub mod shm;
+mod signals;
 mod stdio;
 mod sync;
 mod traces;

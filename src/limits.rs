@@ -1,9 +1,11 @@
 //! How much the system allows this process: threads, memory mappings, address space.
 
 use std::fs;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::error::{Error, Result};
@@ -58,6 +60,19 @@ fn refuse(threads: u64, rooms: [(Option<u64>, &str); 2]) -> Result<()> {
     }
 }
 
+/// An error of the system with what it means, if it is that this process has as many files open as it may: how many these are,
+/// and what to change.
+pub fn explained(error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(Errno::MFILE.raw_os_error()) {
+        return error;
+    }
+    let limit = getrlimit(Resource::Nofile).current.map_or_else(|| "unlimited".to_owned(), |most| most.to_string());
+    // Counting them takes a file, too, which there may not be.
+    let open = fs::read_dir("/proc/self/fd").map(|open| format!("{} are open, and ", open.count())).unwrap_or_default();
+    let next = "raise it (ulimit -n), allow fewer connections (--max-connections), or use gRPC (-i grpc), whose requests share one";
+    io::Error::new(error.kind(), format!("{error}: {open}ulimit -n allows {limit}; {next}"))
+}
+
 /// With a limited address space, a failed allocation aborts the process: in this program, in a server inside it, or
 /// when a thread starts. The reason is on standard error by then; this turns the abort into an exit with the code of
 /// failures.
@@ -85,6 +100,14 @@ mod tests {
         assert!(refuse(7, [(Some(7), "a"), (None, "b")]).is_ok());
         let message = refuse(8, [(Some(9), "a"), (Some(7), "b")]).unwrap_err().to_string();
         assert!(message.starts_with("8 more threads are wanted, and there is room for 7 (b)"), "{message}");
+    }
+
+    #[test]
+    fn too_many_open_files_are_numbered_and_other_errors_stay() {
+        let told = explained(io::Error::from_raw_os_error(Errno::MFILE.raw_os_error())).to_string();
+        assert!(told.contains(" are open, and ulimit -n allows ") && told.contains("--max-connections"), "{told}");
+        let other = io::Error::from_raw_os_error(Errno::CONNREFUSED.raw_os_error());
+        assert_eq!(explained(other).raw_os_error(), Some(Errno::CONNREFUSED.raw_os_error()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The processes below this one, and the shared memory that the python backend leaves behind if it is not unloaded.
 //! Exits that do not wait for the server clean up both.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::thread;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
 use crate::clock::Stamp;
 use crate::machine::{processes, read};
+use crate::shm;
 
 /// Prefix of the names of the python backend's regions, unless a setting changes it.
 const PYTHON_REGION: &str = "triton_python_backend_shm_region_";
@@ -86,15 +87,23 @@ fn await_ends(killed: &[Pid]) {
 
 /// Adds the regions of a stub, or of a server with stubs, to `regions`.
 fn regions_of(pid: Pid, regions: &mut HashSet<String>) {
-    let file = |name: &str| fs::read(format!("/proc/{}/{name}", pid.as_raw_nonzero())).unwrap_or_default();
-    let command = file("cmdline");
+    region_of_stub(pid, regions);
+    regions_in(&String::from_utf8_lossy(&file(pid, "maps")), regions);
+}
+
+/// Adds the region that a stub was started with.
+fn region_of_stub(pid: Pid, regions: &mut HashSet<String>) {
+    let command = file(pid, "cmdline");
     let words: Vec<_> = command.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
     if let [program, _, region, ..] = &words[..]
         && program.ends_with(STUB)
     {
         regions.insert(region.trim_start_matches('/').to_owned());
     }
-    regions_in(&String::from_utf8_lossy(&file("maps")), regions);
+}
+
+fn file(pid: Pid, name: &str) -> Vec<u8> {
+    fs::read(format!("/proc/{}/{name}", pid.as_raw_nonzero())).unwrap_or_default()
 }
 
 /// Adds the regions of python models that a process has mapped.
@@ -107,6 +116,45 @@ fn region(line: &str) -> Option<String> {
     let (_, name) = line.split_once(SHARED_MEMORY)?;
     let is_ours = name.starts_with(PYTHON_REGION) || OTHER_REGIONS.lock().iter().any(|prefix| name.starts_with(prefix));
     (is_ours && !name.ends_with(" (deleted)")).then(|| name.to_owned())
+}
+
+/// What runs of this program have left that were killed, and that was removed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    /// Their numbers.
+    pub runs: BTreeSet<i32>,
+    /// Names of shared memory.
+    pub names: usize,
+    /// Processes of python models.
+    pub processes: usize,
+}
+
+/// Removes what runs have left that were killed: shared memory, and processes that wait for a server that is gone.
+pub fn remove_leftovers() -> Leftovers {
+    let is_dead = |pid: &i32| Pid::from_raw(*pid).is_some_and(|pid| processes::find(pid).is_none());
+    let entries = fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
+    let named = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let dead: Vec<(i32, String)> = named.filter_map(|name| Some((shm::owner(&name).filter(is_dead)?, name))).collect();
+    let mut left = Leftovers::default();
+    if dead.is_empty() {
+        return left;
+    }
+    for process in processes::all() {
+        let mut regions = HashSet::new();
+        region_of_stub(process.pid, &mut regions);
+        if regions.iter().any(|name| dead.iter().any(|(_, other)| other == name)) {
+            end_tree(process.pid);
+            left.processes += 1;
+        }
+    }
+    for (run, name) in dead {
+        // Another user's stay.
+        if rustix::shm::unlink(name.as_str()).is_ok() {
+            left.names += 1;
+            left.runs.insert(run);
+        }
+    }
+    left
 }
 
 fn unlink(name: &str) {
@@ -148,6 +196,22 @@ mod tests {
         let alive: Vec<&Pid> = leaves.iter().filter(|pid| processes::find(**pid).is_some()).collect();
         assert!(alive.is_empty(), "{alive:?}");
         drop(child.wait());
+    }
+
+    #[test]
+    fn what_a_dead_run_has_left_is_removed_and_nothing_else() {
+        let mut dead = Command::new("true").spawn().unwrap();
+        let own = shm::own_prefix();
+        let theirs = own.replace(&format!("-{}-", std::process::id()), &format!("-{}-", dead.id()));
+        let elsewhere = format!("triton-bench-{}-1-7", dead.id());
+        let pid = i32::try_from(dead.id()).unwrap();
+        dead.wait().unwrap();
+        let names = [format!("{own}leftover"), format!("{theirs}7"), format!("{theirs}python-1-x"), elsewhere];
+        names.iter().for_each(|name| fs::write(format!("{SHARED_MEMORY}{name}"), "x").unwrap());
+        let left = remove_leftovers();
+        let there = names.each_ref().map(|name| fs::remove_file(format!("{SHARED_MEMORY}{name}")).is_ok());
+        assert_eq!(there, [true, false, false, true]);
+        assert!(left.names >= 2 && left.runs.contains(&pid), "{left:?}");
     }
 
     #[test]

@@ -44,7 +44,8 @@ fn names_that_are_taken_are_passed_over() {
     let number = |region: &Region| region.key().unwrap().rsplit('-').next().unwrap().parse::<u64>().unwrap();
     let first = number(&Region::zeroed(Placement::System, 1).unwrap());
     // What a dead process with our number left behind.
-    let path = |number: u64| format!("/dev/shm/triton-bench-{}-{number}", std::process::id());
+    let before = Region::zeroed(Placement::System, 1).unwrap().key().unwrap().rsplit_once('-').unwrap().0.to_owned();
+    let path = |number: u64| format!("/dev/shm{before}-{number}");
     let taken: Vec<u64> = (first + 50..first + 60).collect();
     taken.iter().for_each(|&number| std::fs::write(path(number), "theirs").unwrap());
     let made: Vec<Region> = (0..70).map(|_| Region::filled(Placement::System, b"ours").unwrap()).collect();
@@ -173,8 +174,9 @@ fn names_that_come_after_the_end_began_do_not_stay() {
 fn names_of_others_are_left_alone() {
     if std::env::var_os(ROLE).is_some() {
         let first = Region::zeroed(Placement::System, 1).unwrap();
-        let number: u64 = first.key().unwrap().rsplit('-').next().unwrap().parse().unwrap();
-        let taken = format!("/dev/shm/triton-bench-{}-{}", std::process::id(), number + 1);
+        let (before, number) = first.key().unwrap().rsplit_once('-').unwrap();
+        let number: u64 = number.parse().unwrap();
+        let taken = format!("/dev/shm{before}-{}", number + 1);
         std::fs::write(taken, "theirs").unwrap();
         let second = Region::zeroed(Placement::System, 1).unwrap();
         assert!(second.key().unwrap().ends_with(&format!("-{}", number + 2)));

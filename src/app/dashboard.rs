@@ -15,8 +15,8 @@ use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::prelude::{CrosstermBackend, Terminal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
-use signal_hook::consts::SIGINT;
 
+use crate::app::signals;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::machine::gauge::Machine;
@@ -184,7 +184,7 @@ impl Shared {
         let mut keys = [0; 64];
         let Ok(count @ 1..) = rustix::io::read(&stdin, &mut keys) else { return false };
         for _ in keys[..count].iter().filter(|key| matches!(key, b'q' | b'Q')) {
-            let _ = signal_hook::low_level::raise(SIGINT);
+            signals::press();
         }
         true
     }

@@ -9,16 +9,25 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::app::phase;
-use crate::backends::{self, c_api};
+use crate::app::phase::{self, Phase};
+use crate::backends::c_api::{self, Death};
+use crate::backends::{self, owed};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
+use crate::exit;
+use crate::processes::{self, Leftovers};
 use crate::report;
 use crate::shm;
 use crate::stdio::{self, note};
 
 /// How long servers may take to stop once everything is written. With the steps after it, less than 5 s.
 const STOP_LIMIT: Duration = Duration::from_secs(4);
+
+/// How long a run whose server takes the process with it has to write what it has.
+const KEEP_LIMIT: Duration = Duration::from_secs(4);
+
+/// How long servers may take to load the configurations that they are owed, on the way out.
+const OWED_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long output on the way out may take.
 const OUTPUT_LIMIT: Duration = Duration::from_millis(300);
@@ -33,17 +42,32 @@ struct Bound {
 
 static BOUND: Mutex<Bound> = Mutex::new(Bound { limit: None, waiting: String::new() });
 static SETTLED: Condvar = Condvar::new();
+/// The exit code of a run that has written everything, though its server takes the process with it.
+static KEPT: Mutex<Option<u8>> = Mutex::new(None);
+static IS_KEPT: Condvar = Condvar::new();
 /// Whether some thread is about to leave the program.
 static LEAVING: AtomicBool = AtomicBool::new(false);
 
-/// Starts the thread that enforces time limits.
+/// Starts the thread that enforces time limits, and watches for a server that takes the process with it.
 ///
 /// # Errors
 /// If the thread cannot be started.
 pub fn watch() -> Result<()> {
+    c_api::on_death(die);
     let failed =
         |error| Error::machine(format!("cannot start the thread that limits how long stopping takes: {error}"));
     thread::Builder::new().name("end".to_owned()).spawn(keep).map(drop).map_err(failed)
+}
+
+/// Removes what runs have left that were killed, and says so.
+pub fn clean_up_after_others() {
+    let Leftovers { runs, names, processes } = processes::remove_leftovers();
+    if names + processes > 0 {
+        let runs = runs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        note!(
+            "removed what a run has left that was killed (process {runs}): {names} names in /dev/shm, {processes} processes"
+        );
+    }
 }
 
 /// Leaves the program with `code` if it has not ended `within` this time. The last call counts.
@@ -93,6 +117,11 @@ fn keep() {
 pub fn end(code: u8) -> ExitCode {
     yield_to_whoever_leaves();
     phase::written(code);
+    if c_api::is_dying() {
+        *KEPT.lock() = Some(code);
+        IS_KEPT.notify_all();
+        wait_for_the_end();
+    }
     bound(STOP_LIMIT, code, "it was still in use");
     let stopped = backends::stop_servers(&|what| BOUND.lock().waiting = what);
     // Regions that a server never released still exist.
@@ -103,12 +132,36 @@ pub fn end(code: u8) -> ExitCode {
         leave(code);
     }
     yield_to_whoever_leaves();
+    c_api::allow_exit();
     ExitCode::from(code)
+}
+
+/// The server in this process takes it with it. A run that measures ends with what it has, unless its own thread is the one
+/// that is lost, or waits for it. Returns only if the process is about to crash.
+pub fn die(death: Death) {
+    let code = match phase::now() {
+        Phase::Written(code) => code,
+        Phase::Measuring => {
+            phase::interrupt();
+            let mut kept = KEPT.lock();
+            let until = Stamp::now().plus_duration(KEEP_LIMIT);
+            while kept.is_none() && Stamp::now() < until {
+                let _ = IS_KEPT.wait_for(&mut kept, until.from_now());
+            }
+            // Whoever interrupts a run may be content with what it has; nobody has interrupted this one.
+            kept.filter(|code| *code != exit::OK).unwrap_or(exit::FAILED)
+        }
+        Phase::Waiting | Phase::Loading => exit::FAILED,
+    };
+    if death == Death::Exit {
+        leave(code);
+    }
 }
 
 /// Leaves the program at once, and cleans up what would stay behind.
 pub fn leave(code: u8) -> ! {
     clean_up();
+    c_api::allow_exit();
     signal_hook::low_level::exit(i32::from(code))
 }
 
@@ -121,11 +174,26 @@ pub fn clean_up() {
     try_to(stdio::give_way);
     report::remove_partial_files();
     try_to(c_api::flush_log);
+    give_back();
     stdio::fall_silent();
     // Ends loads, whose requests keep regions in use.
     phase::interrupt();
     backends::abandon_servers();
     shm::unlink_all();
+}
+
+/// Gives servers that are not ours the configurations back that a search has changed, as far as that is possible at once.
+fn give_back() {
+    let open = owed::settle_all(OWED_LIMIT);
+    if !open.is_empty() {
+        let models = open.join("', '");
+        try_to(move || {
+            note!(
+                "the server was asked for the own configuration of '{models}', and has not confirmed it; if it keeps another, load \
+                 the model without one (POST v2/repository/models/NAME/load)"
+            );
+        });
+    }
 }
 
 /// Runs an output action, but waits only a limited time: a terminal that accepts nothing must not keep the program from

@@ -22,7 +22,8 @@ const MAX_REPEATED: usize = 4;
 /// What keeps a level from being measured; those before it are in the result.
 pub fn run(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
     let walked = walk(runner, result);
-    result.interrupted = runner.is_interrupted();
+    // Whatever ended it: levels are missing.
+    result.interrupted = runner.is_interrupted() || runner.is_deserted() || walked.is_err();
     match walked {
         Ok(()) => {
             let is_periodic = result.periodic.is_some();

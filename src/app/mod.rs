@@ -55,6 +55,7 @@ use crate::app::session::Session;
 use crate::backends::Connect;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
+use crate::held;
 use crate::interrupt;
 use crate::limits;
 use crate::observe::Observers;
@@ -63,6 +64,7 @@ use crate::ranks::Ranks;
 use crate::report::{self as reports, Interrupts, console};
 use crate::result::compare::{differences_of_machines, differences_of_work};
 use crate::result::{RunResult, Setup};
+use crate::shm::{Placement, free_bytes};
 use crate::stdio::{self, note};
 
 /// Does what the plan says. Returns the exit code (see [`crate::exit`]).
@@ -71,6 +73,7 @@ use crate::stdio::{self, note};
 /// Whatever keeps the run from starting or from being reported. Levels that were measured before an error are printed.
 pub fn run(plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
     let mut plan = plan.for_callers_of(codes);
+    signals::listen()?;
     // Before our own signal handlers: MPI sets some.
     let ranks = peers::join(&mut plan, codes)?;
     let outcome = run_plan(plan, codes, connect, ranks.as_ref().filter(|ranks| ranks.place().is_shared()));
@@ -86,6 +89,8 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
     affinity::pin_this_thread(plan.load.cpus.as_deref())?;
     // Before any file is created.
     let interrupts = signals::watch()?;
+    ending::clean_up_after_others();
+    limit_replies(&plan);
     plan.notes.iter().for_each(|note| note!("{note}"));
     limits::watch_address_space()?;
     outputs::check(&plan)?;
@@ -103,6 +108,12 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
     };
     // What an interrupt broke off, such as a load, is not an error.
     outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
+}
+
+/// Answers that are being received leave most of the free memory to everything else.
+fn limit_replies(plan: &Plan) {
+    let usual = || free_bytes(Placement::Pageable).map_or(u64::MAX, |free| free / 4);
+    held::limit(plan.target.max_reply_memory.unwrap_or_else(usual));
 }
 
 /// How the server is reached, and the other processes of the run.

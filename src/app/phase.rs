@@ -44,6 +44,11 @@ pub fn ready() -> bool {
     undisturbed
 }
 
+/// The phase now.
+pub fn now() -> Phase {
+    *PHASE.lock()
+}
+
 /// Everything is written; the program ends with this code.
 pub fn written(code: u8) {
     *PHASE.lock() = Phase::Written(code);

@@ -1,5 +1,6 @@
 //! HTML pages of results: at the end of a run, and by the command `report`.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use crate::app::outputs;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::interrupt;
-use crate::plan::{Pages, ReportOf};
+use crate::plan::{Pages, Plan, ReportOf};
 use crate::report::figures::Shown;
 use crate::report::html::{self, Page};
 use crate::report::{self, Interrupts, markdown};
@@ -46,13 +47,18 @@ pub fn write_run(
     write(pages, "--report", interrupts, &Page { main: shown.len() - 1, results: &shown })
 }
 
-/// Writes a preliminary report. If that fails, the run continues.
-pub fn save(pages: &Pages, interrupts: Interrupts, result: &RunResult) {
-    let Some(path) = pages.html.as_deref().filter(|path| !report::is_special(path)) else { return };
-    let result = result.so_far();
+/// Replaces the CSV files and the report with what is known so far. A pipe or a device gets only the final ones. If writing
+/// fails, the run continues.
+pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
+    let (result, output) = (result.so_far(), &plan.output);
+    let is_kept = |path: &&Path| !report::is_special(path);
+    let rows = if output.as_upstream { result.as_upstream() } else { Cow::Borrowed(&result) };
+    let table = output.csv.as_deref().filter(is_kept).map(|path| report::csv::write((path, interrupts), &rows));
     let shown = [Shown::of("this run", &result)];
-    let written = html::write("--report", (path, interrupts), &Page { results: &shown, main: 0 });
-    written.unwrap_or_else(|error| stdio::note!("{error}"));
+    let page = Page { results: &shown, main: 0 };
+    let page =
+        output.pages.html.as_deref().filter(is_kept).map(|path| html::write("--report", (path, interrupts), &page));
+    table.into_iter().chain(page).fold(Ok(()), Error::both).unwrap_or_else(|error| stdio::note!("{error}"));
 }
 
 fn write(pages: &Pages, flag: &str, interrupts: Interrupts, page: &Page<'_>) -> Result<()> {

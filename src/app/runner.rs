@@ -69,9 +69,12 @@ impl<'a> Runner<'a> {
 
     /// Whether no further level can be measured: the user has interrupted, or the server is gone.
     pub fn must_stop(&self) -> bool {
-        self.is_interrupted()
-            || self.session.backend.is_gone()
-            || self.ranks.is_some_and(|ranks| ranks.over().is_some())
+        self.is_interrupted() || self.session.backend.is_gone() || self.is_deserted()
+    }
+
+    /// Whether the other processes of the run no longer measure with this one: the launcher ends all, or one is lost.
+    pub fn is_deserted(&self) -> bool {
+        self.ranks.is_some_and(|ranks| interrupt::is_terminated() || ranks.over().is_some())
     }
 
     /// Measures a level as the plan says, adds it to `result`, and prints it. Returns whether it was measured now,
@@ -108,12 +111,12 @@ impl<'a> Runner<'a> {
     /// Whether there is a file for the result so far.
     pub fn saves(&self) -> bool {
         let output = &self.plan().output;
-        output.summary.is_some() || output.pages.html.is_some()
+        output.summary.is_some() || output.csv.is_some() || output.pages.html.is_some()
     }
 
     fn save_all(&self, result: &RunResult) {
         report::summary::save(self.plan(), self.interrupts, result);
-        pages::save(&self.plan().output.pages, self.interrupts, result);
+        pages::save(self.plan(), self.interrupts, result);
     }
 
     /// Measures `level` again, and prints it; the new result counts.

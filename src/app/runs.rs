@@ -10,18 +10,16 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::iterator::SignalsInfo;
-use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
+use signal_hook::consts::SIGQUIT;
 
 use crate::app::repeats::Repeats;
-use crate::app::signals::hangups_are_ignored;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::plan::RunOfFile;
 use crate::program::launch;
 use crate::ranks::{ANSWER_LIMIT, Left, OverMpi, Peers, Relay, STEP_LIMIT};
+use crate::signals::{Heard, Listener};
 use crate::stdio::{self, note};
 
 /// Exit codes of the processes, from the best to the worst.
@@ -110,21 +108,28 @@ fn gravest(codes: &[u8]) -> u8 {
 }
 
 /// Passes signals to the current run. Those of the terminal reach it anyway.
-struct Watch(Arc<Mutex<Heard>>);
+struct Watch(Arc<Mutex<PassedOn>>);
 
 #[derive(Default)]
-struct Heard {
+struct PassedOn {
     /// The last signal.
     signal: Option<Signal>,
     /// The process of the current run.
     child: Option<Pid>,
 }
 
-impl Heard {
+impl PassedOn {
     /// A process that has just ended needs no signal.
     fn pass_on(&self) {
         if let (Some(signal), Some(child)) = (self.signal, self.child) {
             let _ = kill_process(child, signal);
+        }
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        self.signal = Signal::from_named_raw(heard.signal);
+        if heard.code != libc::SI_KERNEL || heard.warning().is_some() {
+            self.pass_on();
         }
     }
 }
@@ -132,32 +137,21 @@ impl Heard {
 impl Watch {
     fn start() -> Result<Self> {
         let failed = |error| Error::machine(format!("cannot watch for interrupts: {error}"));
-        let mut signals = SignalsInfo::<WithRawSiginfo>::new([SIGINT, SIGTERM, SIGQUIT]).map_err(failed)?;
-        if !hangups_are_ignored() {
-            signals.add_signal(SIGHUP).map_err(failed)?;
-        }
-        let heard = Arc::new(Mutex::new(Heard::default()));
-        let watch = Self(Arc::clone(&heard));
-        let watcher = move || {
-            let mut repeats = Repeats::here();
-            for info in signals.forever() {
-                if repeats.contain((info.si_signo, info.si_code), Stamp::now()) {
-                    continue;
-                }
-                let mut heard = heard.lock();
-                heard.signal = Signal::from_named_raw(info.si_signo);
-                if info.si_code != libc::SI_KERNEL {
-                    heard.pass_on();
-                }
-                drop(heard);
-                if info.si_signo == SIGQUIT {
-                    // The run would be killed with this process, before it has cleaned up.
-                    thread::sleep(QUIT_LIMIT);
-                    quit();
-                }
+        let passed_on = Arc::new(Mutex::new(PassedOn::default()));
+        let watch = Self(Arc::clone(&passed_on));
+        let mut repeats = Repeats::here();
+        let listener = Listener::start(move |heard| {
+            if repeats.contain((heard.signal, heard.code), Stamp::now()) {
+                return;
             }
-        };
-        thread::Builder::new().name("signals".to_owned()).spawn(watcher).map_err(failed)?;
+            passed_on.lock().hear(heard);
+            if heard.signal == SIGQUIT {
+                // The run would be killed with this process, before it has cleaned up.
+                thread::sleep(QUIT_LIMIT);
+                quit();
+            }
+        });
+        listener.and_then(|listener| listener.handle(&[])).map_err(failed)?;
         Ok(watch)
     }
 
@@ -184,9 +178,9 @@ impl Watch {
 
     /// Passes on signals to this process, and one that came while it was being started.
     fn follow(&self, child: &Child) {
-        let mut heard = self.0.lock();
-        if heard.child.replace(Pid::from_child(child)).is_none() {
-            heard.pass_on();
+        let mut current = self.0.lock();
+        if current.child.replace(Pid::from_child(child)).is_none() {
+            current.pass_on();
         }
     }
 

@@ -5,13 +5,12 @@
 //! program: at once while waiting for a network server, and as soon as the models are loaded in process, because a load
 //! cannot be aborted cleanly. Once results are written there is nothing to end but the wait for the server.
 
+use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
-use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGBUS, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::iterator::SignalsInfo;
-use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
+use signal_hook::consts::{SIGBUS, SIGCONT, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::app::ending;
 use crate::app::phase::{self, Phase};
@@ -20,11 +19,11 @@ use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::interrupt;
-use crate::machine;
 use crate::mpi::Launcher;
 use crate::program;
 use crate::shm;
-use crate::stdio;
+use crate::signals::{Heard, Listener};
+use crate::stdio::{self, note};
 
 /// How long loading models may delay an interrupt.
 const LOAD_LIMIT: Duration = Duration::from_secs(10);
@@ -37,58 +36,99 @@ enum Answer {
     Leave(u8),
 }
 
-/// Starts to watch for SIGINT, SIGTERM and SIGHUP; returns their counter. SIGQUIT ends the program at once, as by
-/// default, but after cleaning up.
+/// Hears the signals of this process.
+static LISTENER: OnceLock<Listener> = OnceLock::new();
+
+/// Starts to listen to the signals that ask for an end, before anything else starts a thread.
+///
+/// # Errors
+/// If a thread cannot be started.
+pub fn listen() -> Result<()> {
+    if LISTENER.get().is_none() {
+        let mut watcher = Watcher { repeats: Repeats::here(), is_announced: false, warned: Vec::new() };
+        let listener = Listener::start(move |heard| watcher.hear(heard)).map_err(|error| unwatched(&error))?;
+        let _ = LISTENER.set(listener);
+    }
+    Ok(())
+}
+
+/// Starts to watch for every signal that would end the program; returns the counter of interrupts. SIGQUIT ends the
+/// program at once, as by default, but after cleaning up. Libraries that set handlers at their start have done so.
 ///
 /// # Errors
 /// If the signal handlers cannot be installed.
 pub fn watch() -> Result<&'static AtomicUsize> {
-    let failed = |error| Error::machine(format!("cannot watch for interrupts: {error}"));
+    listen()?;
+    let failed = |error| unwatched(&error);
     // This handler's message must come before the effects of a signal.
     shm::say_when_files_are_cut_short().map_err(failed)?;
     // Two signals of a kind in a row count as two, unless they have one cause.
-    let mut signals = SignalsInfo::<WithRawSiginfo>::new([SIGINT, SIGTERM, SIGQUIT, SIGBUS]).map_err(failed)?;
-    if !hangups_are_ignored() {
-        signals.add_signal(SIGHUP).map_err(failed)?;
-    }
+    let mut further = vec![SIGBUS];
     if Launcher::here().is_some_and(Launcher::wakes_before_it_ends) {
-        signals.add_signal(SIGCONT).map_err(failed)?;
+        further.push(SIGCONT);
     }
+    LISTENER.get().map_or(Ok(()), |listener| listener.handle(&further)).map_err(failed)?;
     shm::unlink_on_panic();
     shm::end_when_files_are_cut_short(i32::from(exit::FAILED)).map_err(failed)?;
     prepare_for_panics();
     ending::watch()?;
-    let watcher = move || {
-        let (mut repeats, mut is_announced) = (Repeats::here(), false);
-        for info in signals.forever() {
-            let signal = info.si_signo;
-            if signal == SIGBUS {
-                // The handler has printed the reason, and waits.
-                ending::leave(exit::FAILED);
+    Ok(interrupt::counter())
+}
+
+fn unwatched(error: &io::Error) -> Error {
+    Error::machine(format!("cannot watch for interrupts: {error}"))
+}
+
+/// Interrupts, as the key of a terminal does.
+pub fn press() {
+    if let Some(listener) = LISTENER.get() {
+        listener.tell(Heard { signal: SIGINT, code: libc::SI_KERNEL });
+    }
+}
+
+/// What has been heard so far.
+struct Watcher {
+    repeats: Repeats,
+    /// Whether a launcher has said that it will end this process.
+    is_announced: bool,
+    /// Warnings that have come: a limit of processor time repeats its own every second.
+    warned: Vec<i32>,
+}
+
+impl Watcher {
+    fn hear(&mut self, heard: Heard) {
+        let Heard { signal, code } = heard;
+        if signal == SIGBUS {
+            // The handler has printed the reason, and waits.
+            ending::leave(exit::FAILED);
+        }
+        if signal == SIGQUIT {
+            ending::clean_up();
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+        if self.repeats.contain((signal, code), Stamp::now()) {
+            return;
+        }
+        if let Some(name) = heard.warning() {
+            if self.warned.contains(&signal) {
+                return;
             }
-            if signal == SIGQUIT {
-                ending::clean_up();
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
-            }
-            if repeats.contain((signal, info.si_code), Stamp::now()) {
-                continue;
-            }
-            if signal == SIGTERM || signal == SIGCONT {
-                interrupt::terminate();
-                let was_announced = std::mem::replace(&mut is_announced, signal == SIGCONT);
-                if was_announced {
-                    continue;
-                }
-            }
-            let (phase, first) = phase::interrupt();
-            match answer(phase, first) {
-                Answer::Say(text) => ending::try_to(move || stdio::say(text)),
-                Answer::Leave(code) => ending::leave(code),
+            self.warned.push(signal);
+            ending::try_to(move || note!("{name}: taken as an interrupt"));
+        }
+        if signal == SIGTERM || signal == SIGCONT {
+            interrupt::terminate();
+            let was_announced = std::mem::replace(&mut self.is_announced, signal == SIGCONT);
+            if was_announced {
+                return;
             }
         }
-    };
-    thread::Builder::new().name("signals".to_owned()).spawn(watcher).map_err(failed)?;
-    Ok(interrupt::counter())
+        let (phase, first) = phase::interrupt();
+        match answer(phase, first) {
+            Answer::Say(text) => ending::try_to(move || stdio::say(text)),
+            Answer::Leave(code) => ending::leave(code),
+        }
+    }
 }
 
 fn answer(phase: Phase, first: bool) -> Answer {
@@ -114,13 +154,6 @@ fn answer(phase: Phase, first: bool) -> Answer {
         ),
         Phase::Written(code) => Answer::Leave(code),
     }
-}
-
-/// Whether the parent process had SIGHUP ignored, as `nohup` does: then it stays ignored.
-pub fn hangups_are_ignored() -> bool {
-    let status = machine::read("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).is_some_and(|set| set & (1 << (SIGHUP - 1)) != 0)
 }
 
 /// Makes every panic restore the terminal and end the servers that were started: it may become an abort, which runs no

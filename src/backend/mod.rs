@@ -143,6 +143,11 @@ pub trait Backend: Send + Sync {
         false
     }
 
+    /// Whether a server in this process is taking the process with it.
+    fn is_dying(&self) -> bool {
+        false
+    }
+
     /// The connections of its clients; `None` without a network.
     fn network(&self) -> Option<&dyn Network> {
         None

@@ -17,9 +17,9 @@ pub trait Network: Send + Sync {
 
 /// What [`Backend::network`] says, and the answers of a backend without a network.
 impl dyn Backend + '_ {
-    /// As [`Network::is_gone`]; a server in this process is never gone.
+    /// As [`Network::is_gone`]; a server in this process is gone when it takes the process with it.
     pub fn is_gone(&self) -> bool {
-        self.network().is_some_and(Network::is_gone)
+        self.network().map_or_else(|| self.is_dying(), Network::is_gone)
     }
 
     /// As [`Network::connections`]; `None` without a network.

@@ -6,6 +6,7 @@ use crate::backend::InferError;
 use crate::engine::http1::{Headers, KEPT_OF_REFUSAL, Patience, Questions, keep, refusal};
 use crate::engine::{Connector, Endpoint, malformed};
 use crate::error::Result;
+use crate::held::Held;
 use crate::plan::ConnectionPlan;
 use crate::wire::TlsClient;
 use crate::wire::http1::Head;
@@ -48,13 +49,12 @@ impl MetricsSource {
     /// If the server cannot be reached, or refuses, with its reason.
     pub fn read(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
         let unread = |error| self.questions.error("metrics", &error);
-        let (mut lines, mut refused) = (Lines::default(), Vec::new());
+        let (mut lines, mut refused) = (Lines::default(), Held::default());
         let mut take = |head: &Head, piece: &[u8]| {
             if head.status == 200 {
                 return lines.take(piece, line);
             }
-            keep(&mut refused, piece, KEPT_OF_REFUSAL);
-            Ok(())
+            keep(&mut refused, piece, KEPT_OF_REFUSAL)
         };
         let head = self.questions.stream(&self.path, Patience::Sample, &mut take).map_err(unread)?;
         if head.status != 200 {

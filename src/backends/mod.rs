@@ -13,6 +13,7 @@
 //! prepared                                      payloads as a service sends them, made once for all clients
 //! metrics                                       a server's metrics, over HTTP
 //! offers                                        the models that a server offers
+//! owed                                          configurations that servers get back
 //! ```
 
 pub mod c_api;
@@ -25,6 +26,7 @@ mod metrics;
 pub mod null;
 mod offers;
 pub mod openai;
+pub mod owed;
 mod prepared;
 pub mod tfserving;
 pub mod tokens;

@@ -88,6 +88,10 @@ impl Backend for CountedTokens {
         true
     }
 
+    fn is_dying(&self) -> bool {
+        self.inner.is_dying()
+    }
+
     fn network(&self) -> Option<&dyn Network> {
         self.inner.network()
     }

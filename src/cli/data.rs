@@ -8,8 +8,8 @@ use clap::Args;
 use crate::backend::{Parameter, ReplyRule};
 use crate::cli::forms::{parameter, random_range, shape, tolerance};
 use crate::cli::range::{BatchSizes, batch_sizes};
-use crate::cli::values::{US, integer, last_of_each, one_of, period, size, whole};
-use crate::data::{OptionalInputs, RandomRange};
+use crate::cli::values::{US, filled, integer, last_of_each, one_of, period, size, whole};
+use crate::data::{OptionalInputs, RandomRange, hide_values};
 use crate::error::{Error, Result};
 use crate::plan::{DataPlan, DataSource, Given};
 use crate::shm::Placement;
@@ -64,6 +64,11 @@ pub struct DataArgs {
     /// last counts. Default: none
     #[arg(long, value_name = "NAME:VALUE:TYPE", value_parser = parameter)]
     request_parameter: Vec<Parameter>,
+
+    /// The name of a request parameter whose value is shown in no message, result or report; repeat it for more. Names like
+    /// api_key, token or password are so without it. Default: none
+    #[arg(long, value_name = "NAME", value_parser = filled)]
+    secret: Vec<String>,
 
     /// Priority of every request. 0: the model's default
     #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0, u64::MAX))]
@@ -134,6 +139,11 @@ enum Shared {
 struct Tolerance(f64, f64);
 
 impl DataArgs {
+    /// From now on, the values of what the user calls secret are shown nowhere.
+    pub fn hide_secrets(&self) {
+        hide_values(self.secret.iter().cloned());
+    }
+
     /// The inputs of requests.
     ///
     /// # Errors

@@ -237,6 +237,7 @@ fn matched(command: &clap::Command, words: Vec<OsString>) -> Result<(ArgMatches,
         .map_err(|error| refused(command, &error, "triton-bench", "see --help"))?;
     let flags =
         Flags::from_arg_matches(&matches).map_err(|error| refused(command, &error, "triton-bench", "see --help"))?;
+    flags.data.hide_secrets();
     Ok((matches, flags))
 }
 
@@ -336,6 +337,7 @@ impl Flags {
             openai: self.openai.plan(self.server.streaming()),
             tokens_from: self.model.tokens_from(),
             max_reply_bytes: self.server.max_reply_bytes(),
+            max_reply_memory: self.server.max_reply_memory(),
             trace: self.server.trace(),
             metrics,
             dynamic_grpc,

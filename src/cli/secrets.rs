@@ -5,11 +5,16 @@ use std::ffi::{OsStr, OsString};
 use clap::Command;
 
 use crate::cli::getopt::{self, CommandLine, shown};
+use crate::data::is_hidden;
 
 /// Flags whose values may be credentials; what stands before a colon is a name.
 const NAMED: &[&str] = &["-H"];
 /// Flags whose values are credentials from the first letter.
 const KEYS: &[&str] = &["--management-key"];
+/// The flag whose value begins with a parameter's name.
+const PARAMETER: &str = "--request-parameter";
+/// The flag whose values may have parameters behind a question mark.
+const MIX: &str = "--model-mix";
 /// The flag whose value contains flags.
 const VARIANT: &str = "--variant";
 /// Long names of all flags whose values may be credentials.
@@ -19,7 +24,11 @@ const HIDDEN: &str = "…";
 
 /// Whether a flag's value is not to be shown at all where it is refused.
 pub fn is_secret(flag: &str, value: &str) -> bool {
-    NAMED.contains(&flag) || KEYS.contains(&flag) || (flag == VARIANT && names_secret(value))
+    NAMED.contains(&flag)
+        || KEYS.contains(&flag)
+        || (flag == VARIANT && names_secret(value))
+        || (flag == PARAMETER && is_hidden(name_in(value)))
+        || (flag == MIX && mix_without_secrets(value) != value)
 }
 
 /// A flag's value without what may be a credential.
@@ -28,9 +37,32 @@ pub fn without_secret(command: &Command, flag: &str, value: &str) -> String {
         _ if KEYS.contains(&flag) => HIDDEN.to_owned(),
         Some((name, _)) if NAMED.contains(&flag) => format!("{name}:{HIDDEN}"),
         None if NAMED.contains(&flag) => HIDDEN.to_owned(),
+        Some((name, _)) if flag == PARAMETER && is_hidden(name) => format!("{name}:{HIDDEN}"),
+        _ if flag == MIX => mix_without_secrets(value),
         Some((name, flags)) if flag == VARIANT => format!("{name}:{}", flags_without_secrets(command, flags)),
         _ => value.to_owned(),
     }
+}
+
+fn name_in(value: &str) -> &str {
+    value.split(':').next().unwrap_or(value)
+}
+
+/// Entries of a mix without the values of parameters that are not to be shown.
+fn mix_without_secrets(value: &str) -> String {
+    let parameter = |text: &str| match text.split_once('=') {
+        Some((name, _)) if is_hidden(name) => format!("{name}={HIDDEN}"),
+        _ => text.to_owned(),
+    };
+    let entry = |text: &str| match text.split_once('?') {
+        Some((model, own)) => {
+            // Behind the last parameter comes the entry's share.
+            let (own, share) = own.split_at(own.rfind(':').unwrap_or(own.len()));
+            format!("{model}?{}{share}", own.split('&').map(parameter).collect::<Vec<_>>().join("&"))
+        }
+        None => text.to_owned(),
+    };
+    value.split(',').map(entry).collect::<Vec<_>>().join(",")
 }
 
 /// A variant's flags as they were written; if one may hold a credential, word by word without it.
@@ -51,7 +83,7 @@ pub fn may_hold_secret(words: &[OsString]) -> bool {
     words.iter().map(|word| word.to_string_lossy()).any(|word| match word.split_once('=') {
         Some((name, value)) => {
             let is_one = |long: &&str| name.strip_prefix("--") == Some(*long);
-            LONG.iter().any(is_one) || (name == VARIANT && names_secret(value))
+            LONG.iter().any(is_one) || [VARIANT, PARAMETER, MIX].contains(&name) && is_secret(name, value)
         }
         None => false,
     })
@@ -59,6 +91,12 @@ pub fn may_hold_secret(words: &[OsString]) -> bool {
 
 /// Whether a text of flags, well-formed or not, may hold a credential. Names may be shortened.
 pub fn names_secret(text: &str) -> bool {
+    let names = |word: &str| ["request-parameter", "model-mix"].iter().any(|long| long.starts_with(word));
+    let words = || text.split(|c: char| c.is_whitespace() || "'\":\\=?&".contains(c));
+    let has_parameters = words().any(|word| word.strip_prefix("--").is_some_and(|word| word.len() > 2 && names(word)));
+    if has_parameters && words().any(is_hidden) {
+        return true;
+    }
     text.split(|c: char| c.is_whitespace() || "'\":\\".contains(c)).any(|word| match word.strip_prefix("--") {
         Some(long) => {
             let name = long.split('=').next().unwrap_or(long);
@@ -103,6 +141,23 @@ mod tests {
         for broken in ["-H 'Authorization: s3cret", "--nonsense -H a:s3cret", "--header a:s3cret --nonsense"] {
             assert_eq!(shown(broken), HIDDEN, "{broken}");
         }
+    }
+
+    #[test]
+    fn parameters_are_shown_without_what_looks_like_a_credential() {
+        let command = crate::cli::command();
+        let shown = |flag, value| without_secret(&command, flag, value);
+        assert_eq!(shown("--request-parameter", "api_key:s3cret:string"), "api_key:…");
+        assert_eq!(shown("--request-parameter", "max_tokens:5:int"), "max_tokens:5:int");
+        assert_eq!(shown("--model-mix", "m?a=1&token=s3:cret&b=2:0.5,n:0.5"), "m?a=1&token=…&b=2:0.5,n:0.5");
+        assert_eq!(shown("--model-mix", "m?token=s3cret:0.5,n:0.5"), "m?token=…:0.5,n:0.5");
+        assert!(is_secret("--request-parameter", "password:x") && !is_secret("--request-parameter", "a:x"));
+        let flags = flags_without_secrets(&command, "--request-parameter api_key:s3cret:string -b 2");
+        assert!(!flags.contains("s3cret") && flags.contains("-b 2"), "{flags}");
+        assert!(names_secret("a:--request-parameter token:x:string") && !names_secret("a:--request-parameter n:1:int"));
+        assert!(!is_hidden("tenant_of_this_test"));
+        crate::data::hide_values(["Tenant_of_this_test".to_owned()].into_iter());
+        assert_eq!(shown("--request-parameter", "tenant_of_this_test:s3cret:string"), "tenant_of_this_test:…");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::forms::header;
 use crate::cli::tls::TlsArgs;
-use crate::cli::values::{MS, US, filled, integer, last_of_each, one_of, period, time, whole};
+use crate::cli::values::{MS, US, filled, integer, last_of_each, one_of, period, size, time, whole};
 use crate::plan::{
     Compression, ConnectionPlan, MetricsPlan, Protocol, ServiceKind, TensorFormat, TraceLevel, TraceSettings,
 };
@@ -72,9 +72,15 @@ pub struct ServerArgs {
     client_timeout_us: Option<Duration>,
 
     /// Maximum size of a response in bytes, decompressed; a request with a larger one fails. If all outputs of the
-    /// model have fixed sizes, those set the limit. Default: 2147483647
+    /// model have fixed sizes, those set the limit. A single event of a stream has 16 MiB unless this is given.
+    /// Default: 2147483647
     #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(1, 1 << 40))]
     max_reply_bytes: Option<u64>,
+
+    /// Maximum memory for all responses that are being received, in bytes or as in 512M or 8G; the request whose response
+    /// exceeds it fails. Default: a quarter of the free memory
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_reply_memory: Option<u64>,
 
     /// Collects the server's own metrics (GPU load, power, memory and more). Default: off
     #[arg(long)]
@@ -166,6 +172,11 @@ impl ServerArgs {
     /// `--max-reply-bytes`, if it was given.
     pub fn max_reply_bytes(&self) -> Option<u64> {
         self.max_reply_bytes
+    }
+
+    /// `--max-reply-memory`, if it was given.
+    pub fn max_reply_memory(&self) -> Option<u64> {
+        self.max_reply_memory
     }
 
     /// How the server's metrics are collected, if they are.

@@ -35,7 +35,7 @@ pub use corpus::Corpus;
 pub(crate) use json::timestamps;
 pub use lengths::{Blocks, Dataset, LengthShape, MAX_TOKENS, PromptLength, SharedPrefix, TokenCounts, TokenLength};
 pub use pack::{Packing, PayloadTable};
-pub use parameter::{Parameter, ParameterValue};
+pub use parameter::{Parameter, ParameterValue, hide_values, is_hidden};
 pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, OutputView, Payload, PayloadId, Responses};
 pub use range::{Bound, RandomRange};
 pub use spec::{CorpusSpec, DataSource, OptionalInputs, PromptForm, PromptSpec};

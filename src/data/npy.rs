@@ -196,6 +196,7 @@ pub(crate) fn input_column(
     (converted, memory): (usize, &mut RegionBuilder),
 ) -> Result<Column<Value>, String> {
     array.take(target)?;
+    target.check_steps(array.count()).map_err(|e| e.to_string())?;
     let mut values = Vec::with_capacity(array.count().min(1 << 20));
     for step in 0..array.count() {
         let value = if array.is_raw() {

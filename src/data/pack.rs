@@ -1,6 +1,9 @@
 //! Packs the corpus into payloads: batches are packed once, before the run.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::iter;
 use std::mem;
 use std::ops::Range;
@@ -32,12 +35,19 @@ pub struct Packing {
 /// Every request body of a model.
 #[derive(Clone, Debug)]
 pub struct PayloadTable {
-    /// In the order in which requests cycle through them: batches follow each other without a gap, and the last ones
-    /// wrap around to the beginning.
+    /// In the order in which requests first carry them.
     pub payloads: Vec<Payload>,
-    /// The range of each stream: the streams of the corpus for sequences, else a single one, the cycle of all requests.
+    /// What the requests of a cycle carry: batches follow each other without a gap, and the last ones wrap around to the
+    /// beginning.
+    pub order: Vec<u32>,
+    /// The range of each stream in it: the streams of the corpus for sequences, else a single one, the cycle of all requests.
     pub streams: Vec<Range<u32>>,
 }
+
+/// Bytes that a request takes beside its [`Payload`]: what a service makes of it before the run, a head and a template.
+const PREPARED: usize = 700;
+/// Steps of more bytes than this are not compared with others: to share a request's objects would save little.
+const COMPARED: usize = 4096;
 
 impl Corpus {
     /// Packs batches into memory of the given kind. Batches of one in ordinary memory are not copied; the memory of
@@ -45,7 +55,19 @@ impl Corpus {
     ///
     /// # Errors
     /// If steps cannot be batched together, the model does not batch, or the machine lacks memory or a driver.
-    pub fn pack(mut self, packing: &Packing) -> Result<PayloadTable> {
+    pub fn pack(self, packing: &Packing) -> Result<PayloadTable> {
+        self.pack_for(packing, false)
+    }
+
+    /// The same; small steps with the same content share a request body, if they are sent from where they were read.
+    ///
+    /// # Errors
+    /// As [`Corpus::pack`].
+    pub fn pack_distinct(self, packing: &Packing) -> Result<PayloadTable> {
+        self.pack_for(packing, true)
+    }
+
+    fn pack_for(mut self, packing: &Packing, shares: bool) -> Result<PayloadTable> {
         self.check(packing)?;
         let elements = Elements::new(&self.streams);
         let cycles = cycles(&self, &elements, packing.batch_size as usize)?;
@@ -60,8 +82,9 @@ impl Corpus {
         let expected = self.expected_steps();
         let batched = self.model.max_batch_size > 0;
         let memory = &self.memory;
-        let packer = Packer { inputs: &self.model.inputs, batched, packing, elements, cycles, memory };
-        Ok(PayloadTable { payloads: packer.pack(regions, expected.as_ref())?, streams })
+        let packer = Packer { inputs: &self.model.inputs, batched, packing, elements, cycles, memory, shares };
+        let (payloads, order) = packer.pack(regions, expected.as_ref())?;
+        Ok(PayloadTable { payloads, order, streams })
     }
 
     fn check(&self, packing: &Packing) -> Result<()> {
@@ -108,6 +131,8 @@ struct Packer<'a> {
     elements: Elements<'a>,
     cycles: Vec<Cycle>,
     memory: &'a Allowance,
+    /// Whether requests with the same content may share a body.
+    shares: bool,
 }
 
 /// Where values are sent from.
@@ -119,7 +144,11 @@ enum Packed {
 }
 
 impl Packer<'_> {
-    fn pack(&self, regions: Vec<Arc<Region>>, expected: Option<&Arc<[ExpectedStep]>>) -> Result<Vec<Payload>> {
+    fn pack(
+        &self,
+        regions: Vec<Arc<Region>>,
+        expected: Option<&Arc<[ExpectedStep]>>,
+    ) -> Result<(Vec<Payload>, Vec<u32>)> {
         let in_place = self.packing.batch_size == 1 && self.packing.placement == Placement::Pageable;
         let packed = if in_place { Packed::InPlace(regions) } else { self.copy(regions)? };
         let mut tensors = Tensors {
@@ -128,7 +157,9 @@ impl Packer<'_> {
             names: self.inputs.iter().map(|spec| Arc::from(spec.name.as_str())).collect(),
             shapes: HashMap::new(),
         };
-        let mut payloads = Vec::with_capacity(self.cycles.iter().map(Cycle::groups).sum());
+        let mut order = Vec::with_capacity(self.cycles.iter().map(Cycle::groups).sum());
+        let mut payloads: Vec<Payload> = Vec::new();
+        let mut known = (self.shares && in_place && expected.is_none()).then(Known::default);
         for (number, cycle) in self.cycles.iter().enumerate() {
             for start in (0..cycle.groups()).map(|group| cycle.start(group)) {
                 let first = cycle.element(start);
@@ -137,18 +168,26 @@ impl Packer<'_> {
                     let (steps, cycle) = (Arc::clone(steps), cycle.first..cycle.first + cycle.count);
                     Arc::new(Expected { steps, cycle, first, batched: self.batched })
                 });
+                let inputs = tensors.of(number, start);
+                let next = payloads.len() as u32;
+                let place = known.as_mut().map_or(next, |known| known.place(&inputs, &payloads));
+                order.push(place);
+                if place < next {
+                    continue;
+                }
+                self.memory.take((size_of::<Payload>() + inputs.len() * size_of::<InputTensor>() + PREPARED) as u64)?;
                 payloads.push(Payload {
                     model: 0,
                     batch: self.packing.batch_size,
                     stream: element.stream as u32,
                     step: element.step as u32,
-                    inputs: tensors.of(number, start),
+                    inputs,
                     parameters: Vec::new(),
                     expected,
                 });
             }
         }
-        Ok(payloads)
+        Ok((payloads, order))
     }
 
     /// Number of elements of this input in a batch: shape tensors are sent once.
@@ -205,6 +244,40 @@ impl Packer<'_> {
         self.memory.give_back((all + further).saturating_sub(taken));
         Ok(target.freeze())
     }
+}
+
+/// The contents of small requests so far.
+#[derive(Default)]
+struct Known {
+    /// By a hash of the content, the first request with it.
+    places: HashMap<u64, u32>,
+}
+
+impl Known {
+    /// The number of a request with these inputs: an earlier one, or that of the next.
+    fn place(&mut self, inputs: &[InputTensor], payloads: &[Payload]) -> u32 {
+        let next = payloads.len() as u32;
+        if inputs.iter().map(|input| input.len).sum::<usize>() > COMPARED {
+            return next;
+        }
+        let mut hash = DefaultHasher::new();
+        for input in inputs {
+            input.name.hash(&mut hash);
+            input.shape.hash(&mut hash);
+            input.region.bytes(input.offset, input.len).unwrap_or_default().hash(&mut hash);
+        }
+        let place = *self.places.entry(hash.finish()).or_insert(next);
+        // Different ones may have the same hash.
+        if place < next && are_equal(&payloads[place as usize].inputs, inputs) { place } else { next }
+    }
+}
+
+fn are_equal(one: &[InputTensor], other: &[InputTensor]) -> bool {
+    let bytes = |input: &InputTensor| input.region.bytes(input.offset, input.len).map(Cow::into_owned).ok();
+    let same = |(one, other): (&InputTensor, &InputTensor)| {
+        one.name == other.name && one.shape == other.shape && bytes(one).is_some() && bytes(one) == bytes(other)
+    };
+    one.len() == other.len() && one.iter().zip(other).all(same)
 }
 
 /// Builds the tensors of requests.

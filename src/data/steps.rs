@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::data::{CorpusSpec, InputTensor, OutputValues, Payload, Responses, shapes, strings};
+use crate::data::{CorpusSpec, OutputValues, Responses, shapes, strings};
 use crate::error::Result;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::Region;
@@ -117,15 +117,27 @@ impl<'a> Target<'a> {
         self.model.inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Reserves the memory that `count` steps take beside their values: the lists of them, and of the requests that
-    /// they become.
+    /// Reserves the memory that the lists of `count` steps take beside their values. Packing counts the requests that they
+    /// become.
     ///
     /// # Errors
     /// If that exceeds the limit on input data.
     pub fn take_steps(&self, count: usize) -> Result<()> {
-        let each = size_of::<Option<Value>>() + size_of::<InputTensor>();
-        let step = size_of::<Payload>() + self.model.inputs.len() * each;
-        self.spec.memory.take((count as u64).saturating_mul(step as u64))
+        self.spec.memory.take(self.cost_of_steps(count))
+    }
+
+    /// Fails if the lists of `count` steps would take more; reserves nothing.
+    ///
+    /// # Errors
+    /// As [`Target::take_steps`].
+    pub fn check_steps(&self, count: usize) -> Result<()> {
+        self.spec.memory.check(self.cost_of_steps(count))
+    }
+
+    fn cost_of_steps(&self, count: usize) -> u64 {
+        // A value is listed in the column that was read and in the stream; a request in the order of all and in its stream's.
+        let step = self.model.inputs.len() * 2 * size_of::<Option<Value>>() + 2 * size_of::<u32>();
+        (count as u64).saturating_mul(step as u64)
     }
 
     /// Checks what was read for input `index` and returns the shape that it is sent with.

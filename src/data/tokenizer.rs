@@ -4,10 +4,16 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
+use serde::Deserialize;
+use serde_json::Value;
+
 use crate::error::{Error, Result};
 
 /// Maximum size of a file; the largest vocabularies take a tenth.
 const MAX_BYTES: u64 = 256 << 20;
+/// How many times as long the replacements of a file may make a text: a blank becomes a mark of three bytes, and some have
+/// two or three such rules.
+const MAX_GROWTH: usize = 64;
 /// Added if a word takes fewer tokens than expected: a single token in most vocabularies.
 const FILLER: &str = " a";
 /// How often a prompt is cut or filled before it stays as it is.
@@ -30,6 +36,7 @@ impl Tokenizer {
         let fault =
             |reason: String| Error::input(format!("{flag}: {reason}; name the tokenizer.json of the measured model"));
         let bytes = bytes(path).map_err(fault)?;
+        check_growth(&bytes).map_err(fault)?;
         let mut tokenizer = tokenizers::Tokenizer::from_bytes(bytes)
             .map_err(|error| fault(format!("it is not a tokenizer file: {error}")))?;
         tokenizer.with_truncation(None).map_err(|error| fault(error.to_string()))?;
@@ -73,6 +80,43 @@ impl Tokenizer {
     }
 }
 
+/// Fails if rules of the file make a text much longer before it is cut into tokens: one after the other they multiply.
+fn check_growth(bytes: &[u8]) -> Result<(), String> {
+    #[derive(Deserialize)]
+    struct Rules {
+        #[serde(default)]
+        normalizer: Value,
+        #[serde(default)]
+        pre_tokenizer: Value,
+    }
+    // What is no JSON is reported when it is read as a whole.
+    let Ok(rules) = serde_json::from_slice::<Rules>(bytes) else { return Ok(()) };
+    let times = growth(&rules.normalizer).saturating_mul(growth(&rules.pre_tokenizer));
+    if times <= MAX_GROWTH {
+        return Ok(());
+    }
+    Err(format!("its rules make a text up to {times} times as long, and no model's more than {MAX_GROWTH} times"))
+}
+
+/// How many times as long the replacements in a part of the file make a text at most.
+fn growth(part: &Value) -> usize {
+    match part {
+        Value::Array(parts) => parts.iter().map(growth).fold(1, usize::saturating_mul),
+        Value::Object(fields) => {
+            let word = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+            let own = if word("type") == "Replace" {
+                // An expression may stand for a single byte, or for none, where it puts its content between any two.
+                let least = fields.get("pattern").and_then(|pattern| pattern["String"].as_str()).map_or(1, str::len);
+                word("content").len().div_ceil(least.max(1)).max(1) + usize::from(least == 0)
+            } else {
+                1
+            };
+            fields.values().map(growth).fold(own, usize::saturating_mul)
+        }
+        _ => 1,
+    }
+}
+
 fn bytes(path: &Path) -> Result<Vec<u8>, String> {
     let unread = |error| format!("cannot be read: {error}");
     if !fs::metadata(path).map_err(unread)?.is_file() {
@@ -85,7 +129,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -131,6 +175,24 @@ mod tests {
         assert_eq!(words.fit("the way of it all".to_owned(), 5).unwrap(), ("the way of it all".to_owned(), true));
         assert_eq!(words.fit("the way of it all".to_owned(), 3).unwrap(), ("the way of".to_owned(), true));
         assert_eq!(words.fit("the".to_owned(), 3).unwrap(), ("the a a".to_owned(), true));
+    }
+
+    #[test]
+    fn rules_that_multiply_a_text_are_refused_before_they_are_applied() {
+        let rule = |pattern: Value, content: &str| json!({"type": "Replace", "pattern": pattern, "content": content});
+        let of = |rules: Vec<Value>| json!({"normalizer": {"type": "Sequence", "normalizers": rules}}).to_string();
+        let letters = |count: usize| of(vec![rule(json!({"String": "a"}), "aaaaaaaaaa"); count]);
+        check_growth(letters(1).as_bytes()).unwrap();
+        let error = check_growth(letters(9).as_bytes()).unwrap_err();
+        assert!(error.contains("1000000000 times"), "{error}");
+        assert!(check_growth(of(vec![rule(json!({"Regex": "(?:)"}), &"b".repeat(100))]).as_bytes()).is_err());
+        let usual = of(vec![
+            rule(json!({"String": " "}), "▁"),
+            rule(json!({"Regex": " {2,}"}), "▁"),
+            rule(json!({"String": "``"}), "\""),
+        ]);
+        check_growth(usual.as_bytes()).unwrap();
+        check_growth(b"{").unwrap();
     }
 
     #[test]

@@ -13,6 +13,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, socket_with, soc
 
 use crate::clock::Stamp;
 use crate::engine::{Connector, Deadline, Stream};
+use crate::limits;
 
 /// Connects, without Nagle's delay, and performs the TLS handshake, all until `deadline`, and waits for that.
 ///
@@ -184,7 +185,8 @@ impl Turn {
 /// A socket for connections to an address, without Nagle's delay.
 fn nonblocking(address: SocketAddr) -> io::Result<(TcpStream, SocketAddr)> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+        .map_err(|error| limits::explained(error.into()))?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     Ok((socket.into(), address))
 }

@@ -9,6 +9,7 @@ use std::thread;
 
 use crate::engine::deadline::INTERRUPT_POLL;
 use crate::engine::{Deadline, Endpoint, Stream};
+
 use crate::wire::TlsClient;
 
 /// What connections to one endpoint need. The name is resolved once; the address that answered last is tried first.

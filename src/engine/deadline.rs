@@ -41,7 +41,7 @@ impl Deadline {
 
     /// The moment, which an interrupt brings forward.
     pub fn end(self) -> Stamp {
-        self.end_after(interrupt::first())
+        self.end_after(interrupt::hurried())
     }
 
     fn end_after(self, interrupt: Stamp) -> Stamp {

@@ -313,9 +313,14 @@ impl RunningLoad {
         }
     }
 
+    /// How long to wait for outstanding requests. A server that takes this process with it answers none.
+    fn drain_limit(&self) -> Duration {
+        if self.backend.is_dying() { self.drain_limit.min(ABANDON_LIMIT) } else { self.drain_limit }
+    }
+
     fn end(&self) {
         self.control.note_close();
-        self.control.give_up_at.store(Stamp::now().plus_duration(self.drain_limit).0, Ordering::Release);
+        self.control.give_up_at.store(Stamp::now().plus_duration(self.drain_limit()).0, Ordering::Release);
         self.control.stop.store(true, Ordering::Release);
         self.control.go.store(true, Ordering::Release);
         self.workers.iter().for_each(|worker| worker.thread().unpark());
@@ -324,7 +329,7 @@ impl RunningLoad {
     /// Postpones giving up while requests keep returning.
     fn be_patient(&self) {
         let last = Stamp::now().plus_duration(self.drain_most);
-        let (mut left, mut give_up_at) = (self.under_way(), Stamp::now().plus_duration(self.drain_limit));
+        let (mut left, mut give_up_at) = (self.under_way(), Stamp::now().plus_duration(self.drain_limit()));
         while give_up_at < last && Stamp::now() < give_up_at && !self.workers.iter().all(JoinHandle::is_finished) {
             thread::sleep(Duration::from_millis(1));
             let now = self.under_way();

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
+use crate::data::is_hidden;
 use crate::model::ModelId;
 use crate::plan::{
     ConnectionPlan, DynamicGrpcPlan, OpenAiPlan, Plan, Protocol, ServerPlan, TfServingPlan, TorchServePlan,
@@ -97,6 +98,8 @@ pub struct Target {
     pub tokens_from: Option<String>,
     /// Largest response over the network, in bytes; `None` is gRPC's own limit.
     pub max_reply_bytes: Option<u64>,
+    /// Limit on the bytes of all responses that are being received; `None` derives it from the free memory.
+    pub max_reply_memory: Option<u64>,
     /// Trace settings for the server on the network.
     pub trace: Option<TraceSettings>,
     /// How the server's own metrics are collected, if they are.
@@ -140,6 +143,7 @@ impl fmt::Display for MixEntry {
         for (number, Parameter { name, value }) in self.parameters.iter().enumerate() {
             let separator = if number == 0 { '?' } else { '&' };
             match value {
+                _ if is_hidden(name) => write!(f, "{separator}{name}=…")?,
                 ParameterValue::Bool(value) => write!(f, "{separator}{name}={value}")?,
                 ParameterValue::Int(value) => write!(f, "{separator}{name}={value}")?,
                 ParameterValue::Uint(value) => write!(f, "{separator}{name}={value}")?,

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::plan::{LogLevel, ServerPlan, Target};
+use crate::signals;
 
 /// Arguments that only some releases know, but that are needed there: by default these servers refuse what we compare.
 const WHERE_KNOWN: [(&str, &str); 2] = [("allow-client-shm", "true"), ("http-max-input-size", "2147483647")];
 
 /// The members of [`WHERE_KNOWN`] that the program lists in its help.
 pub fn known(program: &Path) -> Vec<OsString> {
-    let help = Command::new(program).arg("--help").stdin(Stdio::null()).output();
+    let help = signals::released(|| Command::new(program).arg("--help").stdin(Stdio::null()).output());
     let help = help.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
     let help = String::from_utf8_lossy(&help);
     let listed = WHERE_KNOWN.iter().filter(|(name, _)| help.contains(&format!("--{name} ")));

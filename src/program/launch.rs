@@ -9,6 +9,7 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
 use crate::error::{Error, Result};
+use crate::signals;
 
 /// The file that is running.
 const OWN: &str = "/proc/self/exe";
@@ -33,6 +34,7 @@ pub fn become_program(args: &[OsString]) -> Result<()> {
         return Ok(());
     }
     let failed = |error: std::io::Error| Error::machine(format!("{} cannot be run: {error}", program.display()));
+    signals::release();
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(error.into()))?;
     // A parent that has already ended sends no signal.
     let parent = parent.to_str().and_then(|id| id.parse().ok()).and_then(Pid::from_raw);

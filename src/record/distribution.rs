@@ -1,11 +1,13 @@
 //! A distribution of times.
 
+mod bounds;
 mod file;
 
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::record::distribution::bounds::within;
 use crate::record::distribution::file::DistributionFile;
 pub use crate::record::distribution::file::coarse;
 

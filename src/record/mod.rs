@@ -21,7 +21,7 @@ mod traces;
 
 pub use bank::{DELAYED_AFTER_NS, FURTHER_REASONS, without_numbers};
 pub use capture::{Capture, Destination};
-pub use distribution::{Distribution, MAX_TIME_NS, coarse};
+pub use distribution::{Distribution, MAX_TIME_NS, coarse, within as histograms_within};
 pub use generation::{Generated, Limits};
 pub use histogram::CoarseHistogram;
 pub use observer::{Finished, Observer};

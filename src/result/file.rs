@@ -17,14 +17,19 @@ use crate::measure::reasons::Verdict;
 use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::{StepTaken, SweepResult};
 use crate::plan::MeasurementPlan;
+use crate::record::histograms_within;
 use crate::result::variants::VariantsFile;
-use crate::result::{Checked, PeriodicResult, RunResult, Setup};
+use crate::result::{Checked, PeriodicResult, RunResult, Setup, harmless};
+use crate::shm::{Placement, free_bytes};
 
 /// The format's version: it grows when a reader of the previous one would misunderstand a file.
 pub const VERSION: u32 = 1;
 
 /// Limit on the size of a result file: 20 levels of 1 000 windows are below a hundredth of it.
 const MAX_BYTES: u64 = 1 << 30;
+
+/// Memory that the histograms of a result may take, if it is not known how much is free.
+const HISTOGRAMS: u64 = 4 << 30;
 
 /// The markers around the JSON of a result in a report.
 const EMBEDDED: (&str, &str) = ("<script type=\"application/json\" id=\"data\">", "</script>");
@@ -157,11 +162,14 @@ impl RunResult {
             Some(text) => (text, whole.matches(EMBEDDED_ANY).count()),
             None => (whole.as_str(), 1),
         };
+        let text = &*harmless(text);
         let Version { schema } = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
         if schema > VERSION {
             return Err(refuse(format!("it has format version {schema}, and this program reads up to {VERSION}")));
         }
-        let read: Self = serde_json::from_str(text).map_err(|error| refuse(format!("no result: {error}")))?;
+        let room = free_bytes(Placement::Pageable).map_or(HISTOGRAMS, |free| free / 2);
+        let read = histograms_within(room, || serde_json::from_str(text));
+        let read: Self = read.map_err(|error| refuse(format!("no result: {error}")))?;
         match read.variants.as_ref().is_none_or(|variants| variants.is_consistent()) {
             true => Ok((read, held)),
             false => Err(refuse("no result: a round in it is not of every variant".to_owned())),

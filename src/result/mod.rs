@@ -4,6 +4,7 @@ pub mod compare;
 mod exit_code;
 mod file;
 mod gate;
+mod harmless;
 mod host;
 mod level;
 mod ratio;
@@ -28,6 +29,7 @@ use crate::measure::sweep::{StepTaken, SweepResult};
 
 pub use file::is_report;
 pub use gate::{Checked, Judgement, Unit, time_to_decide};
+pub use harmless::harmless;
 pub use level::Distinction;
 pub use setup::{ModelIdentity, Setup};
 pub use tune::{CandidateResult, Figures, LatencyAt, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict, VisitFigures};

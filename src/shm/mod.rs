@@ -20,7 +20,7 @@ pub use allowance::Allowance;
 pub use builder::{ALIGNMENT, RegionBuilder};
 pub use cuda::{ImportedMemory, device_count};
 pub use free::free_bytes;
-pub use names::{unlink_all, unlink_on_panic};
+pub use names::{own_prefix, owner, unlink_all, unlink_on_panic};
 pub use placements::Placements;
 pub use posix::{end_if_cut_short, end_when_files_are_cut_short, say_when_files_are_cut_short};
 pub use region::{Placement, Region};

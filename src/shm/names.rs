@@ -7,6 +7,8 @@
 //! A name is created and recorded under one lock, and removed under it, too. So [`unlink_all`] finds all existing
 //! names, and none that were only tried, because these belong to somebody else.
 
+use std::fs;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -23,9 +25,35 @@ struct Names {
 static NAMES: Mutex<Names> = Mutex::new(Names { live: Vec::new(), ending: false });
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
+/// What the names of this program begin with.
+const PROGRAM: &str = "triton-bench-";
+
+/// What names of this process' shared memory begin with: its number, and the namespace in which it has that number, for containers
+/// may share `/dev/shm`.
+pub fn own_prefix() -> String {
+    format!("{PROGRAM}{}-{}-", std::process::id(), namespace())
+}
+
+/// The number of the process that has given its memory this name, if it has that number here.
+pub fn owner(name: &str) -> Option<i32> {
+    let mut parts = name.strip_prefix(PROGRAM)?.splitn(3, '-');
+    let (pid, of) = (parts.next()?.parse().ok()?, parts.next()?);
+    parts.next().filter(|_| of == namespace()).map(|_| pid)
+}
+
+/// The namespace of process numbers; 0 if the system does not tell.
+fn namespace() -> &'static str {
+    static NAMESPACE: OnceLock<String> = OnceLock::new();
+    NAMESPACE.get_or_init(|| {
+        let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+        if digits.is_empty() { "0".to_owned() } else { digits }
+    })
+}
+
 /// A name that this process has not used yet, with the leading slash that `shm_open` requires.
 pub(super) fn next() -> String {
-    format!("/triton-bench-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
+    format!("/{}{}", own_prefix(), COUNTER.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Creates shared memory called `name` by calling `create`, which must not touch it, and records the name. `None` if
@@ -93,4 +121,19 @@ pub fn unlink_on_panic() {
         unlink_all();
         previous(info);
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_whose_it_is_where_that_has_a_meaning() {
+        let name = next();
+        let own = i32::try_from(std::process::id()).ok();
+        assert_eq!((owner(name.trim_start_matches('/')), owner(&format!("{}python-x-y", own_prefix()))), (own, own));
+        for other in ["triton-bench-12-1-5", "triton-bench-12", "other-12-1-5", "triton-bench-x-1-5"] {
+            assert_eq!(owner(other), None, "{other}");
+        }
+    }
 }

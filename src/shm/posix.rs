@@ -119,9 +119,8 @@ impl HostMemory {
             }
         }
         Err(Error::machine(format!(
-            "{NAME_ATTEMPTS} shared memory names of the form /dev/shm/triton-bench-{}-N are taken; remove those left by \
-             earlier runs",
-            std::process::id()
+            "{NAME_ATTEMPTS} shared memory names of the form /dev/shm/{}N are taken; remove those left by earlier runs",
+            names::own_prefix()
         )))
     }
 

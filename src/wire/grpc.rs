@@ -1,5 +1,7 @@
 //! Length-prefixed messages of a gRPC body, assembled from pieces of any size.
 
+use crate::held::Held;
+
 /// Bytes before each message: whether it is compressed, and its length.
 pub const PREFIX_LEN: usize = 5;
 /// Largest message; gRPC's libraries hold lengths as signed 32-bit numbers.
@@ -35,7 +37,7 @@ pub struct Arrived<'a> {
 pub struct MessageReader {
     prefix: [u8; PREFIX_LEN],
     prefix_len: usize,
-    kept: Vec<u8>,
+    kept: Held,
     missing: usize,
     /// `kept` was handed out and must be cleared.
     handed_out: bool,
@@ -61,7 +63,7 @@ impl MessageReader {
     /// messages are kept if they are wanted or compressed; other messages are shown only if they arrive in one piece.
     ///
     /// # Errors
-    /// If a prefix is malformed or announces more bytes than allowed; says which.
+    /// If a prefix is malformed or announces more bytes than allowed, or all answers take too much memory; says which.
     #[inline]
     pub fn next<'a, 'input: 'a>(
         &'a mut self,
@@ -82,7 +84,7 @@ impl MessageReader {
         self.missing -= now.len();
         let whole = self.missing == 0 && self.kept.is_empty() && !self.passed_over;
         if keep && !whole {
-            self.kept.extend_from_slice(now);
+            self.kept.extend(now).map_err(|full| full.to_string())?;
         }
         if self.missing > 0 {
             self.passed_over = !keep && (self.passed_over || !now.is_empty());

@@ -1,6 +1,8 @@
 //! Server-sent events (`text/event-stream`, <https://html.spec.whatwg.org/multipage/server-sent-events.html>): a stream
 //! of events, parsed from pieces of any size. The events do not depend on how the bytes were cut.
 
+use crate::held::{Held, NoRoom};
+
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
@@ -16,10 +18,10 @@ pub struct EventReader {
     /// Limit on one event in bytes, including an unfinished line.
     limit: usize,
     /// The unfinished line.
-    line: Vec<u8>,
+    line: Held,
     name: Vec<u8>,
     /// Data so far, each line with its end.
-    data: Vec<u8>,
+    data: Held,
     /// The last line ended with a carriage return, which a line feed may follow.
     after_return: bool,
     /// No line has ended: the stream may begin with a byte order mark.
@@ -31,7 +33,7 @@ pub struct EventReader {
 impl EventReader {
     /// For events of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        let (line, name, data) = (Vec::new(), Vec::new(), Vec::new());
+        let (line, name, data) = (Held::default(), Vec::new(), Held::default());
         Self { limit, line, name, data, after_return: false, first: true, handed_out: false }
     }
 
@@ -54,7 +56,8 @@ impl EventReader {
         if std::mem::take(&mut self.handed_out) {
             self.forget();
         }
-        let complete = (!self.line.is_empty() && self.line_ends()) || self.line_ends();
+        let mut complete = !self.line.is_empty() && self.line_ends().unwrap_or(false);
+        complete = complete || self.line_ends().unwrap_or(false);
         self.handed_out = true;
         complete.then_some(Event { name: &self.name, data: &self.data })
     }
@@ -68,7 +71,7 @@ impl EventReader {
     /// Consumes bytes from the front of `input` until an event is complete; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// If an event is longer than allowed; says so.
+    /// If an event is longer than allowed, or all answers take too much memory; says which.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event<'_>>, String> {
         if self.handed_out {
             self.forget();
@@ -82,13 +85,13 @@ impl EventReader {
             let (now, rest) = input.split_at(end.unwrap_or(input.len()));
             *input = rest;
             if self.name.len() + self.data.len() + self.line.len() + now.len() > self.limit {
-                return Err(format!("an event is longer than {} bytes", self.limit));
+                return Err(format!("an event is longer than {} bytes (--max-reply-bytes)", self.limit));
             }
-            self.line.extend_from_slice(now);
+            self.line.extend(now).map_err(|full| full.to_string())?;
             let Some((&ending, rest)) = input.split_first() else { break };
             *input = rest;
             self.after_return = ending == b'\r';
-            if self.line_ends() {
+            if self.line_ends().map_err(|full| full.to_string())? {
                 self.handed_out = true;
                 return Ok(Some(Event { name: &self.name, data: &self.data }));
             }
@@ -97,7 +100,10 @@ impl EventReader {
     }
 
     /// Processes a complete line; returns whether it ends an event.
-    fn line_ends(&mut self) -> bool {
+    ///
+    /// # Errors
+    /// If all answers take too much memory.
+    fn line_ends(&mut self) -> Result<bool, NoRoom> {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         let line = &self.line[..];
         let line = if std::mem::take(&mut self.first) { line.strip_prefix(MARK).unwrap_or(line) } else { line };
@@ -108,8 +114,8 @@ impl EventReader {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
             b"data" => {
-                self.data.extend_from_slice(value);
-                self.data.push(b'\n');
+                self.data.extend(value)?;
+                self.data.extend(b"\n")?;
             }
             b"event" => {
                 self.name.clear();
@@ -119,14 +125,14 @@ impl EventReader {
         }
         self.line.clear();
         if !ends {
-            return false;
+            return Ok(false);
         }
         // The end of the last line is not part of the data.
         let complete = self.data.pop().is_some();
         if !complete {
             self.name.clear();
         }
-        complete
+        Ok(complete)
     }
 }
 

@@ -29,7 +29,7 @@ use crate::app::tune::isolated::{Isolated, Order};
 use crate::app::tune::outcome::Seen;
 use crate::app::tune::record::{Head, Record, Step};
 use crate::app::tune::subject::Subject;
-use crate::app::{check_devices, outputs, phase, signals};
+use crate::app::{check_devices, ending, limit_replies, outputs, phase, signals};
 use crate::backends::Connect;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
@@ -52,6 +52,7 @@ const REQUESTS: f64 = 200.0;
 /// # Errors
 /// Whatever keeps the search from starting, or its results from being written.
 pub fn tune(mut plan: TunePlan, connect: Connect) -> Result<u8> {
+    report::tune::check(&plan.folder(), record::FILE)?;
     if plan.resume && !plan.is_budget_given {
         let had = record::budget_of(&plan.folder())?;
         plan.budget = had.map_or(plan.budget, Duration::from_secs_f64);
@@ -59,6 +60,8 @@ pub fn tune(mut plan: TunePlan, connect: Connect) -> Result<u8> {
     affinity::pin_this_thread(plan.run.load.cpus.as_deref())?;
     let interrupts = signals::watch()?;
     limits::watch_address_space()?;
+    ending::clean_up_after_others();
+    limit_replies(&plan.run);
     check_devices(&plan.run)?;
     if plan.run.target.service.is_embedded() {
         phase::loading();

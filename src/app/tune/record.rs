@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::app::tune::entry::{Entry, SECONDS};
 use crate::error::{Error, Result};
 use crate::report::{Interrupts, SafeFile};
+use crate::result::harmless;
 
 /// Name of the file in the folder of the search.
-const FILE: &str = "trials.jsonl";
+pub const FILE: &str = "trials.jsonl";
 
 /// A line of the record: the next step of the search.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,7 +177,7 @@ fn parse(path: &Path) -> Result<(Option<Head>, Vec<Step>)> {
         Error::input(format!("--resume: {} cannot be read: {error}; start the search without --resume", path.display()))
     })?;
     let mut lines = BufReader::new(file).lines().map_while(io::Result::ok);
-    let head = lines.next().and_then(|line| serde_json::from_str(&line).ok());
+    let head = lines.next().and_then(|line| serde_json::from_str(&harmless(&line)).ok());
     let head = head.filter(|head: &Head| head.budget_s.is_none_or(|budget_s| SECONDS.contains(&budget_s)));
     Ok((head, lines.map_while(step).collect()))
 }
@@ -185,7 +186,7 @@ fn step(line: String) -> Option<Step> {
     if let Ok(Raised { budget_s }) = serde_json::from_str(&line) {
         return SECONDS.contains(&budget_s).then_some(Step::Budget(budget_s));
     }
-    let entry = serde_json::from_str(&line).ok().filter(Entry::is_believed)?;
+    let entry = serde_json::from_str(&harmless(&line)).ok().filter(Entry::is_believed)?;
     Some(Step::Trial(Box::new(Entry { line: Some(line), ..entry })))
 }
 

@@ -14,10 +14,11 @@ use crate::app::session::Session;
 use crate::app::tune::assignment::Assignment;
 use crate::app::tune::visit::{Visit, patience};
 use crate::backend::{Backend, ModelControl};
-use crate::backends::{Connect, Connected};
+use crate::backends::{Connect, Connected, owed};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit::Codes;
+use crate::interrupt;
 use crate::load::LoadShape;
 use crate::measure::summary::{LevelSummary, ServerSummary};
 use crate::model::ModelId;
@@ -86,6 +87,7 @@ impl<'a> Subject<'a> {
         let base = control.configuration(&id)?;
         if plan.run.target.service.is_remote() {
             // A server that does not load models on request should say so now, not for each candidate.
+            owed::owe(&backend, &id.name, &base);
             control.load(&id.name, Some(&base))?;
         }
         let mut bases = vec![(id.clone(), base)];
@@ -184,6 +186,7 @@ impl<'a> Subject<'a> {
                 continue;
             }
             for server in self.servers.values_mut() {
+                server.note_owed(id, base);
                 server.loaded.insert(id.name.clone(), wanted.clone());
             }
         }
@@ -209,17 +212,23 @@ impl<'a> Subject<'a> {
         let restored = servers.map(|server| {
             server.sessions.clear();
             let names: Vec<String> = server.loaded.drain().map(|(name, _)| name).collect();
+            if server.backend.is_dying() {
+                return Ok(());
+            }
             let control = control(server.backend.as_ref())?;
             let load = |name: &String| {
                 control.load(name, None)?;
                 // The configuration in force may have differed from the file.
                 let found = self.bases.iter().find(|(id, _)| id.name == *name);
-                match found {
-                    Some((id, base)) if control.configuration(id)? != *base => control.load(name, Some(base)),
-                    _ => Ok(()),
+                if let Some((id, base)) = found
+                    && control.configuration(id)? != *base
+                {
+                    control.load(name, Some(base))?;
                 }
+                owed::settle(&server.backend, name);
+                Ok(())
             };
-            names.iter().map(load).fold(Ok(()), Error::both)
+            interrupt::patiently(|| names.iter().map(load).fold(Ok(()), Error::both))
         });
         restored.fold(Ok(()), Error::both)
     }
@@ -237,6 +246,7 @@ impl ServerState {
             if present == Some(&wanted) || (present.is_none() && wanted == *base) {
                 continue;
             }
+            self.note_owed(id, base);
             let control = control(self.backend.as_ref())?;
             in_place &= present.is_some_and(|present| differ_in_instances_alone(present, &wanted));
             let started = Stamp::now();
@@ -248,6 +258,13 @@ impl ServerState {
             }
         }
         Ok((seconds, in_place && seconds.is_some()))
+    }
+
+    /// Whatever ends the search, a server that is not ours gets the model's own configuration back.
+    fn note_owed(&self, id: &ModelId, base: &Value) {
+        if self.backend.network().is_some() {
+            owed::owe(&self.backend, &id.name, base);
+        }
     }
 
     /// The session for the model in its current form; an existing one if it has had that form before.

@@ -8,13 +8,14 @@ mod log;
 mod repository;
 mod threads;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ffi::{ExchangeTables, Server, Slots, SlotsSpec};
-pub use ffi::{halt_servers, stop_servers};
+pub use ffi::{allow_exit, halt_servers, stop_servers};
 pub use log::flush as flush_log;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::backend::{
@@ -30,7 +31,7 @@ use crate::model::{ModelId, ModelSpec, Scheduler};
 use crate::plan::Target;
 use crate::processes;
 use crate::shm;
-use crate::stdio;
+use crate::stdio::{self, note};
 
 /// The embedded server.
 pub struct TritonInProcess {
@@ -44,6 +45,20 @@ pub struct TritonInProcess {
 
 /// The python backend's setting for the prefix of its regions' names.
 const PYTHON_REGION_SETTING: &str = "shm-region-prefix-name";
+
+/// How the server in this process, or a backend in it, ends the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// The process dies once this is dealt with.
+    Crash,
+    /// It called `exit`, and the calling thread is stopped.
+    Exit,
+}
+
+/// What the program does about it.
+static ON_DEATH: OnceLock<fn(Death)> = OnceLock::new();
+/// The models that were loaded, for the message.
+static MODELS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// How long a program that leaves at once waits for loading threads to reach the gate before `fork`.
 const REST_LIMIT: Duration = Duration::from_millis(300);
@@ -67,7 +82,7 @@ impl TritonInProcess {
         repository::check(&target.server.repositories, target.bls_composing.iter().chain(target.models()))?;
         let server = start_server(target)?;
         for model in target.bls_composing.iter().chain(target.models()) {
-            server.load(&model.name).map_err(|error| explain(&server, &model.name, error))?;
+            load(&server, &model.name).map_err(|error| explain(&server, &model.name, error))?;
         }
         for model in target.models() {
             check_ready(&server, model)?;
@@ -92,7 +107,7 @@ impl TritonInProcess {
     pub fn survey(target: &Target, only: Option<&str>) -> Result<Vec<Offer>> {
         let server = start_server(target)?;
         let offer = |name: String| {
-            let loaded = server.load(&name).and_then(|()| describe(&server, &ModelId::latest(&name)));
+            let loaded = load(&server, &name).and_then(|()| describe(&server, &ModelId::latest(&name)));
             Offer { model: loaded.map_err(|error| error.to_string()), name }
         };
         Ok(names(&index(&server)?, only).into_iter().map(offer).collect())
@@ -105,13 +120,78 @@ impl TritonInProcess {
 
 /// A server without models.
 fn start_server(target: &Target) -> Result<Arc<Server>> {
-    for (_, _, prefix) in target.server.backend_config.iter().filter(|config| config.1 == PYTHON_REGION_SETTING) {
+    let mut plan = target.server.clone();
+    if !plan.backend_config.iter().any(|config| config.1 == PYTHON_REGION_SETTING) {
+        // So the next run knows whose they are, if this one is killed.
+        let prefix = format!("{}python-", shm::own_prefix());
+        plan.backend_config.push(("python".to_owned(), PYTHON_REGION_SETTING.to_owned(), prefix));
+    }
+    for (_, _, prefix) in plan.backend_config.iter().filter(|config| config.1 == PYTHON_REGION_SETTING) {
         processes::expect_regions(prefix);
     }
-    let shown_log = log::folded(&target.server.log);
+    let shown_log = log::folded(&plan.log);
     static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), clean_up));
-    Server::start(&target.server, shown_log)
+    ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), crashed));
+    let server = Server::start(&plan, shown_log)?;
+    watch_exits();
+    Ok(server)
+}
+
+fn load(server: &Server, model: &str) -> Result<()> {
+    let mut models = MODELS.lock();
+    if !models.iter().any(|known| known == model) {
+        models.push(model.to_owned());
+    }
+    drop(models);
+    let loaded = server.load(model);
+    watch_exits();
+    loaded
+}
+
+/// Calls `act` if the server takes the process with it: on its own thread for a crash, else on the one that calls `exit`.
+pub fn on_death(act: fn(Death)) {
+    let _ = ON_DEATH.set(act);
+}
+
+/// What a backend registers when it is loaded must not be taken down while the program still uses it.
+fn watch_exits() {
+    if ON_DEATH.get().is_some() {
+        ffi::watch_exits(exited);
+    }
+}
+
+/// Whether the server is taking the process with it.
+pub fn is_dying() -> bool {
+    ffi::is_caught() || ffi::has_crashed()
+}
+
+fn exited(how: &str) {
+    stdio::give_way();
+    log::flush();
+    note!("error: {} called {how}(), which ends this process; what was measured is kept", suspects());
+    die(Death::Exit);
+}
+
+fn crashed(signal: i32) {
+    stdio::give_way();
+    log::flush();
+    // The handler of this signal tells a backend's crash from a file that was cut short.
+    if signal != libc::SIGBUS {
+        note!("error: the process crashed ({}), most likely in {}", ffi::crash_name(signal), suspects());
+        die(Death::Crash);
+    }
+    clean_up();
+}
+
+fn die(death: Death) {
+    if let Some(act) = ON_DEATH.get() {
+        act(death);
+    }
+}
+
+fn suspects() -> String {
+    let models = MODELS.try_lock_for(REST_LIMIT).map(|models| models.join("', '")).unwrap_or_default();
+    if models.is_empty() { "Triton".to_owned() } else { format!("Triton or the backend of '{models}'") }
 }
 
 fn describe(server: &Server, id: &ModelId) -> Result<ModelSpec> {
@@ -154,10 +234,8 @@ fn check_ready(server: &Server, id: &ModelId) -> Result<()> {
     }))
 }
 
-/// Shows the log and cleans up what this process would leave behind in a crash.
+/// Cleans up what this process would leave behind in a crash.
 fn clean_up() {
-    stdio::give_way();
-    log::flush();
     ffi::close_forks();
     processes::end_all();
     processes::unlink_regions();
@@ -231,6 +309,10 @@ impl Backend for TritonInProcess {
         Some(self)
     }
 
+    fn is_dying(&self) -> bool {
+        is_dying()
+    }
+
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let spec = SlotsSpec {
             server: Arc::clone(&self.server),
@@ -249,7 +331,9 @@ impl ModelControl for TritonInProcess {
     }
 
     fn load(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
-        self.server.load_as(model, configuration)?;
+        let loaded = self.server.load_as(model, configuration);
+        watch_exits();
+        loaded?;
         check_ready(&self.server, &ModelId::latest(model))
     }
 }

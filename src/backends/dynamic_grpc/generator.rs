@@ -4,6 +4,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use crate::signals;
 use crate::stdio::shown;
 use crate::wire::grpc::MAX_MESSAGE;
 
@@ -29,13 +30,9 @@ pub fn messages(command: &str) -> Result<Vec<Vec<u8>>, String> {
 
 /// What the command writes.
 fn run(command: &str) -> Result<Vec<u8>, String> {
-    let mut child = Command::new("sh")
-        .args(["-c", command])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("it cannot be started: {error}"))?;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = signals::released(|| shell.spawn()).map_err(|error| format!("it cannot be started: {error}"))?;
     let mut complaints = child.stderr.take().map(|mut stderr| {
         thread::spawn(move || {
             let mut text = Vec::new();

@@ -3,6 +3,7 @@
 use crate::backend::InferError;
 use crate::engine::http1::{KEPT_OF_REFUSAL, keep, too_long};
 use crate::engine::malformed;
+use crate::held::Held;
 use crate::wire::http1::{Encoding, Head};
 
 /// The size limit of the reply to a request, compressed and decompressed.
@@ -43,7 +44,7 @@ impl Longest {
 /// The part of a body that is kept while it arrives.
 #[derive(Default)]
 pub(super) struct Kept {
-    bytes: Vec<u8>,
+    bytes: Held,
     limit: u64,
     longest: Longest,
 }
@@ -69,12 +70,11 @@ impl Kept {
     /// Keeps a further piece, or as much of it as is wanted; with it, `total` bytes have arrived.
     ///
     /// # Errors
-    /// If that is more than the reply may have.
+    /// If that is more than the reply may have, or all replies together.
     #[inline]
     pub(super) fn push(&mut self, piece: &[u8], total: u64) -> Result<(), InferError> {
         self.longest.check(total)?;
-        keep(&mut self.bytes, piece, self.limit);
-        Ok(())
+        keep(&mut self.bytes, piece, self.limit)
     }
 
     /// Its size limit after decompression.

@@ -9,6 +9,7 @@ use crate::clock::Stamp;
 use crate::data::pack_element;
 use crate::engine::http1::{KEPT_OF_REFUSAL, check_length, keep, unpacked, unpacked_refusal};
 use crate::engine::{Exchanges, malformed};
+use crate::held::Held;
 use crate::model::DataType;
 use crate::wire::http1::{Encoding, Head};
 use crate::wire::sse::{Event, EventReader};
@@ -19,8 +20,10 @@ const DONE: &[u8] = b"[DONE]";
 /// What is kept of answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// Maximum bytes of a body, or of one event.
+    /// Maximum bytes of a body.
     pub(super) limit: u64,
+    /// Maximum bytes of one event.
+    pub(super) event: usize,
     /// The assistant's message, for the turns that follow.
     pub(super) message: bool,
     /// The text with its tokens, if the server does not report how many there are.
@@ -32,14 +35,14 @@ pub(super) struct Answer {
     wanted: Wanted,
     events: EventReader,
     /// The body, if it is not a stream; for a refusal only as much as is worth keeping.
-    kept: Vec<u8>,
+    kept: Held,
     stream: Stream,
     /// The text of a stream, for the turns that follow.
-    text: String,
+    text: Held,
     /// The message of a body, for them.
     message: Option<Vec<u8>>,
     /// Documents with content.
-    content: Vec<u8>,
+    content: Held,
     /// What observers are shown, joined.
     shown: RefCell<Vec<u8>>,
 }
@@ -74,12 +77,12 @@ impl Answer {
     pub(super) fn new(wanted: Wanted) -> Self {
         Self {
             wanted,
-            events: EventReader::new(usize::try_from(wanted.limit).unwrap_or(usize::MAX)),
-            kept: Vec::new(),
+            events: EventReader::new(wanted.event),
+            kept: Held::default(),
             stream: Stream::default(),
-            text: String::new(),
+            text: Held::default(),
             message: None,
-            content: Vec::new(),
+            content: Held::default(),
             shown: RefCell::default(),
         }
     }
@@ -107,21 +110,19 @@ impl Answer {
     ) -> Result<(), InferError> {
         if !is_success(head) {
             self.check(total)?;
-            keep(&mut self.kept, piece, KEPT_OF_REFUSAL);
-            return Ok(());
+            return keep(&mut self.kept, piece, KEPT_OF_REFUSAL);
         }
         if !head.events {
             self.check(total)?;
-            self.kept.extend_from_slice(piece);
-            return Ok(());
+            return self.kept.extend(piece).map_err(malformed);
         }
         let mut rest = piece;
         while !self.stream.done {
-            let event = self.events.next(&mut rest).map_err(|what| malformed(format!("{what} (--max-reply-bytes)")))?;
+            let event = self.events.next(&mut rest).map_err(malformed)?;
             let Some(event) = event else { break };
             let Self { wanted, stream, text, content, shown, .. } = self;
             stream.take(event, shown, slot, exchanges)?;
-            stream.keep(event.data, *wanted, (text, content));
+            stream.keep(event.data, *wanted, (text, content))?;
         }
         Ok(())
     }
@@ -134,7 +135,7 @@ impl Answer {
     /// The assistant's message, of a complete and successful answer.
     pub(super) fn message(&self) -> Option<Vec<u8>> {
         match self.wanted.message && !self.stream.failed {
-            true if self.stream.generation.events > 0 => Some(turns::message(&self.text)),
+            true if self.stream.generation.events > 0 => Some(turns::message(&String::from_utf8_lossy(&self.text))),
             true => self.message.clone(),
             false => None,
         }
@@ -161,7 +162,7 @@ impl Answer {
         let generation =
             if head.events { self.end_stream(slot, exchanges)? } else { self.body(head, slot, exchanges)? };
         if let Some(generation) = generation {
-            let content = if generation.tokens.is_none() { self.content.as_slice() } else { &[] };
+            let content = if generation.tokens.is_none() { &self.content[..] } else { &[] };
             exchanges.generated(slot, generation, content);
         }
         Ok(())
@@ -174,7 +175,7 @@ impl Answer {
         {
             let Self { wanted, stream, text, content, shown, .. } = self;
             stream.take(event, shown, slot, exchanges)?;
-            stream.keep(event.data, *wanted, (text, content));
+            stream.keep(event.data, *wanted, (text, content))?;
         }
         let Stream { generation, choices, others, ends, first_tokens, finished, done, failed, .. } = self.stream;
         if failed {
@@ -209,7 +210,7 @@ impl Answer {
         exchanges.respond(slot, &Shown { parts: &[body], scratch: &self.shown });
         let tokens = said.tokens.filter(|&tokens| tokens > 0 || !said.content);
         if self.wanted.content && tokens.is_none() {
-            self.content.extend_from_slice(body);
+            self.content.extend(body).map_err(malformed)?;
         }
         Ok(Some(Generation { chunks: said.content.into(), tokens, ..Generation::default() }))
     }
@@ -217,21 +218,24 @@ impl Answer {
 
 impl Stream {
     /// Keeps the required parts of the last event.
+    ///
+    /// # Errors
+    /// If all answers together take too much memory.
     #[inline]
-    fn keep(&mut self, data: &[u8], wanted: Wanted, (text, content): (&mut String, &mut Vec<u8>)) {
+    fn keep(&mut self, data: &[u8], wanted: Wanted, (text, content): (&mut Held, &mut Held)) -> Result<(), InferError> {
         if wanted.message {
-            *text += &turns::delta(data);
+            text.extend(turns::delta(data).as_bytes()).map_err(malformed)?;
         }
         let is_wanted = wanted.content && self.last_has_content && self.generation.tokens.unwrap_or(0) == 0;
         if !is_wanted || self.too_long {
-            return;
+            return Ok(());
         }
-        content.extend_from_slice(data);
-        content.push(b'\n');
+        content.extend(data).and_then(|()| content.extend(b"\n")).map_err(malformed)?;
         if content.len() as u64 > wanted.limit {
             self.too_long = true;
             content.clear();
         }
+        Ok(())
     }
 
     /// An event has arrived.

@@ -32,7 +32,9 @@ pub use self::texts::texts;
 use self::answer::Wanted;
 use self::bodies::Bodies;
 use self::service::OpenAi;
-use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Network, Threading};
+use crate::backend::{
+    Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, MAX_REPLY_BYTES, Network, Threading,
+};
 use crate::engine::http1::{self, Headers};
 use crate::engine::{Deadline, Route, ServerWait, advice, connect, failure};
 use crate::error::{Error, Result};
@@ -44,6 +46,8 @@ pub const DEFAULT_PORT: u16 = 8000;
 
 /// The input that holds a request's body.
 const PAYLOAD: &str = "payload";
+/// Maximum bytes of an event, unless `--max-reply-bytes` is given: a stream brings a few tokens at a time.
+const MAX_EVENT_BYTES: u64 = 16 << 20;
 /// The output that holds an answer, or an event of one.
 const RESPONSE: &str = "response";
 
@@ -90,7 +94,10 @@ impl OpenAiBackend {
     /// What is kept of answers.
     fn wanted(&self, spec: &ClientSpec) -> Wanted {
         let OpenAiPlan { sessions, tokenizer, .. } = &self.plan;
-        Wanted { limit: spec.max_reply_bytes, message: *sessions, content: tokenizer.is_some() }
+        let limit = spec.max_reply_bytes;
+        let event = if limit == MAX_REPLY_BYTES { MAX_EVENT_BYTES } else { limit };
+        let event = usize::try_from(event).unwrap_or(usize::MAX);
+        Wanted { limit, event, message: *sessions, content: tokenizer.is_some() }
     }
 
     fn bodies_for(&self, spec: &ClientSpec) -> Result<Arc<Bodies>> {

@@ -11,6 +11,7 @@ use crate::engine::http1::{Headers, HttpService, KEPT_OF_REFUSAL, check_length, 
 use crate::engine::serial::SLICES;
 use crate::engine::{Exchanges, malformed};
 use crate::error::Result;
+use crate::held::Held;
 use crate::plan::Compression;
 use crate::wire::http1::{Head, NOT_ASKED_FOR};
 
@@ -19,7 +20,7 @@ struct Slot {
     request: Request,
     /// Whether the answer is a refusal, whose body is kept.
     is_refused: bool,
-    refusal: Vec<u8>,
+    refusal: Held,
 }
 
 /// The requests of a client.
@@ -40,7 +41,7 @@ impl Predictions {
 impl HttpService for Predictions {
     fn grow(&mut self, slots: usize) -> Result<()> {
         let request = Request { payload: PayloadId(0), sequence: None };
-        let empty = || Slot { request, is_refused: false, refusal: Vec::new() };
+        let empty = || Slot { request, is_refused: false, refusal: Held::default() };
         self.slots.resize_with(slots.max(self.slots.len()), empty);
         Ok(())
     }
@@ -69,7 +70,7 @@ impl HttpService for Predictions {
         check_length(total, self.max_reply_bytes)?;
         let Slot { is_refused, refusal, .. } = &mut self.slots[slot];
         if *is_refused {
-            keep(refusal, piece, KEPT_OF_REFUSAL);
+            keep(refusal, piece, KEPT_OF_REFUSAL)?;
         }
         Ok(())
     }

@@ -152,6 +152,7 @@ fn command() -> clap::Command {
 fn plan(command: &clap::Command, words: Vec<OsString>, command_line: Vec<OsString>) -> Result<TunePlan> {
     let matches = command.clone().try_get_matches_from(words).map_err(|error| refused(command, &error, "tune", SEE))?;
     let flags = TuneFlags::from_arg_matches(&matches).map_err(|error| refused(command, &error, "tune", SEE))?;
+    flags.run.data.hide_secrets();
     let given = given(command, &matches);
     flags.tune.check(&given)?;
     let run = Plan { words: words_of(command, &matches), ..flags.run.plan(&given, Codes::Own)? };

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::backend::InferError;
 use crate::engine::http1::refusal::KEPT_OF_REFUSAL;
 use crate::engine::malformed;
+use crate::held::{self, Held, NoRoom};
 use crate::wire::http1::{Head, decompress};
 
 /// Fails if an answer takes more than `most` bytes, compressed or decompressed.
@@ -22,10 +23,13 @@ pub fn too_long(most: u64) -> InferError {
 }
 
 /// Appends a piece of a body to what is kept of it, up to `most` bytes in all.
+///
+/// # Errors
+/// If all answers together take too much memory.
 #[inline]
-pub fn keep(kept: &mut Vec<u8>, piece: &[u8], most: u64) {
+pub fn keep(kept: &mut Held, piece: &[u8], most: u64) -> Result<(), InferError> {
     let room = most.saturating_sub(kept.len() as u64).min(piece.len() as u64);
-    kept.extend_from_slice(&piece[..room as usize]);
+    kept.extend(&piece[..room as usize]).map_err(malformed)
 }
 
 /// What was kept of a body, decompressed to at most `most` bytes.
@@ -33,7 +37,9 @@ pub fn keep(kept: &mut Vec<u8>, piece: &[u8], most: u64) {
 /// # Errors
 /// If it is damaged, unpacks to more, or is compressed in an unknown way.
 pub fn unpacked<'a>(head: &Head, kept: &'a [u8], most: u64) -> Result<Cow<'a, [u8]>, InferError> {
-    let unpacked = decompress(head.encoding, kept, most).map_err(malformed)?;
+    let room = held::room();
+    let unpacked = decompress(head.encoding, kept, most.min(room));
+    let unpacked = unpacked.map_err(|why| if room < most { malformed(NoRoom) } else { malformed(why) })?;
     Ok(unpacked.map_or(Cow::Borrowed(kept), Cow::Owned))
 }
 
@@ -51,11 +57,11 @@ mod tests {
 
     #[test]
     fn as_much_is_kept_as_is_wanted() {
-        let mut kept = Vec::new();
+        let mut kept = Held::default();
         for piece in [&b"abc"[..], b"", b"defg", b"h"] {
-            keep(&mut kept, piece, 5);
+            keep(&mut kept, piece, 5).unwrap();
         }
-        assert_eq!(kept, b"abcde");
+        assert_eq!(&kept[..], b"abcde");
         assert!(check_length(5, 5).is_ok());
         assert!(check_length(6, 5).unwrap_err().message.contains("longer than 5 bytes (--max-reply-bytes)"));
     }

@@ -16,6 +16,7 @@ use crate::engine::http1::headers::{Headers, write_field, write_length};
 use crate::engine::http1::refusal::{KEPT_OF_REFUSAL, refusal};
 use crate::engine::{Connector, Deadline, Stream, closed, connect, failure, malformed, wait_for};
 use crate::error::{Error, Result};
+use crate::held::Held;
 use crate::plan::Compression;
 use crate::wire::http1::{Head, NOT_ASKED_FOR, ReplyReader, decompress};
 
@@ -151,20 +152,19 @@ impl Questions {
     }
 
     fn ask(&self, method: &str, path: &str, body: Option<&str>, patience: Patience) -> Result<Answer, InferError> {
-        let mut body_of_answer = Vec::new();
+        let mut body_of_answer = Held::default();
         let mut take = |head: &Head, piece: &[u8]| {
             let most = if head.status == 200 { MAX_ANSWER } else { KEPT_OF_REFUSAL };
             let long = head.length.unwrap_or(0).max((body_of_answer.len() + piece.len()) as u64) > most;
             if long && head.status == 200 {
                 return Err(malformed(format!("longer than {most} bytes")));
             }
-            keep(&mut body_of_answer, piece, most);
-            Ok(())
+            keep(&mut body_of_answer, piece, most)
         };
         let request = self.render(method, path, body);
         let head = self.exchange(&request, Deadline::within(patience.limit()), &mut take)?;
         let body = match decompress(head.encoding, &body_of_answer, MAX_ANSWER) {
-            Ok(unpacked) => unpacked.unwrap_or(body_of_answer),
+            Ok(unpacked) => unpacked.unwrap_or_else(|| body_of_answer.to_vec()),
             Err(_) if head.status != 200 => Vec::new(),
             Err(why) => return Err(malformed(why)),
         };

@@ -293,6 +293,7 @@ const NETWORK_ONLY: &[&str] = &[
     "--max-connections",
     "--client-timeout-us",
     "--max-reply-bytes",
+    "--max-reply-memory",
     "--metrics-url",
     "--log-frequency",
 ];

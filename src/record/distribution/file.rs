@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::Distribution;
-use crate::record::distribution::{DIGITS, MAX_TIME_NS};
+use crate::record::distribution::{DIGITS, MAX_TIME_NS, bounds};
 
 /// Significant digits of a [`coarse`] histogram.
 const COARSE_DIGITS: u8 = if DIGITS < 2 { DIGITS } else { 2 };
@@ -80,6 +80,7 @@ impl TryFrom<DistributionFile> for Distribution {
         let mut times = Self { sum_ns: file.sum_ns, ..Self::empty() };
         if let Some(text) = file.histogram {
             let bytes = STANDARD.decode(text).map_err(|error| format!("histogram: not base64: {error}"))?;
+            bounds::check(&bytes).map_err(|reason| format!("histogram: {reason}"))?;
             let read = Deserializer::new().deserialize(&mut bytes.as_slice());
             let read = read.map_err(|error| format!("histogram: no HdrHistogram V2: {error}"))?;
             copy(&read, &mut times.histogram).map_err(|error| format!("histogram: {error}"))?;

@@ -104,7 +104,12 @@ fn names_of_others_are_text_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.html");
     std::fs::write(&path, page).unwrap();
-    assert_eq!(RunResult::read(&path).unwrap().setup.models[0].name, HOSTILE, "the data are as they were");
+    let read = RunResult::read(&path).unwrap();
+    assert_eq!(
+        read.setup.models[0].name,
+        crate::stdio::shown(HOSTILE),
+        "as they were, with what acts on a terminal shown"
+    );
 }
 
 #[test]

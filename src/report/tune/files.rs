@@ -11,7 +11,7 @@ use crate::model::configuration;
 use crate::plan::{TunePlan, asked};
 use crate::report::csv::inert as inert_cell;
 use crate::report::file_name::harmless;
-use crate::report::{Interrupts, SafeFile, html, inert};
+use crate::report::{Interrupts, SafeFile, html, inert, is_special};
 use crate::result::{CandidateResult, TuneResult};
 
 /// Columns of Model Analyzer's `metrics-model-inference.csv`.
@@ -25,6 +25,25 @@ const COLUMNS: [&str; 8] = [
     "Satisfies Constraints",
     "Throughput (infer/sec)",
 ];
+
+/// Names of the files in the folder of a search, beside its record.
+const NAMES: [&str; 5] = ["config.pbtxt", "load.json", "metrics-model-inference.csv", "result.json", "report.html"];
+
+/// Fails if a file of a search could not take the place of what is there: a pipe would wait for whoever reads or writes it.
+///
+/// # Errors
+/// Which, and what to do.
+pub fn check(folder: &Path, record: &str) -> Result<()> {
+    let is_odd = |path: &PathBuf| is_special(path) || path.is_dir();
+    match NAMES.iter().chain([&record]).map(|name| folder.join(name)).find(is_odd) {
+        Some(path) => Err(Error::output(format!(
+            "--output {}: {} is no regular file, and would be replaced by one; remove it, or name another folder",
+            folder.display(),
+            path.display()
+        ))),
+        None => Ok(()),
+    }
+}
 
 /// Writes everything; `configurations` are the winner's, that of the model first.
 ///
@@ -126,6 +145,23 @@ fn row(result: &TuneResult, candidate: &CandidateResult) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::report::tune::table::sample;
+
+    #[test]
+    fn a_folder_with_something_else_in_a_files_place_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        check(folder.path(), "trials.jsonl").unwrap();
+        std::fs::write(folder.path().join("result.json"), "old").unwrap();
+        check(folder.path(), "trials.jsonl").unwrap();
+        for name in ["trials.jsonl", "config.pbtxt"] {
+            let path = folder.path().join(name);
+            assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+            let error = check(folder.path(), "trials.jsonl").unwrap_err().to_string();
+            assert!(error.contains("--output") && error.contains(name), "{error}");
+            std::fs::remove_file(path).unwrap();
+        }
+        std::os::unix::fs::symlink("/dev/full", folder.path().join("report.html")).unwrap();
+        assert!(check(folder.path(), "trials.jsonl").unwrap_err().to_string().contains("report.html"));
+    }
 
     #[test]
     fn the_columns_are_model_analyzers() {

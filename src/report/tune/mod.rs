@@ -3,7 +3,7 @@
 mod files;
 mod table;
 
-pub use files::write;
+pub use files::{check, write};
 #[cfg(test)]
 pub use table::sample;
 pub use table::{settings, table, title};

@@ -14,8 +14,12 @@ use crate::plan::{Plan, STAMP};
 use crate::request;
 use crate::responder::Responder;
 use crate::sequence::{Correlation, Sequences};
-use crate::settings::{LoadRule, RepeatMode};
+use crate::settings::{FailMode, LoadRule, RepeatMode};
 use crate::tensor::{self, Form, View};
+
+unsafe extern "C" {
+    fn quick_exit(code: libc::c_int) -> !;
+}
 
 /// The server's number for INT64.
 const INT64: i32 = 9;
@@ -140,6 +144,16 @@ impl ModelState {
 
     /// The failure of the request of that ordinal.
     pub fn failure(&self, ordinal: u64) -> Fault {
+        // SAFETY: the first three end the process with the code 0, which is what is asked for; the last is to crash it.
+        unsafe {
+            match self.plan.settings.fail_mode {
+                FailMode::Exit => libc::exit(0),
+                FailMode::ExitAtOnce => libc::_exit(0),
+                FailMode::QuickExit => quick_exit(0),
+                FailMode::Crash => drop(std::ptr::null_mut::<u8>().wrapping_add(8).read_volatile()),
+                FailMode::Response | FailMode::Execute => {}
+            }
+        }
         let every = self.plan.settings.fail_every;
         Fault::new(INTERNAL, format!("request {ordinal} failed as configured (fail_every is {every})"))
     }

@@ -48,6 +48,14 @@ pub enum FailMode {
     Response,
     /// The execution returns an error, so the server fails every request in it.
     Execute,
+    /// The whole process ends, by `exit`.
+    Exit,
+    /// By `_exit`.
+    ExitAtOnce,
+    /// By `quick_exit`.
+    QuickExit,
+    /// By a fault of its memory.
+    Crash,
 }
 
 /// Which thread sends decoupled responses.
@@ -245,8 +253,15 @@ impl Settings {
             "stall_us" => self.stall_us = number(key, value, LONGEST_US)?,
             "fail_every" => self.fail_every = number(key, value, u64::MAX)?,
             "fail_mode" => {
-                self.fail_mode =
-                    choice(key, value, &[("response", FailMode::Response), ("execute", FailMode::Execute)])?;
+                let modes = [
+                    ("response", FailMode::Response),
+                    ("execute", FailMode::Execute),
+                    ("exit", FailMode::Exit),
+                    ("_exit", FailMode::ExitAtOnce),
+                    ("quick_exit", FailMode::QuickExit),
+                    ("crash", FailMode::Crash),
+                ];
+                self.fail_mode = choice(key, value, &modes)?;
             }
             "repeat" => self.repeat = Some(number(key, value, MAX_RESPONSES)?),
             "gap_us" => self.gap_us = number(key, value, LONGEST_US)?,

@@ -10,8 +10,13 @@ use crate::support::{Finished, Model, Program, Repository, Running};
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
 const SIGQUIT: i32 = 3;
+const SIGUSR1: i32 = 10;
 const SIGSEGV: i32 = 11;
+const SIGUSR2: i32 = 12;
+const SIGALRM: i32 = 14;
 const SIGTERM: i32 = 15;
+const SIGXCPU: i32 = 24;
+const SIGIO: i32 = 29;
 
 /// What the program promises for its end once everything is written, and what a busy machine adds.
 const END: Duration = Duration::from_secs(5 + 3);
@@ -60,12 +65,22 @@ impl Watched {
 
     /// Processes that run a model of this repository.
     fn stubs(&self) -> Vec<String> {
+        self.running().into_iter().map(|(_, command)| command).collect()
+    }
+
+    /// Their numbers.
+    fn processes(&self) -> Vec<u32> {
+        self.running().into_iter().map(|(pid, _)| pid).collect()
+    }
+
+    fn running(&self) -> Vec<(u32, String)> {
         let path = self.repository.path().display().to_string();
         let commands = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
             let command = fs::read(entry.path().join("cmdline")).ok()?;
-            Some(String::from_utf8_lossy(&command).replace('\0', " "))
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            Some((pid, String::from_utf8_lossy(&command).replace('\0', " ")))
         });
-        commands.filter(|command| command.contains(&path) && command.contains("stub")).collect()
+        commands.filter(|(_, command)| command.contains(&path) && command.contains("stub")).collect()
     }
 
     fn regions(&self) -> Vec<PathBuf> {
@@ -231,6 +246,107 @@ fn a_crash_loses_none_of_the_servers_log_and_leaves_nothing() {
     let finished = watched.finish(running);
     assert_eq!(finished.signal(), Some(SIGSEGV), "{finished:#?}");
     assert_eq!(logged(&finished.stderr, "ValueError: no"), 50, "{}", finished.stderr);
+}
+
+/// Levels of a run whose server ends the process in the second of three, by `mode`, when it fails a request.
+fn ended_by(mode: &str) -> (Finished, serde_json::Value, String) {
+    let model = Model::identity("m").parameter("delay_us", "2000").parameter("fail_every", "600");
+    let watched = Watched::of(&model.parameter("fail_mode", mode));
+    let [csv, summary, export] = ["r.csv", "s.json", "e.json"].map(|name| watched.repository.file(name));
+    let program = watched.program().args("--async -p 300 -r 3 -s 900 --concurrency-range 1:3 --require p99<1ns");
+    let program = program.arg("-f").arg(&csv).arg("--summary-file").arg(&summary);
+    let program = program.arg("--profile-export-file").arg(&export);
+    let finished = watched.finish(program.args("--shared-memory system").start());
+    let read = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
+    assert!(read(&export).contains("experiments"), "{finished:#?}");
+    (finished, serde_json::from_str(&read(&summary)).unwrap(), read(&csv))
+}
+
+#[test]
+fn a_server_that_ends_the_process_passes_no_requirement_and_loses_nothing() {
+    let _turn = turns::shared();
+    for (mode, said) in [("exit", "called exit()"), ("_exit", "called _exit()"), ("quick_exit", "called quick_exit()")]
+    {
+        let (finished, result, csv) = ended_by(mode);
+        assert_eq!(finished.code(), 3, "{finished:#?}");
+        assert!(finished.stderr.contains(said) && finished.stderr.contains("'m'"), "{}", finished.stderr);
+        assert_eq!((&result["server_gone"], &result["exit_code"]), (&true.into(), &3.into()));
+        let levels = result["levels"].as_array().unwrap().len();
+        assert!(levels > 1 && csv.lines().count() == levels + 1, "{levels} levels\n{csv}");
+    }
+}
+
+#[test]
+fn a_server_that_crashes_is_named_and_loses_nothing() {
+    let _turn = turns::shared();
+    let (finished, result, csv) = ended_by("crash");
+    assert_eq!(finished.signal(), Some(SIGSEGV), "{finished:#?}");
+    let said = "the process crashed (SIGSEGV), most likely in Triton or the backend of 'm'";
+    assert!(finished.stderr.contains(said), "{}", finished.stderr);
+    let levels = result["levels"].as_array().unwrap().len();
+    assert!(levels > 1 && csv.lines().count() == levels + 1, "{levels} levels\n{csv}");
+}
+
+#[test]
+fn a_server_that_ends_the_process_before_anything_is_measured_fails_it() {
+    let _turn = turns::shared();
+    let model = Model::identity("m").parameter("fail_every", "1").parameter("fail_mode", "exit");
+    let watched = Watched::of(&model);
+    let finished = watched.finish(watched.program().args("--warmup-request-count 1 --request-count 5").start());
+    assert_ne!(finished.code(), 0, "{finished:#?}");
+    assert!(finished.stderr.contains("called exit()"), "{finished:#?}");
+}
+
+/// What a scheduler warns with, and other signals that end a program that does nothing about them.
+#[test]
+fn warnings_are_interrupts_and_repeated_ones_are_none() {
+    let _turn = turns::shared();
+    for signal in [SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU, SIGIO] {
+        let watched = watched(marking("execute", "time.sleep(0.02)"));
+        let csv = watched.repository.file("r.csv");
+        let running = watched.program().args("-p 60000 --shared-memory system -f").arg(&csv).start();
+        watched.wait_for_mark();
+        for _ in 0..5 {
+            running.signal(signal);
+            thread::sleep(Duration::from_millis(5));
+        }
+        let finished = watched.finish(running);
+        finished.report();
+        assert!(finished.stderr.contains(": taken as an interrupt"), "{finished:#?}");
+        assert!(csv.exists(), "{finished:#?}");
+    }
+}
+
+/// The python backend runs a shell while it loads a model, in whose time the C library has SIGINT ignored (system(3)); and in
+/// its own processes nothing is blocked.
+#[test]
+fn no_interrupt_is_lost_while_a_library_ignores_it() {
+    let _turn = turns::shared();
+    let watched = watched(marking("load", "time.sleep(1)"));
+    let running = watched.program().args("-p 60000").start();
+    let pid = running.id();
+    let signals = |pid: u32, set: &str| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(set)).map(str::to_owned);
+        line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+    };
+    let bit = |signal: i32| 1 << (signal - 1);
+    let started = Instant::now();
+    while signals(pid, "SigIgn:") & bit(SIGINT) == 0 {
+        assert!(started.elapsed() < Duration::from_secs(40), "it is never ignored");
+        if watched.repository.file("mark").exists() {
+            // The moment was missed, on a machine that is busy with others; then an interrupt comes a little later.
+            break;
+        }
+    }
+    running.signal(SIGINT);
+    watched.wait_for_mark();
+    for stub in watched.processes() {
+        let blocked = signals(stub, "SigBlk:");
+        assert_eq!(blocked & (bit(SIGINT) | bit(SIGTERM) | bit(SIGHUP)), 0, "process {stub} blocks {blocked:x}");
+    }
+    let finished = watched.finish(running);
+    assert_eq!(finished.code(), 130, "{finished:#?}");
 }
 
 #[test]

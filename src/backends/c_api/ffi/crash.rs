@@ -1,5 +1,6 @@
-//! Crashes: before the process dies, another thread shows the server's log, which is in memory, and cleans up what the
-//! process would leave behind. In a process that is leaving, nothing crashes any more.
+//! Crashes: before the process dies, another thread shows the server's log, which is in memory, says what has happened,
+//! lets the program keep what it has measured, and cleans up what the process would leave behind. In a process that is
+//! leaving, nothing crashes any more.
 
 use std::cell::UnsafeCell;
 use std::io::Read;
@@ -22,8 +23,11 @@ static SHOWN: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 /// The end of a pipe that wakes the cleanup thread, and whether it is done.
 static CALL: AtomicI32 = AtomicI32::new(-1);
 static CLEANED_UP: AtomicBool = AtomicBool::new(false);
-const CLEANUP_POLLS: u32 = 2000;
+const CLEANUP_POLLS: u32 = 6000;
 const CLEANUP_POLL: Duration = Duration::from_millis(1);
+
+/// The signal of the crash; 0 as long as there was none.
+static CRASHED: AtomicI32 = AtomicI32::new(0);
 
 /// Whether threads that crash are stopped instead.
 static STOPS: AtomicBool = AtomicBool::new(false);
@@ -36,10 +40,10 @@ unsafe impl Sync for Before {}
 
 static BEFORE: Before = Before([const { UnsafeCell::new(MaybeUninit::zeroed()) }; SIGNALS.len()]);
 
-/// Watches for crashes of this process. Before it crashes, `clean_up` is called on a separate thread, where it may do what
-/// a signal handler may not; if that fails, the content of `log` from byte `shown` on is written unprocessed. To be
-/// called once.
-pub fn watch_for_crashes(log: Option<(BorrowedFd<'static>, &'static AtomicU64)>, clean_up: fn()) {
+/// Watches for crashes of this process. Before it crashes, `clean_up` is called with the signal on a separate thread, where
+/// it may do what a signal handler may not; if that fails, the content of `log` from byte `shown` on is written
+/// unprocessed. To be called once.
+pub fn watch_for_crashes(log: Option<(BorrowedFd<'static>, &'static AtomicU64)>, clean_up: fn(c_int)) {
     if let Some((log, shown)) = log {
         LOG.store(log.as_raw_fd(), Ordering::Relaxed);
         SHOWN.store(ptr::from_ref(shown).cast_mut(), Ordering::Release);
@@ -48,7 +52,7 @@ pub fn watch_for_crashes(log: Option<(BorrowedFd<'static>, &'static AtomicU64)>,
     if let Ok((mut wait, call)) = std::io::pipe() {
         let wait = move || {
             if wait.read_exact(&mut [0]).is_ok() {
-                clean_up();
+                clean_up(CRASHED.load(Ordering::Relaxed));
                 CLEANED_UP.store(true, Ordering::Relaxed);
             }
         };
@@ -67,6 +71,11 @@ pub fn watch_for_crashes(log: Option<(BorrowedFd<'static>, &'static AtomicU64)>,
     }
 }
 
+/// Whether a thread has crashed.
+pub fn has_crashed() -> bool {
+    CRASHED.load(Ordering::Relaxed) != 0
+}
+
 /// Lets no thread crash this process any more: a crashing thread is stopped where it is. For a process that is leaving,
 /// whose server finds its children gone.
 pub fn stop_crashes() {
@@ -77,8 +86,12 @@ extern "C" fn crashed(signal: c_int, info: *mut siginfo_t, _context: *mut c_void
     while STOPS.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_secs(1));
     }
+    if CRASHED.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        // Another thread has crashed before, and ends the process; nobody cleans up twice.
+        thread::sleep(CLEANUP_POLL * CLEANUP_POLLS);
+    }
     if !call_for_cleanup() {
-        dump();
+        say_and_dump(signal);
     }
     let Some(index) = SIGNALS.iter().position(|known| *known == signal) else { return };
     // SAFETY: the kernel passes a valid pointer to handlers with SA_SIGINFO.
@@ -118,8 +131,25 @@ fn call_for_cleanup() -> bool {
     false
 }
 
-/// Copies the unshown part to standard error, without allocating.
-fn dump() {
+/// The signal's name.
+pub fn name(signal: c_int) -> &'static str {
+    match signal {
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGILL => "SIGILL",
+        _ => "SIGFPE",
+    }
+}
+
+/// Says that the process crashes, and copies the unshown part of the log to standard error, without allocating.
+fn say_and_dump(signal: c_int) {
+    for part in
+        ["triton-bench: error: the process crashes by ", name(signal), ", probably in the server or a backend\n"]
+    {
+        // SAFETY: the bytes of a constant are written.
+        let _ = unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
+    }
     let (log, shown) = (LOG.load(Ordering::Relaxed), SHOWN.load(Ordering::Acquire));
     if shown.is_null() {
         return;

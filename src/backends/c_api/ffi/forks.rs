@@ -1,11 +1,13 @@
 //! A gate before every `fork` of this process. The server starts children from its own threads (a stub for every
-//! instance of a python model), and a child that is born while the program leaves at once would be left behind.
+//! instance of a python model), and a child that is born while the program leaves at once would be left behind. Behind
+//! the gate, a child lets through the signals that our threads block.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use crate::clock::Stamp;
+use crate::signals;
 
 /// Threads between the gate and the end of their `fork`.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
@@ -20,7 +22,7 @@ pub(super) fn watch() {
     ONCE.call_once(|| {
         // Without memory for three pointers there is no gate, but children are searched for anyway. SAFETY: the
         // handlers are functions that live as long as the process.
-        let _ = unsafe { libc::pthread_atfork(Some(enter), Some(pass), None) };
+        let _ = unsafe { libc::pthread_atfork(Some(enter), Some(pass), Some(begin)) };
     });
 }
 
@@ -46,4 +48,9 @@ unsafe extern "C" fn enter() {
 
 unsafe extern "C" fn pass() {
     FORKING.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// In the child: a stub that blocked them could be ended by no signal but one.
+unsafe extern "C" fn begin() {
+    signals::release();
 }

@@ -13,6 +13,7 @@ use crate::engine::http1::{
 use crate::engine::serial::SLICES;
 use crate::engine::{Exchanges, malformed};
 use crate::error::Result;
+use crate::held::Held;
 use crate::plan::Compression;
 use crate::wire::http1::{Head, NOT_ASKED_FOR};
 
@@ -20,7 +21,7 @@ use crate::wire::http1::{Head, NOT_ASKED_FOR};
 struct Slot {
     request: Request,
     /// Of the answer's body.
-    kept: Vec<u8>,
+    kept: Held,
     /// Bytes of it that are wanted.
     wanted: u64,
     /// Which answers are checked against the model.
@@ -45,7 +46,7 @@ impl Predictions {
 impl HttpService for Predictions {
     fn grow(&mut self, slots: usize) -> Result<()> {
         let (spec, request) = (&self.spec, Request { payload: PayloadId(0), sequence: None });
-        let empty = || Slot { request, kept: Vec::new(), wanted: 0, checks: ReplyChecks::new(spec) };
+        let empty = || Slot { request, kept: Held::default(), wanted: 0, checks: ReplyChecks::new(spec) };
         self.slots.resize_with(slots.max(self.slots.len()), empty);
         Ok(())
     }
@@ -80,8 +81,7 @@ impl HttpService for Predictions {
     fn body(&mut self, slot: usize, piece: &[u8], total: u64, _: &mut Exchanges) -> Result<(), InferError> {
         check_length(total, self.spec.max_reply_bytes)?;
         let Slot { kept, wanted, .. } = &mut self.slots[slot];
-        keep(kept, piece, *wanted);
-        Ok(())
+        keep(kept, piece, *wanted)
     }
 
     fn complete(&mut self, slot: usize, head: &Head, _: u64, exchanges: &mut Exchanges) -> Result<(), InferError> {

@@ -1,0 +1,205 @@
+//! The signals that ask this program to end, and those that warn it.
+//!
+//! What users and systems send to end a program is blocked in every thread and read from a file by one of ours. So no
+//! library can lose such a signal: one that is blocked is kept while `system(3)` has it ignored for the whole process,
+//! as the python backend does while it loads a model, and no handler of a backend is called for it.
+//!
+//! A warning (from a scheduler, of a limit) has a handler instead, for a runtime inside the server may need its signal to
+//! stop threads (garbage collectors do), where it must reach the thread that it is for. The signals that are blocked have
+//! the handler, too, for threads in which somebody has unblocked them.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use libc::c_int;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use parking_lot::Mutex;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
+
+/// By which users and systems end a program.
+const REQUESTS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
+
+/// Others that would end the program if nothing was done about them.
+const WARNINGS: [Signal; 9] = [
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGXCPU,
+    Signal::SIGIO,
+    Signal::SIGPWR,
+    Signal::SIGSTKFLT,
+];
+
+/// A signal that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Which.
+    pub signal: c_int,
+    /// What the kernel says about its cause.
+    pub code: c_int,
+}
+
+impl Heard {
+    /// The signal's name, if it is a warning.
+    pub fn warning(self) -> Option<&'static str> {
+        WARNINGS.iter().find(|known| **known as c_int == self.signal).map(|known| known.as_str())
+    }
+}
+
+/// What is done with signals, one at a time.
+type Hear = Arc<Mutex<dyn FnMut(Heard) + Send>>;
+
+/// Listens to the signals that ask this program to end.
+pub struct Listener {
+    hear: Hear,
+    /// Those that somebody has asked for.
+    own: Vec<c_int>,
+}
+
+impl Listener {
+    /// Blocks the signals in this thread, and in all that it starts from now on, and calls `hear` with every one that
+    /// arrives. To be called before other threads start. A debugger ends a wait by SIGINT, which it finds only if the
+    /// program does not block it; so a program that is being debugged blocks nothing.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(hear: impl FnMut(Heard) + Send + 'static) -> io::Result<Self> {
+        let status = Status::read();
+        let hear: Hear = Arc::new(Mutex::new(hear));
+        // Under `nohup` a terminal that hangs up is nothing.
+        let own: Vec<Signal> =
+            REQUESTS.into_iter().filter(|signal| *signal != Signal::SIGHUP || !status.ignores(*signal)).collect();
+        if !status.traced {
+            let set: SigSet = own.iter().copied().collect();
+            set.thread_block()?;
+            let file = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC)?;
+            let told = Arc::clone(&hear);
+            thread::Builder::new().name("signals".to_owned()).spawn(move || read(&file, &told))?;
+        }
+        Ok(Self { hear, own: own.into_iter().map(|signal| signal as c_int).collect() })
+    }
+
+    /// Installs handlers: for warnings, for `further` signals, and for signals that no thread blocks any more. Replaces
+    /// those that are there, so it comes after libraries have set theirs at their start.
+    ///
+    /// # Errors
+    /// If they cannot be installed.
+    pub fn handle(&self, further: &[c_int]) -> io::Result<()> {
+        let status = Status::read();
+        // Whoever ignores a signal, or has a use for it, wants no end by it.
+        let warnings = WARNINGS.into_iter().filter(|signal| !status.ignores(*signal) && !status.catches(*signal));
+        let signals = warnings.map(|signal| signal as c_int).chain(self.own.iter().chain(further).copied());
+        let mut arrived = SignalsInfo::<WithRawSiginfo>::new(signals)?;
+        let hear = Arc::clone(&self.hear);
+        let listen = move || {
+            for info in arrived.forever() {
+                (hear.lock())(Heard { signal: info.si_signo, code: info.si_code });
+            }
+        };
+        thread::Builder::new().name("handled signals".to_owned()).spawn(listen)?;
+        // A file that reaches the limit of its size is an error where it is written, as if the disk was full.
+        signal_hook::flag::register(libc::SIGXFSZ, Arc::new(AtomicBool::new(false))).map(drop)
+    }
+
+    /// Does what is done with a signal that arrives.
+    pub fn tell(&self, heard: Heard) {
+        (self.hear.lock())(heard);
+    }
+}
+
+fn read(file: &SignalFd, hear: &Hear) {
+    // It blocks, so it fails only if it is interrupted.
+    loop {
+        if let Ok(Some(info)) = file.read_signal() {
+            let heard = Heard { signal: info.ssi_signo.cast_signed(), code: info.ssi_code };
+            (hear.lock())(heard);
+        }
+    }
+}
+
+/// Lets the signals through again in this thread, for the program that it becomes.
+pub fn release() {
+    // It fails for sets of signals that do not exist.
+    let _ = SigSet::from_iter(REQUESTS).thread_unblock();
+}
+
+/// Starts another program, in which the signals are not blocked. One that arrives meanwhile is handled.
+pub fn released<T>(start: impl FnOnce() -> T) -> T {
+    let Ok(before) = SigSet::thread_get_mask() else { return start() };
+    release();
+    let started = start();
+    let _ = before.thread_set_mask();
+    started
+}
+
+/// What the kernel says about this process.
+struct Status {
+    ignored: u64,
+    caught: u64,
+    traced: bool,
+}
+
+impl Status {
+    fn read() -> Self {
+        Self::of(&fs::read_to_string("/proc/self/status").unwrap_or_default())
+    }
+
+    fn of(status: &str) -> Self {
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map_or("", str::trim);
+        let set = |name: &str| u64::from_str_radix(field(name), 16).unwrap_or(0);
+        let traced = !matches!(field("TracerPid:"), "" | "0");
+        Self { ignored: set("SigIgn:"), caught: set("SigCgt:"), traced }
+    }
+
+    fn ignores(&self, signal: Signal) -> bool {
+        self.ignored >> (signal as c_int - 1) & 1 == 1
+    }
+
+    fn catches(&self, signal: Signal) -> bool {
+        self.caught >> (signal as c_int - 1) & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_says_what_is_ignored_and_who_debugs() {
+        let status = Status::of("Name:\tx\nTracerPid:\t17\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000000200\n");
+        assert!(status.traced && status.ignores(Signal::SIGHUP) && status.catches(Signal::SIGUSR1));
+        assert!(!status.ignores(Signal::SIGUSR1) && !status.catches(Signal::SIGHUP));
+        assert!(!Status::of("TracerPid:\t0\n").traced && !Status::of("").traced);
+    }
+
+    #[test]
+    fn only_warnings_have_a_name() {
+        let name = |signal| Heard { signal, code: 0 }.warning();
+        assert_eq!((name(libc::SIGXCPU), name(libc::SIGINT)), (Some("SIGXCPU"), None));
+    }
+
+    #[test]
+    fn a_program_that_is_started_blocks_nothing() {
+        let blocked = || {
+            let status = std::process::Command::new("cat").arg("/proc/self/status").output().unwrap();
+            let status = String::from_utf8(status.stdout).unwrap();
+            let set = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim().to_owned();
+            u64::from_str_radix(&set, 16).unwrap() >> (libc::SIGTERM - 1) & 1 == 1
+        };
+        thread::spawn(move || {
+            SigSet::from_iter(REQUESTS).thread_block().unwrap();
+            assert!(blocked() && !released(blocked) && blocked());
+            release();
+            assert!(!blocked());
+        })
+        .join()
+        .unwrap();
+    }
+}
