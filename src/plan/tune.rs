@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::model::configuration::Path;
-use crate::plan::{Figure, Plan, Requirement, Statistic};
+use crate::plan::{Figure, Plan, Relation, Requirement, Statistic};
 
 /// A search for the best configuration of a model.
 #[derive(Clone, Debug)]
@@ -50,6 +50,27 @@ impl TunePlan {
         let usual =
             || PathBuf::from(format!("tune-{}", self.run.target.model.name.chars().map(harmless).collect::<String>()));
         self.output.clone().unwrap_or_else(usual)
+    }
+
+    /// Whether each candidate is measured with as many requests outstanding as meet the constraints: the most throughput
+    /// within a latency is that of the best load.
+    pub fn searches_load(&self) -> bool {
+        let is_latency = |constraint: &Requirement| {
+            matches!(constraint.of, Figure::Statistic(Statistic::MeanLatency | Statistic::Percentile(_)))
+                && matches!(constraint.relation, Relation::Below | Relation::AtMost)
+        };
+        self.load == TuneLoad::Saturating
+            && self.objective == Statistic::Throughput
+            && self.constraints.iter().any(is_latency)
+            && self.search.iter().all(|searched| !matches!(searched.setting, Setting::Concurrency | Setting::RequestRate))
+    }
+
+    /// The load, in words.
+    pub fn load_words(&self) -> String {
+        match self.searches_load() {
+            true => "as many requests outstanding as meet the constraints, and as fill all batches twice".to_owned(),
+            false => self.load.to_string(),
+        }
     }
 
     /// The latency percentile that is shown: the objective's, else that of the first constraint that has one, else that

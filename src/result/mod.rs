@@ -32,7 +32,10 @@ pub use gate::{Checked, Judgement, Unit, time_to_decide};
 pub use harmless::harmless;
 pub use level::Distinction;
 pub use setup::{ModelIdentity, Setup};
-pub use tune::{CandidateResult, Figures, LatencyAt, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
+pub use tune::{
+    CandidateResult, Figures, LatencyAt, MemberFigures, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict,
+    VisitFigures,
+};
 pub use variants::VariantsResult;
 
 /// What a run came to. It grows while the run goes on; what is there stays there, whatever ends the run.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::measure::disturbance::Disturbance;
 use crate::stats::{Interval, batch_means};
 
 /// Confidence of the candidates' intervals.
@@ -51,7 +52,8 @@ pub struct TuneResult {
 /// What was shown.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TuneVerdict {
-    /// `better`, `kept`, `meets`, `none_meets`, `unconfirmed` or `nothing`.
+    /// `better`, `kept`, `meets`, `none_meets`, `none_seen` (none met the constraints while others used the machine),
+    /// `unconfirmed`, `too_short` or `nothing`.
     pub word: String,
     /// The recommended candidate; 0 is the current configuration.
     pub winner: Option<usize>,
@@ -70,8 +72,8 @@ pub struct CandidateResult {
     pub number: usize,
     /// The values of the settings that were searched, in their order.
     pub values: Vec<Value>,
-    /// Its fate: `winner`, `ahead` (the best so far, not confirmed), `yours`, `not worse`, `worse`, `dropped`, `failed`,
-    /// `ruled out` or `not measured`.
+    /// Its fate: `winner`, `ahead` (better than yours side by side, not confirmed), `yours`, `not worse` (than the best, by
+    /// more than the margin), `undecided`, `worse`, `dropped`, `failed`, `ruled out` or `not measured`.
     pub fate: String,
     /// Why.
     pub reason: Option<String>,
@@ -101,7 +103,7 @@ pub struct Figures {
     pub compute_us: f64,
     /// Mean executed batch: inferences by executions.
     pub executed_batch: f64,
-    /// Requests outstanding.
+    /// Requests outstanding: with a latency as a constraint, as many as meet it.
     pub concurrency: Option<u32>,
     /// Inferences in a request.
     pub batch_size: u64,
@@ -124,12 +126,17 @@ impl Figures {
     }
 }
 
-/// Figures of a candidate, over those of its visits that count: those of the confirmation, if there were any.
+/// Figures of a candidate, over those of its visits that count: those of the confirmation, if there were any, and with
+/// the load of the last one.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TuneFigures {
     /// How many visits.
     pub visits: usize,
-    /// The means of the visits.
+    /// During how many of them others took part of the machine.
+    #[serde(default)]
+    pub disturbed: usize,
+    /// Of the latencies, the medians of the visits, by which constraints are judged; of the throughput the geometric mean,
+    /// because candidates are compared by ratios; else the means.
     #[serde(flatten)]
     pub means: Figures,
     /// The throughput's interval, if there are at least two visits.
@@ -152,12 +159,34 @@ pub struct VisitFigures {
     pub load_s: Option<f64>,
     /// Whether only instances changed.
     pub in_place: bool,
+    /// What others took of the machine meanwhile, if that counts.
+    #[serde(default)]
+    pub disturbance: Option<Disturbance>,
+    /// The fewest requests outstanding that missed a constraint in this visit, if it went on with fewer.
+    #[serde(default)]
+    pub missed: Option<u32>,
+    /// Where requests spent their time, of a model that calls others.
+    #[serde(default)]
+    pub members: Vec<MemberFigures>,
+}
+
+/// One of the models that a model calls, or itself: its part in a request's time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemberFigures {
+    /// The model.
+    pub model: String,
+    /// Microseconds that a request waits for it.
+    pub queue_us: f64,
+    /// Microseconds that it computes for a request.
+    pub compute_us: f64,
 }
 
 impl TuneFigures {
     /// The figures of the `visits` that count, and the loads of `all`, because loads are few; `None` without visits.
     pub fn of(visits: &[&VisitFigures], all: &[&VisitFigures]) -> Option<Self> {
         let last = &visits.last()?.figures;
+        let visits: Vec<&&VisitFigures> =
+            visits.iter().filter(|visit| visit.figures.concurrency == last.concurrency).collect();
         let each = |value: fn(&Figures) -> f64| visits.iter().map(|visit| value(&visit.figures)).collect::<Vec<_>>();
         let of = |value: fn(&Figures) -> f64| mean(&each(value));
         let interval = |value: fn(&Figures) -> f64| {
@@ -170,13 +199,13 @@ impl TuneFigures {
         };
         let at = |percentile: f64| {
             let each: Vec<f64> = visits.iter().map(|visit| visit.figures.latency_at(percentile)).collect();
-            LatencyAt { percentile, latency_ns: mean(&each) }
+            LatencyAt { percentile, latency_ns: middle(&each) }
         };
         let means = Figures {
-            throughput: of(|figures| figures.throughput),
-            latency_ns: of(|figures| figures.latency_ns),
+            throughput: geometric_mean(&each(|figures| figures.throughput)),
+            latency_ns: middle(&each(|figures| figures.latency_ns)),
             percentiles: last.percentiles.iter().map(|kept| at(kept.percentile)).collect(),
-            mean_ns: of(|figures| figures.mean_ns),
+            mean_ns: middle(&each(|figures| figures.mean_ns)),
             errors: of(|figures| figures.errors),
             queue_us: of(|figures| figures.queue_us),
             compute_us: of(|figures| figures.compute_us),
@@ -186,6 +215,7 @@ impl TuneFigures {
         };
         Some(Self {
             visits: visits.len(),
+            disturbed: visits.iter().filter(|visit| visit.disturbance.is_some()).count(),
             means,
             throughput_interval: interval(|figures| figures.throughput),
             latency_interval: interval(|figures| figures.latency_ns),
@@ -197,4 +227,19 @@ impl TuneFigures {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Of values of which none is negative; 0 if one is.
+fn geometric_mean(values: &[f64]) -> f64 {
+    (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
+}
+
+/// The median; of an even number the geometric mean of the two in the middle, as that of logarithms is.
+fn middle(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match (sorted.len() / 2, sorted.len() % 2) {
+        (middle, 0) if middle > 0 => (sorted[middle - 1] * sorted[middle]).sqrt(),
+        (middle, _) => sorted.get(middle).copied().unwrap_or(0.0),
+    }
 }

@@ -5,6 +5,10 @@ use crate::space::Space;
 use crate::trial::{Candidate, Phase, Visit};
 use stats::Interval;
 
+/// Numbers of visits from which on constraints are known to be met, if all of them meet them, and if most do.
+const FEW: usize = 3;
+const MANY: usize = 6;
+
 /// Confidence of all statements.
 const CONFIDENCE: f64 = 0.95;
 
@@ -28,8 +32,16 @@ pub enum Answer {
     Meets(usize),
     /// None meets the constraints; this one is nearest.
     NoneMeets(usize),
-    /// The search was broken off before the best could be confirmed; this one is ahead.
-    Unconfirmed(usize),
+    /// The search was broken off before the best could be confirmed; this one was better than the present configuration
+    /// by more than the margin, in the rounds that both took part in.
+    Unconfirmed(usize, Gain),
+    /// Too little was measured side by side to say anything about others.
+    TooShort {
+        /// A budget that would do, in seconds.
+        needed_s: f64,
+        /// Whether the present configuration meets the constraints; if so, it stays.
+        meets: bool,
+    },
     /// Nothing could be measured.
     Nothing,
 }
@@ -38,9 +50,9 @@ impl Answer {
     /// The configuration to take.
     pub fn winner(&self) -> Option<usize> {
         match self {
-            Self::Better(number, _) | Self::Meets(number) | Self::Unconfirmed(number) => Some(*number),
-            Self::Kept(_) => Some(0),
-            Self::NoneMeets(_) | Self::Nothing => None,
+            Self::Better(number, _) | Self::Meets(number) | Self::Unconfirmed(number, _) => Some(*number),
+            Self::Kept(_) | Self::TooShort { meets: true, .. } => Some(0),
+            Self::NoneMeets(_) | Self::TooShort { meets: false, .. } | Self::Nothing => None,
         }
     }
 }
@@ -50,15 +62,37 @@ pub fn confirms(visit: &Visit) -> bool {
     visit.phase == Phase::Confirmation
 }
 
+/// Whether the visit was made in a round with others.
+pub fn is_beside(visit: &Visit) -> bool {
+    visit.phase != Phase::Calibration
+}
+
 /// Whether a candidate meets the constraints in its median visit.
 pub fn meets(candidate: &Candidate, counts: impl Fn(&Visit) -> bool) -> bool {
     let violations = candidate.violations(counts);
     !candidate.has_failed() && !violations.is_empty() && median(&violations) <= 0.0
 }
 
+/// Whether a candidate meets the constraints in enough visits to be recommended: each of a few, or most of many, because
+/// a few readings may have met a kinder moment.
+pub fn meets_surely(candidate: &Candidate, counts: impl Fn(&Visit) -> bool) -> bool {
+    let violations = candidate.violations(counts);
+    let all = violations.iter().all(|violation| *violation <= 0.0);
+    !candidate.has_failed()
+        && match violations.len() {
+            0..FEW => false,
+            FEW..MANY => all,
+            _ => median(&violations) <= 0.0,
+        }
+}
+
 /// The finalists that meet the constraints in the confirmation.
 fn able(candidates: &[Candidate], finalists: &[usize]) -> Vec<usize> {
-    finalists.iter().copied().filter(|number| meets(&candidates[*number], confirms)).collect()
+    let is_able = |number: usize| match number {
+        0 => meets(&candidates[0], confirms),
+        _ => meets_surely(&candidates[number], confirms),
+    };
+    finalists.iter().copied().filter(|number| is_able(*number)).collect()
 }
 
 /// The standings of `able` without the present configuration: if that is far behind, it has fewer rounds than the
@@ -80,12 +114,7 @@ pub fn confirmed(space: &Space, candidates: &[Candidate], finalists: &[usize], m
         return Some(Answer::Meets(cheap));
     }
     let standings = Standings::of(candidates, &able, confirms);
-    let half_width = standings.half_width(CONFIDENCE, able.len() - 1);
-    let gain = |number: usize| {
-        let interval = standings.difference(number, 0, half_width)?;
-        let factor = (standings.mean(number)? - standings.mean(0)?).exp();
-        Some(Gain { factor, interval: Interval { low: interval.low.exp(), high: interval.high.exp() } })
-    };
+    let gain = |number: usize| gain(&standings, number, able.len() - 1);
     let is_better = |gain: &Gain| gain.interval.low >= 1.0 + margin;
     let of_best = gain(best)?;
     if !is_better(&of_best) {
@@ -97,9 +126,50 @@ pub fn confirmed(space: &Space, candidates: &[Candidate], finalists: &[usize], m
     })
 }
 
-/// The finalists that the confirmation shows to be worse than the best of them, by more than the margin, and how good
-/// each is as a share of it.
-pub fn shown_worse(candidates: &[Candidate], finalists: &[usize], margin: f64) -> Vec<(usize, f64)> {
+/// How much better than the present configuration a candidate is, where so many are compared with it.
+fn gain(standings: &Standings, number: usize, comparisons: usize) -> Option<Gain> {
+    let interval = standings.difference(number, 0, standings.half_width(CONFIDENCE, comparisons))?;
+    let factor = (standings.mean(number)? - standings.mean(0)?).exp();
+    Some(Gain { factor, interval: Interval { low: interval.low.exp(), high: interval.high.exp() } })
+}
+
+/// The candidate that is better than the present configuration by more than the margin, in rounds that both took part
+/// in: of those with most such rounds, the best. All that were compared count as comparisons, because the best of many
+/// is ahead by chance.
+pub fn ahead_side_by_side(candidates: &[Candidate], margin: f64) -> Option<(usize, Gain)> {
+    let rounds_of = |number: usize| -> Vec<usize> {
+        candidates[number].visits.iter().filter(|visit| is_beside(visit)).map(|visit| visit.round).collect()
+    };
+    let of_present = rounds_of(0);
+    let shared = |number: usize| rounds_of(number).iter().filter(|round| of_present.contains(round)).count();
+    let beside: Vec<(usize, usize)> =
+        (1..candidates.len()).map(|number| (number, shared(number))).filter(|(_, rounds)| *rounds > 0).collect();
+    let able = beside.iter().filter(|(number, rounds)| {
+        *rounds > 1 && candidates[*number].violations(|_| true).iter().all(|violation| *violation <= 0.0)
+    });
+    let most = able.clone().map(|(_, rounds)| *rounds).max()?;
+    let pool: Vec<usize> =
+        [0].into_iter().chain(able.filter(|(_, rounds)| *rounds == most).map(|(number, _)| *number)).collect();
+    let standings = Standings::of(candidates, &pool, is_beside);
+    let best = leader(&standings, |number| number != 0)?;
+    gain(&standings, best, beside.len()).filter(|gain| gain.interval.low >= 1.0 + margin).map(|gain| (best, gain))
+}
+
+/// A finalist beside the best one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Beside {
+    /// Its number.
+    pub number: usize,
+    /// How good it is as a factor of the best: less than 1 is worse.
+    pub share: f64,
+    /// Where that factor lies.
+    pub interval: Interval,
+    /// Whether it is shown to be worse by more than the margin, or not to be; `None` if neither is.
+    pub is_worse: Option<bool>,
+}
+
+/// What the confirmation shows of the finalists beside the best of them.
+pub fn beside_best(candidates: &[Candidate], finalists: &[usize], margin: f64) -> Vec<Beside> {
     let able = able(candidates, finalists);
     let mut standings = Standings::of(candidates, &able, confirms);
     if leader(&standings, |_| true) != Some(0) {
@@ -107,11 +177,14 @@ pub fn shown_worse(candidates: &[Candidate], finalists: &[usize], margin: f64) -
     }
     let Some(best) = leader(&standings, |_| true) else { return Vec::new() };
     let half_width = standings.half_width(CONFIDENCE, standings.means.len() - 1);
-    let share = |(number, _): &(usize, f64)| {
-        let worse = standings.difference(*number, best, half_width)?;
-        (worse.high < -(1.0 + margin).ln()).then(|| (*number, worse.low.midpoint(worse.high).exp()))
+    let beside = |(number, _): &(usize, f64)| {
+        let Interval { low, high } = standings.difference(*number, best, half_width)?;
+        let least = -(1.0 + margin).ln();
+        let is_worse = if high < least { Some(true) } else { (low >= least).then_some(false) };
+        let interval = Interval { low: low.exp(), high: high.exp() };
+        Some(Beside { number: *number, share: low.midpoint(high).exp(), interval, is_worse })
     };
-    standings.means.iter().filter_map(share).collect()
+    standings.means.iter().filter(|(number, _)| *number != best).filter_map(beside).collect()
 }
 
 /// The candidate with the highest mean among those that `counts` accepts.

@@ -63,6 +63,7 @@ impl Forecast<'_> {
     /// Points that race whatever is predicted: the base, and the cheapest with the largest batches.
     fn starts(&self) -> Vec<Place> {
         let batched = self.space.dimensions.iter().map(|dimension| match dimension.rank {
+            _ if dimension.is_late => dimension.present.unwrap_or(0),
             1 => dimension.values.len() - 1,
             _ => 0,
         });

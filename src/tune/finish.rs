@@ -12,15 +12,15 @@ const STEP_ROUNDS: usize = 4;
 /// Rounds that show that the present configuration is far behind.
 const FAR_ROUNDS: usize = 4;
 /// Minimum rounds that every finalist should have.
-const ENOUGH_ROUNDS: usize = 6;
+pub(super) const ENOUGH_ROUNDS: usize = 6;
 
 impl Planner {
     /// Measures the unmeasured neighbours of the best.
     pub(super) fn begin_steps(&mut self) {
         self.stage = SearchStage::Stepping;
         let best = self.best_seen();
-        let place = self.candidates[best].place.clone();
-        let neighbours = place.map(|place| self.space.neighbours(&place)).unwrap_or_default();
+        let (place, bottleneck) = (self.candidates[best].place.clone(), self.candidates[best].bottleneck);
+        let neighbours = place.map(|place| self.space.neighbours(&place, bottleneck)).unwrap_or_default();
         let is_new = |place: &Place| {
             self.numbers.get(place).is_none_or(|number| {
                 let candidate = &self.candidates[*number];
@@ -32,10 +32,15 @@ impl Planner {
         // A single round proves nothing.
         let each = self.budget.for_steps(self.reserve()) / 2.0;
         let mut beside = vec![best];
+        let joins = !self.candidates[0].has_failed() && self.share_of_best(0).is_none();
+        let round = |beside: &[usize]| -> Vec<usize> {
+            let others = beside.iter().copied().filter(|number| *number != 0 || !joins);
+            joins.then_some(0).into_iter().chain(others).collect()
+        };
         for place in fresh {
             let number = self.number(place);
             beside.push(number);
-            if self.price_of_round(&beside, unit) > each {
+            if self.price_of_round(&round(&beside), unit) > each {
                 beside.pop();
                 self.leave(number, NO_TIME.to_owned());
                 break;
@@ -44,7 +49,8 @@ impl Planner {
         if beside.len() < 2 {
             return self.begin_confirmation(best);
         }
-        (0..STEP_ROUNDS).for_each(|_| self.queue_round(&beside, Phase::Step, unit));
+        let round = round(&beside);
+        (0..STEP_ROUNDS).for_each(|_| self.queue_round(&round, Phase::Step, unit));
         self.members = beside;
     }
 

@@ -24,7 +24,7 @@ mod space;
 mod tests;
 mod trial;
 
-pub use answer::{Answer, Gain};
+pub use answer::{Answer, Beside, Gain};
 pub use planner::Planner;
 pub use race::median;
 pub use space::{Dimension, Place, Space};

@@ -7,10 +7,11 @@
 use std::cmp::Ordering;
 
 use crate::answer::meets;
+use crate::calibration::DOUBT;
 use crate::field::{Forecast, MIN_RACING};
-use crate::planner::{KEPT, Planner, SearchStage};
+use crate::planner::{KEPT, Planner, SMALL, SearchStage};
 use crate::race::median;
-use crate::racing::{ROUNDS, SMALL};
+use crate::racing::ROUNDS;
 use crate::space::{Place, Space};
 use crate::trial::Phase;
 
@@ -47,9 +48,11 @@ impl Planner {
             .filter(|number| self.is_seen(*number) && !self.is_left_behind(*number))
             .collect();
         seen.sort_by(|one, other| ahead(self.standing(*other), self.standing(*one)));
-        let others = seen.split_off(self.room().clamp(KEPT, MIN_RACING).min(seen.len()));
         let score = |number: usize| self.mean_score(number).unwrap_or(f64::NEG_INFINITY);
         let best = seen.first().map_or(0.0, |best| score(*best));
+        // One reading is not enough to leave out what may be as good, as long as there is room.
+        let near = seen.iter().filter(|number| score(**number) > best - DOUBT).count();
+        let others = seen.split_off(self.room().clamp(KEPT, near.max(MIN_RACING)).min(seen.len()));
         let reason = |number: usize| match meets(&self.candidates[number], |_| true) {
             true => format!("at {:.0} % of the best at a first look", (score(number) - best).exp() * 100.0),
             false => "misses a constraint at a first look".to_owned(),
@@ -62,7 +65,7 @@ impl Planner {
     /// Whether there was no time to measure along every setting of a large space, and there is time for a further
     /// measurement.
     fn must_narrow(&self) -> bool {
-        self.space.len() > SMALL
+        self.space.early() > SMALL
             && !self.space.axes(&self.space.base()).iter().all(|place| self.is_tried(place))
             && self.budget.least_price(self.settings.unit_s) <= self.for_narrowing()
     }
@@ -80,7 +83,8 @@ impl Planner {
         let seen = (0..self.candidates.len()).filter(|number| self.is_seen(*number));
         let placed = seen.filter_map(|number| Some((self.standing(number), self.candidates[number].place.clone()?)));
         let (_, centre) = placed.max_by(|(one, _), (other, _)| ahead(*one, *other))?;
-        let gaps = (0..centre.len()).flat_map(|dimension| self.gaps(forecast.space, &centre, dimension));
+        let early = (0..centre.len()).filter(|dimension| !forecast.space.dimensions[*dimension].is_late);
+        let gaps = early.flat_map(|dimension| self.gaps(forecast.space, &centre, dimension));
         // A prediction is a line between ends, and says nothing against a peak between two points of it.
         let is_open = |gap: &Gap| match gap.is_between {
             true => forecast.failed_setting(&gap.middle).is_none(),

@@ -2,17 +2,23 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::answer::{self, Answer, leader, meets};
+use stats::seed::{Purpose, derive, hash};
+use crate::answer::{self, Answer, Beside, leader, meets};
 use crate::budget::Budget;
 use crate::race::{Standings, median};
 use crate::space::{Place, Space};
-use crate::trial::{Candidate, Fate, Observation, Phase, Settings, Trial, Visit};
-use stats::seed::{Purpose, derive, hash};
+use crate::trial::{Candidate, Fate, Found, Observation, Phase, Settings, Trial, Visit};
 
+/// Spaces up to this size race without a calibration.
+pub(super) const SMALL: usize = 12;
 /// This many always stay in the race, beside the present configuration.
 pub(super) const KEPT: usize = 3;
 /// Minimum and maximum number of confirmation rounds, which come in pairs.
 pub(super) const CONFIRMATION: (usize, usize) = (10, 60);
+
+/// Disturbed trials are repeated up to this number, and as long as at most one in so many is disturbed. A machine that is
+/// always busy is no quieter the next time, and all candidates are measured on it alike.
+const DISTURBED: (u64, u64) = (2, 3);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SearchStage {
@@ -51,6 +57,9 @@ pub struct Planner {
     pub(super) earlier: Vec<usize>,
     /// The first round since the budget was raised.
     pub(super) since: usize,
+    /// Number of trials that came to something, repeats apart, and of those that others have disturbed.
+    observed: u64,
+    disturbed: u64,
 }
 
 impl Planner {
@@ -72,6 +81,8 @@ impl Planner {
             finalists: Vec::new(),
             earlier: Vec::new(),
             since: 0,
+            observed: 0,
+            disturbed: 0,
             space,
             settings,
         }
@@ -146,14 +157,44 @@ impl Planner {
         self.budget.spend(trial.candidate, trial.unit_s, observation.seconds);
         let candidate = &mut self.candidates[trial.candidate];
         match &observation.found {
-            Ok(found) => candidate.visits.push(Visit {
-                phase: trial.phase,
-                round: trial.round,
-                unit_s: trial.unit_s,
-                score: found.score,
-                violation: found.violation,
-            }),
+            Ok(found) => {
+                if trial.again {
+                    candidate.visits.pop();
+                }
+                candidate.visits.push(Visit {
+                    phase: trial.phase,
+                    round: trial.round,
+                    unit_s: trial.unit_s,
+                    score: found.score,
+                    violation: found.violation,
+                    disturbed: found.disturbed,
+                });
+                candidate.bottleneck = found.bottleneck;
+                self.react(trial, found);
+            }
             Err(reason) => candidate.fate = Fate::Failed(reason.clone()),
+        }
+    }
+
+    /// What a measurement changes in the plan: the first shows which model to search first, and one that others have
+    /// disturbed is repeated, unless they do so all the time.
+    fn react(&mut self, trial: &Trial, found: &Found) {
+        if let Some(group) = found.bottleneck.filter(|_| self.stage == SearchStage::MeasuringBase)
+            && self.space.len() > SMALL
+        {
+            self.space.search_first(group);
+        }
+        self.observed += u64::from(!trial.again);
+        if !found.disturbed || trial.again {
+            return;
+        }
+        self.disturbed += 1;
+        let is_rare = self.disturbed <= DISTURBED.0 || self.disturbed * DISTURBED.1 <= self.observed;
+        let again =
+            Trial { seed: hash(derive(self.settings.seed, Purpose::Tuning), self.trials), again: true, ..*trial };
+        if is_rare && self.is_affordable(&again) {
+            self.trials += 1;
+            self.queue.push_front(again);
         }
     }
 
@@ -162,34 +203,53 @@ impl Planner {
         if let Some(answer) = self.shown() {
             return answer;
         }
-        if self.finalists == [0] && meets(&self.candidates[0], |_| true) {
+        let is_able = |number: &usize| meets(&self.candidates[*number], |_| true);
+        let able: Vec<usize> = (0..self.candidates.len()).filter(is_able).collect();
+        if able.is_empty() {
+            return self.nearest().map_or(Answer::Nothing, Answer::NoneMeets);
+        }
+        if !able.contains(&0) {
+            let works = self.candidates[0].has_failed();
+            let is_sure = |number: &usize| works || answer::meets_surely(&self.candidates[*number], |_| true);
+            let sure: Vec<usize> = able.into_iter().filter(is_sure).collect();
+            let best = self.best_of(&sure).map(Answer::Meets);
+            return best.unwrap_or_else(|| Answer::TooShort { needed_s: self.needed_s(), meets: false });
+        }
+        let is_out = |candidate: &Candidate| {
+            candidate.has_failed() || matches!(candidate.fate, Fate::RuledOut(_) | Fate::Dropped { is_shown: true, .. })
+        };
+        let is_over = self.stage == SearchStage::Done;
+        if is_over && self.candidates[1..].iter().all(is_out) {
             return Answer::Kept(None);
         }
-        let numbers = 0..self.candidates.len();
-        let able = numbers.clone().filter(|number| meets(&self.candidates[*number], |_| true));
-        let able = able.filter_map(|number| Some((self.mean_score(number)?, number)));
-        if let Some((_, best)) = able.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
-            let of_last = |number: &usize| self.members.contains(number) && meets(&self.candidates[*number], |_| true);
-            let last: Vec<usize> = self.members.iter().copied().filter(of_last).collect();
-            let ahead = leader(&Standings::of(&self.candidates, &last, |_| true), |_| true);
-            let ahead = ahead.unwrap_or(best);
-            // If the present configuration does not work, there is nothing to confirm against.
-            let is_needless = self.stage == SearchStage::Done && self.candidates[0].has_failed();
-            return if is_needless { Answer::Meets(ahead) } else { Answer::Unconfirmed(ahead) };
+        let ahead = answer::ahead_side_by_side(&self.candidates, self.settings.margin);
+        match ahead {
+            Some((number, gain)) => Answer::Unconfirmed(number, gain),
+            None => Answer::TooShort { needed_s: self.needed_s(), meets: true },
         }
-        let distance = |number: &usize| median(&self.candidates[*number].violations(|_| true));
-        let works =
-            |number: &usize| !self.candidates[*number].has_failed() && !self.candidates[*number].visits.is_empty();
-        let seen = numbers.filter(works);
-        let nearest = seen.min_by(|one, other| distance(one).total_cmp(&distance(other)));
-        nearest.map_or(Answer::Nothing, Answer::NoneMeets)
     }
 
-    /// The candidates that a confirmation has shown to be worse than the best of it, and how good each is as a share of
-    /// it. What an earlier confirmation has shown counts for those that the last one left out.
-    pub fn shown_worse(&self) -> Vec<(usize, f64)> {
-        let of = |finalists: &[usize]| answer::shown_worse(&self.candidates, finalists, self.settings.margin);
-        let earlier = of(&self.earlier).into_iter().filter(|(number, _)| !self.finalists.contains(number));
+    /// The best of `able`: of those that are left in the race, where there are any.
+    fn best_of(&self, able: &[usize]) -> Option<usize> {
+        let last: Vec<usize> = able.iter().copied().filter(|number| self.members.contains(number)).collect();
+        let scored = able.iter().filter_map(|number| Some((self.mean_score(*number)?, *number)));
+        let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, number)| number);
+        leader(&Standings::of(&self.candidates, &last, |_| true), |_| true).or(best)
+    }
+
+    /// The candidate that is nearest to meeting the constraints.
+    fn nearest(&self) -> Option<usize> {
+        let distance = |number: &usize| median(&self.candidates[*number].violations(|_| true));
+        let works = |number: &usize| !self.candidates[*number].has_failed() && self.trials_of(*number) > 0;
+        let seen = (0..self.candidates.len()).filter(works);
+        seen.min_by(|one, other| distance(one).total_cmp(&distance(other)))
+    }
+
+    /// How the confirmed candidates compare with the best of them. What an earlier confirmation has shown counts for those
+    /// that the last one left out.
+    pub fn beside_best(&self) -> Vec<Beside> {
+        let of = |finalists: &[usize]| answer::beside_best(&self.candidates, finalists, self.settings.margin);
+        let earlier = of(&self.earlier).into_iter().filter(|beside| !self.finalists.contains(&beside.number));
         of(&self.finalists).into_iter().chain(earlier).collect()
     }
 
@@ -229,7 +289,7 @@ impl Planner {
 
     /// Whether the calibration has not reached the far end of every setting, which it measures first.
     fn has_unseen_ends(&self) -> bool {
-        let searched = self.space.dimensions.iter().filter(|dimension| dimension.values.len() > 1).count();
+        let searched = self.space.dimensions.iter().filter(|dimension| dimension.tried() > 1).count();
         let tried = |candidate: &&Candidate| candidate.has_failed() || !candidate.visits.is_empty();
         self.candidates[1..].iter().filter(tried).count() < searched
     }
@@ -289,8 +349,9 @@ impl Planner {
         number
     }
 
-    /// Queues a round: each of `members` once, in an order drawn from the seed; those that differ only in their
-    /// instances are next to each other, because instances are changed in place.
+    /// Queues a round: each of `members` once, the present configuration first, so that whatever ends the search, others
+    /// were measured beside it. The order of the others is drawn from the seed; those that differ only in their instances
+    /// are next to each other, because instances are changed in place.
     pub(super) fn queue_round(&mut self, members: &[usize], phase: Phase, unit_s: f64) {
         let (round, stream) = (self.round, derive(self.settings.seed, Purpose::Tuning));
         self.round += 1;
@@ -306,10 +367,11 @@ impl Planner {
         } else if phase == Phase::Confirmation && round % 2 == 1 {
             order.reverse();
         }
+        order.sort_by_key(|number| *number != 0);
         for candidate in order {
             let seed = hash(stream, self.trials);
             self.trials += 1;
-            self.queue.push_back(Trial { candidate, phase, round, unit_s, seed });
+            self.queue.push_back(Trial { candidate, phase, round, unit_s, seed, again: false });
         }
     }
 }

@@ -3,15 +3,13 @@
 use crate::answer::{leader, meets};
 use crate::calibration::{Calibration, DOUBT};
 use crate::field::{Forecast, MAX_RACING, MIN_RACING};
-use crate::planner::{KEPT, Planner, SearchStage};
+use crate::planner::{KEPT, Planner, SMALL, SearchStage};
 use crate::race::{Standings, is_violated, median, repeatability};
 use crate::space::Place;
 use crate::trial::{Fate, Phase, Visit};
 
-/// Spaces up to this size race without a calibration.
-pub(super) const SMALL: usize = 12;
 /// How often one point is measured in the calibration.
-const REPEATS: usize = 3;
+pub(super) const REPEATS: usize = 3;
 /// Minimum and maximum number of rounds of a rung.
 pub(super) const ROUNDS: (usize, usize) = (2, 8);
 /// How often units double from rung to rung.
@@ -33,7 +31,7 @@ impl Planner {
     pub(super) fn calibrate(&mut self) {
         self.stage = SearchStage::Calibrating;
         let mut points = Vec::new();
-        if self.space.len() > SMALL {
+        if self.space.early() > SMALL {
             let base = self.space.base();
             for place in self.space.axes(&base) {
                 // Points of an earlier calibration need no other measurement.
@@ -48,7 +46,8 @@ impl Planner {
     /// Repeats the quickest point, which shows how much two measurements differ.
     pub(super) fn repeat_base(&mut self) {
         self.stage = SearchStage::Repeating;
-        if self.space.len() <= SMALL || repeatability(&self.candidates, |visit| visit.score).1 >= (REPEATS - 1) as f64 {
+        if self.space.early() <= SMALL || repeatability(&self.candidates, |visit| visit.score).1 >= (REPEATS - 1) as f64
+        {
             return;
         }
         let price = |number: &usize| self.budget.price_of(*number, 0.0);
@@ -59,7 +58,7 @@ impl Planner {
 
     /// Chooses the candidates of the race.
     pub(super) fn line_up(&mut self) {
-        let field = if self.space.len() > SMALL { self.with_forecast(|forecast| forecast.choose()) } else { None };
+        let field = if self.space.early() > SMALL { self.with_forecast(|forecast| forecast.choose()) } else { None };
         let (chosen, excluded) = field.unwrap_or_else(|| (self.spread(), Vec::new()));
         let chosen = if self.has_narrowed { self.line_up_seen() } else { chosen };
         for (place, reason) in excluded {
@@ -138,7 +137,9 @@ impl Planner {
         let members = self.members.clone();
         let rungs = (members.len() as f64 / KEPT as f64).log2().ceil().max(1.0);
         let each = self.budget.for_race(self.reserve()) / rungs / self.price_of_round(&members, unit);
-        for _ in 0..(each as usize).clamp(ROUNDS.0, ROUNDS.1) {
+        // Who is confirmed anyway needs no longer race than to show who is far behind.
+        let most = if members.len() <= KEPT + 1 { ROUNDS.0 } else { ROUNDS.1 };
+        for _ in 0..(each as usize).clamp(ROUNDS.0, most) {
             self.queue_round(&members, Phase::Race, unit);
         }
         self.rung += 1;

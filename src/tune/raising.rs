@@ -2,8 +2,11 @@
 
 use crate::answer::{Answer, confirmed, confirms, leader, meets};
 use crate::budget::MAX_CONFIRMATION;
-use crate::planner::{Planner, SearchStage};
+use crate::field::MIN_RACING;
+use crate::finish::ENOUGH_ROUNDS;
+use crate::planner::{KEPT, Planner, SMALL, SearchStage};
 use crate::race::Standings;
+use crate::racing::{REPEATS, ROUNDS};
 use crate::space::Place;
 use crate::trial::Fate;
 
@@ -24,6 +27,21 @@ impl Planner {
             }
             _ => self.budget.raise(budget_s),
         }
+    }
+
+    /// Seconds with which a search like this one would compare others with the present configuration: those of one look
+    /// along each setting, of a short race, and of a confirmation of the best.
+    pub(super) fn needed_s(&self) -> f64 {
+        let unit = self.settings.unit_s;
+        let (yours, other) = (self.budget.price_of(0, unit), self.budget.price(unit));
+        let looks: usize = self.space.dimensions.iter().map(|dimension| dimension.tried() - 1).sum();
+        let (looks, racing) = match self.space.early() {
+            points if points > SMALL => (looks + REPEATS - 1, MIN_RACING.max(KEPT)),
+            points => (0, points - usize::from(self.space.present().is_some())),
+        };
+        let explored = yours + looks as f64 * other + ROUNDS.0 as f64 * (yours + racing as f64 * other);
+        let confirmed = ENOUGH_ROUNDS as f64 * (yours + other);
+        (explored + confirmed).max(explored / (1.0 - MAX_CONFIRMATION)).max(self.settings.budget_s)
     }
 
     fn open_again(&mut self, budget_s: f64) {

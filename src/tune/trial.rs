@@ -44,6 +44,9 @@ pub struct Trial {
     pub unit_s: f64,
     /// Seed of its load.
     pub seed: u64,
+    /// Whether it repeats the trial before it, which others have disturbed.
+    #[serde(default)]
+    pub again: bool,
 }
 
 /// The result of a trial.
@@ -62,6 +65,13 @@ pub struct Found {
     pub score: f64,
     /// Distance of the worst constraint from its limit, as a logarithm: above 0 it is violated.
     pub violation: f64,
+    /// Whether others took part of the machine meanwhile.
+    #[serde(default)]
+    pub disturbed: bool,
+    /// The group of settings (see [`crate::Dimension::group`]) whose model held the requests up, where several
+    /// models are searched.
+    #[serde(default)]
+    pub bottleneck: Option<usize>,
 }
 
 /// A candidate, and everything known about it.
@@ -73,6 +83,8 @@ pub struct Candidate {
     pub visits: Vec<Visit>,
     /// Its state in the search.
     pub fate: Fate,
+    /// The group of settings that held its requests up in the last visit.
+    pub bottleneck: Option<usize>,
 }
 
 /// A trial that was measured.
@@ -88,6 +100,8 @@ pub struct Visit {
     pub score: f64,
     /// The violation.
     pub violation: f64,
+    /// Whether others disturbed it.
+    pub disturbed: bool,
 }
 
 /// The state of a candidate in the search.
@@ -113,7 +127,7 @@ pub enum Fate {
 impl Candidate {
     /// A new candidate.
     pub fn new(place: Option<Place>) -> Self {
-        Self { place, visits: Vec::new(), fate: Fate::Open }
+        Self { place, visits: Vec::new(), fate: Fate::Open, bottleneck: None }
     }
 
     /// Its violations in visits that `counts` accepts.

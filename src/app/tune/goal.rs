@@ -7,7 +7,7 @@ use crate::tune::Found;
 /// The smallest share of failures that is distinguished from none.
 const MIN_ERRORS: f64 = 1e-6;
 
-/// Score and violation of a measurement.
+/// Score and violation of a measurement's figures.
 pub fn found(plan: &TunePlan, measured: &Figures) -> Found {
     let score = match plan.objective {
         Statistic::Throughput => measured.throughput.max(f64::MIN_POSITIVE).ln(),
@@ -15,7 +15,12 @@ pub fn found(plan: &TunePlan, measured: &Figures) -> Found {
         Statistic::Percentile(percentile) => -measured.latency_at(percentile).max(1.0).ln(),
     };
     let violations = plan.constraints.iter().map(|constraint| violation(constraint, measured));
-    Found { score, violation: violations.fold(f64::NEG_INFINITY, f64::max).max(-1e9) }
+    Found {
+        score,
+        violation: violations.fold(f64::NEG_INFINITY, f64::max).max(-1e9),
+        disturbed: false,
+        bottleneck: None,
+    }
 }
 
 /// Distance of a constraint from its limit, as a logarithm; above 0 it is violated.

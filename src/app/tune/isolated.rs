@@ -64,6 +64,8 @@ pub struct Order {
     pub trial: Trial,
     /// The expected request rate, from earlier measurements.
     pub expected_rate: f64,
+    /// The number of requests outstanding to begin with, if it is known.
+    pub load: Option<u32>,
     /// The configurations that it changes: by now the server may hold another candidate's.
     pub bases: Vec<(ModelId, Value)>,
 }
@@ -229,7 +231,7 @@ fn tell<T: Serialize>(answer: std::result::Result<T, &Error>) -> Result<()> {
 }
 
 fn measure(plan: &TunePlan, order: Order, subject: &mut Subject) -> Result<VisitFigures> {
-    subject.reached(order.trial.candidate, order.expected_rate);
+    subject.expect(order.trial.candidate, order.expected_rate, order.load);
     let search = super::settings(plan, subject)?;
     let assignment = order.place.map_or_else(Assignment::default, |place| Assignment::of(&search, &place));
     subject.visit(&assignment, &order.trial)
@@ -274,8 +276,16 @@ mod tests {
         let base = serde_json::json!({"parameters": {"text": {"string_value": "x".repeat(300_000)}}});
         let order = Order {
             place: Some(vec![1, 2]),
-            trial: Trial { candidate: 1, phase: crate::tune::Phase::Race, round: 0, unit_s: 0.25, seed: 7 },
+            trial: Trial {
+                candidate: 1,
+                phase: crate::tune::Phase::Race,
+                round: 0,
+                unit_s: 0.25,
+                seed: 7,
+                again: false,
+            },
             expected_rate: 10.0,
+            load: None,
             bases: vec![(ModelId::latest("m"), base.clone())],
         };
         let text = serde_json::to_string(&Task::Measure(order)).unwrap();

@@ -5,15 +5,20 @@ mod assignment;
 mod entry;
 mod goal;
 mod isolated;
+mod load;
+mod members;
 mod outcome;
 mod outstanding;
 mod record;
 #[cfg(test)]
 mod sample;
+mod searched;
 mod space;
 mod subject;
 mod thinning;
+mod verdict;
 mod visit;
+mod why;
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -26,8 +31,8 @@ use crate::app::screen::Screen;
 use crate::app::tune::assignment::Assignment;
 use crate::app::tune::entry::Entry;
 use crate::app::tune::isolated::{Isolated, Order};
-use crate::app::tune::outcome::Seen;
 use crate::app::tune::record::{Head, Record, Step};
+use crate::app::tune::searched::Seen;
 use crate::app::tune::subject::Subject;
 use crate::app::{check_devices, ending, limit_replies, outputs, phase, signals};
 use crate::backends::Connect;
@@ -40,7 +45,7 @@ use crate::plan::{OF_OUTPUT, Searched, Setting, TunePlan};
 use crate::report::{self, Interrupts};
 use crate::result::{Figures, TuneResult, VisitFigures};
 use crate::stdio::{self, note};
-use crate::tune::{Observation, Phase, Planner, Settings, Trial};
+use crate::tune::{Found, Observation, Phase, Planner, Settings, Trial};
 
 /// Bounds of the shortest measurement, in seconds.
 const UNIT_S: (f64, f64) = (0.25, 2.0);
@@ -134,8 +139,8 @@ fn settings(plan: &TunePlan, subject: &Subject<'_>) -> Result<Vec<Searched>> {
         };
     }
     let mut usual = subject.base(None).map(space::usual).unwrap_or_default();
-    usual.extend(space::usual_of_parts(subject.parts()));
-    let present = |setting: &Setting| space::in_force(setting, plan, |model| subject.base(model));
+    usual.extend(space::usual_of_parts(subject.base(None).unwrap_or(&Value::Null), subject.parts()));
+    let present = |setting: &Setting| space::in_force(setting, plan, subject.bases());
     thinning::thin(&mut usual, present).iter().for_each(|thinned| note!("{thinned}"));
     match usual.is_empty() {
         true => Err(Error::usage("tune: there is nothing to search in this model; name settings with --search")),
@@ -164,16 +169,15 @@ impl Means<'_> {
         (trial, left): (&Trial, Duration),
     ) -> Result<VisitFigures> {
         let subject = &mut self.subject;
-        let measured = match &self.isolated {
+        match &self.isolated {
             Some(isolated) => {
                 subject.note_loads(&assignment(search, place.clone()));
                 let (expected_rate, bases) = (subject.expected_rate(trial.candidate), subject.bases().to_vec());
-                isolated.visit(Order { place, trial: *trial, expected_rate, bases }, left)
+                let load = subject.expected_load(trial.candidate);
+                isolated.visit(Order { place, trial: *trial, expected_rate, load, bases }, left)
             }
             None => subject.visit(&assignment(search, place), trial),
-        }?;
-        subject.reached(trial.candidate, request_rate(&measured.figures));
-        Ok(measured)
+        }
     }
 }
 
@@ -214,7 +218,7 @@ impl<'a> RunningSearch<'a> {
         };
         let budget_s = first.unwrap_or(plan.budget.as_secs_f64());
         let unit_s = plan.unit.map_or(UNIT_S.0, |unit| unit.as_secs_f64());
-        let space = space::space(search, plan, |model| means.subject.base(model));
+        let space = space::space(search, plan, means.subject.bases());
         let settings = Settings { budget_s, margin: plan.margin, seed: plan.run.seed, unit_s };
         Ok(Self {
             plan,
@@ -252,6 +256,12 @@ impl<'a> RunningSearch<'a> {
             self.planner.observe(&trial, &entry.observation);
             self.record.add(&entry)?;
             if let Some(measured) = entry.measured {
+                let violation = entry.observation.found.as_ref().map_or(0.0, |found| found.violation);
+                self.means.subject.reached(&trial, (&measured, violation));
+                if trial.again {
+                    // It takes the place of the disturbed one.
+                    self.seen.pop();
+                }
                 if self.seen.is_empty() {
                     self.planner.set_unit(unit(self.plan, self.planner.budget(), &measured.figures).as_secs_f64());
                 }
@@ -286,9 +296,19 @@ impl<'a> RunningSearch<'a> {
         let left = Duration::from_secs_f64((self.planner.budget() - self.planner.spent()).max(0.0));
         let measured = self.means.visit(self.search, self.place(trial.candidate), (trial, left));
         let seconds = Stamp::now().since(started) as f64 / 1e9;
-        let found =
-            measured.as_ref().map(|measured| goal::found(self.plan, &measured.figures)).map_err(ToString::to_string);
+        let found = measured.as_ref().map(|measured| self.found(measured)).map_err(ToString::to_string);
         Entry { trial: *trial, observation: Observation { seconds, found }, measured: measured.ok(), line: None }
+    }
+
+    /// What the planner is told of a measurement.
+    fn found(&self, measured: &VisitFigures) -> Found {
+        let root = &self.plan.run.target.model.name;
+        let bottleneck = members::bottleneck(&measured.members);
+        Found {
+            disturbed: measured.disturbance.is_some(),
+            bottleneck: bottleneck.and_then(|member| members::group(self.search, root, &member.model)),
+            ..goal::found(self.plan, &measured.figures)
+        }
     }
 
     /// The point of a candidate; `None` for the present configuration, whatever its point is.
@@ -315,12 +335,12 @@ impl<'a> RunningSearch<'a> {
     }
 
     fn result(&self) -> TuneResult {
-        outcome::result(&outcome::Search {
+        outcome::result(&searched::Search {
             plan: self.plan,
             search: self.search,
             planner: &self.planner,
             seen: &self.seen,
-            bases: &self.means.subject,
+            bases: self.means.subject.bases(),
             interrupted: self.means.is_interrupted(),
         })
     }

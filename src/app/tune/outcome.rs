@@ -1,42 +1,22 @@
 //! Builds the result of a search from the planner's answer and all measurements.
 
+use serde_json::Value;
+
+use crate::app::tune::searched::{Search, Seen};
 use crate::app::tune::space::in_force;
-use crate::app::tune::subject::Subject;
+use crate::app::tune::verdict::verdict;
+use crate::app::tune::why::why;
 use crate::exit;
-use crate::plan::{Searched, Statistic, TunePlan, asked};
-use crate::result::{CandidateResult, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict, VisitFigures};
+use crate::plan::{Searched, Statistic};
+use crate::result::{CandidateResult, TUNE_VERSION, TuneFigures, TuneResult, VisitFigures};
 use crate::stats::Interval;
-use crate::tune::{Answer, Candidate, Fate, Gain, Phase, Planner, Trial, median};
-
-/// A trial and its figures.
-pub struct Seen {
-    /// The trial.
-    pub trial: Trial,
-    /// Its figures.
-    pub measured: VisitFigures,
-}
-
-/// Everything about a search.
-pub struct Search<'a, 'b> {
-    /// The plan.
-    pub plan: &'a TunePlan,
-    /// What was searched.
-    pub search: &'a [Searched],
-    /// Who searched.
-    pub planner: &'a Planner,
-    /// What was measured.
-    pub seen: &'a [Seen],
-    /// The models as they were found.
-    pub bases: &'a Subject<'b>,
-    /// Whether the search was interrupted.
-    pub interrupted: bool,
-}
+use crate::tune::{Answer, Beside, Candidate, Fate, Phase, median};
 
 /// The result.
-pub fn result(search: &Search<'_, '_>) -> TuneResult {
-    let (answer, worse) = (search.planner.answer(), search.planner.shown_worse());
+pub fn result(search: &Search<'_>) -> TuneResult {
+    let (answer, beside) = (search.planner.answer(), search.planner.beside_best());
     let all = search.planner.candidates().iter().enumerate();
-    let mut candidates: Vec<CandidateResult> = all.map(|numbered| one(search, (&answer, &worse), numbered)).collect();
+    let mut candidates: Vec<CandidateResult> = all.map(|numbered| one(search, (&answer, &beside), numbered)).collect();
     let winner = answer.winner();
     let score = |candidate: &CandidateResult| {
         let figures = candidate.figures.as_ref()?;
@@ -50,7 +30,7 @@ pub fn result(search: &Search<'_, '_>) -> TuneResult {
     let standing = |candidate: &CandidateResult| {
         let class = match candidate.fate.as_str() {
             _ if winner == Some(candidate.number) => 0,
-            "yours" | "not worse" | "worse" => 1,
+            "yours" | "not worse" | "undecided" | "worse" => 1,
             "dropped" => 2,
             "failed" => 3,
             _ => 4,
@@ -69,13 +49,13 @@ pub fn result(search: &Search<'_, '_>) -> TuneResult {
         objective: plan.objective.word(),
         constraints: plan.constraints.iter().map(|constraint| constraint.text.clone()).collect(),
         percentile: plan.percentile(),
-        load: plan.load.to_string(),
+        load: plan.load_words(),
         margin: plan.margin,
         budget_s: plan.budget.as_secs_f64(),
         spent_s: search.planner.spent(),
         settings: search.search.iter().map(|searched| searched.setting.to_string()).collect(),
         space: search.planner.space().len(),
-        verdict: verdict(plan, &answer, (&search.planner.candidates()[0], search.interrupted)),
+        verdict: verdict(search, &answer, &candidates),
         why: why(search, &answer, &candidates),
         candidates,
         interrupted: search.interrupted,
@@ -86,14 +66,14 @@ pub fn result(search: &Search<'_, '_>) -> TuneResult {
 pub fn left(answer: &Answer) -> &'static str {
     match (answer, answer.winner()) {
         (_, None | Some(0)) => "Your configuration",
-        (Answer::Unconfirmed(_), _) => "The best so far, which was not confirmed,",
+        (Answer::Unconfirmed(..), _) => "The best so far, which was not confirmed,",
         _ => "The winner",
     }
 }
 
 fn one(
-    search: &Search<'_, '_>,
-    (answer, worse): (&Answer, &[(usize, f64)]),
+    search: &Search<'_>,
+    (answer, beside): (&Answer, &[Beside]),
     (number, candidate): (usize, &Candidate),
 ) -> CandidateResult {
     let values = match (&candidate.place, number) {
@@ -110,15 +90,15 @@ fn one(
     let figures = TuneFigures::of(if confirmed { &confirming } else { &all }, &all);
     let violations = candidate.violations(|visit| !confirmed || visit.phase == Phase::Confirmation);
     let meets = !violations.is_empty() && median(&violations) <= 0.0;
-    let share = worse.iter().find(|(other, _)| *other == number).map(|(_, share)| *share);
-    let confirmed = confirmed.then_some(Confirmed { meets, share });
+    let beside = beside.iter().find(|beside| beside.number == number).copied();
+    let confirmed = confirmed.then_some(Confirmed { meets, beside });
     let (fate, reason) = fate(answer, (number, candidate), confirmed);
     CandidateResult { number, values, fate, reason, meets, figures }
 }
 
 /// The value of a setting in the configuration as it was found.
-fn present(search: &Search<'_, '_>, searched: &Searched) -> serde_json::Value {
-    in_force(&searched.setting, search.plan, |model| search.bases.base(model)).unwrap_or_default()
+fn present(search: &Search<'_>, searched: &Searched) -> Value {
+    in_force(&searched.setting, search.plan, search.bases).unwrap_or_default()
 }
 
 /// What the confirmation shows of a candidate.
@@ -126,8 +106,8 @@ fn present(search: &Search<'_, '_>, searched: &Searched) -> serde_json::Value {
 struct Confirmed {
     /// Whether it meets the constraints.
     meets: bool,
-    /// How good it is as a share of the best, if it is shown to be worse.
-    share: Option<f64>,
+    /// How it compares with the best.
+    beside: Option<Beside>,
 }
 
 fn fate(
@@ -146,15 +126,21 @@ fn fate(
         return is("yours", missed);
     }
     if answer.winner() == Some(number) {
-        return is(if matches!(answer, Answer::Unconfirmed(_)) { "ahead" } else { "winner" }, None);
+        return is(if matches!(answer, Answer::Unconfirmed(..)) { "ahead" } else { "winner" }, None);
     }
-    let behind = |share: f64| format!("{:.1} % worse than the best", (1.0 - share) * 100.0);
-    if let Some(reason) = missed.or_else(|| confirmed?.share.map(behind)) {
+    let beside = confirmed.and_then(|confirmed| confirmed.beside);
+    let behind = |beside: Beside| format!("{:.1} % worse than the best", (1.0 - beside.share) * 100.0);
+    let worse = beside.filter(|beside| beside.is_worse == Some(true)).map(behind);
+    if let Some(reason) = missed.or(worse) {
         return is("worse", Some(reason));
     }
+    let undecided = beside.filter(|beside| beside.is_worse.is_none());
     match (&candidate.fate, confirmed.is_some(), candidate.visits.is_empty()) {
         // After an earlier confirmation, a race may have shown that others are better.
-        (Fate::Open | Fate::Dropped { is_shown: false, .. }, true, _) => is("not worse", None),
+        (Fate::Open | Fate::Dropped { is_shown: false, .. }, true, _) => match undecided {
+            Some(beside) => is("undecided", Some(against_best(&beside))),
+            None => is("not worse", None),
+        },
         (Fate::Dropped { reason, .. }, _, true) => is("not measured", Some(reason.clone())),
         (Fate::Dropped { rung: 0, reason, .. }, ..) => is("dropped", Some(reason.clone())),
         (Fate::Dropped { rung, reason, .. }, ..) => is("dropped", Some(format!("rung {rung}: {reason}"))),
@@ -163,78 +149,20 @@ fn fate(
     }
 }
 
-fn verdict(plan: &TunePlan, answer: &Answer, (yours, interrupted): (&Candidate, bool)) -> TuneVerdict {
-    let margin = percent(plan.margin);
-    let figure = match plan.objective {
-        Statistic::Throughput => "throughput".to_owned(),
-        statistic => format!("{} latency", statistic.word()),
-    };
-    let change = |gain: &Gain| {
-        let share = |factor: f64| format!("{:+.1}", (factor - 1.0) * 100.0);
-        let Interval { low, high } = gain.interval;
-        match plan.objective {
-            Statistic::Throughput => format!("{figure} {} % [{}, {}]", share(gain.factor), share(low), share(high)),
-            // A factor of improvement divides the latency.
-            _ => format!("{figure} {} % [{}, {}]", share(1.0 / gain.factor), share(1.0 / high), share(1.0 / low)),
-        }
-    };
-    let none = format!("No configuration shown to be better than yours by {margin}");
-    let (word, winner, gain, sentence) = match answer {
-        Answer::Better(number, gain) => {
-            ("better", Some(*number), Some(*gain), format!("Better than yours: {}", change(gain)))
-        }
-        Answer::Kept(Some((number, gain))) => {
-            let bound = ((gain.interval.high - 1.0) * 100.0).max(0.0);
-            let best = change(gain);
-            (
-                "kept",
-                Some(0),
-                Some(*gain),
-                format!("{none}: the best other, #{number}, is at {best}; there is at most {bound:.1} % to gain"),
-            )
-        }
-        Answer::Kept(None) => ("kept", Some(0), None, format!("{none}: no other passed the confirmation")),
-        Answer::Meets(number) => {
-            let theirs = if plan.constraints.is_empty() { "works" } else { "meets the constraints" };
-            let own = match &yours.fate {
-                Fate::Failed(reason) => format!("yours could not be measured: {reason}"),
-                _ => "yours does not".to_owned(),
-            };
-            ("meets", Some(*number), None, format!("#{number} {theirs}; {own}"))
-        }
-        Answer::NoneMeets(number) => {
-            ("none_meets", None, None, format!("No candidate meets the constraints; #{number} is nearest"))
-        }
-        Answer::Unconfirmed(0) => {
-            let rest = "yours was ahead of all that was measured, and there was no time to confirm another against it";
-            ("kept", Some(0), None, format!("{none}: {rest}"))
-        }
-        Answer::Unconfirmed(number) => {
-            ("unconfirmed", Some(*number), None, format!("Best so far: #{number}; it was not confirmed against yours"))
-        }
-        Answer::Nothing => ("nothing", None, None, nothing(interrupted).to_owned()),
-    };
-    TuneVerdict {
-        word: word.to_owned(),
-        winner,
-        gain: gain.map(|gain| gain.factor),
-        interval: gain.map(|gain| gain.interval),
-        sentence,
-    }
-}
-
-fn nothing(interrupted: bool) -> &'static str {
-    if interrupted {
-        "Interrupted before anything was measured"
-    } else {
-        "Nothing could be measured: no candidate works"
+/// How a candidate compares with the best, where that is not decided.
+fn against_best(beside: &Beside) -> String {
+    let change = |factor: f64| format!("{:+.1}", (factor - 1.0) * 100.0);
+    let Interval { low, high } = beside.interval;
+    match low > 0.0 && high.is_finite() {
+        true => format!("{} % [{}, {}] against the best", change(beside.share), change(low), change(high)),
+        false => "measured too seldom to tell".to_owned(),
     }
 }
 
 /// The exit code of a search.
 pub fn exit_code(answer: &Answer, interrupted: bool) -> u8 {
     match answer {
-        Answer::NoneMeets(_) => exit::UNSTABLE,
+        Answer::NoneMeets(_) | Answer::TooShort { meets: false, .. } => exit::UNSTABLE,
         Answer::Nothing if interrupted => exit::INTERRUPTED,
         Answer::Nothing => exit::NO_VALID_REQUESTS,
         _ => exit::OK,
@@ -253,84 +181,12 @@ pub fn obstacle(candidates: &[Candidate]) -> Option<String> {
     all.then(|| format!("none of the {} other candidates could be measured: {reason}", others.len()))
 }
 
-/// 0.02 as `2 %`.
-fn percent(share: f64) -> String {
-    format!("{} %", (share * 1e8).round() / 1e6)
-}
-
-/// Why the winner wins: its batches, and the effect of each step of its settings.
-fn why(search: &Search<'_, '_>, answer: &Answer, candidates: &[CandidateResult]) -> Vec<String> {
-    let number = answer.winner().unwrap_or(0);
-    let Some(winner) = candidates.iter().find(|candidate| candidate.number == number) else { return Vec::new() };
-    let Some(figures) = &winner.figures else { return Vec::new() };
-    let mut lines = Vec::new();
-    let place = search.planner.candidates()[number].place.clone();
-    let largest =
-        search.search.iter().zip(&winner.values).find(|(searched, _)| searched.setting.to_string() == "max_batch_size");
-    let times = format!(
-        "{:.1} ms in the queue, {:.1} ms of computing",
-        figures.means.queue_us / 1e3,
-        figures.means.compute_us / 1e3
-    );
-    if figures.means.executed_batch > 0.0 {
-        let of =
-            largest.and_then(|(_, value)| value.as_u64()).map_or_else(String::new, |largest| format!(" of {largest}"));
-        lines.push(format!("batches of {:.1}{of} were executed; {times}", figures.means.executed_batch));
-    } else if figures.means.queue_us + figures.means.compute_us > 0.0 {
-        lines.push(format!("{times}, of all models that it calls"));
-    }
-    for (dimension, searched) in search.search.iter().enumerate() {
-        let Some(place) = &place else { break };
-        let beside = |index: usize| {
-            let mut other = place.clone();
-            other[dimension] = index;
-            let position =
-                search.planner.candidates().iter().position(|candidate| candidate.place.as_ref() == Some(&other))?;
-            candidates.iter().find(|candidate| candidate.number == position)
-        };
-        let steps = [
-            place[dimension].checked_sub(1),
-            Some(place[dimension] + 1).filter(|index| *index < searched.values.len()),
-        ];
-        for other in steps.into_iter().flatten().filter_map(beside) {
-            if let Some(line) = step(search.plan, &searched.setting.to_string(), (winner, other), dimension) {
-                lines.push(line);
-            }
-        }
-    }
-    lines
-}
-
-/// The result of a neighbour, as a sentence.
-fn step(
-    plan: &TunePlan,
-    setting: &str,
-    (winner, other): (&CandidateResult, &CandidateResult),
-    dimension: usize,
-) -> Option<String> {
-    let (own, theirs) = (winner.figures.as_ref()?, other.figures.as_ref());
-    let value = &other.values[dimension];
-    let Some(theirs) = theirs else {
-        return other.reason.as_ref().map(|reason| format!("{setting} {}: {reason}", asked(value)));
-    };
-    let share = |one: f64, other: f64| format!("{:+.0} %", (one / other - 1.0) * 100.0);
-    let rate = share(theirs.means.throughput, own.means.throughput);
-    let latency = share(theirs.means.latency_ns, own.means.latency_ns);
-    let missed = if other.meets { "" } else { ", which misses a constraint" };
-    Some(format!("{setting} {}: throughput {rate}, p{} {latency}{missed}", asked(value), plan.percentile()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::tune::sample::plan;
-    use crate::tune::{Found, Observation, Settings, Space};
+    use crate::tune::{Found, Gain, Observation, Planner, Settings, Space};
 
-    fn sentence(flags: &str, answer: &Answer, fate: Fate) -> (String, String) {
-        let yours = Candidate { fate, ..Candidate::new(None) };
-        let verdict = verdict(&plan(flags), answer, (&yours, false));
-        (verdict.word, verdict.sentence)
-    }
+    const GAIN: Gain = Gain { factor: 1.2, interval: Interval { low: 1.1, high: 1.3 } };
 
     #[test]
     fn a_search_in_which_all_others_fail_tells_why() {
@@ -343,40 +199,22 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_say_what_is_so() {
-        let failed = || Fate::Failed("out of memory".to_owned());
-        let (word, text) = sentence("", &Answer::Unconfirmed(0), Fate::Open);
-        assert!(word == "kept" && text.starts_with("No configuration shown to be better than yours"), "{text}");
-        let (word, text) = sentence("", &Answer::Unconfirmed(3), Fate::Open);
-        assert_eq!((word.as_str(), &*text), ("unconfirmed", "Best so far: #3; it was not confirmed against yours"));
-        let (_, text) = sentence("", &Answer::Meets(3), failed());
-        assert_eq!(text, "#3 works; yours could not be measured: out of memory");
-        let (_, text) = sentence("--constraint p99<5ms", &Answer::Meets(3), Fate::Open);
-        assert_eq!(text, "#3 meets the constraints; yours does not");
-        let (word, text) = sentence("", &Answer::Nothing, failed());
-        assert!(word == "nothing" && !text.contains("constraint"), "{text}");
-    }
-
-    #[test]
-    fn an_interrupt_before_anything_was_measured_says_nothing_of_candidates() {
-        let told = |interrupted: bool| {
-            let verdict = verdict(&plan(""), &Answer::Nothing, (&Candidate::new(None), interrupted));
-            (exit_code(&Answer::Nothing, interrupted), verdict.word, verdict.sentence)
-        };
-        let nothing = |code: u8, sentence: &str| (code, "nothing".to_owned(), sentence.to_owned());
-        assert_eq!(told(true), nothing(130, "Interrupted before anything was measured"));
-        assert_eq!(told(false), nothing(3, "Nothing could be measured: no candidate works"));
-        let of_measured = [Answer::Unconfirmed(3), Answer::NoneMeets(3)].map(|answer| exit_code(&answer, true));
-        assert_eq!(of_measured, [0, 2], "what was measured is reported");
+    fn what_is_recommended_meets_the_constraints() {
+        let code = |answer: Answer| exit_code(&answer, false);
+        assert_eq!(code(Answer::NoneMeets(3)), 2);
+        assert_eq!([true, false].map(|meets| code(Answer::TooShort { needed_s: 9.0, meets })), [0, 2]);
+        assert_eq!([Answer::NoneMeets(3), Answer::Unconfirmed(3, GAIN)].map(|answer| exit_code(&answer, true)), [2, 0]);
+        assert_eq!([false, true].map(|interrupted| exit_code(&Answer::Nothing, interrupted)), [3, 130]);
     }
 
     #[test]
     fn who_was_not_confirmed_is_no_winner() {
         let told = |answer: &Answer| (fate(answer, (3, &Candidate::new(None)), None).0, left(answer));
         let so_far = "The best so far, which was not confirmed,";
-        assert_eq!(told(&Answer::Unconfirmed(3)), ("ahead".to_owned(), so_far));
+        assert_eq!(told(&Answer::Unconfirmed(3, GAIN)), ("ahead".to_owned(), so_far));
         assert_eq!(told(&Answer::Meets(3)), ("winner".to_owned(), "The winner"));
-        for yours in [Answer::Unconfirmed(0), Answer::Kept(None), Answer::NoneMeets(3), Answer::Nothing] {
+        let too_short = Answer::TooShort { needed_s: 9.0, meets: true };
+        for yours in [too_short, Answer::Kept(None), Answer::NoneMeets(3), Answer::Nothing] {
             assert_eq!(left(&yours), "Your configuration", "{yours:?}");
         }
     }
@@ -396,7 +234,7 @@ mod tests {
         let mut planner =
             Planner::new(Space::default(), Settings { budget_s: 30.0, margin: 0.02, seed: 1, unit_s: 0.25 });
         let trial = planner.next().unwrap();
-        let found = Ok(Found { score: 0.0, violation: -1.0 });
+        let found = Ok(Found { score: 0.0, violation: -1.0, disturbed: false, bottleneck: None });
         planner.observe(&trial, &Observation { seconds: 0.3, found });
         Candidate { fate, ..planner.candidates()[0].clone() }
     }
@@ -405,10 +243,22 @@ mod tests {
     fn who_was_confirmed_and_is_worse_is_called_that() {
         let told = |confirmed: Confirmed, own: Fate| fate(&Answer::Kept(None), (4, &seen(own)), Some(confirmed));
         let worse = |reason: &str| ("worse".to_owned(), Some(reason.to_owned()));
-        let near = Confirmed { meets: true, share: None };
-        assert_eq!(told(Confirmed { share: Some(0.4), ..near }, Fate::Open), worse("60.0 % worse than the best"));
+        let beside = |share: f64, is_worse: Option<bool>| {
+            let interval = Interval { low: share * 0.9, high: share * 1.1 };
+            Some(Beside { number: 4, share, interval, is_worse })
+        };
+        let near = Confirmed { meets: true, beside: beside(1.0, Some(false)) };
+        let far = Confirmed { beside: beside(0.4, Some(true)), ..near };
+        assert_eq!(told(far, Fate::Open), worse("60.0 % worse than the best"));
         assert_eq!(told(Confirmed { meets: false, ..near }, Fate::Open), worse("misses a constraint"));
         assert_eq!(told(near, Fate::Open), ("not worse".to_owned(), None));
+        let open = Confirmed { beside: beside(0.5, None), ..near };
+        let numbers = "-50.0 % [-55.0, -45.0] against the best";
+        assert_eq!(
+            told(open, Fate::Open),
+            ("undecided".to_owned(), Some(numbers.to_owned())),
+            "not that it is not worse"
+        );
         let dropped = |is_shown: bool| Fate::Dropped { rung: 1, reason: "behind".to_owned(), is_shown };
         assert_eq!(told(near, dropped(false)), ("not worse".to_owned(), None));
         assert_eq!(told(near, dropped(true)), ("dropped".to_owned(), Some("rung 1: behind".to_owned())));

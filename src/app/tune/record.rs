@@ -250,8 +250,11 @@ mod tests {
 
     fn entry(round: usize) -> Entry {
         Entry {
-            trial: Trial { candidate: 1, phase: Phase::Race, round, unit_s: 0.25, seed: 7 },
-            observation: Observation { seconds: 0.3, found: Ok(Found { score: 1.5, violation: -0.5 }) },
+            trial: Trial { candidate: 1, phase: Phase::Race, round, unit_s: 0.25, seed: 7, again: false },
+            observation: Observation {
+                seconds: 0.3,
+                found: Ok(Found { score: 1.5, violation: -0.5, disturbed: false, bottleneck: None }),
+            },
             measured: Some(VisitFigures {
                 figures: Figures { throughput: 4.5, ..Figures::default() },
                 ..VisitFigures::default()

@@ -5,6 +5,8 @@ use std::thread::available_parallelism;
 use serde_json::{Value, json};
 
 use crate::app::tune::assignment::Assignment;
+use crate::app::tune::members;
+use crate::model::ModelId;
 use crate::model::configuration::{Path, equal};
 use crate::plan::{Searched, ServerPlan, ServerSetting, Setting, TunePlan};
 use crate::tune::{Dimension, Space};
@@ -38,12 +40,18 @@ pub fn usual(configuration: &Value) -> Vec<Searched> {
     all.into_iter().flatten().collect()
 }
 
-/// The same for each model that an ensemble calls.
-pub fn usual_of_parts<'a>(parts: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Vec<Searched> {
+/// The same for each model that `root` calls. The models of an ensemble take batches as large as its own.
+pub fn usual_of_parts<'a>(root: &Value, parts: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Vec<Searched> {
+    let is_ensemble = root.get("ensemble_scheduling").is_some_and(|steps| !steps.is_null());
+    let least = root["max_batch_size"].as_u64().filter(|_| is_ensemble).unwrap_or(0);
     let of_part = |(model, configuration): (&str, &Value)| {
-        let own = usual(configuration).into_iter().filter_map(|searched| match searched.setting {
+        let own = usual(configuration).into_iter().filter_map(|mut searched| match searched.setting {
             Setting::Model(_, path) => {
-                Some(Searched { setting: Setting::Model(Some(model.to_owned()), path), ..searched })
+                if path.to_string() == "max_batch_size" {
+                    searched.values.retain(|size| size.as_u64().is_none_or(|size| size >= least));
+                }
+                let setting = Setting::Model(Some(model.to_owned()), path);
+                (!searched.values.is_empty()).then_some(Searched { setting, values: searched.values })
             }
             _ => None,
         });
@@ -52,10 +60,24 @@ pub fn usual_of_parts<'a>(parts: impl IntoIterator<Item = (&'a str, &'a Value)>)
     parts.into_iter().flat_map(of_part).collect()
 }
 
-/// The space of these settings; `base` returns the present configuration of a model.
-pub fn space<'a>(search: &[Searched], plan: &TunePlan, base: impl Fn(Option<&str>) -> Option<&'a Value>) -> Space {
+/// The configuration of the model (`None`), or of one that it calls, as it was found.
+pub fn base<'a>(bases: &'a [(ModelId, Value)], model: Option<&str>) -> Option<&'a Value> {
+    match model {
+        None => bases.first().map(|(_, base)| base),
+        Some(name) => bases.iter().skip(1).find(|(id, _)| id.name == name).map(|(_, base)| base),
+    }
+}
+
+/// The space of these settings; `bases` are the present configurations, that of the model first.
+pub fn space(search: &[Searched], plan: &TunePlan, bases: &[(ModelId, Value)]) -> Space {
+    let base = |model: Option<&str>| base(bases, model);
+    let root = &plan.run.target.model.name;
+    let group = |setting: &Setting| match setting {
+        Setting::Model(model, _) => members::group(search, root, model.as_deref().unwrap_or(root)),
+        _ => None,
+    };
     let dimensions = search.iter().map(|searched| {
-        let in_force = in_force(&searched.setting, plan, &base);
+        let in_force = in_force(&searched.setting, plan, bases);
         // If the batcher comes with the batch, the same batch without it is a separate candidate.
         let changes_batcher = |value: &Value| match &searched.setting {
             Setting::Model(model, _) => base(model.as_deref()).is_some_and(|found| {
@@ -73,27 +95,22 @@ pub fn space<'a>(search: &[Searched], plan: &TunePlan, base: impl Fn(Option<&str
             values: searched.values.clone(),
             present,
             rank: rank(&searched.setting),
+            group: group(&searched.setting),
+            is_late: false,
         }
     });
     Space { dimensions: dimensions.collect() }
 }
 
-/// The present value of a setting; `null` if the configuration leaves it out. `base` returns the configuration of a
-/// model.
-pub fn in_force<'a>(
-    setting: &Setting,
-    plan: &TunePlan,
-    base: impl Fn(Option<&str>) -> Option<&'a Value>,
-) -> Option<Value> {
+/// The present value of a setting; `null` if the configuration leaves it out.
+pub fn in_force(setting: &Setting, plan: &TunePlan, bases: &[(ModelId, Value)]) -> Option<Value> {
     let run = &plan.run;
     match setting {
         Setting::Model(model, path) => {
-            base(model.as_deref()).map(|found| path.get(found).unwrap_or_else(|| missing(path, found)))
+            base(bases, model.as_deref()).map(|found| path.get(found).unwrap_or_else(|| missing(path, found)))
         }
         Setting::BatchSize => Some(json!(run.data.batch_size)),
-        Setting::Concurrency => {
-            plan.concurrency(base(None), &Assignment::default(), run.data.batch_size).map(Value::from)
-        }
+        Setting::Concurrency => plan.concurrency(bases, &Assignment::default(), run.data.batch_size).map(Value::from),
         // Written as the values of the search are.
         Setting::RequestRate => run.load.mode.rate().map(|rates| match rates.start.fract() == 0.0 {
             true => json!(rates.start as u64),
@@ -156,11 +173,14 @@ mod tests {
         assert_eq!(usual(&json!({"max_batch_size": 0})).len(), 1);
         assert_eq!(usual(&json!({"max_batch_size": 8, "sequence_batching": {}})).len(), 1);
         assert_eq!(usual(&json!({"max_batch_size": 8, "ensemble_scheduling": {}})).len(), 0);
-        let parts = usual_of_parts([("a", &json!({"max_batch_size": 0})), ("b", &json!({}))]);
+        let parts = usual_of_parts(&json!({}), [("a", &json!({"max_batch_size": 0})), ("b", &json!({}))]);
         assert_eq!(
             values(&parts).iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
             ["a:instance_group[].count", "b:instance_group[].count"]
         );
+        let ensemble = json!({"max_batch_size": 8, "ensemble_scheduling": {}});
+        let of_ensemble = usual_of_parts(&ensemble, [("a", &json!({"max_batch_size": 8}))]);
+        assert_eq!(json!(of_ensemble[1].values), json!([8, 16, 32]), "no less than the ensemble takes");
     }
 
     #[test]
@@ -168,8 +188,9 @@ mod tests {
         let base = json!({"max_batch_size": 4, "dynamic_batching": {}, "instance_group": [{"count": 3}]});
         let shown = |flags: &str| {
             let plan = plan(flags);
-            let of = |searched: &Searched| in_force(&searched.setting, &plan, |_| Some(&base)).unwrap_or_default();
-            let present = space(&plan.search, &plan, |_| Some(&base)).present();
+            let bases = [(ModelId::latest("m"), base.clone())];
+            let of = |searched: &Searched| in_force(&searched.setting, &plan, &bases).unwrap_or_default();
+            let present = space(&plan.search, &plan, &bases).present();
             (plan.search.iter().map(of).collect::<Vec<_>>(), present)
         };
         assert_eq!(
@@ -186,8 +207,8 @@ mod tests {
         assert_eq!(shown("--search rate_limit=execution_count"), (vec![Value::Null], None));
         assert_eq!(shown("--search delay=off,100"), (vec![json!(0)], Some(vec![0])), "left out and 0 are one");
         assert_eq!(shown("--search dynamic_batching=off,{}"), (vec![json!({})], Some(vec![1])));
-        let bare = json!({"max_batch_size": 0});
+        let bare = [(ModelId::latest("m"), json!({"max_batch_size": 0}))];
         let plan = plan("--search delay=off,0");
-        assert_eq!(space(&plan.search, &plan, |_| Some(&bare)).present(), Some(vec![0]), "0 would bring a batcher");
+        assert_eq!(space(&plan.search, &plan, &bare).present(), Some(vec![0]), "0 would bring a batcher");
     }
 }

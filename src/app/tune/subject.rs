@@ -12,7 +12,9 @@ use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::app::tune::assignment::Assignment;
+use crate::app::tune::load::{self, KnownLoad, Loaded};
 use crate::app::tune::visit::{Visit, patience};
+use crate::app::tune::{goal, members, space};
 use crate::backend::{Backend, ModelControl};
 use crate::backends::{Connect, Connected, owed};
 use crate::clock::Stamp;
@@ -26,7 +28,7 @@ use crate::model::statistics::CountedTime;
 use crate::plan::{GapDistribution, Plan, TunePlan};
 use crate::report::Interrupts;
 use crate::result::{Figures, LatencyAt, VisitFigures};
-use crate::tune::Trial;
+use crate::tune::{Phase, Trial};
 
 /// A server, and the current state of its models.
 struct ServerState {
@@ -49,6 +51,8 @@ pub struct Subject<'a> {
     bases: Vec<(ModelId, Value)>,
     /// Request rates that candidates have reached.
     rates: BTreeMap<usize, f64>,
+    /// With how many requests outstanding they meet the constraints, where that is searched.
+    loads: BTreeMap<usize, KnownLoad>,
 }
 
 impl<'a> Subject<'a> {
@@ -59,7 +63,8 @@ impl<'a> Subject<'a> {
     pub fn open(plan: &'a TunePlan, connect: Connect, (screen, interrupts): (&'a Screen, Interrupts)) -> Result<Self> {
         let bases = Vec::new();
         let servers = HashMap::new();
-        let mut subject = Self { plan, connect, screen, interrupts, servers, bases, rates: BTreeMap::new() };
+        let mut subject = Self::with(plan, connect, (screen, interrupts), bases);
+        subject.servers = servers;
         let (server, bases) = subject.first_server()?;
         subject.servers.insert(Vec::new(), server);
         subject.bases = bases;
@@ -73,7 +78,8 @@ impl<'a> Subject<'a> {
         (screen, interrupts): (&'a Screen, Interrupts),
         bases: Vec<(ModelId, Value)>,
     ) -> Self {
-        Self { plan, connect, screen, interrupts, servers: HashMap::new(), bases, rates: BTreeMap::new() }
+        let (rates, loads) = (BTreeMap::new(), BTreeMap::new());
+        Self { plan, connect, screen, interrupts, servers: HashMap::new(), bases, rates, loads }
     }
 
     /// The server of the plan, and its present configurations.
@@ -122,10 +128,7 @@ impl<'a> Subject<'a> {
 
     /// The configuration of the model, or of one that it calls, as it was found.
     pub fn base(&self, model: Option<&str>) -> Option<&Value> {
-        match model {
-            None => self.bases.first().map(|(_, base)| base),
-            Some(name) => self.bases.iter().skip(1).find(|(id, _)| id.name == name).map(|(_, base)| base),
-        }
+        space::base(&self.bases, model)
     }
 
     /// The models that it calls.
@@ -145,15 +148,16 @@ impl<'a> Subject<'a> {
             self.servers.insert(key.clone(), server);
         }
         let expected_rate = self.expected_rate(trial.candidate);
+        let known_load = self.expected_load(trial.candidate);
         let (bases, screen, interrupts) = (&self.bases, self.screen, self.interrupts);
         let Some(server) = self.servers.get_mut(&key) else { return Err(Error::server("the server is gone")) };
         let (load_s, in_place) = server.load(bases, assignment)?;
         let batch_size = assignment.batch_size().unwrap_or(plan.data.batch_size);
-        let concurrency = self.plan.concurrency(bases.first().map(|(_, base)| base), assignment, batch_size);
+        let most = self.plan.concurrency(bases, assignment, batch_size);
         let session = server.session(plan.with_batch_size(batch_size))?;
-        let job = job(session, (concurrency, assignment.request_rate()), trial)?;
-        let runner = Runner {
-            earlier: &EarlierRun::default(),
+        let earlier = EarlierRun::default();
+        let runner = || Runner {
+            earlier: &earlier,
             baseline: None,
             session,
             screen,
@@ -162,19 +166,21 @@ impl<'a> Subject<'a> {
             observers: None,
             ranks: None,
         };
-        let visit = Visit {
-            runner,
-            job: &job,
-            unit_s: trial.unit_s,
-            concurrency,
-            percentile: self.plan.percentile(),
-            patience: patience(self.plan.budget),
+        let look = |concurrency: Option<u32>| {
+            let visit = Visit {
+                runner: runner(),
+                job: &job(session, (concurrency, assignment.request_rate()), trial)?,
+                unit_s: trial.unit_s,
+                concurrency,
+                percentile: self.plan.percentile(),
+                patience: patience(self.plan.budget),
+            };
+            Ok(visit_figures(&visit.measure(expected_rate)?, self.plan, concurrency))
         };
-        let level = visit.measure(expected_rate)?;
-        self.reached(trial.candidate, level.client.request_rate());
-        let found = measured(&level, self.plan);
-        let throughput = concurrency.map_or(found.throughput, |concurrency| closed_throughput(&level, concurrency));
-        Ok(VisitFigures { figures: Figures { throughput, concurrency, ..found }, load_s, in_place })
+        let first = most.map(|most| known_load.map_or(most, |known| known.min(most)));
+        let may_vary = self.plan.searches_load() && trial.phase != Phase::Confirmation;
+        let found = if may_vary { within(self.plan, first, look) } else { look(first) }?;
+        Ok(VisitFigures { load_s, in_place, ..found })
     }
 
     /// Notes which models a process of its own is about to load for `assignment` on a network server, so that they are
@@ -198,9 +204,28 @@ impl<'a> Subject<'a> {
         self.rates.get(&candidate).copied().unwrap_or_else(most)
     }
 
-    /// Notes the request rate of a candidate, measured here or in its own process.
-    pub fn reached(&mut self, candidate: usize, rate: f64) {
+    /// With how many requests outstanding a candidate is measured next, if that is known.
+    pub fn expected_load(&self, candidate: usize) -> Option<u32> {
+        self.loads.get(&candidate).map(|known| known.next)
+    }
+
+    /// What is expected of a candidate, in a process that measures it alone.
+    pub fn expect(&mut self, candidate: usize, rate: f64, load: Option<u32>) {
         self.rates.insert(candidate, rate);
+        self.loads.extend(load.map(|load| (candidate, KnownLoad::of(load))));
+    }
+
+    /// Notes what a trial came to, measured here, in its own process, or by an earlier search.
+    pub fn reached(&mut self, trial: &Trial, (measured, violation): (&VisitFigures, f64)) {
+        let figures = &measured.figures;
+        self.rates.insert(trial.candidate, figures.throughput / figures.batch_size.max(1) as f64);
+        if let Some(load) = figures.concurrency.filter(|_| self.plan.searches_load()) {
+            let before = self.loads.get(&trial.candidate).copied();
+            let missed = measured.missed.filter(|_| measured.disturbance.is_none());
+            let confirms = trial.phase == Phase::Confirmation;
+            let known = KnownLoad::after(before, Loaded { load, missed, violation, confirms });
+            self.loads.insert(trial.candidate, known);
+        }
     }
 
     /// Restores the configurations that were found. Nothing more can be done if a server refuses.
@@ -316,6 +341,36 @@ fn job(session: &Session, (concurrency, rate): (Option<u32>, Option<f64>), trial
         open.seed = trial.seed;
     }
     Ok(job)
+}
+
+/// Looks with fewer and fewer requests outstanding, from `first`, until the constraints are met.
+fn within(
+    plan: &TunePlan,
+    first: Option<u32>,
+    look: impl Fn(Option<u32>) -> Result<VisitFigures>,
+) -> Result<VisitFigures> {
+    let (mut load, mut missed) = (first, None);
+    for tries in 1.. {
+        let found = look(load)?;
+        let violation = goal::found(plan, &found.figures).violation;
+        match load.and_then(|load| load::fewer(load, violation)).filter(|_| tries < load::TRIES) {
+            Some(fewer) => (missed, load) = (load, Some(fewer)),
+            None => return Ok(VisitFigures { missed, ..found }),
+        }
+    }
+    Err(Error::server("no load was tried"))
+}
+
+/// What a level came to.
+fn visit_figures(level: &LevelSummary, plan: &TunePlan, concurrency: Option<u32>) -> VisitFigures {
+    let found = measured(level, plan);
+    let throughput = concurrency.map_or(found.throughput, |concurrency| closed_throughput(level, concurrency));
+    VisitFigures {
+        figures: Figures { throughput, concurrency, ..found },
+        disturbance: level.disturbances.worst,
+        members: level.server.as_ref().map(members::members).unwrap_or_default(),
+        ..VisitFigures::default()
+    }
 }
 
 /// Inferences a second of a closed loop, by Little's law: requests outstanding, divided by the time of a request and

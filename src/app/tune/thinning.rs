@@ -102,7 +102,7 @@ mod tests {
     fn usual(parts: usize) -> (Vec<Searched>, Option<String>) {
         let configuration = json!({"max_batch_size": 256, "dynamic_batching": {}, "instance_group": [{"count": 3}]});
         let names: Vec<String> = (0..parts).map(|part| format!("p{part}")).collect();
-        let mut usual = usual_of_parts(names.iter().map(|name| (name.as_str(), &configuration)));
+        let mut usual = usual_of_parts(&json!({}), names.iter().map(|name| (name.as_str(), &configuration)));
         let note = thin(&mut usual, |setting| match setting {
             Setting::Model(_, path) => path.get(&configuration),
             _ => None,

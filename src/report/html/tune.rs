@@ -66,7 +66,7 @@ fn candidates(result: &TuneResult) -> Markup {
                 thead { tr {
                     th { "#" }
                     @for setting in &result.settings { th { (shown(setting)) } }
-                    th { "inferences/s" } th { "p" (result.percentile) } th { "executed batch" } th.left { "verdict" }
+                    th { "outstanding" } th { "inferences/s" } th { "p" (result.percentile) } th { "executed batch" } th.left { "verdict" }
                 } }
                 tbody { @for candidate in &result.candidates { (row(candidate)) } }
             } }
@@ -78,13 +78,14 @@ fn row(candidate: &CandidateResult) -> Markup {
     let class = match candidate.fate.as_str() {
         "winner" => "badge good",
         "failed" => "badge bad",
-        "worse" | "not measured" => "badge warn",
+        "worse" | "undecided" | "not measured" => "badge warn",
         _ => "badge",
     };
     let figure = |of: fn(&TuneFigures) -> String| candidate.figures.as_ref().map_or_else(|| "–".to_owned(), of);
     html! { tr {
         th { (candidate.number) }
         @for value in &candidate.values { td { (shown(&asked(value))) } }
+        td { (figure(|figures| figures.means.concurrency.map_or_else(|| "–".to_owned(), |load| load.to_string()))) }
         td { (figure(|figures| rate(figures.means.throughput))) }
         td { (figure(|figures| time(figures.means.latency_ns))) }
         td { (figure(|figures| short(figures.means.executed_batch))) }

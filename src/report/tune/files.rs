@@ -171,7 +171,7 @@ mod tests {
             Throughput (infer/sec),p99 Latency (ms),instance_group[].count,max_batch_size,\
             dynamic_batching.max_queue_delay_microseconds,Verdict,Reason";
         assert_eq!(lines.next(), Some(header));
-        assert_eq!(lines.next(), Some("m,1,32,m_config_2,3,8,Yes,6400.000,14.250,3,8,100,winner,"));
+        assert_eq!(lines.next(), Some("m,1,32,m_config_2,3,8,Yes,6399.995,14.250,3,8,100,winner,"));
         assert!(lines.next().unwrap().contains("m_config_default"));
         assert_eq!(lines.count(), 1, "what was not measured has no row");
     }

@@ -12,6 +12,8 @@ use crate::result::{CandidateResult, TuneFigures, TuneResult};
 const WIDTH: usize = 80;
 /// Width of a line beside settings, including the longest verdict.
 const FIGURES: usize = 46;
+/// Width of the column of the requests outstanding.
+const LOAD: usize = 6;
 /// Minimum width of a setting's column.
 const NARROW: usize = 4;
 /// Maximum number of dropped candidates shown; files have all.
@@ -29,7 +31,7 @@ pub fn title(plan: &TunePlan, search: &[Searched]) -> String {
         settings.join(" "),
         plan.objective.word(),
         if constraints.is_empty() { "none".to_owned() } else { constraints.join(" ") },
-        plan.load,
+        plan.load_words(),
         plan.margin,
         plan.budget,
         plan.run.seed
@@ -50,7 +52,7 @@ pub fn settings(plan: &TunePlan, search: &[Searched], points: usize) -> String {
         let constraints: Vec<&str> = plan.constraints.iter().map(|constraint| constraint.text.as_str()).collect();
         let _ = writeln!(text, "  Constraints: {}", constraints.join(", "));
     }
-    let _ = writeln!(text, "  Load: {}", plan.load);
+    let _ = writeln!(text, "  Load: {}", plan.load_words());
     let _ = writeln!(text, "  Budget: {:?}, margin {} %, seed {}\n", plan.budget, plan.margin * 100.0, plan.run.seed);
     text
 }
@@ -65,52 +67,8 @@ fn goal(objective: Statistic) -> String {
 
 /// The table, the verdict and the reasons.
 pub fn table(result: &TuneResult) -> String {
-    let names = names(&result.settings);
-    let cells = |candidate: &CandidateResult| candidate.values.iter().map(asked).collect::<Vec<_>>();
-    let width = |column: usize| {
-        let values = result.candidates.iter().map(|candidate| cells(candidate)[column].chars().count());
-        values.chain([names[column].chars().count()]).max().unwrap_or(0).min(14)
-    };
-    let widths = fitted((0..names.len()).map(width).collect());
     let mut text = format!("Candidates of {}, best first\n", result.model);
-    let columns = |cells: &[String]| {
-        cells.iter().zip(&widths).map(|(cell, width)| format!("{:>width$} ", cut(cell, *width))).collect::<String>()
-    };
-    let latency = format!("p{} ms", result.percentile);
-    text += &line(&format!(
-        "{:>4} {}{:>9} {:>5} {:>8} {:>5}  verdict",
-        "#",
-        columns(&names),
-        "infer/s",
-        "+-%",
-        latency,
-        "batch"
-    ));
-    let mut behind = 0;
-    for candidate in
-        result.candidates.iter().filter(|candidate| candidate.figures.is_some() || candidate.fate == "failed")
-    {
-        if candidate.fate == "dropped" {
-            behind += 1;
-            if behind > MAX_SHOWN {
-                continue;
-            }
-        }
-        let figures =
-            candidate.figures.as_ref().map_or_else(|| format!("{:>9} {:>5} {:>8} {:>5}", "-", "-", "-", "-"), figures);
-        text += &line(&format!("{:>4} {}{figures}  {}", candidate.number, columns(&cells(candidate)), candidate.fate));
-        if let Some(reason) = &candidate.reason {
-            text += &wrapped(reason, 7);
-        }
-    }
-    if behind > MAX_SHOWN {
-        let _ = writeln!(text, "     and {} more that were left behind", behind - MAX_SHOWN);
-    }
-    let ruled_out = result.candidates.iter().filter(|candidate| candidate.fate == "ruled out").count();
-    if ruled_out > 0 {
-        let _ =
-            writeln!(text, "     {ruled_out} were ruled out by what was measured of others; result.json names them");
-    }
+    text += &rows(result);
     text.push('\n');
     text += &wrapped(&result.verdict.sentence, 0);
     for reason in &result.why {
@@ -123,6 +81,97 @@ pub fn table(result: &TuneResult) -> String {
     let interrupted = if result.interrupted { ", interrupted" } else { "" };
     let _ = writeln!(text, "  Searched for {:.0} of {:.0} s{interrupted}", result.spent_s, result.budget_s);
     text
+}
+
+fn rows(result: &TuneResult) -> String {
+    let columns = Columns::of(result);
+    let latency = format!("p{} ms", result.percentile);
+    let titles = format!("{:>9} {:>5} {latency:>8} {:>5}", "infer/s", "+-%", "batch");
+    let mut text = line(&format!("{:>4} {}{titles}  verdict", "#", columns.cells(&columns.names, "load")));
+    let mut behind = 0;
+    for candidate in shown(result) {
+        if candidate.fate == "dropped" {
+            behind += 1;
+            if behind > MAX_SHOWN {
+                continue;
+            }
+        }
+        let figures =
+            candidate.figures.as_ref().map_or_else(|| format!("{:>9} {:>5} {:>8} {:>5}", "-", "-", "-", "-"), figures);
+        let load = candidate.figures.as_ref().and_then(|figures| figures.means.concurrency);
+        let load = load.map_or_else(|| "-".to_owned(), |load| load.to_string());
+        let settings = columns.cells(&columns.values(candidate), &load);
+        text += &line(&format!("{:>4} {settings}{figures}  {}", candidate.number, candidate.fate));
+        if let Some(reason) = &candidate.reason {
+            text += &wrapped(reason, 7);
+        }
+    }
+    if behind > MAX_SHOWN {
+        let _ = writeln!(text, "     and {} more that were left behind", behind - MAX_SHOWN);
+    }
+    if !columns.unchanged.is_empty() {
+        text += &wrapped(&format!("as in yours: {}", columns.unchanged.join(", ")), 5);
+    }
+    let ruled_out = result.candidates.iter().filter(|candidate| candidate.fate == "ruled out").count();
+    if ruled_out > 0 {
+        let _ =
+            writeln!(text, "     {ruled_out} were ruled out by what was measured of others; result.json names them");
+    }
+    text
+}
+
+/// The candidates that have a row.
+fn shown(result: &TuneResult) -> impl Iterator<Item = &CandidateResult> {
+    result.candidates.iter().filter(|candidate| candidate.figures.is_some() || candidate.fate == "failed")
+}
+
+/// The columns of settings, of which those that no row changes are left out, and that of the requests outstanding, if
+/// candidates differ in them.
+struct Columns {
+    /// The settings' places.
+    places: Vec<usize>,
+    names: Vec<String>,
+    widths: Vec<usize>,
+    has_loads: bool,
+    /// Settings that no row changes, of a search of several models.
+    unchanged: Vec<String>,
+}
+
+impl Columns {
+    fn of(result: &TuneResult) -> Self {
+        let all = names(&result.settings);
+        let yours = result.candidates.iter().find(|candidate| candidate.number == 0);
+        let is_unchanged = |place: &usize| {
+            let same = |candidate: &CandidateResult| {
+                yours.is_some_and(|yours| yours.values.get(*place) == candidate.values.get(*place))
+            };
+            all[*place].contains(':') && shown(result).all(same)
+        };
+        let (unchanged, places): (Vec<usize>, Vec<usize>) = (0..all.len()).partition(is_unchanged);
+        let mut loads = shown(result).filter_map(|candidate| candidate.figures.as_ref()?.means.concurrency);
+        let first = loads.next();
+        let has_loads = loads.any(|load| Some(load) != first);
+        let pick = |places: &[usize]| places.iter().map(|place| all[*place].clone()).collect::<Vec<_>>();
+        let (names, unchanged) = (pick(&places), pick(&unchanged));
+        let mut columns = Self { places, names, widths: Vec::new(), has_loads, unchanged };
+        let width = |column: usize| {
+            let values = result.candidates.iter().map(|candidate| columns.values(candidate)[column].chars().count());
+            values.chain([columns.names[column].chars().count()]).max().unwrap_or(0).min(14)
+        };
+        let widths = (0..columns.names.len()).map(width).collect();
+        columns.widths = fitted(widths, FIGURES + if has_loads { LOAD } else { 0 });
+        columns
+    }
+
+    fn values(&self, candidate: &CandidateResult) -> Vec<String> {
+        self.places.iter().map(|place| asked(&candidate.values[*place])).collect()
+    }
+
+    fn cells(&self, cells: &[String], load: &str) -> String {
+        let cells = cells.iter().zip(&self.widths).map(|(cell, width)| format!("{:>width$} ", cut(cell, *width)));
+        let load = self.has_loads.then(|| format!("{load:>width$} ", width = LOAD - 1));
+        cells.chain(load).collect()
+    }
 }
 
 fn figures(figures: &TuneFigures) -> String {
@@ -186,9 +235,10 @@ fn cut(text: &str, width: usize) -> String {
     }
 }
 
-/// The widths of the columns of settings; the widest are narrowed if not all fit beside the figures and the verdict.
-fn fitted(mut widths: Vec<usize>) -> Vec<usize> {
-    while widths.iter().map(|width| width + 1).sum::<usize>() > WIDTH - FIGURES
+/// The widths of the columns of settings; the widest are narrowed if not all fit beside `others`, the figures and the
+/// verdict.
+fn fitted(mut widths: Vec<usize>, others: usize) -> Vec<usize> {
+    while widths.iter().map(|width| width + 1).sum::<usize>() > WIDTH - others
         && let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROW)
     {
         *widest -= 1;
@@ -303,8 +353,8 @@ mod tests {
         let expected = "\
 Candidates of m, best first
    # instances max batch delay us   infer/s   +-%   p99 ms batch  verdict
-   2         3         8      100      6400   0.4    14.25   7.8  winner
-   0         1         8      100     200.5   3.2    14.25   7.8  yours
+   2         3         8      100   6399.99   0.4    14.25   7.8  winner
+   0         1         8      100   200.499   3.2    14.25   7.8  yours
    5         6         8      100       190     ?    14.25   7.8  dropped
        rung 1: 31.5 % worse than the best
    7         8         8      100         -     -        -     -  failed
@@ -325,7 +375,8 @@ Better than yours: throughput +3100.0 % [+3090.0, +3110.0]
         result.settings =
             ["a:instance_group[].count", "b:instance_group[].count", "b:dynamic_batching"].map(str::to_owned).to_vec();
         for candidate in &mut result.candidates {
-            candidate.values = vec![json!(1), json!(2), json!({"preferred_batch_size": [4, 8]})];
+            let number = candidate.number;
+            candidate.values = vec![json!(number), json!(2), json!({"preferred_batch_size": [4, number]})];
         }
         let text = table(&result);
         assert!(
@@ -333,7 +384,18 @@ Better than yours: throughput +3100.0 % [+3090.0, +3110.0]
             "{text}"
         );
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
-        assert_eq!(fitted(vec![14; 9]), [4; 9], "no narrower");
+        assert!(text.contains("     as in yours: b:instances\n") && text.contains("a:instanc"), "{text}");
+        assert_eq!(fitted(vec![14; 9], FIGURES), [4; 9], "no narrower");
+    }
+
+    #[test]
+    fn loads_that_differ_are_named() {
+        let mut result = sample::result();
+        assert!(!table(&result).contains("delay us  load"));
+        result.candidates[1].figures.as_mut().unwrap().means.concurrency = Some(8);
+        let text = table(&result);
+        assert!(text.contains("delay us  load   infer/s") && text.contains("      100    32   6399.99"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn an_interrupt_leaves_the_best_so_far() {
     assert_eq!(finished.code(), 0, "{finished:?}");
     let found = Found::read(finished, repository);
     assert_eq!(found.result["interrupted"], true);
-    assert!(["unconfirmed", "kept", "nothing"].contains(&found.word()), "{}", found.text());
+    assert!(["unconfirmed", "kept", "too_short", "nothing"].contains(&found.word()), "{}", found.text());
     assert!(folder(&found.repository).join("config.pbtxt").exists());
 }
 
@@ -211,8 +211,10 @@ fn what_is_off_is_left_to_the_server() {
 
 #[test]
 fn where_nothing_meets_the_constraint_the_nearest_is_named() {
-    let found = search(model(), "--search instances=1,2 --constraint p99<1ms --budget 4s");
-    assert_eq!((found.finished.code(), found.word()), (2, "none_meets"), "{}", found.text());
+    let found = search_beside(model(), "--search instances=1,2 --constraint p99<1ms --budget 6s");
+    // On a machine that others use, none is seen to.
+    assert!(["none_meets", "none_seen"].contains(&found.word()), "{}", found.text());
+    assert_eq!(found.finished.code(), 2, "{}", found.text());
     assert!(found.finished.stdout.contains("is nearest"), "{}", found.text());
 }
 

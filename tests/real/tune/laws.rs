@@ -87,11 +87,16 @@ mod slow {
     #[ignore = "a study of seconds: scripts/test-slow runs it"]
     fn a_constraint_binds() {
         // Four times as long as the table has it, so that a busy machine's delays are small beside it.
-        let found = search(law(8_000, 4_000), "--search max_batch_size=1,2,4,8,32 --constraint p99<62ms --budget 15s");
-        assert_eq!((found.word(), found.winner()), ("better", vec![4]), "{}", found.text());
-        let largest = found.with(&[32]);
-        assert!(largest["reason"].as_str().unwrap().contains("constraint"), "{largest}");
-        assert_eq!(largest["meets"], false, "{largest}");
+        let flags = "--search max_batch_size=1,2,4,8,32 --constraint p99<80ms --budget 20s";
+        let found = search(law(8_000, 4_000), flags);
+        assert!(["better", "unconfirmed"].contains(&found.word()) && found.winner()[0] >= 4, "{}", found.text());
+        // Batches of 32 would take 136 ms: fewer are outstanding.
+        let winner = found.with(&found.winner());
+        assert_eq!(winner["meets"], true, "{winner}");
+        assert!(winner["figures"]["concurrency"].as_u64().unwrap() <= 16, "{winner}");
+        let fixed = search(law(8_000, 4_000), &format!("{flags} --at-concurrency 64"));
+        let largest = fixed.with(&[32]);
+        assert!(largest["meets"] == false && fixed.finished.code() == 2, "a load that is given stays: {}", fixed.text());
     }
 
     #[test]

@@ -5,3 +5,4 @@ mod found;
 mod isolation;
 mod laws;
 mod network;
+mod trusted;

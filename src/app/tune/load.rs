@@ -1,0 +1,118 @@
+//! With a latency as a constraint: how many requests outstanding meet it.
+//!
+//! In a closed loop that is saturated, latency grows with the number of requests outstanding, and throughput does not.
+//! So a candidate that misses its latency is measured again at once with as many fewer; one that stays far below it gets
+//! more the next time.
+
+/// Maximum number of tries in one visit.
+pub const TRIES: usize = 5;
+/// What is left of the limit, as latencies are not the same each time.
+const GUARD: f64 = 0.9;
+/// A candidate gets more requests if its latency is below the limit by this much, as a logarithm.
+const ROOM: f64 = 0.25;
+/// At most this many times as many.
+const GROWTH: f64 = 2.0;
+
+/// What is known of a candidate's load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KnownLoad {
+    /// Requests outstanding in the next visit.
+    pub next: u32,
+    /// The fewest that missed a constraint on a quiet machine.
+    missed: Option<u32>,
+    /// Whether the last visit of the confirmation missed one.
+    has_missed: bool,
+}
+
+/// A visit.
+#[derive(Clone, Copy, Debug)]
+pub struct Loaded {
+    /// The load that it ended with.
+    pub load: u32,
+    /// The fewest that missed a constraint in it, on a quiet machine.
+    pub missed: Option<u32>,
+    /// How it came out.
+    pub violation: f64,
+    /// Whether it is one of the confirmation, whose figures are those of one load: two in a row must miss a constraint
+    /// before there are fewer, and there are never more.
+    pub confirms: bool,
+}
+
+/// Whether and how a visit goes on after a try with `load` that came to this `violation`: with this many requests.
+pub fn fewer(load: u32, violation: f64) -> Option<u32> {
+    let fitting = f64::from(load) * (-violation).exp() * GUARD;
+    (violation > 0.0 && load > 1).then(|| (fitting as u32).clamp(1, load - 1))
+}
+
+impl KnownLoad {
+    /// Nothing but this is known.
+    pub fn of(next: u32) -> Self {
+        Self { next, missed: None, has_missed: false }
+    }
+
+    /// After a visit, where `before` was known.
+    pub fn after(before: Option<Self>, visit: Loaded) -> Self {
+        let Loaded { load, violation, .. } = visit;
+        let missed = [before.and_then(|known| known.missed), visit.missed].into_iter().flatten().min();
+        if visit.confirms {
+            let misses = violation > 0.0;
+            let has_missed = before.is_some_and(|known| known.has_missed);
+            let next = if misses && has_missed { fewer(load, violation).unwrap_or(load) } else { load };
+            return Self { next, missed, has_missed: misses && next == load };
+        }
+        let factor = ((-violation).exp() * GUARD).min(GROWTH);
+        let grown = (f64::from(load) * factor) as u32;
+        let next = match violation < -ROOM {
+            true => grown.min(missed.map_or(u32::MAX, |missed| missed - 1)).max(load),
+            false => load,
+        };
+        Self { next, missed, has_missed: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The load after some visits to a model whose latency with `n` outstanding is `law(n)`, of a limit of 1.
+    fn settled(law: impl Fn(u32) -> f64, most: u32) -> (u32, Vec<usize>) {
+        let (mut known, mut tries): (Option<KnownLoad>, Vec<usize>) = (None, Vec::new());
+        for _ in 0..6 {
+            let mut load = known.map_or(most, |known| known.next.min(most));
+            let (mut missed, mut count) = (None, 1);
+            while let Some(next) = fewer(load, law(load).ln()).filter(|_| count < TRIES) {
+                (missed, load, count) = (Some(load), next, count + 1);
+            }
+            let violation = law(load).ln();
+            known = Some(KnownLoad::after(known, Loaded { load, missed, violation, confirms: false }));
+            tries.push(count);
+        }
+        (known.unwrap().next.min(most), tries)
+    }
+
+    #[test]
+    fn the_load_that_meets_a_latency_is_found() {
+        let saturated = settled(|load| f64::from(load) / 20.0, 64);
+        assert!((16..=20).contains(&saturated.0) && saturated.1.iter().sum::<usize>() <= 8, "{saturated:?}");
+        // Batches of 8: up to as many, requests take one execution, and beyond two.
+        let in_steps = settled(|load| 0.7 * f64::from(load.div_ceil(8)), 16);
+        assert!((7..=8).contains(&in_steps.0), "{in_steps:?}");
+        assert_eq!(settled(|_| 0.5, 16), (16, vec![1; 6]), "who meets it has all that fills its batches");
+        let never = settled(|load| 2.0 + f64::from(load) / 8.0, 64);
+        assert_eq!(never.0, 1, "who misses it with one request misses it");
+    }
+
+    #[test]
+    fn the_load_of_the_confirmation_stays_unless_it_misses_twice() {
+        let visit = |load: u32, violation: f64| Loaded { load, missed: None, violation, confirms: true };
+        let good = KnownLoad::after(None, visit(8, -1.0));
+        assert_eq!(good.next, 8, "it does not grow");
+        let once = KnownLoad::after(Some(good), visit(8, 0.2));
+        assert_eq!(once.next, 8);
+        assert_eq!(KnownLoad::after(Some(once), visit(8, -0.1)).next, 8);
+        let twice = KnownLoad::after(Some(once), visit(8, 0.2));
+        assert_eq!(twice.next, 5);
+        let missed = Loaded { missed: Some(8), confirms: false, ..visit(6, -0.5) };
+        assert_eq!(KnownLoad::after(Some(good), missed).next, 7, "8 missed it");
+    }
+}

@@ -1,0 +1,109 @@
+//! Why the winner wins: where requests spend their time, and the effect of each step of its settings.
+
+use std::collections::BTreeMap;
+
+use crate::app::tune::members::bottleneck;
+use crate::app::tune::searched::{Search, Seen};
+use crate::plan::asked;
+use crate::result::{CandidateResult, Figures};
+use crate::tune::{Answer, Phase};
+
+/// The reasons, a sentence each.
+pub fn why(search: &Search<'_>, answer: &Answer, candidates: &[CandidateResult]) -> Vec<String> {
+    let mut lines: Vec<String> = searched_first(search).into_iter().collect();
+    let number = answer.winner().unwrap_or(0);
+    let winner = candidates.iter().find(|candidate| candidate.number == number);
+    if let Some(winner) = winner {
+        lines.extend(in_the_server(search, winner));
+        lines.extend(steps(search, winner, candidates));
+    }
+    lines.extend(disturbed(search));
+    lines
+}
+
+/// The model that held requests up before anything was changed.
+fn searched_first(search: &Search<'_>) -> Option<String> {
+    let late = search.planner.space().dimensions.iter().any(|dimension| dimension.is_late);
+    let members = &search.seen.first().filter(|_| late)?.measured.members;
+    let first = bottleneck(members)?;
+    let all: f64 = members.iter().map(|member| member.queue_us + member.compute_us).sum();
+    Some(format!(
+        "in yours, requests wait {:.1} ms for {} and it computes {:.1} ms, of {:.1} ms in all models: its settings were searched first",
+        first.queue_us / 1e3,
+        first.model,
+        first.compute_us / 1e3,
+        all / 1e3
+    ))
+}
+
+fn in_the_server(search: &Search<'_>, winner: &CandidateResult) -> Option<String> {
+    let figures = winner.figures.as_ref()?;
+    let Figures { queue_us, compute_us, executed_batch, .. } = figures.means;
+    let times = format!("{:.1} ms in the queue, {:.1} ms of computing", queue_us / 1e3, compute_us / 1e3);
+    if executed_batch > 0.0 {
+        let mut settings = search.search.iter().zip(&winner.values);
+        let largest = settings.find(|(searched, _)| searched.setting.to_string() == "max_batch_size");
+        let of =
+            largest.and_then(|(_, value)| value.as_u64()).map_or_else(String::new, |largest| format!(" of {largest}"));
+        return Some(format!("batches of {executed_batch:.1}{of} were executed; {times}"));
+    }
+    (queue_us + compute_us > 0.0).then(|| format!("{times}, of all models that it calls"))
+}
+
+/// Each neighbour of the winner that was measured beside it.
+fn steps(search: &Search<'_>, winner: &CandidateResult, candidates: &[CandidateResult]) -> Vec<String> {
+    let all = search.planner.candidates();
+    let Some(place) = &all[winner.number].place else { return Vec::new() };
+    let neighbours = (0..place.len()).flat_map(|dimension| {
+        let count = search.search[dimension].values.len();
+        let steps = [place[dimension].checked_sub(1), Some(place[dimension] + 1).filter(|index| *index < count)];
+        steps.into_iter().flatten().map(move |index| (dimension, index))
+    });
+    let line = |(dimension, index): (usize, usize)| {
+        let mut other = place.clone();
+        other[dimension] = index;
+        let position = all.iter().position(|candidate| candidate.place.as_ref() == Some(&other))?;
+        let other = candidates.iter().find(|candidate| candidate.number == position)?;
+        step(search, dimension, (winner, other))
+    };
+    neighbours.filter_map(line).collect()
+}
+
+/// The result of a neighbour, as a sentence: over the rounds that both were measured in, so that it agrees with what
+/// was decided from them.
+fn step(
+    search: &Search<'_>,
+    dimension: usize,
+    (winner, other): (&CandidateResult, &CandidateResult),
+) -> Option<String> {
+    let setting = format!("{} {}", search.search[dimension].setting, asked(&other.values[dimension]));
+    if other.figures.is_none() {
+        return other.reason.as_ref().map(|reason| format!("{setting}: {reason}"));
+    }
+    let (own, theirs) = (by_round(search.seen, winner.number), by_round(search.seen, other.number));
+    let shared: Vec<usize> = own.keys().filter(|round| theirs.contains_key(round)).copied().collect();
+    let percentile = search.plan.percentile();
+    let change = |of: fn(&Figures) -> f64| {
+        let ratio = |round: &usize| (of(theirs[round]) / of(own[round])).ln();
+        let mean = shared.iter().map(ratio).sum::<f64>() / shared.len() as f64;
+        format!("{:+.0} %", (mean.exp() - 1.0) * 100.0)
+    };
+    if shared.is_empty() {
+        return None;
+    }
+    let (rate, latency) = (change(|figures| figures.throughput), change(|figures| figures.latency_ns));
+    let missed = if other.meets { "" } else { ", which misses a constraint" };
+    Some(format!("{setting}: throughput {rate}, p{percentile} {latency}{missed}"))
+}
+
+/// A candidate's figures in the rounds of the confirmation, or in those before it where it has none there.
+fn by_round(seen: &[Seen], number: usize) -> BTreeMap<usize, &Figures> {
+    let own = seen.iter().filter(|seen| seen.trial.candidate == number && seen.trial.phase != Phase::Calibration);
+    own.map(|seen| (seen.trial.round, &seen.measured.figures)).collect()
+}
+
+/// How much others used the machine.
+fn disturbed(search: &Search<'_>) -> Option<String> {
+    let (disturbed, all, worst) = search.disturbances();
+    worst.map(|worst| format!("{disturbed} of {all} measurements were disturbed; at worst, {worst}"))
+}
