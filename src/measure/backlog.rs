@@ -18,7 +18,7 @@ use crate::stats::student_t_quantile;
 /// A shorter sending phase shows too little: one slow request looks like a queue.
 const SHORTEST_SENDING: Duration = Duration::from_millis(500);
 /// Minimum samples in the last quarter, and in its last part.
-const MIN_LOOKS: (u64, u64) = (10, 2);
+const MIN_LOOKS: (u64, u64) = (4, 1);
 /// Of fewer first requests it cannot be said how long they take.
 const FEWEST: u64 = 5;
 /// What is less likely than three standard errors of a normal distribution, to one side, is no chance.
@@ -107,12 +107,16 @@ impl BacklogTrend {
             // That of what the first requests tell, and that of what happens to be under way: for independent times at
             // most their standard deviation (Gini's mean difference).
             let chance = (variance / early.count() as f64 + variance.sqrt()).sqrt();
-            let more = sum as f64 / looks as f64 - explained - certain * chance;
+            let more = sum as f64 / looks as f64 - explained;
+            // What is no chance is as much as it is.
+            if more <= certain * chance {
+                return 0.0;
+            }
             more / ((stretch.middle() - place / 2.0) * span.as_secs_f64())
         };
         // A stall that has been worked off by the end is no growth.
         let enough = self.last.1 >= MIN_LOOKS.0 && self.end.1 >= MIN_LOOKS.1;
-        enough.then(|| grown(self.last, Stretch::Last).min(grown(self.end, Stretch::End)).max(0.0))
+        enough.then(|| grown(self.last, Stretch::Last).min(grown(self.end, Stretch::End)))
     }
 
     /// The same from how much longer the requests after the first ones took.
@@ -133,7 +137,10 @@ impl BacklogTrend {
         }
         let ((before, error), (after, other)) = (of(first), of(rest));
         let apart = (self.sending.mean_place(place, 1.0) - self.sending.mean_place(0.0, place)) * span;
-        let longer = ((after - before - certain * (error + other).sqrt()) / apart).max(0.0);
+        if after - before <= certain * (error + other).sqrt() {
+            return 0.0;
+        }
+        let longer = (after - before) / apart;
         // Requests that take so much longer by the second leave that much later than they come.
         count as f64 / span * longer / (1.0 + longer)
     }
