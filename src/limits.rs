@@ -67,10 +67,10 @@ pub fn explained(error: io::Error) -> io::Error {
         return error;
     }
     let limit = getrlimit(Resource::Nofile).current.map_or_else(|| "unlimited".to_owned(), |most| most.to_string());
-    // Counting them takes a file, too, which there may not be.
-    let open = fs::read_dir("/proc/self/fd").map(|open| format!("{} are open, and ", open.count())).unwrap_or_default();
+    // Counting them takes a file, too, which there may not be: then all are in use.
+    let open = fs::read_dir("/proc/self/fd").map_or_else(|_| "all".to_owned(), |open| open.count().to_string());
     let next = "raise it (ulimit -n), allow fewer connections (--max-connections), or use gRPC (-i grpc), whose requests share one";
-    io::Error::new(error.kind(), format!("{error}: {open}ulimit -n allows {limit}; {next}"))
+    io::Error::new(error.kind(), format!("{error}: {open} are open, and ulimit -n allows {limit}; {next}"))
 }
 
 /// With a limited address space, a failed allocation aborts the process: in this program, in a server inside it, or
