@@ -8,6 +8,8 @@
 pub const TRIES: usize = 5;
 /// What is left of the limit, as latencies are not the same each time.
 const GUARD: f64 = 0.9;
+/// A latency this near the limit, as a logarithm, would miss it in a part of the visits that confirm it.
+const NEAR: f64 = 0.05;
 /// A candidate gets more requests if its latency is below the limit by this much, as a logarithm.
 const ROOM: f64 = 0.25;
 /// At most this many times as many.
@@ -41,7 +43,7 @@ pub struct Loaded {
 /// Whether and how a visit goes on after a try with `load` that came to this `violation`: with this many requests.
 pub fn fewer(load: u32, violation: f64) -> Option<u32> {
     let fitting = f64::from(load) * (-violation).exp() * GUARD;
-    (violation > 0.0 && load > 1).then(|| (fitting as u32).clamp(1, load - 1))
+    (violation > -NEAR && load > 1).then(|| (fitting as u32).clamp(1, load - 1))
 }
 
 impl KnownLoad {
