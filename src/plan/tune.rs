@@ -62,7 +62,10 @@ impl TunePlan {
         self.load == TuneLoad::Saturating
             && self.objective == Statistic::Throughput
             && self.constraints.iter().any(is_latency)
-            && self.search.iter().all(|searched| !matches!(searched.setting, Setting::Concurrency | Setting::RequestRate))
+            && self
+                .search
+                .iter()
+                .all(|searched| !matches!(searched.setting, Setting::Concurrency | Setting::RequestRate))
     }
 
     /// The load, in words.

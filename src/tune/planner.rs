@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use stats::seed::{Purpose, derive, hash};
 use crate::answer::{self, Answer, Beside, leader, meets};
 use crate::budget::Budget;
 use crate::race::{Standings, median};
 use crate::space::{Place, Space};
 use crate::trial::{Candidate, Fate, Found, Observation, Phase, Settings, Trial, Visit};
+use stats::seed::{Purpose, derive, hash};
 
 /// Spaces up to this size race without a calibration.
 pub(super) const SMALL: usize = 12;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::http_server::{Act, HttpServer, Received, good_answer, reply};
-use crate::support::{Finished, Program, turns};
+use crate::support::{Finished, Program};
 
 /// Milliseconds that the server takes for each request in turn, 500 to 2000: 900 on average.
 const TIMES: [u64; 6] = [500, 2_000, 600, 700, 800, 800];
@@ -56,7 +56,6 @@ fn assert_level(value: &Value, (requests, mean): (u64, f64), what: &str) {
 fn timed_a_stage_has_all_that_it_sent_wherever_that_ends() {
     let stages = "--stage rate:20:1500ms --stage rate:10:1200ms --stage rate:20:900ms";
     for edges in ["", "--stage-edges overlap", "--stage-edges drain"] {
-        let _turn = turns::alone();
         let (server, folder) = (long_answers(), folder());
         let export = folder.path().join("export.json");
         let load = format!("{stages} {edges} --profile-export-file {}", export.display());
@@ -82,7 +81,6 @@ fn timed_a_stage_has_all_that_it_sent_wherever_that_ends() {
 /// The same load on a server that answers one request after the other.
 #[test]
 fn timed_a_stage_whose_backlog_grows_is_overloaded() {
-    let _turn = turns::alone();
     let one_at_a_time = Mutex::new(());
     let server = HttpServer::start(move |_: &Received| {
         let _alone = one_at_a_time.lock().unwrap();
@@ -109,7 +107,6 @@ fn timed_rates_and_schedules_of_long_answers_are_whole_and_no_overload() {
     fs::write(&trace, format!("offset_ms\n{}", rows.concat())).unwrap();
     for load in [format!("--trace-replay {}", trace.display()), "--request-rate-range 20 --request-count 30".to_owned()]
     {
-        let _turn = turns::alone();
         let server = long_answers();
         let (finished, result) = run(&server, folder.path(), &load);
         finished.report_even_if_late();
@@ -119,7 +116,6 @@ fn timed_rates_and_schedules_of_long_answers_are_whole_and_no_overload() {
 
 #[test]
 fn timed_conversations_are_played_to_their_last_answer() {
-    let _turn = turns::alone();
     let server = HttpServer::start(|request: &Received| {
         let body = r#"{"choices":[{"message":{"content":"hi"}}],"usage":{"completion_tokens":2}}"#;
         let text = String::from_utf8_lossy(&request.body).into_owned();
@@ -149,7 +145,6 @@ fn timed_conversations_are_played_to_their_last_answer() {
 #[test]
 fn timed_an_interrupt_ends_the_wait_for_the_last_answers_and_keeps_the_others() {
     for edges in ["overlap", "drain"] {
-        let _turn = turns::alone();
         let server = HttpServer::start(|request: &Received| match request.ordinal {
             // In the middle of the first stage.
             10 => answer_after(20_000),

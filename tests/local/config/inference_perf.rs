@@ -367,7 +367,6 @@ data:
   shared_prefix: {num_groups: 3, num_prompts_per_group: 4, system_prompt_len: 20, question_len: 6, output_len: 5}
 load: {type: concurrent, stages: [{num_requests: 24, concurrency_level: 2}]}
 ";
-    let _turn = turns::shared();
     let prompts = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = std::sync::Arc::clone(&prompts);
     let server = HttpServer::start(move |request: &Received| {
@@ -393,7 +392,6 @@ load: {type: concurrent, stages: [{num_requests: 24, concurrency_level: 2}]}
 
 #[test]
 fn a_data_set_on_this_machine_is_sent_with_the_length_of_its_answers() {
-    let _turn = turns::shared();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sharegpt.json");
     let talk = |prompt: &str, answer: &str| serde_json::json!({"conversations": [{"from": "human", "value": prompt}, {"from": "gpt", "value": answer}]});
@@ -458,7 +456,6 @@ fn report(folder: &Path, name: &str) -> Value {
 /// the time from the first send to the last, and throughput over that to the last answer.
 #[test]
 fn timed_figures_of_a_stage_are_those_of_inference_perf() {
-    let _turn = turns::alone();
     let took = |ordinal: usize| 200 + 40 * (ordinal as u64 % 20);
     let server = HttpServer::start(move |request: &Received| {
         let text = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n".repeat(2);

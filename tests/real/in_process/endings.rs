@@ -264,7 +264,6 @@ fn ended_by(mode: &str) -> (Finished, serde_json::Value, String) {
 
 #[test]
 fn a_server_that_ends_the_process_passes_no_requirement_and_loses_nothing() {
-    let _turn = turns::shared();
     for (mode, said) in [("exit", "called exit()"), ("_exit", "called _exit()"), ("quick_exit", "called quick_exit()")]
     {
         let (finished, result, csv) = ended_by(mode);
@@ -278,7 +277,6 @@ fn a_server_that_ends_the_process_passes_no_requirement_and_loses_nothing() {
 
 #[test]
 fn a_server_that_crashes_is_named_and_loses_nothing() {
-    let _turn = turns::shared();
     let (finished, result, csv) = ended_by("crash");
     assert_eq!(finished.signal(), Some(SIGSEGV), "{finished:#?}");
     let said = "the process crashed (SIGSEGV), most likely in Triton or the backend of 'm'";
@@ -289,7 +287,6 @@ fn a_server_that_crashes_is_named_and_loses_nothing() {
 
 #[test]
 fn a_server_that_ends_the_process_before_anything_is_measured_fails_it() {
-    let _turn = turns::shared();
     let model = Model::identity("m").parameter("fail_every", "1").parameter("fail_mode", "exit");
     let watched = Watched::of(&model);
     let finished = watched.finish(watched.program().args("--warmup-request-count 1 --request-count 5").start());
@@ -300,7 +297,6 @@ fn a_server_that_ends_the_process_before_anything_is_measured_fails_it() {
 /// What a scheduler warns with, and other signals that end a program that does nothing about them.
 #[test]
 fn warnings_are_interrupts_and_repeated_ones_are_none() {
-    let _turn = turns::shared();
     for signal in [SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU, SIGIO] {
         let watched = watched(marking("execute", "time.sleep(0.02)"));
         let csv = watched.repository.file("r.csv");
@@ -321,7 +317,6 @@ fn warnings_are_interrupts_and_repeated_ones_are_none() {
 /// its own processes nothing is blocked.
 #[test]
 fn no_interrupt_is_lost_while_a_library_ignores_it() {
-    let _turn = turns::shared();
     let watched = watched(marking("load", "time.sleep(1)"));
     let running = watched.program().args("-p 60000").start();
     let pid = running.id();

@@ -96,7 +96,11 @@ mod slow {
         assert!(winner["figures"]["concurrency"].as_u64().unwrap() <= 16, "{winner}");
         let fixed = search(law(8_000, 4_000), &format!("{flags} --at-concurrency 64"));
         let largest = fixed.with(&[32]);
-        assert!(largest["meets"] == false && fixed.finished.code() == 2, "a load that is given stays: {}", fixed.text());
+        assert!(
+            largest["meets"] == false && fixed.finished.code() == 2,
+            "a load that is given stays: {}",
+            fixed.text()
+        );
     }
 
     #[test]

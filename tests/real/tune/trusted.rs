@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use super::found::{Found, folder, search, search_beside, tune};
-use crate::support::{Model, Repository, turns};
+use super::found::{Found, folder, search, tune};
+use crate::support::{Model, Repository};
 
 /// Loads take so long that nothing is measured beside yours.
 #[test]
@@ -14,7 +14,7 @@ fn without_enough_time_yours_stays() {
         .batches(8)
         .with("dynamic_batching { max_queue_delay_microseconds: 100 }")
         .parameter("load_ms", "3000");
-    let found = search_beside(model, delays);
+    let found = search(model, delays);
     assert_eq!((found.word(), found.finished.code()), ("too_short", 0), "{}", found.text());
     assert_eq!(found.values_of_winner(), ["100"], "{}", found.text());
     assert!(found.finished.stdout.contains("Not enough time: yours stays; `--budget "), "{}", found.text());
@@ -55,7 +55,6 @@ fn pipeline() -> Repository {
 
 #[test]
 fn timed_the_bottleneck_of_an_ensemble_is_searched_first_within_a_latency() {
-    let _turn = turns::alone();
     let repository = pipeline();
     let finished = tune(&repository, "--constraint p99<150ms --budget 25s").run();
     let found = Found::read(finished, repository);
