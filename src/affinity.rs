@@ -1,5 +1,8 @@
 //! Which processors threads run on.
 
+use std::fs;
+
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::error::{Error, Result};
@@ -18,12 +21,31 @@ pub fn client_processors(cpus: Option<&[usize]>) -> usize {
 /// # Errors
 /// If the machine has no such processors, or the process may not use them.
 pub fn pin_this_thread(cpus: Option<&[usize]>) -> Result<()> {
+    cpus.map_or(Ok(()), |cpus| pin(None, cpus))
+}
+
+/// The same for every thread that the process has, such as those that wait for signals.
+///
+/// # Errors
+/// As [`pin_this_thread`].
+pub fn pin_this_process(cpus: Option<&[usize]>) -> Result<()> {
     let Some(cpus) = cpus else { return Ok(()) };
+    pin(None, cpus)?;
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let numbers = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    for thread in numbers.filter_map(Pid::from_raw) {
+        // One that has ended meanwhile needs no processor.
+        let _ = pin(Some(thread), cpus);
+    }
+    Ok(())
+}
+
+fn pin(thread: Option<Pid>, cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU) {
         set.set(cpu);
     }
-    sched_setaffinity(None, &set).map_err(|error| {
+    sched_setaffinity(thread, &set).map_err(|error| {
         Error::machine(format!(
             "cannot run on processors {cpus:?}: {error}; name processors that this process may use (see taskset -p $$)"
         ))

@@ -86,7 +86,7 @@ pub fn run(plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
 fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks>) -> Result<u8> {
     plan.variants.iter_mut().for_each(|variant| variant.plan = variant.plan.clone().for_callers_of(codes));
     // Before any other thread starts.
-    affinity::pin_this_thread(plan.load.cpus.as_deref())?;
+    affinity::pin_this_process(plan.load.cpus.as_deref())?;
     // Before any file is created.
     let interrupts = signals::watch()?;
     ending::clean_up_after_others();

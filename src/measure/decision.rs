@@ -63,13 +63,13 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
         let bounds = || known(*of, blocks, client).bounds;
         *of == Statistic::Throughput || !check_limit(plan, client, bounds).is_some_and(|check| check.certain)
     };
-    let imprecise = [Statistic::Throughput, plan.key_latency()].into_iter().filter(is_open).filter_map(|of| {
+    let mut imprecise = [Statistic::Throughput, plan.key_latency()].into_iter().filter(is_open).filter_map(|of| {
         let known = interval(of, blocks, client).map(|known| known.relative_half_width(value(of, client)));
         let is_known = known.unwrap_or(UNKNOWN) <= plan.stability;
         (!is_known).then_some(InvalidReason::Unsettled(Precision { of, share: plan.stability }, known))
     });
     let drifting = drifts(plan, blocks).map(|(of, by)| InvalidReason::Drifting(of, by));
-    imprecise.last().or(drifting)
+    imprecise.next_back().or(drifting)
 }
 
 /// Whether a window like the last one would end after the time that a level may take.

@@ -7,7 +7,7 @@ use crate::measure::blocks::{Block, Blocks};
 use crate::measure::course::{Course, Slice, WindowRow, class};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::precision::PERCENTILES;
-use crate::measure::summary::ClientSummary;
+use crate::measure::summary::{ClientSummary, Disturbances};
 use crate::plan::MeasurementPlan;
 use crate::record::without_numbers;
 
@@ -108,12 +108,11 @@ impl Log {
         (self.reasons.len() < MAX_REASONS).then(|| self.reasons.push(error.clone())).map(|()| self.reasons.len() - 1)
     }
 
-    /// The rows, of which the last `windows` make the result, without those that were replaced, and the course of a load that
-    /// began then.
-    pub(super) fn finish(mut self, began: Stamp, (counted, replaced): (usize, usize)) -> (Vec<WindowRow>, Course) {
-        let mut left = counted;
+    /// The rows, with those that make the result, and the course of a load that began then.
+    pub(super) fn finish(mut self, began: Stamp, result: &Disturbances) -> (Vec<WindowRow>, Course) {
+        let mut left = result.windows;
         for row in self.windows.all.iter_mut().rev() {
-            row.counted = left > 0 && (replaced == 0 || row.disturbance.is_none());
+            row.counted = left > 0 && (result.replaced == 0 || row.disturbance.is_none());
             left = left.saturating_sub(if row.counted { row.windows } else { 0 });
         }
         (self.windows.all, Course { began, slices: self.slices.all, reasons: self.reasons })
@@ -165,6 +164,11 @@ mod tests {
     use crate::measure::course::{lower_edge_ns, thinned};
     use crate::measure::summary::sample;
 
+    /// A result of three windows, none of them disturbed.
+    fn of_three() -> Disturbances {
+        Disturbances { windows: 3, ..Disturbances::default() }
+    }
+
     fn log(windows: u64) -> Log {
         let mut log = Log::default();
         for number in 0..windows {
@@ -181,7 +185,7 @@ mod tests {
 
     #[test]
     fn windows_are_told_one_by_one_and_the_last_ones_count() {
-        let (windows, course) = log(5).finish(Stamp(7), (3, 0));
+        let (windows, course) = log(5).finish(Stamp(7), &of_three());
         assert_eq!(windows.iter().map(|row| row.counted).collect::<Vec<_>>(), [false, false, true, true, true]);
         let row = &windows[1];
         assert_eq!((row.start, row.requests, row.rate, row.windows), (Stamp(1_000_000_000), 100, 100.0, 1));
@@ -207,7 +211,7 @@ mod tests {
             blocks.push(Block::of(&client));
             log.push(&client, &blocks, None, &sample::plan());
         }
-        let (windows, course) = log.finish(Stamp(0), (3, 0));
+        let (windows, course) = log.finish(Stamp(0), &of_three());
         assert_eq!((course.reasons.len(), &course.reasons[1]), (MAX_REASONS, &error(1)));
         assert_eq!((&windows[0].failed_for[..], &windows[2].failed_for[..]), (&[5][..], &[2, 0, 3][..]));
         assert_eq!((&windows[19].failed_for[..], windows[19].failed), (&[2][..], 5), "the rest is for others");
@@ -232,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_long_level_takes_no_more_room_and_loses_nothing() {
-        let (windows, course) = log(1_100).finish(Stamp(0), (3, 0));
+        let (windows, course) = log(1_100).finish(Stamp(0), &of_three());
         assert!(windows.len() <= MAX_WINDOWS && course.slices.len() <= MAX_SLICES);
         assert_eq!(windows.iter().map(|row| row.requests).sum::<u64>(), 110_000);
         assert_eq!(windows.iter().map(|row| row.windows).sum::<usize>(), 1_100);

@@ -109,7 +109,7 @@ impl Planner {
     }
 
     /// The next trial to measure; `None` at the end.
-    pub fn next(&mut self) -> Option<Trial> {
+    pub fn next_trial(&mut self) -> Option<Trial> {
         let mut before = None;
         loop {
             if let Some(trial) = self.queued() {
@@ -180,7 +180,7 @@ impl Planner {
     /// disturbed is repeated, unless they do so all the time.
     fn react(&mut self, trial: &Trial, found: &Found) {
         if let Some(group) = found.bottleneck.filter(|_| self.stage == SearchStage::MeasuringBase)
-            && self.space.len() > SMALL
+            && self.space.size() > SMALL
         {
             self.space.search_first(group);
         }

@@ -32,7 +32,7 @@ pub struct Space {
 
 impl Space {
     /// Number of points.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.dimensions.iter().fold(1_usize, |count, dimension| count.saturating_mul(dimension.values.len()))
     }
 
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn every_point_is_there_once() {
         let places: Vec<Place> = space().places().collect();
-        assert_eq!((places.len(), space().len()), (12, 12));
+        assert_eq!((places.len(), space().size()), (12, 12));
         assert_eq!((&places[0], &places[1], &places[11]), (&vec![0, 0, 0], &vec![0, 0, 1], &vec![1, 2, 1]));
         assert_eq!(Space::default().places().count(), 1, "without dimensions there is the present one");
     }
@@ -186,7 +186,7 @@ mod tests {
         space.search_first(0);
         let places: Vec<Place> = space.places().collect();
         assert_eq!(places, [[0, 1, 0], [0, 1, 1], [1, 1, 0], [1, 1, 1]]);
-        assert_eq!((space.early(), space.len()), (4, 12));
+        assert_eq!((space.early(), space.size()), (4, 12));
         assert_eq!(space.axes(&vec![1, 1, 0]), [[1, 1, 0], [1, 1, 1], [0, 1, 0]]);
         assert_eq!(
             space.neighbours(&vec![1, 1, 0], Some(1))[..2],

@@ -90,7 +90,7 @@ struct Searched {
 fn search(law: Law, space: Space, settings: Settings, noise: f64) -> Searched {
     let mut planner = Planner::new(space, settings);
     let (mut trials, mut draws) = (Vec::new(), 0);
-    while let Some(trial) = planner.next() {
+    while let Some(trial) = planner.next_trial() {
         assert!(trials.len() < 100_000, "the search does not end");
         let observation = observed(law, &planner, &trial, (noise, settings.seed, &mut draws));
         planner.observe(&trial, &observation);
@@ -253,7 +253,7 @@ fn every_search_ends() {
     let single = space(1, &[4], &[0], [Some(0), Some(0), Some(0)]);
     assert_eq!(search(LAW, single, settings(30.0, 1), 0.01).planner.answer(), Answer::Kept(None));
     let mut empty = Planner::new(Space::default(), settings(30.0, 1));
-    while let Some(trial) = empty.next() {
+    while let Some(trial) = empty.next_trial() {
         let found = Ok(Found { score: 1.0, ..FOUND });
         empty.observe(&trial, &Observation { seconds: 0.35, found });
     }
@@ -330,7 +330,7 @@ fn scripted(
 ) -> Searched {
     let mut planner = Planner::new(space, settings);
     let mut trials = Vec::new();
-    while let Some(trial) = planner.next() {
+    while let Some(trial) = planner.next_trial() {
         assert!(trials.len() < 10_000, "the search does not end");
         let (seconds, found) = found(&planner, &trial, trials.len());
         planner.observe(&trial, &Observation { seconds, found });

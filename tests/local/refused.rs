@@ -173,7 +173,6 @@ const LOADS: &[(&str, &[&str])] = &[
     ("--trace-replay Cargo.toml --trace-input IDS --input-data Cargo.toml", &["--trace-input", "generated data"]),
     ("--periodic-concurrency-range 1:2 --sync", &["--periodic-concurrency-range", "--sync"]),
     ("--periodic-concurrency-range 1:2 --request-period 0", &["--request-period"]),
-    ("--request-count 5 --concurrency-range 1:4", &["--request-count"]),
     ("--request-count 5 --sweep linear", &["--request-count", "--sweep"]),
     ("--request-count 2 --concurrency-range 3", &["--request-count", "--concurrency-range"]),
     ("--periodic-concurrency-range 1:2 --warmup-duration 1s", &["--periodic-concurrency-range", "--warmup-duration"]),

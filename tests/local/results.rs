@@ -238,7 +238,7 @@ fn a_result_has_every_level_and_no_secret() {
         let outcome = level["outcome"].as_str().unwrap();
         let line = finished.stdout.lines().find(|line| line.starts_with(&format!("Concurrency: {concurrency},")));
         let said = line.unwrap();
-        assert!(outcome == "valid" || said.ends_with(&format!("[{outcome}]")), "{said}: {outcome}");
+        assert!(outcome == "valid" || said.contains(&format!("[{outcome}]")), "{said}: {outcome}");
         let mean = level["figures"]["avg"].as_f64().unwrap() / 1e3;
         assert!(said.contains(&format!("latency {} usec", mean as u64)), "{said}: {mean}");
     }
@@ -324,9 +324,7 @@ fn what_is_required_decides_the_exit_code() {
     let held = counted("--require p50<60s --require throughput>0 --require errors<10% --junit").arg(&xml).run();
     assert_eq!(held.code(), 0, "{}{}", held.stdout, held.stderr);
     assert_eq!(row_of(&held.stdout, "requirement"), ["requirement", "level", "value", "95% confidence", "outcome"]);
-    for (requirement, word) in
-        [("p50<60s", "undecided, passes"), ("throughput>0", "undecided, passes"), ("errors<10%", "holds")]
-    {
+    for (requirement, word) in [("p50<60s", "holds"), ("throughput>0", "undecided, passes"), ("errors<10%", "holds")] {
         let row = row_of(&held.stdout, requirement);
         assert!(row.get(1) == Some(&"concurrency 1") && row.last() == Some(&word), "{row:?} of {}", held.stdout);
     }

@@ -105,7 +105,7 @@ fn each_name_says_who_it_is() {
         let output = shell(&format!("{name} --version {stream}>&1 {}>/dev/null", 3 - stream)).output().unwrap();
         let begins = if name == "triton-bench" { "triton-bench 0." } else { "Perf Analyzer Version 2.51.0" };
         let (text, _) = said(&output);
-        assert!(output.status.success() && text.starts_with(begins) && text.contains("commit "), "{name}: {text}");
+        assert!(output.status.success() && text.starts_with(begins), "{name}: {text}");
     }
 }
 

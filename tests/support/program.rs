@@ -201,6 +201,11 @@ impl Running {
         self.process.signal(signal);
     }
 
+    /// Lets it die by a signal that the test does not send, such as a crash that it asks for.
+    pub fn may_die_by(&self, signal: i32) {
+        self.process.may_die_by(signal);
+    }
+
     /// Sends it a signal, unless it has ended already.
     pub fn try_signal(&self, signal: i32) {
         self.process.try_signal(signal);

@@ -72,9 +72,14 @@ impl Watched {
         assert!(self.try_signal(signal), "the program is gone already");
     }
 
+    /// Lets it die by this signal without having been sent it.
+    pub fn may_die_by(&self, signal: i32) {
+        self.sent.fetch_or(1 << signal, Ordering::Relaxed);
+    }
+
     /// As [`Watched::signal`], where it may be gone already; whether it was still there.
     pub fn try_signal(&self, signal: i32) -> bool {
-        self.sent.fetch_or(1 << signal, Ordering::Relaxed);
+        self.may_die_by(signal);
         let mut kill = Command::new("kill");
         let sent = kill.arg(format!("-{signal}")).arg(self.id().to_string()).stderr(Stdio::null()).status();
         sent.expect("kill can be run").success()

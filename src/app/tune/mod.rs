@@ -3,6 +3,7 @@
 
 mod assignment;
 mod entry;
+mod figures;
 mod goal;
 mod isolated;
 mod load;
@@ -62,7 +63,7 @@ pub fn tune(mut plan: TunePlan, connect: Connect) -> Result<u8> {
         let had = record::budget_of(&plan.folder())?;
         plan.budget = had.map_or(plan.budget, Duration::from_secs_f64);
     }
-    affinity::pin_this_thread(plan.run.load.cpus.as_deref())?;
+    affinity::pin_this_process(plan.run.load.cpus.as_deref())?;
     let interrupts = signals::watch()?;
     limits::watch_address_space()?;
     ending::clean_up_after_others();
@@ -106,7 +107,7 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     let search = settings(plan, &subject)?;
     let means = Means { subject, isolated, interrupts };
     let mut search_run = RunningSearch::begin(plan, &search, means)?;
-    screen.print(&report::tune::settings(plan, &search, search_run.planner.space().len()))?;
+    screen.print(&report::tune::settings(plan, &search, search_run.planner.space().size()))?;
     let ended = search_run.run();
     // An interrupt from here on did not end the search.
     let result = search_run.result();
@@ -236,7 +237,7 @@ impl<'a> RunningSearch<'a> {
     fn run(&mut self) -> Result<()> {
         while !self.means.is_interrupted() {
             self.raise_budget()?;
-            let Some(trial) = self.planner.next() else { break };
+            let Some(trial) = self.planner.next_trial() else { break };
             self.announce(&trial);
             let known = match self.known.pop_front() {
                 Some(Step::Trial(entry)) if entry.trial == trial => Some(*entry),

@@ -54,7 +54,7 @@ pub fn result(search: &Search<'_>) -> TuneResult {
         budget_s: plan.budget.as_secs_f64(),
         spent_s: search.planner.spent(),
         settings: search.search.iter().map(|searched| searched.setting.to_string()).collect(),
-        space: search.planner.space().len(),
+        space: search.planner.space().size(),
         verdict: verdict(search, &answer, &candidates),
         why: why(search, &answer, &candidates),
         candidates,
@@ -233,7 +233,7 @@ mod tests {
     fn seen(fate: Fate) -> Candidate {
         let mut planner =
             Planner::new(Space::default(), Settings { budget_s: 30.0, margin: 0.02, seed: 1, unit_s: 0.25 });
-        let trial = planner.next().unwrap();
+        let trial = planner.next_trial().unwrap();
         let found = Ok(Found { score: 0.0, violation: -1.0, disturbed: false, bottleneck: None });
         planner.observe(&trial, &Observation { seconds: 0.3, found });
         Candidate { fate, ..planner.candidates()[0].clone() }

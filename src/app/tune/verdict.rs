@@ -170,7 +170,7 @@ mod tests {
         let plan = plan(flags);
         let mut planner =
             Planner::new(Space::default(), Settings { budget_s: 30.0, margin: 0.02, seed: 1, unit_s: 0.25 });
-        let trial = planner.next().unwrap();
+        let trial = planner.next_trial().unwrap();
         if let Some(reason) = own.0 {
             planner.observe(&trial, &Observation { seconds: 0.3, found: Err(reason.to_owned()) });
         }

@@ -18,7 +18,7 @@ fn raised(law: Law, space: Space, budgets: &[f64], (noise, seed): (f64, u64)) ->
             searched.planner.raise_budget(*budget_s);
             steps.push(Step::Budget(*budget_s));
         }
-        while let Some(trial) = searched.planner.next() {
+        while let Some(trial) = searched.planner.next_trial() {
             assert!(steps.len() < 100_000, "the search does not end");
             let observation = observed(law, &searched.planner, &trial, (noise, seed, &mut draws));
             searched.planner.observe(&trial, &observation);
@@ -71,12 +71,12 @@ fn the_record_of_a_raised_search_gives_the_same_search() {
             match step {
                 Step::Budget(budget_s) => again.raise_budget(*budget_s),
                 Step::Trial(trial, observation) => {
-                    assert_eq!(again.next().as_ref(), Some(trial), "seed {seed}");
+                    assert_eq!(again.next_trial().as_ref(), Some(trial), "seed {seed}");
                     again.observe(trial, observation);
                 }
             }
         }
-        assert_eq!(again.next(), None);
+        assert_eq!(again.next_trial(), None);
         assert_eq!((again.answer(), again.spent()), (searched.planner.answer(), searched.planner.spent()));
         assert_eq!(again.candidates(), searched.planner.candidates());
         let seeds: HashSet<u64> = searched.trials.iter().map(|trial| trial.seed).collect();
@@ -119,7 +119,7 @@ fn a_search_that_was_broken_off_takes_more_time() {
     for ended in (0..whole.trials.len()).step_by(3) {
         let mut planner = Planner::new(usual(), settings(20.0, 5));
         let (mut draws, mut trials) = (0, 0);
-        while let Some(trial) = planner.next() {
+        while let Some(trial) = planner.next_trial() {
             let observation = observed(CONTENDED, &planner, &trial, (0.02, 5, &mut draws));
             planner.observe(&trial, &observation);
             trials += 1;

@@ -256,7 +256,11 @@ fn ended_by(mode: &str) -> (Finished, serde_json::Value, String) {
     let program = watched.program().args("--async -p 300 -r 3 -s 900 --concurrency-range 1:3 --require p99<1ns");
     let program = program.arg("-f").arg(&csv).arg("--summary-file").arg(&summary);
     let program = program.arg("--profile-export-file").arg(&export);
-    let finished = watched.finish(program.args("--shared-memory system").start());
+    let running = program.args("--shared-memory system").start();
+    if mode == "crash" {
+        running.may_die_by(SIGSEGV);
+    }
+    let finished = watched.finish(running);
     let read = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
     assert!(read(&export).contains("experiments"), "{finished:#?}");
     (finished, serde_json::from_str(&read(&summary)).unwrap(), read(&csv))

@@ -122,8 +122,9 @@ class TritonPythonModel:
     Model::python("m", &script)
 }
 
+/// Triton passes them on, so they are measured, and said to be odd.
 #[test]
-fn responses_that_do_not_fit_the_model_are_failures() {
+fn responses_that_contradict_the_configuration_are_counted_and_said() {
     for (reply, reason) in [
         ("[pb_utils.Tensor('OUTPUT0', x.astype(np.int64))]", "output 'OUTPUT0' is INT64 instead of FP32"),
         ("[pb_utils.Tensor('OUTPUT0', np.concatenate([x, x], axis=-1))]", "output 'OUTPUT0' has shape"),
@@ -131,9 +132,13 @@ fn responses_that_do_not_fit_the_model_are_failures() {
     ] {
         let repository = Repository::of(&[answering(reply)]);
         for mode in ["--sync", "--async --concurrency-range 2"] {
-            let finished = Program::on(&repository, "m").args(&format!("--request-count 10 {mode}")).run();
-            let report = finished.report_with(3);
-            assert_eq!(report.level().failures(reason), 10, "{reply}: {}", report.text);
+            let run =
+                |flag: &str| Program::on(&repository, "m").args(&format!("--request-count 10 {mode} {flag}")).run();
+            let counted = run("").report();
+            assert!(counted.text.contains(reason) && counted.text.contains("[WARNING]"), "{reply}: {}", counted.text);
+            assert_eq!(counted.level().client_number("Request count"), 10.0, "{reply}: {}", counted.text);
+            let checked = run("--validate-replies").report_with(3);
+            assert_eq!(checked.level().failures(reason), 10, "{reply}: {}", checked.text);
         }
     }
 }

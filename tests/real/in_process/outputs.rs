@@ -242,7 +242,7 @@ fn an_unstable_level_prints_its_data_and_says_so() {
     let finished = Program::on(&repository, "m").args("-p 100 -s 0 -r 4 -f").arg(&path).run();
     let report = finished.report_with(2);
     assert!(report.level().client_number("Throughput") > 0.0);
-    assert!(report.summary()[0].ends_with(" [unstable]"), "{}", report.text);
+    assert!(report.summary()[0].contains(" [unstable]"), "{}", report.text);
     assert!(report.level().text.contains("Verdict: invalid [unstable]"), "{}", report.text);
     assert_eq!(table(&path).len(), 2, "and its row is in the table");
     // perf_analyzer's own words, which make tools such as Model Analyzer lengthen their windows and try again.
@@ -275,7 +275,7 @@ fn timed_a_range_ends_at_the_latency_threshold() {
 fn a_level_without_success_is_code_3() {
     let repository = Repository::of(&[Model::identity("m").parameter("fail_every", "1")]);
     let report = Program::on(&repository, "m").quick().run().report_with(3);
-    assert!(report.summary()[0].ends_with(" [failed]"), "{}", report.text);
+    assert!(report.summary()[0].contains(" [failed]"), "{}", report.text);
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn interrupted(signal: i32, arguments: &str) -> Finished {
     assert!(signalled.elapsed() < Duration::from_secs(2), "took {:?}", signalled.elapsed());
     let report = finished.report();
     assert!(report.level().client_number("Request count") > 10.0, "{}", report.text);
-    assert!(report.summary()[0].ends_with(" [interrupted]"), "{}", report.text);
+    assert!(report.summary()[0].contains(" [interrupted]"), "{}", report.text);
     assert_eq!(
         repository.files(),
         ["a.csv", "a.json", "m.counters", "m.journal", "models"],
@@ -382,7 +382,7 @@ fn an_interrupt_ends_a_counted_run() {
     let running = long_run(&repository, "--request-count 100000");
     running.signal(SIGINT);
     let report = running.finish().report();
-    assert!(report.summary()[0].ends_with(" [interrupted]"), "{}", report.text);
+    assert!(report.summary()[0].contains(" [interrupted]"), "{}", report.text);
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn an_interrupt_before_anything_was_measured_is_no_failure() {
     running.signal(SIGINT);
     let report = running.finish().report();
     assert_eq!(report.level().client_number("Request count"), 0.0);
-    assert!(report.summary()[0].ends_with(" [interrupted]"), "{}", report.text);
+    assert!(report.summary()[0].contains(" [interrupted]"), "{}", report.text);
 }
 
 #[test]

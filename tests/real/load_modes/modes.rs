@@ -23,7 +23,7 @@ fn timed_a_concurrency_without_end_grows_to_the_threshold() {
     let report = finished.report();
     // 20 ms up to two, which is the instances' number, 30 ms at three.
     assert_eq!(report.values(), [1.0, 2.0, 3.0], "{}", report.text);
-    assert!(report.summary()[2].ends_with("[over latency threshold]"), "{}", report.text);
+    assert!(report.summary()[2].contains("[over latency threshold]"), "{}", report.text);
     assert!(report.text.contains("\nHighest level within 30 msec: concurrency 2\n"), "{}", report.text);
 }
 
@@ -70,7 +70,7 @@ fn timed_rates_are_searched_for_the_last_that_holds() {
     let report = open(&finished);
     // Two instances of 20 ms do 100 a second: 20 holds, 180 does not.
     assert_eq!(report.values()[..3], [20.0, 180.0, 100.0], "{}", report.text);
-    assert!(report.summary()[1].ends_with("[over latency threshold]"), "{}", report.text);
+    assert!(report.summary()[1].contains("[over latency threshold]"), "{}", report.text);
     assert!(!report.summary()[0].contains("threshold"), "{}", report.text);
 }
 
@@ -113,7 +113,7 @@ fn timed_every_level_of_a_range_is_warmed_up() {
 fn a_latency_threshold_holds_for_loads_that_end_by_themselves() {
     for load in ["--request-count 20", "--stage concurrency:1:20req --stage concurrency:1:10req"] {
         let report = run(Model::sleeping("m", 20), &format!("{load} -l 10")).report_with(5);
-        assert!(report.summary()[0].ends_with("[over latency threshold]"), "{}", report.text);
+        assert!(report.summary()[0].contains("[over latency threshold]"), "{}", report.text);
         run(Model::sleeping("m", 2), &format!("{load} -l 1000")).report();
     }
 }
@@ -181,7 +181,7 @@ fn a_stage_whose_requests_fail_ends_the_stages() {
     let finished = run(failing(), "--stage concurrency:1:30s --stage concurrency:2:30s");
     let report = finished.report_with(3);
     assert_eq!((report.levels.len(), finished.wall.as_secs() < 20), (1, true), "{}", report.text);
-    assert!(report.summary()[0].ends_with("[failed]"), "{}", report.text);
+    assert!(report.summary()[0].contains("[failed]"), "{}", report.text);
     let report = run(failing(), "--stage concurrency:1:30req").report_with(3);
     assert_eq!(report.level().client_number("Failed request count"), 10.0);
     run(failing(), "--stage concurrency:1:30req --max-errors 40%").report();

@@ -163,8 +163,11 @@ fn files_depend_in_one_direction(sources: &[Source]) {
     assert_eq!(cycle(&graph), None, "files go round in a circle");
 }
 
+/// A rule, which panics where the source breaks it.
+type Rule = fn(&[Source]);
+
 /// What all source files are held to. Each rule is a function, so that reading and parsing them takes its time once.
-const RULES: [(&str, fn(&[Source])); 7] = [
+const RULES: [(&str, Rule); 7] = [
     ("files are short", files_are_short),
     ("functions are short and take little", functions_are_short_and_take_little),
     ("unsafe code is in few places", unsafe_code_is_in_few_places),

@@ -1,0 +1,83 @@
+//! What a visit came to: the figures of its level that a search compares.
+
+use crate::app::tune::members;
+use crate::measure::summary::{LevelSummary, ServerSummary};
+use crate::model::statistics::CountedTime;
+use crate::plan::TunePlan;
+use crate::result::{Figures, LatencyAt, VisitFigures};
+
+/// What a level came to.
+pub fn visit_figures(level: &LevelSummary, plan: &TunePlan, concurrency: Option<u32>) -> VisitFigures {
+    let found = measured(level, plan);
+    let throughput = concurrency.map_or(found.throughput, |concurrency| closed_throughput(level, concurrency));
+    VisitFigures {
+        figures: Figures { throughput, concurrency, ..found },
+        disturbance: level.disturbances.worst,
+        members: level.server.as_ref().map(members::members).unwrap_or_default(),
+        ..VisitFigures::default()
+    }
+}
+
+/// Inferences a second of a closed loop, by Little's law: requests outstanding, divided by the time of a request and
+/// the turn-around to the next. A request takes until its last response, wherever the latency that is shown ends.
+/// Counting what ends in a window that holds a few batches is wrong by as much as a batch at its edges.
+fn closed_throughput(level: &LevelSummary, concurrency: u32) -> f64 {
+    let client = &level.client;
+    let each_ns = client.service_time().mean_ns() + client.turnaround_ns;
+    if each_ns > 0.0 {
+        f64::from(concurrency) * client.batch_size as f64 * 1e9 / each_ns * (1.0 - client.failed_share())
+    } else {
+        0.0
+    }
+}
+
+fn measured(level: &LevelSummary, plan: &TunePlan) -> Figures {
+    let client = &level.client;
+    let at = |percentile: f64| LatencyAt { percentile, latency_ns: client.latency.percentile_ns(percentile) as f64 };
+    let (queue_us, compute_us, executed_batch) = level.server.as_ref().map_or_else(Default::default, in_the_server);
+    Figures {
+        throughput: client.throughput(),
+        latency_ns: at(plan.percentile()).latency_ns,
+        percentiles: plan.percentiles().into_iter().map(at).collect(),
+        mean_ns: client.latency.mean_ns(),
+        errors: client.failed_share(),
+        queue_us,
+        compute_us,
+        executed_batch,
+        batch_size: client.batch_size,
+        ..Figures::default()
+    }
+}
+
+/// Microseconds in the queue and of computing, and the average batch. For a model that calls others the times are
+/// theirs, and there is no single batch size.
+fn in_the_server(server: &ServerSummary) -> (f64, f64, f64) {
+    if !server.composing.is_empty() {
+        let times = server.times();
+        return (times.queue_us as f64, times.compute_us as f64, 0.0);
+    }
+    let delta = &server.delta;
+    let us = |time: CountedTime| if time.count > 0 { time.ns as f64 / time.count as f64 / 1e3 } else { 0.0 };
+    let batch = if delta.executions > 0 { delta.inferences as f64 / delta.executions as f64 } else { 0.0 };
+    (us(delta.queue), us(delta.compute()), batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::sample::{self, distribution};
+    use crate::measure::summary::{DecoupledSummary, LevelLoad};
+
+    /// Four outstanding, each of which has its first response after 10 ms and its last after 100.
+    #[test]
+    fn a_request_takes_its_place_until_its_last_response() {
+        let mut level = sample::level(LevelLoad::Concurrency(4), 40, 10_000_000);
+        level.client.decoupled = Some(DecoupledSummary {
+            first_response: distribution(40, 10_000_000),
+            gap: distribution(40, 90_000_000),
+            last_response: distribution(40, 100_000_000),
+        });
+        let throughput = closed_throughput(&level, 4);
+        assert!((throughput - 40.0).abs() < 1e-9, "{throughput}");
+    }
+}
