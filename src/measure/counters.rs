@@ -180,8 +180,10 @@ impl Counters {
         let all = || self.first.iter().chain(&self.recent);
         let pairs = all().flat_map(|before| all().map(move |after| (before, after)));
         let ordered = pairs.filter(|(before, after)| before.at < after.at);
-        let (before, after) =
-            ordered.min_by_key(|(before, after)| distance(before.at, start) + distance(after.at, end))?;
+        // Two readings on one side of a short time are nearer to it than one on either side, and tell nothing of it.
+        let reaches = |(before, after): &(&Reading, &Reading)| before.at < end && after.at > start;
+        let off = |(before, after): &(&Reading, &Reading)| distance(before.at, start) + distance(after.at, end);
+        let (before, after) = ordered.min_by_key(|pair| (!reaches(pair), off(pair)))?;
         let (span, windows) = (after.at - before.at, end - start);
         let off = (span.as_secs_f64() - windows.as_secs_f64()).abs();
         let is_other = off > SPAN_TOLERANCE * windows.as_secs_f64();

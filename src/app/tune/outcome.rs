@@ -171,7 +171,11 @@ pub fn exit_code(answer: &Answer, interrupted: bool) -> u8 {
 
 /// What keeps all other candidates from being measured, if nothing else was found out about them.
 pub fn obstacle(candidates: &[Candidate]) -> Option<String> {
-    let others = candidates.get(1..).unwrap_or_default();
+    let (yours, others) = candidates.split_first()?;
+    if matches!(yours.fate, Fate::Failed(_)) {
+        // Then nothing could be measured at all, and the verdict says so.
+        return None;
+    }
     let is_out = |candidate: &Candidate| matches!(candidate.fate, Fate::Failed(_) | Fate::RuledOut(_));
     let reason = others.iter().find_map(|candidate| match &candidate.fate {
         Fate::Failed(reason) => Some(reason),
