@@ -122,9 +122,9 @@ fn timed_windows_are_judged_together_and_ranges_are_walked_in_step() {
             assert_eq!(level["client"]["requests"], sum, "the windows of both are the same");
             assert_eq!(level["client"]["latency"]["count"], sum, "and so are their latencies");
             assert!(ranks.iter().all(|rank| rank["requests"].as_u64() > Some(0)), "{ranks:?}");
-            // Of the three, those that others took something from may be left out; none is cut.
+            // All that were not disturbed make the result: three where a level settles at once, more where it does not.
             let windows = level["client"]["duration_s"].as_f64().unwrap() / 0.1;
-            assert!((0.9..3.6).contains(&windows), "windows of 100 ms: {windows}");
+            assert!((0.9..11.0).contains(&windows), "windows of 100 ms: {windows}");
         }
     }
 }
