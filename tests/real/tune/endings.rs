@@ -131,8 +131,9 @@ fn a_slow_model_is_tuned() {
     let found = search(model, "--search instances=1,2 --at-concurrency 4 --budget 20s");
     let failed = |candidate: &&Value| candidate["fate"] == "failed";
     assert_eq!(found.candidates().iter().filter(failed).count(), 0, "{}", found.text());
-    let rate = |count: u64| found.with(&[count])["figures"]["throughput"].as_f64().unwrap();
-    assert!((1.5..3.0).contains(&rate(1)) && (3.0..5.0).contains(&rate(2)), "{}", found.text());
+    let rate = |count: u64| found.with(&[count])["figures"]["throughput"].as_f64();
+    let is_about = |count: u64, expected: f64| rate(count).is_none_or(|rate| (rate / expected - 1.0).abs() < 0.3);
+    assert!(rate(1).or(rate(2)).is_some() && is_about(1, 2.0) && is_about(2, 4.0), "{}", found.text());
     // Whether there is time enough to prove it is the machine's matter.
     assert!(found.winner() == [2] || found.word() == "too_short", "{}", found.text());
 }
