@@ -25,6 +25,9 @@ const DELAY_SHARE: f64 = 0.05;
 const EARLY_PROBABILITY: f64 = 0.001;
 /// How far Little's law may be off: what the ends of a window and the tool's own turn-around explain.
 pub const LITTLE_TOLERANCE: f64 = 0.05;
+/// Between two requests a thread of the client may wait this long for a processor, which says nothing of the requests: a few
+/// slices of the kernel's scheduler, and as much as a new thread takes to start on a busy machine.
+const SCHEDULING: Duration = Duration::from_millis(20);
 
 /// What the judgement needs to know besides the summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -197,8 +200,9 @@ fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<Invali
     if gap < 0.0 && drains(level, gap) {
         return None;
     }
-    // The ends of the window cut at most `outstanding` requests, which matters in short ones.
-    let ends = outstanding / client.requests as f64;
+    // The ends of the window cut at most `outstanding` requests, and a thread may have had no processor for a moment: both matter
+    // in short windows.
+    let ends = outstanding / client.requests as f64 + SCHEDULING.as_secs_f64() / client.duration.as_secs_f64();
     (gap.abs() > LITTLE_TOLERANCE + ends + chance).then_some(InvalidReason::LittlesLaw(gap))
 }
 
@@ -348,6 +352,18 @@ mod tests {
         assert_eq!(reasons[0].to_string(), "rate times latency is -6.0% off the requests under way");
         level.client.failed = 1;
         assert_eq!(words(&level, &Evidence { max_errors: 0.5, ..Evidence::default() }), [""; 0]);
+    }
+
+    #[test]
+    fn a_thread_without_a_processor_for_a_moment_breaks_no_law() {
+        // Two places, of which one starts when the other has sent everything.
+        let mut level = sample::level(LevelLoad::Concurrency(2), 40, 50_000);
+        level.client.duration = Duration::from_millis(2);
+        assert_eq!(judge(&level, &Evidence::default()), Verdict::Valid);
+        // In a second, it cannot have waited for half of it.
+        let mut level = sample::level(LevelLoad::Concurrency(2), 20_000, 50_000);
+        level.client.duration = Duration::from_secs(1);
+        assert_eq!(words(&level, &Evidence::default()), ["littles_law"]);
     }
 
     #[test]

@@ -406,7 +406,8 @@ fn odd(script: impl Fn(&Received) -> Vec<Act> + Send + Sync + 'static, json: boo
 #[test]
 fn odd_replies_are_in_report_and_result_file() {
     let answer = changed("[1,16]", "[2,8]");
-    let server = HttpServer::start(move |_| vec![Act::Send(answer.clone())]);
+    // Slow enough for the second connection to have a share of the requests.
+    let server = HttpServer::start(move |_| vec![Act::Wait(Duration::from_millis(20)), Act::Send(answer.clone())]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("s.json");
     let run = plain(&server).args("--request-count 40 --concurrency-range 2 --summary-file").arg(&file).run();
