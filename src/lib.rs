@@ -21,7 +21,7 @@
 //! data, model, shm, traces
 //! ranks     the other processes of a run; mpi: how they are reached
 //! machine   what the kernel reports about processors, processes and limits
-//! interrupt, signals, held, stats, chunks, inbox, clock, affinity, limits, stdio, sync, exit, error: leaves
+//! interrupt, signals, held, stats, chunks, inbox, clock, affinity, limits, stdio, diagnostics, sync, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -35,6 +35,7 @@ mod chunks;
 pub mod cli;
 pub mod clock;
 pub mod data;
+mod diagnostics;
 pub mod engine;
 pub mod error;
 pub mod exit;
@@ -99,6 +100,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>, codes: exit::Codes, c
 }
 
 fn run(args: Vec<OsString>, codes: exit::Codes, connect: Connect) -> error::Result<u8> {
+    diagnostics::start()?;
     let command = cli::parse(args, codes)?;
     let measures = matches!(command, Command::Run(_) | Command::Runs(_) | Command::Tune(_));
     let done = execute(command, codes, connect);

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use log::debug;
+
 use crate::app::job::Job;
 use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
@@ -90,6 +92,7 @@ impl<'a> Runner<'a> {
             result.levels.push(level.clone());
             return Ok(false);
         }
+        debug!("measuring {:?}", job.load);
         self.show_measured(job, &self.plan().measurement, |level| {
             result.levels.push(level);
             self.save(result);

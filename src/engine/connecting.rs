@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use log::debug;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
@@ -142,7 +143,10 @@ impl Asking {
                 .and_then(|asking| asking.has_answered().map(|_| asking));
             match begun {
                 Ok(asking) => return Ok(asking),
-                Err(error) => last = error,
+                Err(error) => {
+                    debug!("{} cannot be asked: {error}", addresses[turn.number(addresses.len())]);
+                    last = error;
+                }
             }
         }
         Err(last)
@@ -169,7 +173,10 @@ impl Asking {
                 }
                 Ok(false) => return Ok(Progress::Pending(self)),
                 Err(error) if self.turn.tried + 1 == number => return Err(error),
-                Err(_) => Self::begin(connector, Turn { tried: self.turn.tried + 1, ..self.turn }, end)?,
+                Err(error) => {
+                    debug!("{} does not answer: {error}", self.address);
+                    Self::begin(connector, Turn { tried: self.turn.tried + 1, ..self.turn }, end)?
+                }
             };
         }
     }

@@ -8,6 +8,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use log::debug;
+
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad};
@@ -214,6 +216,7 @@ impl<'a> Trials<'a> {
             self.close((start, end), self.planned_end(end));
             start = end;
             let ending = self.early_ending().or_else(|| self.history.decide(self.measurement.plan));
+            debug!("after {} windows: {ending:?}", self.history.closed());
             if let Some(ending) = self.pulse.settle(ending)? {
                 return Ok(ending);
             }
@@ -298,6 +301,7 @@ impl<'a> Trials<'a> {
         let mut client = summarize(tally, start, end - start, &self.run.facts);
         complete(&mut client, early.as_ref());
         let disturbance = self.sentry.edge();
+        debug!("a window of {:?} has {} requests; {disturbance:?}", end - start, client.requests);
         if let Some(cost) = &mut self.cost {
             cost.window(client.requests * client.batch_size);
         }

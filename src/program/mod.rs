@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use log::debug;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -86,6 +87,7 @@ impl TritonProgram {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         // An interrupt at the terminal is for us: the server is stopped once its last request is done.
         command.process_group(0);
+        debug!("starting {command:?}");
         let mut child = command.spawn().map_err(failed)?;
         let pid = Pid::from_child(&child);
         let words = Arc::new(Mutex::new(VecDeque::new()));

@@ -579,3 +579,19 @@ fn a_result_that_cannot_be_written_ends_no_measurement() {
     let last = finished.stderr.lines().last().unwrap();
     assert!(last.starts_with("error: --summary-file ") && last.contains("cannot be written"), "{}", finished.stderr);
 }
+
+#[test]
+fn the_programs_own_log_goes_to_standard_error_and_only_if_asked_for() {
+    let server = HttpServer::start(good);
+    let quiet = program(&server).run();
+    assert!(!quiet.stderr.contains("triton_bench::"), "{}", quiet.stderr);
+    let logged = program(&server).env("TRITON_BENCH_LOG", "debug").run();
+    assert!(logged.stderr.contains(" DEBUG triton_bench::app::runner] measuring Concurrency(1)"), "{}", logged.stderr);
+    assert!(logged.stderr.contains("triton_bench::measure"), "{}", logged.stderr);
+    assert!(!logged.stdout.contains("DEBUG"), "{}", logged.stdout);
+    let part = program(&server).env("TRITON_BENCH_LOG", "triton_bench::measure=debug").run();
+    assert!(part.stderr.contains("triton_bench::measure") && !part.stderr.contains("app::runner"), "{}", part.stderr);
+    let refused = program(&server).env("TRITON_BENCH_LOG", "app=loud").run();
+    assert_eq!(refused.code(), 99);
+    assert!(refused.stderr.contains("TRITON_BENCH_LOG") && refused.stderr.contains("debug"), "{}", refused.stderr);
+}

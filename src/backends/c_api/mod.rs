@@ -132,6 +132,7 @@ fn start_server(target: &Target) -> Result<Arc<Server>> {
     let shown_log = log::folded(&plan.log);
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), crashed));
+    ::log::debug!("starting the server in {} with {:?}", plan.directory.display(), plan.repositories);
     let server = Server::start(&plan, shown_log)?;
     watch_exits();
     Ok(server)
@@ -143,7 +144,9 @@ fn load(server: &Server, model: &str) -> Result<()> {
         models.push(model.to_owned());
     }
     drop(models);
+    let begun = Stamp::now();
     let loaded = server.load(model);
+    ::log::debug!("model '{model}' took {:?} to load: {:?}", Stamp::now() - begun, loaded.as_ref().err());
     watch_exits();
     loaded
 }
