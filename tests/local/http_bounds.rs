@@ -87,7 +87,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_handshake_that_trickles_ends_with_the_patience_for_the_start() {
+fn timed_a_handshake_that_trickles_ends_with_the_patience_for_the_start() {
     let server = https(good);
     server.trickle_handshakes();
     let grpc = Program::new().args("-m m -i grpc --ssl-grpc-use-ssl -u").arg(server.url());
@@ -100,7 +100,7 @@ fn a_handshake_that_trickles_ends_with_the_patience_for_the_start() {
 }
 
 #[test]
-fn statistics_that_trickle_end_the_level_with_its_results() {
+fn timed_statistics_that_trickle_end_the_level_with_its_results() {
     for encrypted in [true, false] {
         let server = if encrypted { https(good) } else { HttpServer::start(good) };
         let program = if encrypted { secure(&server) } else { plain(&server) };
@@ -123,7 +123,7 @@ fn statistics_that_trickle_end_the_level_with_its_results() {
 }
 
 #[test]
-fn one_interrupt_ends_connections_that_trickle_and_keeps_the_results() {
+fn timed_one_interrupt_ends_connections_that_trickle_and_keeps_the_results() {
     let server = https(good);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("levels.csv");
@@ -268,7 +268,7 @@ fn metadata_have_a_bound_packed_and_unpacked_and_take_little_more_than_their_len
 }
 
 #[test]
-fn a_model_of_many_tensors_is_loaded_in_time_with_their_number() {
+fn timed_a_model_of_many_tensors_is_loaded_in_time_with_their_number() {
     let server = HttpServer::start(|_| vec![Act::Send(reply("200 OK", "", br#"{"error":"too much"}"#))]);
     let list = |prefix: &str, more: &str| {
         let tensor = |index| format!(r#"{{"name":"{prefix}{index}",{more}}}"#);
@@ -282,11 +282,11 @@ fn a_model_of_many_tensors_is_loaded_in_time_with_their_number() {
     server.answer_instead("/config", reply("200 OK", "", config.as_bytes()));
     let run = plain(&server).args("--request-count 2").run();
     assert_eq!(run.code(), 3, "{}", run.stderr);
-    assert!(run.wall < Duration::from_secs(15), "{:?}", run.wall);
+    assert!(run.wall < Duration::from_secs(30), "{:?}", run.wall);
 }
 
 #[test]
-fn metrics_without_end_take_little_memory() {
+fn timed_metrics_without_end_take_little_memory() {
     let server = HttpServer::start(good);
     let line = |number: usize| {
         format!("nv_gpu_power_usage{{gpu_uuid=\"GPU-{number:08}-aaaa-bbbb-cccc-dddddddddddd\"}} {number}\n")
@@ -307,7 +307,7 @@ fn metrics_without_end_take_little_memory() {
 }
 
 #[test]
-fn replies_without_end_fail_their_requests_in_little_memory() {
+fn timed_replies_without_end_fail_their_requests_in_little_memory() {
     let chunk = || [b"100000\r\n".as_slice(), &vec![b' '; 1 << 20], b"\r\n"].concat();
     let head = |_: &Received| Act::Send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec());
     let server = HttpServer::start(move |request| vec![head(request), Act::Forever(chunk())]);

@@ -662,7 +662,7 @@ fn a_server_that_forbids_shared_memory_gives_its_reason() {
 }
 
 #[test]
-fn metrics_that_hang_or_lie_are_errors_soon() {
+fn timed_metrics_that_hang_or_lie_are_errors_soon() {
     let server = HttpServer::start(good);
     let hanging = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/metrics", hanging.local_addr().unwrap());

@@ -40,7 +40,7 @@ fn requests(path: &Path) -> usize {
 }
 
 #[test]
-fn one_signal_ends_the_wait_for_the_reader_of_a_pipe() {
+fn timed_one_signal_ends_the_wait_for_the_reader_of_a_pipe() {
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();
     let pipe = pipe(folder.path());
@@ -530,7 +530,7 @@ fn levels_of_several_batch_sizes_are_told_apart() {
 }
 
 #[test]
-fn standard_error_that_nobody_reads_holds_up_no_end() {
+fn timed_standard_error_that_nobody_reads_holds_up_no_end() {
     const CAPACITY: usize = 65_536;
     let server = HttpServer::start(good);
     let (reader, mut writer) = std::io::pipe().unwrap();

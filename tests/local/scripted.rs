@@ -176,7 +176,7 @@ fn failures_at_submission() {
 }
 
 #[test]
-fn a_server_that_refuses_every_request() {
+fn timed_a_server_that_refuses_every_request() {
     for mode in ["--sync", "--async --concurrency-range 4"] {
         let scripted = Scripted::requests(json!([{"submit_error": {"code": "UNAVAILABLE", "message": "closed"}}]));
         let finished = scripted.program().quick().args(mode).run();

@@ -247,7 +247,7 @@ fn sequences_keep_their_place_and_parameters_arrive() {
 }
 
 #[test]
-fn a_server_that_is_killed_ends_every_request_at_once() {
+fn timed_a_server_that_is_killed_ends_every_request_at_once() {
     let repository = Repository::of(&[identity("slow").parameter("delay_us", "20000")]);
     let Some(mut server) = TritonServer::start(&repository) else { return };
     for streaming in [true, false] {

@@ -177,7 +177,7 @@ fn traces_are_refused_with_a_reason_or_set() {
 }
 
 #[test]
-fn a_server_killed_under_load_leaves_a_report() {
+fn timed_a_server_killed_under_load_leaves_a_report() {
     let repository = Repository::of(&[echo("identity")]);
     for slots in [1, 8] {
         let Some(mut server) = TritonServer::start(&repository) else { return };

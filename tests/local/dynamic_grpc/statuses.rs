@@ -62,7 +62,7 @@ fn statuses_are_failures_by_their_word() {
 }
 
 #[test]
-fn a_call_that_does_not_end_meets_its_deadline() {
+fn timed_a_call_that_does_not_end_meets_its_deadline() {
     for (flags, reason) in [
         ("--client-timeout-us 50ms", "4 x Deadline exceeded: no answer within 50000 us"),
         ("--cancel-after-us 50ms", "Cancelled request count: 4"),

@@ -94,7 +94,7 @@ fn a_flood_during_a_load_ends_the_connection_and_its_requests() {
 }
 
 #[test]
-fn control_calls_keep_their_deadline_whatever_trickles() {
+fn timed_control_calls_keep_their_deadline_whatever_trickles() {
     // Each byte of a long answer comes in a frame of its own, and the socket is never empty.
     let address = serve_all(|number, mut peer| {
         if number == 0 {
@@ -135,7 +135,7 @@ fn an_interrupt_before_the_first_level_began_is_no_fault() {
 }
 
 #[test]
-fn one_interrupt_ends_connections_without_settings_and_keeps_the_results() {
+fn timed_one_interrupt_ends_connections_without_settings_and_keeps_the_results() {
     let (told, heard) = std::sync::mpsc::channel();
     let told = std::sync::Mutex::new(told);
     let address = serve_all(move |number, mut peer| {
@@ -165,7 +165,7 @@ fn one_interrupt_ends_connections_without_settings_and_keeps_the_results() {
 }
 
 #[test]
-fn settings_that_trickle_do_not_hold_up_the_connection() {
+fn timed_settings_that_trickle_do_not_hold_up_the_connection() {
     let address = serve_all(|_, mut peer| {
         let first = frame(SETTINGS, 0, 0, &[0; 60]);
         for byte in first.iter().cycle() {

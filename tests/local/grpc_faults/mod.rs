@@ -311,7 +311,7 @@ fn outputs_without_their_contents_are_failures_whoever_looks() {
 }
 
 #[test]
-fn a_server_that_forbids_shared_memory_gives_its_reason() {
+fn timed_a_server_that_forbids_shared_memory_gives_its_reason() {
     let (address, _) = serve(|_, mut peer| {
         peer.shake_hands(WIDE);
         peer.linger();
@@ -398,7 +398,7 @@ fn timed_a_silent_server_is_not_waited_for_beyond_the_deadline() {
 }
 
 #[test]
-fn a_half_closed_connection_is_lost_and_later_requests_fail_at_once() {
+fn timed_a_half_closed_connection_is_lost_and_later_requests_fail_at_once() {
     let mut bench = Bench::new(Setup { slots: 2, ..PLAIN }, |_, mut peer| {
         peer.shake_hands(WIDE);
         peer.request();
@@ -686,7 +686,7 @@ fn garbage_and_other_protocols_are_told_apart() {
 }
 
 #[test]
-fn what_is_outstanding_when_a_client_is_dropped_is_given_up() {
+fn timed_what_is_outstanding_when_a_client_is_dropped_is_given_up() {
     let bench = {
         let mut bench = Bench::new(PLAIN, |_, mut peer| {
             peer.shake_hands(WIDE);

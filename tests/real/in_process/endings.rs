@@ -153,7 +153,7 @@ fn an_interrupt_while_a_model_loads_waits_for_it_and_leaves_nothing() {
 }
 
 #[test]
-fn a_second_interrupt_while_a_model_loads_takes_everything_with_it() {
+fn timed_a_second_interrupt_while_a_model_loads_takes_everything_with_it() {
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
         let watched = watched(marking("load", "time.sleep(50)"));
         let running = watched.program().start();
@@ -172,7 +172,7 @@ fn a_second_interrupt_while_a_model_loads_takes_everything_with_it() {
 }
 
 #[test]
-fn a_model_that_does_not_load_holds_an_interrupt_up_for_a_while_only() {
+fn timed_a_model_that_does_not_load_holds_an_interrupt_up_for_a_while_only() {
     let watched = watched(marking("load", "time.sleep(50)"));
     let running = watched.program().start();
     watched.wait_for_mark();
@@ -186,7 +186,7 @@ fn a_model_that_does_not_load_holds_an_interrupt_up_for_a_while_only() {
 }
 
 #[test]
-fn leaving_at_once_leaves_nothing_behind() {
+fn timed_leaving_at_once_leaves_nothing_behind() {
     for signals in [&[SIGQUIT][..], &[SIGINT, SIGINT], &[SIGTERM, SIGHUP], &[SIGTERM, SIGQUIT]] {
         let watched = watched(marking("execute", "time.sleep(0.2)"));
         let export = watched.repository.file("e.json");
@@ -349,7 +349,7 @@ fn no_interrupt_is_lost_while_a_library_ignores_it() {
 }
 
 #[test]
-fn an_interrupt_of_the_end_changes_neither_the_code_nor_the_report() {
+fn timed_an_interrupt_of_the_end_changes_neither_the_code_nor_the_report() {
     for second in [SIGINT, SIGTERM, SIGHUP] {
         let watched = watched(marking("end", "time.sleep(50)"));
         let running = watched.program().args("--request-count 5").start();

@@ -52,7 +52,7 @@ fn more_failures_than_allowed_are_code_3() {
 }
 
 #[test]
-fn a_level_that_fails_from_the_start_ends_early() {
+fn timed_a_level_that_fails_from_the_start_ends_early() {
     let repository = Repository::of(&[Model::sleeping("m", 5).parameter("fail_every", "1")]);
     let finished = Program::on(&repository, "m").args("-p 20000").run();
     finished.report_with(3);

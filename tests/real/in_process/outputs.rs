@@ -395,7 +395,7 @@ fn an_interrupt_before_anything_was_measured_is_no_failure() {
 }
 
 #[test]
-fn an_interrupt_ends_the_wait_for_a_server() {
+fn timed_an_interrupt_ends_the_wait_for_a_server() {
     let program = Program::new().args("-m m -u localhost:9 --server-wait 60");
     let (started, running) = (Instant::now(), program.start());
     until_it_catches(running.id() as i32, SIGINT);

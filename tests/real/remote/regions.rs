@@ -60,7 +60,7 @@ fn a_server_on_another_machine_is_named_where_it_cannot_open_the_memory() {
 
 /// Both end the program without a word to anybody but the server, whose memory of the regions would outlive us.
 #[test]
-fn leaving_at_once_takes_regions_back_from_the_server() {
+fn timed_leaving_at_once_takes_regions_back_from_the_server() {
     let repository = Repository::of(&[Model::sleeping("slow", 20).instances(4)]);
     let Some(server) = TritonServer::start(&repository) else { return };
     let known = || server.get("/v2/systemsharedmemory/status").expect("the server answers");
