@@ -210,7 +210,7 @@ mod tests {
         recorder.fail(source, Stamp(9), &InferError::new("Internal", "no"));
         recorder.fail(source, Stamp(9), &InferError::new(InferError::CANCELLED, "as planned"));
         let wrong = InferError::new("Validation", "wrong");
-        (0..3).for_each(|_| recorder.mismatch(source, (Stamp(0), Stamp(9)), &wrong));
+        (0..3).for_each(|_| recorder.mismatch(source, Stamp(0), Stamp(9), &wrong));
         let expected = LoadReport { sent: 9, completed: 2, failed: 4, outstanding: 2, held_back: 0 };
         assert_eq!(outcomes(9, recorder.completed()), expected);
     }

@@ -101,7 +101,7 @@ fn check_all(
                         let error = InferError::new("Validation", mismatch.to_string());
                         let source = Source { writer: 0, entry: payload.model };
                         let start = record.intended.unwrap_or(record.sent);
-                        load.recorder.mismatch(source, (start, record.end), &error);
+                        load.recorder.mismatch(source, start, record.end, &error);
                         pool.give_back(record);
                     }
                 }

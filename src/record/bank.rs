@@ -251,7 +251,6 @@ impl Bank {
 
     /// Moves everything into `tally`.
     pub(super) fn drain_into(&self, tally: &mut Tally) {
-        tally.requests += take(&self.requests);
         tally.mismatched += take(&self.mismatched);
         tally.failed += take(&self.failed);
         tally.cancelled += self.cancelled.as_ref().map_or(0, take);
@@ -263,7 +262,12 @@ impl Bank {
         tally.send_samples += take(&self.send_samples);
         tally.receive_ns += take(&self.receive_ns);
         tally.turnaround_ns += take(&self.turnaround_ns);
+        // A request that is being recorded right now may be in the counter and not in the histogram yet: whoever has a
+        // request has its latency.
+        take(&self.requests);
+        let before = tally.service.count();
         self.service.drain_into(&mut tally.service);
+        tally.requests += tally.service.count() - before;
         if let (Some(bank), Some(wakeup)) = (&self.wakeup, &mut tally.wakeup) {
             bank.drain_into(wakeup);
         }

@@ -80,7 +80,7 @@ impl Recorder {
 
     /// Records that a request which succeeded had wrong outputs: it counts as failed. `start`, from which its latency
     /// counts, and `end` are as recorded.
-    pub fn mismatch(&self, source: Source, (start, end): (Stamp, Stamp), error: &InferError) {
+    pub fn mismatch(&self, source: Source, start: Stamp, end: Stamp, error: &InferError) {
         self.bank(source, end).mismatch(end.since(start), error);
     }
 
@@ -370,8 +370,8 @@ mod tests {
         for writer in 0..4 {
             recorder.record(Source { writer, entry: 0 }, &sample(0, 500 + 200 * writer as u64));
         }
-        recorder.mismatch(FIRST, (Stamp(0), Stamp(900)), &error);
-        recorder.mismatch(FIRST, (Stamp(0), Stamp(1_100)), &error);
+        recorder.mismatch(FIRST, Stamp(0), Stamp(900), &error);
+        recorder.mismatch(FIRST, Stamp(0), Stamp(1_100), &error);
         assert_eq!(recorder.completed(), Completed { succeeded: 2, failed: 1, cancelled: 0 });
         let windows = [Stamp(2_000), Stamp::NEVER].map(|next| advance(&recorder, next));
         assert_eq!(windows.map(|tally| (tally.requests, tally.failed)), [(2, 1), (0, 1)]);
@@ -383,8 +383,8 @@ mod tests {
         let recorder = Recorder::new(RecorderSpec { limits, ..RecorderSpec::default() }, 2);
         let error = InferError { code: "Validation".into(), message: "wrong".into() };
         [500, 550, 900].into_iter().for_each(|end| recorder.record(FIRST, &sample(0, end)));
-        recorder.mismatch(FIRST, (Stamp(0), Stamp(500)), &error);
-        recorder.mismatch(FIRST, (Stamp(0), Stamp(900)), &error);
+        recorder.mismatch(FIRST, Stamp(0), Stamp(500), &error);
+        recorder.mismatch(FIRST, Stamp(0), Stamp(900), &error);
         let tally = recorder.close();
         assert_eq!((tally.requests, tally.failed, tally.good), (1, 2, Some(1)));
     }
@@ -401,7 +401,9 @@ mod tests {
                 });
             }
             for end in 1..50_u64 {
-                total += advance(&recorder, Stamp(end * 4_000)).requests;
+                let tally = advance(&recorder, Stamp(end * 4_000));
+                assert_eq!(tally.requests, tally.service.count(), "whoever has a request has its latency");
+                total += tally.requests;
             }
         });
         total += recorder.close().requests + recorder.close().requests;
@@ -440,7 +442,7 @@ mod tests {
         requests_of(2, 1);
         assert_eq!(recorder.next_block(Stamp::NEVER).0.requests, 5);
         requests_of(4, 1);
-        recorder.mismatch(Source { writer: 0, entry: 0 }, (Stamp(0), Stamp(10)), &error);
+        recorder.mismatch(Source { writer: 0, entry: 0 }, Stamp(0), Stamp(10), &error);
         assert_eq!(recorder.completed(), Completed { succeeded: 8, failed: 1, cancelled: 0 });
         assert_eq!(recorder.next_block(Stamp::NEVER).0.requests, 4);
         requests_of(1, 0);
