@@ -89,20 +89,21 @@ impl Isolated {
     /// # Errors
     /// Why they cannot be read; where the process died, of what.
     pub fn read(&self) -> Result<Bases> {
-        let read = self.answer_to(&Task::Read, LIMIT);
+        let read = self.answer_to(&Task::Read, LIMIT).and_then(|read| read.ok_or_else(|| late(LIMIT)));
         read.map_err(|error| error.context("--isolate: the configuration in force cannot be read"))
     }
 
-    /// Measures a candidate within the time `left`.
+    /// Measures a candidate within the time `left`; `None` if that was not enough.
     ///
     /// # Errors
     /// Why it could not be measured; if its process died, of what.
-    pub fn visit(&self, order: Order, left: Duration) -> Result<VisitFigures> {
+    pub fn visit(&self, order: Order, left: Duration) -> Result<Option<VisitFigures>> {
         let unit = Duration::from_secs_f64(order.trial.unit_s);
         self.answer_to(&Task::Measure(order), unit + LIMIT.min(left + GRACE))
     }
 
-    fn answer_to<T: DeserializeOwned>(&self, task: &Task, limit: Duration) -> Result<T> {
+    /// The answer of a process, if it comes within the limit.
+    fn answer_to<T: DeserializeOwned>(&self, task: &Task, limit: Duration) -> Result<Option<T>> {
         let task = serde_json::to_string(task).map_err(|error| Error::machine(error.to_string()))?;
         let failed = |error: io::Error| Error::machine(format!("--isolate: a process cannot be started: {error}"));
         let mut command = launch::bound(Path::new("/proc/self/exe"));
@@ -119,9 +120,10 @@ impl Isolated {
         let status = ended?;
         let output = String::from_utf8_lossy(&output.bytes);
         let answer = output.lines().rev().find_map(|line| serde_json::from_str::<Result<T, String>>(line).ok());
-        match answer {
-            Some(answer) => answer.map_err(Error::server),
-            None => Err(Error::server(death(status))),
+        match (answer, status) {
+            (Some(answer), _) => answer.map(Some).map_err(Error::server),
+            (None, Some(status)) => Err(Error::server(death(status))),
+            (None, None) => Ok(None),
         }
     }
 }
@@ -152,26 +154,26 @@ impl ChildOutput {
     }
 }
 
-/// Waits for a process, which ends by the limit or an interrupt at the latest.
-fn wait(child: &mut Child, output: &mut ChildOutput, limit: Duration, interrupts: Interrupts) -> Result<ExitStatus> {
+/// Waits for a process, which ends by the limit or an interrupt at the latest; `None` if the limit ended it.
+fn wait(
+    child: &mut Child,
+    output: &mut ChildOutput,
+    limit: Duration,
+    interrupts: Interrupts,
+) -> Result<Option<ExitStatus>> {
     let end = Stamp::now().plus_duration(limit);
     loop {
         let failed = |error| Error::machine(format!("--isolate: a process cannot be waited for: {error}"));
         let ended = child.try_wait().map_err(failed)?;
         output.read();
         if let Some(status) = ended {
-            return Ok(status);
+            return Ok(Some(status));
         }
         let interrupted = interrupts.load(Ordering::Relaxed) > 0;
         if interrupted || Stamp::now() >= end {
             leave(Pid::from_child(child));
             let _ = child.wait();
-            let why = if interrupted {
-                "interrupted".to_owned()
-            } else {
-                format!("its process did not end within {} s", limit.as_secs())
-            };
-            return Err(Error::server(why));
+            return if interrupted { Err(Error::server("interrupted")) } else { Ok(None) };
         }
         thread::sleep(POLL);
     }
@@ -190,6 +192,11 @@ fn leave(process: Pid) {
         thread::sleep(POLL);
     }
     processes::end_tree(process);
+}
+
+/// What is said of a process that did not end within the limit.
+pub fn late(limit: Duration) -> Error {
+    Error::server(format!("its process did not end within {:.0} s", limit.as_secs_f64()))
 }
 
 /// How a process ended that gave no answer.
@@ -244,11 +251,11 @@ mod tests {
     use super::*;
     use crate::interrupt;
 
-    fn ended(script: &str) -> (Result<ExitStatus>, String) {
+    fn ended(script: &str) -> (Result<Option<ExitStatus>>, String) {
         ended_within(script, Duration::from_secs(20))
     }
 
-    fn ended_within(script: &str, limit: Duration) -> (Result<ExitStatus>, String) {
+    fn ended_within(script: &str, limit: Duration) -> (Result<Option<ExitStatus>>, String) {
         let mut command = Command::new("sh");
         let mut child = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = ChildOutput { pipe: child.stdout.take(), bytes: Vec::new() };
@@ -263,11 +270,11 @@ mod tests {
         let limit = Duration::from_secs(2);
         let (status, output) =
             ended_within("trap '' INT; trap 'echo clean; exit' TERM; while :; do sleep 0.01; done", limit);
-        assert!(status.unwrap_err().to_string().contains("did not end within 2 s"));
+        assert!(status.unwrap().is_none(), "the limit ended it");
         assert_eq!(output, "clean\n");
         let started = Stamp::now();
         let (status, _) = ended_within("trap '' INT TERM; sleep 60", limit);
-        assert!(status.is_err(), "who does not end is ended");
+        assert!(status.unwrap().is_none(), "who does not end is ended");
         assert!(Stamp::now() < started.plus_duration(Duration::from_secs(15)));
     }
 
@@ -298,12 +305,12 @@ mod tests {
     fn a_process_has_ended_whoever_holds_its_pipe() {
         let started = Stamp::now();
         let (status, output) = ended("sleep 30 & echo $!; kill -9 $$");
-        assert_eq!(death(status.unwrap()), "its process crashed (signal 9)");
+        assert_eq!(death(status.unwrap().unwrap()), "its process crashed (signal 9)");
         assert!(Stamp::now() < started.plus_duration(Duration::from_secs(15)));
         processes::end_tree(Pid::from_raw(output.trim().parse().unwrap()).unwrap());
         let (status, output) = ended("head -c 200000 /dev/zero | tr '\\0' x; exit 3");
         assert_eq!(
-            (death(status.unwrap()), output.len()),
+            (death(status.unwrap().unwrap()), output.len()),
             ("its process ended with 3 and no answer".to_owned(), 200_000)
         );
     }

@@ -7,6 +7,7 @@ mod figures;
 mod goal;
 mod isolated;
 mod load;
+mod means;
 mod members;
 mod outcome;
 mod outstanding;
@@ -22,16 +23,15 @@ mod visit;
 mod why;
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::affinity;
 use crate::app::screen::Screen;
-use crate::app::tune::assignment::Assignment;
 use crate::app::tune::entry::Entry;
-use crate::app::tune::isolated::{Isolated, Order};
+use crate::app::tune::isolated::Isolated;
+use crate::app::tune::means::{Means, assignment};
 use crate::app::tune::record::{Head, Record, Step};
 use crate::app::tune::searched::Seen;
 use crate::app::tune::subject::Subject;
@@ -149,49 +149,11 @@ fn settings(plan: &TunePlan, subject: &Subject<'_>) -> Result<Vec<Searched>> {
     }
 }
 
-/// What candidates are measured with.
-struct Means<'a> {
-    subject: Subject<'a>,
-    /// Measures instead, if candidates run in their own processes.
-    isolated: Option<Isolated>,
-    interrupts: Interrupts,
-}
-
-impl Means<'_> {
-    fn is_interrupted(&self) -> bool {
-        self.interrupts.load(Ordering::Relaxed) > 0
-    }
-
-    /// Measures the candidate at `place` (`None` is the present configuration), within the time left.
-    fn visit(
-        &mut self,
-        search: &[Searched],
-        place: Option<Vec<usize>>,
-        (trial, left): (&Trial, Duration),
-    ) -> Result<VisitFigures> {
-        let subject = &mut self.subject;
-        match &self.isolated {
-            Some(isolated) => {
-                subject.note_loads(&assignment(search, place.clone()));
-                let (expected_rate, bases) = (subject.expected_rate(trial.candidate), subject.bases().to_vec());
-                let load = subject.expected_load(trial.candidate);
-                isolated.visit(Order { place, trial: *trial, expected_rate, load, bases }, left)
-            }
-            None => subject.visit(&assignment(search, place), trial),
-        }
-    }
-}
-
 /// The shortest measurement: as long as the present configuration takes for enough requests.
 fn unit(plan: &TunePlan, budget_s: f64, present: &Figures) -> Duration {
     let most = UNIT_S.1.min(budget_s / 60.0).max(UNIT_S.0);
     let needed = (REQUESTS / request_rate(present).max(1.0)).clamp(UNIT_S.0, most);
     plan.unit.unwrap_or(Duration::from_secs_f64(needed))
-}
-
-/// The settings of the candidate at `place`; the present configuration sets nothing.
-fn assignment(search: &[Searched], place: Option<Vec<usize>>) -> Assignment {
-    place.map_or_else(Assignment::default, |place| Assignment::of(search, &place))
 }
 
 /// A running search.
@@ -248,7 +210,8 @@ impl<'a> RunningSearch<'a> {
                 None => {
                     // From here on this search differs from the recorded one.
                     self.known.clear();
-                    self.measure(&trial)
+                    let Some(entry) = self.measure(&trial) else { break };
+                    entry
                 }
             };
             if self.means.is_interrupted() && entry.observation.found.is_err() {
@@ -292,13 +255,24 @@ impl<'a> RunningSearch<'a> {
         self.record.raise(budget_s, false)
     }
 
-    fn measure(&mut self, trial: &Trial) -> Entry {
+    /// Measures a candidate; `None` if the time that is left is not enough for one that has been measured before.
+    fn measure(&mut self, trial: &Trial) -> Option<Entry> {
         let started = Stamp::now();
         let left = Duration::from_secs_f64((self.planner.budget() - self.planner.spent()).max(0.0));
-        let measured = self.means.visit(self.search, self.place(trial.candidate), (trial, left));
-        let seconds = Stamp::now().since(started) as f64 / 1e9;
+        let visited = self.means.visit(self.search, self.place(trial.candidate), trial, left);
+        let took = Stamp::now() - started;
+        let measured = match visited.transpose() {
+            Some(measured) => measured,
+            None if took >= left && self.has_seen(trial.candidate) => return None,
+            None => Err(isolated::late(took)),
+        };
+        let seconds = took.as_secs_f64();
         let found = measured.as_ref().map(|measured| self.found(measured)).map_err(ToString::to_string);
-        Entry { trial: *trial, observation: Observation { seconds, found }, measured: measured.ok(), line: None }
+        Some(Entry { trial: *trial, observation: Observation { seconds, found }, measured: measured.ok(), line: None })
+    }
+
+    fn has_seen(&self, candidate: usize) -> bool {
+        self.seen.iter().any(|seen| seen.trial.candidate == candidate)
     }
 
     /// What the planner is told of a measurement.

@@ -164,7 +164,7 @@ fn sequences_that_wait_for_each_other_are_ended() {
 }
 
 #[test]
-fn a_sweep_keeps_to_the_sequences_that_may_be_alive() {
+fn timed_a_sweep_keeps_to_the_sequences_that_may_be_alive() {
     let repository = Repository::of(&[]);
     let model = Model::accumulator("m").instances(3).parameter("delay_us", "5000");
     repository.add(&repository.counting(repository.journaling(model)));

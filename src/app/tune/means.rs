@@ -1,0 +1,59 @@
+//! How a candidate is measured: in this process, or in one of its own.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::app::tune::assignment::Assignment;
+use crate::app::tune::isolated::{Isolated, Order};
+use crate::app::tune::subject::Subject;
+use crate::error::Result;
+use crate::plan::Searched;
+use crate::report::Interrupts;
+use crate::result::VisitFigures;
+use crate::tune::Trial;
+
+/// What candidates are measured with.
+pub struct Means<'a> {
+    /// The model and its server.
+    pub subject: Subject<'a>,
+    /// Measures instead, if candidates run in their own processes.
+    pub isolated: Option<Isolated>,
+    /// The user's.
+    pub interrupts: Interrupts,
+}
+
+impl Means<'_> {
+    /// Whether the user wants the search to end.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupts.load(Ordering::Relaxed) > 0
+    }
+
+    /// Measures the candidate at `place` (`None` is the present configuration), within the time left; `None` if that was not
+    /// enough.
+    ///
+    /// # Errors
+    /// Why it could not be measured.
+    pub fn visit(
+        &mut self,
+        search: &[Searched],
+        place: Option<Vec<usize>>,
+        trial: &Trial,
+        left: Duration,
+    ) -> Result<Option<VisitFigures>> {
+        let subject = &mut self.subject;
+        match &self.isolated {
+            Some(isolated) => {
+                subject.note_loads(&assignment(search, place.clone()));
+                let (expected_rate, bases) = (subject.expected_rate(trial.candidate), subject.bases().to_vec());
+                let load = subject.expected_load(trial.candidate);
+                isolated.visit(Order { place, trial: *trial, expected_rate, load, bases }, left)
+            }
+            None => subject.visit(&assignment(search, place), trial).map(Some),
+        }
+    }
+}
+
+/// The settings of the candidate at `place`; the present configuration sets nothing.
+pub fn assignment(search: &[Searched], place: Option<Vec<usize>>) -> Assignment {
+    place.map_or_else(Assignment::default, |place| Assignment::of(search, &place))
+}
