@@ -14,7 +14,7 @@ use crate::load::schedule::Arrivals;
 use crate::load::{ClosedLoop, LoadShape, OpenLoop, SessionLoop};
 use crate::measure::sending::Sending;
 use crate::measure::summary::LevelLoad;
-use crate::plan::{GapDistribution, StageLoad};
+use crate::plan::{GapDistribution, Stage, StageLength, StageLoad};
 
 /// A level's load.
 #[derive(Clone, Debug)]
@@ -116,10 +116,18 @@ impl Job {
     ///
     /// # Errors
     /// As [`Job::rate`].
-    pub fn stage(session: &Session, load: StageLoad, distribution: GapDistribution) -> Result<Self> {
-        match load {
+    pub fn stage(session: &Session, stage: &Stage, distribution: GapDistribution) -> Result<Self> {
+        match stage.load {
             StageLoad::Concurrency(concurrency) => Ok(Self::closed(session, concurrency)),
             StageLoad::RequestRate(rate) => Self::rate(session, rate, distribution),
+            StageLoad::Ramp(ramp) => {
+                let seconds = match stage.length {
+                    StageLength::Time(time) => time.as_secs_f64(),
+                    StageLength::Requests(requests) => requests as f64 / ramp.mean(),
+                };
+                let arrivals = Arrivals::ramp(ramp, seconds, distribution, session.plan.seed)?;
+                Ok(Self::open(session, LevelLoad::Schedule(arrivals.mean_rate()), arrivals))
+            }
         }
     }
 

@@ -34,6 +34,7 @@ impl Length {
         match (stage.length, stage.load) {
             (StageLength::Time(time), _) => Self::Time(time),
             (StageLength::Requests(requests), StageLoad::RequestRate(rate)) => Self::Requests(requests, Some(rate)),
+            (StageLength::Requests(requests), StageLoad::Ramp(ramp)) => Self::Requests(requests, Some(ramp.mean())),
             (StageLength::Requests(requests), StageLoad::Concurrency(_)) => Self::Requests(requests, None),
         }
     }

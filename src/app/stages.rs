@@ -35,7 +35,7 @@ pub fn run(
     if stages.is_empty() {
         return Ok(());
     }
-    let jobs = stages.iter().map(|stage| Job::stage(runner.session, stage.load, distribution));
+    let jobs = stages.iter().map(|stage| Job::stage(runner.session, stage, distribution));
     let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
     deal_ids(&runner.plan().load.sequences, &mut jobs);
     let plan = &runner.plan().measurement;

@@ -7,7 +7,7 @@ use crate::cli::values::{boolean, decimal, integer, share, time};
 use crate::data::{Bound, RandomRange};
 use crate::model::ModelId;
 use crate::plan::{
-    MAX_CONCURRENCY, MAX_RATE, MixEntry, Precision, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput,
+    MAX_CONCURRENCY, MAX_RATE, MixEntry, Precision, Ramp, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput,
 };
 
 /// `(scope, setting, value)`; the scope is empty if there is none.
@@ -163,10 +163,9 @@ pub enum StageForm {
     Pause(Duration),
 }
 
-/// `rate:VALUE:LENGTH`, `concurrency:VALUE:LENGTH` or `pause:TIME`; the length is a time, or a number of requests such as `500req`.
+/// `rate:VALUE:LENGTH`, `ramp:FROM-TO:LENGTH`, `concurrency:VALUE:LENGTH` or `pause:TIME`; the length is a time, or a number of requests such as `500req`.
 pub fn stage(text: &str) -> Result<StageForm, String> {
-    let rule =
-        "it must be rate:VALUE:LENGTH or concurrency:VALUE:LENGTH, with a length such as 30s or 500req, or pause:TIME";
+    let rule = "it must be rate:VALUE:LENGTH, ramp:FROM-TO:LENGTH or concurrency:VALUE:LENGTH, with a length such as 30s or 500req, or pause:TIME";
     let parts: Vec<&str> = text.split(':').collect();
     if let [kind, length] = parts[..]
         && kind.eq_ignore_ascii_case("pause")
@@ -177,10 +176,14 @@ pub fn stage(text: &str) -> Result<StageForm, String> {
     let [kind, value, length] = parts[..] else { return Err(rule.to_owned()) };
     let load = match kind.to_ascii_lowercase().as_str() {
         "rate" => StageLoad::RequestRate(decimal(value, 0.0, MAX_RATE)?),
+        "ramp" => {
+            let (from, to) = value.split_once('-').ok_or(rule)?;
+            StageLoad::Ramp(Ramp { from: decimal(from, 0.0, MAX_RATE)?, to: decimal(to, 0.0, MAX_RATE)? })
+        }
         "concurrency" => StageLoad::Concurrency(integer(value, 1, u64::from(MAX_CONCURRENCY))?),
         _ => return Err(rule.to_owned()),
     };
-    if load == StageLoad::RequestRate(0.0) {
+    if matches!(load, StageLoad::RequestRate(0.0) | StageLoad::Ramp(Ramp { from: 0.0, to: 0.0 })) {
         return Err("the rate must be above 0".to_owned());
     }
     let length = match length.strip_suffix("req") {
@@ -338,8 +341,12 @@ mod tests {
         let counted =
             Stage { load: StageLoad::Concurrency(8), length: StageLength::Requests(500), pause: Duration::ZERO };
         assert_eq!(stage("Concurrency:8:500req"), Ok(StageForm::Stage(counted)));
+        let ramp = Stage { load: StageLoad::Ramp(Ramp { from: 100.0, to: 0.5 }), ..timed };
+        assert_eq!(stage("ramp:100-0.5:1.5m"), Ok(StageForm::Stage(ramp)));
         for bad in [
             "rate:1",
+            "ramp:10:1s",
+            "ramp:0-0:1s",
             "rate:0:1s",
             "rate:nan:1s",
             "x:1:1s",

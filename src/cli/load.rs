@@ -84,8 +84,9 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<u32>(1, u64::from(u32::MAX)))]
     request_period: u32,
 
-    /// One stage of a load, such as `rate:100:30s` or `concurrency:8:500req`; repeat it for further stages. `pause:5s`
-    /// before a stage leaves the server idle for that long. Default: off
+    /// One stage of a load, such as `rate:100:30s`, `ramp:100-1000:60s` (a rate that changes evenly) or
+    /// `concurrency:8:500req`; repeat it for further stages. `pause:5s` before a stage leaves the server idle for that
+    /// long. Default: off
     #[arg(long, value_name = "KIND:VALUE:LENGTH", value_parser = stage)]
     stage: Vec<StageForm>,
 

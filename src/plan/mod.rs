@@ -45,8 +45,8 @@ pub use draft::{Draft, Given};
 pub use dynamic_grpc::{DynamicGrpcPlan, GrpcMethod};
 pub use folder::{ReportFolder, ReportPart};
 pub use load::{
-    Calls, GapDistribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Range, SequencePlan, Spacing,
-    Stage, StageEdges, StageLength, StageLoad, TokenInput, TokenUse, Wait,
+    Calls, GapDistribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Ramp, Range, SequencePlan,
+    Spacing, Stage, StageEdges, StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
 pub use measurement::{
     DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StabilityRule,
@@ -59,7 +59,7 @@ pub use requirement::{Bound, Decision, Figure, GatePlan, LevelName, Relation, Re
 pub use rounds::{Order, Rounds, Variant};
 pub use run_of_file::RunOfFile;
 pub use search::{LevelValue, Outcome, Search};
-pub use server::{LogLevel, ServerLog, ServerPlan};
+pub use server::{INSTALL_DIRECTORY, INSTALL_VARIABLE, LogLevel, ServerLog, ServerPlan};
 pub use stop_rule::StopRule;
 pub use target::{
     API_MAJOR, MetricsPlan, MixEntry, ServiceKind, Survey, Target, TraceLevel, TraceSettings, UPSTREAM_VERSION,

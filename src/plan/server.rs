@@ -3,6 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Where NVIDIA's images have Triton.
+pub const INSTALL_DIRECTORY: &str = "/opt/tritonserver";
+/// Environment variable that names another place.
+pub const INSTALL_VARIABLE: &str = "TRITON_SERVER_DIRECTORY";
+
 /// Options of the embedded server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerPlan {

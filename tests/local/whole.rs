@@ -177,3 +177,23 @@ fn timed_an_interrupt_ends_the_wait_for_the_last_answers_and_keeps_the_others() 
         assert!(finished.stderr.contains("1 requests had no answer when the level ended"), "{}", finished.stderr);
     }
 }
+
+#[test]
+fn timed_a_ramp_sends_more_and_more() {
+    let stamps = Mutex::new(Vec::new());
+    let stamps: &'static Mutex<Vec<Instant>> = Box::leak(Box::new(stamps));
+    let server = HttpServer::start(move |_| {
+        stamps.lock().unwrap().push(Instant::now());
+        vec![Act::Send(good_answer())]
+    });
+    let folder = folder();
+    let (finished, result) = run(&server, folder.path(), "--stage ramp:20-180:3s --stage ramp:180-20:300req");
+    assert_eq!(finished.code(), 0, "{finished:#?}");
+    let levels = result["levels"].as_array().unwrap();
+    assert_eq!(levels.iter().map(|value| level(value).0).collect::<Vec<_>>(), [300, 300], "100/s on average");
+    let stamps = stamps.lock().unwrap();
+    let by = |ms| stamps.iter().filter(|stamp| **stamp - stamps[0] < Duration::from_millis(ms)).count();
+    // 20·1.5 + 160·1.5² / 6 = 90 in the first half; in the second stage, 210.
+    assert!(by(1_500).abs_diff(90) < 12, "{}", by(1_500));
+    assert!(by(4_500).abs_diff(510) < 12, "{}", by(4_500));
+}

@@ -22,7 +22,7 @@ use rand_distr::{Distribution as _, Exp1, Gamma};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::error::{Error, Result};
-use crate::plan::{GapDistribution, MAX_RATE};
+use crate::plan::{GapDistribution, MAX_RATE, Ramp};
 use crate::seed::{self, Purpose};
 
 pub use files::{parse_intervals, read_intervals};
@@ -30,6 +30,8 @@ pub use trace::{Trace, parse_trace, read_trace};
 
 const NS_PER_SECOND: f64 = 1e9;
 const NS_PER_MS: u64 = 1_000_000;
+/// Most requests of a ramp, whose times are all made before it begins.
+const MAX_RAMP: f64 = 1e7;
 
 /// How the intended times of a level are generated.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +77,31 @@ impl Arrivals {
             )));
         }
         Ok(Self::Gamma { rate, shape })
+    }
+
+    /// A rate that changes evenly from one value to another within `seconds`: the requests that leave at one a second are put
+    /// where the ramp should have sent as many, so that gaps have the same distribution anywhere, in units of their mean.
+    ///
+    /// # Errors
+    /// If it is empty, or has more than [`MAX_RAMP`] requests; as [`Arrivals::at_rate`].
+    pub fn ramp(ramp: Ramp, seconds: f64, distribution: GapDistribution, run_seed: u64) -> Result<Self> {
+        let Ramp { from, to } = ramp;
+        let count = ramp.mean() * seconds;
+        if count > MAX_RAMP {
+            return Err(Error::usage(format!(
+                "--stage ramp:{from}-{to}: {count:.0} requests are too many for a ramp: at most {MAX_RAMP:.0}"
+            )));
+        }
+        // The root of `from·t + (to - from)·t² / (2·seconds) = sent`, in the form that holds for equal rates, too.
+        let when = |sent: f64| {
+            let speed = (from * from + 2.0 * (to - from) * sent / seconds).max(0.0).sqrt();
+            if sent == 0.0 { 0.0 } else { 2.0 * sent / (from + speed) }
+        };
+        let sent =
+            Schedule::new(&Self::at_rate(1.0, distribution)?, run_seed).map(|offset| offset as f64 / NS_PER_SECOND);
+        Self::once(
+            sent.take_while(|sent| *sent < count).map(|sent| (when(sent) * NS_PER_SECOND).round() as u64).collect(),
+        )
     }
 
     /// Gaps in nanoseconds, repeated.

@@ -118,3 +118,23 @@ fn unusable_rates_shapes_and_schedules_are_refused() {
     assert!(Arrivals::fixed_ms(&[u64::MAX]).unwrap_err().to_string().contains("584 years"));
     assert!(Arrivals::looped(vec![u64::MAX, 1]).is_err());
 }
+
+#[test]
+fn a_ramp_sends_as_many_as_its_rates_say_by_any_moment() {
+    let ramp = |from, to, seconds, distribution| {
+        let arrivals = Arrivals::ramp(Ramp { from, to }, seconds, distribution, 7).unwrap();
+        Schedule::new(&arrivals, 7).map(|offset| offset as f64 / NS_PER_SECOND).collect::<Vec<_>>()
+    };
+    let by = |times: &[f64], moment: f64| times.iter().filter(|time| **time < moment).count();
+    let up = ramp(100.0, 1_000.0, 60.0, GapDistribution::Constant);
+    assert_eq!((up.len(), up[0]), (33_000, 0.0));
+    // 100·30 + 900·30² / 120.
+    assert!(by(&up, 30.0).abs_diff(9_750) <= 1 && up.is_sorted() && up[32_999] < 60.0, "{}", by(&up, 30.0));
+    let down = ramp(200.0, 0.0, 10.0, GapDistribution::Constant);
+    assert!(down.len() == 1_000 && by(&down, 5.0).abs_diff(750) <= 1, "{}", by(&down, 5.0));
+    let flat = ramp(10.0, 10.0, 2.0, GapDistribution::Constant);
+    assert!(flat.iter().enumerate().all(|(number, time)| (time - number as f64 / 10.0).abs() < 1e-6), "{flat:?}");
+    let random = ramp(0.0, 2_000.0, 20.0, GapDistribution::Poisson);
+    assert!(random.len().abs_diff(20_000) < 600 && by(&random, 10.0).abs_diff(5_000) < 300, "{}", random.len());
+    assert!(Arrivals::ramp(Ramp { from: 0.0, to: 1e6 }, 3_600.0, GapDistribution::Constant, 7).is_err());
+}

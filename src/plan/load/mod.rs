@@ -10,7 +10,7 @@ use crate::backend::CorrelationForm;
 use crate::plan::ranks::RanksPlan;
 pub use mode::{GapDistribution, LoadMode, Periodic, Spacing, TokenInput, TokenUse};
 pub use range::Range;
-pub use stage::{Stage, StageEdges, StageLength, StageLoad};
+pub use stage::{Ramp, Stage, StageEdges, StageLength, StageLoad};
 
 /// When requests leave.
 #[derive(Clone, Debug)]

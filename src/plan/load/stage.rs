@@ -28,7 +28,7 @@ impl Stage {
     pub fn concurrency(&self) -> Option<u32> {
         match self.load {
             StageLoad::Concurrency(requests) => Some(requests),
-            StageLoad::RequestRate(_) => None,
+            StageLoad::RequestRate(_) | StageLoad::Ramp(_) => None,
         }
     }
 }
@@ -52,6 +52,24 @@ pub enum StageLoad {
     Concurrency(u32),
     /// Requests a second.
     RequestRate(f64),
+    /// A rate that changes evenly from the beginning of the stage to its end.
+    Ramp(Ramp),
+}
+
+/// From one rate to another, in requests a second; not both 0.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ramp {
+    /// At the beginning.
+    pub from: f64,
+    /// At the end.
+    pub to: f64,
+}
+
+impl Ramp {
+    /// The mean rate, in requests a second.
+    pub fn mean(self) -> f64 {
+        f64::midpoint(self.from, self.to)
+    }
 }
 
 /// How long a stage is.
