@@ -1,13 +1,14 @@
 //! Section "Embedded server": settings of Triton in this process. Flags have the spelling of the server's own program.
 
-use std::path::PathBuf;
+use std::env;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
 use crate::cli::forms::{Setting, device_bytes, open_setting, resource, setting};
 use crate::cli::values::{boolean, filled, number, one_of, whole};
-use crate::plan::{LogLevel, ServerLog, ServerPlan};
+use crate::plan::{INSTALL_DIRECTORY, INSTALL_VARIABLE, LogLevel, ServerLog, ServerPlan};
 
 /// The largest number of threads that the server may be given.
 const MAX_THREADS: u64 = 65_536;
@@ -20,9 +21,10 @@ const LEVELS: &[(&str, LogLevel)] =
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Embedded server (--service-kind triton_c_api)")]
 pub struct EmbeddedArgs {
-    /// Where Triton is installed: holds lib/libtritonserver.so and backends/
-    #[arg(long, value_name = "DIR", default_value = "/opt/tritonserver")]
-    triton_server_directory: PathBuf,
+    /// Where Triton is installed: holds lib/libtritonserver.so and backends/. Default: what the variable
+    /// TRITON_SERVER_DIRECTORY names, /opt/tritonserver, or what scripts/quickstart has installed
+    #[arg(long, value_name = "DIR")]
+    triton_server_directory: Option<PathBuf>,
 
     /// Where the models are; repeat it for further repositories. Required
     #[arg(long, value_name = "DIR")]
@@ -143,12 +145,26 @@ pub struct EmbeddedArgs {
     exit_timeout_secs: u32,
 }
 
+/// Where Triton is if nobody says so.
+fn installed() -> PathBuf {
+    let program = env::current_exe().unwrap_or_default();
+    let named = env::var_os(INSTALL_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
+    named.unwrap_or_else(|| found(Path::new(INSTALL_DIRECTORY), &program))
+}
+
+/// The usual folder, unless only the checkout that `program` was built in has a Triton.
+fn found(usual: &Path, program: &Path) -> PathBuf {
+    let has_library = |folder: &PathBuf| folder.join("lib/libtritonserver.so").exists();
+    let unpacked = || program.ancestors().skip(1).map(|folder| folder.join(".triton/tritonserver")).find(has_library);
+    Some(usual.to_owned()).filter(has_library).or_else(unpacked).unwrap_or_else(|| usual.to_owned())
+}
+
 impl EmbeddedArgs {
     /// The settings of the embedded server. If metrics are collected, the server keeps them and updates them as often
     /// as they are read.
     pub fn plan(&self, metrics_interval: Option<Duration>) -> ServerPlan {
         ServerPlan {
-            directory: self.triton_server_directory.clone(),
+            directory: self.triton_server_directory.clone().unwrap_or_else(installed),
             repositories: self.model_repository.clone(),
             backend_directory: self.backend_directory.clone(),
             repo_agent_directory: self.repoagent_directory.clone(),
@@ -180,5 +196,28 @@ impl EmbeddedArgs {
             metrics_config: self.metrics_config.clone(),
             exit_timeout_s: self.exit_timeout_secs,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn triton_is_found_where_it_usually_is_and_else_in_the_checkout_of_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let (usual, checkout) = (folder.path().join("opt"), folder.path().join("checkout"));
+        let program = checkout.join("target/release/triton-bench");
+        let install = |folder: &Path| {
+            fs::create_dir_all(folder.join("lib")).unwrap();
+            fs::write(folder.join("lib/libtritonserver.so"), "").unwrap();
+        };
+        assert_eq!(found(&usual, &program), usual, "there is none: the error names the usual place");
+        install(&checkout.join(".triton/tritonserver"));
+        assert_eq!(found(&usual, &program), checkout.join(".triton/tritonserver"));
+        install(&usual);
+        assert_eq!(found(&usual, &program), usual);
     }
 }

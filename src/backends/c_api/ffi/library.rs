@@ -8,7 +8,7 @@ use libloading::os::unix::{Library as UnixLibrary, RTLD_LOCAL, RTLD_NOW};
 
 use crate::backends::c_api::ffi::sys;
 use crate::error::{Error, Result};
-use crate::plan::API_MAJOR;
+use crate::plan::{API_MAJOR, INSTALL_DIRECTORY, INSTALL_VARIABLE};
 
 /// The loaded library: its functions, and its version. It stays in memory until the process ends, because threads that
 /// the server has detached run to their end after the server is deleted, and nobody can wait for them.
@@ -97,17 +97,30 @@ impl Library {
 fn find(directory: &Path) -> Result<PathBuf> {
     if !directory.is_dir() {
         return Err(Error::server(format!(
-            "--triton-server-directory: '{}' is not a directory; name the one that holds lib/libtritonserver.so",
-            directory.display()
+            "--triton-server-directory: '{}' is not a directory; name the one that holds lib/libtritonserver.so{}",
+            directory.display(),
+            elsewhere(directory)
         )));
     }
     let candidates = ["lib/libtritonserver.so", "lib64/libtritonserver.so"].map(|name| directory.join(name));
     candidates.iter().find(|path| path.exists()).cloned().ok_or_else(|| {
         Error::server(format!(
-            "--triton-server-directory: '{}' holds no lib/libtritonserver.so; name the server's install directory",
-            directory.display()
+            "--triton-server-directory: '{}' holds no lib/libtritonserver.so; name the server's install directory{}",
+            directory.display(),
+            elsewhere(directory)
         ))
     })
+}
+
+/// Where else Triton has been looked for, if nobody has said where it is.
+fn elsewhere(directory: &Path) -> String {
+    match directory == Path::new(INSTALL_DIRECTORY) {
+        true => format!(
+            " (without the flag, {INSTALL_VARIABLE} is looked at, then {INSTALL_DIRECTORY}, then what scripts/quickstart \
+             has installed in the checkout of this program)"
+        ),
+        false => String::new(),
+    }
 }
 
 fn refused(path: &Path, error: &libloading::Error) -> Error {
