@@ -20,7 +20,7 @@ const CALLS: u64 = 1_000;
 
 fn feed() -> Feed {
     let index = PayloadIndex { cycle: (0..7).map(PayloadId).collect(), streams: Vec::new() };
-    Feed::independent(vec![index], Mix::single(), (1, Deal::OnDemand), 0).expect("there are data")
+    Feed::independent(vec![index], Mix::single(), 1, Deal::OnDemand, 0).expect("there are data")
 }
 
 fn recorder() -> Recorder {

@@ -132,7 +132,7 @@ fn load(target: &Target, shape: ClosedLoop, observer: Option<Arc<dyn Observer>>)
         watch_responses: observer.is_some(),
         ..ClientSpec::new([model].into(), vec![payload; target.payloads].into())
     };
-    let feed = Feed::independent(vec![index], Mix::single(), (shape.concurrency, Deal::OnDemand), 0).unwrap();
+    let feed = Feed::independent(vec![index], Mix::single(), shape.concurrency, Deal::OnDemand, 0).unwrap();
     let context = LoadContext { observer, ..LoadContext::new(backend, client, feed, Arc::clone(&recorder)) };
     (start(context, shape).unwrap(), recorder)
 }

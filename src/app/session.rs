@@ -250,7 +250,7 @@ impl Session {
         };
         let own = OwnLanes { count: lanes.count, all: lanes.whole, part: lanes.part };
         if !self.setup.sequences {
-            return Feed::independent(self.indexes.clone(), mix, (own, lanes.deal), lanes.first_entry);
+            return Feed::independent(self.indexes.clone(), mix, own, lanes.deal, lanes.first_entry);
         }
         let sequences = &plan.load.sequences;
         let ids = lanes.ids.unwrap_or(IdBlock { first: sequences.first_id, count: sequences.ids });

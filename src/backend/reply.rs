@@ -139,11 +139,7 @@ impl ReplyChecks {
     ///
     /// # Errors
     /// What was found, if the response is a failure.
-    pub fn settle(
-        &self,
-        (payload, model): (PayloadId, &ModelSpec),
-        found: Result<(), Misfit>,
-    ) -> Result<(), InferError> {
+    pub fn settle(&self, payload: PayloadId, model: &ModelSpec, found: Result<(), Misfit>) -> Result<(), InferError> {
         if let Err(misfit) = found {
             if !self.rule.counts(misfit.kind) {
                 return Err(misfit.failure(model));
@@ -428,7 +424,7 @@ mod tests {
             for (kind, counts) in [odd, unreadable].into_iter().zip(counts) {
                 let oddities = Arc::default();
                 let checks = ReplyChecks::of(1, rule, &oddities);
-                let settled = checks.settle((PayloadId(0), &m), found(kind));
+                let settled = checks.settle(PayloadId(0), &m, found(kind));
                 assert_eq!((settled.is_ok(), checks.is_due(PayloadId(0))), (counts, !counts), "{rule:?}");
                 assert_eq!(oddities.all().iter().map(|odd| odd.count).sum::<u64>(), u64::from(counts));
                 assert_eq!(oddities.number_checked(), u64::from(counts));

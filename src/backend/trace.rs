@@ -184,7 +184,7 @@ const COST_SHARE: f64 = 0.01;
 impl TraceRate {
     /// After how many requests the next one is traced, for a slot whose last `requests` took `ns` nanoseconds, in a
     /// load with this many `slots`. `draw` is a random number; it keeps traces out of step with patterns in the data.
-    pub fn gap(self, (requests, ns): (u32, u64), slots: usize, draw: u64) -> (u32, u32) {
+    pub fn gap(self, requests: u32, ns: u64, slots: usize, draw: u64) -> (u32, u32) {
         let mean = match self {
             Self::Every(n) => return (n, n),
             Self::Sparing if ns == 0 => 1,
@@ -207,18 +207,18 @@ mod tests {
 
     #[test]
     fn a_rate_that_is_given_is_kept() {
-        assert_eq!(TraceRate::Every(10).gap((1, 0), 4, 7), (10, 10));
-        assert_eq!(TraceRate::Every(1).gap((1, 0), 4, 7), (1, 1));
+        assert_eq!(TraceRate::Every(10).gap(1, 0, 4, 7), (10, 10));
+        assert_eq!(TraceRate::Every(1).gap(1, 0, 4, 7), (1, 1));
     }
 
     #[test]
     fn sparing_traces_cost_a_hundredth_of_a_processor() {
         // 8 slots whose requests take 16 us each: half a million requests a second, of which 1000 may be traced.
-        let (_, mean) = TraceRate::Sparing.gap((100, 1_600_000), 8, 0);
+        let (_, mean) = TraceRate::Sparing.gap(100, 1_600_000, 8, 0);
         assert_eq!(mean, 500);
         // Ten requests a second: all of them.
-        assert_eq!(TraceRate::Sparing.gap((1, 100_000_000), 1, 5), (1, 1));
-        let draws = (0..9_990).map(|draw| u64::from(TraceRate::Sparing.gap((100, 1_600_000), 8, draw).0));
+        assert_eq!(TraceRate::Sparing.gap(1, 100_000_000, 1, 5), (1, 1));
+        let draws = (0..9_990).map(|draw| u64::from(TraceRate::Sparing.gap(100, 1_600_000, 8, draw).0));
         let gaps: Vec<u64> = draws.collect();
         assert_eq!((gaps.iter().min(), gaps.iter().max()), (Some(&1), Some(&999)));
         assert_eq!(

@@ -141,7 +141,7 @@ fn check(corpus: &Corpus, elements: &Elements<'_>, cycle: Cycle) -> Result<()> {
                 break;
             }
         }
-        if let Some(problem) = problem.or_else(|| check_expected((one, other))) {
+        if let Some(problem) = problem.or_else(|| check_expected(one, other)) {
             let files = corpus.of_files();
             return Err(Error::input(format!("-b {}: {problem} ({one} and {other}{files})", cycle.batch)));
         }
@@ -189,7 +189,7 @@ fn bytes<'a>(regions: &'a [Arc<Region>], value: &Value) -> Result<Cow<'a, [u8]>>
     regions[value.region].bytes(value.offset, value.len)
 }
 
-fn check_expected((one, other): (Element<'_>, Element<'_>)) -> Option<String> {
+fn check_expected(one: Element<'_>, other: Element<'_>) -> Option<String> {
     let lacking = |without: Element<'_>, with: Element<'_>| {
         Some(format!(
             "{with} has expected outputs, but {without} in the same batch has none; give both steps expected \

@@ -160,9 +160,8 @@ impl Reader<'_> {
         let text = map_text(path)?;
         let array = npy::Array::of(input, &text).map_err(wrong)?;
         array.check_len(input, text.len()).map_err(wrong)?;
-        let (region, converted) = (self.regions.len() + 1, (0, &mut self.memory));
-        let column =
-            npy::input_column(self.target, &array, region, &mut &text[array.data..], converted).map_err(wrong)?;
+        let regions = npy::Regions { in_place: self.regions.len() + 1, converted: 0, memory: &mut self.memory };
+        let column = npy::input_column(self.target, &array, &mut &text[array.data..], regions).map_err(wrong)?;
         if array.is_raw() {
             self.regions.push(self.map(path, |len| array.check_len(input, len).map_err(wrong))?);
         }
@@ -178,7 +177,7 @@ impl Reader<'_> {
             let array = npy::Array::of(output, &file).map_err(wrong)?;
             array.check_len(output, file.len()).map_err(wrong)?;
             let (steps, mut scratch) = (&mut &file[array.data..], RegionBuilder::within(self.target.spec.memory)?);
-            let column = npy::output_column(self.target, (index, &array), steps, &mut scratch).map_err(wrong)?;
+            let column = npy::output_column(self.target, index, &array, steps, &mut scratch).map_err(wrong)?;
             return Ok(Column { source, ..column });
         }
         let value = if output.datatype == DataType::Bytes {

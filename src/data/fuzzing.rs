@@ -33,8 +33,13 @@ pub fn npy(file: &[u8]) {
             let tensor = &target().model.inputs[index];
             let array = npy::Array::of(tensor, file);
             if let Ok(array) = array.and_then(|array| array.check_len(tensor, file.len()).map(|()| array)) {
-                let _ = npy::input_column(target(), &array, 1, &mut &file[array.data..], (0, memory));
-                let _ = npy::output_column(target(), (index, &array), &mut &file[array.data..], memory);
+                let _ = npy::input_column(
+                    target(),
+                    &array,
+                    &mut &file[array.data..],
+                    npy::Regions { in_place: 1, converted: 0, memory },
+                );
+                let _ = npy::output_column(target(), index, &array, &mut &file[array.data..], memory);
             }
         }
     });

@@ -183,25 +183,34 @@ impl Encoding {
     }
 }
 
-/// The array's steps as values of an input. Values that are used in place stay in region number `region` of the corpus;
-/// strings are converted into `memory`, region number `converted`.
+/// The regions of the corpus that the values of a column come to lie in.
+pub(crate) struct Regions<'a> {
+    /// Number of the region with the file itself, for values that are used in place.
+    pub in_place: usize,
+    /// Number of the region that strings are converted into.
+    pub converted: usize,
+    /// Its memory.
+    pub memory: &'a mut RegionBuilder,
+}
+
+/// The array's steps as values of an input.
 ///
 /// # Errors
 /// What does not fit.
 pub(crate) fn input_column(
     target: &Target<'_>,
     array: &Array,
-    region: usize,
     steps: &mut dyn Steps,
-    (converted, memory): (usize, &mut RegionBuilder),
+    regions: Regions<'_>,
 ) -> Result<Column<Value>, String> {
+    let Regions { in_place, converted, memory } = regions;
     array.take(target)?;
     target.check_steps(array.count()).map_err(|e| e.to_string())?;
     let mut values = Vec::with_capacity(array.count().min(1 << 20));
     for step in 0..array.count() {
         let value = if array.is_raw() {
             let len = array.step_len();
-            Value { region, offset: array.data + step * len, len, shape: Arc::clone(&array.shape) }
+            Value { region: in_place, offset: array.data + step * len, len, shape: Arc::clone(&array.shape) }
         } else {
             let offset = memory.align().map_err(|e| e.to_string())?;
             array.convert(step, steps, memory)?;
@@ -218,7 +227,8 @@ pub(crate) fn input_column(
 /// What does not fit.
 pub(crate) fn output_column(
     target: &Target<'_>,
-    (index, array): (usize, &Array),
+    index: usize,
+    array: &Array,
     steps: &mut dyn Steps,
     scratch: &mut RegionBuilder,
 ) -> Result<Column<Arc<OutputValues>>, String> {

@@ -58,13 +58,18 @@ fn read_stream(target: &Target<'_>, path: &Path, mut archive: Archive, loaded: &
                 arrays.push(member.whole(target.spec.memory).map_err(wrong)?);
             }
             let (array, steps) = member.steps(target.spec.memory);
-            let column = npy::input_column(target, array, region, steps, (converted, &mut memory));
+            let column = npy::input_column(
+                target,
+                array,
+                steps,
+                npy::Regions { in_place: region, converted, memory: &mut memory },
+            );
             let column = column.and_then(|column| member.end().map(|()| column)).map_err(wrong)?;
             columns.inputs[index] = Some(Column { source, ..column });
         } else if let Some(index) = position(&target.model.outputs, tensor) {
             let mut member = Member::open(&mut archive, &name, &target.model.outputs[index]).map_err(wrong)?;
             let (array, steps) = member.steps(target.spec.memory);
-            let column = npy::output_column(target, (index, array), steps, &mut scratch);
+            let column = npy::output_column(target, index, array, steps, &mut scratch);
             let column = column.and_then(|column| member.end().map(|()| column)).map_err(wrong)?;
             columns.outputs[index] = Some(Column { source, ..column });
         } else {

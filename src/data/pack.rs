@@ -203,14 +203,14 @@ impl Packer<'_> {
         let mut total = margin;
         let rings = self.cycles.iter().map(|&cycle| {
             let inputs = self.inputs.iter().enumerate();
-            inputs.map(|(input, spec)| self.ring(cycle, (input, spec), &mut total)).collect::<Result<Vec<_>>>()
+            inputs.map(|(input, spec)| self.ring(cycle, input, spec, &mut total)).collect::<Result<Vec<_>>>()
         });
         let rings = rings.collect::<Result<Vec<_>>>()?;
         let region = self.fill(&rings, regions, total.saturating_add(margin))?;
         Ok(Packed::Apart(Arc::new(region), rings))
     }
 
-    fn ring(&self, cycle: Cycle, (input, spec): (usize, &TensorSpec), total: &mut usize) -> Result<Ring> {
+    fn ring(&self, cycle: Cycle, input: usize, spec: &TensorSpec, total: &mut usize) -> Result<Ring> {
         let value = |position| self.elements.get(cycle.element(position)).inputs[input].as_ref();
         let lens = (0..cycle.count).map(|position| value(position).map_or(0, |value| value.len));
         Ring::new(cycle, self.repeats(spec), lens, total).ok_or_else(|| {
@@ -298,7 +298,7 @@ impl Tensors<'_> {
         let mut tensors = Vec::with_capacity(element.inputs.iter().flatten().count());
         for (input, (spec, value)) in packer.inputs.iter().zip(element.inputs).enumerate() {
             let Some(value) = value else { continue };
-            let (region, offset, len) = self.place((cycle, input), start, value);
+            let (region, offset, len) = self.place(cycle, input, start, value);
             tensors.push(InputTensor {
                 name: Arc::clone(&self.names[input]),
                 datatype: spec.datatype,
@@ -316,7 +316,7 @@ impl Tensors<'_> {
     }
 
     /// Region, offset and length of the tensor that begins with `value`.
-    fn place(&self, (cycle, input): (usize, usize), start: usize, value: &Value) -> (Arc<Region>, usize, usize) {
+    fn place(&self, cycle: usize, input: usize, start: usize, value: &Value) -> (Arc<Region>, usize, usize) {
         match &self.packed {
             Packed::InPlace(regions) => (Arc::clone(&regions[value.region]), value.offset, value.len),
             Packed::Apart(region, rings) => {

@@ -34,12 +34,12 @@ impl Shapes {
                     known.join(", ")
                 )));
             };
-            shapes.apply(index, &model.inputs[index], (shape, model))?;
+            shapes.apply(index, &model.inputs[index], shape, model)?;
         }
         Ok(shapes)
     }
 
-    fn apply(&mut self, index: usize, input: &TensorSpec, (shape, model): (&[i64], &ModelSpec)) -> Result<()> {
+    fn apply(&mut self, index: usize, input: &TensorSpec, shape: &[i64], model: &ModelSpec) -> Result<()> {
         if input.shape.iter().all(|&dim| dim >= 0) {
             if input.shape != shape {
                 self.warnings.push(format!(

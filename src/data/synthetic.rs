@@ -1,5 +1,6 @@
 //! Generated data: zeros, or random values that suit their type. One step, the same for all requests.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use rand::distr::uniform::SampleUniform;
@@ -48,7 +49,7 @@ pub(crate) fn load(target: &Target<'_>, seed: Option<u64>) -> Result<Loaded> {
                     fill(random, input.datatype, range(target, input), out);
                 }
             }
-            None => fill_strings(target, elements, (&mut random, &mut memory))
+            None => fill_strings(target, elements, &mut random, &mut memory)
                 .map_err(|error| error.context(asked_by(input, shape)))?,
         }
         inputs.push(Some(Value { region: 0, offset, len: memory.len() - offset, shape: Arc::clone(shape) }));
@@ -94,7 +95,8 @@ pub(super) fn open_shape(input: &TensorSpec) -> Error {
 fn fill_strings(
     target: &Target<'_>,
     elements: u64,
-    (random, memory): (&mut Option<Xoshiro256PlusPlus>, &mut RegionBuilder),
+    random: &mut Option<Xoshiro256PlusPlus>,
+    memory: &mut RegionBuilder,
 ) -> Result<()> {
     let length = target.spec.string_data.map_or(target.spec.string_length, str::len);
     let too_large = || Error::input(format!("{elements} strings of {length} bytes are too large"));
@@ -173,7 +175,7 @@ fn fill(random: &mut Xoshiro256PlusPlus, datatype: DataType, range: Option<&Rand
         ($type:ty, $default:expr) => {{
             let bounds = match range {
                 Some(RandomRange { low: Bound::Whole(low), high: Bound::Whole(high), .. }) => {
-                    (*low as $type, *high as $type)
+                    *low as $type..=*high as $type
                 }
                 _ => $default,
             };
@@ -182,30 +184,30 @@ fn fill(random: &mut Xoshiro256PlusPlus, datatype: DataType, range: Option<&Rand
     }
     let (low, high) = range.map_or((0.0, 1.0), |range| (range.low.as_f64(), range.high.as_f64()));
     match datatype {
-        DataType::Bool => uniform!(u8, (0, 1)),
-        DataType::Uint8 => uniform!(u8, (u8::MIN, u8::MAX)),
-        DataType::Uint16 => uniform!(u16, (u16::MIN, u16::MAX)),
-        DataType::Uint32 => uniform!(u32, (0, LARGEST_INDEX)),
-        DataType::Uint64 => uniform!(u64, (0, u64::from(LARGEST_INDEX))),
-        DataType::Int8 => uniform!(i8, (i8::MIN, i8::MAX)),
-        DataType::Int16 => uniform!(i16, (i16::MIN, i16::MAX)),
-        DataType::Int32 => uniform!(i32, (0, LARGEST_INDEX as i32)),
-        DataType::Int64 => uniform!(i64, (0, i64::from(LARGEST_INDEX))),
-        DataType::Fp32 => uniform(random, (low, high), out, |value: f64| (value as f32).to_le_bytes()),
-        DataType::Fp64 => uniform(random, (low, high), out, f64::to_le_bytes),
-        DataType::Fp16 => uniform(random, (low, high), out, |value| f16::from_f64(value).to_le_bytes()),
-        DataType::Bf16 => uniform(random, (low, high), out, |value| bf16::from_f64(value).to_le_bytes()),
+        DataType::Bool => uniform!(u8, 0..=1),
+        DataType::Uint8 => uniform!(u8, u8::MIN..=u8::MAX),
+        DataType::Uint16 => uniform!(u16, u16::MIN..=u16::MAX),
+        DataType::Uint32 => uniform!(u32, 0..=LARGEST_INDEX),
+        DataType::Uint64 => uniform!(u64, 0..=u64::from(LARGEST_INDEX)),
+        DataType::Int8 => uniform!(i8, i8::MIN..=i8::MAX),
+        DataType::Int16 => uniform!(i16, i16::MIN..=i16::MAX),
+        DataType::Int32 => uniform!(i32, 0..=LARGEST_INDEX as i32),
+        DataType::Int64 => uniform!(i64, 0..=i64::from(LARGEST_INDEX)),
+        DataType::Fp32 => uniform(random, low..=high, out, |value: f64| (value as f32).to_le_bytes()),
+        DataType::Fp64 => uniform(random, low..=high, out, f64::to_le_bytes),
+        DataType::Fp16 => uniform(random, low..=high, out, |value| f16::from_f64(value).to_le_bytes()),
+        DataType::Bf16 => uniform(random, low..=high, out, |value| bf16::from_f64(value).to_le_bytes()),
         DataType::Bytes | DataType::Json => {}
     }
 }
 
 fn uniform<T: SampleUniform + PartialOrd + Copy, const N: usize>(
     random: &mut Xoshiro256PlusPlus,
-    (low, high): (T, T),
+    range: RangeInclusive<T>,
     out: &mut [u8],
     bytes: impl Fn(T) -> [u8; N],
 ) {
     for element in out.as_chunks_mut::<N>().0 {
-        *element = bytes(random.random_range(low..=high));
+        *element = bytes(random.random_range(range.clone()));
     }
 }

@@ -128,7 +128,7 @@ pub fn validate(
         for (number, output) in wanted.iter().enumerate() {
             let parts = members.clone().map(|member| member.responses[response][number].as_ref());
             let result = match outputs.iter().find(|got| *got.name == *output.name) {
-                Some(got) => compare((parts, batch), got, tolerance),
+                Some(got) => compare(parts, batch, got, tolerance),
                 None => Err((0, Difference::Missing)),
             };
             result.map_err(|(member, difference)| named(member, response, &output.name, difference))?;
@@ -144,7 +144,8 @@ pub fn validate(
 /// Compares an output with the expected `parts`, one for each step of the batch. A difference comes with the number of
 /// the step in the batch, 0 if it concerns all of them.
 fn compare<'a>(
-    (parts, batch): (impl Iterator<Item = &'a OutputValues> + Clone, Option<i64>),
+    parts: impl Iterator<Item = &'a OutputValues> + Clone,
+    batch: Option<i64>,
     got: &OutputView<'_>,
     tolerance: Option<Tolerance>,
 ) -> Result<(), (usize, Difference)> {

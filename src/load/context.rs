@@ -80,7 +80,7 @@ impl LoadContext {
     }
 
     /// Settings of the client of worker number `worker` of `workers`: connections are dealt evenly.
-    pub(super) fn client_spec(&self, slots: usize, (worker, workers): (usize, usize)) -> ClientSpec {
+    pub(super) fn client_spec(&self, slots: usize, worker: usize, workers: usize) -> ClientSpec {
         let part = |all: usize| (all / workers + usize::from(worker < all % workers)).max(1);
         ClientSpec { slots, connections: self.client.connections.map(part), ..self.client.clone() }
     }

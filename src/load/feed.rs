@@ -70,7 +70,8 @@ impl Feed {
     pub fn independent(
         models: Vec<PayloadIndex>,
         mix: Mix,
-        (lanes, deal): (impl Into<OwnLanes>, Deal),
+        lanes: impl Into<OwnLanes>,
+        deal: Deal,
         first: u64,
     ) -> Result<Self> {
         let lanes: OwnLanes = lanes.into();
@@ -78,7 +79,7 @@ impl Feed {
         let passes: Vec<_> =
             models.iter().map(|_| (deal == Deal::OnDemand).then(|| FirstPass::of(lanes.part))).collect();
         let walk = |(index, pass): (&PayloadIndex, &Option<FirstPass>), lane| {
-            Walk::new(index.cycle.len(), (lane, lanes.all), first, pass.as_ref()).into()
+            Walk::new(index.cycle.len(), lane, lanes.all, first, pass.as_ref()).into()
         };
         let lane = |lane| Lane {
             draw: first.wrapping_add(lane as u64).into(),
@@ -200,7 +201,7 @@ mod tests {
 
     #[test]
     fn lanes_share_the_cycle_without_a_counter() {
-        let feed = Feed::independent(vec![cycle(0..5)], Mix::single(), (2, Deal::InStep), 0).unwrap();
+        let feed = Feed::independent(vec![cycle(0..5)], Mix::single(), 2, Deal::InStep, 0).unwrap();
         assert_eq!(payloads(&feed, 0, 5), [0, 2, 4, 1, 3]);
         assert_eq!(payloads(&feed, 1, 5), [1, 3, 0, 2, 4]);
         assert_eq!(feed.next(0).sequence, None);
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_feed_may_begin_in_the_middle() {
-        let feed = |lanes| Feed::independent(vec![cycle(0..5)], Mix::single(), (lanes, Deal::InStep), 3).unwrap();
+        let feed = |lanes| Feed::independent(vec![cycle(0..5)], Mix::single(), lanes, Deal::InStep, 3).unwrap();
         assert_eq!(payloads(&feed(1), 0, 4), [3, 4, 0, 1]);
         let two = feed(2);
         assert_eq!((payloads(&two, 0, 2), payloads(&two, 1, 2)), (vec![3, 0], vec![4, 1]));
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn entries_on_demand_are_each_sent_once_first() {
-        let feed = |first| Feed::independent(vec![cycle(0..100)], Mix::single(), (4, Deal::OnDemand), first).unwrap();
+        let feed = |first| Feed::independent(vec![cycle(0..100)], Mix::single(), 4, Deal::OnDemand, first).unwrap();
         let begun = feed(0);
         let order = [payloads(&begun, 0, 70), payloads(&begun, 3, 20), payloads(&begun, 1, 10)].concat();
         assert_eq!(order, (0..100).collect::<Vec<_>>());
@@ -232,7 +233,8 @@ mod tests {
             Feed::independent(
                 vec![cycle(0..1), cycle(10..11)],
                 Mix::new(&[0.25, 0.75], 1).unwrap(),
-                (lanes, Deal::InStep),
+                lanes,
+                Deal::InStep,
                 0,
             )
             .unwrap()
@@ -273,8 +275,8 @@ mod tests {
 
     #[test]
     fn models_without_data_are_refused() {
-        assert!(Feed::independent(vec![cycle(0..0)], Mix::single(), (1, Deal::InStep), 0).is_err());
-        assert!(Feed::independent(vec![cycle(0..1)], Mix::new(&[0.5, 0.5], 0).unwrap(), (1, Deal::InStep), 0).is_err());
+        assert!(Feed::independent(vec![cycle(0..0)], Mix::single(), 1, Deal::InStep, 0).is_err());
+        assert!(Feed::independent(vec![cycle(0..1)], Mix::new(&[0.5, 0.5], 0).unwrap(), 1, Deal::InStep, 0).is_err());
         let spec = SequenceSpec { first_id: 1, ids: 1, length: SequenceLength::Stream, seed: 0 };
         assert!(Feed::sequences(vec![cycle(0..1)], Mix::single(), spec, 1).is_err());
     }

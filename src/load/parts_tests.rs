@@ -39,9 +39,9 @@ fn requests(arrivals: &Arrivals, threads: usize, part: Part, count: u64) -> Vec<
     let lanes = OwnLanes { count: threads, all: threads * part.size, part };
     let cycle =
         |range: std::ops::Range<u32>| PayloadIndex { cycle: range.map(PayloadId).collect(), streams: Vec::new() };
-    let feed = Feed::independent(vec![cycle(0..13)], Mix::single(), (lanes, Deal::InStep), 0).unwrap();
+    let feed = Feed::independent(vec![cycle(0..13)], Mix::single(), lanes, Deal::InStep, 0).unwrap();
     let mix = Mix::new(&[0.6, 0.4], 5).unwrap();
-    let mixed = Feed::independent(vec![cycle(0..1), cycle(100..101)], mix, (lanes, Deal::InStep), 0).unwrap();
+    let mixed = Feed::independent(vec![cycle(0..1), cycle(100..101)], mix, lanes, Deal::InStep, 0).unwrap();
     let mut all = Vec::new();
     for (turn, turns, share) in shape.turns(threads, count) {
         let schedule = Schedule::share(arrivals, shape.seed, turn, turns);
@@ -85,7 +85,7 @@ fn a_concurrency_in_parts_sends_every_entry_once_before_one_comes_round_again() 
         for part in parts(size) {
             let lanes = OwnLanes { count: part.of(8), all: 8, part };
             let index = PayloadIndex { cycle: (0..100).map(PayloadId).collect(), streams: Vec::new() };
-            let feed = Feed::independent(vec![index], Mix::single(), (lanes, Deal::OnDemand), 0).unwrap();
+            let feed = Feed::independent(vec![index], Mix::single(), lanes, Deal::OnDemand, 0).unwrap();
             for request in 0..part.of(100) {
                 let payload = feed.next(request * 7 % part.of(8).max(1)).payload.0;
                 assert!(sent.insert(payload), "{payload} twice with {size} processes");

@@ -272,7 +272,7 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop
     let period = u64::from(shape.period.max(1));
     let policy = Progress { book: Arc::clone(&shape.book), period, reached: Arc::clone(&shape.progress) };
     let (numbers, slots) = (Numbers { first: 0, stride: 1 }, shape.own((0, shape.end)).end as usize);
-    let setup = Setup { policy, numbers, worker: (0, 1), slots, alone: false, reissues: false, watches: true };
+    let setup = Setup { policy, numbers, worker: 0, workers: 1, slots, alone: false, reissues: false, watches: true };
     engine::work(context, control, setup, |issuer| {
         launch(issuer, shape)?;
         issuer.settle()

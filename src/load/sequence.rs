@@ -157,14 +157,14 @@ impl Sequences {
             state.length.store(0, Ordering::Relaxed);
         }
         state.made.store(made + 1, Ordering::Relaxed);
-        self.step(lane, made, (start, end))
+        self.step(lane, made, start, end)
     }
 
     /// A request that ends the lane's sequence early; `None` if none is open.
     pub fn close(&self, lane: usize) -> Option<SequenceStep> {
         let state = &self.lanes[lane];
         let open = state.length.swap(0, Ordering::Relaxed) > 0;
-        open.then(|| self.step(lane, state.made.load(Ordering::Relaxed), (false, true)))
+        open.then(|| self.step(lane, state.made.load(Ordering::Relaxed), false, true))
     }
 
     /// Makes the lane's next request end its sequence, whose start failed: its model may know nothing of it, but
@@ -176,7 +176,7 @@ impl Sequences {
         }
     }
 
-    fn step(&self, lane: usize, step: u64, (start, end): (bool, bool)) -> SequenceStep {
+    fn step(&self, lane: usize, step: u64, start: bool, end: bool) -> SequenceStep {
         let number = self.lanes[lane].begun.load(Ordering::Relaxed) - 1;
         SequenceStep {
             ordinal: self.ordinal(lane, number),

@@ -57,7 +57,7 @@ pub(super) fn spawn(
     for share in (ClosedLoop { concurrency: *concurrency, max_threads: *max_threads, synchronous: false }).shares() {
         let (sessions, begun, part) = (Arc::clone(sessions), Arc::clone(&begun), *part);
         workers.push(worker::spawn(share.worker, context, control, move |context, control| {
-            work((context, control), &share, (&sessions, part), &begun)
+            work(context, control, &share, Script { sessions: &sessions, part, begun: &begun })
         })?);
     }
     Ok(())
@@ -90,19 +90,24 @@ impl Policy for Rest {
     }
 }
 
-fn work(
-    (context, control): (&Arc<LoadContext>, &Arc<Control>),
-    share: &WorkerShare,
-    (sessions, part): (&[Vec<Turn>], Part),
-    begun: &AtomicUsize,
-) -> Result<()> {
+/// What the workers play together.
+#[derive(Clone, Copy)]
+struct Script<'a> {
+    sessions: &'a [Vec<Turn>],
+    /// Which of them are played by this process.
+    part: Part,
+    /// How many of these any of its threads has begun.
+    begun: &'a AtomicUsize,
+}
+
+fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &WorkerShare, script: Script<'_>) -> Result<()> {
     let (numbers, slots) = (Numbers { first: share.first_lane, stride: 1 }, share.slots);
-    let worker = (share.worker, share.workers);
+    let (worker, workers) = (share.worker, share.workers);
     let policy = Rest::of(slots);
-    let setup = Setup { policy, numbers, worker, slots, alone: false, reissues: false, watches: false };
+    let setup = Setup { policy, numbers, worker, workers, slots, alone: false, reissues: false, watches: false };
     engine::work(context, control, setup, |issuer| {
         let mut places = vec![Place::default(); slots];
-        let mut player = Player { sessions, part, begun, places: &mut places, resting: Vec::new(), done: Vec::new() };
+        let mut player = Player { script, places: &mut places, resting: Vec::new(), done: Vec::new() };
         let played = player.play(issuer);
         issuer.free.extend(player.resting.iter().map(|(_, slot)| *slot).chain(player.done));
         played.and_then(|()| issuer.settle())
@@ -117,11 +122,7 @@ struct Place {
 }
 
 struct Player<'a> {
-    sessions: &'a [Vec<Turn>],
-    /// Which of them are played by this process.
-    part: Part,
-    /// How many of these any of its threads has begun.
-    begun: &'a AtomicUsize,
+    script: Script<'a>,
     places: &'a mut [Place],
     /// Slots whose next turn is due at these times.
     resting: Vec<(Stamp, SlotId)>,
@@ -162,13 +163,13 @@ impl Player<'_> {
     fn due(&mut self, slot: SlotId) -> Option<Stamp> {
         let place = &mut self.places[slot.index()];
         if let Some(session) = place.session
-            && place.sent < self.sessions[session].len()
+            && place.sent < self.script.sessions[session].len()
         {
-            let delay = self.sessions[session][place.sent - 1].delay;
+            let delay = self.script.sessions[session][place.sent - 1].delay;
             return Some(Stamp::now().plus_duration(delay));
         }
-        let next = self.part.number(self.begun.fetch_add(1, Ordering::Relaxed));
-        *place = Place { session: (next < self.sessions.len()).then_some(next), sent: 0 };
+        let next = self.script.part.number(self.script.begun.fetch_add(1, Ordering::Relaxed));
+        *place = Place { session: (next < self.script.sessions.len()).then_some(next), sent: 0 };
         place.session.map(|_| Stamp::now())
     }
 
@@ -176,7 +177,7 @@ impl Player<'_> {
     fn request(&mut self, slot: SlotId) -> Request {
         let place = &mut self.places[slot.index()];
         let number = place.session.unwrap_or_default();
-        let turns = &self.sessions[number];
+        let turns = &self.script.sessions[number];
         let turn = place.sent;
         place.sent += 1;
         let position = SequencePosition { id: number as u64 + 1, start: turn == 0, end: turn + 1 == turns.len() };

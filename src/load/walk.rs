@@ -65,12 +65,7 @@ struct Pass {
 impl Walk {
     /// The walk of `lane` among `lanes`, starting `offset` entries further on, after a shared first pass if there is
     /// one. `entries` and `lanes` are not 0.
-    pub(super) fn new(
-        entries: usize,
-        (lane, lanes): (usize, usize),
-        offset: u64,
-        first_pass: Option<&FirstPass>,
-    ) -> Self {
+    pub(super) fn new(entries: usize, lane: usize, lanes: usize, offset: u64, first_pass: Option<&FirstPass>) -> Self {
         let own = lane % entries;
         let (period, rounds) = match entries > FEW_ENTRIES as usize {
             true => ((entries - own).div_ceil(lanes) as u32, ROUNDS),
@@ -159,7 +154,7 @@ mod tests {
     use super::*;
 
     fn walks(entries: usize, lanes: usize) -> Vec<Walk> {
-        (0..lanes).map(|lane| Walk::new(entries, (lane, lanes), 0, None)).collect()
+        (0..lanes).map(|lane| Walk::new(entries, lane, lanes, 0, None)).collect()
     }
 
     fn steps(walk: &Walk, count: usize) -> Vec<usize> {
@@ -178,10 +173,10 @@ mod tests {
 
     #[test]
     fn a_walk_may_begin_further_on() {
-        let from = |lane, lanes| steps(&Walk::new(5, (lane, lanes), 13, None), 4);
+        let from = |lane, lanes| steps(&Walk::new(5, lane, lanes, 13, None), 4);
         assert_eq!(from(0, 1), [3, 4, 0, 1]);
         assert_eq!((from(0, 2), from(1, 2)), (vec![3, 0, 2, 4], vec![4, 1, 3, 0]));
-        assert_eq!(steps(&Walk::new(100, (1, 2), u64::MAX, None), 2), [16, 18]);
+        assert_eq!(steps(&Walk::new(100, 1, 2, u64::MAX, None), 2), [16, 18]);
     }
 
     #[test]
@@ -226,13 +221,13 @@ mod tests {
     fn a_first_pass_in_common_deals_every_entry_once_however_fast_lanes_are() {
         for (entries, lanes) in [(1, 4), (4, 4), (5, 2), (12, 8), (1000, 4), (65, 80)] {
             let pass = FirstPass::of(Part::WHOLE);
-            let lanes: Vec<Walk> = (0..lanes).map(|lane| Walk::new(entries, (lane, lanes), 7, Some(&pass))).collect();
+            let lanes: Vec<Walk> = (0..lanes).map(|lane| Walk::new(entries, lane, lanes, 7, Some(&pass))).collect();
             // The first lane is three times as fast as the others.
             let order = (0..).map(|turn: usize| if turn % 4 < 3 { 0 } else { turn / 4 % lanes.len() });
             let first: Vec<usize> = order.take(entries).map(|lane| lanes[lane].next()).collect();
             assert_eq!(first, (0..entries).map(|number| (number + 7) % entries).collect::<Vec<_>>());
             for (number, lane) in lanes.iter().enumerate() {
-                let own = Walk::new(entries, (number, lanes.len()), 7, None);
+                let own = Walk::new(entries, number, lanes.len(), 7, None);
                 assert_eq!(steps(lane, 3 * entries), steps(&own, 3 * entries), "its own way afterwards");
             }
         }

@@ -39,7 +39,7 @@ pub fn null_load() -> Result<LoadContext> {
     let payload =
         Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected: None };
     let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
-    let feed = Feed::independent(vec![index], Mix::single(), (1, Deal::OnDemand), 0)?;
+    let feed = Feed::independent(vec![index], Mix::single(), 1, Deal::OnDemand, 0)?;
     let recorder = Arc::new(Recorder::new(RecorderSpec::default(), 1));
     let context = LoadContext::new(backend, ClientSpec::new(models, [payload].into()), feed, recorder);
     Ok(LoadContext { quota: Some(ROUND_REQUESTS), ..context })

@@ -380,7 +380,7 @@ mod tests {
             None => LoadShape::Closed(ClosedLoop { concurrency: 1, max_threads: 1, synchronous: false }),
         };
         let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
-        let feed = Feed::independent(vec![index], Mix::single(), (1, Deal::InStep), 0).unwrap();
+        let feed = Feed::independent(vec![index], Mix::single(), 1, Deal::InStep, 0).unwrap();
         let (backend, client) = (Arc::clone(backend) as Arc<dyn Backend>, ClientSpec::new([].into(), [].into()));
         let context = LoadContext {
             quota: if let StageLength::Requests(requests) = length { Some(requests) } else { None },

@@ -26,7 +26,7 @@ type Outcome = (Vec<(u64, String, Vec<u8>)>, Option<ConnectionError>, Vec<u8>);
 fn received(piece: usize, bytes: &[u8]) -> Outcome {
     let mut connection = opened(|number| Token(number));
     let mut log = Log::default();
-    let error = feed(&mut connection, (piece, bytes), &mut log).err();
+    let error = feed(&mut connection, piece, bytes, &mut log).err();
     if let Some(error) = &error {
         connection.close(error);
     }
@@ -55,7 +55,8 @@ pub fn opened(token: impl Fn(u64) -> Token) -> Connection {
 /// If they break the protocol.
 pub fn feed<E: Events>(
     connection: &mut Connection,
-    (piece, bytes): (usize, &[u8]),
+    piece: usize,
+    bytes: &[u8],
     events: &mut E,
 ) -> Result<(), ConnectionError> {
     let mut waiting = Vec::new();

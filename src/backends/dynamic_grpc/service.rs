@@ -76,7 +76,7 @@ impl Method for Calls {
             let found = answers.decode(message).map(drop).map_err(|why| {
                 Misfit::undecodable(format_args!("a message of the answer is not a {}: {why}", answers.name()))
             });
-            self.checks[slot].settle((payload, &self.spec.models[0]), found)?;
+            self.checks[slot].settle(payload, &self.spec.models[0], found)?;
         }
         exchanges.respond(slot, &Described { answers, message });
         Ok(())

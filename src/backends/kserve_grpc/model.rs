@@ -14,8 +14,7 @@ pub fn model(id: &ModelId, metadata: ModelMetadata, config: &ModelConfig) -> Res
     let batched = config.max_batch_size > 0;
     let tensors = |entries: &[TensorMetadata], flags: &[TensorFlags]| {
         let flags: HashMap<&str, &TensorFlags> = flags.iter().map(|flags| (flags.name.as_str(), flags)).collect();
-        let flags =
-            |name: &str| flags.get(name).map_or((false, false), |flags| (flags.optional, flags.is_shape_tensor));
+        let flags = |name: &str| flags.get(name).copied();
         entries.iter().map(|entry| tensor(id, entry, flags(&entry.name), batched)).collect::<Result<_>>()
     };
     Ok(ModelSpec {
@@ -46,13 +45,8 @@ fn scheduler(config: &ModelConfig) -> Scheduler {
     }
 }
 
-/// `(optional, shape_tensor)` are the configuration's flags.
-fn tensor(
-    id: &ModelId,
-    entry: &TensorMetadata,
-    (optional, shape_tensor): (bool, bool),
-    batched: bool,
-) -> Result<TensorSpec> {
+/// A tensor as the metadata describe it, with the `flags` of its configuration.
+fn tensor(id: &ModelId, entry: &TensorMetadata, flags: Option<&TensorFlags>, batched: bool) -> Result<TensorSpec> {
     let (name, datatype) = (&entry.name, &entry.datatype);
     let known = DataType::parse(datatype).ok_or_else(|| {
         Error::server(format!(
@@ -62,7 +56,13 @@ fn tensor(
     // Metadata include it for shape tensors, too, though these are never batched.
     let dropped = usize::from(batched && !entry.shape.is_empty());
     let shape = entry.shape[dropped..].to_vec();
-    Ok(TensorSpec { name: name.clone(), datatype: known, shape, optional, shape_tensor })
+    Ok(TensorSpec {
+        name: name.clone(),
+        datatype: known,
+        shape,
+        optional: flags.is_some_and(|flags| flags.optional),
+        shape_tensor: flags.is_some_and(|flags| flags.is_shape_tensor),
+    })
 }
 
 fn composing(config: &ModelConfig) -> Vec<ModelId> {

@@ -43,7 +43,7 @@ impl RegionCalls for Control {
 }
 
 /// The parameters that place a tensor in a region.
-pub fn put_place(out: &mut Vec<u8>, field: u32, name: &str, (offset, len): (usize, usize)) {
+pub fn put_place(out: &mut Vec<u8>, field: u32, name: &str, offset: usize, len: usize) {
     put_parameter(out, field, "shared_memory_region", &ParameterValue::Text(name.to_owned()));
     put_parameter(out, field, "shared_memory_byte_size", &ParameterValue::Int(len as i64));
     if offset > 0 {
@@ -76,7 +76,7 @@ fn requested(places: &[OutputPlace], region: &str) -> Vec<u8> {
     for OutputPlace { name, offset, room } in places {
         let mut message = Vec::new();
         put_bytes(&mut message, 1, name.as_bytes());
-        put_place(&mut message, 2, region, (*offset, *room));
+        put_place(&mut message, 2, region, *offset, *room);
         put_bytes(&mut out, OUTPUTS, &message);
     }
     out

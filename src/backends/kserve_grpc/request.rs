@@ -230,7 +230,7 @@ fn put_input(head: &mut Vec<u8>, input: &InputTensor, region: Option<&str>) {
     input.shape.iter().for_each(|&dim| put_varint(&mut shape, dim as u64));
     put_bytes(&mut message, 3, &shape);
     if let Some(region) = region {
-        put_place(&mut message, 4, region, (input.offset, input.len));
+        put_place(&mut message, 4, region, input.offset, input.len);
     }
     put_bytes(head, field::INPUTS, &message);
 }

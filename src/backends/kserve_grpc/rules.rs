@@ -76,6 +76,6 @@ impl ReplyRules {
         let unknown = reply.unknown_datatype().map(|name| format!("an output has the unknown datatype '{name}'"));
         let known = unknown.map_or(Ok(()), |why| Err(Misfit::undecodable(why)));
         let found = outputs.decoded().and(known).and_then(|()| form.check(reply.source(), outputs));
-        self.checks[slot].settle((payload, model), found)
+        self.checks[slot].settle(payload, model, found)
     }
 }

@@ -167,7 +167,7 @@ impl Wanted<'_> {
         if found.is_ok() && !self.is_due() {
             return Ok(());
         }
-        self.checks.settle((self.payload, (self.form)().model), found)
+        self.checks.settle(self.payload, (self.form)().model, found)
     }
 }
 

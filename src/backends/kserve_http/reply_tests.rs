@@ -59,7 +59,7 @@ fn judge_by(rule: ReplyRule, head: &Head, body: &[u8]) -> (Result<(), InferError
     let (model, total) = (anything(), body.len() as u64);
     let checked = check_with(&mut Checker::default(), (head, &quick, total), (&model, &checks(rule)));
     let read = ReplyOutputs::read(head, &strict, None)
-        .and_then(|outputs| checks(rule).settle((PayloadId(0), &model), outputs.decoded()));
+        .and_then(|outputs| checks(rule).settle(PayloadId(0), &model, outputs.decoded()));
     (checked, read)
 }
 

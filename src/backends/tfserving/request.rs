@@ -94,17 +94,17 @@ fn put_input(message: &mut MessageBody, input: &InputTensor) -> Result<()> {
     put_bytes(&mut tensor, tensor::SHAPE, &shape(&input.shape));
     if input.datatype == DataType::Bytes {
         put_strings(&mut tensor, &elements);
-        put_entry(message.copied(), (&input.name, &tensor), 0);
+        put_entry(message.copied(), &input.name, &tensor, 0);
         return Ok(());
     }
     put_prefix(&mut tensor, tensor::CONTENT, elements.len());
-    put_entry(message.copied(), (&input.name, &tensor), elements.len());
+    put_entry(message.copied(), &input.name, &tensor, elements.len());
     message.put_tensor(&elements);
     Ok(())
 }
 
 /// Writes an entry of which `missing` bytes follow.
-fn put_entry(out: &mut Vec<u8>, (name, tensor): (&str, &[u8]), missing: usize) {
+fn put_entry(out: &mut Vec<u8>, name: &str, tensor: &[u8], missing: usize) {
     let value = tensor.len() + missing;
     let key = 1 + varint_len(name.len() as u64) + name.len();
     put_prefix(out, field::INPUTS, key + 1 + varint_len(value as u64) + value);

@@ -76,7 +76,7 @@ impl Method for Predict {
         let answer = Answer::read(message, model, self.spec.max_reply_bytes, std::mem::take(&mut self.buffer))?;
         if is_due {
             let form = ReplyForm { model, batch, contents: true };
-            self.checks[slot].settle((payload, model), form.check(ReplySource::default(), &answer))?;
+            self.checks[slot].settle(payload, model, form.check(ReplySource::default(), &answer))?;
         }
         exchanges.respond(slot, &answer);
         self.buffer = answer.into_buffer();

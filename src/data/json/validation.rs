@@ -16,7 +16,7 @@ impl JsonReader<'_> {
         done: &dyn Fn(usize),
     ) -> Result<(), Fault> {
         if self.form == Some(Form::Steps) {
-            return self.validate_stream(lexer, (0, start), done);
+            return self.validate_stream(lexer, 0, start, done);
         }
         expect(lexer, Kind::Array, "\"validation_data\" must be an array, as \"data\" is")?;
         let (mut first, mut stream) = (true, start);
@@ -24,7 +24,7 @@ impl JsonReader<'_> {
             if stream == self.streams.len() {
                 return Err(misaligned(lexer, &format!("\"data\" has only {} streams", stream - start)));
             }
-            self.validate_stream(lexer, (stream, 0), done)?;
+            self.validate_stream(lexer, stream, 0, done)?;
             stream += 1;
         }
         match self.streams.len() - stream {
@@ -36,7 +36,8 @@ impl JsonReader<'_> {
     fn validate_stream(
         &mut self,
         lexer: &mut Lexer<'_>,
-        (stream, start): (usize, usize),
+        stream: usize,
+        start: usize,
         done: &dyn Fn(usize),
     ) -> Result<(), Fault> {
         expect(lexer, Kind::Array, "\"validation_data\" must be nested in arrays as \"data\" is")?;

@@ -219,7 +219,7 @@ impl SerialConnection {
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
         let Some(stream) = &mut self.stream else { return self.go_on(common, dialogue, slot, exchanges) };
-        match write_out(stream, dialogue, slot, (&mut self.written, self.total)) {
+        match write_out(stream, dialogue, slot, &mut self.written, self.total) {
             Ok(()) => {
                 exchanges.departed(slot, Stamp::now());
                 self.sending = false;

@@ -240,7 +240,7 @@ impl<D: Dialogue> Connections<D> {
 
 impl<D: Dialogue> Connections<D> {
     /// Sends a slot's request on a connection. If it `waited` for one, its time has started already.
-    fn begin(&mut self, (slot, number): (usize, usize), waited: bool, exchanges: &mut Exchanges) {
+    fn begin(&mut self, slot: usize, number: usize, waited: bool, exchanges: &mut Exchanges) {
         let Self { common, lines, rests, buffer, dialogue, .. } = self;
         let line = &mut lines[number];
         if line.has_rest() && !line.is_settled(dialogue, buffer) {
@@ -287,7 +287,7 @@ impl<D: Dialogue> Connections<D> {
         });
         while let Some((id, number, waited)) = self.rests.next() {
             if exchanges.is_current(id) {
-                self.begin((id.slot(), number), waited, exchanges);
+                self.begin(id.slot(), number, waited, exchanges);
             }
         }
     }
@@ -337,7 +337,7 @@ impl<D: Dialogue> Transport for Connections<D> {
                 if self.seats.is_some() {
                     self.lines[number].enter();
                 }
-                self.begin((slot, number), false, exchanges);
+                self.begin(slot, number, false, exchanges);
             }
             None => exchanges.starts(slot),
         }
@@ -348,7 +348,7 @@ impl<D: Dialogue> Transport for Connections<D> {
     fn flush(&mut self, exchanges: &mut Exchanges) {
         while let Some((slot, number)) = self.seats.as_mut().and_then(|seats| seats.next(exchanges)) {
             self.lines[number].enter();
-            self.begin((slot, number), true, exchanges);
+            self.begin(slot, number, true, exchanges);
         }
     }
 

@@ -16,7 +16,8 @@ pub(super) fn write_out<D: Dialogue>(
     stream: &mut Stream,
     dialogue: &D,
     slot: usize,
-    (written, total): (&mut usize, usize),
+    written: &mut usize,
+    total: usize,
 ) -> io::Result<()> {
     let mut begun = None;
     while *written < total {

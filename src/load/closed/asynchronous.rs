@@ -45,12 +45,13 @@ impl Policy for HandBack {
 /// The body of a worker's thread.
 pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &WorkerShare) -> Result<()> {
     let numbers = Numbers { first: share.first_lane, stride: 1 };
-    let (slots, worker) = (share.slots, (share.worker, share.workers));
+    let WorkerShare { worker, workers, slots, .. } = *share;
     if context.answers_at_once {
-        let setup = Setup { policy: HandBack, numbers, worker, slots, alone: true, reissues: true, watches: false };
+        let setup =
+            Setup { policy: HandBack, numbers, worker, workers, slots, alone: true, reissues: true, watches: false };
         return engine::work(context, control, setup, send_all);
     }
-    let setup = Setup { policy: Reissue, numbers, worker, slots, alone: true, reissues: true, watches: false };
+    let setup = Setup { policy: Reissue, numbers, worker, workers, slots, alone: true, reissues: true, watches: false };
     engine::work(context, control, setup, |issuer| {
         send_first(issuer)?;
         issuer.settle()

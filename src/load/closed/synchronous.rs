@@ -211,7 +211,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Worker
         before: AtomicU64::new(0),
         entry: AtomicUsize::new(0),
     });
-    let spec = context.client_spec(1, (share.worker, share.workers));
+    let spec = context.client_spec(1, share.worker, share.workers);
     let client = context.backend.open_client(spec, Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
     let driven = context.backend.capabilities().threading == Threading::Driven;
     let mut worker = Worker {

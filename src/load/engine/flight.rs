@@ -45,10 +45,11 @@ pub(in crate::load) struct InFlight<P> {
 impl<P: Policy> InFlight<P> {
     /// The requests of the calling thread.
     pub(super) fn of_this_thread(
-        (context, control): (&Arc<LoadContext>, &Arc<Control>),
+        context: &Arc<LoadContext>,
+        control: &Arc<Control>,
         policy: P,
-        (numbers, slots): (Numbers, usize),
-        alone: bool,
+        numbers: Numbers,
+        slots: usize,
     ) -> Self {
         let flight = Self {
             context: Arc::clone(context),
@@ -56,12 +57,17 @@ impl<P: Policy> InFlight<P> {
             policy,
             numbers,
             slots: SlotTable::of(slots),
-            alone,
+            alone: false,
             waiting: AtomicBool::new(false),
             issuer: thread::current(),
         };
         flight.grow(slots);
         flight
+    }
+
+    /// Whether a lane has never more than one request under way.
+    pub(super) fn with_lanes_alone(self, alone: bool) -> Self {
+        Self { alone, ..self }
     }
 
     /// Lane of the feed that a slot's requests come from.

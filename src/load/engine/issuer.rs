@@ -26,8 +26,10 @@ pub(in crate::load) struct Setup<P> {
     pub(in crate::load) policy: P,
     /// How its slots are numbered.
     pub(in crate::load) numbers: Numbers,
-    /// Its number among the workers, and their number.
-    pub(in crate::load) worker: (usize, usize),
+    /// Its number among the workers.
+    pub(in crate::load) worker: usize,
+    /// Their number.
+    pub(in crate::load) workers: usize,
     /// Number of slots that it opens its client with.
     pub(in crate::load) slots: usize,
     /// Whether a lane has never more than one request under way.
@@ -49,10 +51,10 @@ pub(in crate::load) fn work<P: Policy + 'static>(
     setup: Setup<P>,
     run: impl FnOnce(&mut Issuer<P>) -> Result<()>,
 ) -> Result<()> {
-    let Setup { policy, numbers, worker, slots, alone, reissues, watches } = setup;
-    let flight = InFlight::of_this_thread((context, control), policy, (numbers, slots), alone);
+    let Setup { policy, numbers, worker, workers, slots, alone, reissues, watches } = setup;
+    let flight = InFlight::of_this_thread(context, control, policy, numbers, slots).with_lanes_alone(alone);
     let flight = Arc::new(flight);
-    let spec = context.client_spec(slots, worker);
+    let spec = context.client_spec(slots, worker, workers);
     let spec = ClientSpec { watch_responses: spec.watch_responses || watches, ..spec };
     let client = context.backend.open_client(spec, Arc::clone(&flight) as Arc<dyn CompletionSink>)?;
     let mut issuer = Issuer {
@@ -102,7 +104,8 @@ impl<P: Policy> Issuer<P> {
         slot: SlotId,
         request: Request,
         lane: usize,
-        (intended, now): (Stamp, Stamp),
+        intended: Stamp,
+        now: Stamp,
     ) -> Result<()> {
         let flight = &self.flight;
         flight.slots.get(slot).intended.store(intended.0, Ordering::Relaxed);

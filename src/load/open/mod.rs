@@ -180,8 +180,9 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &OpenLoop, sh
     };
     let slots = if serial { share.slots } else { share.slots.min(first) };
     let numbers = Numbers { first: share.worker, stride: share.workers };
-    let worker = (share.worker, share.workers);
-    let setup = Setup { policy: Scheduled, numbers, worker, slots, alone: serial, reissues: false, watches: false };
+    let (worker, workers) = (share.worker, share.workers);
+    let setup =
+        Setup { policy: Scheduled, numbers, worker, workers, slots, alone: serial, reissues: false, watches: false };
     let pacer = Pacer::for_this_thread(shape.spin);
     engine::work(context, control, setup, |issuer| {
         // Each worker sends its own part of a counted load, as it has its own part of the data, so no step is left out

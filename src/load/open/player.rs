@@ -69,7 +69,7 @@ impl Player<'_> {
         let now = Stamp::now();
         self.sent += 1;
         self.sends = Some((self.sends.map_or(now, |(first, _)| first), now));
-        self.issuer.submit_due(slot, request, lane, (intended, now))
+        self.issuer.submit_due(slot, request, lane, intended, now)
     }
 
     /// The lane whose turn it is. Serial sequences are bound to slots, so a free slot is an idle sequence.

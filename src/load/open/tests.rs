@@ -208,7 +208,7 @@ impl Setup {
         };
         Self {
             server: Arc::new(server),
-            feed: Feed::independent(vec![index], Mix::single(), (threads, Deal::InStep), 0).unwrap(),
+            feed: Feed::independent(vec![index], Mix::single(), threads, Deal::InStep, 0).unwrap(),
             shape,
             quota: None,
             cancel_after: None,

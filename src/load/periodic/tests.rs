@@ -169,7 +169,7 @@ fn run(server: Decoupled, shape: PeriodicLoop) -> (LoadReport, Tally) {
     let cycle = (0..shape.end).map(PayloadId).collect();
     let index = PayloadIndex { cycle, streams: Vec::new() };
     let recorder = Arc::new(Recorder::new(RecorderSpec { decoupled: true, ..RecorderSpec::default() }, 1));
-    let feed = Feed::independent(vec![index], Mix::single(), (shape.end as usize, Deal::InStep), 0).unwrap();
+    let feed = Feed::independent(vec![index], Mix::single(), shape.end as usize, Deal::InStep, 0).unwrap();
     let client = ClientSpec::new([].into(), [].into());
     let context = LoadContext::new(Arc::new(server), client, feed, Arc::clone(&recorder));
     let load = start(context, shape).unwrap();

@@ -111,7 +111,7 @@ const RATE: f64 = 2_000.0;
 fn load(backend: &Arc<dyn Backend>, recorder: &Arc<Recorder>, log: &Arc<Log>) -> RunningLoad {
     let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
     let client = ClientSpec { watch_responses: true, ..ClientSpec::new([].into(), [].into()) };
-    let feed = Feed::independent(vec![index], Mix::single(), (1, Deal::InStep), 0).unwrap();
+    let feed = Feed::independent(vec![index], Mix::single(), 1, Deal::InStep, 0).unwrap();
     let context = LoadContext {
         observer: Some(Arc::clone(log) as Arc<dyn Observer>),
         ..LoadContext::new(Arc::clone(backend), client, feed, Arc::clone(recorder))

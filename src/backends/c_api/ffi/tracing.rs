@@ -57,7 +57,7 @@ impl Tracing {
         let (now, before) = (Stamp::now(), Stamp(self.since.load(Ordering::Relaxed)));
         let ns = if before.0 == 0 { 0 } else { now.since(before) };
         let draw = seed::hash(ptr::from_ref(self).addr() as u64, self.draws.fetch_add(1, Ordering::Relaxed));
-        let (gap, weight) = self.rate.gap((self.gap.load(Ordering::Relaxed), ns), load_slots, draw);
+        let (gap, weight) = self.rate.gap(self.gap.load(Ordering::Relaxed), ns, load_slots, draw);
         self.since.store(now.0, Ordering::Relaxed);
         self.gap.store(gap, Ordering::Relaxed);
         self.weight.store(self.next_weight.swap(weight, Ordering::Relaxed), Ordering::Relaxed);

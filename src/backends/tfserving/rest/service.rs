@@ -99,7 +99,7 @@ impl HttpService for Predictions {
         let outputs = ReplyOutputs::read(&body, model)?;
         if checks.is_due(request.payload) {
             let form = ReplyForm { model, batch: payload.batch, contents: true };
-            checks.settle((request.payload, model), form.check(ReplySource::default(), &outputs))?;
+            checks.settle(request.payload, model, form.check(ReplySource::default(), &outputs))?;
         }
         exchanges.respond(slot, &outputs);
         Ok(())

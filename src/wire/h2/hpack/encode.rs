@@ -5,10 +5,25 @@ use crate::wire::h2::hpack::table::{ENTRY_OVERHEAD, STATIC};
 
 /// The table size that every decoder starts with (RFC 9113, section 6.5.2).
 const TABLE_SIZE: usize = 4096;
-const INDEXED: (u8, u32) = (0x80, 7);
-const REMEMBERED: (u8, u32) = (0x40, 6);
-const PLAIN: (u8, u32) = (0x00, 4);
-const SIZE_UPDATE: (u8, u32) = (0x20, 5);
+/// Of a field in the table.
+const INDEXED: Form = Form { pattern: 0x80, prefix: 7 };
+/// Of a field that goes into the table.
+const REMEMBERED: Form = Form { pattern: 0x40, prefix: 6 };
+/// Of a field that does not.
+const PLAIN: Form = Form { pattern: 0x00, prefix: 4 };
+/// Of a new size of the table.
+const SIZE_UPDATE: Form = Form { pattern: 0x20, prefix: 5 };
+/// Of the length of a string that is not compressed.
+const STRING: Form = Form { pattern: 0x00, prefix: 7 };
+
+/// What an integer stands for (RFC 7541, section 5.1).
+#[derive(Clone, Copy)]
+struct Form {
+    /// The bits above the prefix.
+    pattern: u8,
+    /// How many bits of the first byte hold the integer.
+    prefix: u32,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -99,8 +114,7 @@ impl Encoder {
     }
 }
 
-/// `(pattern, prefix)`: the bits above the prefix, and how many bits of the first byte hold the integer.
-fn put_integer(out: &mut Vec<u8>, (pattern, prefix): (u8, u32), value: usize) {
+fn put_integer(out: &mut Vec<u8>, Form { pattern, prefix }: Form, value: usize) {
     let mask = (1_usize << prefix) - 1;
     if value < mask {
         out.push(pattern | value as u8);
@@ -115,7 +129,7 @@ fn put_integer(out: &mut Vec<u8>, (pattern, prefix): (u8, u32), value: usize) {
     out.push(rest as u8);
 }
 
-fn put_literal(out: &mut Vec<u8>, form: (u8, u32), (name, value): &(String, String)) {
+fn put_literal(out: &mut Vec<u8>, form: Form, (name, value): &(String, String)) {
     match STATIC.iter().position(|entry| entry.0 == name) {
         Some(index) => put_integer(out, form, index + 1),
         None => {
@@ -127,7 +141,7 @@ fn put_literal(out: &mut Vec<u8>, form: (u8, u32), (name, value): &(String, Stri
 }
 
 fn put_string(out: &mut Vec<u8>, text: &str) {
-    put_integer(out, (0, 7), text.len());
+    put_integer(out, STRING, text.len());
     out.extend_from_slice(text.as_bytes());
 }
 

@@ -71,6 +71,6 @@ impl Slot {
         let model = &self.shared.spec.models[model];
         // The response carries the model's name, but the server itself wrote it there.
         let found = ReplyForm { model, batch, contents: true }.check(ReplySource::default(), response);
-        self.checks.settle((id, model), found)
+        self.checks.settle(id, model, found)
     }
 }
