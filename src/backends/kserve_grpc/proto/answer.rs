@@ -379,24 +379,24 @@ mod tests {
         let output = [message(&[(1, b"B")]), numbers(&[(6, 1)])].concat();
         let step = [message(&[(1, b"s")]), numbers(&[(2, u64::MAX)])].concat();
         let ensemble = message(&[(1, &step)]);
-        let fields = message(&[(5, &input), (6, &output), (11, &[]), (15, &ensemble), (19, &[8, 1]), (24, &[8, 0])]);
+        let fields = message(&[(5, &input), (6, &output), (15, &ensemble), (19, &[8, 1]), (24, &[8, 0])]);
         let whole = message(&[(1, &[numbers(&[(4, 8)]), fields].concat())]);
         let expected = ModelConfig {
             max_batch_size: 8,
             input: vec![TensorFlags { name: "A".to_owned(), is_shape_tensor: false, optional: true }],
             output: vec![TensorFlags { name: "B".to_owned(), is_shape_tensor: true, optional: false }],
-            dynamic_batching: true,
             ensemble_steps: Some(vec![("s".to_owned(), -1)]),
             decoupled: true,
             mark: ConfigMark::of(&json!({
                 "max_batch_size": 8, "input": [{"name": "A", "optional": true}], "output": [{"name": "B", "is_shape_tensor": true}],
-                "dynamic_batching": {}, "ensemble_scheduling": {"step": [{"model_name": "s", "model_version": -1}]},
+                "ensemble_scheduling": {"step": [{"model_name": "s", "model_version": -1}]},
                 "model_transaction_policy": {"decoupled": true}, "response_cache": {"enable": false},
             })),
             ..ModelConfig::default()
         };
         assert_eq!(ModelConfigResponse::read(&whole).unwrap().config, Some(expected));
         assert_eq!(ModelConfigResponse::read(&[]).unwrap().config, None);
+        assert!(config(&message(&[(11, &[])])).unwrap().dynamic_batching);
     }
 
     #[test]
