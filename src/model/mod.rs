@@ -10,4 +10,4 @@ pub mod statistics;
 
 pub use dtype::DataType;
 pub use mark::ConfigMark;
-pub use spec::{ModelId, ModelSpec, Scheduler, TensorSpec};
+pub use spec::{CorrelationForm, ModelId, ModelSpec, Scheduler, TensorSpec};

@@ -43,6 +43,7 @@ use crate::backends::kserve_grpc::proto::{Answer, ModelConfig, ModelConfigRespon
 use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::metrics::MetricsSource;
+use crate::backends::unready::UNREADY;
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
 use crate::engine::{Route, ServerWait, advice, is_unanswered};
 use crate::error::{Error, Result};
@@ -103,8 +104,11 @@ impl GrpcBackend {
             batches: false,
         };
         let live = |limit| {
-            let answer: Ready = backend.control.call("ServerReady", &Empty {}, limit)?;
-            answer.ready.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
+            let ready: Ready = backend.control.call("ServerReady", &Empty {}, limit)?;
+            // One of its models may not be ready, which need not be ours.
+            let is_live = || backend.call::<_, Ready>("ServerLive", &Empty {}).is_ok_and(|answer| answer.ready);
+            let is_open = ready.ready || is_live();
+            is_open.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
         };
         backend.await_ready("the server", live, || false)?;
         let metadata: ServerMetadata = backend
@@ -171,7 +175,7 @@ impl GrpcBackend {
     /// Why a model is not ready, in the server's words when asked for the model itself.
     fn not_ready(&self, id: &ModelId) -> InferError {
         let unknown = self.call::<_, ModelMetadata>("ModelMetadata", &named(id)).err();
-        unknown.unwrap_or_else(|| status::error(status::UNAVAILABLE, format!("model '{id}' is not ready")))
+        unknown.unwrap_or_else(|| status::error(status::UNAVAILABLE, UNREADY))
     }
 }
 

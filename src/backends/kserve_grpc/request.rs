@@ -3,16 +3,14 @@
 
 use bytes::Bytes;
 
-use crate::backend::{
-    ClientSpec, CorrelationForm, Parameter, ParameterValue, Request, RequestOptions, SequencePosition,
-};
+use crate::backend::{ClientSpec, Parameter, ParameterValue, Request, RequestOptions, SequencePosition};
 use crate::backends::kserve::regions::{InputRegions, is_shared};
 use crate::backends::kserve_grpc::proto::put_parameter;
 use crate::backends::kserve_grpc::regions::put_place;
 use crate::data::{InputTensor, Payload};
 use crate::engine::calls::{put_message, tensor_bytes};
 use crate::error::{Error, Result};
-use crate::model::ModelSpec;
+use crate::model::{CorrelationForm, ModelSpec};
 use crate::plan::Compression;
 use crate::wire::COPY_LIMIT;
 use crate::wire::grpc::{self, MAX_MESSAGE};
@@ -39,13 +37,15 @@ struct Template {
     /// The other tensors, each after its prefix.
     tensors: Vec<Bytes>,
     tensors_len: usize,
+    /// How the sequence's ID is sent.
+    correlation: CorrelationForm,
     /// The whole body, including its prefix, if nothing changes and it is compressed.
     packed: Option<Vec<u8>>,
 }
 
 impl Template {
-    fn new(head: Vec<u8>, tensors: &[Bytes]) -> Self {
-        let mut template = Self { head, tensors: Vec::new(), tensors_len: 0, packed: None };
+    fn new(head: Vec<u8>, tensors: &[Bytes], correlation: CorrelationForm) -> Self {
+        let mut template = Self { head, tensors: Vec::new(), tensors_len: 0, correlation, packed: None };
         for tensor in tensors {
             if tensor.len() < COPY_LIMIT && template.tensors.is_empty() {
                 put_bytes(&mut template.head, field::RAW_INPUTS, tensor);
@@ -92,7 +92,6 @@ pub struct RequestForm {
 pub struct RequestEncoder {
     templates: Vec<Template>,
     encoding: Compression,
-    correlation: CorrelationForm,
     variable: Vec<u8>,
     body: Vec<u8>,
 }
@@ -114,8 +113,7 @@ impl RequestEncoder {
                 template.packed = Some(packed);
             }
         }
-        let correlation = spec.options.correlation;
-        Ok(Self { templates, encoding, correlation, variable: Vec::new(), body: Vec::new() })
+        Ok(Self { templates, encoding, variable: Vec::new(), body: Vec::new() })
     }
 
     /// The body of a request, including its prefix: bytes to copy, then tensors by reference. An empty `id` means none.
@@ -135,7 +133,7 @@ impl RequestEncoder {
             put_bytes(&mut self.variable, field::ID, id);
         }
         if let Some(position) = request.sequence {
-            put_sequence(&mut self.variable, position, self.correlation);
+            put_sequence(&mut self.variable, position, template.correlation);
         }
         if self.encoding != Compression::None {
             self.body.clear();
@@ -175,7 +173,7 @@ fn template(spec: &ClientSpec, regions: &InputRegions, payload: &Payload, stream
             model.id
         )));
     }
-    Ok(Template::new(head, &tensors))
+    Ok(Template::new(head, &tensors, spec.options.correlation_of(model)))
 }
 
 fn put_model(head: &mut Vec<u8>, model: &ModelSpec) {
