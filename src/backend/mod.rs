@@ -45,7 +45,7 @@ pub use network::Network;
 pub use oddities::{Oddities, Oddity, OddityKind};
 pub use reply::{Misfit, ReplyChecks, ReplyForm, ReplyRule, ReplySource, reply_limit};
 pub use request::{Request, RequestOptions, SequencePosition, SlotId};
-pub use server::{BackendIdentity, ServerIdentity};
+pub use server::{BackendIdentity, ServerIdentity, release};
 pub use trace::{
     MAX_TRACED, ModelName, ModelTrace, Moment, RequestTrace, ServerTrace, ServerTraces, TRACE_COST_NS, TraceRate,
     Transit,

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, CompletionSink, IndexEntry, ModelControl, Request, ServerIdentity,
-    SlotId, Threading,
+    SlotId, Threading, release,
 };
 use crate::backends::offers::{Offer, names};
 use crate::backends::triton_json;
@@ -278,11 +278,6 @@ pub fn unlink_python_regions() {
     processes::unlink_regions();
 }
 
-fn release(version: &str) -> (u32, u32) {
-    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
-}
-
 impl Backend for TritonInProcess {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -383,17 +378,5 @@ impl Client for InProcessClient {
 
     fn drain(&mut self, limit: Duration) -> usize {
         self.slots.drain(limit)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::release;
-
-    #[test]
-    fn release_numbers_are_compared_by_part() {
-        assert_eq!(release("2.51.0"), (2, 51));
-        assert!(release("2.61.0") > release("2.9.1"));
-        assert_eq!(release("unknown"), (0, 0));
     }
 }

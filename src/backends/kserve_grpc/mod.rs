@@ -165,6 +165,11 @@ impl GrpcBackend {
         })
     }
 
+    /// Whether it is a Triton before 23.06.
+    fn marks_no_final(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| server.is_triton_before((2, 35)))
+    }
+
     /// Whether the server has finished loading, and does not know the model.
     fn is_absent(&self, id: &ModelId) -> bool {
         let ready = self.call::<_, Ready>("ServerReady", &Empty {});
@@ -280,10 +285,12 @@ impl Backend for GrpcBackend {
         let method = if self.streaming { "ModelStreamInfer" } else { "ModelInfer" };
         let streams = match self.streaming {
             true if self.is_foreign.load(Ordering::Relaxed) => Streams::Own,
+            // Where the number of responses is open, only such a server itself can say what it lacks.
+            true if self.marks_no_final() && !spec.models.iter().any(|model| model.decoupled) => Streams::Unmarked,
             true => Streams::Shared,
             false => Streams::None,
         };
-        let streaming = streams == Streams::Shared;
+        let streaming = streams.are_shared();
         // The deadline of a stream would apply to all its requests together.
         let deadline = self.route.limit.filter(|_| !streaming);
         let plan = CallPlan {

@@ -73,9 +73,18 @@ pub enum Streams {
     None,
     /// Long-lived streams, as Triton supports them; such requests ask for empty final responses.
     Shared,
+    /// The same with Triton before 23.06, which marks no response as final, and refuses to be asked for it.
+    Unmarked,
     /// One stream per request, which ends with its last response. Other servers do not say which request an answer is
     /// for, or read all requests of a stream before they answer any.
     Own,
+}
+
+impl Streams {
+    /// Whether requests share long-lived streams.
+    pub fn are_shared(self) -> bool {
+        matches!(self, Self::Shared | Self::Unmarked)
+    }
 }
 
 /// What a client's requests have in common on the wire.
@@ -102,8 +111,8 @@ impl RequestEncoder {
     /// # Errors
     /// If a tensor cannot be read or a request is longer than gRPC allows.
     pub fn new(spec: &ClientSpec, regions: &InputRegions, form: RequestForm) -> Result<Self> {
-        let (encoding, streaming) = (form.encoding, form.streams == Streams::Shared);
-        let template = |payload| template(spec, regions, payload, streaming);
+        let (encoding, streaming) = (form.encoding, form.streams.are_shared());
+        let template = |payload| template(spec, regions, payload, form.streams == Streams::Shared);
         let mut templates = spec.payloads.iter().map(template).collect::<Result<Vec<_>>>()?;
         let changes = spec.traces.is_some() || is_shared(spec.outputs.placements.first());
         if encoding != Compression::None && !streaming && !changes {
@@ -149,14 +158,14 @@ impl RequestEncoder {
     }
 }
 
-fn template(spec: &ClientSpec, regions: &InputRegions, payload: &Payload, streaming: bool) -> Result<Template> {
+fn template(spec: &ClientSpec, regions: &InputRegions, payload: &Payload, asks_final: bool) -> Result<Template> {
     let model = spec
         .models
         .get(payload.model)
         .ok_or_else(|| Error::input(format!("a payload is for model {} of {}", payload.model, spec.models.len())))?;
     let mut head = Vec::new();
     put_model(&mut head, model);
-    put_options(&mut head, &spec.options, payload, streaming);
+    put_options(&mut head, &spec.options, payload, asks_final);
     let mut tensors = Vec::new();
     for input in &payload.inputs {
         let region = regions.name_of(&input.region);
@@ -183,8 +192,8 @@ fn put_model(head: &mut Vec<u8>, model: &ModelSpec) {
     }
 }
 
-fn put_options(head: &mut Vec<u8>, options: &RequestOptions, payload: &Payload, streaming: bool) {
-    if streaming {
+fn put_options(head: &mut Vec<u8>, options: &RequestOptions, payload: &Payload, asks_final: bool) {
+    if asks_final {
         put_parameter(head, field::PARAMETERS, "triton_enable_empty_final_response", &ParameterValue::Bool(true));
     }
     if options.priority != 0 {
