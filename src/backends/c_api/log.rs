@@ -127,7 +127,7 @@ impl Verbose {
             lines.extend_from_slice(&part[..len]);
             // Text of ours may come between two lines, but not into one.
             if let Some(end) = lines.iter().rposition(|byte| *byte == b'\n') {
-                stdio::say(&String::from_utf8_lossy(&lines[..=end]));
+                stdio::say(String::from_utf8_lossy(&lines[..=end]));
                 lines.drain(..=end);
             }
             verbose.is_busy.store(false, Ordering::SeqCst);
