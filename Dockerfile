@@ -4,7 +4,7 @@
 # Both images are named by digest, because a tag may come to mean another image. Another Triton release, by tag or by digest:
 #   --build-arg TRITON_IMAGE=nvcr.io/nvidia/tritonserver:YY.MM-py3        (docs/install.md says how to look a digest up)
 # scripts/check-dockerfile does what stands here where there is no docker.
-ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:25.06-py3@sha256:75bcfa5b0043898ece3e603c17a5bbbb1c9bddc390563db24312ef59d83735e5
+ARG TRITON_IMAGE=nvcr.io/nvidia/tritonserver:26.06-py3@sha256:a40838bb4587d2aceb46b1e7fd144afb24c9016c219dd3eba31716e4e28dbfc7
 ARG RUST_IMAGE=rust:1.95-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1
 
 FROM ${RUST_IMAGE} AS build
@@ -18,7 +18,8 @@ COPY . .
 ARG COMMIT=
 ENV TRITON_BENCH_COMMIT=${COMMIT}
 RUN cargo build --profile dist --locked -p triton-bench \
-    && scripts/packaging/install-tree target/dist /out
+    && scripts/packaging/install-tree target/dist /out \
+    && install -D -m 755 scripts/container/entrypoint /out/libexec/triton-bench/entrypoint
 
 FROM ${TRITON_IMAGE}
 COPY --from=build /out/ /usr/local/
@@ -27,4 +28,5 @@ RUN triton-bench --version && perf_analyzer --version
 # Measuring needs no privileges. 1000 is triton-server in the official image.
 USER 1000
 WORKDIR /tmp
-ENTRYPOINT ["triton-bench"]
+# NVIDIA's own entry point, and then triton-bench.
+ENTRYPOINT ["/usr/local/libexec/triton-bench/entrypoint"]

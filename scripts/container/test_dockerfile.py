@@ -1,11 +1,13 @@
 """What is read of Dockerfiles, against docker's reference. Run by scripts/check-dockerfile."""
 
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
 from dockerfile import Reader, Refused, context, ignored, logical_lines, words
 
+ENTRYPOINT = Path(__file__).parent / "entrypoint"
 DIGEST = "sha256:" + "0a" * 32
 
 
@@ -71,6 +73,30 @@ class Ignoring(unittest.TestCase):
             self.assertEqual(sorted(context(folder)), ["a/target/y", "a/x", "link", "z"])
             (folder / ".dockerignore").write_text("**/target\n!a/target/y\nz\n")
             self.assertEqual(sorted(context(folder)), [".dockerignore", "a/target/y", "a/x", "link"])
+
+
+class EntryPoint(unittest.TestCase):
+    """The script that the image starts with."""
+
+    def start(self, *words, nvidia=True):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            for program, text in [
+                ("triton-bench", 'printf "%s|" "$CUDA_COMPAT" "$@"'),
+                ("nvidia_entrypoint.sh", 'echo banner; export CUDA_COMPAT=here; exec "$@"'),
+            ]:
+                (folder / program).write_text(f"#!/bin/bash\n{text}\n")
+                (folder / program).chmod(0o755)
+            place = folder / ("nvidia_entrypoint.sh" if nvidia else "none")
+            environment = {"PATH": f"{folder}:/usr/bin:/bin", "NVIDIA_ENTRYPOINT": str(place)}
+            return subprocess.run([ENTRYPOINT, *words], env=environment, capture_output=True, text=True, check=True)
+
+    def test_nvidia_s_comes_first_and_leaves_standard_output_alone(self):
+        done = self.start("-m", "a model", "")
+        self.assertEqual((done.stdout, done.stderr), ("here|-m|a model||", "banner\n"))
+
+    def test_an_image_without_one_starts_the_program(self):
+        self.assertEqual(self.start("--version", nvidia=False).stdout, "|--version|")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::measure::server::{MAX_DEPTH, MAX_PARTS};
-use crate::model::{ModelId, ModelSpec, Scheduler};
+use crate::model::{CorrelationForm, ModelId, ModelSpec, Scheduler};
 use crate::stdio::note;
 
 /// Limit on the models that a model calls, directly or through others.
@@ -38,7 +38,11 @@ pub fn with_composing(backend: &dyn Backend, roots: &mut [ModelSpec], bls: &[Mod
     }
     let graph = Graph { models: all.iter().map(|model| (&model.id, model)).collect(), bls };
     for root in roots {
-        root.sequences = graph.calls_sequences(root);
+        let sequential = graph.sequence_models(root);
+        root.sequences = !sequential.is_empty();
+        // One that declares nothing takes either form.
+        let wants_text = sequential.iter().any(|model| model.correlation == CorrelationForm::Text);
+        root.correlation = if wants_text { CorrelationForm::Text } else { CorrelationForm::Number };
         if graph.parts(root) > MAX_PARTS {
             note!(
                 "model '{}': its models call each other in more than {MAX_PARTS} ways; the server's figures leave \
@@ -67,18 +71,19 @@ impl<'a> Graph<'a> {
         ids.iter().filter_map(|id| self.models.get(id).copied())
     }
 
-    /// Whether a root, or a model that it calls, is scheduled by sequences.
-    fn calls_sequences(&self, root: &ModelSpec) -> bool {
+    /// Of a root and the models that it calls, those that are scheduled by sequences.
+    fn sequence_models(&self, root: &ModelSpec) -> Vec<&'a ModelSpec> {
+        let mut found = Vec::new();
         let mut waiting: Vec<&ModelSpec> = self.models.get(&root.id).copied().into_iter().collect();
         waiting.extend(self.find(self.bls));
         let mut seen: HashSet<&ModelId> = waiting.iter().map(|model| &model.id).collect();
         while let Some(model) = waiting.pop() {
             if model.scheduler == Scheduler::Sequence {
-                return true;
+                found.push(model);
             }
             waiting.extend(self.find(&model.composing).filter(|called| seen.insert(&called.id)));
         }
-        false
+        found
     }
 
     /// Number of parts of a root's server figures: a model counts once for each path on which it is reached.

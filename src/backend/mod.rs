@@ -24,6 +24,7 @@
 //! * Dropping a client waits for outstanding requests for a bounded time; what the server still holds after that is
 //!   leaked, never freed under it.
 
+mod advice;
 mod completion;
 mod failure;
 mod generation;
@@ -43,8 +44,8 @@ pub use generation::Generation;
 pub use network::Network;
 pub use oddities::{Oddities, Oddity, OddityKind};
 pub use reply::{Misfit, ReplyChecks, ReplyForm, ReplyRule, ReplySource, reply_limit};
-pub use request::{CorrelationForm, Request, RequestOptions, SequencePosition, SlotId};
-pub use server::{BackendIdentity, ServerIdentity};
+pub use request::{Request, RequestOptions, SequencePosition, SlotId};
+pub use server::{BackendIdentity, ServerIdentity, release};
 pub use trace::{
     MAX_TRACED, ModelName, ModelTrace, Moment, RequestTrace, ServerTrace, ServerTraces, TRACE_COST_NS, TraceRate,
     Transit,

@@ -1,6 +1,7 @@
 //! What a worker hands to a client.
 
 use crate::data::{Parameter, Payload, PayloadId};
+use crate::model::{CorrelationForm, ModelSpec};
 
 /// A reusable place for one outstanding request, counted from 0 within its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,16 +34,6 @@ pub struct SequencePosition {
     pub end: bool,
 }
 
-/// How correlation IDs are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CorrelationForm {
-    /// As unsigned 64-bit numbers.
-    #[default]
-    Number,
-    /// As strings: the number in decimal.
-    Text,
-}
-
 /// What all requests of a run have in common.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestOptions {
@@ -52,11 +43,16 @@ pub struct RequestOptions {
     pub priority: u64,
     /// Server-side timeout in microseconds; 0 is the model's default.
     pub timeout_us: u64,
-    /// Form of correlation IDs.
-    pub correlation: CorrelationForm,
+    /// Form of correlation IDs, in place of each model's own.
+    pub correlation: Option<CorrelationForm>,
 }
 
 impl RequestOptions {
+    /// How correlation IDs of requests to `model` are sent.
+    pub fn correlation_of(&self, model: &ModelSpec) -> CorrelationForm {
+        self.correlation.unwrap_or(model.correlation)
+    }
+
     /// The parameters of a request: the common ones, except those that the payload overrides by name, and then the
     /// payload's own.
     pub fn parameters_of<'a>(&'a self, payload: &'a Payload) -> impl Iterator<Item = &'a Parameter> {

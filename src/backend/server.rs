@@ -24,6 +24,17 @@ impl ServerIdentity {
         let identity = Self { name, version, backends: Vec::new() };
         (!identity.name.is_empty() || !identity.version.is_empty()).then_some(identity)
     }
+
+    /// Whether it is a Triton older than this release of its core.
+    pub fn is_triton_before(&self, wanted: (u32, u32)) -> bool {
+        self.name == "triton" && (1, 0) <= release(&self.version) && release(&self.version) < wanted
+    }
+}
+
+/// A release of Triton's core by its version, such as (2, 51); (0, 0) for what is no version.
+pub fn release(version: &str) -> (u32, u32) {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
 /// The build of a backend, identified by what is loaded, because Triton's backends report no version.
@@ -38,4 +49,21 @@ pub struct BackendIdentity {
     pub sha256: Option<String>,
     /// Loaded libraries next to it that have a version in their names, such as `libonnxruntime.so.1.19.2`.
     pub versions: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn release_numbers_are_compared_by_part() {
+        assert_eq!(release("2.51.0"), (2, 51));
+        assert!(release("2.61.0") > release("2.9.1"));
+        assert_eq!(release("unknown"), (0, 0));
+        let is_old = |name: &str, version: &str| {
+            ServerIdentity::of(Some(name.to_owned()), Some(version.to_owned())).unwrap().is_triton_before((2, 35))
+        };
+        assert!(is_old("triton", "2.33.0") && !is_old("triton", "2.35.0"));
+        assert!(!is_old("triton", "custom") && !is_old("other", "1.0.0"));
+    }
 }

@@ -14,6 +14,7 @@
 //! metrics                                       a server's metrics, over HTTP
 //! offers                                        the models that a server offers
 //! owed                                          configurations that servers get back
+//! unready                                       models that are loaded, but not ready
 //! ```
 
 pub mod c_api;
@@ -32,6 +33,7 @@ pub mod tfserving;
 pub mod tokens;
 pub mod torchserve;
 pub mod triton_json;
+mod unready;
 
 pub use offers::Offer;
 

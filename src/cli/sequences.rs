@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use crate::backend::CorrelationForm;
 use crate::cli::range::{SequenceIds, sequence_ids, sequence_length};
 use crate::cli::values::{number, one_of, whole};
+use crate::model::CorrelationForm;
 use crate::plan::SequencePlan;
 
 /// Requests in a sequence where neither the flag nor data say.
@@ -27,10 +27,10 @@ pub struct SequenceArgs {
     #[arg(long, value_name = "START[:END]", default_value = "1", value_parser = sequence_ids)]
     sequence_id_range: SequenceIds,
 
-    /// Whether correlation IDs are sent as numbers or as strings, which some models want
-    #[arg(long, value_name = "number|string", default_value = "number",
+    /// Whether correlation IDs are sent as numbers or as strings. Default: as the model's configuration asks
+    #[arg(long, value_name = "number|string",
         value_parser = one_of(&[("number", CorrelationForm::Number), ("string", CorrelationForm::Text)]))]
-    sequence_id_type: CorrelationForm,
+    sequence_id_type: Option<CorrelationForm>,
 
     /// Concurrent sequences in open loops (rates and schedules); in closed loops the concurrency sets it
     #[arg(long, value_name = "N", default_value = "4", value_parser = whole::<usize>(1, 100_000))]

@@ -337,7 +337,7 @@ mod tests {
             ids: 10,
             serial: false,
             concurrent: 4,
-            correlation: crate::backend::CorrelationForm::Number,
+            correlation: None,
         };
         assert_eq!(SequenceLength::of(&plan(None), true), SequenceLength::Stream);
         assert_eq!(SequenceLength::of(&plan(None), false), SequenceLength::About(20, 10.0));

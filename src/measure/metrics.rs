@@ -18,6 +18,16 @@ const OF_HOST: [&str; 3] = ["nv_cpu_utilization", "nv_cpu_memory_used_bytes", "n
 /// Requests of a model that wait.
 const PENDING: &str = "nv_inference_pending_request_count";
 
+/// How long the load of a model took (Triton 26.x).
+const LOADED: &str = "nv_model_load_duration_secs";
+/// Failed requests of a model, by reason.
+const FAILED: &str = "nv_inference_request_failure";
+/// A request to its first response, with `--metrics-config histogram_latencies=true`: sum, and number of requests.
+const FIRST_RESPONSE: [&str; 2] =
+    ["nv_inference_first_response_histogram_ms_sum", "nv_inference_first_response_histogram_ms_count"];
+/// Metrics of a model that reports show.
+const OF_MODEL: [&str; 5] = [PENDING, LOADED, FAILED, FIRST_RESPONSE[0], FIRST_RESPONSE[1]];
+
 /// Polls over the windows of a level, folded as they come.
 #[derive(Clone, Debug, Default)]
 pub struct MetricsFold {
@@ -27,6 +37,29 @@ pub struct MetricsFold {
     cpu_used: Option<f64>,
     cpu_total: Option<f64>,
     pending: Mean,
+    loaded: Option<f64>,
+    cancelled: Counter,
+    first_response: [Counter; 2],
+}
+
+/// A number that only grows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counter(Option<(f64, f64)>);
+
+impl Counter {
+    fn read(value: Option<f64>) -> Self {
+        Self(value.map(|value| (value, value)))
+    }
+
+    fn absorb(&mut self, other: Self) {
+        let joined = self.0.zip(other.0).map(|(ours, theirs)| (ours.0.min(theirs.0), ours.1.max(theirs.1)));
+        self.0 = joined.or(self.0).or(other.0);
+    }
+
+    /// From the first reading to the last.
+    fn growth(self) -> Option<f64> {
+        self.0.map(|(first, last)| last - first)
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -88,6 +121,9 @@ impl MetricsFold {
         self.cpu_used = other.cpu_used.map_or(self.cpu_used, |used| larger(self.cpu_used, used));
         self.cpu_total = self.cpu_total.or(other.cpu_total);
         self.pending.absorb(other.pending);
+        self.loaded = other.loaded.map_or(self.loaded, |seconds| larger(self.loaded, seconds));
+        self.cancelled.absorb(other.cancelled);
+        self.first_response.iter_mut().zip(other.first_response).for_each(|(ours, theirs)| ours.absorb(theirs));
     }
 
     fn gpu(&mut self, uuid: &str) -> Option<&mut GpuFold> {
@@ -132,14 +168,19 @@ impl MetricsFold {
         self.gpus.iter().map(summary).collect()
     }
 
-    /// The machine's processors and memory, and the model's queue.
+    /// The machine's processors and memory, and what is the model's.
     pub fn host(&self) -> HostMetrics {
+        let [sum, count] = self.first_response.map(Counter::growth);
+        let mean = |(sum, count): (f64, f64)| (count > 0.0).then(|| sum / count);
         HostMetrics {
             cpu_utilization: self.cpu.mean(),
             cpu_memory_used_bytes: self.cpu_used.map(bytes),
             cpu_memory_total_bytes: self.cpu_total.map(bytes),
             pending_requests: self.pending.mean(),
             pending_requests_max: self.pending.max(),
+            model_load_seconds: self.loaded,
+            first_response_ms: sum.zip(count).and_then(mean),
+            cancelled_requests: self.cancelled.growth().filter(|count| *count > 0.0),
         }
     }
 }
@@ -148,8 +189,8 @@ impl MetricsFold {
 #[derive(Debug)]
 pub struct Page {
     fold: MetricsFold,
-    /// Versions of one model queue apart; together they are one reading.
-    pending: Option<f64>,
+    /// Versions of one model have figures of their own; together they are one reading.
+    of_model: [Option<f64>; OF_MODEL.len()],
     holds_samples: bool,
     holds_types: bool,
     odd: Option<(String, f64)>,
@@ -158,7 +199,13 @@ pub struct Page {
 impl Page {
     /// Nothing yet; queue figures will be those of `model`.
     pub fn new(model: &str) -> Self {
-        Self { fold: MetricsFold::new(model), pending: None, holds_samples: false, holds_types: false, odd: None }
+        Self {
+            fold: MetricsFold::new(model),
+            of_model: [None; OF_MODEL.len()],
+            holds_samples: false,
+            holds_types: false,
+            odd: None,
+        }
     }
 
     /// Takes in a line. Values that are negative, no number, or too large for anything are left out; so are lines that are no
@@ -166,7 +213,7 @@ impl Page {
     pub fn line(&mut self, line: &str) {
         let Some((name, _)) = name(line) else { return };
         self.holds_types |= line.starts_with("# TYPE ");
-        let shown = OF_GPUS.contains(&name) || OF_HOST.contains(&name) || name == PENDING;
+        let shown = OF_GPUS.contains(&name) || OF_HOST.contains(&name) || OF_MODEL.contains(&name);
         if self.holds_samples && !shown {
             return;
         }
@@ -180,13 +227,25 @@ impl Page {
         }
         if OF_HOST.contains(&name) {
             self.fold.add_host(&sample);
-        } else if name != PENDING {
+        } else if OF_GPUS.contains(&name) {
             if let Some(uuid) = sample.label("gpu_uuid") {
                 self.fold.add_gpu(uuid, &sample);
             }
         } else if sample.label("model") == Some(self.fold.model.as_str()) {
-            *self.pending.get_or_insert(0.0) += sample.value;
+            self.add_of_model(&sample);
         }
+    }
+
+    fn add_of_model(&mut self, sample: &MetricSample<'_>) {
+        if sample.name == FAILED && sample.label("reason") != Some("CANCELED") {
+            return;
+        }
+        let place = OF_MODEL.iter().position(|name| *name == sample.name);
+        let Some(value) = place.map(|place| &mut self.of_model[place]) else { return };
+        *value = Some(match sample.name {
+            LOADED => value.unwrap_or(0.0).max(sample.value),
+            _ => value.unwrap_or(0.0) + sample.value,
+        });
     }
 
     /// Whether it is metrics at all. A server that has only just started lists its metrics without values.
@@ -206,9 +265,13 @@ impl Page {
 
     /// The counters read so far.
     pub fn fold(mut self) -> MetricsFold {
-        if let Some(pending) = self.pending {
+        let [pending, loaded, cancelled, sum, count] = self.of_model;
+        if let Some(pending) = pending {
             self.fold.pending.add(pending);
         }
+        self.fold.loaded = loaded;
+        self.fold.cancelled = Counter::read(cancelled);
+        self.fold.first_response = [sum, count].map(Counter::read);
         self.fold
     }
 }
@@ -286,6 +349,30 @@ nv_nothing{}
         assert_eq!(host.cpu_utilization, Some(0.75));
         assert_eq!((host.pending_requests, host.pending_requests_max), (Some(2.5), Some(4.0)));
         assert_eq!(host.cpu_memory_total_bytes, None);
+    }
+
+    #[test]
+    fn loads_first_responses_and_cancelled_requests_are_the_models() {
+        let text = |sum: f64, count: u64, cancelled: u64| {
+            format!(
+                "nv_model_load_duration_secs{{model=\"m\",version=\"1\"}} 1.5\n\
+                 nv_model_load_duration_secs{{model=\"m\",version=\"2\"}} 2.5\n\
+                 nv_model_load_duration_secs{{model=\"n\",version=\"1\"}} 90\n\
+                 nv_inference_request_failure{{model=\"m\",reason=\"OTHER\"}} 7\n\
+                 nv_inference_request_failure{{model=\"m\",reason=\"CANCELED\"}} {cancelled}\n\
+                 nv_inference_first_response_histogram_ms_sum{{model=\"m\"}} {sum}\n\
+                 nv_inference_first_response_histogram_ms_count{{model=\"m\"}} {count}\n\
+                 nv_inference_first_response_histogram_ms_bucket{{model=\"m\",le=\"100\"}} 8\n"
+            )
+        };
+        let mut fold = page(&text(100.0, 10, 3)).fold();
+        assert_eq!(fold.host().first_response_ms, None, "one reading has no growth");
+        fold.absorb(&page(&text(160.0, 30, 8)).fold());
+        fold.absorb(&page("nv_cpu_utilization 1\n").fold());
+        let host = fold.host();
+        assert_eq!((host.model_load_seconds, host.first_response_ms), (Some(2.5), Some(3.0)));
+        assert_eq!(host.cancelled_requests, Some(5.0));
+        assert_eq!(page("nv_cpu_utilization 1\n").fold().host().cancelled_requests, None);
     }
 
     #[test]

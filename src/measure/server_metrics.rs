@@ -31,4 +31,10 @@ pub struct HostMetrics {
     pub pending_requests: Option<f64>,
     /// Largest number of requests that waited for the model.
     pub pending_requests_max: Option<f64>,
+    /// Seconds that the load of the model took, of the slowest of its versions.
+    pub model_load_seconds: Option<f64>,
+    /// Mean time to a request's first response in milliseconds, by the server's histogram.
+    pub first_response_ms: Option<f64>,
+    /// Number of requests that the server cancelled.
+    pub cancelled_requests: Option<f64>,
 }

@@ -1,24 +1,25 @@
 //! A model's configuration in a canonical form, whichever way it came: in process and over HTTP as JSON with every
 //! field present, over gRPC as a message without fields at their defaults.
 
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 
-use crate::model::schema::{CONFIG, Field, Kind, Message, Shape};
+use crate::model::schema;
 
 /// The same configuration in canonical form: every known field in one representation, and without fields at their
 /// defaults. The presence of a message counts, even if everything in it is left out: an empty `dynamic_batching` is
 /// one. Members that are newer than this program stay as they are, unless they are empty.
 pub fn canonical(config: &Value) -> Value {
     match config {
-        Value::Object(members) => Value::Object(message(CONFIG, members)),
+        Value::Object(members) => Value::Object(message(&schema::config(), members)),
         other => other.clone(),
     }
 }
 
-fn message(fields: Message, members: &Map<String, Value>) -> Map<String, Value> {
+fn message(fields: &MessageDescriptor, members: &Map<String, Value>) -> Map<String, Value> {
     let each = members.iter().filter_map(|(name, value)| {
-        let kept = match fields.iter().find(|field| field.name == name) {
-            Some(field) => member(field, value),
+        let kept = match fields.get_field_by_name(name) {
+            Some(field) => member(&field, value),
             None => Some(value.clone()).filter(|value| !is_nothing(value)),
         };
         kept.map(|value| (name.clone(), value))
@@ -27,29 +28,33 @@ fn message(fields: Message, members: &Map<String, Value>) -> Map<String, Value> 
 }
 
 /// A member, unless it is at its default.
-fn member(field: &Field, value: &Value) -> Option<Value> {
-    let one = |value: &Value| element(field.kind, value);
-    match (field.shape, value) {
-        (_, Value::Null) => None,
-        (Shape::Many, Value::Array(all)) if !all.is_empty() => Some(all.iter().map(one).collect()),
-        (Shape::Map(_), Value::Object(all)) if !all.is_empty() => {
+fn member(field: &FieldDescriptor, value: &Value) -> Option<Value> {
+    let kind = schema::value_kind(field);
+    let one = |value: &Value| element(&kind, value);
+    match value {
+        Value::Null => None,
+        Value::Array(all) if field.is_list() && !all.is_empty() => Some(all.iter().map(one).collect()),
+        Value::Object(all) if field.is_map() && !all.is_empty() => {
             Some(Value::Object(all.iter().map(|(key, value)| (key.clone(), one(value))).collect()))
         }
-        (Shape::One, value) if matches!(field.kind, Kind::Nested(_)) => Some(one(value)),
-        (_, value) => Some(one(value)).filter(|value| !is_nothing(value) && !is_first(field.kind, value)),
+        value if field.supports_presence() && matches!(kind, Kind::Message(_)) => Some(one(value)),
+        value => Some(one(value)).filter(|value| !is_nothing(value) && !is_first(&kind, value)),
     }
 }
 
-fn element(kind: Kind, value: &Value) -> Value {
+fn element(kind: &Kind, value: &Value) -> Value {
     match (kind, value) {
-        (Kind::Nested(fields), Value::Object(members)) => Value::Object(message(fields, members)),
+        (Kind::Message(fields), Value::Object(members)) => Value::Object(message(fields, members)),
         // Protobuf's JSON writes 64-bit integers as text.
-        (Kind::Signed, Value::String(text)) => text.parse::<i64>().map_or_else(|_| value.clone(), Value::from),
-        (Kind::Unsigned, Value::String(text)) => text.parse::<u64>().map_or_else(|_| value.clone(), Value::from),
-        (Kind::Signed | Kind::Unsigned, Value::Number(number)) => whole(number).unwrap_or_else(|| value.clone()),
-        (Kind::Real, Value::Number(number)) => real(number.as_f64().unwrap_or(0.0) as f32),
-        (Kind::Word(words), Value::Number(number)) => {
-            number.as_u64().map_or_else(|| value.clone(), |at| word(words, at))
+        (Kind::Int64, Value::String(text)) => text.parse::<i64>().map_or_else(|_| value.clone(), Value::from),
+        (Kind::Uint64, Value::String(text)) => text.parse::<u64>().map_or_else(|_| value.clone(), Value::from),
+        (Kind::Float, Value::Number(number)) => real(number.as_f64().unwrap_or(0.0) as f32),
+        (Kind::Enum(words), Value::Number(number)) => {
+            let word = number.as_i64().and_then(|number| words.get_value(i32::try_from(number).ok()?));
+            word.map_or_else(|| value.clone(), |word| Value::from(word.name()))
+        }
+        (Kind::Int32 | Kind::Int64 | Kind::Uint32 | Kind::Uint64, Value::Number(number)) => {
+            whole(number).unwrap_or_else(|| value.clone())
         }
         _ => value.clone(),
     }
@@ -62,14 +67,8 @@ fn whole(number: &serde_json::Number) -> Option<Value> {
 }
 
 /// A 32-bit number, with no more digits than it has.
-pub fn real(number: f32) -> Value {
+fn real(number: f32) -> Value {
     serde_json::Number::from_f64(f64::from(number)).map_or(Value::Null, Value::Number)
-}
-
-/// The word of an enumeration; its number if that is newer than this program.
-pub fn word(words: &[&str], at: u64) -> Value {
-    let known = usize::try_from(at).ok().and_then(|at| words.get(at));
-    known.map_or_else(|| Value::from(at), |word| Value::from(*word))
 }
 
 fn is_nothing(value: &Value) -> bool {
@@ -83,8 +82,8 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-fn is_first(kind: Kind, value: &Value) -> bool {
-    matches!(kind, Kind::Word(words) if value.as_str() == words.first().copied())
+fn is_first(kind: &Kind, value: &Value) -> bool {
+    matches!(kind, Kind::Enum(words) if value.as_str() == Some(words.default_value().name()))
 }
 
 #[cfg(test)]

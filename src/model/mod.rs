@@ -8,7 +8,6 @@ pub mod schema;
 mod spec;
 pub mod statistics;
 
-pub use canonical::{real, word};
 pub use dtype::DataType;
 pub use mark::ConfigMark;
-pub use spec::{ModelId, ModelSpec, Scheduler, TensorSpec};
+pub use spec::{CorrelationForm, ModelId, ModelSpec, Scheduler, TensorSpec};

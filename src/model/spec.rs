@@ -82,6 +82,16 @@ pub enum Scheduler {
     Ensemble,
 }
 
+/// How correlation IDs are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CorrelationForm {
+    /// As unsigned 64-bit numbers.
+    #[default]
+    Number,
+    /// As strings: the number in decimal.
+    Text,
+}
+
 /// Everything about a model that the load, the data and the report need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSpec {
@@ -106,6 +116,9 @@ pub struct ModelSpec {
     /// Whether requests belong to sequences: because of its scheduler, or because a model that it calls has a sequence
     /// scheduler.
     pub sequences: bool,
+    /// The form of correlation IDs that its configuration asks for, or that of a model that it calls. From 25.01 on,
+    /// Triton takes no other.
+    pub correlation: CorrelationForm,
     /// Models that this ensemble's steps name, without repeats.
     pub composing: Vec<ModelId>,
     /// Fingerprint of its configuration.
@@ -127,6 +140,7 @@ impl ModelSpec {
             decoupled: false,
             response_cache: false,
             sequences: false,
+            correlation: CorrelationForm::Number,
             composing: Vec::new(),
             config: ConfigMark::default(),
         }

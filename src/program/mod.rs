@@ -84,18 +84,20 @@ impl TritonProgram {
         let [http, grpc] = free_ports().map_err(failed)?;
         let mut command = launch::bound(program);
         command.args(arguments::arguments(target, http, grpc)).args(arguments::known(program));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // From 25.06 on, the server says some things on one of them, and some on the other.
+        let (output, words_end) = std::io::pipe().map_err(failed)?;
+        command.stdin(Stdio::null()).stdout(words_end.try_clone().map_err(failed)?).stderr(words_end);
         // An interrupt at the terminal is for us: the server is stopped once its last request is done.
         command.process_group(0);
         debug!("starting {command:?}");
-        let mut child = command.spawn().map_err(failed)?;
+        let child = command.spawn().map_err(failed)?;
+        // Keeps our copies of the pipe's other end.
+        drop(command);
         let pid = Pid::from_child(&child);
         let words = Arc::new(Mutex::new(VecDeque::new()));
-        if let Some(stderr) = child.stderr.take() {
-            let words = Arc::clone(&words);
-            // Ends with the server, whose end of the pipe it reads.
-            thread::spawn(move || remember(stderr, &words));
-        }
+        let remembered = Arc::clone(&words);
+        // Ends with the server, whose end of the pipe it reads.
+        thread::spawn(move || remember(output, &remembered));
         RUNNING.lock().push(child);
         Ok(Self { pid, http, grpc, words })
     }
@@ -195,8 +197,8 @@ fn free_ports() -> std::io::Result<[u16; 2]> {
     Ok([sockets[0].local_addr()?.port(), sockets[1].local_addr()?.port()])
 }
 
-fn remember(stderr: impl Read, words: &Mutex<VecDeque<String>>) {
-    for line in BufReader::new(stderr).split(b'\n').map_while(std::io::Result::ok) {
+fn remember(output: impl Read, words: &Mutex<VecDeque<String>>) {
+    for line in BufReader::new(output).split(b'\n').map_while(std::io::Result::ok) {
         let mut words = words.lock();
         words.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
         if words.len() > LAST_WORDS {

@@ -338,6 +338,9 @@ fn host_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
     add("Total CPU Memory", |host| host.cpu_memory_total_bytes.map(|bytes| bytes.to_string()));
     add("Avg Pending Requests", |host| host.pending_requests.map(significant));
     add("Max Pending Requests", |host| host.pending_requests_max.map(significant));
+    add("Avg First Response ms", |host| host.first_response_ms.map(significant));
+    add("Server Cancelled Requests", |host| host.cancelled_requests.map(significant));
+    add("Model Load s", |host| host.model_load_seconds.map(significant));
 }
 
 /// The results of each entry of a mix.
@@ -673,6 +676,7 @@ mod tests {
             cpu_memory_total_bytes: Some(9),
             pending_requests: Some(1.5),
             pending_requests_max: Some(3.0),
+            ..HostMetrics::default()
         });
         let table = &files(Path::new("x.csv"), &setup, &[level])[0].1;
         assert!(!table[0].iter().any(|title| title.contains("GPU")), "{table:?}");

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use triton_bench::backend::{CorrelationForm, ParameterValue};
+use triton_bench::backend::ParameterValue;
 use triton_bench::backends::triton_json;
 use triton_bench::cli::{self, Command};
 use triton_bench::error::ErrorKind;
 use triton_bench::exit::Codes;
-use triton_bench::model::{ModelId, ModelSpec};
+use triton_bench::model::{CorrelationForm, ModelId, ModelSpec};
 use triton_bench::plan::{
     Calls, Compression, ConnectionPlan, DataSource, GapDistribution, LoadMode, LogLevel, Matrix, Periodic, Plan,
     Protocol, Range, ServiceKind, StageLength, TensorFormat, TraceLevel, Wait, WindowRule,
@@ -431,7 +431,7 @@ fn data_flags_are_read() {
     assert_eq!((plan.data.input_placement, plan.data.output_placement), (Placement::Pinned, Placement::Cuda(1)));
     assert!(!plan.data.shared_memory);
     assert_eq!(plan.data.random_ranges[0].to_string(), "x:-1:5");
-    assert_eq!(self::plan("-m m --sequence-id-type string").load.sequences.correlation, CorrelationForm::Text);
+    assert_eq!(self::plan("-m m --sequence-id-type string").load.sequences.correlation, Some(CorrelationForm::Text));
 }
 
 #[test]

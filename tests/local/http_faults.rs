@@ -6,11 +6,11 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue, RequestOptions};
+use triton_bench::backend::{Backend, Parameter, ParameterValue, RequestOptions};
 use triton_bench::backends::kserve::trace_settings::{TraceControl, values};
 use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::clock::Stamp;
-use triton_bench::model::ModelId;
+use triton_bench::model::{CorrelationForm, ModelId};
 use triton_bench::plan::{Compression, ConnectionPlan, Protocol, TensorFormat, Tls, TraceLevel, TraceSettings};
 use triton_bench::shm::Placement;
 
@@ -562,7 +562,7 @@ fn requests_say_what_they_carry() {
         ],
         priority: 7,
         timeout_us: 9000,
-        correlation: CorrelationForm::Text,
+        correlation: Some(CorrelationForm::Text),
     };
     let spec = RunSpec { requests: 9, sequences: true, options, ..RunSpec::default() };
     let mut run = Run::open(&backend, "m", &spec).unwrap();

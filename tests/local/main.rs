@@ -27,4 +27,5 @@ mod test_runs;
 mod tfserving;
 mod torchserve;
 mod trace_summary;
+mod versions;
 mod whole;

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use triton_bench::backend::{
-    Backend, ClientSpec, Completion, CompletionSink, CorrelationForm, Next, OutputPlan, Parameter, ParameterValue,
-    Request, RequestOptions, Response, SequencePosition, SlotId,
+    Backend, ClientSpec, Completion, CompletionSink, Next, OutputPlan, Parameter, ParameterValue, Request,
+    RequestOptions, Response, SequencePosition, SlotId,
 };
 use triton_bench::backends::kserve::trace_settings::{TraceControl, values};
 use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::backends::kserve_http::HttpBackend;
 use triton_bench::clock::Stamp;
 use triton_bench::data::{InputTensor, Payload, PayloadId};
-use triton_bench::model::{DataType, ModelId, Scheduler};
+use triton_bench::model::{CorrelationForm, DataType, ModelId, Scheduler};
 use triton_bench::plan::{Compression, ConnectionPlan, Protocol, TensorFormat, Tls, TraceSettings};
 use triton_bench::shm::{Placement, Region};
 
@@ -205,7 +205,7 @@ fn sequences_keep_their_place_and_parameters_arrive() {
     ] {
         let backend = connect(&server, streaming, Compression::None);
         let model = backend.model(&ModelId::latest(name)).unwrap();
-        assert_eq!(model.scheduler, Scheduler::Sequence);
+        assert_eq!((model.scheduler, model.correlation), (Scheduler::Sequence, correlation));
         let input = InputTensor {
             name: "INPUT0".into(),
             datatype: DataType::Int32,
@@ -225,7 +225,7 @@ fn sequences_keep_their_place_and_parameters_arrive() {
         };
         let parameter = Parameter { name: "custom".to_owned(), value: ParameterValue::Text("x".to_owned()) };
         let parameters = vec![parameter];
-        let options = RequestOptions { correlation, parameters, priority: 1, timeout_us: 5_000_000 };
+        let options = RequestOptions { correlation: None, parameters, priority: 1, timeout_us: 5_000_000 };
         let spec = ClientSpec {
             outputs: OutputPlan { placements: Placement::Pageable.into(), variable_bytes: 64 },
             options: Arc::new(options),

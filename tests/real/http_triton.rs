@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use triton_bench::backend::{Backend, CorrelationForm, Parameter, ParameterValue, RequestOptions};
+use triton_bench::backend::{Backend, Parameter, ParameterValue, RequestOptions};
 use triton_bench::backends::kserve::trace_settings::{TraceControl, values};
 use triton_bench::backends::kserve_http::HttpBackend;
-use triton_bench::model::ModelId;
+use triton_bench::model::{CorrelationForm, ModelId};
 use triton_bench::plan::{Compression, ConnectionPlan, Protocol, TensorFormat, Tls, TraceLevel, TraceSettings};
 use triton_bench::shm::Placement;
 
@@ -94,7 +94,7 @@ fn sequences_parameters_and_counters_arrive() {
     let backend = connect(&server);
     for correlation in [CorrelationForm::Number, CorrelationForm::Text] {
         let parameters = vec![Parameter { name: "color".to_owned(), value: ParameterValue::Text("blue".to_owned()) }];
-        let options = RequestOptions { correlation, parameters, timeout_us: 0, priority: 0 };
+        let options = RequestOptions { correlation: Some(correlation), parameters, timeout_us: 0, priority: 0 };
         echoes(&backend, "sequence", &RunSpec { requests: 30, sequences: true, options, ..RunSpec::default() });
     }
     let model = ModelId::latest("identity");

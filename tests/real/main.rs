@@ -7,6 +7,7 @@ mod in_process;
 mod input_data;
 mod load_modes;
 mod ranks;
+mod releases;
 mod remote;
 mod report;
 mod request_options;

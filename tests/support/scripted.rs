@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -140,7 +143,23 @@ impl Scripted {
     }
 
     fn library(&self) -> PathBuf {
-        self.scratch.path().join("server/lib/libtritonserver.so")
+        self.path("server/lib/libtritonserver.so")
+    }
+
+    /// A file or folder of it: `server`, `models`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// What the program says on standard error as a user who owns nothing here. Tests that run as another user than root are
+    /// strangers to nobody, and take their own rights away.
+    pub fn as_stranger(&self, arguments: &[&str]) -> String {
+        // Folders for temporary files are their owner's alone.
+        fs::set_permissions(self.scratch.path(), Permissions::from_mode(0o755)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_triton-bench"));
+        command.args(self.arguments().into_iter().skip(1)).args(arguments).envs(self.environment()).uid(65534);
+        let output = command.output().expect("tests of rights run as root");
+        String::from_utf8(output.stderr).unwrap()
     }
 
     /// The program on this server's model `fake`, whose input has this many elements.

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// (server#8144; memcheck shows it in 24.10), and so damages the memory of whoever has got it since. What stays in the cache of the thread
 /// that freed it goes to no other.
 const KEEPS_FREED: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=65535");
+
+/// The flags among these, and their values, that a server of this release knows.
+fn newer_flags(program: &Path, flags: &[(&str, &str)]) -> Vec<String> {
+    static HELP: OnceLock<String> = OnceLock::new();
+    let help = HELP.get_or_init(|| {
+        let output = Command::new(program).arg("--help").output().expect("the program can be started");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    });
+    flags
+        .iter()
+        .filter(|(name, _)| help.contains(&format!("--{name} ")))
+        .map(|(name, value)| format!("--{name}={value}"))
+        .collect()
+}
 
 /// A server under way; it is ended when dropped.
 pub struct TritonServer {
@@ -66,7 +82,7 @@ impl TritonServer {
             return None;
         }
         let [http, grpc, metrics] = free_ports();
-        let mut words = through.iter().map(OsString::from).chain([program.into()]);
+        let mut words = through.iter().map(OsString::from).chain([program.clone().into()]);
         let mut command = Command::new(words.next().expect("there is the program"));
         command
             .args(words)
@@ -74,10 +90,12 @@ impl TritonServer {
             .arg(repository.path())
             .arg("--backend-directory")
             .arg(directory.join("backends"))
-            .arg("--cache-directory")
-            .arg(directory.join("caches"))
+            .args(newer_flags(
+                &program,
+                &[("cache-directory", directory.join("caches").to_str().unwrap()), ("metrics-address", address)],
+            ))
             .args([format!("--http-port={http}"), format!("--grpc-port={grpc}"), format!("--metrics-port={metrics}")])
-            .args(["http", "grpc", "metrics"].map(|service| format!("--{service}-address={address}")))
+            .args(["http", "grpc"].map(|service| format!("--{service}-address={address}")))
             .args(["--metrics-interval-ms=100", "--log-info=false", "--log-warning=false"])
             .args(flags)
             .envs(environment.iter().map(|(name, value)| (name, value)))

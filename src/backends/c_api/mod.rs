@@ -20,11 +20,13 @@ use serde_json::Value;
 
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, CompletionSink, IndexEntry, ModelControl, Request, ServerIdentity,
-    SlotId, Threading,
+    SlotId, Threading, release,
 };
 use crate::backends::offers::{Offer, names};
 use crate::backends::triton_json;
+use crate::backends::unready::UNREADY;
 use crate::clock::Stamp;
+use crate::engine::ServerWait;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec, Scheduler};
@@ -41,6 +43,8 @@ pub struct TritonInProcess {
     /// The target's models whose sequences are iterative.
     iterative: Vec<ModelId>,
     tables: Arc<ExchangeTables>,
+    /// How long a loaded model may take to become ready.
+    server_wait: Duration,
 }
 
 /// The python backend's setting for the prefix of its regions' names.
@@ -84,8 +88,9 @@ impl TritonInProcess {
         for model in target.bls_composing.iter().chain(target.models()) {
             load(&server, &model.name).map_err(|error| explain(&server, &model.name, error))?;
         }
+        let server_wait = target.connection.server_wait;
         for model in target.models() {
-            check_ready(&server, model)?;
+            await_ready(&server, model, server_wait)?;
         }
         server.open_log()?;
         let version = release(server.metadata()?["version"].as_str().unwrap_or_default());
@@ -96,7 +101,7 @@ impl TritonInProcess {
                 iterative.push(model.clone());
             }
         }
-        Ok(Self { server, version, iterative, tables: Arc::default() })
+        Ok(Self { server, version, iterative, tables: Arc::default(), server_wait })
     }
 
     /// Every model of the repositories (or only `only`), each loaded to learn its properties, or why it cannot be
@@ -129,7 +134,7 @@ fn start_server(target: &Target) -> Result<Arc<Server>> {
     for (_, _, prefix) in plan.backend_config.iter().filter(|config| config.1 == PYTHON_REGION_SETTING) {
         processes::expect_regions(prefix);
     }
-    let shown_log = log::folded(&plan.log);
+    let shown_log = log::shown(&plan.log);
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), crashed));
     ::log::debug!("starting the server in {} with {:?}", plan.directory.display(), plan.repositories);
@@ -216,16 +221,32 @@ fn explain(server: &Server, model: &str, error: Error) -> Error {
     Error::server(format!("{error}; --model-repository holds {there}"))
 }
 
-/// A loaded model may still lack the requested version.
-fn check_ready(server: &Server, id: &ModelId) -> Result<()> {
-    if server.is_ready(id)? {
-        return Ok(());
-    }
+/// Waits for a loaded model to be ready, unless it lacks the requested version.
+fn await_ready(server: &Server, id: &ModelId, limit: Duration) -> Result<()> {
+    let is_ready = |_| if server.is_ready(id) { Ok(()) } else { Err(UNREADY) };
+    ServerWait::new(limit).retry(is_ready, |_| !is_loaded(server, id)).map_err(|unready: &str| {
+        if !is_loaded(server, id) {
+            return lacks_version(server, id);
+        }
+        let reason = server.unready_reason(id).unwrap_or_else(|| unready.to_owned());
+        let waited = limit.as_secs_f64();
+        Error::server(format!("model '{id}' was not ready within {waited} s (--server-wait): {reason}"))
+    })
+}
+
+/// Whether the requested version is loaded, or any if none was requested.
+fn is_loaded(server: &Server, id: &ModelId) -> bool {
+    let is_wanted = |entry: &IndexEntry| id.version.is_none_or(|version| entry.version == version.to_string());
+    let loaded = |entry: &IndexEntry| entry.name == id.name && entry.state == "READY" && is_wanted(entry);
+    index(server).is_ok_and(|entries| entries.iter().any(loaded))
+}
+
+fn lacks_version(server: &Server, id: &ModelId) -> Error {
     let latest = ModelId::latest(&id.name);
     let metadata = server.model_metadata(&latest).unwrap_or_default();
     let versions = metadata["versions"].as_array().map_or(&[][..], Vec::as_slice);
     let versions: Vec<&str> = versions.iter().filter_map(|version| version.as_str()).collect();
-    Err(Error::server(match id.version {
+    Error::server(match id.version {
         Some(version) => {
             let ready = if versions.is_empty() { "none".to_owned() } else { versions.join(", ") };
             format!(
@@ -234,7 +255,7 @@ fn check_ready(server: &Server, id: &ModelId) -> Result<()> {
             )
         }
         None => format!("model '{}' is loaded but has no version that is ready; look at its version_policy", id.name),
-    }))
+    })
 }
 
 /// Cleans up what this process would leave behind in a crash.
@@ -258,11 +279,6 @@ pub fn unlink_python_regions() {
         threads::await_rest(REST_LIMIT);
     }
     processes::unlink_regions();
-}
-
-fn release(version: &str) -> (u32, u32) {
-    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
 impl Backend for TritonInProcess {
@@ -337,7 +353,7 @@ impl ModelControl for TritonInProcess {
         let loaded = self.server.load_as(model, configuration);
         watch_exits();
         loaded?;
-        check_ready(&self.server, &ModelId::latest(model))
+        await_ready(&self.server, &ModelId::latest(model), self.server_wait)
     }
 }
 
@@ -365,17 +381,5 @@ impl Client for InProcessClient {
 
     fn drain(&mut self, limit: Duration) -> usize {
         self.slots.drain(limit)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::release;
-
-    #[test]
-    fn release_numbers_are_compared_by_part() {
-        assert_eq!(release("2.51.0"), (2, 51));
-        assert!(release("2.61.0") > release("2.9.1"));
-        assert_eq!(release("unknown"), (0, 0));
     }
 }

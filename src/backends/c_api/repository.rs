@@ -2,7 +2,10 @@
 //! a python model without its script makes the server wait for ever.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
 
 use crate::error::{Error, Result};
 use crate::model::ModelId;
@@ -29,6 +32,7 @@ pub fn is_remote(repository: &Path) -> bool {
 }
 
 fn check_directory(path: &Path) -> Result<()> {
+    check_readable(path)?;
     if path.is_dir() {
         return Ok(());
     }
@@ -38,11 +42,25 @@ fn check_directory(path: &Path) -> Result<()> {
     )))
 }
 
+/// A server that may not read a folder finds no models in it.
+fn check_readable(folder: &Path) -> Result<()> {
+    match fs::read_dir(folder).and_then(|_| fs::metadata(folder.join("."))) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Error::server(format!(
+            "--model-repository: '{}' cannot be read: permission denied for user {}; let that user read it (chmod -R a+rX), \
+             or run as one who may",
+            folder.display(),
+            geteuid().as_raw()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The model's folder.
 fn find(repositories: &[PathBuf], model: &str) -> Result<PathBuf> {
     let is_plain = Path::new(model).components().count() == 1 && !model.contains('/') && !model.starts_with("..");
     let folders = repositories.iter().map(|repository| repository.join(model));
     if let Some(folder) = folders.into_iter().find(|folder| is_plain && folder.is_dir()) {
+        check_readable(&folder)?;
         return Ok(folder);
     }
     let paths: Vec<String> = repositories.iter().map(|path| format!("'{}'", path.display())).collect();

@@ -43,6 +43,7 @@ use crate::backends::kserve_grpc::proto::{Answer, ModelConfig, ModelConfigRespon
 use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::metrics::MetricsSource;
+use crate::backends::unready::UNREADY;
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
 use crate::engine::{Route, ServerWait, advice, is_unanswered};
 use crate::error::{Error, Result};
@@ -103,8 +104,11 @@ impl GrpcBackend {
             batches: false,
         };
         let live = |limit| {
-            let answer: Ready = backend.control.call("ServerReady", &Empty {}, limit)?;
-            answer.ready.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
+            let ready: Ready = backend.control.call("ServerReady", &Empty {}, limit)?;
+            // One of its models may not be ready, which need not be ours.
+            let is_live = || backend.call::<_, Ready>("ServerLive", &Empty {}).is_ok_and(|answer| answer.ready);
+            let is_open = ready.ready || is_live();
+            is_open.then_some(()).ok_or_else(|| status::error(status::UNAVAILABLE, "it says that it is not ready"))
         };
         backend.await_ready("the server", live, || false)?;
         let metadata: ServerMetadata = backend
@@ -161,6 +165,11 @@ impl GrpcBackend {
         })
     }
 
+    /// Whether it is a Triton before 23.06.
+    fn marks_no_final(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| server.is_triton_before((2, 35)))
+    }
+
     /// Whether the server has finished loading, and does not know the model.
     fn is_absent(&self, id: &ModelId) -> bool {
         let ready = self.call::<_, Ready>("ServerReady", &Empty {});
@@ -171,7 +180,7 @@ impl GrpcBackend {
     /// Why a model is not ready, in the server's words when asked for the model itself.
     fn not_ready(&self, id: &ModelId) -> InferError {
         let unknown = self.call::<_, ModelMetadata>("ModelMetadata", &named(id)).err();
-        unknown.unwrap_or_else(|| status::error(status::UNAVAILABLE, format!("model '{id}' is not ready")))
+        unknown.unwrap_or_else(|| status::error(status::UNAVAILABLE, UNREADY))
     }
 }
 
@@ -276,10 +285,12 @@ impl Backend for GrpcBackend {
         let method = if self.streaming { "ModelStreamInfer" } else { "ModelInfer" };
         let streams = match self.streaming {
             true if self.is_foreign.load(Ordering::Relaxed) => Streams::Own,
+            // Where the number of responses is open, only such a server itself can say what it lacks.
+            true if self.marks_no_final() && !spec.models.iter().any(|model| model.decoupled) => Streams::Unmarked,
             true => Streams::Shared,
             false => Streams::None,
         };
-        let streaming = streams == Streams::Shared;
+        let streaming = streams.are_shared();
         // The deadline of a stream would apply to all its requests together.
         let deadline = self.route.limit.filter(|_| !streaming);
         let plan = CallPlan {

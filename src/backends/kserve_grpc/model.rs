@@ -26,6 +26,7 @@ pub fn model(id: &ModelId, metadata: ModelMetadata, config: &ModelConfig) -> Res
         max_batch_size: u64::try_from(config.max_batch_size).unwrap_or(0),
         scheduler: scheduler(config),
         sequences: config.sequence_batching,
+        correlation: config.correlation,
         decoupled: config.decoupled,
         response_cache: config.response_cache,
         composing: composing(config),

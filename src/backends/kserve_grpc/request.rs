@@ -3,16 +3,14 @@
 
 use bytes::Bytes;
 
-use crate::backend::{
-    ClientSpec, CorrelationForm, Parameter, ParameterValue, Request, RequestOptions, SequencePosition,
-};
+use crate::backend::{ClientSpec, Parameter, ParameterValue, Request, RequestOptions, SequencePosition};
 use crate::backends::kserve::regions::{InputRegions, is_shared};
 use crate::backends::kserve_grpc::proto::put_parameter;
 use crate::backends::kserve_grpc::regions::put_place;
 use crate::data::{InputTensor, Payload};
 use crate::engine::calls::{put_message, tensor_bytes};
 use crate::error::{Error, Result};
-use crate::model::ModelSpec;
+use crate::model::{CorrelationForm, ModelSpec};
 use crate::plan::Compression;
 use crate::wire::COPY_LIMIT;
 use crate::wire::grpc::{self, MAX_MESSAGE};
@@ -39,13 +37,15 @@ struct Template {
     /// The other tensors, each after its prefix.
     tensors: Vec<Bytes>,
     tensors_len: usize,
+    /// How the sequence's ID is sent.
+    correlation: CorrelationForm,
     /// The whole body, including its prefix, if nothing changes and it is compressed.
     packed: Option<Vec<u8>>,
 }
 
 impl Template {
-    fn new(head: Vec<u8>, tensors: &[Bytes]) -> Self {
-        let mut template = Self { head, tensors: Vec::new(), tensors_len: 0, packed: None };
+    fn new(head: Vec<u8>, tensors: &[Bytes], correlation: CorrelationForm) -> Self {
+        let mut template = Self { head, tensors: Vec::new(), tensors_len: 0, correlation, packed: None };
         for tensor in tensors {
             if tensor.len() < COPY_LIMIT && template.tensors.is_empty() {
                 put_bytes(&mut template.head, field::RAW_INPUTS, tensor);
@@ -73,9 +73,18 @@ pub enum Streams {
     None,
     /// Long-lived streams, as Triton supports them; such requests ask for empty final responses.
     Shared,
+    /// The same with Triton before 23.06, which marks no response as final, and refuses to be asked for it.
+    Unmarked,
     /// One stream per request, which ends with its last response. Other servers do not say which request an answer is
     /// for, or read all requests of a stream before they answer any.
     Own,
+}
+
+impl Streams {
+    /// Whether requests share long-lived streams.
+    pub fn are_shared(self) -> bool {
+        matches!(self, Self::Shared | Self::Unmarked)
+    }
 }
 
 /// What a client's requests have in common on the wire.
@@ -92,7 +101,6 @@ pub struct RequestForm {
 pub struct RequestEncoder {
     templates: Vec<Template>,
     encoding: Compression,
-    correlation: CorrelationForm,
     variable: Vec<u8>,
     body: Vec<u8>,
 }
@@ -103,8 +111,8 @@ impl RequestEncoder {
     /// # Errors
     /// If a tensor cannot be read or a request is longer than gRPC allows.
     pub fn new(spec: &ClientSpec, regions: &InputRegions, form: RequestForm) -> Result<Self> {
-        let (encoding, streaming) = (form.encoding, form.streams == Streams::Shared);
-        let template = |payload| template(spec, regions, payload, streaming);
+        let (encoding, streaming) = (form.encoding, form.streams.are_shared());
+        let template = |payload| template(spec, regions, payload, form.streams == Streams::Shared);
         let mut templates = spec.payloads.iter().map(template).collect::<Result<Vec<_>>>()?;
         let changes = spec.traces.is_some() || is_shared(spec.outputs.placements.first());
         if encoding != Compression::None && !streaming && !changes {
@@ -114,8 +122,7 @@ impl RequestEncoder {
                 template.packed = Some(packed);
             }
         }
-        let correlation = spec.options.correlation;
-        Ok(Self { templates, encoding, correlation, variable: Vec::new(), body: Vec::new() })
+        Ok(Self { templates, encoding, variable: Vec::new(), body: Vec::new() })
     }
 
     /// The body of a request, including its prefix: bytes to copy, then tensors by reference. An empty `id` means none.
@@ -135,7 +142,7 @@ impl RequestEncoder {
             put_bytes(&mut self.variable, field::ID, id);
         }
         if let Some(position) = request.sequence {
-            put_sequence(&mut self.variable, position, self.correlation);
+            put_sequence(&mut self.variable, position, template.correlation);
         }
         if self.encoding != Compression::None {
             self.body.clear();
@@ -151,14 +158,14 @@ impl RequestEncoder {
     }
 }
 
-fn template(spec: &ClientSpec, regions: &InputRegions, payload: &Payload, streaming: bool) -> Result<Template> {
+fn template(spec: &ClientSpec, regions: &InputRegions, payload: &Payload, asks_final: bool) -> Result<Template> {
     let model = spec
         .models
         .get(payload.model)
         .ok_or_else(|| Error::input(format!("a payload is for model {} of {}", payload.model, spec.models.len())))?;
     let mut head = Vec::new();
     put_model(&mut head, model);
-    put_options(&mut head, &spec.options, payload, streaming);
+    put_options(&mut head, &spec.options, payload, asks_final);
     let mut tensors = Vec::new();
     for input in &payload.inputs {
         let region = regions.name_of(&input.region);
@@ -175,7 +182,7 @@ fn template(spec: &ClientSpec, regions: &InputRegions, payload: &Payload, stream
             model.id
         )));
     }
-    Ok(Template::new(head, &tensors))
+    Ok(Template::new(head, &tensors, spec.options.correlation_of(model)))
 }
 
 fn put_model(head: &mut Vec<u8>, model: &ModelSpec) {
@@ -185,8 +192,8 @@ fn put_model(head: &mut Vec<u8>, model: &ModelSpec) {
     }
 }
 
-fn put_options(head: &mut Vec<u8>, options: &RequestOptions, payload: &Payload, streaming: bool) {
-    if streaming {
+fn put_options(head: &mut Vec<u8>, options: &RequestOptions, payload: &Payload, asks_final: bool) {
+    if asks_final {
         put_parameter(head, field::PARAMETERS, "triton_enable_empty_final_response", &ParameterValue::Bool(true));
     }
     if options.priority != 0 {

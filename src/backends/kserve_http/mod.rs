@@ -43,6 +43,7 @@ use crate::backends::kserve::request_ids;
 use crate::backends::kserve::trace_settings::{TraceControl, TraceValues};
 use crate::backends::metrics::MetricsSource;
 use crate::backends::triton_json::{ConfigJson, StatisticsJson, model_of};
+use crate::backends::unready::UNREADY;
 use crate::engine::http1::{self, Headers, Patience, Questions};
 use crate::engine::{Route, ServerWait, advice};
 use crate::error::{Error, Result};
@@ -180,7 +181,10 @@ impl HttpBackend {
     /// it only says no.
     fn not_ready(&self, id: &ModelId, refusal: InferError, absent: bool) -> Error {
         let asked = self.control.get(&model_path(&self.format.endpoint, id, ""), Patience::Sample);
-        let reason = asked.ok().and_then(|answer| answer.refusal()).unwrap_or(refusal);
+        let reason = match asked {
+            Ok(known) => known.refusal().unwrap_or_else(|| InferError::new(refusal.code, UNREADY)),
+            Err(_) => refusal,
+        };
         if absent {
             return self.control.error(&format!("there is no model '{id}', and nothing is being loaded"), &reason);
         }

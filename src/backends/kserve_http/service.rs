@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use crate::backend::{ClientSpec, CorrelationForm, InferError, ReplyChecks, Request};
+use crate::backend::{ClientSpec, InferError, ReplyChecks, Request};
 use crate::backends::kserve::regions::{SlotOutputs, slot_tag};
 use crate::backends::kserve_http::body::{Kept, Longest};
 use crate::backends::kserve_http::outputs::ReplyOutputs;
@@ -35,7 +35,6 @@ struct Slot {
 pub(super) struct KserveHttp {
     templates: Arc<Templates>,
     spec: ClientSpec,
-    correlation: CorrelationForm,
     /// Part of the names of its slots' regions, and of their ids.
     number: u32,
     slots: Vec<Slot>,
@@ -45,8 +44,8 @@ pub(super) struct KserveHttp {
 impl KserveHttp {
     /// For clients with this `spec`; no slots yet.
     pub(super) fn new(templates: Arc<Templates>, spec: ClientSpec) -> Self {
-        let (number, correlation) = (templates.client_number(), spec.options.correlation);
-        Self { templates, spec, correlation, number, slots: Vec::new(), checker: Checker::default() }
+        let number = templates.client_number();
+        Self { templates, spec, number, slots: Vec::new(), checker: Checker::default() }
     }
 
     /// Its number among the clients of its backend.
@@ -87,7 +86,7 @@ impl HttpService for KserveHttp {
             return Ok(template.total(&template.front));
         }
         let tag = if template.tags_at.is_empty() { Default::default() } else { slot_tag(self.number, slot) };
-        template.patch(scratch, Patch { sequence: request.sequence, correlation: self.correlation, tag });
+        template.patch(scratch, Patch { sequence: request.sequence, tag });
         Ok(template.total(scratch))
     }
 

@@ -9,11 +9,12 @@ use std::borrow::Cow;
 use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
 
-use crate::backend::{CorrelationForm, SequencePosition};
+use crate::backend::SequencePosition;
 use crate::backends::kserve::regions::TAG_WIDTH;
 use crate::backends::kserve_http::body::Longest;
 use crate::engine::http1::write_length;
 use crate::engine::serial::{self, SLICES};
+use crate::model::CorrelationForm;
 use crate::plan::Compression;
 use crate::shm::Region;
 use crate::wire::coding;
@@ -50,6 +51,8 @@ pub(super) struct Template {
     pub(super) body_at: usize,
     /// Offset in `front` of the sequence's parameters.
     pub(super) sequence_at: Option<usize>,
+    /// How the sequence's ID is sent.
+    pub(super) correlation: CorrelationForm,
     /// Offsets in `front` of slot tags: in names of regions, and in the request's id.
     pub(super) tags_at: Vec<usize>,
     /// The rest of the JSON.
@@ -73,7 +76,7 @@ impl Template {
         scratch.clear();
         scratch.extend_from_slice(&self.front);
         if let (Some(at), Some(sequence)) = (self.sequence_at, place.sequence) {
-            write_sequence(&mut scratch[at..at + SEQUENCE_WIDTH], sequence, place.correlation);
+            write_sequence(&mut scratch[at..at + SEQUENCE_WIDTH], sequence, self.correlation);
         }
         for &at in &self.tags_at {
             scratch[at..at + TAG_WIDTH].copy_from_slice(&place.tag);
@@ -117,7 +120,6 @@ impl Template {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patch {
     pub(super) sequence: Option<SequencePosition>,
-    pub(super) correlation: CorrelationForm,
     pub(super) tag: [u8; TAG_WIDTH],
 }
 

@@ -91,6 +91,7 @@ impl Templates {
         };
         let mut template = rendering.render(&self.models[payload.model], payload)?;
         template.longest = self.longest(payload);
+        template.correlation = self.options.correlation_of(&self.models[payload.model]);
         Ok(template)
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::backends::triton_json::number::{Dimension, Number, or_default};
 use crate::error::{Error, Result};
-use crate::model::{ConfigMark, DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use crate::model::{ConfigMark, CorrelationForm, DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
 
 /// An element type, or the unknown word.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub struct ConfigJson {
     input: Vec<SettingsJson>,
     #[serde(default, deserialize_with = "or_default")]
     output: Vec<SettingsJson>,
-    sequence_batching: Option<IgnoredAny>,
+    sequence_batching: Option<SequencesJson>,
     dynamic_batching: Option<IgnoredAny>,
     ensemble_scheduling: Option<EnsembleJson>,
     #[serde(default, deserialize_with = "or_default")]
@@ -82,6 +82,36 @@ struct StepJson {
     model_name: String,
     #[serde(default)]
     model_version: Number,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct SequencesJson {
+    #[serde(default, deserialize_with = "or_default")]
+    control_input: Vec<ControlInputJson>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ControlInputJson {
+    #[serde(default, deserialize_with = "or_default")]
+    control: Vec<ControlJson>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ControlJson {
+    #[serde(default, deserialize_with = "or_default")]
+    kind: String,
+    #[serde(default, deserialize_with = "or_default")]
+    data_type: String,
+}
+
+impl SequencesJson {
+    /// How the model's backend wants correlation IDs, if it gets them.
+    fn correlation(&self) -> CorrelationForm {
+        let mut controls = self.control_input.iter().flat_map(|input| &input.control);
+        let is_text =
+            |control: &ControlJson| control.kind == "CONTROL_SEQUENCE_CORRID" && control.data_type == "TYPE_STRING";
+        if controls.any(is_text) { CorrelationForm::Text } else { CorrelationForm::Number }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -130,6 +160,7 @@ pub fn model_of(id: &ModelId, metadata: MetadataJson, config: &ConfigJson) -> Re
         outputs: tensors(id, metadata.outputs, &config.output, batched)?,
         scheduler,
         sequences: scheduler == Scheduler::Sequence,
+        correlation: config.sequence_batching.as_ref().map(SequencesJson::correlation).unwrap_or_default(),
         decoupled: config.model_transaction_policy.decoupled,
         response_cache: config.response_cache.enable,
         composing: config.ensemble_scheduling.as_ref().map_or_else(Vec::new, |ensemble| composing(&ensemble.step)),
@@ -194,6 +225,23 @@ mod tests {
         assert_eq!(spec.outputs[0].shape, [-1]);
         assert_eq!(spec.outputs[0].fixed_bytes(), None);
         assert_eq!(spec.scheduler, Scheduler::Dynamic);
+    }
+
+    #[test]
+    fn the_control_of_correlation_ids_decides_their_form() {
+        let form = |control: Value| {
+            let config = json!({"sequence_batching": {"control_input": [{"name": "ID", "control": [control]}]}});
+            model(&ModelId::latest("s"), &json!({}), &config).unwrap().correlation
+        };
+        assert_eq!(form(json!({"kind": "CONTROL_SEQUENCE_CORRID", "data_type": "TYPE_STRING"})), CorrelationForm::Text);
+        assert_eq!(
+            form(json!({"kind": "CONTROL_SEQUENCE_CORRID", "data_type": "TYPE_UINT64"})),
+            CorrelationForm::Number
+        );
+        assert_eq!(
+            form(json!({"kind": "CONTROL_SEQUENCE_START", "data_type": "TYPE_INVALID"})),
+            CorrelationForm::Number
+        );
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! `--search PATH=VALUES`.
 
+use prost_reflect::Kind;
 use serde_json::Value;
 
 use crate::cli::range::{Step, listed};
 use crate::cli::values::decimal;
 use crate::model::configuration::Path;
-use crate::model::schema::Kind;
 use crate::plan::{MAX_CONCURRENCY, MAX_RATE, Searched, ServerSetting, Setting, asked};
 
 /// `PATH=VALUES`.
@@ -80,10 +80,10 @@ fn of_kind(kind: Kind, value: &Value) -> Option<&'static str> {
     let whole = || value.as_i64().is_some() || text.is_some_and(|text| text.parse::<i64>().is_ok());
     let real = || value.is_number() || text.is_some_and(|text| text.parse::<f64>().is_ok());
     let (holds, rule) = match kind {
-        Kind::Signed | Kind::Unsigned => (whole(), "a whole number"),
-        Kind::Real => (real(), "a number"),
-        Kind::Flag => (value.is_boolean(), "true or false"),
-        Kind::Text | Kind::Word(_) | Kind::Nested(_) => (true, ""),
+        Kind::Int32 | Kind::Int64 | Kind::Uint32 | Kind::Uint64 => (whole(), "a whole number"),
+        Kind::Float | Kind::Double => (real(), "a number"),
+        Kind::Bool => (value.is_boolean(), "true or false"),
+        _ => (true, ""),
     };
     (!holds && !value.is_null()).then_some(rule)
 }

@@ -3,9 +3,10 @@
 
 use std::fmt;
 
+use prost_reflect::{FieldDescriptor, Kind};
 use serde_json::{Map, Value, json};
 
-use crate::model::schema::{CONFIG, Kind, Shape};
+use crate::model::schema;
 
 /// The location of a setting in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,30 @@ enum Step {
     /// Every element of a list.
     Each,
     Element(usize),
+}
+
+/// What a path leads to: the type of its values, and how many of them there are.
+struct Place {
+    kind: Kind,
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    One,
+    Many,
+    Map,
+}
+
+impl Place {
+    fn of(field: &FieldDescriptor) -> Self {
+        let shape = match (field.is_map(), field.is_list()) {
+            (true, _) => Shape::Map,
+            (_, true) => Shape::Many,
+            _ => Shape::One,
+        };
+        Self { kind: schema::value_kind(field), shape }
+    }
 }
 
 /// Short names for the settings that are searched most.
@@ -73,32 +98,31 @@ impl Path {
     /// The type of its values, by the schema of a model's configuration; `None` for messages, parameters, and fields
     /// that only a newer server may know.
     pub fn kind(&self) -> Option<Kind> {
-        let (kind, shape) = self.field()?;
-        (shape == Shape::One && !matches!(kind, Kind::Nested(_))).then_some(kind)
+        let place = self.place()?;
+        (place.shape == Shape::One && !matches!(place.kind, Kind::Message(_))).then_some(place.kind)
     }
 
     /// Whether its value is a list, by that schema.
     pub fn is_list(&self) -> bool {
-        self.field().is_some_and(|(_, shape)| shape == Shape::Many)
+        self.place().is_some_and(|place| place.shape == Shape::Many)
     }
 
-    /// The type of its values, and how many of them it has; `None` for what the schema does not know.
-    fn field(&self) -> Option<(Kind, Shape)> {
-        let (mut kind, mut shape) = (Kind::Nested(CONFIG), Shape::One);
+    /// What the schema says of its values; `None` for what it does not know.
+    fn place(&self) -> Option<Place> {
+        let mut place = Place { kind: Kind::Message(schema::config()), shape: Shape::One };
         for step in &self.steps {
-            match (step, shape, kind) {
+            match (step, place.shape, &place.kind) {
                 // The name is a key.
-                (Step::Field(_), Shape::Map(_), _) | (Step::Each | Step::Element(_), Shape::Many, _) => {
-                    shape = Shape::One;
+                (Step::Field(_), Shape::Map, _) | (Step::Each | Step::Element(_), Shape::Many, _) => {
+                    place.shape = Shape::One;
                 }
-                (Step::Field(name), Shape::One, Kind::Nested(message)) => {
-                    let field = message.iter().find(|field| field.name == name)?;
-                    (kind, shape) = (field.kind, field.shape);
+                (Step::Field(name), Shape::One, Kind::Message(message)) => {
+                    place = Place::of(&message.get_field_by_name(name)?);
                 }
                 _ => return None,
             }
         }
-        Some((kind, shape))
+        Some(place)
     }
 
     /// The value in force, if all places that the path covers agree.
@@ -270,10 +294,10 @@ mod tests {
     fn fields_are_known_by_the_form_of_a_configuration() {
         let kind = |path: &str| Path::parse(path).unwrap().kind();
         for path in ["max_batch_size", "instances", "instance_group[0].gpus[0]", "input[].dims[1]"] {
-            assert!(matches!(kind(path), Some(Kind::Signed)), "{path}");
+            assert!(matches!(kind(path), Some(Kind::Int32 | Kind::Int64)), "{path}");
         }
-        assert!(matches!(kind("delay"), Some(Kind::Unsigned)));
-        assert!(matches!(kind("dynamic_batching.preserve_ordering"), Some(Kind::Flag)));
+        assert!(matches!(kind("delay"), Some(Kind::Uint64)));
+        assert!(matches!(kind("dynamic_batching.preserve_ordering"), Some(Kind::Bool)));
         for path in ["dynamic_batching", "parameters.any.name", "input", "dynamic_batching.preferred_batch_size"] {
             assert!(kind(path).is_none(), "{path}");
         }

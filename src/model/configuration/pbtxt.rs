@@ -3,108 +3,78 @@
 
 use std::fmt::Write as _;
 
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::Value;
+
+use crate::model::schema;
 
 /// Fields that a reader looks for first.
 const FIRST: [&str; 8] =
     ["name", "platform", "backend", "max_batch_size", "input", "output", "instance_group", "dynamic_batching"];
-/// Fields whose value is an enumeration word, which is written without quotes. These tables name fields of Triton's
-/// `model_config.proto` by their path from its `ModelConfig`; `*` is the value of a map.
-const WORDS: [&str; 16] = [
-    "input.data_type",
-    "input.format",
-    "output.data_type",
-    "batch_input.kind",
-    "batch_input.data_type",
-    "batch_output.kind",
-    "optimization.priority",
-    "dynamic_batching.default_queue_policy.timeout_action",
-    "dynamic_batching.priority_queue_policy.*.timeout_action",
-    "sequence_batching.control_input.control.kind",
-    "sequence_batching.control_input.control.data_type",
-    "sequence_batching.state.data_type",
-    "sequence_batching.state.initial_state.data_type",
-    "instance_group.kind",
-    "instance_group.secondary_devices.kind",
-    "model_warmup.inputs.*.data_type",
-];
-/// Fields that map names to values.
-const MAPS: [&str; 11] = [
-    "parameters",
-    "cc_model_filenames",
-    "metric_tags",
-    "ensemble_scheduling.step.input_map",
-    "ensemble_scheduling.step.output_map",
-    "model_warmup.inputs",
-    "optimization.cuda.graph_spec.input",
-    "optimization.cuda.graph_spec.graph_lower_bound.input",
-    "optimization.execution_accelerators.gpu_execution_accelerator.parameters",
-    "optimization.execution_accelerators.cpu_execution_accelerator.parameters",
-    "model_repository_agents.agents.parameters",
-];
-/// Fields that map numbers to values.
-const NUMBERED: [&str; 1] = ["dynamic_batching.priority_queue_policy"];
-/// Fields of 64 bits, which JSON carries as text.
-const NUMBERS: [&str; 21] = [
-    "version_policy.specific.versions",
-    "input.dims",
-    "input.reshape.shape",
-    "output.dims",
-    "output.reshape.shape",
-    "optimization.cuda.graph_spec.input.*.dim",
-    "optimization.cuda.graph_spec.graph_lower_bound.input.*.dim",
-    "dynamic_batching.max_queue_delay_microseconds",
-    "dynamic_batching.priority_levels",
-    "dynamic_batching.default_priority_level",
-    "dynamic_batching.default_queue_policy.default_timeout_microseconds",
-    "dynamic_batching.priority_queue_policy.*.default_timeout_microseconds",
-    "sequence_batching.direct.max_queue_delay_microseconds",
-    "sequence_batching.oldest.max_queue_delay_microseconds",
-    "sequence_batching.max_sequence_idle_microseconds",
-    "sequence_batching.state.dims",
-    "sequence_batching.state.initial_state.dims",
-    "ensemble_scheduling.step.model_version",
-    "instance_group.secondary_devices.device_id",
-    "model_warmup.inputs.*.dims",
-    "model_metrics.metric_control.histogram_options.buckets",
-];
-
-/// `config.pbtxt` for a configuration in JSON. Empty and zero values are left out, because the server fills them in.
+/// `config.pbtxt` for a configuration in JSON. Empty and zero values are left out, because the server fills them in. Members
+/// that are newer than this program are written as what they look like.
 pub fn text(configuration: &Value) -> String {
     let mut text = String::new();
     let mut fields: Vec<(&String, &Value)> = configuration.as_object().into_iter().flatten().collect();
     let place = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
     fields.sort_by_key(|(name, _)| place(name));
-    fields.into_iter().for_each(|(name, value)| field(&mut text, (0, name), name, value));
+    let config = schema::config();
+    fields.into_iter().for_each(|(name, value)| Field::of(Some(&config), name).write(&mut text, 0, value));
     text
 }
 
-/// Writes the field `name`, which is at `path`, indented by `depth`.
-fn field(text: &mut String, (depth, path): (usize, &str), name: &str, value: &Value) {
-    let indent = "  ".repeat(depth);
-    let key = |key: &String| if NUMBERED.contains(&path) { key.clone() } else { quoted(key) };
-    match value {
-        Value::Array(list) if list.is_empty() => {}
-        Value::Array(list) if list.iter().all(|item| !item.is_object()) => {
-            let items: Vec<String> = list.iter().map(|item| scalar(path, item)).collect();
-            let _ = writeln!(text, "{indent}{name}: [{}]", items.join(", "));
-        }
-        Value::Array(list) => list.iter().for_each(|item| field(text, (depth, path), name, item)),
-        Value::Object(members) if MAPS.contains(&path) || NUMBERED.contains(&path) => {
-            for (own, value) in members {
-                let _ = writeln!(text, "{indent}{name} {{\n{indent}  key: {}", key(own));
-                field(text, (depth + 1, &format!("{path}.*")), "value", value);
-                let _ = writeln!(text, "{indent}}}");
+/// A field by its name in the text, and what is known of it.
+struct Field<'a> {
+    name: &'a str,
+    known: Option<FieldDescriptor>,
+}
+
+impl<'a> Field<'a> {
+    fn of(message: Option<&MessageDescriptor>, name: &'a str) -> Self {
+        Self { name, known: message.and_then(|message| message.get_field_by_name(name)) }
+    }
+
+    /// Writes the field with this value, indented by `depth`.
+    fn write(&self, text: &mut String, depth: usize, value: &Value) {
+        let (indent, name) = ("  ".repeat(depth), self.name);
+        match value {
+            Value::Array(list) if list.is_empty() => {}
+            Value::Array(list) if list.iter().all(|item| !item.is_object()) => {
+                let items: Vec<String> = list.iter().map(|item| self.scalar(item)).collect();
+                let _ = writeln!(text, "{indent}{name}: [{}]", items.join(", "));
+            }
+            Value::Array(list) => list.iter().for_each(|item| self.write(text, depth, item)),
+            Value::Object(members) => {
+                let kind = self.known.as_ref().map(FieldDescriptor::kind);
+                let message = kind.as_ref().and_then(Kind::as_message);
+                let is_map = self.known.as_ref().is_some_and(FieldDescriptor::is_map);
+                if !is_map {
+                    let _ = writeln!(text, "{indent}{name} {{");
+                    members.iter().for_each(|(name, value)| Field::of(message, name).write(text, depth + 1, value));
+                    let _ = writeln!(text, "{indent}}}");
+                    return;
+                }
+                for (key, value) in members {
+                    let key = Field::of(message, "key").scalar(&Value::from(key.as_str()));
+                    let _ = writeln!(text, "{indent}{name} {{\n{indent}  key: {key}");
+                    Field::of(message, "value").write(text, depth + 1, value);
+                    let _ = writeln!(text, "{indent}}}");
+                }
+            }
+            value if is_default(value) => {}
+            value => {
+                let _ = writeln!(text, "{indent}{name}: {}", self.scalar(value));
             }
         }
-        Value::Object(members) => {
-            let _ = writeln!(text, "{indent}{name} {{");
-            members.iter().for_each(|(name, value)| field(text, (depth + 1, &format!("{path}.{name}")), name, value));
-            let _ = writeln!(text, "{indent}}}");
-        }
-        value if is_default(value) => {}
-        value => {
-            let _ = writeln!(text, "{indent}{name}: {}", scalar(path, value));
+    }
+
+    /// Words of enumerations are bare, and so are numbers, which JSON may carry as text.
+    fn scalar(&self, value: &Value) -> String {
+        let Value::String(text) = value else { return value.to_string() };
+        match self.known.as_ref().map(FieldDescriptor::kind) {
+            None | Some(Kind::String) => quoted(text),
+            Some(_) if text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.+".contains(c)) => text.clone(),
+            Some(_) => quoted(text),
         }
     }
 }
@@ -117,19 +87,6 @@ fn is_default(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         _ => false,
     }
-}
-
-fn scalar(path: &str, value: &Value) -> String {
-    match value {
-        Value::String(text) if WORDS.contains(&path) && is_word(text) => text.clone(),
-        Value::String(text) if NUMBERS.contains(&path) && text.parse::<i128>().is_ok() => text.clone(),
-        Value::String(text) => quoted(text),
-        value => value.to_string(),
-    }
-}
-
-fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 fn quoted(text: &str) -> String {
@@ -221,6 +178,8 @@ version_policy {
             ),
             r#"default_model_filename: "MODE_A" parameters { key: "PRECISION" value { string_value: "TYPE_FP16" } }"#
         );
+        let newer = json!({"x_y": {"z": "A", "n": [1]}, "ensemble_scheduling": {"max_inflight_requests": 8, "w": "7"}});
+        assert_eq!(lines(newer), r#"ensemble_scheduling { max_inflight_requests: 8 w: "7" } x_y { n: [1] z: "A" }"#);
         let policy = json!({"timeout_action": "DELAY", "default_timeout_microseconds": "5"});
         assert_eq!(
             lines(json!({"dynamic_batching": {"priority_levels": "2", "priority_queue_policy": {"1": policy}}})),

@@ -6,7 +6,7 @@ mod stage;
 
 use std::path::PathBuf;
 
-use crate::backend::CorrelationForm;
+use crate::model::CorrelationForm;
 use crate::plan::ranks::RanksPlan;
 pub use mode::{GapDistribution, LoadMode, Periodic, Spacing, TokenInput, TokenUse};
 pub use range::Range;
@@ -108,6 +108,6 @@ pub struct SequencePlan {
     pub serial: bool,
     /// Sequences alive at once, in rate modes.
     pub concurrent: usize,
-    /// Form in which IDs are sent.
-    pub correlation: CorrelationForm,
+    /// Form in which IDs are sent; `None` for what the model asks for.
+    pub correlation: Option<CorrelationForm>,
 }

@@ -288,7 +288,6 @@ const EMBEDDED_ONLY: &[&str] = &[
 /// perf_analyzer accepts and ignores them elsewhere.
 const NETWORK_ONLY: &[&str] = &[
     "--http-compression",
-    "--server-wait",
     "--reconnect",
     "--max-connections",
     "--client-timeout-us",

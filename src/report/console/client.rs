@@ -72,7 +72,8 @@ fn failures(client: &ClientSummary) -> String {
     text += &format!("    Failed request count: {} ({})\n", client.failed, percent(client.failed_share()));
     for (reason, count) in client.errors.iter().take(MAX_REASONS) {
         let message = reason.to_string().replace(['\n', '\r'], " ");
-        let _ = writeln!(text, "      {count} x {}", shown(&message));
+        let next = reason.advice().map(|next| format!("; {next}")).unwrap_or_default();
+        let _ = writeln!(text, "      {count} x {}{next}", shown(&message));
     }
     if client.errors.len() > MAX_REASONS {
         let _ = writeln!(text, "      and {} more reasons", client.errors.len() - MAX_REASONS);

@@ -156,5 +156,14 @@ fn host_lines(host: &HostMetrics) -> String {
     if let (Some(mean), Some(most)) = (host.pending_requests, host.pending_requests_max) {
         let _ = writeln!(text, "    Pending requests: avg {}, max {}", significant(mean), significant(most));
     }
+    if let Some(mean) = host.first_response_ms {
+        let _ = writeln!(text, "    Avg time to first response: {} ms", significant(mean));
+    }
+    if let Some(count) = host.cancelled_requests {
+        let _ = writeln!(text, "    Requests that the server cancelled: {}", significant(count));
+    }
+    if let Some(seconds) = host.model_load_seconds {
+        let _ = writeln!(text, "    Load of the model: {} s", significant(seconds));
+    }
     text
 }

@@ -57,7 +57,7 @@ pub const SEQUENCE_END: u32 = 2;
 pub type Status = *mut Error;
 
 macro_rules! functions {
-    ($($field:ident = $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*) => {
+    ($($field:ident = $symbol:literal ($($argument:ty),*) $(-> $result:ty)? $(, or $stand_in:path)?;)*) => {
         /// The server's functions, resolved once.
         pub struct Api {
             $(#[doc = $symbol] pub $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
@@ -68,17 +68,56 @@ macro_rules! functions {
                 Ok(Api {$(
                     $field: {
                         let name = CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()).map_err(|e| e.to_string())?;
-                        // SAFETY: the symbol's documented prototype is the one written beside it in this table.
-                        unsafe {
-                            std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(
-                                symbols::find(name)?.as_ptr(),
-                            )
+                        match symbols::find(name) {
+                            // SAFETY: the symbol's documented prototype is the one written beside it in this table.
+                            Ok(found) => unsafe {
+                                std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(
+                                    found.as_ptr(),
+                                )
+                            },
+                            Err(missing) => without!(missing $(, $stand_in)?),
                         }
                     },
                 )*})
             }
         }
     };
+}
+
+/// What comes of a function that the server lacks.
+macro_rules! without {
+    ($missing:expr) => {
+        return Err($missing)
+    };
+    ($missing:expr, $stand_in:path) => {{
+        drop($missing);
+        $stand_in
+    }};
+}
+
+/// Releases before 23.10 cancel nothing.
+unsafe extern "C" fn never_cancelled<T>(_: *mut T, _: *mut bool) -> Status {
+    std::ptr::null_mut()
+}
+
+/// Requests before 23.03 have no parameters.
+unsafe extern "C" fn no_parameters(_: *mut Request, _: *mut u32) -> Status {
+    std::ptr::null_mut()
+}
+
+unsafe extern "C" fn no_parameter(
+    _: *mut Request,
+    _: u32,
+    _: *mut *const c_char,
+    _: *mut i32,
+    _: *mut *const c_void,
+) -> Status {
+    std::ptr::null_mut()
+}
+
+/// Responses before 24.02 have no numbers of this kind.
+unsafe extern "C" fn no_double(_: *mut Response, _: *const c_char, _: f64) -> Status {
+    std::ptr::null_mut()
 }
 
 functions! {
@@ -101,13 +140,13 @@ functions! {
     correlation_id = "TRITONBACKEND_RequestCorrelationId" (*mut Request, *mut u64) -> Status;
     correlation_text = "TRITONBACKEND_RequestCorrelationIdString" (*mut Request, *mut *const c_char) -> Status;
     request_flags = "TRITONBACKEND_RequestFlags" (*mut Request, *mut u32) -> Status;
-    parameter_count = "TRITONBACKEND_RequestParameterCount" (*mut Request, *mut u32) -> Status;
+    parameter_count = "TRITONBACKEND_RequestParameterCount" (*mut Request, *mut u32) -> Status, or no_parameters;
     parameter = "TRITONBACKEND_RequestParameter"
-        (*mut Request, u32, *mut *const c_char, *mut i32, *mut *const c_void) -> Status;
+        (*mut Request, u32, *mut *const c_char, *mut i32, *mut *const c_void) -> Status, or no_parameter;
     request_input = "TRITONBACKEND_RequestInput" (*mut Request, *const c_char, *mut *mut Input) -> Status;
     output_count = "TRITONBACKEND_RequestOutputCount" (*mut Request, *mut u32) -> Status;
     output_name = "TRITONBACKEND_RequestOutputName" (*mut Request, u32, *mut *const c_char) -> Status;
-    is_cancelled = "TRITONBACKEND_RequestIsCancelled" (*mut Request, *mut bool) -> Status;
+    is_cancelled = "TRITONBACKEND_RequestIsCancelled" (*mut Request, *mut bool) -> Status, or never_cancelled;
     release = "TRITONBACKEND_RequestRelease" (*mut Request, u32) -> Status;
     input_properties = "TRITONBACKEND_InputProperties"
         (*mut Input, *mut *const c_char, *mut i32, *mut *const i64, *mut u32, *mut u64, *mut u32) -> Status;
@@ -120,12 +159,12 @@ functions! {
     set_string = "TRITONBACKEND_ResponseSetStringParameter" (*mut Response, *const c_char, *const c_char) -> Status;
     set_int = "TRITONBACKEND_ResponseSetIntParameter" (*mut Response, *const c_char, i64) -> Status;
     set_bool = "TRITONBACKEND_ResponseSetBoolParameter" (*mut Response, *const c_char, bool) -> Status;
-    set_double = "TRITONBACKEND_ResponseSetDoubleParameter" (*mut Response, *const c_char, f64) -> Status;
+    set_double = "TRITONBACKEND_ResponseSetDoubleParameter" (*mut Response, *const c_char, f64) -> Status, or no_double;
     response_send = "TRITONBACKEND_ResponseSend" (*mut Response, u32, Status) -> Status;
     factory_new = "TRITONBACKEND_ResponseFactoryNew" (*mut *mut Factory, *mut Request) -> Status;
     response_from = "TRITONBACKEND_ResponseNewFromFactory" (*mut *mut Response, *mut Factory) -> Status;
     factory_send_flags = "TRITONBACKEND_ResponseFactorySendFlags" (*mut Factory, u32) -> Status;
-    factory_is_cancelled = "TRITONBACKEND_ResponseFactoryIsCancelled" (*mut Factory, *mut bool) -> Status;
+    factory_is_cancelled = "TRITONBACKEND_ResponseFactoryIsCancelled" (*mut Factory, *mut bool) -> Status, or never_cancelled;
     factory_delete = "TRITONBACKEND_ResponseFactoryDelete" (*mut Factory) -> Status;
 }
 

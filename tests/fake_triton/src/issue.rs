@@ -95,6 +95,9 @@ impl Server {
             log(&describe(body, ordinal));
         }
         validate(body, model).map_err(|message| (INVALID_ARG, message))?;
+        if self.script.server.is_since(2, 54) {
+            validate_correlation(body, model).map_err(|message| (INVALID_ARG, message))?;
+        }
         let behaviours = &self.script.requests;
         let behaviour = behaviours[(ordinal % behaviours.len() as u64) as usize].clone();
         if let Some(failure) = &behaviour.submit_error {
@@ -172,6 +175,18 @@ fn validate(body: &Body, model: &ModelScript) -> Result<(), String> {
         Some(name) => Err(format!("unexpected inference output '{name}' for model '{}'", model.name)),
         None => Ok(()),
     }
+}
+
+/// From 25.01 on, correlation IDs must have the type that the model's control declares (core,
+/// `InferenceRequest::ValidateCorrelationId`).
+fn validate_correlation(body: &Body, model: &ModelScript) -> Result<(), String> {
+    let Some(declared) = model.correlation_datatype() else { return Ok(()) };
+    let sent = if body.correlation.is_string() { "BYTES" } else { "UINT64" };
+    if (sent == "BYTES") == (declared == "TYPE_STRING") {
+        return Ok(());
+    }
+    let name = &model.name;
+    Err(format!("sequence batching control 'ID' data-type is '{sent}', but model '{name}' expects '{declared}'"))
 }
 
 fn validate_input(input: &Input, spec: &TensorSpec, model: &ModelScript) -> Result<(), String> {

@@ -5,6 +5,7 @@
 //! | `abi` | types and numbers of the interface |
 //! | `script` | what to play; pure |
 //! | `ledger` | what is alive, the log, violations |
+//! | `logger` | what the real library would log |
 //! | `error`, `options`, `server`, `query` | the server and what surrounds it |
 //! | `request`, `input`, `issue`, `delivery`, `overlap`, `response`, `allocator`, `trace` | a request's life |
 //!
@@ -22,6 +23,7 @@ mod error;
 mod input;
 mod issue;
 mod ledger;
+mod logger;
 mod options;
 mod overlap;
 mod query;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::abi::{INVALID_ARG, Status};
 use crate::error::{OK, fail, give, live, text};
 use crate::ledger::{self, Kind, Object, lock};
+use crate::logger;
 
 /// Options under construction.
 #[derive(Default)]
@@ -53,7 +54,9 @@ macro_rules! setters {
         #[unsafe(no_mangle)]
         pub extern "C" fn $symbol(options: *mut Options, $($argument: $kind),*) -> Status {
             let options = live!(options, $name);
-            lock(&options.calls).push(vec![json!($name), $(Argument::to_value($argument)),*]);
+            let call = vec![json!($name), $(Argument::to_value($argument)),*];
+            logger::set($name, &call[1]);
+            lock(&options.calls).push(call);
             OK
         }
     )*};

@@ -62,6 +62,8 @@ pub struct ModelScript {
     pub metadata: Option<Value>,
     pub statistics: Option<Value>,
     pub load_error: Option<Failure>,
+    /// How long after its load its backend says that it is not ready.
+    pub unready_us: u64,
 }
 
 /// On which thread callbacks run.
@@ -209,6 +211,7 @@ impl Default for ModelScript {
             metadata: None,
             statistics: None,
             load_error: None,
+            unready_us: 0,
         }
     }
 }
@@ -284,7 +287,22 @@ fn check(request: &Behaviour) -> Result<(), String> {
     Ok(())
 }
 
+impl ServerScript {
+    /// Whether it is of that release of the core or a later one.
+    pub fn is_since(&self, major: u32, minor: u32) -> bool {
+        let mut parts = self.version.split('.').map(|part| part.parse().unwrap_or(0));
+        (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (major, minor)
+    }
+}
+
 impl ModelScript {
+    /// The datatype that its control of correlation IDs declares, if it has one.
+    pub fn correlation_datatype(&self) -> Option<&str> {
+        let inputs = self.config["sequence_batching"]["control_input"].as_array().into_iter().flatten();
+        let mut controls = inputs.flat_map(|input| input["control"].as_array().into_iter().flatten());
+        controls.find(|control| control["kind"] == "CONTROL_SEQUENCE_CORRID")?["data_type"].as_str()
+    }
+
     /// The configuration with the model's name.
     pub fn config(&self) -> Value {
         let mut config = self.config.clone();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use crate::abi::{EXPLICIT, INTERNAL, INVALID_ARG, NOT_FOUND, Status, UNAVAILABLE
 use crate::delivery::Delivery;
 use crate::error::{OK, Parameter, fail, give, live, text};
 use crate::ledger::{self, Kind, Object, lock, violation};
+use crate::logger::{self, Level};
 use crate::options::Options;
 use crate::script::{ModelScript, Script};
 
@@ -36,6 +37,8 @@ pub struct Server {
     pub script: Arc<Script>,
     pub delivery: Delivery,
     pub models: Mutex<BTreeMap<String, Loading>>,
+    /// When each was loaded.
+    loaded: Mutex<BTreeMap<String, Instant>>,
     explicit: bool,
     stopped: AtomicBool,
 }
@@ -73,7 +76,14 @@ impl Server {
             return Err((INTERNAL, format!("failed to load all models: {name} was not found in any repository")));
         }
         let delivery = Delivery::start(script.server.delivery_threads);
-        let server = Server { script, delivery, models: Mutex::default(), explicit, stopped: AtomicBool::new(false) };
+        let server = Server {
+            script,
+            delivery,
+            models: Mutex::default(),
+            loaded: Mutex::default(),
+            explicit,
+            stopped: AtomicBool::new(false),
+        };
         let mut failures = Vec::new();
         for model in &server.script.models {
             lock(&server.models).insert(model.name.clone(), Loading::Never);
@@ -91,6 +101,8 @@ impl Server {
     fn load(&self, model: &ModelScript) -> Result<(), (c_int, String)> {
         let loading = if model.load_error.is_some() { Loading::Failed } else { Loading::Ready };
         lock(&self.models).insert(model.name.clone(), loading);
+        lock(&self.loaded).insert(model.name.clone(), Instant::now());
+        logger::say(&self.script.server, Level::Info, &format!("loading: {}:1", model.name));
         match &model.load_error {
             Some(failure) => Err((failure.code(), failure.message.clone())),
             None => Ok(()),
@@ -100,6 +112,21 @@ impl Server {
     /// Whether a model serves; `None` if there is none of that name.
     pub fn is_loaded(&self, name: &str) -> Option<bool> {
         lock(&self.models).get(name).map(|loading| *loading == Loading::Ready)
+    }
+
+    /// Whether a model that serves also is ready: from 25.12 on its backend may say that it is not
+    /// (`TRITONBACKEND_ModelInstanceReady`), and a verbose log has why (core, `InferenceServer::ModelIsReady`).
+    fn is_ready(&self, name: &str) -> bool {
+        if self.is_loaded(name) != Some(true) {
+            return false;
+        }
+        let unready = Duration::from_micros(self.model(name).map_or(0, |model| model.unready_us));
+        let is_ready = lock(&self.loaded).get(name).is_none_or(|loaded| loaded.elapsed() >= unready);
+        if !is_ready {
+            let text = format!("Model '{name}' version 1 is not ready: its caches are being filled");
+            logger::say(&self.script.server, Level::Verbose, &text);
+        }
+        is_ready
     }
 
     /// The script of a model.
@@ -262,7 +289,7 @@ pub extern "C" fn TRITONSERVER_ServerModelIsReady(
 ) -> Status {
     let server = live!(server, "ServerModelIsReady");
     let has = server.model(text(name)).is_some_and(|m| version == -1 || m.versions.contains(&version.to_string()));
-    give(is, has && server.is_loaded(text(name)) == Some(true));
+    give(is, has && server.is_ready(text(name)));
     OK
 }
 

@@ -201,9 +201,9 @@ fn ids_may_be_strings() {
     let control = "sequence_batching { max_sequence_idle_microseconds: 5000000 control_input [{ name: \"ID\" \
                    control [{ kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING }] }] }";
     let repository = accumulator(control, 2);
-    run(&repository, "--concurrency-range 2 --request-count 60 --sequence-length 5 --sequence-id-type string");
+    run(&repository, "--concurrency-range 2 --request-count 60 --sequence-length 5");
     let all = assert_well_formed(&repository);
-    assert!(all.iter().all(|(id, _)| id.starts_with('"')), "{all:?}");
+    assert!(all.iter().all(|(id, _)| id.starts_with('"')), "the model's configuration asks for them: {all:?}");
 }
 
 #[test]

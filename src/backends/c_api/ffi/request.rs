@@ -4,18 +4,20 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use crate::backend::{CorrelationForm, ParameterValue, RequestOptions, SequencePosition};
+use crate::backend::{ParameterValue, RequestOptions, SequencePosition};
 use crate::backends::c_api::ffi::memory::InputPlace;
 use crate::backends::c_api::ffi::server::Server;
 use crate::backends::c_api::ffi::status::{Status, c_string};
 use crate::backends::c_api::ffi::sys;
 use crate::data::{InputTensor, Payload};
-use crate::model::ModelSpec;
+use crate::model::{CorrelationForm, ModelSpec};
 
 /// An owned request object. Must not be touched between a successful issue and its release.
 pub(super) struct InferenceRequest {
     server: Arc<Server>,
     pub(super) pointer: *mut sys::TRITONSERVER_InferenceRequest,
+    /// How the ID of its sequence is set.
+    correlation: CorrelationForm,
 }
 
 /// The callbacks of a request: C functions and their user pointer.
@@ -63,7 +65,8 @@ impl InferenceRequest {
             )
         };
         server.library.check(created)?;
-        let mut request = Self { server: Arc::clone(server), pointer };
+        let correlation = options.correlation_of(model);
+        let mut request = Self { server: Arc::clone(server), pointer, correlation };
         call!(request, TRITONSERVER_InferenceRequestSetReleaseCallback, callbacks.release, callbacks.userp)?;
         let Callbacks { allocator, userp, response, .. } = *callbacks;
         call!(request, TRITONSERVER_InferenceRequestSetResponseCallback, allocator, userp, response, userp)?;
@@ -168,11 +171,11 @@ impl InferenceRequest {
     }
 
     /// Sets the request's place in its sequence.
-    pub(super) fn set_sequence(&mut self, position: SequencePosition, form: CorrelationForm) -> Result<(), Status> {
+    pub(super) fn set_sequence(&mut self, position: SequencePosition) -> Result<(), Status> {
         let start = if position.start { sys::REQUEST_FLAG_SEQUENCE_START } else { 0 };
         let end = if position.end { sys::REQUEST_FLAG_SEQUENCE_END } else { 0 };
         call!(self, TRITONSERVER_InferenceRequestSetFlags, start | end)?;
-        match form {
+        match self.correlation {
             CorrelationForm::Number => call!(self, TRITONSERVER_InferenceRequestSetCorrelationId, position.id),
             CorrelationForm::Text => {
                 let api = &self.server.library.api;

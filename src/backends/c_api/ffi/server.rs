@@ -129,15 +129,20 @@ impl Server {
         self.options.apply_log(&self.log)
     }
 
-    /// Whether a model accepts requests.
-    ///
-    /// # Errors
-    /// If the server refuses to say.
-    pub fn is_ready(&self, id: &ModelId) -> Result<bool> {
+    /// Whether a model accepts requests. One that the server does not know does not.
+    pub fn is_ready(&self, id: &ModelId) -> bool {
         let name = c_string(&id.name);
         let mut ready = false;
-        call!(self, TRITONSERVER_ServerModelIsReady, name.as_ptr(), id.version_code(), &raw mut ready)?;
-        Ok(ready)
+        call!(self, TRITONSERVER_ServerModelIsReady, name.as_ptr(), id.version_code(), &raw mut ready).is_ok() && ready
+    }
+
+    /// Why a loaded model is not ready, as its backend says. Only a verbose log has this, and only until the user's log is
+    /// opened it is read here.
+    pub fn unready_reason(&self, id: &ModelId) -> Option<String> {
+        let start_log = self.start_log.lock();
+        start_log.as_ref()?.reason_of_unready(&self.options, &id.name, || {
+            let _ = self.is_ready(id);
+        })
     }
 
     /// The server's own metadata.

@@ -225,7 +225,7 @@ impl Slot {
         // SAFETY: live, as the caller guarantees; the object stays where it is until it is issued.
         let (slot, object) = unsafe { (slot.as_ref(), &mut *object) };
         if let Some(position) = request.sequence {
-            object.set_sequence(position, slot.shared.spec.options.correlation)?;
+            object.set_sequence(position)?;
         }
         let pointer = object.pointer;
         // SAFETY: as above; `object` is not used any more.

@@ -16,13 +16,29 @@ impl StartLog {
     /// Sends the server's errors there. `None` if this release has no log files.
     pub(super) fn open(options: &ServerOptions) -> Option<Self> {
         let log = Self(memfd_create("start-log", MemfdFlags::CLOEXEC).ok()?);
-        let quiet = ServerLog { level: LogLevel::Error, file: Some(log.path()), ..ServerLog::default() };
-        options.apply_log(&quiet).ok().map(|()| log)
+        options.apply_log(&log.settings()).ok().map(|()| log)
+    }
+
+    fn settings(&self) -> ServerLog {
+        ServerLog { level: LogLevel::Error, file: Some(self.path()), ..ServerLog::default() }
     }
 
     /// Why the server did not load `model`, if it logged that.
     pub(super) fn reason(&self, model: &str) -> Option<String> {
-        reason_in(&fs::read_to_string(self.path()).ok()?, model)
+        self.after(&format!("Poll failed for model directory '{model}': "))
+    }
+
+    /// Why `model` is not ready, which the server logs when it is asked by `ask`.
+    pub(super) fn reason_of_unready(&self, options: &ServerOptions, model: &str, ask: impl Fn()) -> Option<String> {
+        options.apply_log(&ServerLog { verbose: 1, ..self.settings() }).ok()?;
+        ask();
+        options.apply_log(&self.settings()).ok()?;
+        let unready = self.after(&format!("Model '{model}' version "))?;
+        Some(unready.split_once(" is not ready: ")?.1.to_owned())
+    }
+
+    fn after(&self, words: &str) -> Option<String> {
+        last_after(&fs::read_to_string(self.path()).ok()?, words)
     }
 
     fn path(&self) -> PathBuf {
@@ -37,23 +53,22 @@ impl StartLog {
     }
 }
 
-/// Finds the reason in a log: `E… file.cc:1] "Poll failed for model directory 'NAME': REASON"`.
-fn reason_in(log: &str, model: &str) -> Option<String> {
-    let told = format!("Poll failed for model directory '{model}': ");
-    let line = log.lines().find_map(|line| line.split_once(&told))?.1;
-    let line = line.trim_end();
+/// What follows the words in a log's last line with them: `E… file.cc:1] "Poll failed for model directory 'NAME': REASON"`.
+fn last_after(log: &str, words: &str) -> Option<String> {
+    let line = log.lines().rev().find_map(|line| line.split_once(words))?.1.trim_end();
     Some(line.strip_suffix('"').unwrap_or(line).replace("\\n", " ").replace("\\\"", "\""))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::reason_in;
+    use super::last_after;
 
     #[test]
     fn the_reason_is_found_in_the_log() {
         let log = "E1 2 a.cc:3] \"Poll failed for model directory 'other': no\"\n\
                    E1 2 a.cc:3] \"Poll failed for model directory 'm': must not say \\\"x\\\"\"\n";
-        assert_eq!(reason_in(log, "m").as_deref(), Some("must not say \"x\""));
-        assert_eq!(reason_in(log, "none"), None);
+        let words = |model: &str| format!("Poll failed for model directory '{model}': ");
+        assert_eq!(last_after(log, &words("m")).as_deref(), Some("must not say \"x\""));
+        assert_eq!(last_after(log, &words("none")), None);
     }
 }

@@ -207,9 +207,10 @@ impl Registry {
                 Kind::System => "share its /dev/shm with us",
                 Kind::Cuda => "see this GPU under this number, which a server without CUDA does not",
             };
+            let next = error.advice().unwrap_or("have it allow that");
             Error::server(format!(
-                "--shared-memory: the server at {} does not take {placement} as region '{name}': {error}; have it allow \
-                 that (it must also run on this machine and {needs}), or leave out --shared-memory",
+                "--shared-memory: the server at {} does not take {placement} as region '{name}': {error}; {next} \
+                 (it must also run on this machine and {needs}), or leave out --shared-memory",
                 self.calls.server()
             ))
         })?;

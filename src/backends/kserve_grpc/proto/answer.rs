@@ -4,8 +4,8 @@
 use serde_json::Value as Json;
 
 use crate::backends::kserve_grpc::proto::config_json;
-use crate::model::ConfigMark;
 use crate::model::statistics::{CountedTime, MAX_BATCHES, ModelStatistics, StatisticsSnapshot};
+use crate::model::{ConfigMark, CorrelationForm};
 use crate::wire::protobuf::{Value, each, malformed, nested, take_varint};
 
 /// Size limit of descriptive answers.
@@ -77,6 +77,8 @@ pub struct ModelConfig {
     pub dynamic_batching: bool,
     /// Whether requests come in sequences.
     pub sequence_batching: bool,
+    /// The form of correlation IDs that they ask for.
+    pub correlation: CorrelationForm,
     /// Models of an ensemble's steps, with their versions; `None` if it is not an ensemble.
     pub ensemble_steps: Option<Vec<(String, i64)>>,
     /// Whether it is decoupled.
@@ -200,7 +202,12 @@ fn config(message: &[u8]) -> Result<ModelConfig, String> {
             5 => push(&mut config.input, TENSORS, flags(nested(value)?)?)?,
             6 => push(&mut config.output, TENSORS, flags(nested(value)?)?)?,
             11 => config.dynamic_batching = true,
-            13 => config.sequence_batching = true,
+            13 => {
+                config.sequence_batching = true;
+                if takes_text_ids(nested(value)?)? {
+                    config.correlation = CorrelationForm::Text;
+                }
+            }
             15 => {
                 let listed = config.ensemble_steps.get_or_insert_default();
                 each(nested(value)?, |field, value| match field {
@@ -217,6 +224,34 @@ fn config(message: &[u8]) -> Result<ModelConfig, String> {
     })?;
     config.mark.hash = config_json::read(message).and_then(|whole| ConfigMark::of(&whole).hash);
     Ok(config)
+}
+
+/// Whether a `ModelSequenceBatching` has a control of kind CORRID with the datatype TYPE_STRING.
+fn takes_text_ids(message: &[u8]) -> Result<bool, String> {
+    const CORRID: u64 = 3;
+    const TYPE_STRING: u64 = 13;
+    let mut takes = false;
+    each_nested(message, 2, |control_input| {
+        each_nested(control_input, 2, |control| {
+            let (mut kind, mut datatype) = (0, 0);
+            each(control, |field, value| {
+                match field {
+                    1 => kind = number(value)?,
+                    4 => datatype = number(value)?,
+                    _ => {}
+                }
+                Ok(())
+            })?;
+            takes |= (kind, datatype) == (CORRID, TYPE_STRING);
+            Ok(())
+        })
+    })?;
+    Ok(takes)
+}
+
+/// Visits the messages in one field.
+fn each_nested(message: &[u8], wanted: u32, mut visit: impl FnMut(&[u8]) -> Result<(), String>) -> Result<(), String> {
+    each(message, |field, value| if field == wanted { visit(nested(value)?) } else { Ok(()) })
 }
 
 fn flags(message: &[u8]) -> Result<TensorFlags, String> {
@@ -379,24 +414,36 @@ mod tests {
         let output = [message(&[(1, b"B")]), numbers(&[(6, 1)])].concat();
         let step = [message(&[(1, b"s")]), numbers(&[(2, u64::MAX)])].concat();
         let ensemble = message(&[(1, &step)]);
-        let fields = message(&[(5, &input), (6, &output), (11, &[]), (15, &ensemble), (19, &[8, 1]), (24, &[8, 0])]);
+        let fields = message(&[(5, &input), (6, &output), (15, &ensemble), (19, &[8, 1]), (24, &[8, 0])]);
         let whole = message(&[(1, &[numbers(&[(4, 8)]), fields].concat())]);
         let expected = ModelConfig {
             max_batch_size: 8,
             input: vec![TensorFlags { name: "A".to_owned(), is_shape_tensor: false, optional: true }],
             output: vec![TensorFlags { name: "B".to_owned(), is_shape_tensor: true, optional: false }],
-            dynamic_batching: true,
             ensemble_steps: Some(vec![("s".to_owned(), -1)]),
             decoupled: true,
             mark: ConfigMark::of(&json!({
                 "max_batch_size": 8, "input": [{"name": "A", "optional": true}], "output": [{"name": "B", "is_shape_tensor": true}],
-                "dynamic_batching": {}, "ensemble_scheduling": {"step": [{"model_name": "s", "model_version": -1}]},
+                "ensemble_scheduling": {"step": [{"model_name": "s", "model_version": -1}]},
                 "model_transaction_policy": {"decoupled": true}, "response_cache": {"enable": false},
             })),
             ..ModelConfig::default()
         };
         assert_eq!(ModelConfigResponse::read(&whole).unwrap().config, Some(expected));
         assert_eq!(ModelConfigResponse::read(&[]).unwrap().config, None);
+        assert!(config(&message(&[(11, &[])])).unwrap().dynamic_batching);
+    }
+
+    #[test]
+    fn the_control_of_correlation_ids_decides_their_form() {
+        let sequences = |kind: u64, datatype: u64| {
+            let control_input = message(&[(1, b"ID"), (2, &numbers(&[(1, kind), (4, datatype)]))]);
+            config(&message(&[(13, &message(&[(2, &control_input)]))])).unwrap().correlation
+        };
+        assert_eq!(sequences(3, 13), CorrelationForm::Text);
+        for (kind, datatype) in [(3, 5), (2, 13), (3, 0)] {
+            assert_eq!(sequences(kind, datatype), CorrelationForm::Number);
+        }
     }
 
     #[test]

@@ -1,112 +1,36 @@
 //! A model's configuration as JSON, so that its hash is the same for every transport.
 
-use serde_json::{Map, Value as Json};
+use prost_reflect::{DynamicMessage, SerializeOptions, Value};
+use serde_json::Value as Json;
+use serde_json::value::Serializer;
 
-use crate::model::schema::{CONFIG, Field, Key, Kind, Message, Shape};
-use crate::model::{real, word};
-use crate::wire::protobuf::{Fields, Value, take_varint};
+use crate::model::schema;
 
-/// Limit on the values of a configuration: a message of two bytes stands for a tree of dozens.
-const MAX_VALUES: usize = 1_000_000;
+/// Longest configuration that is read: a message of two bytes takes dozens in memory.
+const MAX_BYTES: usize = 1 << 20;
 
 /// A configuration as JSON, without fields at their defaults; `None` if it is malformed, too long, or has fields that
 /// this program does not know, because a hash without them would be that of another configuration.
 pub fn read(bytes: &[u8]) -> Option<Json> {
-    Reader { left: MAX_VALUES }.message(CONFIG, bytes)
+    if bytes.len() > MAX_BYTES {
+        return None;
+    }
+    let config = DynamicMessage::decode(schema::config(), bytes).ok()?;
+    let options = SerializeOptions::new().use_proto_field_name(true).stringify_64_bit_integers(false);
+    is_known(&config).then(|| config.serialize_with_options(Serializer, &options).ok())?
 }
 
-struct Reader {
-    /// Values still allowed.
-    left: usize,
+/// Whether a message and all in it have only fields that this program knows.
+fn is_known(message: &DynamicMessage) -> bool {
+    message.unknown_fields().next().is_none() && message.fields().all(|(_, value)| is_value_known(value))
 }
 
-impl Reader {
-    fn message(&mut self, fields: Message, bytes: &[u8]) -> Option<Json> {
-        let mut members = Map::new();
-        let mut values = Fields::of(bytes);
-        for (number, value) in values.by_ref() {
-            let field = fields.iter().find(|field| field.number == number)?;
-            self.member(field, value, &mut members)?;
-        }
-        (!values.is_broken()).then_some(Json::Object(members))
-    }
-
-    fn member(&mut self, field: &Field, value: Value<'_>, members: &mut Map<String, Json>) -> Option<()> {
-        self.left = self.left.checked_sub(1)?;
-        match field.shape {
-            Shape::One => {
-                let one = self.one(field.kind, value)?;
-                members.insert(field.name.to_owned(), one);
-            }
-            Shape::Many => {
-                let all = members.entry(field.name).or_insert_with(|| Json::Array(Vec::new()));
-                self.many(field.kind, value, all.as_array_mut()?)?;
-            }
-            Shape::Map(key) => {
-                let (key, one) = self.entry(key, field.kind, value.bytes()?)?;
-                let all = members.entry(field.name).or_insert_with(|| Json::Object(Map::new()));
-                all.as_object_mut()?.insert(key, one);
-            }
-        }
-        Some(())
-    }
-
-    /// An element of a list, or all that are packed into one field.
-    fn many(&mut self, kind: Kind, value: Value<'_>, all: &mut Vec<Json>) -> Option<()> {
-        let Value::Bytes(mut packed) = value else {
-            all.push(self.one(kind, value)?);
-            return Some(());
-        };
-        match kind {
-            Kind::Text | Kind::Nested(_) => all.push(self.one(kind, value)?),
-            Kind::Real => {
-                for bytes in packed.chunks(4) {
-                    self.left = self.left.checked_sub(1)?;
-                    all.push(real(f32::from_le_bytes(bytes.try_into().ok()?)));
-                }
-            }
-            _ => {
-                while !packed.is_empty() {
-                    self.left = self.left.checked_sub(1)?;
-                    let number = take_varint(&mut packed)?;
-                    all.push(self.one(kind, Value::Number(number))?);
-                }
-            }
-        }
-        Some(())
-    }
-
-    fn one(&mut self, kind: Kind, value: Value<'_>) -> Option<Json> {
-        Some(match (kind, value) {
-            (Kind::Signed, Value::Number(number)) => Json::from(number as i64),
-            (Kind::Unsigned, Value::Number(number)) => Json::from(number),
-            (Kind::Flag, Value::Number(number)) => Json::from(number != 0),
-            (Kind::Word(words), Value::Number(number)) => word(words, number),
-            (Kind::Real, Value::Fixed(bits)) => real(f32::from_bits(bits as u32)),
-            (Kind::Text, value) => Json::from(value.text()?),
-            (Kind::Nested(fields), Value::Bytes(bytes)) => self.message(fields, bytes)?,
-            _ => return None,
-        })
-    }
-
-    /// A map entry is a message with the key in its first field and the value in its second; either may be left out.
-    fn entry(&mut self, key: Key, kind: Kind, bytes: &[u8]) -> Option<(String, Json)> {
-        let mut name = if key == Key::Number { "0".to_owned() } else { String::new() };
-        let mut found = None;
-        let mut values = Fields::of(bytes);
-        for (number, value) in values.by_ref() {
-            match (number, key, value) {
-                (1, Key::Number, Value::Number(number)) => name = number.to_string(),
-                (1, Key::Text, value) => name = value.text()?.to_owned(),
-                (2, _, value) => found = Some(self.one(kind, value)?),
-                _ => return None,
-            }
-        }
-        let nothing = || match kind {
-            Kind::Nested(_) => Json::Object(Map::new()),
-            _ => Json::from(""),
-        };
-        (!values.is_broken()).then(|| (name, found.unwrap_or_else(nothing)))
+fn is_value_known(value: &Value) -> bool {
+    match value {
+        Value::Message(message) => is_known(message),
+        Value::List(list) => list.iter().all(is_value_known),
+        Value::Map(map) => map.values().all(is_value_known),
+        _ => true,
     }
 }
 
@@ -145,12 +69,23 @@ mod tests {
     }
 
     #[test]
+    fn fields_of_newer_releases_are_read() {
+        let buckets = message(&[(1, &100_f64.to_le_bytes())]);
+        let control = [message(&[(1, &message(&[(1, b"nv_x")])), (2, &buckets)])].concat();
+        let metrics = message(&[(26, &message(&[(1, &control)]))]);
+        let histogram = json!({"metric_identifier": {"family": "nv_x"}, "histogram_options": {"buckets": [100.0]}});
+        assert_eq!(read(&metrics), Some(json!({"model_metrics": {"metric_control": [histogram]}})));
+        let ensemble = message(&[(15, &numbers(&[(2, 8)]))]);
+        assert_eq!(read(&ensemble), Some(json!({"ensemble_scheduling": {"max_inflight_requests": 8}})));
+    }
+
+    #[test]
     fn what_is_unknown_or_malformed_has_no_hash() {
         assert_eq!(read(&message(&[(1, b"m")])), Some(json!({"name": "m"})));
         assert_eq!(read(&message(&[(99, b"newer")])), None);
         assert_eq!(read(&message(&[(5, &message(&[(77, b"newer")]))])), None);
         assert_eq!(read(&[0x0a, 0x05, b'm']), None);
         assert_eq!(read(&numbers(&[(1, 3)])), None, "a name is text");
-        assert_eq!(read(&message(&[(5, b"")]).repeat(MAX_VALUES + 1)), None);
+        assert_eq!(read(&message(&[(5, b"")]).repeat(MAX_BYTES / 2 + 1)), None);
     }
 }
