@@ -109,7 +109,9 @@ pub fn word(checked: &Checked) -> &'static str {
 
 fn number(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::PerSecond => significant(value).to_string(),
+        Unit::PerSecond | Unit::RequestsPerSecond | Unit::ResponsesPerSecond | Unit::TokensPerSecond | Unit::Tokens => {
+            significant(value).to_string()
+        }
         Unit::Nanoseconds => significant(value / 1e3).to_string(),
         Unit::Share => format!("{}%", significant(100.0 * value)),
         Unit::Ratio => format!("{value:.3}"),
@@ -121,6 +123,9 @@ fn unit(checked: &Checked) -> String {
         Unit::PerSecond => " infer/sec".to_owned(),
         Unit::Nanoseconds => " usec".to_owned(),
         Unit::Share => String::new(),
+        Unit::RequestsPerSecond | Unit::ResponsesPerSecond | Unit::TokensPerSecond | Unit::Tokens => {
+            format!(" {}", checked.unit.words())
+        }
         Unit::Ratio => format!(" of the {}'s", if checked.variant.is_some() { "reference" } else { "baseline" }),
     }
 }

@@ -9,7 +9,8 @@ use crate::plan::Statistic;
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Spot, axes, coloured, dash, n, of_kind, picture, spread,
 };
-use crate::report::figures::common::{Shown, legend, letter, level, rate, time, with_requests};
+use crate::report::figures::common::{Shown, legend, letter, level, with_requests};
+use crate::report::number::{rate, time};
 use crate::result::RunResult;
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };

@@ -15,11 +15,13 @@ use maud::Markup;
 
 use crate::plan::Picture;
 
-pub use common::{Shown, full_name, letter, level, load, rate, short, time};
+pub use common::{Shown, full_name, letter, level, load};
 pub use failures::none as no_failures;
 pub use forest::MARGIN;
 pub use pareto::draw as tuned;
 pub use waterfall::{Part, parts};
+
+pub use crate::report::number::{rate, short, time};
 
 /// Draws a picture; `None` if the results have nothing to show in it. Of several results, what happened over time is
 /// that of `main`.

@@ -6,7 +6,7 @@ use crate::backend::BackendIdentity;
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::model::statistics::CountedTime;
-use crate::plan::{Picture, Statistic};
+use crate::plan::Picture;
 use crate::report::console::row;
 use crate::report::figures::{MARGIN, Part, Shown, draw, full_name, level, parts, rate, short, time};
 use crate::report::html::figure;
@@ -274,9 +274,6 @@ pub fn differences(results: &[Shown<'_>]) -> Markup {
 /// Every figure of levels that results have in common.
 pub fn comparison(results: &[Shown<'_>]) -> Markup {
     let Some((first, others)) = results.split_first() else { return html! {} };
-    let show = |of: Statistic, value: f64| {
-        if of == Statistic::Throughput { format!("{}/s", rate(value)) } else { time(value) }
-    };
     let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
     html! {
         @for one in others {
@@ -289,8 +286,9 @@ pub fn comparison(results: &[Shown<'_>]) -> Markup {
                         tr { th { (full_name(change.load, change.distinction)) } td.left colspan="6" { "not compared: " (before) ", " (after) } }
                     }
                     @for figure in &change.figures { tr {
-                        th { (full_name(change.load, change.distinction)) } td.left { (figure.of.word()) }
-                        td { (show(figure.of, figure.values[0])) } td { (show(figure.of, figure.values[1])) }
+                        th { (full_name(change.load, change.distinction)) } td.left { (figure.of.short()) }
+                        @let unit = figure.of.figure.unit;
+                        td { (unit.show(figure.values[0])) } td { (unit.show(figure.values[1])) }
                         td { @if figure.ratio.is_finite() { (signed(figure.ratio)) } @else { "–" } }
                         td { @match figure.interval { Some(known) => { (signed(known.low)) " to " (signed(known.high)) } None => "not known" } }
                         td { span class=(direction(figure.verdict)) { (figure.verdict) } }
