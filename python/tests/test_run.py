@@ -60,6 +60,9 @@ class Run(unittest.TestCase):
         self.assertEqual(list(frame["load"]), [1, 2])
         self.assertTrue((frame["p99"] >= frame["p50"]).all())
         self.assertTrue((frame["p99"] < 10).all(), "times are in seconds")
+        result = measure(concurrency_range="1")
+        self.assertIn("infer/s", result.answer.words)
+        self.assertIn(result.answer.words, " ".join(result.report.split()))
         self.assertEqual(list(frame["errors"]), [0, 0], "every figure of the catalogue is a column")
 
     def test_bad_flags_are_errors_in_the_program_s_words(self):

@@ -80,6 +80,27 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """The answer to what the run was asked."""
+
+    #: In a sentence.
+    words: str
+    #: ``sure``, ``undecided`` or ``not_measured``.
+    sure: str
+    #: What is missing where it is not sure, and the command that would probably settle it.
+    missing: str | None
+    command: str | None
+    #: Whether the requirements hold; ``None`` where there are none.
+    passed: bool | None
+    raw: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def _of(cls, raw: Mapping[str, Any]) -> Answer:
+        missing, gate = raw["missing"] or {}, raw["gate"] or {}
+        return cls(raw["words"], raw["sure"], missing.get("what"), missing.get("command"), gate.get("passed"), raw)
+
+
+@dataclass(frozen=True)
 class Level:
     """One level of a run, or one stage or rate of a sweep."""
 
@@ -135,6 +156,8 @@ class Result:
     exit_code: int
     #: All that the file says.
     raw: Mapping[str, Any] = field(repr=False)
+    #: The answer to what the flags asked; ``None`` where nothing was measured.
+    answer: Answer | None = None
     #: What each key of a level's ``figures`` is.
     catalogue: Mapping[str, Figure] = field(default_factory=dict, repr=False)
     #: What the program printed; empty where the result was read from a file.
@@ -190,6 +213,7 @@ def parse(text: str, name: str) -> Result:
                 requirements=tuple(_requirement(entry) for entry in raw["requirements"]),
                 exit_code=raw["exit_code"],
                 raw=raw,
+                answer=Answer._of(raw["answer"]) if raw.get("answer") else None,
                 catalogue={row["key"]: Figure(**row) for row in raw.get("catalogue", [])},
             )
     except (ValueError, LookupError, TypeError, AttributeError) as error:

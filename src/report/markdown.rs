@@ -10,7 +10,8 @@ use crate::measure::summary::{Known, LevelSummary};
 use crate::plan::Statistic;
 use crate::report::figures::{MARGIN, Shown, full_name, load, rate, short, time};
 use crate::report::requirements::{cells, notes, word};
-use crate::report::{Interrupts, console, html, percentiles, restarts};
+use crate::report::{Interrupts, console, headline, html, percentiles, restarts};
+use crate::result::answer::compared;
 use crate::result::compare::{Direction, changes};
 use crate::result::figures::{FigureAt, further};
 use crate::result::variants::{FigureChange, VariantsResult};
@@ -29,6 +30,13 @@ pub fn write((path, interrupts): (&Path, Interrupts), results: &[Shown<'_>]) -> 
 /// A table for each result, and one of the changes from the first to the others.
 pub fn text(results: &[Shown<'_>]) -> String {
     let mut text = String::new();
+    if let Some((first, others)) = results.split_first() {
+        for other in others {
+            let changes = changes(first.result, other.result, MARGIN);
+            let answer = compared(&changes, [&first.name, &other.name], &other.result.setup);
+            text += &answer.map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
+        }
+    }
     for one in results {
         let models: Vec<String> = one.result.setup.models.iter().map(|model| inert(&model.name)).collect();
         let of =
@@ -37,6 +45,7 @@ pub fn text(results: &[Shown<'_>]) -> String {
         if one.result.interrupted {
             let _ = writeln!(text, "{}\n", html::INTERRUPTED);
         }
+        text += &one.result.answer().map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
         text += &one.result.variants.as_ref().map_or_else(|| levels(one), variants);
         text.push('\n');
         text += &requirements(&one.result.requirements);

@@ -11,6 +11,7 @@ pub mod figures;
 mod file;
 mod file_name;
 mod generation;
+pub mod headline;
 pub mod html;
 mod inert;
 pub mod lifecycle;

@@ -158,6 +158,13 @@ fn junit(result: &RunResult) -> io::Result<Vec<u8>> {
     let suite = suite.map(|(name, value)| (name, plain(value)));
     let attributes = suite.iter().map(|(name, value)| (*name, value.as_str()));
     writer.write_event(Event::Start(BytesStart::new("testsuite").with_attributes(attributes)))?;
+    if let Some(answer) = result.answer() {
+        writer.write_event(Event::Start(BytesStart::new("properties")))?;
+        let line = plain(&answer.line());
+        let property = [("name", "answer"), ("value", line.as_str())];
+        writer.write_event(Event::Empty(BytesStart::new("property").with_attributes(property)))?;
+        writer.write_event(Event::End(BytesEnd::new("properties")))?;
+    }
     for checked in all {
         let level = level(checked).unwrap_or_else(|| "no level".to_owned());
         let variant = checked.variant.as_ref().map(|name| format!(" {name}")).unwrap_or_default();

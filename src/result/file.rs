@@ -17,6 +17,7 @@ use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::{StepTaken, SweepResult};
 use crate::plan::MeasurementPlan;
 use crate::record::histograms_within;
+use crate::result::answer::Answer;
 use crate::result::figures::{self, FigureFile};
 use crate::result::variants::VariantsFile;
 use crate::result::{Checked, PeriodicResult, RunResult, Setup, harmless};
@@ -95,6 +96,8 @@ struct ResultFile<'a> {
     ended: Option<Timestamp>,
     /// What each key of `figures` is, of those that a level has.
     catalogue: Vec<FigureFile>,
+    /// The answer to what the run was asked; absent while it goes on.
+    answer: Option<Answer>,
     /// Levels, stages or rates of a sweep, in the order in which they were measured.
     levels: Vec<LevelFile<'a>>,
     /// What a sweep found.
@@ -121,6 +124,8 @@ impl Serialize for RunResult {
             exit_code: self.exit_code(Codes::Own),
             setup: &self.setup,
             ended: self.ended,
+            // Comparisons of a long study take time, and nobody reads that of a file that is written again.
+            answer: if self.unfinished { None } else { self.answer() },
             catalogue: figures::told(&self.levels, &self.setup.measurement),
             levels: self.levels.iter().map(|level| LevelFile::of(level, &self.setup.measurement)).collect(),
             sweep: &self.sweep,

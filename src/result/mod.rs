@@ -1,5 +1,6 @@
 //! Everything a run came to, as one value: every report reads it and nothing else, and the exit code follows from it.
 
+pub mod answer;
 pub mod compare;
 mod exit_code;
 pub mod figures;

@@ -105,6 +105,15 @@ pub fn rate(value: f64) -> String {
     }
 }
 
+/// `64 B`, `64 KiB`, `4 MiB`, if it is exactly that.
+pub fn binary(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
+        bytes if bytes >= 1 << 10 && bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} B"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
