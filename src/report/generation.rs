@@ -38,9 +38,31 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
     }
     for row_of in rows(Group::Generation) {
         let times = row_of.times(client);
-        text.extend(times.map(|times| row(&capitalised(row_of.title), false, times)));
+        text.extend(times.map(|times| row(&line(row_of), false, times)));
     }
     text + &notes(generated)
+}
+
+/// The name of a figure's line.
+fn line(row: &Figure) -> String {
+    let each = if row.key == "normalized_latency" { " (per token)" } else { "" };
+    capitalised(row.title) + each
+}
+
+/// What the server says of the inputs' tokens; perf_analyzer's callers do not know these lines.
+pub fn inputs(client: &ClientSummary) -> String {
+    let Some((generated, rate)) = client.generated.as_ref().zip(client.input_throughput()) else {
+        return String::new();
+    };
+    let total = significant(rate + client.token_throughput());
+    let length = significant(generated.input_tokens as f64 / generated.inputs as f64);
+    let rate = significant(rate);
+    let mut text = format!("    Input token throughput: {rate} tokens/sec ({length} tokens each; in all {total})\n");
+    if generated.cacheable_tokens > 0 {
+        let share = generated.cached_tokens as f64 / generated.cacheable_tokens as f64;
+        let _ = writeln!(text, "    Cache hit rate: {} of input tokens", percent(share));
+    }
+    text
 }
 
 /// Notes on streams beside their figures.

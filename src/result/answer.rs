@@ -17,7 +17,7 @@ use crate::result::{Checked, Distinction, Judgement, RunResult, TuneResult, Unit
 use crate::stats::Interval;
 
 pub use changes::compared;
-pub use levels::{knee, most_within};
+pub use levels::{knee, most_within, speech};
 
 /// What a run was asked, and the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -26,7 +26,7 @@ use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::Statistic;
 use crate::report::number::{msec, percent, significant, whole_us};
 use crate::report::{full_level_name, has_several_batch_sizes, load_name, load_value, restarts};
-use crate::result::answer::most_within;
+use crate::result::answer::{most_within, speech};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Bounds, Interval};
 use crate::stdio::shown;
@@ -169,6 +169,9 @@ pub fn summary(result: &RunResult) -> String {
             whole_us(level.client.key_latency_ns(setup.measurement.percentile)),
             mark(level),
         );
+        // perf_analyzer's callers read every line here.
+        let speech = speech(level, &setup.measurement).filter(|_| !setup.detail.as_upstream);
+        text.extend(speech.map(|words| format!("  {words}\n")));
     }
     text
 }

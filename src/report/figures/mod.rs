@@ -9,6 +9,7 @@ mod pareto;
 mod spectrum;
 mod time_axis;
 mod timeline;
+mod tokens;
 mod waterfall;
 
 use maud::Markup;
@@ -28,6 +29,8 @@ pub use crate::report::number::{rate, short, time};
 pub fn draw(picture: Picture, results: &[Shown<'_>], main: usize) -> Option<Markup> {
     match picture {
         Picture::Throughput => load_curve::draw(results),
+        Picture::Tokens => tokens::times(results),
+        Picture::Interactivity => tokens::interactivity(results),
         Picture::Spectrum => spectrum::draw(results),
         Picture::Timeline => timeline::draw(results.get(main)?),
         Picture::Heatmap => heat::draw(results.get(main)?),

@@ -11,6 +11,7 @@ use crate::report::draw::{
 };
 use crate::report::figures::common::{Shown, legend, letter, level, with_requests};
 use crate::report::number::{rate, short, time};
+use crate::result::RunResult;
 use crate::result::figures::FigureAt;
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
@@ -59,36 +60,43 @@ pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
             }
         }
     }
-    let is_rate = lines.iter().flat_map(|line| &line.points).any(|(level, ..)| level.load_is_rate());
+    let is_rate =
+        lines.iter().flat_map(|line| &line.points).any(|(level, ..)| !matches!(level.load, LevelLoad::Concurrency(_)));
     let words = if is_rate { "load, requests/s" } else { "load, requests outstanding" };
     let y = Scale::of_latencies(lines.iter().flat_map(|line| line.points.iter().map(|point| point.2)));
-    drawn(shown, &lines, &Axes { y, upright: &time, title: "time", words, name: "Times of tokens over the load" })
+    drawn(
+        shown,
+        &lines,
+        &Axes { y, upright: &time, title: "time", words, name: "Times of tokens over the load", names_levels: false },
+    )
 }
 
 /// Tokens a second of all users together, against those of each of them.
 pub fn interactivity(shown: &[Shown<'_>]) -> Option<Markup> {
-    let line = |(number, one): (usize, &Shown<'_>)| {
-        let points = with_requests(one.result).into_iter().filter_map(|(_, level)| {
-            let user = value(level, "output_token_throughput_per_user", None)?;
-            Some((level, user, value(level, "output_token_throughput", None)?))
-        });
-        (number, points.collect::<Vec<_>>())
-    };
-    let lines: Vec<Line<'_>> = shown
-        .iter()
-        .enumerate()
-        .map(line)
-        .map(|(number, points)| Line {
-            name: if shown.len() > 1 { letter(number) } else { String::new() },
-            colour: of_kind(number),
-            dashes: dash(number),
-            points,
-        })
-        .collect();
+    let lines = shown.iter().enumerate().map(|(number, one)| Line {
+        name: if shown.len() > 1 { letter(number) } else { String::new() },
+        colour: of_kind(number),
+        dashes: dash(number),
+        points: users(one.result),
+    });
+    let lines: Vec<Line<'_>> = lines.collect();
     let y = Scale::from_zero(lines.iter().flat_map(|line| line.points.iter().map(|point| point.2)));
     let words = "interactivity, tokens/s of each user";
     let title = "throughput, tokens/s of all users";
-    drawn(shown, &lines, &Axes { y, upright: &rate, title, words, name: "Throughput against interactivity" })
+    drawn(
+        shown,
+        &lines,
+        &Axes { y, upright: &rate, title, words, name: "Throughput against interactivity", names_levels: true },
+    )
+}
+
+/// The levels with both rates, in their order.
+fn users(result: &RunResult) -> Vec<(&LevelSummary, f64, f64)> {
+    let point = |(_, level)| {
+        let user = value(level, "output_token_throughput_per_user", None)?;
+        Some((level, user, value(level, "output_token_throughput", None)?))
+    };
+    with_requests(result).into_iter().filter_map(point).collect()
 }
 
 /// What the axes of a picture say.
@@ -98,6 +106,8 @@ struct Axes<'a> {
     title: &'a str,
     words: &'a str,
     name: &'a str,
+    /// Whether points have the names of their levels: where the load is an axis, that says it.
+    names_levels: bool,
 }
 
 fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], of: &Axes<'_>) -> Option<Markup> {
@@ -123,9 +133,10 @@ fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], of: &Axes<'_>) -> Option<Marku
         @for (line, place) in lines.iter().zip(names) {
             (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, line.colour, &line.name))
         }
-        @for point in named(&longest.points) {
+        @for point in named(&longest.points).into_iter().filter(|_| of.names_levels) {
             @let (at, up) = place(point);
-            (dim(at, (up - 9.0).max(FRAME.top + 8.0), Anchor::Middle, &level(point.0)))
+            @let beside = if up < FRAME.top + 16.0 { up + 18.0 } else { up - 9.0 };
+            (dim(at, beside, Anchor::Middle, &level(point.0)))
         }
     };
     Some(picture(352.0, of.name, &content))
@@ -135,7 +146,12 @@ fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], of: &Axes<'_>) -> Option<Marku
 fn named<T>(points: &[T]) -> Vec<&T> {
     let every = points.len().div_ceil(6).max(1);
     let last = points.len().saturating_sub(1);
-    points.iter().enumerate().filter(|(k, _)| *k == last || (k % every == 0 && last - k >= every)).map(|(_, one)| one).collect()
+    points
+        .iter()
+        .enumerate()
+        .filter(|(k, _)| *k == last || (k % every == 0 && last - k >= every))
+        .map(|(_, one)| one)
+        .collect()
 }
 
 fn dot(line: &Line<'_>, point: &(&LevelSummary, f64, f64), (at, up): (f64, f64), of: &Axes<'_>) -> Markup {

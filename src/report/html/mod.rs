@@ -153,6 +153,13 @@ impl Page<'_> {
             (picture(self.results, Picture::Throughput, "Latency against throughput",
                 "A point for each level; the arms of a cross are 95 % confidence intervals. Hollow points are levels that are not valid. \
                 Of a closed loop the ring is the knee, the level with the most throughput for its median latency."))
+            @if draw(Picture::Tokens, self.results, 0).is_some() {
+                (picture(self.results, Picture::Tokens, "Tokens over load",
+                    "Time to first token (TTFT) and inter token latency (ITL) of every level; hollow points are not valid."))
+                (picture(self.results, Picture::Interactivity, "Throughput against interactivity",
+                    "A point for each level: the tokens a second of all users together, against those that each of them sees. \
+                        Better is up and to the right."))
+            }
             (picture(self.results, Picture::Spectrum, "Latency by percentile",
                 "Every further nine has the same width. Where a line is dotted, too few requests lie beyond it to be \
                     reliable. A thin line below that of an open loop is its service time, from the actual send; the \

@@ -5,7 +5,7 @@ use crate::measure::precision::value;
 use crate::measure::reasons::Verdict;
 use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
 use crate::measure::sweep::SweepResult;
-use crate::plan::{FigureName, Point, Statistic};
+use crate::plan::{FigureName, MeasurementPlan, Point, Statistic};
 use crate::result::answer::{Answer, Missing, Question, Sureness, Told, at, told};
 use crate::result::figures::{FigureAt, Value};
 use crate::result::number::{plain, time};
@@ -50,7 +50,7 @@ fn nothing(first: &Named<'_>, setup: &Setup) -> Answer {
 
 /// What one load comes to.
 fn single(one: &Named<'_>, setup: &Setup) -> Answer {
-    let words = match speech(one, setup) {
+    let words = match speech(one.level, &setup.measurement) {
         Some(speech) => format!("At {}: {speech}", one.name),
         None => {
             let throughput = with_interval(FigureAt::of_statistic(Statistic::Throughput), one.level);
@@ -93,8 +93,8 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let best = at_knee.unwrap_or(most);
     let what = if at_knee.is_some() { "Knee" } else { "Most throughput" };
     let rate = FigureAt::of_statistic(Statistic::Throughput);
-    let beside =
-        speech(best, setup).unwrap_or_else(|| format!("{} {}", title(setup), with_interval(key(setup), best.level)));
+    let beside = speech(best.level, &setup.measurement)
+        .unwrap_or_else(|| format!("{} {}", title(setup), with_interval(key(setup), best.level)));
     let mut words = format!("{what}: {} at {} ({beside})", shown(rate, best.level), best.name);
     if least.name != best.name {
         let value = shown(key(setup), least.level);
@@ -119,7 +119,7 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
     };
     let rate = shown(FigureAt::of_statistic(Statistic::Throughput), best.level);
     let known = range_or_value(key(setup), best.level);
-    let beside = speech(best, setup).map(|speech| format!("; {speech}")).unwrap_or_default();
+    let beside = speech(best.level, &setup.measurement).map(|speech| format!("; {speech}")).unwrap_or_default();
     let words = format!("Most load within {asked}: {rate} at {} ({} {known}{beside})", best.name, title(setup));
     let is_over = |one: &Named<'_>| !holds(one.level) && load(one.level) > load(best.level);
     let answer = Answer::sure(Question::MostLoad, words, figures(best, setup));
@@ -196,9 +196,9 @@ pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
 }
 
 /// What is said of language models: the times to the first token and between tokens, and how much of it is good.
-fn speech(one: &Named<'_>, setup: &Setup) -> Option<String> {
-    let said = speech_figures(setup).into_iter().filter_map(|figure| {
-        let value = figure.value(one.level)?.value;
+pub fn speech(level: &LevelSummary, plan: &MeasurementPlan) -> Option<String> {
+    let said = speech_figures(plan).into_iter().filter_map(|figure| {
+        let value = figure.value(level)?.value;
         let shown = figure.figure.unit.show(value);
         Some(match figure.figure.key {
             "goodput_share" => format!("{shown} good"),
@@ -206,12 +206,12 @@ fn speech(one: &Named<'_>, setup: &Setup) -> Option<String> {
             _ => format!("{} {shown}", figure.short()),
         })
     });
-    one.level.client.generated.as_ref().filter(|generated| generated.with_tokens() > 0)?;
+    level.client.generated.as_ref().filter(|generated| generated.with_tokens() > 0)?;
     Some(said.collect::<Vec<_>>().join(", "))
 }
 
-fn speech_figures(setup: &Setup) -> Vec<FigureAt> {
-    let point = Some(Point::Percentile(setup.measurement.percentile.unwrap_or(99.0)));
+fn speech_figures(plan: &MeasurementPlan) -> Vec<FigureAt> {
+    let point = Some(Point::Percentile(plan.percentile.unwrap_or(99.0)));
     let of = |key, point| FigureAt::of(FigureName { key, point });
     vec![of("ttft", point), of("itl", point), of("output_token_throughput", None), of("goodput_share", None)]
 }
@@ -219,7 +219,7 @@ fn speech_figures(setup: &Setup) -> Vec<FigureAt> {
 /// The figures of a level in an answer.
 fn figures(one: &Named<'_>, setup: &Setup) -> Vec<Told> {
     let all = [FigureAt::of_statistic(Statistic::Throughput), key(setup)].into_iter();
-    let further = speech_figures(setup);
+    let further = speech_figures(&setup.measurement);
     let found = |figure: FigureAt| {
         let Value { value, interval, .. } = figure.value(one.level)?;
         Some(told(one.name.clone(), figure, value, interval))

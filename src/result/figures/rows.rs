@@ -164,6 +164,60 @@ pub const CATALOGUE: &[Figure] = &[
         source: Source::Value(|client| text(client).map(|text| text.tokens as f64 / text.with_tokens() as f64)),
     },
     Figure {
+        key: "input_token_throughput",
+        aliases: &[],
+        unit: Unit::TokensPerSecond,
+        title: "input token throughput",
+        short: "input",
+        meaning: "Tokens of all inputs, a second, as the server counts them.",
+        group: Group::Generation,
+        in_tables: false,
+        more_is_better: Some(true),
+        source: Source::Value(ClientSummary::input_throughput),
+    },
+    Figure {
+        key: "total_token_throughput",
+        aliases: &[],
+        unit: Unit::TokensPerSecond,
+        title: "total token throughput",
+        short: "input and output",
+        meaning: "Tokens of all inputs and outputs, a second.",
+        group: Group::Generation,
+        in_tables: false,
+        more_is_better: Some(true),
+        source: Source::Value(|client| Some(client.input_throughput()? + client.token_throughput())),
+    },
+    Figure {
+        key: "input_length",
+        aliases: &["input_sequence_length"],
+        unit: Unit::Tokens,
+        title: "input length",
+        short: "input length",
+        meaning: "Mean tokens of an input, as the server counts them.",
+        group: Group::Generation,
+        in_tables: false,
+        more_is_better: None,
+        source: Source::Value(|client| {
+            let text = generated(client).filter(|text| text.inputs > 0)?;
+            Some(text.input_tokens as f64 / text.inputs as f64)
+        }),
+    },
+    Figure {
+        key: "cache_hit_rate",
+        aliases: &[],
+        unit: Unit::Share,
+        title: "cache hit rate",
+        short: "cached",
+        meaning: "Share of the tokens of inputs that the server took from a cache.",
+        group: Group::Generation,
+        in_tables: true,
+        more_is_better: None,
+        source: Source::Value(|client| {
+            let text = generated(client).filter(|text| text.cacheable_tokens > 0)?;
+            Some(text.cached_tokens as f64 / text.cacheable_tokens as f64)
+        }),
+    },
+    Figure {
         key: "response_throughput",
         aliases: &[],
         unit: Unit::ResponsesPerSecond,
