@@ -181,7 +181,7 @@ pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
     };
     let words = format!("Highest sustained rate: {} requests/s ({above}{knee})", plain(found.saturation));
     let below = |level: &&LevelSummary| load(level) <= found.saturation * 1.001;
-    let last = result.levels.iter().filter(below).next_back();
+    let last = result.levels.iter().rfind(below);
     let figures = last.map(|level| Named { level, name: at(level.load, crate::result::Distinction::default()) });
     let figures = figures.map(|one| self::figures(&one, &result.setup)).unwrap_or_default();
     let answer = Answer::sure(Question::Saturation, words, figures);
