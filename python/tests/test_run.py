@@ -59,6 +59,11 @@ class Run(unittest.TestCase):
         frame = measure(concurrency_range="1:2").to_dataframe()
         self.assertEqual(list(frame["load"]), [1, 2])
         self.assertTrue((frame["p99"] >= frame["p50"]).all())
+        self.assertTrue((frame["p99"] < 10).all(), "times are in seconds")
+        result = measure(concurrency_range="1")
+        self.assertIn("infer/s", result.answer.words)
+        self.assertIn(result.answer.words, " ".join(result.report.split()))
+        self.assertEqual(list(frame["errors"]), [0, 0], "every figure of the catalogue is a column")
 
     def test_bad_flags_are_errors_in_the_program_s_words(self):
         with self.assertRaisesRegex(triton_bench.BenchError, "concurrency-range") as caught:

@@ -3,12 +3,14 @@
 ``run`` takes the program's flags as keywords and returns a :class:`Result`; ``read`` reads a file of ``--summary-file``.
 """
 
-from ._result import Failure, Latency, Level, Load, Requirement, Result, read
+from ._result import Answer, Failure, Figure, Latency, Level, Load, Requirement, Result, read
 from ._run import BenchError, program, run
 
 __all__ = [
+    "Answer",
     "BenchError",
     "Failure",
+    "Figure",
     "Latency",
     "Level",
     "Load",

@@ -43,6 +43,20 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """What a figure is."""
+
+    #: Its name in ``Level.figures``.
+    key: str
+    #: ``nanoseconds``, ``tokens_per_second``, ``share``, ...
+    unit: str
+    #: Its name in reports.
+    title: str
+    #: What it is, in a sentence.
+    meaning: str
+
+
+@dataclass(frozen=True)
 class Failure:
     """Failures with one reason."""
 
@@ -66,6 +80,27 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """The answer to what the run was asked."""
+
+    #: In a sentence.
+    words: str
+    #: ``sure``, ``undecided`` or ``not_measured``.
+    sure: str
+    #: What is missing where it is not sure, and the command that would probably settle it.
+    missing: str | None
+    command: str | None
+    #: Whether the requirements hold; ``None`` where there are none.
+    passed: bool | None
+    raw: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def _of(cls, raw: Mapping[str, Any]) -> Answer:
+        missing, gate = raw["missing"] or {}, raw["gate"] or {}
+        return cls(raw["words"], raw["sure"], missing.get("what"), missing.get("command"), gate.get("passed"), raw)
+
+
+@dataclass(frozen=True)
 class Level:
     """One level of a run, or one stage or rate of a sweep."""
 
@@ -78,7 +113,7 @@ class Level:
     #: ``None`` where no request succeeded.
     latency: Latency | None
     failures: tuple[Failure, ...]
-    #: Every headline figure by its name (``throughput``, ``p99``, ...), times in nanoseconds.
+    #: Every figure by its key (``throughput``, ``p99``, ``ttft_p99``, ...), times in nanoseconds.
     figures: Mapping[str, float] = field(repr=False)
     #: All that the file says of the level.
     raw: Mapping[str, Any] = field(repr=False)
@@ -121,17 +156,21 @@ class Result:
     exit_code: int
     #: All that the file says.
     raw: Mapping[str, Any] = field(repr=False)
+    #: The answer to what the flags asked; ``None`` where nothing was measured.
+    answer: Answer | None = None
+    #: What each key of a level's ``figures`` is.
+    catalogue: Mapping[str, Figure] = field(default_factory=dict, repr=False)
     #: What the program printed; empty where the result was read from a file.
     report: str = field(default="", repr=False)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """A row for each level, latencies in seconds. Needs pandas."""
+        """A row for each level, with every figure of ``catalogue``; times in seconds. Needs pandas."""
         import pandas
 
-        return pandas.DataFrame([_row(level) for level in self.levels])
+        return pandas.DataFrame([_row(level, self.catalogue) for level in self.levels])
 
 
-def _row(level: Level) -> dict[str, Any]:
+def _row(level: Level, catalogue: Mapping[str, Figure]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "kind": level.load.kind,
         "load": level.load.value,
@@ -144,6 +183,10 @@ def _row(level: Level) -> dict[str, Any]:
     if level.latency:
         row["mean"] = level.latency.mean
         row.update({f"p{q:g}": value for q, value in level.latency.percentiles.items()})
+    for key, value in level.figures.items():
+        # The mean latency has a column already.
+        if key != "avg" and key in catalogue:
+            row.setdefault(key, value / 1e9 if catalogue[key].unit == "nanoseconds" else value)
     return row
 
 
@@ -170,6 +213,8 @@ def parse(text: str, name: str) -> Result:
                 requirements=tuple(_requirement(entry) for entry in raw["requirements"]),
                 exit_code=raw["exit_code"],
                 raw=raw,
+                answer=Answer._of(raw["answer"]) if raw.get("answer") else None,
+                catalogue={row["key"]: Figure(**row) for row in raw.get("catalogue", [])},
             )
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{name} is no file of --summary-file: {error!r}") from None

@@ -7,6 +7,7 @@ use crate::exit;
 use crate::plan::Comparison;
 use crate::report::{self, full_level_name};
 use crate::result::RunResult;
+use crate::result::answer::compared;
 use crate::result::compare::{changes, differences};
 use crate::stdio::{self, note};
 
@@ -36,6 +37,10 @@ pub fn compare(wanted: &Comparison) -> Result<u8> {
     }
     let alone = [alone(&one, &other), alone(&other, &one)].concat();
     stdio::print(&report::compare::text(&changes, wanted.margin, &alone))?;
+    let files = crate::app::report::names(&[wanted.reference.clone(), wanted.other.clone()]);
+    if let Some(answer) = compared(&changes, [&files[0], &files[1]], &other.setup) {
+        stdio::print(&report::headline::text(&answer))?;
+    }
     Ok(exit::OK)
 }
 

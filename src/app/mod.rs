@@ -170,7 +170,7 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): W
     // What was measured is kept, even if standard output or another file fails.
     let printed = if result.levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&result)) };
     result.judge(&session.plan.gate, baseline.as_ref());
-    let printed = printed.and_then(|()| screen.print(&reports::requirements::text(&result.requirements)));
+    let printed = printed.and_then(|()| conclude(&result, codes, &screen));
     // If an error comes before the first level, files stay as they were: there is nothing to put into them.
     let failed = ended.is_err() && result.levels.is_empty() && result.periodic.is_none();
     let written = if failed { Ok(()) } else { write(&session.plan, interrupts, &result, baseline.as_ref()) };
@@ -189,6 +189,16 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): W
     }
     printed?;
     Ok(result.exit_code(codes))
+}
+
+/// Ends with the outcomes of the requirements and the answer to what was asked; perf_analyzer's callers know its last
+/// lines.
+fn conclude(result: &RunResult, codes: Codes, screen: &Screen) -> Result<()> {
+    screen.print(&reports::requirements::text(&result.requirements))?;
+    match result.answer().filter(|_| codes == Codes::Own) {
+        Some(answer) => screen.print(&reports::headline::text(&answer)),
+        None => Ok(()),
+    }
 }
 
 /// The result to compare with, if it is used.

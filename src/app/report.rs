@@ -69,7 +69,7 @@ fn write(pages: &Pages, flag: &str, interrupts: Interrupts, page: &Page<'_>) -> 
 }
 
 /// Names for results: the shortest parts of their paths that tell them apart.
-fn names(paths: &[PathBuf]) -> Vec<String> {
+pub fn names(paths: &[PathBuf]) -> Vec<String> {
     let ways: [fn(&Path) -> Option<&OsStr>; 3] = [Path::file_stem, Path::file_name, |path| Some(path.as_os_str())];
     let called = |way: fn(&Path) -> Option<&OsStr>| -> Vec<String> {
         paths.iter().map(|path| way(path).unwrap_or(path.as_os_str()).to_string_lossy().into_owned()).collect()

@@ -26,12 +26,31 @@ pub struct Generation {
     pub tokens: Option<u64>,
     /// It was a tokenizer: the server says nothing of them.
     pub by_tokenizer: bool,
+    /// Tokens of the input, as far as the server counts them.
+    pub input: InputTokens,
     /// Events of any kind.
     pub events: u32,
     /// Network reads in which events ended.
     pub reads: u32,
     /// Whether the stream gave a finish reason but not its end marker (`[DONE]`).
     pub unended: bool,
+}
+
+/// Tokens of a request's input, as its server counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InputTokens {
+    /// All.
+    pub all: Option<u64>,
+    /// Those that came from a cache.
+    pub cached: Option<u64>,
+}
+
+impl InputTokens {
+    /// These, or `earlier` ones where they do not tell.
+    #[must_use]
+    pub fn or(self, earlier: Self) -> Self {
+        Self { all: self.all.or(earlier.all), cached: self.cached.or(earlier.cached) }
+    }
 }
 
 impl Generation {

@@ -23,7 +23,8 @@ pub struct DataArgs {
     batch_size: BatchSizes,
 
     /// Where input values come from: `zero`, `random`, a directory with a file per input, or a JSON or NPZ file with
-    /// streams and steps; repeat it for further files. Default: random
+    /// streams and steps, or for language models a JSONL file with a prompt a line; repeat it for further files.
+    /// Default: random
     #[arg(long, value_name = "zero|random|PATH", value_parser = source)]
     input_data: Vec<Source>,
 

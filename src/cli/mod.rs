@@ -48,7 +48,7 @@ use crate::cli::getopt::{CommandLine, HelpForm};
 use crate::cli::rounds::MatrixKind;
 use crate::cli::word::{Called, columns, help_of, refused};
 use crate::cli::words::{given, words_of};
-use crate::data::OptionalInputs;
+use crate::data::{OptionalInputs, is_lines};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Codes;
 use crate::plan::{
@@ -317,6 +317,12 @@ impl Flags {
         }
         if let (Some(prompts), DataSource::Random) = (self.openai.prompts(), &data.source) {
             data.source = DataSource::Prompts(prompts);
+        }
+        if let DataSource::Files(files) = &data.source
+            && self.model.service() == ServiceKind::OpenAi
+            && files.iter().all(|path| is_lines(path))
+        {
+            data.source = DataSource::Lines(files.clone(), self.openai.form());
         }
         Ok(data)
     }

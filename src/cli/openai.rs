@@ -77,14 +77,19 @@ impl OpenAiArgs {
         ))
     }
 
-    /// The payloads to generate, if any.
-    pub fn prompts(&self) -> Option<PromptSpec> {
+    /// Where in the payload prompts are.
+    pub fn form(&self) -> PromptForm {
         let path = self.endpoint.as_deref().unwrap_or_default().split('?').next().unwrap_or_default();
-        let form = match path.rsplit('/').next().unwrap_or_default() {
+        match path.rsplit('/').next().unwrap_or_default() {
             "embeddings" => PromptForm::Input,
             "completions" if !path.ends_with("chat/completions") => PromptForm::Prompt,
             _ => PromptForm::Messages,
-        };
+        }
+    }
+
+    /// The payloads to generate, if any.
+    pub fn prompts(&self) -> Option<PromptSpec> {
+        let form = self.form();
         self.prompt_tokens.clone().map(|prompt| PromptSpec {
             prompt,
             prefix: self.prefix_tokens.map(|length| SharedPrefix { length, count: self.num_prefixes }),

@@ -28,7 +28,8 @@ struct Report {
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
 
-    /// Writes a single chart, for a slide: throughput, spectrum, timeline, heatmap, waterfall, failures or comparison.
+    /// Writes a single chart, for a slide: throughput, tokens, interactivity, spectrum, timeline, heatmap, waterfall,
+    /// failures or comparison.
     /// Repeatable
     #[arg(long, value_name = "FIGURE:FILE", action = ArgAction::Append, value_parser = figure)]
     svg: Vec<PictureFile>,
@@ -46,7 +47,8 @@ pub struct PageArgs {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
-    /// Writes a single chart, for a slide: throughput, spectrum, timeline, heatmap, waterfall, failures, or comparison
+    /// Writes a single chart, for a slide: throughput, tokens and interactivity (of language models), spectrum, timeline,
+    /// heatmap, waterfall, failures, or comparison
     /// (of variants, or with --baseline). Repeatable. Default: none
     #[arg(long, value_name = "FIGURE:FILE", action = ArgAction::Append, value_parser = figure)]
     svg: Vec<PictureFile>,

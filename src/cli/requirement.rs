@@ -1,9 +1,11 @@
-//! `--require`: `p99<20ms`, `throughput>=1000`, `errors<0.1%@concurrency:8`, `p99<+5%`.
+//! `--require`: `p99<20ms`, `throughput>=1000`, `errors<0.1%@concurrency:8`, `ttft_p99<200ms`, `p99<+5%`.
 
 use crate::cli::values::decimal;
-use crate::plan::{Bound, Figure, LevelName, Relation, Requirement, Statistic};
+use crate::plan::{Bound, Figure, LevelName, Relation, Requirement};
+use crate::result::Unit;
+use crate::result::figures::FigureAt;
 
-const FORM: &str = "it must be FIGURE<VALUE[@concurrency:N|@rate:R], with FIGURE avg, pNN, throughput or errors; <, <=, > or >=; and \
+const FORM: &str = "it must be FIGURE<VALUE[@concurrency:N|@rate:R], with FIGURE avg, pNN, throughput, errors or another of docs/results.md such as ttft_p99; <, <=, > or >=; and \
     VALUE such as 20ms, 1000, 0.1%, or +5% of --baseline's";
 
 /// Reads a requirement.
@@ -24,33 +26,34 @@ pub fn requirement(text: &str) -> Result<Requirement, String> {
         [b'>', b'=', ..] => (Relation::AtLeast, &rest[2..]),
         _ => (Relation::Above, &rest[1..]),
     };
-    let of = self::figure(figure.trim()).ok_or_else(refused)?;
-    let bound = bound(of, value.trim()).ok_or_else(refused)?;
-    Ok(Requirement { text: text.to_owned(), of, relation, bound, level })
+    let of = FigureAt::named(figure.trim()).ok_or_else(refused)?;
+    let bound = bound(of.figure.unit, value.trim()).ok_or_else(refused)?;
+    Ok(Requirement { text: text.to_owned(), of: in_plan(of), relation, bound, level })
 }
 
 /// The figure of that name.
 pub fn figure(name: &str) -> Option<Figure> {
-    match name {
-        "errors" => Some(Figure::Errors),
-        "throughput" => Some(Figure::Statistic(Statistic::Throughput)),
-        "avg" => Some(Figure::Statistic(Statistic::MeanLatency)),
-        _ => {
-            let percentile = number(name.strip_prefix('p')?, 0.0, 100.0).filter(|p| *p > 0.0 && *p < 100.0)?;
-            Some(Figure::Statistic(Statistic::Percentile(percentile)))
-        }
+    FigureAt::named(name).map(in_plan)
+}
+
+/// How a plan names it.
+fn in_plan(of: FigureAt) -> Figure {
+    match (of.statistic(), of.figure.key) {
+        (Some(statistic), _) => Figure::Statistic(statistic),
+        (None, "errors") => Figure::Errors,
+        (None, _) => Figure::Named(of.name()),
     }
 }
 
-fn bound(of: Figure, text: &str) -> Option<Bound> {
+fn bound(unit: Unit, text: &str) -> Option<Bound> {
     if text.starts_with(['+', '-']) {
         let percent = number(text.strip_suffix('%')?.trim_start_matches('+'), -99.9, 1e6)?;
         return Some(Bound::Change(percent / 100.0));
     }
-    let value = match of {
-        Figure::Errors => number(text.strip_suffix('%')?, 0.0, 100.0)? / 100.0,
-        Figure::Statistic(Statistic::Throughput) => number(text.strip_suffix("/s").unwrap_or(text), 0.0, 1e12)?,
-        Figure::Statistic(_) => nanoseconds(text)?,
+    let value = match unit {
+        Unit::Share | Unit::Ratio => number(text.strip_suffix('%')?, 0.0, 100.0)? / 100.0,
+        Unit::Nanoseconds => nanoseconds(text)?,
+        _ => number(text.strip_suffix("/s").unwrap_or(text), 0.0, 1e12)?,
     };
     Some(Bound::Value(value))
 }
@@ -76,6 +79,25 @@ fn number(text: &str, low: f64, high: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{FigureName, Point, Statistic};
+
+    #[test]
+    fn figures_of_the_catalogue_have_the_bounds_of_their_units() {
+        let named = |key, point| Figure::Named(FigureName { key, point });
+        let p99 = Some(Point::Percentile(99.0));
+        let cases = [
+            ("ttft<20ms", named("ttft", Some(Point::Mean)), 2e7),
+            ("tpot_p99<18ms@rate:5", named("itl", p99), 1.8e7),
+            ("goodput_share>=95%", named("goodput_share", None), 0.95),
+            ("tokens/s>100", named("output_token_throughput", None), 100.0),
+            ("e2e p99<1s", Figure::Statistic(Statistic::Percentile(99.0)), 1e9),
+        ];
+        for (text, of, bound) in cases {
+            let read = requirement(text).unwrap();
+            assert_eq!((read.of, read.bound), (of, Bound::Value(bound)), "{text}");
+        }
+        assert!(requirement("ttft<5").is_err() && requirement("goodput>1ms").is_err());
+    }
 
     #[test]
     fn every_form_is_read() {

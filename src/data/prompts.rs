@@ -1,8 +1,10 @@
 //! Generated payloads for language models: prompts of a given number of words, in the format of an endpoint.
 
+use serde_json::{Map, Value};
+
 use crate::data::dataset;
 use crate::data::lengths::{Blocks, MAX_TOKENS, PromptLength, SharedPrefix, TokenCounts};
-use crate::data::steps::{Loaded, Stream, Target, Value};
+use crate::data::steps::{self, Loaded, Stream, Target};
 use crate::data::tokenizer::Tokenizer;
 use crate::data::{PromptSpec, strings};
 use crate::error::{Error, Result};
@@ -37,13 +39,8 @@ pub(crate) fn load(
     spec: &PromptSpec,
     (rows, blocks): (&[TokenCounts], Option<&Blocks>),
 ) -> Result<Loaded> {
-    let [input] = &target.model.inputs[..] else { return Err(unfit()) };
-    if input.datatype != DataType::Json {
-        return Err(unfit());
-    }
     let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
-    let mut payloads =
-        Payloads { target, memory: RegionBuilder::within(target.spec.memory)?, stream: Stream::default() };
+    let mut payloads = Payloads::of(target)?;
     if let PromptLength::Dataset(dataset) = &spec.prompt {
         let wanted = dataset::Wanted { dataset, form: spec.form, tokenizer: tokenizer.as_ref(), count: spec.count };
         for (number, entry) in dataset::read(&wanted)?.into_iter().enumerate() {
@@ -70,26 +67,53 @@ pub(crate) fn load(
 }
 
 /// Payloads as they are made.
-struct Payloads<'a, 'b> {
+pub(super) struct Payloads<'a, 'b> {
     target: &'a Target<'b>,
     memory: RegionBuilder,
     stream: Stream,
 }
 
-impl Payloads<'_, '_> {
+impl<'a, 'b> Payloads<'a, 'b> {
+    /// None yet.
+    ///
+    /// # Errors
+    /// If the model's requests are not JSON documents, or memory is lacking.
+    pub(super) fn of(target: &'a Target<'b>) -> Result<Self> {
+        match &target.model.inputs[..] {
+            [input] if input.datatype == DataType::Json => {}
+            _ => return Err(unfit()),
+        }
+        Ok(Self { target, memory: RegionBuilder::within(target.spec.memory)?, stream: Stream::default() })
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.stream.len() == 0
+    }
+
     /// Adds a payload with the prompt in its `fields`.
-    fn add(&mut self, fields: String, output: Option<u64>) -> Result<()> {
-        self.target.take_steps(1)?;
+    pub(super) fn add(&mut self, fields: String, output: Option<u64>) -> Result<()> {
         let mut text = Vec::new();
         document(&mut text, &self.target.model.id.name, &fields, output);
+        self.add_text(&text)
+    }
+
+    /// Adds a whole body, of this model if it names none.
+    pub(super) fn add_body(&mut self, mut body: Map<String, Value>) -> Result<()> {
+        body.entry("model").or_insert_with(|| Value::from(self.target.model.id.name.as_str()));
+        self.add_text(Value::Object(body).to_string().as_bytes())
+    }
+
+    fn add_text(&mut self, text: &[u8]) -> Result<()> {
+        self.target.take_steps(1)?;
         let offset = self.memory.align()?;
-        strings::append(&mut self.memory, &text)?;
+        strings::append(&mut self.memory, text)?;
         let shape = self.target.shapes.inputs[0].clone();
-        self.stream.push([Some(Value { region: 0, offset, len: self.memory.len() - offset, shape })]);
+        self.stream.push([Some(steps::Value { region: 0, offset, len: self.memory.len() - offset, shape })]);
         Ok(())
     }
 
-    fn loaded(self, warnings: Vec<String>) -> Loaded {
+    pub(super) fn loaded(self, warnings: Vec<String>) -> Loaded {
         Loaded { regions: vec![self.memory.finish()], streams: vec![self.stream], warnings }
     }
 }
@@ -175,7 +199,7 @@ impl Writer<'_> {
 }
 
 fn unfit() -> Error {
-    Error::input("--prompt-tokens makes payloads for language models, and this model takes tensors")
+    Error::input("prompts are payloads for language models, and this model takes tensors")
 }
 
 /// The random draws of one prompt.

@@ -21,6 +21,8 @@ pub enum DataSource {
     Prompts(PromptSpec),
     /// Files of streams and steps (JSON or NumPy archives).
     Files(Vec<PathBuf>),
+    /// Files of prompts for a language model, one a line.
+    Lines(Vec<PathBuf>, PromptForm),
 }
 
 /// Which of a model's optional inputs generated data has: servers refuse many random values of them.

@@ -164,6 +164,12 @@ impl ClientSummary {
         self.per_second(self.generated.as_ref().map_or(0, |generated| generated.tokens))
     }
 
+    /// Tokens of inputs a second, of requests that ended here; none if the server does not count them.
+    pub fn input_throughput(&self) -> Option<f64> {
+        let generated = self.generated.as_ref().filter(|generated| generated.inputs > 0)?;
+        Some(self.per_second(generated.input_tokens))
+    }
+
     /// Good requests a second, and their share of all that have ended without being cancelled, 0 to 1; none if no
     /// limits are set.
     pub fn goodput(&self) -> Option<(f64, f64)> {

@@ -86,7 +86,7 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         good: tally.good,
         send_ns: average(tally.send_ns, tally.send_samples),
         receive_ns: average(tally.receive_ns, tally.requests),
-        wakeup: tally.wakeup,
+        wakeup: tally.wakeup.as_ref().map(Distribution::coarsened),
         turnaround_ns: average(tally.turnaround_ns, tally.send_samples)
             + if facts.wakeups_apart { wakeup_ns } else { 0.0 },
         entries,

@@ -55,7 +55,7 @@ pub use measurement::{
 pub use openai::OpenAiPlan;
 pub use picture::{Pages, Picture, PictureFile, ReportOf};
 pub use ranks::RanksPlan;
-pub use requirement::{Bound, Decision, Figure, GatePlan, LevelName, Relation, Requirement};
+pub use requirement::{Bound, Decision, Figure, FigureName, GatePlan, LevelName, Point, Relation, Requirement};
 pub use rounds::{Order, Rounds, Variant};
 pub use run_of_file::RunOfFile;
 pub use search::{LevelValue, Outcome, Search};

@@ -7,6 +7,10 @@ use std::path::PathBuf;
 pub enum Picture {
     /// Latency against throughput.
     Throughput,
+    /// Time to first token and inter token latency over the load.
+    Tokens,
+    /// Tokens a second of all users against those of each.
+    Interactivity,
     /// Latency against the share of requests.
     Spectrum,
     /// What happened window by window.
@@ -23,8 +27,10 @@ pub enum Picture {
 
 impl Picture {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Throughput,
+        Self::Tokens,
+        Self::Interactivity,
         Self::Spectrum,
         Self::Timeline,
         Self::Heatmap,
@@ -37,6 +43,8 @@ impl Picture {
     pub fn word(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
+            Self::Tokens => "tokens",
+            Self::Interactivity => "interactivity",
             Self::Spectrum => "spectrum",
             Self::Timeline => "timeline",
             Self::Heatmap => "heatmap",

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 #[cfg(not(loom))]
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Generation;
+use crate::backend::{Generation, InputTokens};
 use crate::clock::Stamp;
 use crate::record::distribution::Distribution;
 use crate::record::histogram::AtomicHistogram;
@@ -71,6 +71,10 @@ pub(super) struct GenerationBank {
     unended: AtomicU64,
     events: AtomicU64,
     reads: AtomicU64,
+    input: AtomicU64,
+    inputs: AtomicU64,
+    cacheable: AtomicU64,
+    cached: AtomicU64,
 }
 
 impl GenerationBank {
@@ -92,6 +96,10 @@ impl GenerationBank {
             unended: zero(),
             events: zero(),
             reads: zero(),
+            input: zero(),
+            inputs: zero(),
+            cacheable: zero(),
+            cached: zero(),
         }
     }
 
@@ -107,6 +115,12 @@ impl GenerationBank {
         first.zip(second).into_iter().for_each(|(first, second)| self.second_token.record(second.since(first)));
         add(&self.events, u64::from(generation.events));
         add(&self.reads, u64::from(generation.reads));
+        add(&self.input, generation.input.all.unwrap_or(0));
+        add(&self.inputs, u64::from(generation.input.all.is_some()));
+        if let InputTokens { all: Some(all), cached: Some(cached) } = generation.input {
+            add(&self.cacheable, all);
+            add(&self.cached, cached.min(all));
+        }
         add(&self.empty, u64::from(chunks == 0));
         add(&self.unended, u64::from(generation.unended));
         let latency_ns = since_start(end);
@@ -158,6 +172,10 @@ impl GenerationBank {
             (&self.unended, &mut generated.unended),
             (&self.events, &mut generated.events),
             (&self.reads, &mut generated.reads),
+            (&self.input, &mut generated.input_tokens),
+            (&self.inputs, &mut generated.inputs),
+            (&self.cacheable, &mut generated.cacheable_tokens),
+            (&self.cached, &mut generated.cached_tokens),
         ];
         counts.into_iter().for_each(|(from, to)| *to += from.swap(0, Ordering::Relaxed));
     }
@@ -205,6 +223,18 @@ pub struct Generated {
     pub events: u64,
     /// Reads from the network that events ended in.
     pub reads: u64,
+    /// Tokens of all inputs whose tokens the server counted.
+    #[cfg_attr(not(loom), serde(default))]
+    pub input_tokens: u64,
+    /// Requests whose input tokens it counted.
+    #[cfg_attr(not(loom), serde(default))]
+    pub inputs: u64,
+    /// Tokens of the inputs of which it said how many came from a cache.
+    #[cfg_attr(not(loom), serde(default))]
+    pub cacheable_tokens: u64,
+    /// Those that did.
+    #[cfg_attr(not(loom), serde(default))]
+    pub cached_tokens: u64,
 }
 
 impl Generated {
@@ -227,6 +257,10 @@ impl Generated {
             unended: 0,
             events: 0,
             reads: 0,
+            input_tokens: 0,
+            inputs: 0,
+            cacheable_tokens: 0,
+            cached_tokens: 0,
         }
     }
 
@@ -266,6 +300,10 @@ impl Generated {
             (&mut self.unended, other.unended),
             (&mut self.events, other.events),
             (&mut self.reads, other.reads),
+            (&mut self.input_tokens, other.input_tokens),
+            (&mut self.inputs, other.inputs),
+            (&mut self.cacheable_tokens, other.cacheable_tokens),
+            (&mut self.cached_tokens, other.cached_tokens),
         ];
         counts.into_iter().for_each(|(mine, theirs)| *mine += theirs);
     }
@@ -291,6 +329,7 @@ mod tests {
             first_size: 0,
             tokens,
             by_tokenizer: false,
+            input: InputTokens::default(),
             events: chunks + 2,
             reads: chunks,
             unended: false,
@@ -328,6 +367,13 @@ mod tests {
         near(&all.first_token, 3, 50.0);
         near(&all.second_token, 1, 10.0);
         near(&all.inter_token, 1, 10.0);
+    }
+
+    #[test]
+    fn inputs_count_where_the_server_counts_them() {
+        let of = |all, cached| Generation { input: InputTokens { all, cached }, ..stream(3, Some(3)) };
+        let all = generated(&[of(Some(100), Some(60)), of(Some(50), None), of(None, Some(9)), of(Some(10), Some(99))]);
+        assert_eq!((all.input_tokens, all.inputs, all.cacheable_tokens, all.cached_tokens), (160, 3, 110, 70));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::Statistic;
 use crate::report::full_level_name;
 use crate::report::number::significant;
+use crate::result::Unit;
 use crate::result::compare::{Change, LevelChange};
 
 /// The line below the table.
@@ -36,9 +36,11 @@ pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String
 
 /// `  p99        12345 -> 12740 usec       +3.2% [+1.2, +5.9]  undecided`.
 fn row(change: &Change) -> String {
-    let (unit, show): (&str, fn(f64) -> String) = match change.of {
-        Statistic::Throughput => ("infer/sec", significant),
-        _ => ("usec", |ns| significant(ns / 1e3)),
+    let (unit, show): (&str, fn(f64) -> String) = match change.of.figure.unit {
+        Unit::PerSecond => ("infer/sec", significant),
+        Unit::Nanoseconds => ("usec", |ns| significant(ns / 1e3)),
+        Unit::Share => ("%", |share| significant(100.0 * share)),
+        unit => (unit.words(), significant),
     };
     let [one, other] = change.values.map(show);
     let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
@@ -47,7 +49,7 @@ fn row(change: &Change) -> String {
         .map_or_else(|| "[not known]".to_owned(), |known| format!("[{}, {}]", percent(known.low), percent(known.high)));
     let values = format!("{one} -> {other} {unit}");
     let ratio = if change.ratio.is_finite() { format!("{}%", percent(change.ratio)) } else { "-".to_owned() };
-    format!("  {:<10} {values:<34} {ratio:>8} {known:<18} {}\n", change.of.word(), change.verdict)
+    format!("  {:<10} {values:<34} {ratio:>8} {known:<18} {}\n", change.of.short(), change.verdict)
 }
 
 #[cfg(test)]
@@ -55,21 +57,28 @@ mod tests {
     use super::*;
     use crate::measure::outcome::Outcome;
     use crate::measure::summary::LevelLoad;
+    use crate::plan::Statistic;
     use crate::result::Distinction;
     use crate::result::compare::Direction;
+    use crate::result::figures::FigureAt;
     use crate::stats::Interval;
 
     #[test]
     fn each_figure_has_its_row() {
         let p99 = Change {
-            of: Statistic::Percentile(99.0),
+            of: FigureAt::of_statistic(Statistic::Percentile(99.0)),
             values: [12_345_678.0, 12_740_000.0],
             ratio: 1.032,
             interval: Some(Interval { low: 1.012, high: 1.059 }),
             verdict: Direction::Undecided,
         };
-        let unknown =
-            Change { of: Statistic::Throughput, values: [100.0, 99.5], interval: None, ratio: 0.995, ..p99.clone() };
+        let unknown = Change {
+            of: FigureAt::of_statistic(Statistic::Throughput),
+            values: [100.0, 99.5],
+            interval: None,
+            ratio: 0.995,
+            ..p99.clone()
+        };
         let load = LevelLoad::Concurrency(4);
         let level = LevelChange {
             load,

@@ -151,7 +151,7 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
         verbose_columns(&mut columns, setup, levels);
     }
     breakdown::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
-    generation::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
+    generation::columns(levels, setup.detail.as_upstream).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     sessions::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     restarts::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     if setup.detail.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {

@@ -6,51 +6,13 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use crate::measure::summary::{ClientSummary, Distribution, Generated, LevelSummary};
+use crate::plan::Point;
 use crate::report::number::{percent, significant, whole_us};
+use crate::result::Unit;
+use crate::result::figures::{Figure, FigureAt, Group, rows};
 
 /// With more events per read than this, gaps of zero are an artefact of the transport.
 const SHARED_READS: f64 = 1.2;
-
-/// A distribution, with its names in the report, CSV files and the export.
-struct Times {
-    line: &'static str,
-    column: &'static str,
-    key: &'static str,
-    of: fn(&Generated) -> &Distribution,
-}
-
-const TIMES: [Times; 5] = [
-    Times {
-        line: "Time to first token",
-        column: "time to first token",
-        key: "time_to_first_token_ns",
-        of: |all| &all.first_token,
-    },
-    Times {
-        line: "Time to second token",
-        column: "time to second token",
-        key: "time_to_second_token_ns",
-        of: |all| &all.second_token,
-    },
-    Times {
-        line: "Inter token latency",
-        column: "inter token latency",
-        key: "inter_token_latency_ns",
-        of: |all| &all.inter_token,
-    },
-    Times {
-        line: "Inter chunk latency",
-        column: "inter chunk latency",
-        key: "inter_chunk_latency_ns",
-        of: |all| &all.gap,
-    },
-    Times {
-        line: "Normalized latency (per token)",
-        column: "normalized latency",
-        key: "normalized_latency_ns",
-        of: |all| &all.normalised,
-    },
-];
 
 /// The lines of a level; `row` formats a distribution.
 pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String) -> String {
@@ -74,13 +36,33 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
     if let Some(rate) = generated.tokens_per_user() {
         let _ = writeln!(text, "    Output token throughput per user: {} tokens/sec", significant(rate));
     }
-    for Times { line, of, .. } in TIMES {
-        let times = of(generated);
-        if times.count() > 0 {
-            text += &row(line, false, times);
-        }
+    for row_of in rows(Group::Generation) {
+        let times = row_of.times(client);
+        text.extend(times.map(|times| row(&line(row_of), false, times)));
     }
     text + &notes(generated)
+}
+
+/// The name of a figure's line.
+fn line(row: &Figure) -> String {
+    let each = if row.key == "normalized_latency" { " (per token)" } else { "" };
+    capitalised(row.title) + each
+}
+
+/// What the server says of the inputs' tokens; perf_analyzer's callers do not know these lines.
+pub fn inputs(client: &ClientSummary) -> String {
+    let Some((generated, rate)) = client.generated.as_ref().zip(client.input_throughput()) else {
+        return String::new();
+    };
+    let total = significant(rate + client.token_throughput());
+    let length = significant(generated.input_tokens as f64 / generated.inputs as f64);
+    let rate = significant(rate);
+    let mut text = format!("    Input token throughput: {rate} tokens/sec ({length} tokens each; in all {total})\n");
+    if generated.cacheable_tokens > 0 {
+        let share = generated.cached_tokens as f64 / generated.cacheable_tokens as f64;
+        let _ = writeln!(text, "    Cache hit rate: {} of input tokens", percent(share));
+    }
+    text
 }
 
 /// Notes on streams beside their figures.
@@ -103,48 +85,48 @@ fn notes(generated: &Generated) -> String {
 /// A column's name, and how a level fills it.
 type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
 
-/// The columns of levels with generated text or with limits; empty if no level has them.
-pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
+/// The titles of columns that came before the catalogue had them.
+const COLUMNS: [(&str, &str); 4] = [
+    ("goodput", "Goodput"),
+    ("goodput_share", "Goodput Share"),
+    ("output_token_throughput", "Output Tokens/Second"),
+    ("output_token_throughput_per_user", "Output Tokens/Second per User"),
+];
+
+/// The columns of levels with generated text or with limits, values before times; empty if no level has them. Those
+/// that came with the catalogue are left out `as_upstream`, whose callers count columns.
+pub fn columns(levels: &[&LevelSummary], as_upstream: bool) -> Vec<Column> {
+    let known = |row: &Figure| COLUMNS.iter().find(|(key, _)| *key == row.key).map(|(_, title)| *title);
+    let is_there = |row: &&Figure| levels.iter().any(|level| row.is_in(&level.client));
+    let all: Vec<&'static Figure> = rows(Group::Generation).filter(is_there).collect();
+    let values = all.iter().filter(|row| !row.has_points()).filter(|row| !as_upstream || known(row).is_some());
     let mut columns: Vec<Column> = Vec::new();
-    if levels.iter().any(|level| level.client.good.is_some()) {
-        let cell = |level: &LevelSummary| level.client.goodput();
-        columns.push((
-            "Goodput".to_owned(),
-            Box::new(move |level| cell(level).map_or_else(String::new, |(rate, _)| significant(rate))),
-        ));
-        columns.push((
-            "Goodput Share".to_owned(),
-            Box::new(move |level| cell(level).map_or_else(String::new, |(_, share)| format!("{share:.4}"))),
-        ));
-    }
-    let all = levels.iter().filter_map(|level| level.client.generated.as_ref());
-    let all: Vec<_> = all.collect();
-    if all.iter().any(|generated| generated.with_tokens() > 0) {
-        columns
-            .push(("Output Tokens/Second".to_owned(), Box::new(|level| significant(level.client.token_throughput()))));
-        let per_user = |level: &LevelSummary| level.client.generated.as_ref()?.tokens_per_user();
-        columns.push((
-            "Output Tokens/Second per User".to_owned(),
-            Box::new(move |level| per_user(level).map_or_else(String::new, significant)),
-        ));
-    }
-    for Times { column, of, .. } in TIMES {
-        if !all.iter().any(|generated| of(generated).count() > 0) {
-            continue;
+    let mut add = |title: String, of: FigureAt| {
+        let cell = move |level: &LevelSummary| of.value(level).map_or_else(String::new, |found| shown(of, found.value));
+        columns.push((title, Box::new(cell)));
+    };
+    values.for_each(|row| add(known(row).map_or_else(|| capitalised(row.title), str::to_owned), row.at(None)));
+    for row in all.iter().filter(|row| row.has_points()) {
+        add(format!("Avg {}", row.title), row.at(Some(Point::Mean)));
+        for percentile in [50.0, 99.0] {
+            add(format!("p{percentile} {}", row.title), row.at(Some(Point::Percentile(percentile))));
         }
-        let mut add = |title: String, cell: fn(&Distribution) -> f64| {
-            let fill = move |level: &LevelSummary| {
-                let times = level.client.generated.as_ref().map(|generated| of(generated));
-                let times = times.filter(|times| times.count() > 0);
-                times.map_or_else(String::new, |times| whole_us(cell(times)).to_string())
-            };
-            columns.push((title, Box::new(fill)));
-        };
-        add(format!("Avg {column}"), Distribution::mean_ns);
-        add(format!("p50 {column}"), |times| times.percentile_ns(50.0) as f64);
-        add(format!("p99 {column}"), |times| times.percentile_ns(99.0) as f64);
     }
     columns
+}
+
+/// A cell: whole microseconds, shares with four decimals.
+fn shown(of: FigureAt, value: f64) -> String {
+    match of.figure.unit {
+        Unit::Nanoseconds => whole_us(value).to_string(),
+        Unit::Share => format!("{value:.4}"),
+        _ => significant(value),
+    }
+}
+
+fn capitalised(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// The figures of a level; `times` formats a distribution.
@@ -167,8 +149,9 @@ pub fn figures(client: &ClientSummary, times: fn(&Distribution) -> Value) -> Map
         _ => json!("mixed"),
     };
     put("output_tokens_from", counted);
-    for Times { key, of, .. } in TIMES {
-        put(key, times(of(generated)));
+    for row in rows(Group::Generation).filter(|row| row.has_points()) {
+        let found = row.times(client).map_or(Value::Null, times);
+        put(&format!("{}_ns", row.title.replace(' ', "_")), found);
     }
     put("empty_answers", json!(generated.empty));
     put("streams_without_done", json!(generated.unended));

@@ -8,43 +8,16 @@ use crate::measure::outcome::Outcome;
 use crate::measure::precision::value;
 use crate::measure::summary::{Known, LevelSummary};
 use crate::plan::Statistic;
-use crate::record::Generated;
 use crate::report::figures::{MARGIN, Shown, full_name, load, rate, short, time};
 use crate::report::requirements::{cells, notes, word};
-use crate::report::{Interrupts, console, html, percentiles, restarts};
+use crate::report::{Interrupts, console, headline, html, percentiles, restarts};
+use crate::result::answer::compared;
 use crate::result::compare::{Direction, changes};
+use crate::result::figures::{FigureAt, further};
 use crate::result::variants::{FigureChange, VariantsResult};
-use crate::result::{Checked, RunResult};
+use crate::result::{Checked, RunResult, Unit};
+use crate::stats::Interval;
 use crate::stdio::shown;
-
-/// A column that only some results have.
-#[derive(Clone, Copy)]
-struct Further {
-    name: &'static str,
-    cell: fn(&LevelSummary) -> Option<String>,
-}
-
-const FURTHER: [Further; 3] = [
-    Further {
-        name: "goodput/s",
-        cell: |level| {
-            level.client.goodput().map(|(good, share)| format!("{} ({} %)", rate(good), short(100.0 * share)))
-        },
-    },
-    Further { name: "output tokens/s", cell: |level| generated(level).map(|_| rate(level.client.token_throughput())) },
-    Further {
-        name: "first token p99",
-        cell: |level| {
-            let first = &generated(level)?.first_token;
-            (first.count() > 0).then(|| time(first.percentile_ns(99.0) as f64))
-        },
-    },
-];
-
-/// What a level generated, if anything.
-fn generated(level: &LevelSummary) -> Option<&Generated> {
-    level.client.generated.as_deref().filter(|generated| generated.with_tokens() > 0)
-}
 
 /// Writes it to a file, which appears when it is complete.
 ///
@@ -57,6 +30,13 @@ pub fn write((path, interrupts): (&Path, Interrupts), results: &[Shown<'_>]) -> 
 /// A table for each result, and one of the changes from the first to the others.
 pub fn text(results: &[Shown<'_>]) -> String {
     let mut text = String::new();
+    if let Some((first, others)) = results.split_first() {
+        for other in others {
+            let changes = changes(first.result, other.result, MARGIN);
+            let answer = compared(&changes, [&first.name, &other.name], &other.result.setup);
+            text += &answer.map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
+        }
+    }
     for one in results {
         let models: Vec<String> = one.result.setup.models.iter().map(|model| inert(&model.name)).collect();
         let of =
@@ -65,6 +45,7 @@ pub fn text(results: &[Shown<'_>]) -> String {
         if one.result.interrupted {
             let _ = writeln!(text, "{}\n", html::INTERRUPTED);
         }
+        text += &one.result.answer().map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
         text += &one.result.variants.as_ref().map_or_else(|| levels(one), variants);
         text.push('\n');
         text += &requirements(&one.result.requirements);
@@ -80,11 +61,8 @@ pub fn text(results: &[Shown<'_>]) -> String {
 fn levels(one: &Shown<'_>) -> String {
     let percentiles = percentiles(&one.result.setup.measurement);
     let names: String = percentiles.iter().map(|percentile| format!(" p{percentile} |")).collect();
-    let further: Vec<Further> = FURTHER
-        .into_iter()
-        .filter(|further| one.result.levels.iter().any(|level| (further.cell)(level).is_some()))
-        .collect();
-    let more: String = further.iter().map(|further| format!(" {} |", further.name)).collect();
+    let further = further(&one.result.levels, &one.result.setup.measurement);
+    let more: String = further.iter().map(|figure| format!(" {} |", figure.short())).collect();
     let mut text = format!("| load | inferences/s | mean |{names}{more} failed | outcome |\n|---|---:|---:|");
     text += &"---:|".repeat(percentiles.len() + further.len() + 1);
     text += "---|\n";
@@ -92,8 +70,7 @@ fn levels(one: &Shown<'_>) -> String {
         let all = std::iter::once(Statistic::MeanLatency).chain(percentiles.iter().copied().map(Statistic::Percentile));
         let latencies: String = all.map(|of| format!(" {} |", figure(summary, of, time))).collect();
         let throughput = figure(summary, Statistic::Throughput, rate);
-        let cells = further.iter().map(|further| (further.cell)(summary).unwrap_or_else(|| "–".to_owned()));
-        let more: String = cells.map(|cell| format!(" {cell} |")).collect();
+        let more: String = further.iter().map(|figure| format!(" {} |", named(*figure, summary))).collect();
         let failed = short(100.0 * summary.client.failed_share());
         let name = full_name(summary.load, one.result.distinction(summary, earlier));
         let _ = writeln!(text, "| {name} | {throughput} |{latencies}{more} {failed} % | {} |", Outcome::of(summary));
@@ -174,6 +151,18 @@ fn figure(level: &LevelSummary, of: Statistic, show: fn(f64) -> String) -> Strin
     show(value) + &width.unwrap_or_default()
 }
 
+/// The same of a figure of the catalogue, if the level has it.
+fn named(of: FigureAt, level: &LevelSummary) -> String {
+    let Some(found) = of.value(level) else { return "–".to_owned() };
+    let unit = of.figure.unit;
+    let width = |known: Interval| match unit {
+        // A share of a share would be taken for points.
+        Unit::Share => format!(" ({})", unit.show_between(known.low, known.high)),
+        _ => format!(" ± {} %", short(100.0 * known.relative_half_width(found.value))),
+    };
+    unit.show(found.value) + &found.interval.filter(|_| found.value > 0.0).map(width).unwrap_or_default()
+}
+
 fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
     let mut text = "| load | figure | change | 95 % interval | verdict |\n|---|---|---:|---:|---|\n".to_owned();
     let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
@@ -183,7 +172,7 @@ fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
             let known = figure.interval.map(|known| format!("{} to {}", signed(known.low), signed(known.high)));
             let (known, word) = (known.unwrap_or_else(|| "not known".to_owned()), figure.verdict);
             let word = if matches!(word, Direction::Worse) { format!("**{word}**") } else { word.to_string() };
-            let of = figure.of.word();
+            let of = figure.of.short();
             let _ = writeln!(text, "| {name} | {of} | {} | {known} | {word} |", signed(figure.ratio));
         }
     }
@@ -241,9 +230,9 @@ mod tests {
             level
         };
         let text = text(&[Shown::of("a", &plans::result(&plans::setup(), &[level(1, None), level(2, Some(250))]))]);
-        let heading = "| load | inferences/s | mean | p50 | p90 | p95 | p99 | goodput/s | failed | outcome |\n";
-        assert!(text.contains(heading) && text.contains(" 2 ms | – | 0 % | valid |"), "{text}");
-        assert!(text.contains(" 2 ms | 250 (25 %) | 0 % | valid |"), "{text}");
+        let heading = "| load | inferences/s | mean | p50 | p90 | p95 | p99 | goodput | good | failed | outcome |\n";
+        assert!(text.contains(heading) && text.contains(" 2 ms | – | – | 0 % | valid |"), "{text}");
+        assert!(text.contains(" 2 ms | 250 requests/s | 25 % (22.4 to 27.8 %) | 0 % | valid |"), "{text}");
     }
 
     #[test]

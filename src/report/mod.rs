@@ -11,13 +11,13 @@ pub mod figures;
 mod file;
 mod file_name;
 mod generation;
+pub mod headline;
 pub mod html;
 mod inert;
 pub mod lifecycle;
 pub mod live;
 mod loads;
 pub mod markdown;
-mod number;
 mod partial;
 pub mod periodic;
 pub mod progress;
@@ -36,10 +36,10 @@ pub mod variants;
 use crate::measure::precision::PERCENTILES;
 use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::plan::MeasurementPlan;
-use crate::result::Distinction;
+use crate::result::{Distinction, number};
 
+pub use crate::result::number::significant;
 pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file, is_special};
-pub use number::significant;
 pub use partial::remove_partial_files;
 
 /// The percentiles of a report: the usual ones and the one that the run is judged by in ascending order, as in

@@ -109,7 +109,9 @@ pub fn word(checked: &Checked) -> &'static str {
 
 fn number(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::PerSecond => significant(value).to_string(),
+        Unit::PerSecond | Unit::RequestsPerSecond | Unit::ResponsesPerSecond | Unit::TokensPerSecond | Unit::Tokens => {
+            significant(value).to_string()
+        }
         Unit::Nanoseconds => significant(value / 1e3).to_string(),
         Unit::Share => format!("{}%", significant(100.0 * value)),
         Unit::Ratio => format!("{value:.3}"),
@@ -121,6 +123,9 @@ fn unit(checked: &Checked) -> String {
         Unit::PerSecond => " infer/sec".to_owned(),
         Unit::Nanoseconds => " usec".to_owned(),
         Unit::Share => String::new(),
+        Unit::RequestsPerSecond | Unit::ResponsesPerSecond | Unit::TokensPerSecond | Unit::Tokens => {
+            format!(" {}", checked.unit.words())
+        }
         Unit::Ratio => format!(" of the {}'s", if checked.variant.is_some() { "reference" } else { "baseline" }),
     }
 }
@@ -153,6 +158,13 @@ fn junit(result: &RunResult) -> io::Result<Vec<u8>> {
     let suite = suite.map(|(name, value)| (name, plain(value)));
     let attributes = suite.iter().map(|(name, value)| (*name, value.as_str()));
     writer.write_event(Event::Start(BytesStart::new("testsuite").with_attributes(attributes)))?;
+    if let Some(answer) = result.answer() {
+        writer.write_event(Event::Start(BytesStart::new("properties")))?;
+        let line = plain(&answer.line());
+        let property = [("name", "answer"), ("value", line.as_str())];
+        writer.write_event(Event::Empty(BytesStart::new("property").with_attributes(property)))?;
+        writer.write_event(Event::End(BytesEnd::new("properties")))?;
+    }
     for checked in all {
         let level = level(checked).unwrap_or_else(|| "no level".to_owned());
         let variant = checked.variant.as_ref().map(|name| format!(" {name}")).unwrap_or_default();

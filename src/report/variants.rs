@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use crate::measure::rounds::{Figure, ServerPart};
 use crate::plan::{MeasurementPlan, Order, Statistic, WindowRule};
 use crate::report::level_name;
-use crate::report::number::{msec, significant};
+use crate::report::number::{binary, msec, significant};
 use crate::result::compare::Direction;
 use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
 use crate::stats::{Interval, MIN_PAIRS};
@@ -299,17 +299,8 @@ fn percent(share: f64) -> String {
     format!("{}%", significant(100.0 * share))
 }
 
-/// `64 B`, `64 KiB`, `4 MiB`, if it is exactly that.
-fn binary(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
-        bytes if bytes >= 1 << 10 && bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
-        bytes => format!("{bytes} B"),
-    }
-}
-
 /// Lines within the width; continuation lines are indented.
-fn wrapped(text: &str) -> String {
+pub(super) fn wrapped(text: &str) -> String {
     let indent = text.len() - text.trim_start().len();
     let (mut lines, mut line) = (String::new(), " ".repeat(indent));
     let mut words = 0;

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::outcome::{Outcome, is_comparable};
-use crate::measure::precision::{PERCENTILES, value};
-use crate::measure::summary::{Known, LevelLoad, LevelSummary};
-use crate::plan::Statistic;
+use crate::measure::precision::PERCENTILES;
+use crate::measure::summary::{LevelLoad, LevelSummary};
+use crate::result::figures::{CATALOGUE, FigureAt, at_points};
 use crate::result::level::Distinction;
 use crate::result::ratio::ratio;
 use crate::result::{RunResult, Setup};
@@ -31,8 +31,8 @@ pub struct LevelChange {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Which one.
-    pub of: Statistic,
-    /// Its values: rates a second, latencies in nanoseconds.
+    pub of: FigureAt,
+    /// Its values, in its unit.
     pub values: [f64; 2],
     /// The later value as a share of the earlier one.
     pub ratio: f64,
@@ -125,18 +125,20 @@ fn percentiles(setups: [&Setup; 2]) -> Vec<f64> {
     all
 }
 
+/// Every figure that tells of the server and that both levels have, except for errors: shares that are often 0 have no
+/// ratio.
 fn figures(levels: [&LevelSummary; 2], percentiles: &[f64], margin: f64) -> Vec<Change> {
-    let latencies = percentiles.iter().copied().map(Statistic::Percentile);
-    let all = [Statistic::Throughput, Statistic::MeanLatency].into_iter().chain(latencies);
-    all.map(|of| figure(of, levels, margin)).collect()
+    let all = at_points(CATALOGUE, percentiles).into_iter().filter(|of| of.figure.key != "errors");
+    all.filter_map(|of| figure(of, levels, margin)).collect()
 }
 
-fn figure(of: Statistic, levels: [&LevelSummary; 2], margin: f64) -> Change {
-    let values = levels.map(|level| value(of, &level.client));
-    let known = levels.map(|level| Known::find(&level.intervals, of));
-    let interval = ratio((values[1], known[1]), (values[0], known[0]));
-    let ratio = if values[0] > 0.0 { values[1] / values[0] } else { f64::NAN };
-    Change { of, values, ratio, interval, verdict: direction(of == Statistic::Throughput, interval, margin) }
+fn figure(of: FigureAt, levels: [&LevelSummary; 2], margin: f64) -> Option<Change> {
+    let more_is_better = of.figure.more_is_better?;
+    let [one, other] = [of.value(levels[0])?, of.value(levels[1])?];
+    let interval = ratio((other.value, other.interval), (one.value, one.interval));
+    let ratio = if one.value > 0.0 { other.value / one.value } else { f64::NAN };
+    let verdict = direction(more_is_better, interval, margin);
+    Some(Change { of, values: [one.value, other.value], ratio, interval, verdict })
 }
 
 /// The meaning of a ratio's interval, for a figure of which more is better, or less. Two one-sided tests: it counts as
@@ -162,7 +164,9 @@ pub(super) fn direction(more_is_better: bool, interval: Option<Interval>, margin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{Ending, sample};
+    use crate::measure::precision::value;
+    use crate::measure::summary::{Ending, Known, sample};
+    use crate::plan::Statistic;
     use crate::report::tests::sample as plans;
 
     /// Requests of this many nanoseconds, known to within `half`.
@@ -223,7 +227,7 @@ mod tests {
         setup.measurement.percentile = Some(99.9);
         let one = plans::result(&setup, &[level(1, 1_000_000, 0.01)]);
         let told = changes(&one, &plans::result(&plans::setup(), &one.levels), 0.05);
-        assert!(told[0].figures.iter().any(|figure| figure.of == Statistic::Percentile(99.9)));
+        assert!(told[0].figures.iter().any(|figure| figure.of.statistic() == Some(Statistic::Percentile(99.9))));
     }
 
     #[test]

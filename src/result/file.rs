@@ -12,12 +12,13 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::measure::outcome::Outcome;
-use crate::measure::precision::PERCENTILES;
 use crate::measure::reasons::Verdict;
 use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::{StepTaken, SweepResult};
 use crate::plan::MeasurementPlan;
 use crate::record::histograms_within;
+use crate::result::answer::Answer;
+use crate::result::figures::{self, FigureFile};
 use crate::result::variants::VariantsFile;
 use crate::result::{Checked, PeriodicResult, RunResult, Setup, harmless};
 use crate::shm::{Placement, free_bytes};
@@ -42,7 +43,7 @@ const EMBEDDED_ANY: &str = "<script type=\"application/json\" id=\"data";
 pub struct LevelFile<'a> {
     /// The level's outcome, as every report words it.
     outcome: Outcome,
-    /// The usual figures: rates a second, shares from 0 to 1, latencies in nanoseconds.
+    /// Its figures by their keys: rates a second, shares from 0 to 1, times in nanoseconds. `catalogue` says what each is.
     figures: BTreeMap<String, f64>,
     /// What is wrong with it, if anything.
     reasons: Vec<ReasonFile>,
@@ -73,20 +74,13 @@ impl<'a> LevelFile<'a> {
             text: reason.to_string(),
             remedy: reason.remedy(plan),
         });
-        Self { outcome: Outcome::of(level), figures: figures(level, plan), reasons: told.collect(), level }
+        Self { outcome: Outcome::of(level), figures: values(level, plan), reasons: told.collect(), level }
     }
 }
 
-fn figures(level: &LevelSummary, plan: &MeasurementPlan) -> BTreeMap<String, f64> {
-    let client = &level.client;
-    let mut all = BTreeMap::from([
-        ("throughput".to_owned(), client.throughput()),
-        ("errors".to_owned(), client.failed_share()),
-        ("avg".to_owned(), client.latency.mean_ns()),
-    ]);
-    let percentiles = PERCENTILES.into_iter().chain([99.9]).chain(plan.asked_percentiles());
-    all.extend(percentiles.map(|p| (format!("p{p}"), client.latency.percentile_ns(p) as f64)));
-    all
+fn values(level: &LevelSummary, plan: &MeasurementPlan) -> BTreeMap<String, f64> {
+    let all = figures::all(plan).into_iter();
+    all.filter_map(|figure| Some((figure.key(), figure.value(level)?.value))).collect()
 }
 
 /// A whole file.
@@ -100,6 +94,10 @@ struct ResultFile<'a> {
     setup: &'a Setup,
     /// When this result was complete: at the end of the run, or of its last level if the run was ended from outside.
     ended: Option<Timestamp>,
+    /// What each key of `figures` is, of those that a level has.
+    catalogue: Vec<FigureFile>,
+    /// The answer to what the run was asked; absent while it goes on.
+    answer: Option<Answer>,
     /// Levels, stages or rates of a sweep, in the order in which they were measured.
     levels: Vec<LevelFile<'a>>,
     /// What a sweep found.
@@ -126,6 +124,9 @@ impl Serialize for RunResult {
             exit_code: self.exit_code(Codes::Own),
             setup: &self.setup,
             ended: self.ended,
+            // Comparisons of a long study take time, and nobody reads that of a file that is written again.
+            answer: if self.unfinished { None } else { self.answer() },
+            catalogue: figures::told(&self.levels, &self.setup.measurement),
             levels: self.levels.iter().map(|level| LevelFile::of(level, &self.setup.measurement)).collect(),
             sweep: &self.sweep,
             sweep_steps: &self.sweep_steps,

@@ -4,13 +4,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::outcome::{Outcome, is_comparable};
-use crate::measure::precision::{CONFIDENCE, value};
-use crate::measure::summary::{Known, LevelLoad, LevelSummary};
-use crate::plan::{Bound, Decision, Figure, GatePlan, LevelName, Requirement, Statistic};
-use crate::result::RunResult;
+use crate::measure::precision::CONFIDENCE;
+use crate::measure::summary::{LevelLoad, LevelSummary};
+use crate::plan::{Bound, Decision, Figure, FigureName, GatePlan, LevelName, Requirement};
+use crate::result::figures::{FigureAt, Value};
 use crate::result::level::Distinction;
 use crate::result::ratio::ratio;
-use crate::stats::{Bounds, Interval, share_difference, share_interval};
+use crate::result::{RunResult, Unit};
+use crate::stats::{Bounds, Interval, share_difference};
 
 /// A requirement, checked against a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -55,30 +56,6 @@ pub enum Judgement {
     Failed,
     /// Neither is certain.
     Undecided,
-}
-
-/// What a value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Inferences a second.
-    PerSecond,
-    /// Nanoseconds.
-    Nanoseconds,
-    /// A share, 0 to 1.
-    Share,
-    /// A share of the baseline's value.
-    Ratio,
-}
-
-impl Unit {
-    pub(super) fn of(figure: Figure) -> Self {
-        match figure {
-            Figure::Errors => Self::Share,
-            Figure::Statistic(Statistic::Throughput) => Self::PerSecond,
-            Figure::Statistic(_) => Self::Nanoseconds,
-        }
-    }
 }
 
 /// A figure, checked against a bound.
@@ -136,13 +113,26 @@ pub(super) fn is_named(load: LevelLoad, name: LevelName) -> bool {
     }
 }
 
+/// The unit of a figure that a requirement is about.
+pub(super) fn unit(of: Figure) -> Unit {
+    in_catalogue(of).figure.unit
+}
+
+fn in_catalogue(of: Figure) -> FigureAt {
+    match of {
+        Figure::Statistic(of) => FigureAt::of_statistic(of),
+        Figure::Errors => FigureAt::of(FigureName { key: "errors", point: None }),
+        Figure::Named(name) => FigureAt::of(name),
+    }
+}
+
 pub(super) fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note: &str) -> Checked {
     Checked {
         text: requirement.text.clone(),
         variant: None,
         level,
         distinction: Distinction::default(),
-        unit: Unit::of(requirement.of),
+        unit: unit(requirement.of),
         value: None,
         interval: None,
         bounds: Bounds::default(),
@@ -255,8 +245,10 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
 
 /// The figure that a requirement is about; or why there is none.
 fn find(requirement: &Requirement, level: &LevelSummary, reference: Reference<'_>) -> Result<Found, &'static str> {
-    let (own, known, bounds) = figure(requirement.of, level);
-    let unit = Unit::of(requirement.of);
+    let figure = in_catalogue(requirement.of);
+    let none = "the level does not have this figure";
+    let Value { value: own, interval: known, bounds } = figure.value(level).ok_or(none)?;
+    let unit = figure.figure.unit;
     let change = match requirement.bound {
         Bound::Value(bound) => return Ok(Found { unit, value: own, interval: known, bounds, bound }),
         Bound::Change(change) => change,
@@ -266,7 +258,8 @@ fn find(requirement: &Requirement, level: &LevelSummary, reference: Reference<'_
         let failures = |level: &LevelSummary| (level.client.failed, level.client.requests + level.client.failed);
         return Ok(errors_against(failures(level), failures(reference), change));
     }
-    let (theirs, their_known, _) = figure(requirement.of, reference);
+    let their_none = "the baseline's level does not have this figure";
+    let Value { value: theirs, interval: their_known, .. } = figure.value(reference).ok_or(their_none)?;
     if theirs <= 0.0 {
         return Ok(Found { unit, value: own, interval: known, bounds, bound: theirs * (1.0 + change) });
     }
@@ -283,18 +276,6 @@ pub(super) fn errors_against(own: (u64, u64), reference: (u64, u64), change: f64
     let interval = share_difference(own, reference, CONFIDENCE)
         .map(|known| Interval { low: (base + known.low).max(0.0), high: (base + known.high).min(1.0) });
     Found::by(Unit::Share, (share(own), interval), base * (1.0 + change))
-}
-
-/// The figure's value, and what is known of it.
-fn figure(of: Figure, level: &LevelSummary) -> (f64, Option<Interval>, Bounds) {
-    let (client, all) = (&level.client, &level.intervals);
-    match of {
-        Figure::Statistic(of) => (value(of, client), Known::find(all, of), Known::find_bounds(all, of)),
-        Figure::Errors => {
-            let interval = share_interval(client.failed, client.requests + client.failed, CONFIDENCE);
-            (client.failed_share(), interval, interval.into())
-        }
-    }
 }
 
 #[cfg(test)]

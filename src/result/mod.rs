@@ -1,15 +1,19 @@
 //! Everything a run came to, as one value: every report reads it and nothing else, and the exit code follows from it.
 
+pub mod answer;
 pub mod compare;
 mod exit_code;
+pub mod figures;
 mod file;
 mod gate;
 mod harmless;
 mod host;
 mod level;
+pub mod number;
 mod ratio;
 mod setup;
 mod tune;
+mod unit;
 mod upstream;
 mod variant_gate;
 pub mod variants;
@@ -28,7 +32,7 @@ use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::{StepTaken, SweepResult};
 
 pub use file::is_report;
-pub use gate::{Checked, Judgement, Unit, time_to_decide};
+pub use gate::{Checked, Judgement, time_to_decide};
 pub use harmless::harmless;
 pub use level::Distinction;
 pub use setup::{ModelIdentity, Setup};
@@ -36,6 +40,7 @@ pub use tune::{
     CandidateResult, Figures, LatencyAt, MemberFigures, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict,
     VisitFigures,
 };
+pub use unit::Unit;
 pub use variants::VariantsResult;
 
 /// What a run came to. It grows while the run goes on; what is there stays there, whatever ends the run.

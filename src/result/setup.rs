@@ -88,6 +88,8 @@ pub struct Program {
 pub struct Detail {
     /// Further columns in CSV files.
     pub verbose_csv: bool,
+    /// Under the name perf_analyzer, whose callers know its lines and columns.
+    pub as_upstream: bool,
     /// Windows are printed as they come (1), and more (2).
     pub verbosity: u8,
 }
@@ -130,7 +132,11 @@ impl Setup {
             max_outstanding: plan.load.max_outstanding,
             max_connections: plan.load.max_connections,
             seed: plan.seed,
-            detail: Detail { verbose_csv: plan.output.verbose_csv, verbosity: plan.output.verbosity },
+            detail: Detail {
+                verbose_csv: plan.output.verbose_csv,
+                as_upstream: plan.output.as_upstream,
+                verbosity: plan.output.verbosity,
+            },
             synchronous: plan.is_synchronous(&[]),
             service_kind: String::new(),
             client_times: None,

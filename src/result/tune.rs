@@ -1,5 +1,7 @@
 //! The result of a search for a configuration, as one value.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -107,6 +109,10 @@ pub struct Figures {
     pub concurrency: Option<u32>,
     /// Inferences in a request.
     pub batch_size: u64,
+    /// Other figures of the catalogue that constraints are about, by their keys; one that the model does not have is
+    /// absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub named: BTreeMap<String, f64>,
 }
 
 /// A percentile of the latency.
@@ -201,6 +207,10 @@ impl TuneFigures {
             let each: Vec<f64> = visits.iter().map(|visit| visit.figures.latency_at(percentile)).collect();
             LatencyAt { percentile, latency_ns: middle(&each) }
         };
+        let named = |key: &String| {
+            let each: Option<Vec<f64>> = visits.iter().map(|visit| visit.figures.named.get(key).copied()).collect();
+            Some((key.clone(), median(&each?)))
+        };
         let means = Figures {
             throughput: geometric_mean(&each(|figures| figures.throughput)),
             latency_ns: middle(&each(|figures| figures.latency_ns)),
@@ -212,6 +222,7 @@ impl TuneFigures {
             executed_batch: of(|figures| figures.executed_batch),
             concurrency: last.concurrency,
             batch_size: last.batch_size,
+            named: last.named.keys().filter_map(named).collect(),
         };
         Some(Self {
             visits: visits.len(),
@@ -232,6 +243,13 @@ fn mean(values: &[f64]) -> f64 {
 /// Of values of which none is negative; 0 if one is.
 fn geometric_mean(values: &[f64]) -> f64 {
     (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
+}
+
+/// The median of values that may be 0.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
 }
 
 /// The median; of an even number the geometric mean of the two in the middle, as that of logarithms is.

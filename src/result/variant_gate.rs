@@ -3,9 +3,9 @@
 use crate::measure::precision::CONFIDENCE;
 use crate::measure::rounds;
 use crate::plan::{Bound, Figure, GatePlan, LevelName, Requirement};
-use crate::result::RunResult;
-use crate::result::gate::{Checked, Found, Unit, errors_against, is_named, judged, unjudged, unmeasured};
+use crate::result::gate::{Checked, Found, errors_against, is_named, judged, unit, unjudged, unmeasured};
 use crate::result::variants::{Cell, VariantsResult};
+use crate::result::{RunResult, Unit};
 use crate::stats::{Paired, share_interval};
 
 impl RunResult {
@@ -46,10 +46,11 @@ fn check(plan: &GatePlan, requirement: &Requirement, result: &VariantsResult) ->
 }
 
 fn find(requirement: &Requirement, cell: &Cell, variant: usize, result: &VariantsResult) -> Option<Found> {
-    let unit = Unit::of(requirement.of);
+    let unit = unit(requirement.of);
     let statistic = match requirement.of {
         Figure::Statistic(of) => rounds::Figure::Client(of),
         Figure::Errors => return errors(requirement, cell, variant),
+        Figure::Named(_) => return None,
     };
     match requirement.bound {
         Bound::Value(bound) => Some(Found::by(unit, cell.known(variant, statistic)?, bound)),

@@ -47,11 +47,11 @@ impl Report {
         self.levels.iter().map(|level| level.value).collect()
     }
 
-    /// The lines of the block at the end.
+    /// The lines of the block at the end, above the answer.
     pub fn summary(&self) -> Vec<&str> {
         let mut lines = self.text.lines().skip_while(|line| !line.starts_with("Inferences/Second vs. Client"));
         lines.next().unwrap_or_else(|| panic!("no summary in: {}", self.text));
-        lines.collect()
+        lines.take_while(|line| !line.is_empty()).collect()
     }
 }
 

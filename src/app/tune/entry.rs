@@ -46,5 +46,5 @@ fn are_measured(figures: &Figures) -> bool {
     let Figures { throughput, latency_ns, mean_ns, errors, queue_us, compute_us, executed_batch, .. } = figures;
     let percentiles = figures.percentiles.iter().flat_map(|at| [&at.percentile, &at.latency_ns]);
     let all = [throughput, latency_ns, mean_ns, errors, queue_us, compute_us, executed_batch];
-    all.into_iter().chain(percentiles).all(|value| MEASURED.contains(value))
+    all.into_iter().chain(percentiles).chain(figures.named.values()).all(|value| MEASURED.contains(value))
 }

@@ -3,7 +3,8 @@
 use crate::app::tune::members;
 use crate::measure::summary::{LevelSummary, ServerSummary};
 use crate::model::statistics::CountedTime;
-use crate::plan::TunePlan;
+use crate::plan::{Figure, Requirement, TunePlan};
+use crate::result::figures::FigureAt;
 use crate::result::{Figures, LatencyAt, VisitFigures};
 
 /// What a level came to.
@@ -45,8 +46,16 @@ fn measured(level: &LevelSummary, plan: &TunePlan) -> Figures {
         compute_us,
         executed_batch,
         batch_size: client.batch_size,
+        named: plan.constraints.iter().filter_map(|constraint| named(constraint, level)).collect(),
         ..Figures::default()
     }
+}
+
+/// The figure of the catalogue that a constraint is about, if it is not one of those that every model has.
+fn named(constraint: &Requirement, level: &LevelSummary) -> Option<(String, f64)> {
+    let Figure::Named(name) = constraint.of else { return None };
+    let figure = FigureAt::of(name);
+    Some((figure.key(), figure.value(level)?.value))
 }
 
 /// Microseconds in the queue and of computing, and the average batch. For a model that calls others the times are

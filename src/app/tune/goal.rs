@@ -2,10 +2,15 @@
 
 use crate::plan::{Bound, Figure, Relation, Requirement, Statistic, TunePlan};
 use crate::result::Figures;
+use crate::result::figures::FigureAt;
 use crate::tune::Found;
 
 /// The smallest share of failures that is distinguished from none.
 const MIN_ERRORS: f64 = 1e-6;
+/// The smallest value of a figure of the catalogue that is distinguished from none.
+const MIN_NAMED: f64 = 1e-6;
+/// Distance of a constraint that cannot be met, because the model does not have its figure.
+const NEVER: f64 = 100.0;
 
 /// Score and violation of a measurement's figures.
 pub fn found(plan: &TunePlan, measured: &Figures) -> Found {
@@ -31,6 +36,10 @@ fn violation(constraint: &Requirement, measured: &Figures) -> f64 {
         Figure::Statistic(Statistic::MeanLatency) => (measured.mean_ns, 1.0),
         Figure::Statistic(Statistic::Percentile(percentile)) => (measured.latency_at(percentile), 1.0),
         Figure::Errors => (measured.errors, MIN_ERRORS),
+        Figure::Named(name) => {
+            let Some(value) = measured.named.get(&FigureAt::of(name).key()) else { return NEVER };
+            (*value, MIN_NAMED)
+        }
     };
     let ratio = (value.max(least) / bound.max(least)).ln();
     match constraint.relation {

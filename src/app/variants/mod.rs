@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::app::conclude;
 use crate::app::phase;
 use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
@@ -56,7 +57,7 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (In
     }
     result.interrupted = comparison.is_interrupted();
     result.judge_variants(&plan.gate, ended.is_err() || comparison.is_interrupted());
-    let printed = screen.print(&report::requirements::text(&result.requirements));
+    let printed = conclude(&result, codes, &screen);
     let written = if ended.is_ok() || has_rounds { write(plan, interrupts, &result, None) } else { Ok(()) };
     ended.and(written)?;
     printed?;

@@ -212,7 +212,7 @@ impl Answer {
         if self.wanted.content && tokens.is_none() {
             self.content.extend(body).map_err(malformed)?;
         }
-        Ok(Some(Generation { chunks: said.content.into(), tokens, ..Generation::default() }))
+        Ok(Some(Generation { chunks: said.content.into(), tokens, input: said.input, ..Generation::default() }))
     }
 }
 
@@ -274,6 +274,7 @@ impl Stream {
         self.ends |= said.ends;
         self.finished |= said.finished;
         self.generation.tokens = said.tokens.or(self.generation.tokens);
+        self.generation.input = said.input.or(self.generation.input);
         let content = said.content && (said.choices || !said.usage);
         if !content || self.failed {
             exchanges.respond_aside(slot, &text);

@@ -8,6 +8,8 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::backend::InputTokens;
+
 /// What a document says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Said {
@@ -23,6 +25,8 @@ pub(super) struct Said {
     pub(super) finished: bool,
     /// Output tokens so far.
     pub(super) tokens: Option<u64>,
+    /// Input tokens.
+    pub(super) input: InputTokens,
     /// It reports an error.
     pub(super) error: bool,
     /// Streams of its form say that they are at their end.
@@ -57,8 +61,8 @@ struct Document<'a> {
     object: Option<&'a RawValue>,
     #[serde(default, borrow)]
     choices: Member<Each<Choice<'a>>>,
-    #[serde(default)]
-    usage: Option<Usage>,
+    #[serde(default, borrow)]
+    usage: Option<Usage<'a>>,
     /// The rest is of the events of OpenAI's Responses API and of Anthropic's messages.
     #[serde(default, borrow, rename = "type")]
     kind: Option<&'a RawValue>,
@@ -85,6 +89,7 @@ impl Document<'_> {
         let said = Said {
             usage: self.usage.is_some(),
             tokens: self.usage.and_then(Usage::generated),
+            input: self.usage.map(Usage::input).unwrap_or_default(),
             error,
             ..Said::default()
         };
@@ -111,6 +116,7 @@ impl Document<'_> {
             "message_delta" => {
                 said.finished = size(delta.stop_reason) > 0;
                 (said.usage, said.tokens) = (self.usage.is_some(), self.usage.and_then(Usage::generated));
+                said.input = self.usage.map(Usage::input).unwrap_or_default();
             }
             "message_stop" => said.finished = true,
             // The usage of a beginning says nothing of what is still to come.
@@ -121,7 +127,7 @@ impl Document<'_> {
 
     /// An event `response.KIND` of OpenAI's Responses API: only deltas carry output.
     fn event(&self, kind: &str) -> Said {
-        let response = self.response.and_then(|response| serde_json::from_str::<Response>(response.get()).ok());
+        let response = self.response.and_then(|response| serde_json::from_str::<Response<'_>>(response.get()).ok());
         let usage = response.and_then(|response| response.usage);
         let size = if kind.ends_with(".delta") { size(self.delta) } else { 0 };
         Said {
@@ -130,6 +136,7 @@ impl Document<'_> {
             finished: matches!(kind, "completed" | "incomplete"),
             usage: usage.is_some(),
             tokens: usage.and_then(Usage::generated),
+            input: usage.map(Usage::input).unwrap_or_default(),
             error: kind == "failed",
             choices: false,
             ends: false,
@@ -139,9 +146,9 @@ impl Document<'_> {
 
 /// The state of a response that an event tells.
 #[derive(Deserialize)]
-struct Response {
-    #[serde(default)]
-    usage: Option<Usage>,
+struct Response<'a> {
+    #[serde(default, borrow)]
+    usage: Option<Usage<'a>>,
 }
 
 /// What an event of Anthropic's messages adds.
@@ -173,17 +180,44 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Member<T> {
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
-struct Usage {
+struct Usage<'a> {
     #[serde(default)]
     completion_tokens: Option<u64>,
     /// The Responses API's name for them.
     #[serde(default)]
     output_tokens: Option<u64>,
+    /// Those of the input, under both names. As text: whatever else a server writes here does not make another document of
+    /// its answer.
+    #[serde(default, borrow)]
+    prompt_tokens: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    input_tokens: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    prompt_tokens_details: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    input_tokens_details: Option<&'a RawValue>,
 }
 
-impl Usage {
+/// Of the tokens of an input.
+#[derive(Deserialize)]
+struct Details {
+    #[serde(default)]
+    cached_tokens: Option<u64>,
+}
+
+impl Usage<'_> {
     fn generated(self) -> Option<u64> {
         self.completion_tokens.or(self.output_tokens)
+    }
+
+    fn input(self) -> InputTokens {
+        let number = |text: &RawValue| text.get().parse().ok();
+        let details = self.prompt_tokens_details.or(self.input_tokens_details);
+        let details = details.and_then(|details| serde_json::from_str::<Details>(details.get()).ok());
+        InputTokens {
+            all: self.prompt_tokens.or(self.input_tokens).and_then(number),
+            cached: details.and_then(|details| details.cached_tokens),
+        }
     }
 }
 
@@ -401,10 +435,17 @@ mod tests {
             r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":7,"total_tokens":10}}"#,
             r#"{"choices":null,"usage":{"completion_tokens":7}}"#,
         ] {
-            let expected = Said { choices: true, usage: true, tokens: Some(7), ..Said::default() };
+            let input = InputTokens { all: text.contains("prompt").then_some(3), cached: None };
+            let expected = Said { choices: true, usage: true, tokens: Some(7), input, ..Said::default() };
             assert_eq!(said(text), expected, "{text}");
         }
         assert_eq!(said(r#"{"usage":{"completion_tokens":7}}"#).tokens, Some(7));
+        let cached = |details: &str| {
+            said(&format!(r#"{{"choices":[],"usage":{{"prompt_tokens":9,"prompt_tokens_details":{details}}}}}"#)).input
+        };
+        let of = |cached| InputTokens { all: Some(9), cached };
+        assert_eq!(cached(r#"{"audio_tokens":1,"cached_tokens":4}"#), of(Some(4)));
+        assert_eq!([cached("null"), cached("7"), cached(r#"{"cached_tokens":"4"}"#)], [of(None); 3]);
         let beside = said(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":0}}"#);
         assert_eq!((beside.content, beside.tokens), (true, Some(0)));
         let embedding = said(r#"{"data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":3}}"#);
@@ -421,7 +462,13 @@ mod tests {
             (r#"{"type":"response.output_text.done","text":"Hi"}"#, Said::default()),
             (
                 r#"{"type":"response.completed","response":{"usage":{"input_tokens":9,"output_tokens":2}}}"#,
-                Said { finished: true, usage: true, tokens: Some(2), ..Said::default() },
+                Said {
+                    finished: true,
+                    usage: true,
+                    tokens: Some(2),
+                    input: InputTokens { all: Some(9), cached: None },
+                    ..Said::default()
+                },
             ),
             (
                 r#"{"type":"response.failed","response":{"error":{"message":"no"}}}"#,

@@ -99,7 +99,9 @@ const TABLE: &[Row] = &[
     },
     Row {
         flags: &["--string-length", "--string-data"],
-        idle: Idle::Plan(|draft| matches!(draft.plan.data.source, DataSource::Directory(_) | DataSource::Files(_))),
+        idle: Idle::Plan(|draft| {
+            matches!(draft.plan.data.source, DataSource::Directory(_) | DataSource::Files(_) | DataSource::Lines(..))
+        }),
         rule: "strings are generated only without input data of one's own",
     },
     Row {

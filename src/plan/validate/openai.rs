@@ -15,7 +15,8 @@ fn is_openai(draft: &Draft) -> bool {
 pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| {
-            let has_payloads = matches!(draft.plan.data.source, DataSource::Files(_) | DataSource::Prompts(_));
+            let has_payloads =
+                matches!(draft.plan.data.source, DataSource::Files(_) | DataSource::Lines(..) | DataSource::Prompts(_));
             is_openai(draft) && !has_payloads
         },
         message: |_| {

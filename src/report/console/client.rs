@@ -53,6 +53,9 @@ pub fn client(setup: &Setup, level: &LevelSummary) -> String {
         text += &detail::decoupled(decoupled, setup.headline);
     }
     text += &generation::text(client, detail::row);
+    if !setup.detail.as_upstream {
+        text += &generation::inputs(client);
+    }
     text += &sessions::text(client, detail::row);
     let sessions = setup.mode.sessions().is_some();
     let title = if sessions { "Turns of the sessions" } else { "Models of the mix" };

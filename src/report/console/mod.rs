@@ -20,12 +20,13 @@ use std::fmt::Write as _;
 
 use crate::measure::outcome::Outcome;
 use crate::measure::reasons::Verdict;
-use crate::measure::summary::{ClientSummary, Ending, Known, LevelLoad, LevelSummary};
+use crate::measure::summary::{ClientSummary, Known, LevelLoad, LevelSummary};
 use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::Statistic;
 use crate::report::number::{msec, percent, significant, whole_us};
 use crate::report::{full_level_name, has_several_batch_sizes, load_name, load_value, restarts};
+use crate::result::answer::{most_within, speech};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Bounds, Interval};
 use crate::stdio::shown;
@@ -168,6 +169,9 @@ pub fn summary(result: &RunResult) -> String {
             whole_us(level.client.key_latency_ns(setup.measurement.percentile)),
             mark(level),
         );
+        // perf_analyzer's callers read every line here.
+        let speech = speech(level, &setup.measurement).filter(|_| !setup.detail.as_upstream);
+        text.extend(speech.map(|words| format!("  {words}\n")));
     }
     text
 }
@@ -182,23 +186,14 @@ pub fn sweep(found: &SweepResult) -> String {
     format!("Saturation: {:.1} requests/sec ({bracket})\nKnee: {knee}\n\n", found.saturation)
 }
 
-/// The answer of a search: the highest level that passed. A rate that was not sent, or that the server did not keep up
-/// with, says nothing about the rate.
+/// The answer of a search: the highest level that passed.
 fn answer(result: &RunResult) -> String {
     let setup = &result.setup;
     let Some(limit) = setup.measurement.latency_threshold.filter(|_| setup.mode.has_levels()) else {
         return String::new();
     };
-    let holds = |level: &LevelSummary| {
-        matches!(level.ending, Ending::Stable | Ending::Complete)
-            && !matches!(Outcome::of(level), Outcome::Undelivered | Outcome::Overloaded)
-    };
-    let value = |level: &LevelSummary| match level.load {
-        LevelLoad::Concurrency(concurrency) => f64::from(concurrency),
-        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
-    };
-    let held = result.levels_with_earlier().filter(|(level, _)| holds(level));
-    let best = held.max_by(|(one, _), (other, _)| value(one).total_cmp(&value(other)));
+    let found = most_within(result);
+    let best = result.levels_with_earlier().find(|(level, _)| found.is_some_and(|found| std::ptr::eq(*level, found)));
     let limit = msec(limit);
     best.map_or_else(
         || format!("Highest level within {limit} msec: none\n"),

@@ -6,7 +6,7 @@ use super::*;
 use crate::backend::{ClientTimes, InferError};
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{
-    DecoupledSummary, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
+    DecoupledSummary, Ending, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
 };
 use crate::model::statistics::{CountedTime, ModelStatistics};
 use crate::plan::{GapDistribution, LoadMode, Precision, Range, ServiceKind, Statistic, WindowRule};

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::report::draw::{Anchor, coloured, of_kind};
-use crate::report::number::significant;
+use crate::report::number::short;
 use crate::result::{Distinction, RunResult};
 use crate::stdio::shown;
 
@@ -54,59 +54,6 @@ pub fn legend(results: &[Shown<'_>]) -> Markup {
     } }
 }
 
-/// A time in a suitable unit: `850 ns`, `12.3 µs`, `4 ms`, `1.25 s`.
-pub fn time(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        0.0 => return "0".to_owned(),
-        ns if ns < 999.5 => (ns, "ns"),
-        ns if ns < 999_500.0 => (ns / 1e3, "µs"),
-        ns if ns < 999_500_000.0 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    format!("{} {unit}", short(if ns < 0.0 { -value } else { value }))
-}
-
-/// Three significant digits, with thousands separated: `1 240`, `12.3`, `0.05`.
-pub fn short(value: f64) -> String {
-    if !value.is_finite() {
-        return "–".to_owned();
-    }
-    let size = value.abs();
-    if size >= 999.5 {
-        return thousands(value.round());
-    }
-    let decimals = match size {
-        size if size >= 99.95 => 0,
-        size if size >= 9.995 => 1,
-        size if size >= 0.9995 || size == 0.0 => 2,
-        _ => return significant(format!("{value:.2e}").parse().unwrap_or(value)),
-    };
-    let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
-fn thousands(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut text = String::new();
-    for (number, digit) in digits.chars().enumerate() {
-        if number > 0 && (digits.len() - number) % 3 == 0 {
-            // A narrow no-break space.
-            text.push('\u{202f}');
-        }
-        text.push(digit);
-    }
-    if value < 0.0 { format!("−{text}") } else { text }
-}
-
-/// Rates with `k` and `M`, for axes.
-pub fn rate(value: f64) -> String {
-    match value.abs() {
-        size if size >= 1e6 => format!("{}M", short(value / 1e6)),
-        size if size >= 1e4 => format!("{}k", short(value / 1e3)),
-        _ => short(value),
-    }
-}
-
 /// The name of a level in pictures, with its batch size if requests carry several inferences.
 pub fn level(level: &LevelSummary) -> String {
     match level.client.batch_size {
@@ -150,17 +97,6 @@ pub fn chosen<T>(all: Vec<T>) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_short() {
-        let times = [0.0, 850.0, 12_345.0, 4e6, 999_999.0, 1.25e9, 123_456_789.0].map(time);
-        assert_eq!(times, ["0", "850 ns", "12.3 µs", "4 ms", "1 ms", "1.25 s", "123 ms"]);
-        assert_eq!(
-            [1_240.0, 99.96, 0.05, 1.0, 12.34, f64::NAN].map(short),
-            ["1\u{202f}240", "100", "0.05", "1", "12.3", "–"]
-        );
-        assert_eq!([950.0, 12_000.0, 2.5e6].map(rate), ["950", "12k", "2.5M"]);
-    }
 
     #[test]
     fn few_of_many_levels_are_chosen() {

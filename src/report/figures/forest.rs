@@ -4,10 +4,12 @@
 use maud::{Markup, html};
 
 use crate::measure::rounds::Figure;
-use crate::plan::Statistic;
+use crate::plan::Point;
 use crate::report::draw::{Anchor, Axis, Frame, Polyline, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
-use crate::report::figures::common::{Shown, full_name, short};
+use crate::report::figures::common::{Shown, full_name};
+use crate::report::number::short;
 use crate::result::compare::{Change, Direction, changes};
+use crate::result::figures::FigureAt;
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stats::Interval;
 use crate::stdio::shown;
@@ -43,9 +45,9 @@ pub fn draw(results: &[Shown<'_>]) -> Option<Markup> {
 }
 
 /// Whether a figure is drawn: of the percentiles only the median, the 99th, and those that the run was asked for.
-fn is_told(of: Statistic, asked: &[f64]) -> bool {
-    match of {
-        Statistic::Percentile(percentile) => [50.0, 99.0].contains(&percentile) || asked.contains(&percentile),
+fn is_told(point: Option<Point>, asked: &[f64]) -> bool {
+    match point {
+        Some(Point::Percentile(percentile)) => [50.0, 99.0].contains(&percentile) || asked.contains(&percentile),
         _ => true,
     }
 }
@@ -55,9 +57,16 @@ fn of_results(first: &Shown<'_>, others: &[Shown<'_>], asked: &[f64]) -> Vec<Row
     for (other, one) in others.iter().enumerate() {
         for change in changes(first.result, one.result, MARGIN) {
             let level = full_name(change.load, change.distinction);
-            rows.extend(change.figures.into_iter().filter(|change| is_told(change.of, asked)).map(|change| {
+            rows.extend(change.figures.into_iter().filter(|change| is_told(change.of.point, asked)).map(|change| {
                 let Change { of, ratio, interval, verdict, .. } = change;
-                Row { words: format!("{level} {}", of.word()), other, name: one.name.clone(), ratio, interval, verdict }
+                Row {
+                    words: format!("{level} {}", of.short()),
+                    other,
+                    name: one.name.clone(),
+                    ratio,
+                    interval,
+                    verdict,
+                }
             }));
         }
     }
@@ -77,7 +86,14 @@ fn of_variants(result: &VariantsResult, asked: &[f64]) -> Vec<Row> {
                 let Figure::Client(of) = change.of else { return None };
                 let FigureChange { ratio, interval, verdict, .. } = change;
                 let words = format!("{level} {}", of.word());
-                is_told(of, asked).then(|| Row { words, other, name: name.clone(), ratio, interval, verdict })
+                is_told(FigureAt::of_statistic(of).point, asked).then(|| Row {
+                    words,
+                    other,
+                    name: name.clone(),
+                    ratio,
+                    interval,
+                    verdict,
+                })
             }));
         }
     }

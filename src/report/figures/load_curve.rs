@@ -4,13 +4,14 @@ use maud::{Markup, html};
 
 use crate::measure::outcome::Outcome;
 use crate::measure::precision::value;
-use crate::measure::summary::{Known, LevelLoad, LevelSummary};
+use crate::measure::summary::{Known, LevelSummary};
 use crate::plan::Statistic;
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Spot, axes, coloured, dash, n, of_kind, picture, spread,
 };
-use crate::report::figures::common::{Shown, legend, letter, level, rate, time, with_requests};
-use crate::result::RunResult;
+use crate::report::figures::common::{Shown, legend, letter, level, with_requests};
+use crate::report::number::{rate, time};
+use crate::result::{RunResult, answer};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
 
@@ -149,17 +150,9 @@ fn draw_curve(curve: &Curve<'_>, (x, y): (Scale, Scale)) -> Markup {
     }
 }
 
-/// The knee of a closed loop: the level with the most throughput for its latency, which Kleinrock calls the power of a
-/// system (L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
-/// communications", ICC 1979). With two levels there is no bend, and levels of different batch sizes follow no curve; the
-/// knee of a sweep of rates is reported beside its saturation.
+/// The knee of a line whose levels follow from each other; that of a sweep of rates is reported beside its saturation.
 fn knee<'a>(curve: &Curve<'a>) -> Option<&'a LevelSummary> {
-    let power = |level: &LevelSummary| level.client.throughput() / value(curve.of, &level.client).max(1.0);
-    let levels = curve.levels.iter().copied();
-    levels.max_by(|one, other| power(one).total_cmp(&power(other))).filter(|_| {
-        let is_closed = |level: &&LevelSummary| matches!(level.load, LevelLoad::Concurrency(_));
-        curve.joined && curve.parts().count() == 1 && curve.levels.len() > 2 && curve.levels.iter().all(is_closed)
-    })
+    answer::knee(&curve.levels, curve.of).filter(|_| curve.joined)
 }
 
 /// A ring around the knee of the first line, on all lines.
@@ -221,7 +214,7 @@ fn level_names(labels: &mut Labels, curves: &[Curve<'_>], (x, y): (Scale, Scale)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
+    use crate::measure::summary::{LevelLoad, sample};
 
     #[test]
     fn the_knee_has_the_most_throughput_for_its_latency() {

@@ -9,23 +9,28 @@ mod pareto;
 mod spectrum;
 mod time_axis;
 mod timeline;
+mod tokens;
 mod waterfall;
 
 use maud::Markup;
 
 use crate::plan::Picture;
 
-pub use common::{Shown, full_name, letter, level, load, rate, short, time};
+pub use common::{Shown, full_name, letter, level, load};
 pub use failures::none as no_failures;
 pub use forest::MARGIN;
 pub use pareto::draw as tuned;
 pub use waterfall::{Part, parts};
+
+pub use crate::report::number::{rate, short, time};
 
 /// Draws a picture; `None` if the results have nothing to show in it. Of several results, what happened over time is
 /// that of `main`.
 pub fn draw(picture: Picture, results: &[Shown<'_>], main: usize) -> Option<Markup> {
     match picture {
         Picture::Throughput => load_curve::draw(results),
+        Picture::Tokens => tokens::times(results),
+        Picture::Interactivity => tokens::interactivity(results),
         Picture::Spectrum => spectrum::draw(results),
         Picture::Timeline => timeline::draw(results.get(main)?),
         Picture::Heatmap => heat::draw(results.get(main)?),

@@ -6,7 +6,7 @@ use crate::plan::asked;
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Polyline, Scale, axes, coloured, dim, n, of_kind, picture, spread,
 };
-use crate::report::figures::common::{rate, time};
+use crate::report::number::{rate, time};
 use crate::result::{CandidateResult, TuneFigures, TuneResult};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 270.0 };

@@ -7,7 +7,8 @@ use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Spot, Tick, WIDTH, axes, coloured, dash, dim, n, of_kind,
     of_order, picture, spread,
 };
-use crate::report::figures::common::{MAX_LEVELS, Shown, chosen, legend, letter, level, time, with_requests};
+use crate::report::figures::common::{MAX_LEVELS, Shown, chosen, legend, letter, level, with_requests};
+use crate::report::number::time;
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 270.0 };
 /// Points of a line.

@@ -6,8 +6,9 @@ use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, KINDS, Polyline, Scale, axes, coloured, grid, n, peaks, picture, spread, step_path,
 };
-use crate::report::figures::common::{Shown, rate, time};
+use crate::report::figures::common::Shown;
 use crate::report::figures::time_axis::TimeAxis;
+use crate::report::number::{rate, time};
 
 /// The first band.
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 466.0, height: 110.0 };

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use crate::measure::summary::{LevelSummary, ServerSummary};
 use crate::report::draw::{Anchor, Axis, Colour, Frame, KINDS, Scale, axes, dim, n, picture, text};
-use crate::report::figures::common::{Shown, chosen, level, time, with_requests};
+use crate::report::figures::common::{Shown, chosen, level, with_requests};
+use crate::report::number::time;
 use crate::result::Setup;
 
 const LEFT: f64 = 84.0;

@@ -6,13 +6,14 @@ use crate::backend::BackendIdentity;
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::model::statistics::CountedTime;
-use crate::plan::{Picture, Statistic};
+use crate::plan::Picture;
 use crate::report::console::row;
 use crate::report::figures::{MARGIN, Part, Shown, draw, full_name, level, parts, rate, short, time};
 use crate::report::html::figure;
 use crate::report::html::parts::{percent, whose};
 use crate::report::{generation, requirements as gate, sessions};
 use crate::result::compare::{Direction, changes, differences as unlike};
+use crate::result::figures::{Figure, Group, rows};
 use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
 
@@ -91,11 +92,6 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
     let entries = &setup.entries;
     let turns = setup.mode.sessions().is_some();
     let (title, each) = if turns { ("Turns of the sessions", "turn") } else { ("Models of the mix", "model") };
-    let times_row = |name: &str, times: &Distribution| {
-        html! {
-            td.left { (name) } @for p in [50.0, 90.0, 99.0] { td { (time(times.percentile_ns(p) as f64)) } }
-        }
-    };
     let has_text = levels.iter().any(|level| level.client.generated.is_some());
     html! {
         @if levels.iter().any(|level| level.client.decoupled.is_some()) || has_text {
@@ -103,14 +99,14 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
                 h2 { "Responses" }
                 (whose(results, number))
                 div.scroll tabindex="0" { table {
-                    thead { tr { th { "load" } th.left { "time" } th { "p50" } th { "p90" } th { "p99" } } }
-                    tbody { @for one in levels {
-                        @if let Some(times) = &one.client.decoupled {
-                            tr { th { (level(one)) } (times_row("first response", &times.first_response)) }
-                            tr { th {} (times_row("between responses", &times.gap)) }
-                            tr { th {} (times_row("last response", &times.last_response)) }
+                    thead { tr { th { "load" } th.left { "time" } th { "mean" } th { "p50" } th { "p90" } th { "p99" } } }
+                    tbody { @for one in levels { @for (number, (row, times)) in response_times(one).into_iter().enumerate() {
+                        tr {
+                            th { @if number == 0 { (level(one)) } }
+                            td.left title=(row.meaning) { (row.title) } td { (time(times.mean_ns())) }
+                            @for p in [50.0, 90.0, 99.0] { td { (time(times.percentile_ns(p) as f64)) } }
                         }
-                    } }
+                    } } }
                 } }
                 @if has_text { @for one in levels { @let text = text(&one.client);
                     @if !text.is_empty() { h3 { (level(one)) } pre { (shown_lines(&text)) } } } }
@@ -133,9 +129,15 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
     }
 }
 
+/// The times of responses, tokens and conversations that a level has.
+fn response_times(level: &LevelSummary) -> Vec<(&'static Figure, &Distribution)> {
+    let all = [Group::Generation, Group::Responses, Group::Sessions].into_iter().flat_map(rows);
+    all.filter_map(|row| Some((row, row.times(&level.client)?))).collect()
+}
+
 /// What was generated, and of conversations.
 fn text(client: &ClientSummary) -> String {
-    generation::text(client, row) + &sessions::text(client, row)
+    generation::text(client, row) + &generation::inputs(client) + &sessions::text(client, row)
 }
 
 fn shown_lines(text: &str) -> String {
@@ -274,9 +276,6 @@ pub fn differences(results: &[Shown<'_>]) -> Markup {
 /// Every figure of levels that results have in common.
 pub fn comparison(results: &[Shown<'_>]) -> Markup {
     let Some((first, others)) = results.split_first() else { return html! {} };
-    let show = |of: Statistic, value: f64| {
-        if of == Statistic::Throughput { format!("{}/s", rate(value)) } else { time(value) }
-    };
     let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
     html! {
         @for one in others {
@@ -289,8 +288,9 @@ pub fn comparison(results: &[Shown<'_>]) -> Markup {
                         tr { th { (full_name(change.load, change.distinction)) } td.left colspan="6" { "not compared: " (before) ", " (after) } }
                     }
                     @for figure in &change.figures { tr {
-                        th { (full_name(change.load, change.distinction)) } td.left { (figure.of.word()) }
-                        td { (show(figure.of, figure.values[0])) } td { (show(figure.of, figure.values[1])) }
+                        th { (full_name(change.load, change.distinction)) } td.left { (figure.of.short()) }
+                        @let unit = figure.of.figure.unit;
+                        td { (unit.show(figure.values[0])) } td { (unit.show(figure.values[1])) }
                         td { @if figure.ratio.is_finite() { (signed(figure.ratio)) } @else { "–" } }
                         td { @match figure.interval { Some(known) => { (signed(known.low)) " to " (signed(known.high)) } None => "not known" } }
                         td { span class=(direction(figure.verdict)) { (figure.verdict) } }

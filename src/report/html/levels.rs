@@ -10,6 +10,7 @@ use crate::plan::Statistic;
 use crate::report::figures::{level, rate, short, time};
 use crate::report::html::parts::percent;
 use crate::report::{percentiles, restarts as starts};
+use crate::result::figures::{FigureAt, further};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Interval, early_stopping_floor};
 use crate::stdio::shown;
@@ -19,7 +20,8 @@ pub fn table(result: &RunResult) -> Markup {
     let setup = &result.setup;
     let percentiles = all_percentiles(setup);
     let open = result.levels.iter().any(|level| level.client.open_loop.is_some());
-    let good = result.levels.iter().any(|level| level.client.good.is_some());
+    let further = further(&result.levels, &setup.measurement);
+    let columns = Columns { percentiles: &percentiles, further: &further, open };
     let headline = match setup.headline {
         Headline::ServiceTime => "from the send to the last response",
         Headline::ResponseTime => "from the intended send to the last response",
@@ -31,11 +33,12 @@ pub fn table(result: &RunResult) -> Markup {
                 thead { tr {
                     th { "load" } th.left { "outcome" }
                     @if open { th { "sent/s" } }
-                    th { "inferences/s" } @if good { th { "good/s" } } th { "mean" }
+                    th { "inferences/s" } th { "mean" }
                     @for percentile in &percentiles { th { "p" (percentile) } }
+                    @for figure in &further { th title=(figure.figure.meaning) { (figure.short()) } }
                     th { "max" } th { "failed" } th { "requests" }
                 } }
-                tbody { @for level in &result.levels { (row(level, &percentiles, (open, good))) } }
+                tbody { @for level in &result.levels { (row(level, &columns)) } }
             }
         }
         p.note { "Latencies run " (headline) ". Below each figure its 95 % confidence interval; figures in italics have fewer \
@@ -52,23 +55,29 @@ fn all_percentiles(setup: &Setup) -> Vec<f64> {
     all
 }
 
-fn row(one: &LevelSummary, percentiles: &[f64], (open, good): (bool, bool)) -> Markup {
-    let client = &one.client;
+/// What the table has beside what every table has.
+struct Columns<'a> {
+    percentiles: &'a [f64],
+    further: &'a [FigureAt],
+    /// Whether there are requests on a schedule.
+    open: bool,
+}
+
+fn row(one: &LevelSummary, columns: &Columns<'_>) -> Markup {
+    let (client, percentiles) = (&one.client, columns.percentiles);
     let outcome = Outcome::of(one);
     let latencies =
         std::iter::once(Statistic::MeanLatency).chain(percentiles.iter().copied().map(Statistic::Percentile));
     html! {
         tr {
             th { (level(one)) } td.left { (badge(outcome)) }
-            @if open { td { @if let Some(open) = &client.open_loop { (short(open.achieved_rate)) } } }
+            @if columns.open { td { @if let Some(open) = &client.open_loop { (short(open.achieved_rate)) } } }
             @if client.requests == 0 {
-                td { "–" } @if good { td { "–" } } @for _ in latencies { td { "–" } } td { "–" }
+                td { "–" } @for _ in latencies { td { "–" } } @for _ in columns.further { td { "–" } } td { "–" }
             } @else {
                 td { (short(client.throughput())) (known(one, Statistic::Throughput, rate)) }
-                @if good { td { @if let Some((rate, share)) = client.goodput() {
-                    (short(rate)) span.known { (short(100.0 * share)) " %" }
-                } } }
                 @for of in latencies { (cell(one, of)) }
+                @for of in columns.further { (named(one, *of)) }
                 td { (time(client.latency.percentile_ns(100.0) as f64)) }
             }
             td { (percent(client.failed, client.requests + client.failed)) }
@@ -89,6 +98,20 @@ fn cell(level: &LevelSummary, of: Statistic) -> Markup {
             (known(level, of, time))
         }
     }
+}
+
+/// A figure of the catalogue, if the level has it.
+fn named(level: &LevelSummary, of: FigureAt) -> Markup {
+    let unit = of.figure.unit;
+    html! { td { @match of.value(level) {
+        Some(found) => {
+            (unit.show(found.value))
+            @if let Some(Interval { low, high }) = found.interval {
+                span.known { (bare(&unit.show(low), &unit.show(high))) " – " (unit.show(high)) }
+            }
+        }
+        None => "–",
+    } } }
 }
 
 /// An interval, in the unit of the value above it.

@@ -2,6 +2,7 @@
 
 mod embed;
 mod facts;
+mod headline;
 mod levels;
 mod parts;
 mod stages;
@@ -15,10 +16,9 @@ use std::path::Path;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::error::{Error, Result};
-use crate::measure::outcome::Outcome;
 use crate::plan::{Picture, PictureFile};
-use crate::report::figures::{Shown, draw, level, no_failures, rate, time};
-use crate::report::html::parts::{percent, whose};
+use crate::report::figures::{Shown, draw, no_failures};
+use crate::report::html::parts::whose;
 use crate::report::{Interrupts, SafeFile, loads};
 use crate::result::RunResult;
 use crate::stdio::shown;
@@ -130,10 +130,10 @@ impl Page<'_> {
 
     fn body(&self) -> Markup {
         html! {
+            (comparison(self.results))
             @for one in self.results { (variants::section(one)) }
             @if has_levels(self.results) { (self.levels()) }
             @else { @for one in self.results { (facts::requirements(one.result)) } }
-            (comparison(self.results))
             (facts::environments(self.results))
         }
     }
@@ -153,6 +153,13 @@ impl Page<'_> {
             (picture(self.results, Picture::Throughput, "Latency against throughput",
                 "A point for each level; the arms of a cross are 95 % confidence intervals. Hollow points are levels that are not valid. \
                 Of a closed loop the ring is the knee, the level with the most throughput for its median latency."))
+            @if draw(Picture::Tokens, self.results, 0).is_some() {
+                (picture(self.results, Picture::Tokens, "Tokens over load",
+                    "Time to first token (TTFT) and inter token latency (ITL) of every level; hollow points are not valid."))
+                (picture(self.results, Picture::Interactivity, "Throughput against interactivity",
+                    "A point for each level: the tokens a second of all users together, against those that each of them sees. \
+                        Better is up and to the right."))
+            }
             (picture(self.results, Picture::Spectrum, "Latency by percentile",
                 "Every further nine has the same width. Where a line is dotted, too few requests lie beyond it to be \
                     reliable. A thin line below that of an open loop is its service time, from the actual send; the \
@@ -199,7 +206,12 @@ fn heading(page: &Page<'_>, title: &str) -> Markup {
                 p.sub { (page.results.len()) " results, each compared with " b { (page.results[0].name) } }
             }
             @if one.result.interrupted { p.sub { b { (INTERRUPTED) } } }
-            (tiles(one.result))
+            @let answers = headline::answers(page);
+            @for answer in &answers { (headline::sentence(answer)) }
+            dl.tiles {
+                @if let Some(first) = answers.first() { (headline::tiles(first)) }
+                (headline::trust(one.result))
+            }
         }
     }
 }
@@ -213,39 +225,9 @@ fn service(kind: &str) -> String {
     }
 }
 
-/// The most wanted figures.
-fn tiles(result: &RunResult) -> Markup {
-    let levels = &result.levels;
-    let valid = levels.iter().filter(|level| Outcome::of(level).is_valid()).count();
-    let disturbed = levels.iter().filter(|level| level.disturbances.disturbed > 0).count();
-    let best = levels
-        .iter()
-        .filter(|level| level.client.requests > 0)
-        .max_by(|one, other| one.client.throughput().total_cmp(&other.client.throughput()));
-    let failed: u64 = levels.iter().map(|level| level.client.failed).sum();
-    let all: u64 = levels.iter().map(|level| level.client.requests + level.client.failed).sum();
-    html! {
-        @if let Some(best) = best {
-            dl.tiles {
-                div { dt { "highest throughput" } dd { (rate(best.client.throughput())) small { "/s" } }
-                    dd.note { "at " (level(best)) } }
-                div { dt { "p99 there" } dd { (time(best.client.latency.percentile_ns(99.0) as f64)) }
-                    dd.note { "median " (time(best.client.latency.percentile_ns(50.0) as f64)) } }
-                @if let Some(found) = &result.sweep {
-                    div { dt { "saturation" } dd { (rate(found.saturation)) small { "/s" } }
-                        dd.note { @match found.knee { Some(knee) => { "knee at " (rate(knee)) "/s" } None => { "no knee found" } } } }
-                }
-                div { dt { "failed" } dd { (percent(failed, all)) }
-                    dd.note { (failed) " of " (rate(all as f64)) " requests" } }
-                div { dt { "valid levels" } dd { (valid) small { " of " (levels.len()) } }
-                    dd.note { @if valid < levels.len() { "see below what to change" } @else if disturbed > 0 { (disturbed) " of them disturbed" } @else { "all can be believed" } } }
-            }
-        }
-    }
-}
-
 fn contents(results: &[Shown<'_>]) -> Markup {
     let all = [
+        ("comparison", "Comparison"),
         ("variants", "Variants"),
         ("levels", "Levels"),
         ("throughput", "Throughput"),
@@ -254,7 +236,6 @@ fn contents(results: &[Shown<'_>]) -> Markup {
         ("waterfall", "Waterfall"),
         ("failures", "Failures"),
         ("instrument", "Instrument"),
-        ("comparison", "Comparison"),
         ("environment", "Environment"),
     ];
     let is_there = |id: &str| match id {

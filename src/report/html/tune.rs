@@ -4,7 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use crate::plan::asked;
 use crate::report::figures::{rate, short, time, tuned};
-use crate::report::html::{Shell, embed, figure};
+use crate::report::html::{Shell, embed, figure, headline};
 use crate::result::{CandidateResult, TuneFigures, TuneResult};
 use crate::stdio::shown;
 
@@ -29,6 +29,7 @@ fn heading(result: &TuneResult, title: &str) -> Markup {
         h1 { (title) }
         @let goal = if result.objective == "throughput" { "most throughput".to_owned() } else { format!("least {} latency", result.objective) };
         p.sub { b { (goal) } @if !result.constraints.is_empty() { " with " (result.constraints.join(", ")) } " · " (result.load) }
+        (headline::sentence(&result.answer()))
         (tiles(result))
     }
 }
@@ -49,7 +50,6 @@ fn tiles(result: &TuneResult) -> Markup {
             div { dt { "searched" } dd { (short(result.spent_s)) small { " s" } }
                 dd.note { "of " (short(result.budget_s)) " s, " (result.space) " candidates" } }
         }
-        p { (result.verdict.sentence) }
     }
 }
 

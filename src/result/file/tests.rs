@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::measure::reasons::InvalidReason;
-use crate::measure::summary::{Ending, Known, LevelLoad, sample};
+use crate::measure::summary::{DecoupledSummary, Ending, Generated, Known, LevelLoad, OpenLoopSummary, sample};
 use crate::plan::Statistic;
 use crate::report::tests::sample as plans;
 use crate::result::TuneResult;
@@ -39,6 +39,53 @@ fn what_was_written_is_read_again() {
     assert_eq!((&late["outcome"], &late["reasons"][0]["word"]), (&"load not delivered".into(), &"issuers_late".into()));
     assert_eq!(value["levels"][1]["figures"]["throughput"], 1_000.0);
     assert_eq!(value["levels"][1]["intervals"][0]["interval"]["high"], 1_100.0);
+}
+
+/// Levels with everything that a client can record.
+fn rich() -> RunResult {
+    let times = |ns: u64| {
+        let mut times = sample::distribution(50, ns);
+        times.merge(&sample::distribution(3, 7 * ns + 12_345));
+        times
+    };
+    let mut level = sample::level(LevelLoad::RequestRate(20.5), 53, 2_000_000);
+    let client = &mut level.client;
+    client.latency = times(2_000_000);
+    client.wakeup = Some(times(41_237).coarsened());
+    client.open_loop = Some(OpenLoopSummary {
+        response_time: times(2_000_000),
+        service_time: times(1_900_000),
+        schedule_delay: times(333),
+        requested_rate: 20.5,
+        achieved_rate: 20.4,
+        completed_rate: 20.3,
+    });
+    client.decoupled =
+        Some(DecoupledSummary { first_response: times(1_000), gap: times(2_000), last_response: times(9_000) });
+    let mut generated = Generated::empty();
+    (generated.first_token, generated.inter_token, generated.gap) = (times(900_000), times(18_001), times(17_003));
+    (generated.second_token, generated.normalised) = (times(20_000), times(40_000));
+    (generated.tokens, generated.counted, generated.input_tokens, generated.inputs) = (700, 53, 6_000, 53);
+    (generated.cacheable_tokens, generated.cached_tokens) = (6_000, 1_500);
+    client.generated = Some(Box::new(generated));
+    (client.good, client.cancelled, client.overhead_share, client.turnaround_ns) = (Some(40), 2, 0.1 + 0.2, 1.0 / 3.0);
+    client.entries = vec![sample::client(30, 1_001), sample::client(23, 2_003)];
+    let p99 = Interval { low: 1.0e6 / 3.0, high: 4.0e6 };
+    level.intervals = vec![Known::by(Statistic::Percentile(99.0), Some(p99)), Known::by(Statistic::Throughput, None)];
+    let mut result = plans::result(&plans::setup(), &[level]);
+    result.sweep = Some(SweepResult { saturation: 100.0 / 3.0, unsustained: Some(40.1), knee: None });
+    result
+}
+
+/// A run that is resumed writes back what it read: nothing may drift with each file.
+#[test]
+fn every_value_is_the_same_after_it_was_written_and_read() {
+    let text = serde_json::to_string(&rich()).unwrap();
+    let read: RunResult = serde_json::from_str(&text).unwrap();
+    let (one, other): (Value, Value) = (serde_json::from_str(&text).unwrap(), serde_json::to_value(&read).unwrap());
+    let figures = one["levels"][0]["figures"].as_object().unwrap();
+    assert!(figures.contains_key("wakeup_p99") && figures.contains_key("cache_hit_rate") && figures.len() > 60);
+    assert_eq!(one, other);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::exit::{self, Codes};
-use crate::measure::summary::{Ending, sample};
-use crate::plan::{GapDistribution, LoadMode, Relation, Spacing};
+use crate::measure::summary::{Ending, Known, sample};
+use crate::plan::{GapDistribution, LoadMode, Relation, Spacing, Statistic};
 use crate::report::tests::sample as plans;
 
 /// 1 000 requests of 1 ms in a second, known to within `half` of both figures.

@@ -17,6 +17,47 @@ fn recording(seen: &Arc<Mutex<Vec<Received>>>) -> impl Fn(&Received) -> Vec<Act>
     }
 }
 
+/// One prompt a line, as the field keeps them: strings, texts and whole bodies.
+#[test]
+fn lines_are_prompts_and_what_the_server_counts_of_them_is_reported() {
+    let seen: Arc<Mutex<Vec<Received>>> = Arc::default();
+    let kept = Arc::clone(&seen);
+    let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":120,\"completion_tokens\":2,\
+                 \"prompt_tokens_details\":{\"cached_tokens\":30}}}\n\n";
+    let server = HttpServer::start(move |request| {
+        kept.lock().unwrap().push(request.clone());
+        vec![Act::Send(stream(&[content("a"), content("b"), usage.to_owned(), DONE.to_owned()]))]
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let body = r#"{"prompt":"whole","max_tokens":3}"#;
+    std::fs::write(file("p.jsonl"), format!("\"one\"\n\n{{\"text\":\"two\",\"id\":9}}\r\n{body}\n")).unwrap();
+    let run = bare(&server.url()).args("--request-count 30 --summary-file").arg(file("r.json"));
+    let run = run.args("--require cache_hit_rate<26% --input-data").arg(file("p.jsonl")).run();
+    run.report();
+    assert!(
+        run.stdout.contains("(120 tokens each; in all ") && run.stdout.contains("Cache hit rate: 25.00%"),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stdout.contains("\n  TTFT p99 ") && run.stdout.contains("\nPassed"), "{}", run.stdout);
+    let bodies: HashSet<String> =
+        seen.lock().unwrap().iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect();
+    let of = |text: &str| format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
+    let whole = r#"{"max_tokens":3,"model":"m","prompt":"whole"}"#.to_owned();
+    let alike = |text: &String| serde_json::from_str::<serde_json::Value>(text).unwrap().to_string();
+    let expected = [of("one"), of("two"), whole];
+    assert_eq!(bodies.iter().map(alike).collect::<HashSet<_>>(), expected.iter().map(alike).collect());
+    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(file("r.json")).unwrap()).unwrap();
+    let figures = &result["levels"][0]["figures"];
+    assert_eq!((&figures["input_length"], &figures["output_length"]), (&120.0.into(), &2.0.into()));
+    assert_eq!(figures["cache_hit_rate"], 0.25);
+    assert!(result["answer"]["words"].as_str().unwrap().starts_with("At concurrency 1: TTFT p99 "), "{result}");
+    std::fs::write(file("bad.jsonl"), "\"one\"\n{\"id\":9}\n").unwrap();
+    let refused = bare(&server.url()).args("--request-count 3 --input-data").arg(file("bad.jsonl")).run();
+    refused.refusal(&["bad.jsonl, line 2: it is no prompt", "messages, prompt, input or text"]);
+}
+
 #[test]
 fn payloads_arrive_as_they_are_in_every_load() {
     let payloads = Payloads::of(&[CHAT, r#"{ "model" : "other", "n": 1.50 , "text":"\u00e9\n" }"#]);

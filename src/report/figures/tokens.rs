@@ -1,0 +1,193 @@
+//! Pictures of language models: the times of tokens over load, and what all users have together against what each of
+//! them has.
+
+use maud::{Markup, html};
+
+use crate::measure::outcome::Outcome;
+use crate::measure::summary::{LevelLoad, LevelSummary};
+use crate::plan::{FigureName, Point};
+use crate::report::draw::{
+    Anchor, Axis, Colour, Frame, Polyline, Scale, axes, coloured, dash, dim, n, of_kind, picture, spread,
+};
+use crate::report::figures::common::{Shown, legend, letter, level, with_requests};
+use crate::report::number::{rate, short, time};
+use crate::result::RunResult;
+use crate::result::figures::FigureAt;
+
+const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
+
+/// A line of points.
+struct Line<'a> {
+    name: String,
+    colour: Colour,
+    dashes: &'static str,
+    /// Levels with their places on both axes, in the units of these.
+    points: Vec<(&'a LevelSummary, f64, f64)>,
+}
+
+fn value(level: &LevelSummary, key: &'static str, percentile: Option<f64>) -> Option<f64> {
+    let point = percentile.map(Point::Percentile);
+    Some(FigureAt::of(FigureName { key, point }).value(level)?.value)
+}
+
+/// Time to first token and inter token latency over the load: the median and the percentile that the run is judged by,
+/// the 99th if it is not judged by one; of several results only that.
+pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
+    let load = |level: &LevelSummary| match level.load {
+        LevelLoad::Concurrency(concurrency) => f64::from(concurrency),
+        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
+    };
+    let of = shown.first()?;
+    let high = of.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0).unwrap_or(99.0);
+    let percentiles = if shown.len() > 1 { vec![high] } else { vec![50.0, high] };
+    let mut lines = Vec::new();
+    for (number, one) in shown.iter().enumerate() {
+        for (kind, key, short) in [(0, "ttft", "TTFT"), (1, "itl", "ITL")] {
+            for (order, percentile) in percentiles.iter().enumerate() {
+                let mut points: Vec<_> = with_requests(one.result)
+                    .into_iter()
+                    .filter_map(|(_, level)| Some((level, load(level), value(level, key, Some(*percentile))?)))
+                    .collect();
+                points.sort_by(|one, other| one.1.total_cmp(&other.1));
+                let name = format!("{short} p{percentile}");
+                let several = shown.len() > 1;
+                lines.push(Line {
+                    name: if several { format!("{} {name}", letter(number)) } else { name },
+                    colour: of_kind(if several { number } else { kind }),
+                    dashes: dash(if several { kind } else { order }),
+                    points,
+                });
+            }
+        }
+    }
+    let is_rate =
+        lines.iter().flat_map(|line| &line.points).any(|(level, ..)| !matches!(level.load, LevelLoad::Concurrency(_)));
+    let words = if is_rate { "load, requests/s" } else { "load, requests outstanding" };
+    let y = Scale::of_latencies(lines.iter().flat_map(|line| line.points.iter().map(|point| point.2)));
+    drawn(
+        shown,
+        &lines,
+        &Axes { y, upright: &time, title: "time", words, name: "Times of tokens over the load", names_levels: false },
+    )
+}
+
+/// Tokens a second of all users together, against those of each of them.
+pub fn interactivity(shown: &[Shown<'_>]) -> Option<Markup> {
+    let lines = shown.iter().enumerate().map(|(number, one)| Line {
+        name: if shown.len() > 1 { letter(number) } else { String::new() },
+        colour: of_kind(number),
+        dashes: dash(number),
+        points: users(one.result),
+    });
+    let lines: Vec<Line<'_>> = lines.collect();
+    let y = Scale::from_zero(lines.iter().flat_map(|line| line.points.iter().map(|point| point.2)));
+    let words = "interactivity, tokens/s of each user";
+    let title = "throughput, tokens/s of all users";
+    drawn(
+        shown,
+        &lines,
+        &Axes { y, upright: &rate, title, words, name: "Throughput against interactivity", names_levels: true },
+    )
+}
+
+/// The levels with both rates, in their order.
+fn users(result: &RunResult) -> Vec<(&LevelSummary, f64, f64)> {
+    let point = |(_, level)| {
+        let user = value(level, "output_token_throughput_per_user", None)?;
+        Some((level, user, value(level, "output_token_throughput", None)?))
+    };
+    with_requests(result).into_iter().filter_map(point).collect()
+}
+
+/// What the axes of a picture say.
+struct Axes<'a> {
+    y: Scale,
+    upright: &'a dyn Fn(f64) -> String,
+    title: &'a str,
+    words: &'a str,
+    name: &'a str,
+    /// Whether points have the names of their levels: where the load is an axis, that says it.
+    names_levels: bool,
+}
+
+fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], of: &Axes<'_>) -> Option<Markup> {
+    let lines: Vec<&Line<'_>> = lines.iter().filter(|line| !line.points.is_empty()).collect();
+    let longest = lines.iter().max_by_key(|line| line.points.len())?;
+    let (x, y) = (Scale::from_zero(lines.iter().flat_map(|line| line.points.iter().map(|point| point.1))), of.y);
+    let horizontal = Axis { scale: x, ticks: x.ticks(6), label: &short, title: of.words };
+    let upright = Axis { scale: y, ticks: y.ticks(6), label: of.upright, title: of.title };
+    let place = |point: &(&LevelSummary, f64, f64)| (FRAME.x(x.place(point.1)), FRAME.y(y.place(point.2)));
+    let ends: Vec<f64> = lines.iter().filter_map(|line| line.points.last()).map(|point| place(point).1).collect();
+    let names = spread(&ends, 18.0, (FRAME.top, FRAME.bottom()));
+    let content = html! {
+        (legend(shown))
+        (axes(&FRAME, &horizontal, &upright))
+        @for line in &lines {
+            (Polyline { colour: line.colour, width: 1.5, dashes: line.dashes }.through(
+                &line.points.iter().map(place).collect::<Vec<_>>()))
+            @for point in &line.points {
+                @let (at, up) = place(point);
+                (dot(line, point, (at, up), of))
+            }
+        }
+        @for (line, place) in lines.iter().zip(names) {
+            (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, line.colour, &line.name))
+        }
+        @for point in named(&longest.points).into_iter().filter(|_| of.names_levels) {
+            @let (at, up) = place(point);
+            @let beside = if up < FRAME.top + 16.0 { up + 18.0 } else { up - 9.0 };
+            (dim(at, beside, Anchor::Middle, &level(point.0)))
+        }
+    };
+    Some(picture(352.0, of.name, &content))
+}
+
+/// The ends, and as many between them as have room.
+fn named<T>(points: &[T]) -> Vec<&T> {
+    let every = points.len().div_ceil(6).max(1);
+    let last = points.len().saturating_sub(1);
+    points
+        .iter()
+        .enumerate()
+        .filter(|(k, _)| *k == last || (k % every == 0 && last - k >= every))
+        .map(|(_, one)| one)
+        .collect()
+}
+
+fn dot(line: &Line<'_>, point: &(&LevelSummary, f64, f64), (at, up): (f64, f64), of: &Axes<'_>) -> Markup {
+    let hollow = !Outcome::of(point.0).is_valid();
+    let class = if hollow { format!("hollow s{}", line.colour.class) } else { format!("f{}", line.colour.class) };
+    html! {
+        circle class=(class) cx=(n(at)) cy=(n(up)) r="3.6" fill=(if hollow { "#ffffff" } else { line.colour.light })
+            stroke=[hollow.then_some(line.colour.light)] {
+            title { (level(point.0)) ": " (line.name) " " ((of.upright)(point.2)) " at " (short(point.1)) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::sample;
+    use crate::record::Generated;
+    use crate::report::tests::sample as plans;
+
+    #[test]
+    fn levels_with_tokens_are_points_and_others_have_no_picture() {
+        let level = |load: u32| {
+            let mut one = sample::level(LevelLoad::Concurrency(load), 100, 9_000_000);
+            let mut generated = Generated::empty();
+            generated.first_token = sample::distribution(100, 2_000_000 * u64::from(load));
+            generated.inter_token = sample::distribution(100, 1_000_000);
+            (generated.tokens, generated.counted) = (700, 100);
+            one.client.generated = Some(Box::new(generated));
+            one
+        };
+        let result = plans::result(&plans::setup(), &[level(1), level(2), level(4)]);
+        let drawn = times(&[Shown::of("a", &result)]).unwrap().into_string();
+        assert_eq!(drawn.matches("<circle").count(), 12, "{drawn}");
+        assert!(drawn.contains("TTFT p99") && drawn.contains("ITL p50") && drawn.contains("requests outstanding"));
+        let plain = plans::result(&plans::setup(), &[sample::level(LevelLoad::Concurrency(1), 100, 9_000_000)]);
+        assert!(times(&[Shown::of("a", &plain)]).is_none() && interactivity(&[Shown::of("a", &plain)]).is_none());
+    }
+}

@@ -1,0 +1,73 @@
+//! The top of a page: the answer to what was asked, and its figures as tiles.
+
+use maud::{Markup, html};
+
+use crate::measure::outcome::Outcome;
+use crate::report::figures::{MARGIN, Shown, rate};
+use crate::report::html::Page;
+use crate::report::html::parts::percent;
+use crate::result::answer::{Answer, Sureness, Told, compared};
+use crate::result::compare::changes;
+use crate::result::figures::FigureAt;
+use crate::result::{RunResult, Unit};
+use crate::stdio::shown;
+
+/// Most figures that are tiles.
+const MOST: usize = 6;
+
+/// The answers that a page gives: how results differ, before what each of them says.
+pub fn answers(page: &Page<'_>) -> Vec<Answer> {
+    let Some((first, others)) = page.results.split_first() else { return Vec::new() };
+    let differ = |one: &Shown<'_>| {
+        let changes = changes(first.result, one.result, MARGIN);
+        compared(&changes, [&first.name, &one.name], &one.result.setup)
+    };
+    let own = page.results.get(page.main).and_then(|one| one.result.answer());
+    others.iter().filter_map(differ).chain(own).collect()
+}
+
+/// The sentence, and what is missing.
+pub fn sentence(answer: &Answer) -> Markup {
+    html! {
+        @if let Some(gate) = &answer.gate {
+            p.gate { span class=(if gate.passed { "badge good" } else { "badge bad" }) { (shown(&gate.words)) } }
+        }
+        p.answer { (shown(&answer.words)) }
+        @if let Some(missing) = &answer.missing {
+            p.sub { @if answer.sure != Sureness::Sure { span.badge.warn { "not sure" } " " } (shown(&missing.words())) }
+            @if let Some(command) = &missing.command { pre { (shown(command)) } }
+        }
+    }
+}
+
+/// The figures of an answer.
+pub fn tiles(answer: &Answer) -> Markup {
+    html! { @for told in answer.figures.iter().take(MOST) { (tile(told)) } }
+}
+
+fn tile(told: &Told) -> Markup {
+    let name = FigureAt::named(&told.key).map_or_else(|| told.key.clone(), FigureAt::short);
+    let name = if told.unit == Unit::Ratio { format!("{name}, ratio") } else { name };
+    let value = told.unit.show(told.value);
+    let (number, unit) = value.split_once(' ').unwrap_or((&value, ""));
+    let known = told.interval.map(|known| told.unit.show_between(known.low, known.high));
+    html! {
+        div { dt { (name) } dd { (number) @if !unit.is_empty() { small { " " (unit) } } }
+            dd.note { (shown(&told.of)) @if let Some(known) = known { ": " (known) } } }
+    }
+}
+
+/// Whether what is below can be believed, and how much failed.
+pub fn trust(result: &RunResult) -> Markup {
+    let levels = &result.levels;
+    let valid = levels.iter().filter(|level| Outcome::of(level).is_valid()).count();
+    let disturbed = levels.iter().filter(|level| level.disturbances.disturbed > 0).count();
+    let failed: u64 = levels.iter().map(|level| level.client.failed).sum();
+    let all: u64 = levels.iter().map(|level| level.client.requests + level.client.failed).sum();
+    html! { @if !levels.is_empty() {
+        div { dt { "failed" } dd { (percent(failed, all)) }
+            dd.note { (failed) " of " (rate(all as f64)) " requests" } }
+        div { dt { "valid levels" } dd { (valid) small { " of " (levels.len()) } }
+            dd.note { @if valid < levels.len() { "see below what to change" } @else if disturbed > 0 { (disturbed) " of them disturbed" } @else { "all can be believed" } } }
+    } }
+}

@@ -1,0 +1,210 @@
+//! The answer to what a run was asked, in a sentence and as values: console, pages, tables, JUnit and Python say the same.
+//!
+//! What was asked follows from the flags: a limit asks for the most load within it, a range for its knee, variants for
+//! how they differ.
+
+mod changes;
+mod levels;
+mod study;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::summary::LevelLoad;
+use crate::result::figures::FigureAt;
+use crate::result::number::{binary, plain};
+use crate::result::{Checked, Distinction, Judgement, RunResult, TuneResult, Unit};
+use crate::stats::Interval;
+
+pub use changes::compared;
+pub use levels::{knee, most_within, speech};
+
+/// What a run was asked, and the answer.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Answer {
+    /// What was asked.
+    pub question: Question,
+    /// The answer in a sentence.
+    pub words: String,
+    /// The figures in it.
+    pub figures: Vec<Told>,
+    /// How sure it is.
+    pub sure: Sureness,
+    /// What is missing, if it is not sure.
+    pub missing: Option<Missing>,
+    /// What the requirements came to, if there are any.
+    pub gate: Option<GateAnswer>,
+}
+
+/// What flags ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// What a load comes to.
+    Level,
+    /// The most load within a latency.
+    MostLoad,
+    /// Where a range bends, and the least latency.
+    Knee,
+    /// The highest rate that is sustained.
+    Saturation,
+    /// How others differ from the first.
+    Change,
+    /// Which way of carrying tensors is fastest.
+    Study,
+    /// Which configuration to take.
+    Configuration,
+}
+
+/// How sure an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sureness {
+    /// At 95 % confidence.
+    Sure,
+    /// What was measured says so, but leaves other answers open.
+    Undecided,
+    /// Nothing that could be answered from was measured.
+    NotMeasured,
+}
+
+/// A figure of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Told {
+    /// Its key in the catalogue.
+    pub key: String,
+    /// Of what: a level, a variant, a result.
+    pub of: String,
+    /// What the value is.
+    pub unit: Unit,
+    /// Its value.
+    pub value: f64,
+    /// Its 95 % confidence interval, if that is known.
+    pub interval: Option<Interval>,
+}
+
+/// What is missing for an answer to be sure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Missing {
+    /// What.
+    pub what: String,
+    /// The command that would probably settle it.
+    pub command: Option<String>,
+    /// How long that would take.
+    pub seconds: Option<u64>,
+}
+
+/// What a gate came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GateAnswer {
+    /// Whether the run passes.
+    pub passed: bool,
+    /// The one condition that decided, and its value.
+    pub words: String,
+}
+
+impl Answer {
+    /// One that is sure.
+    fn sure(question: Question, words: String, figures: Vec<Told>) -> Self {
+        Self { question, words, figures, sure: Sureness::Sure, missing: None, gate: None }
+    }
+
+    /// The same as far as it goes, with what is missing.
+    fn lacks(self, missing: Missing) -> Self {
+        Self { sure: Sureness::Undecided, missing: Some(missing), ..self }
+    }
+
+    /// Everything in one line: gate, answer, and what is missing.
+    pub fn line(&self) -> String {
+        let gate = self.gate.as_ref().map(|gate| format!("{}. ", gate.words)).unwrap_or_default();
+        let missing = self.missing.as_ref().map(|missing| format!("; not sure: {}", missing.words()));
+        format!("{gate}{}{}", self.words, missing.unwrap_or_default())
+    }
+}
+
+impl Missing {
+    /// What is missing, with how long it would take.
+    pub fn words(&self) -> String {
+        let time = self.seconds.map(|seconds| match seconds {
+            0..=119 => format!(" (about {seconds} s)"),
+            _ => format!(" (about {} min)", seconds.div_ceil(60)),
+        });
+        self.what.clone() + &time.unwrap_or_default()
+    }
+}
+
+impl RunResult {
+    /// The answer to what the run was asked; none where nothing was measured yet.
+    pub fn answer(&self) -> Option<Answer> {
+        let answer = match (&self.variants, &self.sweep) {
+            (Some(variants), _) if variants.matrix.is_some() => study::winners(variants),
+            (Some(variants), _) => changes::of_variants(variants, &self.setup),
+            (None, Some(found)) => Some(levels::saturation(self, found)),
+            (None, None) => levels::answer(self),
+        };
+        Some(Answer { gate: gate(&self.requirements), ..answer? })
+    }
+}
+
+impl TuneResult {
+    /// The answer to a search.
+    pub fn answer(&self) -> Answer {
+        let bottleneck = self.why.first().map(|why| format!(". {}", why.trim_end_matches('.'))).unwrap_or_default();
+        let words = format!("{}{bottleneck}", self.verdict.sentence.trim_end_matches('.'));
+        let gain = self.verdict.gain.map(|value| Told {
+            key: self.objective.clone(),
+            of: self.verdict.winner.map(|winner| format!("#{winner}")).unwrap_or_default(),
+            unit: Unit::Ratio,
+            value,
+            interval: self.verdict.interval,
+        });
+        let sure = match self.verdict.word.as_str() {
+            "better" | "kept" | "meets" | "none_meets" => Sureness::Sure,
+            "nothing" => Sureness::NotMeasured,
+            _ => Sureness::Undecided,
+        };
+        let figures = gain.into_iter().collect();
+        Answer { question: Question::Configuration, words, figures, sure, missing: None, gate: None }
+    }
+}
+
+/// The condition that decided: of those that fail the first, else of those that are undecided the first, else the first.
+fn gate(all: &[Checked]) -> Option<GateAnswer> {
+    let failed = all.iter().find(|checked| !checked.passes);
+    let open = all.iter().find(|checked| checked.outcome == Judgement::Undecided);
+    let decided = failed.or(open).or(all.first())?;
+    let place = decided.level.map(|load| format!(" at {}", at(load, decided.distinction))).unwrap_or_default();
+    let variant = decided.variant.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
+    let value = decided.value.map(|value| {
+        let known = decided.interval.map(|known| format!(" ({})", decided.unit.show_between(known.low, known.high)));
+        format!(": {}{}", decided.unit.show(value), known.unwrap_or_default())
+    });
+    let note = decided.note.as_ref().filter(|_| decided.value.is_none()).map(|note| format!(": {note}"));
+    let (passed, undecided) = (failed.is_none(), decided.outcome == Judgement::Undecided);
+    let word = if passed { "Passed" } else { "Failed" };
+    let sure = if undecided { ", undecided" } else { "" };
+    let others = if passed && all.len() > 1 { format!(", and {} more", all.len() - 1) } else { String::new() };
+    let value = value.or(note).unwrap_or_default();
+    Some(GateAnswer { passed, words: format!("{word}{sure}: {}{place}{variant}{value}{others}", decided.text) })
+}
+
+/// A level in a sentence: `concurrency 4, batch size 2`.
+fn at(load: LevelLoad, distinction: Distinction) -> String {
+    let Distinction { batch_size, repetition, input_bytes } = distinction;
+    let load = match load {
+        LevelLoad::Concurrency(concurrency) => format!("concurrency {concurrency}"),
+        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => format!("{} requests/s", plain(rate)),
+    };
+    let batch = batch_size.map(|size| format!("batch size {size}"));
+    let repetition = repetition.map(|number| format!("repetition {number}"));
+    let bytes = input_bytes.map(|bytes| format!("inputs of {}", binary(bytes)));
+    [Some(load), batch, repetition, bytes].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// A figure with its interval, for an answer.
+fn told(of: String, figure: FigureAt, value: f64, interval: Option<Interval>) -> Told {
+    Told { key: figure.key(), of, unit: figure.figure.unit, value, interval }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! Answers about how others differ from the first: variants, and results that are compared.
+
+use crate::measure::rounds::Figure;
+use crate::plan::Statistic;
+use crate::result::answer::levels::command;
+use crate::result::answer::{Answer, Missing, Question, Sureness, Told, at, told};
+use crate::result::compare::{Direction, LevelChange};
+use crate::result::figures::FigureAt;
+use crate::result::number::plain;
+use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
+use crate::result::{Setup, Unit};
+use crate::stats::{Interval, MIN_PAIRS};
+
+/// What is compared, in a sentence.
+struct Pair<'a> {
+    /// Which of the two changed, and what it is compared with.
+    other: &'a str,
+    reference: &'a str,
+    /// At which level, if there are several.
+    place: Option<String>,
+}
+
+/// A change of a figure of which more is better, or less.
+#[derive(Clone, Copy)]
+struct Changed {
+    of: FigureAt,
+    ratio: f64,
+    interval: Option<Interval>,
+    verdict: Direction,
+}
+
+/// How every variant differs from the first in the main figure.
+pub(super) fn of_variants(result: &VariantsResult, setup: &Setup) -> Option<Answer> {
+    let several = result.cells.len() > 1;
+    let all: Vec<(&Cell, Comparison)> =
+        result.cells.iter().flat_map(|cell| result.comparisons(cell).into_iter().map(move |one| (cell, one))).collect();
+    let name = |number: usize| result.variants.get(number).map_or("", |variant| variant.name.as_str());
+    let mut sentences = Vec::new();
+    let (mut figures, mut open) = (Vec::new(), Vec::new());
+    for (cell, comparison) in &all {
+        let Some(change) = comparison.figures.iter().find(|figure| figure.of == result.primary) else { continue };
+        let load = cell.loads.get(comparison.variant).map(|load| at(*load, cell.distinction()));
+        let pair = Pair { other: name(comparison.variant), reference: name(0), place: load.filter(|_| several) };
+        let changed = changed(change);
+        if change.verdict == Direction::Undecided {
+            open.push(change);
+        }
+        sentences.push((change.verdict, sentence(&pair, changed)));
+        figures.extend(
+            [values(&pair, changed.of, [change.reference, change.value]), vec![ratio(&pair, changed)]].concat(),
+        );
+    }
+    let words = joined(sentences)?;
+    let answer = Answer::sure(Question::Change, words, figures);
+    Some(match open.first() {
+        Some(change) => answer.lacks(rounds(result, change, setup)),
+        None => answer,
+    })
+}
+
+fn changed(change: &FigureChange) -> Changed {
+    let statistic = match change.of {
+        Figure::Client(of) => of,
+        Figure::Server(_) => Statistic::MeanLatency,
+    };
+    let FigureChange { ratio, interval, verdict, .. } = *change;
+    Changed { of: FigureAt::of_statistic(statistic), ratio, interval, verdict }
+}
+
+/// How many rounds would decide, and how long they would take.
+fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup) -> Missing {
+    let Some(rounds) = change.rounds_to_decide.map(|rounds| rounds.max(MIN_PAIRS)) else {
+        let what = format!("the change is at the margin of {} %", plain(100.0 * result.rounds.margin));
+        return Missing { what, command: None, seconds: None };
+    };
+    let flag = if result.starts > 1 { "--restarts" } else { "--rounds" };
+    let each: f64 = match setup.measurement.window {
+        crate::plan::WindowRule::Time(length) => length.as_secs_f64(),
+        crate::plan::WindowRule::Count(_) => 0.0,
+    };
+    let turns = rounds * result.variants.len() * result.cells.len();
+    let seconds = (each > 0.0 && result.starts < 2).then(|| (each * turns as f64).ceil() as u64);
+    Missing {
+        what: format!("{rounds} {} would probably decide", flag.trim_start_matches('-')),
+        command: Some(command(setup, &[(flag, rounds.to_string())])),
+        seconds,
+    }
+}
+
+/// How a result differs from a reference in the latency that both are judged by; `setup` is the other's. None if they
+/// have no level in common.
+pub fn compared(changes: &[LevelChange], [reference, other]: [&str; 2], setup: &Setup) -> Option<Answer> {
+    let key = FigureAt::of_statistic(setup.measurement.key_latency());
+    let mut sentences = Vec::new();
+    let (mut figures, mut open) = (Vec::new(), false);
+    for level in changes {
+        let place = at(level.load, level.distinction);
+        let Some(change) = level.figures.iter().find(|change| change.of == key) else { continue };
+        let pair = Pair { other, reference, place: (changes.len() > 1).then_some(place) };
+        let changed = Changed { of: key, ratio: change.ratio, interval: change.interval, verdict: change.verdict };
+        open |= change.verdict == Direction::Undecided;
+        sentences.push((change.verdict, sentence(&pair, changed)));
+        figures.extend([values(&pair, key, change.values), vec![ratio(&pair, changed)]].concat());
+    }
+    let Some(words) = joined(sentences) else {
+        let words = format!("{other} and {reference} cannot be compared: no level is valid in both");
+        let answer = Answer::sure(Question::Change, words, Vec::new());
+        return (!changes.is_empty()).then_some(Answer { sure: Sureness::NotMeasured, ..answer });
+    };
+    let answer = Answer::sure(Question::Change, words, figures);
+    if !open {
+        return Some(answer);
+    }
+    let what = "measure both longer, or in turns in one run with --variant, which tells smaller changes".to_owned();
+    Some(answer.lacks(Missing { what, command: None, seconds: None }))
+}
+
+/// The gravest first; those that are alike in the verdict are counted.
+fn joined(mut sentences: Vec<(Direction, String)>) -> Option<String> {
+    let weight = |verdict: Direction| match verdict {
+        Direction::Worse => 0,
+        Direction::Better => 1,
+        Direction::Undecided => 2,
+        Direction::Same => 3,
+    };
+    sentences.sort_by_key(|(verdict, _)| weight(*verdict));
+    let shown: Vec<&str> = sentences.iter().take(MOST).map(|(_, words)| words.as_str()).collect();
+    let rest = sentences.len().saturating_sub(MOST);
+    let more = if rest > 0 { format!("; and {rest} more comparisons") } else { String::new() };
+    (!shown.is_empty()).then(|| shown.join("; ") + &more)
+}
+
+/// Most comparisons in a sentence.
+const MOST: usize = 3;
+
+/// `new is 10.3 % slower than old (p99, 8.9 to 11.6 %) at concurrency 4`.
+fn sentence(pair: &Pair<'_>, change: Changed) -> String {
+    let Pair { other, reference, place } = pair;
+    let place = place.as_ref().map(|place| format!(" at {place}")).unwrap_or_default();
+    let what = change.of.statistic().map_or_else(
+        || change.of.short(),
+        |of| match of {
+            Statistic::MeanLatency => "mean latency".to_owned(),
+            of => of.word(),
+        },
+    );
+    let signed = |ratio: f64| format!("{}{}", if ratio > 1.0 { "+" } else { "" }, plain(100.0 * (ratio - 1.0)));
+    let (less, more) = if change.of.figure.unit == Unit::Nanoseconds { ("faster", "slower") } else { ("less", "more") };
+    let size = |ratio: f64| plain(100.0 * (ratio - 1.0).abs());
+    match (change.verdict, change.interval) {
+        (Direction::Worse | Direction::Better, Some(known)) => {
+            let word = if change.ratio > 1.0 { more } else { less };
+            let ends = if change.ratio > 1.0 { [known.low, known.high] } else { [known.high, known.low] };
+            let [from, to] = ends.map(size);
+            format!("{other} is {} % {word} than {reference} ({what}, {from} to {to} %){place}", size(change.ratio))
+        }
+        (Direction::Same, Some(known)) => {
+            let [low, high] = [known.low, known.high].map(signed);
+            format!("{other} is as fast as {reference} ({what} {low} to {high} %){place}")
+        }
+        (_, known) => {
+            let known = known.map(|known| format!(", {} to {} %", signed(known.low), signed(known.high)));
+            let ratio = if change.ratio.is_finite() { format!("{} %", signed(change.ratio)) } else { "–".to_owned() };
+            let known = known.unwrap_or_default();
+            format!("{other} against {reference} is undecided ({what} {ratio}{known}){place}")
+        }
+    }
+}
+
+fn values(pair: &Pair<'_>, of: FigureAt, [one, other]: [f64; 2]) -> Vec<Told> {
+    let name = |who: &str| pair.place.as_ref().map_or_else(|| who.to_owned(), |place| format!("{who} at {place}"));
+    vec![told(name(pair.reference), of, one, None), told(name(pair.other), of, other, None)]
+}
+
+fn ratio(pair: &Pair<'_>, change: Changed) -> Told {
+    let place = pair.place.as_ref().map(|place| format!(" at {place}")).unwrap_or_default();
+    let of = format!("{} against {}{place}", pair.other, pair.reference);
+    Told { unit: Unit::Ratio, ..told(of, change.of, change.ratio, change.interval) }
+}

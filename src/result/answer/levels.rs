@@ -1,0 +1,327 @@
+//! Answers from levels: what one comes to, the most within a limit, the knee of a range, the saturation of a sweep.
+
+use crate::measure::outcome::Outcome;
+use crate::measure::precision::value;
+use crate::measure::reasons::Verdict;
+use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
+use crate::measure::sweep::SweepResult;
+use crate::plan::{FigureName, MeasurementPlan, Point, Statistic};
+use crate::result::answer::{Answer, Missing, Question, Sureness, Told, at, told};
+use crate::result::figures::{FigureAt, Value};
+use crate::result::number::{plain, time};
+use crate::result::{RunResult, Setup};
+
+/// Measured longer, an interval is narrower by the root of it: with this much more it probably excludes a limit.
+const MARGIN: f64 = 1.3;
+/// Fewest and most times longer that a command asks for.
+const LONGER: (f64, f64) = (2.0, 20.0);
+
+/// A level, and its name in a sentence.
+#[derive(Clone)]
+struct Named<'a> {
+    level: &'a LevelSummary,
+    name: String,
+}
+
+/// The answer of levels that were measured.
+pub(super) fn answer(result: &RunResult) -> Option<Answer> {
+    let all: Vec<Named<'_>> = result
+        .levels_with_earlier()
+        .map(|(level, earlier)| Named { level, name: at(level.load, result.distinction(level, earlier)) })
+        .collect();
+    let measured: Vec<Named<'_>> = all.iter().filter(|one| one.level.client.requests > 0).cloned().collect();
+    let is_limited = result.setup.measurement.latency_threshold.is_some() && result.setup.mode.has_levels();
+    match (&all[..], &measured[..]) {
+        ([], _) => None,
+        ([first, ..], []) => Some(nothing(first, &result.setup)),
+        (_, measured) if is_limited => Some(within(result, measured)),
+        ([_], [one]) => Some(single(one, &result.setup)),
+        (_, measured) if result.setup.mode.is_range() => Some(range(result, measured)),
+        (_, measured) => Some(slowest(result, measured)),
+    }
+}
+
+/// Nothing succeeded.
+fn nothing(first: &Named<'_>, setup: &Setup) -> Answer {
+    let words = format!("Nothing was measured: no request succeeded at {}", first.name);
+    let missing = reason(first, setup);
+    Answer { sure: Sureness::NotMeasured, missing, ..Answer::sure(Question::Level, words, Vec::new()) }
+}
+
+/// What one load comes to.
+fn single(one: &Named<'_>, setup: &Setup) -> Answer {
+    let words = match speech(one.level, &setup.measurement) {
+        Some(speech) => format!("At {}: {speech}", one.name),
+        None => {
+            let throughput = with_interval(FigureAt::of_statistic(Statistic::Throughput), one.level);
+            let latency = with_interval(key(setup), one.level);
+            format!("{throughput} at {}, {} {latency}", one.name, title(setup))
+        }
+    };
+    unless_wrong(Answer::sure(Question::Level, words, figures(one, setup)), one, setup)
+}
+
+/// The slowest of loads that follow each other.
+fn slowest(result: &RunResult, all: &[Named<'_>]) -> Answer {
+    let setup = &result.setup;
+    let latency = |one: &&Named<'_>| one.level.client.key_latency_ns(setup.measurement.percentile);
+    let slowest = all.iter().max_by(|one, other| latency(one).total_cmp(&latency(other))).unwrap_or(&all[0]);
+    let valid = result.levels.iter().filter(|level| Outcome::of(level).is_valid()).count();
+    let words = format!(
+        "{valid} of {} loads are valid; the slowest is {}: {} {}",
+        result.levels.len(),
+        slowest.name,
+        title(setup),
+        with_interval(key(setup), slowest.level)
+    );
+    let worst = all.iter().find(|one| !Outcome::of(one.level).is_valid()).unwrap_or(slowest);
+    unless_wrong(Answer::sure(Question::Level, words, figures(slowest, setup)), worst, setup)
+}
+
+/// Where a range bends, and its least latency.
+fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
+    let setup = &result.setup;
+    let valid: Vec<Named<'_>> = all.iter().filter(|one| kept_up(one.level)).cloned().collect();
+    let among = if valid.is_empty() { all } else { &valid[..] };
+    let levels: Vec<&LevelSummary> = among.iter().map(|one| one.level).collect();
+    let found = knee(&levels, setup.measurement.key_latency());
+    let by_rate = |one: &&Named<'_>| one.level.client.throughput();
+    let most = among.iter().max_by(|one, other| by_rate(one).total_cmp(&by_rate(other))).unwrap_or(&among[0]);
+    let at_knee = found.and_then(|found| among.iter().find(|one| std::ptr::eq(one.level, found)));
+    let latency = |one: &&Named<'_>| one.level.client.key_latency_ns(setup.measurement.percentile);
+    let least = among.iter().min_by(|one, other| latency(one).total_cmp(&latency(other))).unwrap_or(&among[0]);
+    let best = at_knee.unwrap_or(most);
+    let what = if at_knee.is_some() { "Knee" } else { "Most throughput" };
+    let rate = FigureAt::of_statistic(Statistic::Throughput);
+    let beside = speech(best.level, &setup.measurement)
+        .unwrap_or_else(|| format!("{} {}", title(setup), with_interval(key(setup), best.level)));
+    let mut words = format!("{what}: {} at {} ({beside})", shown(rate, best.level), best.name);
+    if least.name != best.name {
+        let value = shown(key(setup), least.level);
+        words += &format!("; least {}: {value} at {}", title(setup), least.name);
+    }
+    let figures = figures(best, setup).into_iter().chain(figures(least, setup)).collect();
+    unless_wrong(Answer::sure(Question::Knee, words, figures), best, setup)
+}
+
+/// The most load within a limit.
+fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
+    let setup = &result.setup;
+    let limit = setup.measurement.latency_threshold.map_or(0.0, |limit| limit.as_nanos() as f64);
+    let asked = format!("{} < {}", title(setup), time(limit));
+    let Some(best) = most_within(result).and_then(|best| all.iter().find(|one| std::ptr::eq(one.level, best))) else {
+        let latency = |one: &&Named<'_>| one.level.client.key_latency_ns(setup.measurement.percentile);
+        let least = all.iter().min_by(|one, other| latency(one).total_cmp(&latency(other))).unwrap_or(&all[0]);
+        let found = with_interval(key(setup), least.level);
+        let words = format!("No load within {asked}: {found} at {}, the least of all measured", least.name);
+        let answer = Answer::sure(Question::MostLoad, words, figures(least, setup));
+        return unless_certain(answer, least, result);
+    };
+    let rate = shown(FigureAt::of_statistic(Statistic::Throughput), best.level);
+    let known = range_or_value(key(setup), best.level);
+    let beside = speech(best.level, &setup.measurement).map(|speech| format!("; {speech}")).unwrap_or_default();
+    let words = format!("Most load within {asked}: {rate} at {} ({} {known}{beside})", best.name, title(setup));
+    let is_over = |one: &Named<'_>| !holds(one.level) && load(one.level) > load(best.level);
+    let answer = Answer::sure(Question::MostLoad, words, figures(best, setup));
+    if all.iter().any(is_over) || setup.mode.separate_levels() == Some(1) {
+        return unless_certain(answer, best, result);
+    }
+    let words = format!("At least {rate} within {asked}, at {} ({} {known}{beside})", best.name, title(setup));
+    let (flag, from) = (setup.mode.flag(), plain(load(best.level)));
+    let missing = Missing {
+        what: "no load that was measured exceeds the limit; go on with higher ones".to_owned(),
+        command: Some(command(setup, &[(flag, format!("{from}:0"))])),
+        seconds: None,
+    };
+    Answer { words, ..answer }.lacks(missing)
+}
+
+/// Whether a level is within the limit. A rate that was not sent, or that the server did not keep up with, says nothing
+/// about the rate.
+fn holds(level: &LevelSummary) -> bool {
+    matches!(level.ending, Ending::Stable | Ending::Complete) && kept_up(level)
+}
+
+fn kept_up(level: &LevelSummary) -> bool {
+    !matches!(Outcome::of(level), Outcome::Undelivered | Outcome::Overloaded | Outcome::Failed)
+}
+
+/// The highest level within the limit.
+pub fn most_within(result: &RunResult) -> Option<&LevelSummary> {
+    let held = result.levels.iter().filter(|level| holds(level));
+    held.max_by(|one, other| load(one).total_cmp(&load(other)))
+}
+
+fn load(level: &LevelSummary) -> f64 {
+    match level.load {
+        LevelLoad::Concurrency(concurrency) => f64::from(concurrency),
+        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
+    }
+}
+
+/// The knee of a closed loop: the level with the most throughput for its latency, which Kleinrock calls the power of a
+/// system (L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
+/// communications", ICC 1979). With two levels there is no bend, and levels of different batch sizes follow no curve.
+pub fn knee<'a>(levels: &[&'a LevelSummary], of: Statistic) -> Option<&'a LevelSummary> {
+    let power = |level: &LevelSummary| level.client.throughput() / value(of, &level.client).max(1.0);
+    let is_closed = |level: &&&LevelSummary| matches!(level.load, LevelLoad::Concurrency(_));
+    let first = levels.first()?;
+    let is_curve = levels.len() > 2 && levels.iter().filter(is_closed).count() == levels.len();
+    let is_alike = levels.iter().all(|level| level.client.batch_size == first.client.batch_size);
+    let best = levels.iter().copied().max_by(|one, other| power(one).total_cmp(&power(other)));
+    best.filter(|_| is_curve && is_alike)
+}
+
+/// What a sweep found.
+pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
+    let knee = found.knee.map(|rate| format!("; knee at {}", plain(rate))).unwrap_or_default();
+    let above = match found.unsustained {
+        Some(rate) => format!("{} was not sustained", plain(rate)),
+        None => "no rate was too high".to_owned(),
+    };
+    let words = format!("Highest sustained rate: {} requests/s ({above}{knee})", plain(found.saturation));
+    let below = |level: &&LevelSummary| load(level) <= found.saturation * 1.001;
+    let last = result.levels.iter().rfind(below);
+    let figures = last.map(|level| Named { level, name: at(level.load, crate::result::Distinction::default()) });
+    let figures = figures.map(|one| self::figures(&one, &result.setup)).unwrap_or_default();
+    let answer = Answer::sure(Question::Saturation, words, figures);
+    if found.unsustained.is_some() {
+        return answer;
+    }
+    answer.lacks(Missing {
+        what: "the server sustained every rate that this client could send".to_owned(),
+        command: None,
+        seconds: None,
+    })
+}
+
+/// What is said of language models: the times to the first token and between tokens, and how much of it is good.
+pub fn speech(level: &LevelSummary, plan: &MeasurementPlan) -> Option<String> {
+    let said = speech_figures(plan).into_iter().filter_map(|figure| {
+        let value = figure.value(level)?.value;
+        let shown = figure.figure.unit.show(value);
+        Some(match figure.figure.key {
+            "goodput_share" => format!("{shown} good"),
+            "output_token_throughput" => shown,
+            _ => format!("{} {shown}", figure.short()),
+        })
+    });
+    level.client.generated.as_ref().filter(|generated| generated.with_tokens() > 0)?;
+    Some(said.collect::<Vec<_>>().join(", "))
+}
+
+fn speech_figures(plan: &MeasurementPlan) -> Vec<FigureAt> {
+    let point = Some(Point::Percentile(plan.percentile.unwrap_or(99.0)));
+    let of = |key, point| FigureAt::of(FigureName { key, point });
+    vec![of("ttft", point), of("itl", point), of("output_token_throughput", None), of("goodput_share", None)]
+}
+
+/// The figures of a level in an answer.
+fn figures(one: &Named<'_>, setup: &Setup) -> Vec<Told> {
+    let all = [FigureAt::of_statistic(Statistic::Throughput), key(setup)].into_iter();
+    let further = speech_figures(&setup.measurement);
+    let found = |figure: FigureAt| {
+        let Value { value, interval, .. } = figure.value(one.level)?;
+        Some(told(one.name.clone(), figure, value, interval))
+    };
+    all.chain(further).filter_map(found).collect()
+}
+
+/// The latency that the run is judged by.
+fn key(setup: &Setup) -> FigureAt {
+    FigureAt::of_statistic(setup.measurement.key_latency())
+}
+
+/// Its name in a sentence.
+fn title(setup: &Setup) -> String {
+    setup.measurement.percentile.map_or_else(|| "mean latency".to_owned(), |percentile| format!("p{percentile}"))
+}
+
+fn shown(figure: FigureAt, level: &LevelSummary) -> String {
+    figure.value(level).map_or_else(|| "nothing".to_owned(), |found| figure.figure.unit.show(found.value))
+}
+
+/// `41 ms (39 to 44 ms)`.
+fn with_interval(figure: FigureAt, level: &LevelSummary) -> String {
+    let unit = figure.figure.unit;
+    let known = figure.value(level).and_then(|found| found.interval);
+    let known = known.map(|known| format!(" ({})", unit.show_between(known.low.max(0.0), known.high)));
+    shown(figure, level) + &known.unwrap_or_default()
+}
+
+/// `39 to 44 ms`; the value, or its upper bound, if there is no interval.
+fn range_or_value(figure: FigureAt, level: &LevelSummary) -> String {
+    let unit = figure.figure.unit;
+    let Some(found) = figure.value(level) else { return String::new() };
+    match (found.interval, found.bounds.high) {
+        (Some(known), _) => unit.show_between(known.low, known.high),
+        (None, Some(high)) => format!("{}, at most {}", unit.show(found.value), unit.show(high)),
+        (None, None) => unit.show(found.value),
+    }
+}
+
+/// The answer, with what is wrong with the level that it stands on.
+fn unless_wrong(answer: Answer, one: &Named<'_>, setup: &Setup) -> Answer {
+    match reason(one, setup) {
+        Some(missing) => answer.lacks(missing),
+        None => answer,
+    }
+}
+
+fn reason(one: &Named<'_>, setup: &Setup) -> Option<Missing> {
+    let Verdict::Invalid(reasons) = &one.level.verdict else { return None };
+    let first = reasons.first()?;
+    let what = format!("{} is {}: {first}; {}", one.name, Outcome::of(one.level), first.remedy(&setup.measurement));
+    Some(Missing { what, command: None, seconds: None })
+}
+
+/// The answer, unless the limit is within the interval of the latency: then with how long would settle it.
+fn unless_certain(answer: Answer, one: &Named<'_>, result: &RunResult) -> Answer {
+    let setup = &result.setup;
+    let Some(check) = one.level.limit.filter(|check| !check.certain) else {
+        return unless_wrong(answer, one, setup);
+    };
+    let found = key(setup).value(one.level);
+    let gap = found.map_or(0.0, |found| (found.value - check.limit.as_nanos() as f64).abs());
+    let half = found.and_then(|found| found.interval).map_or(0.0, |known| (known.high - known.low) / 2.0);
+    let times = ((half / gap.max(1.0)).powi(2) * MARGIN).clamp(LONGER.0, LONGER.1);
+    let windows = one.level.windows.iter().map(|row| row.windows).sum::<usize>().max(3);
+    let seconds = one.level.client.duration.as_secs_f64() * times;
+    let mut changed = vec![("--max-trials", format!("{:.0}", (windows as f64 * times).ceil()))];
+    if setup.measurement.level_time.is_some() {
+        changed.push(("--max-level-time", format!("{:.0}s", (2.0 * seconds).ceil())));
+    }
+    if setup.mode.is_range() {
+        changed.insert(0, (setup.mode.flag(), plain(load(one.level))));
+    }
+    answer.lacks(Missing {
+        what: format!("the interval of {} at {} contains the limit", title(setup), one.name),
+        command: Some(command(setup, &changed)),
+        seconds: Some(seconds.ceil() as u64),
+    })
+}
+
+/// The run's command with these flags in place of its own.
+pub(super) fn command(setup: &Setup, changed: &[(&str, String)]) -> String {
+    let mut words = vec![setup.program.name.clone()];
+    let mut given = setup.command_line.iter().peekable();
+    while let Some(word) = given.next() {
+        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+        if !changed.iter().any(|(flag, _)| *flag == name) {
+            words.push(quoted(word));
+        } else if name == word {
+            given.next();
+        }
+    }
+    changed.iter().for_each(|(flag, value)| words.extend([(*flag).to_owned(), value.clone()]));
+    words.join(" ")
+}
+
+/// Quoted for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}

@@ -1,0 +1,78 @@
+//! The answer of a study of memory or transports: which way is fastest, by size.
+
+use crate::measure::rounds::Figure;
+use crate::plan::Statistic;
+use crate::result::answer::{Answer, Missing, Question, Sureness, Told, told};
+use crate::result::compare::Direction;
+use crate::result::figures::FigureAt;
+use crate::result::number::binary;
+use crate::result::variants::{Cell, VariantsResult};
+
+/// The fastest of a cell.
+struct Winner<'a> {
+    name: &'a str,
+    cell: &'a Cell,
+    latency_ns: f64,
+    /// Others that are not known to be slower: their intervals overlap.
+    rivals: usize,
+}
+
+/// The fastest way at each size; sizes with the same one are taken together.
+pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
+    let Figure::Client(primary) = result.primary else { return None };
+    let all: Vec<Winner<'_>> = result.cells.iter().filter_map(|cell| winner(result, cell)).collect();
+    let latency = match primary {
+        Statistic::MeanLatency => "mean latency".to_owned(),
+        of => of.word(),
+    };
+    let figure = FigureAt::of_statistic(primary);
+    let figures: Vec<Told> = all.iter().map(|one| told(place(one), figure, one.latency_ns, None)).collect();
+    let mut parts: Vec<String> = Vec::new();
+    for run in all.chunk_by(|one, other| one.name == other.name) {
+        let (first, last) = (&run[0], &run[run.len() - 1]);
+        let shown = figure.figure.unit.show(first.latency_ns);
+        parts.push(match (first.cell.size, last.cell.size) {
+            (Some(one), Some(other)) if one != other => {
+                format!("{} from {} to {}", first.name, binary(one), binary(other))
+            }
+            (Some(one), _) => format!("{} at {} ({latency} {shown})", first.name, binary(one)),
+            (None, _) => format!("{} ({latency} {shown})", first.name),
+        });
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let answer = Answer::sure(Question::Study, format!("Fastest: {}", parts.join("; ")), figures);
+    let close = all.iter().filter(|one| one.rivals > 0).count();
+    if close == 0 {
+        return Some(answer);
+    }
+    let what = format!("in {close} of {} cells another is not known to be slower; more --rounds tell", all.len());
+    Some(Answer { sure: Sureness::Undecided, missing: Some(Missing { what, command: None, seconds: None }), ..answer })
+}
+
+fn place(one: &Winner<'_>) -> String {
+    one.cell.size.map_or_else(|| one.name.to_owned(), |bytes| format!("{} at {}", one.name, binary(bytes)))
+}
+
+fn winner<'a>(result: &'a VariantsResult, cell: &'a Cell) -> Option<Winner<'a>> {
+    let known = |number| cell.known(number, result.primary);
+    let all: Vec<(usize, f64)> =
+        (0..result.variants.len()).filter_map(|number| Some((number, known(number)?.0))).collect();
+    let &(best, latency_ns) = all.iter().min_by(|one, other| one.1.total_cmp(&other.1))?;
+    let highest = known(best)?.1.map_or(f64::INFINITY, |known| known.high);
+    let comparisons = result.comparisons(cell);
+    let is_slower = |number: usize| {
+        // Against the reference, pairs tell more than the two intervals.
+        let other = if best == 0 { number } else { best };
+        let paired = comparisons.iter().find(|one| one.variant == other && (best == 0 || number == 0));
+        let verdict = paired.and_then(|one| one.figures.iter().find(|figure| figure.of == result.primary));
+        match verdict.map(|figure| figure.verdict) {
+            Some(verdict) => matches!(verdict, Direction::Worse | Direction::Better),
+            None => known(number).and_then(|(_, interval)| interval).is_some_and(|known| known.low > highest),
+        }
+    };
+    let rivals = all.iter().filter(|(number, _)| *number != best && !is_slower(*number)).count();
+    let name = &result.variants.get(best)?.name;
+    Some(Winner { name, cell, latency_ns, rivals })
+}

@@ -1,0 +1,170 @@
+//! Each kind of run and the sentence that answers it.
+
+use std::time::Duration;
+
+use super::*;
+use crate::measure::rounds::{Round, Unit as Turn, Value};
+use crate::measure::summary::{Ending, Known, LevelSummary, LimitCheck, sample};
+use crate::plan::{LoadMode, Order, Range, Rounds, Statistic};
+use crate::record::Generated;
+use crate::report::tests::sample as plans;
+use crate::result::compare::changes;
+use crate::result::variants::{Cell, VariantIdentity, VariantsResult};
+use crate::result::{RunResult, Setup};
+
+/// A level whose p99 is known to within a tenth, `ms` and judged against 50 ms.
+fn level(concurrency: u32, rate: u64, ms: u64) -> LevelSummary {
+    let mut level = sample::level(LevelLoad::Concurrency(concurrency), rate, ms * 1_000_000);
+    let around = |of, value: f64| Known::by(of, Some(Interval { low: 0.9 * value, high: 1.1 * value }));
+    let ns = ms as f64 * 1e6;
+    level.intervals = vec![
+        around(Statistic::Throughput, rate as f64),
+        around(Statistic::MeanLatency, ns),
+        around(Statistic::Percentile(99.0), ns),
+    ];
+    let (limit, over) = (Duration::from_millis(50), ms >= 50);
+    level.limit = Some(LimitCheck { limit, over, certain: true });
+    level.ending = if over { Ending::OverThreshold } else { Ending::Stable };
+    level
+}
+
+fn setup(limit: bool, most: u32) -> Setup {
+    let mut setup = plans::setup();
+    setup.measurement.percentile = Some(99.0);
+    setup.measurement.latency_threshold = limit.then_some(Duration::from_millis(50));
+    setup.mode = LoadMode::Concurrency(Range::with_step(1, Some(most), 1));
+    setup
+}
+
+fn answer(setup: &Setup, levels: &[LevelSummary]) -> Answer {
+    plans::result(setup, levels).answer().unwrap()
+}
+
+#[test]
+fn a_range_with_a_limit_is_answered_by_the_most_load_within_it() {
+    let found = answer(&setup(true, 4), &[level(1, 130, 20), level(2, 228, 41), level(4, 242, 76)]);
+    let expected = "Most load within p99 < 50 ms: 228 infer/s at concurrency 2 (p99 36.9 to 45.1 ms)";
+    assert_eq!((found.words.as_str(), found.sure), (expected, Sureness::Sure));
+    assert_eq!((found.figures[0].value, found.figures[1].key.as_str()), (228.0, "p99"));
+}
+
+#[test]
+fn what_is_not_sure_says_what_would_settle_it() {
+    let mut close = level(2, 228, 49);
+    close.limit = close.limit.map(|check| LimitCheck { certain: false, ..check });
+    let found = answer(&setup(true, 4), &[close, level(4, 242, 76)]);
+    let missing = found.missing.unwrap();
+    assert_eq!(found.sure, Sureness::Undecided);
+    assert_eq!(missing.what, "the interval of p99 at concurrency 2 contains the limit");
+    let command = missing.command.unwrap();
+    assert!(command.contains("--concurrency-range 2 --max-trials 60") && missing.seconds == Some(20), "{command}");
+    let found = answer(&setup(true, 4), &[level(1, 130, 20), level(2, 228, 41)]);
+    assert!(found.words.starts_with("At least 228 infer/s within p99 < 50 ms, at concurrency 2 ("), "{}", found.words);
+    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 2:0"));
+    let none = answer(&setup(true, 4), &[level(4, 242, 76)]);
+    assert!(none.words.starts_with("No load within p99 < 50 ms: 76 ms (68.4 to 83.6 ms) at concurrency 4"));
+}
+
+#[test]
+fn a_range_without_one_is_answered_by_its_knee_and_one_level_by_its_figures() {
+    let levels = [level(1, 130, 20), level(2, 260, 20), level(3, 290, 30), level(4, 300, 60)];
+    let found = answer(&setup(false, 4), &levels);
+    let expected = "Knee: 260 infer/s at concurrency 2 (p99 20 ms (18 to 22 ms)); least p99: 20 ms at concurrency 1";
+    assert_eq!(found.words, expected);
+    let found = answer(&setup(false, 1), &levels[..1]);
+    assert_eq!(found.words, "130 infer/s (117 to 143 infer/s) at concurrency 1, p99 20 ms (18 to 22 ms)");
+}
+
+#[test]
+fn language_models_are_answered_in_their_own_figures() {
+    let mut one = level(5, 5, 900);
+    let mut generated = Generated::empty();
+    generated.first_token = sample::distribution(100, 210_000_000);
+    generated.inter_token = sample::distribution(100, 18_000_000);
+    (generated.tokens, generated.counted) = (500, 5);
+    (one.client.generated, one.client.good) = (Some(Box::new(generated)), Some(4));
+    one.load = LevelLoad::RequestRate(5.0);
+    let found = answer(&setup(false, 1), &[one]);
+    assert_eq!(found.words, "At 5 requests/s: TTFT p99 210 ms, ITL p99 18 ms, 500 tokens/s, 80 % good");
+}
+
+#[test]
+fn two_results_are_answered_by_how_they_differ() {
+    let result = |ms| plans::result(&setup(false, 1), &[level(1, 1_000 / ms, ms)]);
+    let (old, new) = (result(20), result(40));
+    let found = compared(&changes(&old, &new, 0.05), ["old", "new"], &new.setup).unwrap();
+    assert!(found.words.starts_with("new is 100 % slower than old (p99, 73.5 to 1"), "{}", found.words);
+    let found = compared(&changes(&new, &old, 0.05), ["new", "old"], &new.setup).unwrap();
+    assert!(found.words.starts_with("old is 50 % faster than new (p99, 42."), "{}", found.words);
+    let found = compared(&changes(&old, &old, 0.05), ["old", "old"], &new.setup).unwrap();
+    assert!(found.words.contains("undecided") && found.missing.is_some(), "a tenth hides a twentieth: {}", found.words);
+}
+
+fn variants(sizes: &[u64], ms: impl Fn(u64, usize) -> f64) -> VariantsResult {
+    let of = crate::measure::rounds::Figure::Client(Statistic::MeanLatency);
+    let turn = |ms: f64| Some(Turn { values: vec![Value { of, value: ms * 1e6 }], requests: 9, ..Turn::default() });
+    let round = |size: u64, number: usize| Round {
+        number: number + 1,
+        order: vec![0, 1],
+        units: (0..2).map(|variant| turn(ms(size, variant) * (1.0 + 0.001 * (number % 3) as f64))).collect(),
+        start: 1,
+        set_aside: false,
+    };
+    let cell = |size: &u64| Cell {
+        loads: vec![LevelLoad::Concurrency(1); 2],
+        size: (*size > 0).then_some(*size),
+        input_bytes: vec![None; 2],
+        rounds: (0..10).map(|number| round(*size, number)).collect(),
+    };
+    let name = |name: &str| VariantIdentity { name: name.to_owned(), flags: String::new(), problem: None };
+    VariantsResult {
+        matrix: None,
+        variants: vec![name("old"), name("new")],
+        rounds: Rounds { count: 10, order: Order::Abba, margin: 0.05 },
+        starts: 1,
+        seed: 1,
+        primary: of,
+        cells: sizes.iter().map(cell).collect(),
+    }
+}
+
+fn answered(variants: VariantsResult) -> Answer {
+    let result = plans::result(&plans::setup(), &[]);
+    RunResult { variants: Some(variants), ..result }.answer().unwrap()
+}
+
+#[test]
+fn variants_are_answered_by_the_change_and_studies_by_the_fastest() {
+    let found = answered(variants(&[0], |_, variant| 10.0 + variant as f64));
+    assert!(found.words.starts_with("new is 10 % slower than old (mean latency, "), "{}", found.words);
+    assert_eq!(found.sure, Sureness::Sure);
+    let ms = |size: u64, variant: usize| if (size > 64) == (variant == 1) { 1.0 } else { 2.0 };
+    let study = VariantsResult { matrix: Some("memory".to_owned()), ..variants(&[64, 1024, 1 << 20], ms) };
+    let found = answered(study);
+    assert_eq!(found.words, "Fastest: old at 64 B (mean latency 1 ms); new from 1 KiB to 1 MiB");
+    assert_eq!((found.question, found.sure), (Question::Study, Sureness::Sure));
+}
+
+#[test]
+fn a_gate_says_the_one_condition_that_decided() {
+    let mut result = plans::result(&setup(false, 1), &[level(4, 100, 20)]);
+    let of = |text: &str, passes, outcome| Checked {
+        text: text.to_owned(),
+        variant: None,
+        level: Some(LevelLoad::Concurrency(4)),
+        distinction: Distinction::default(),
+        unit: Unit::Nanoseconds,
+        value: Some(20e6),
+        interval: Some(Interval { low: 18e6, high: 22e6 }),
+        bounds: crate::stats::Bounds::default(),
+        bound: Some(19e6),
+        outcome,
+        passes,
+        note: None,
+    };
+    result.requirements = vec![of("p99<30ms", true, Judgement::Passed), of("p99<19ms", true, Judgement::Undecided)];
+    let words = |result: &RunResult| result.answer().unwrap().gate.unwrap().words;
+    assert_eq!(words(&result), "Passed, undecided: p99<19ms at concurrency 4: 20 ms (18 to 22 ms), and 1 more");
+    result.requirements.push(of("p99<10ms", false, Judgement::Failed));
+    assert_eq!(words(&result), "Failed: p99<10ms at concurrency 4: 20 ms (18 to 22 ms)");
+}

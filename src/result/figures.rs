@@ -1,0 +1,380 @@
+//! The catalogue of figures: each has one key, unit, title and meaning, and every output takes it from here.
+//!
+//! To add a figure, record it and add a row to [`CATALOGUE`]: flags read its key, and result files, comparisons, reports
+//! and the Python module show it.
+
+mod rows;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::measure::precision::{CONFIDENCE, PERCENTILES};
+use crate::measure::summary::{ClientSummary, Distribution, Known, LevelSummary};
+use crate::plan::{FigureName, MeasurementPlan, Point, Statistic};
+use crate::result::Unit;
+use crate::stats::{Bounds, Interval, percentile_bounds, share_interval, student_t_quantile};
+
+pub use rows::CATALOGUE;
+
+/// A figure of a level, or a distribution of one.
+#[derive(Debug)]
+pub struct Figure {
+    /// Its name in flags, files and programs.
+    pub key: &'static str,
+    /// Other names that the field has for it; flags accept them.
+    pub aliases: &'static [&'static str],
+    /// The unit of its values.
+    pub unit: Unit,
+    /// Its name in reports.
+    pub title: &'static str,
+    /// Its name where there is little space.
+    pub short: &'static str,
+    /// What it is, in a sentence.
+    pub meaning: &'static str,
+    /// What it tells of.
+    pub group: Group,
+    /// Whether tables of levels have a column of it, where a level has it and it is not one of every level.
+    pub in_tables: bool,
+    /// Whether more of it is better; none where it is neither, or tells of the client and not of the server.
+    pub more_is_better: Option<bool>,
+    source: Source,
+}
+
+/// What figures tell of; reports show those of a group together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Every level.
+    Level,
+    /// The text that models generate, and what is good of requests.
+    Generation,
+    /// Several responses to a request.
+    Responses,
+    /// Conversations.
+    Sessions,
+    /// The client itself.
+    Client,
+}
+
+/// How it is recorded.
+#[derive(Debug)]
+enum Source {
+    /// One value.
+    Value(fn(&ClientSummary) -> Option<f64>),
+    /// How many of so many.
+    Share(fn(&ClientSummary) -> Option<(u64, u64)>),
+    /// A distribution of times; figures are its mean and its percentiles.
+    Times(fn(&ClientSummary) -> Option<&Distribution>),
+}
+
+/// A figure's value, and what is known of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Value {
+    /// The value.
+    pub value: f64,
+    /// Its 95 % confidence interval; none if too little is known.
+    pub interval: Option<Interval>,
+    /// Its one-sided bounds.
+    pub bounds: Bounds,
+}
+
+impl Value {
+    /// One whose interval is known, or is not.
+    pub fn by(value: f64, interval: Option<Interval>) -> Self {
+        Self { value, interval, bounds: interval.into() }
+    }
+}
+
+/// A figure, and which point of it if it is a distribution.
+#[derive(Clone, Copy, Debug)]
+pub struct FigureAt {
+    /// The row of the catalogue.
+    pub figure: &'static Figure,
+    /// The point; none for a single value.
+    pub point: Option<Point>,
+}
+
+impl PartialEq for FigureAt {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+/// A row of the catalogue in a file, for readers who do not know the figure.
+#[derive(Serialize, JsonSchema)]
+pub struct FigureFile {
+    /// Its key in `figures` of the levels.
+    key: String,
+    /// The unit of its values.
+    unit: Unit,
+    /// Its name.
+    title: String,
+    /// What it is.
+    meaning: String,
+}
+
+impl Figure {
+    /// The row with that key or alias.
+    fn named(key: &str) -> Option<&'static Self> {
+        CATALOGUE.iter().find(|row| row.key == key || row.aliases.contains(&key))
+    }
+
+    /// Whether it is a distribution.
+    pub fn has_points(&self) -> bool {
+        matches!(self.source, Source::Times(_))
+    }
+
+    /// The figure at a point.
+    pub fn at(&'static self, point: Option<Point>) -> FigureAt {
+        FigureAt { figure: self, point }
+    }
+
+    /// Its times, if it is a distribution and there are any.
+    pub fn times<'a>(&self, client: &'a ClientSummary) -> Option<&'a Distribution> {
+        let Source::Times(of) = self.source else { return None };
+        of(client).filter(|times| times.count() > 0)
+    }
+
+    /// Whether it is there.
+    pub fn is_in(&self, client: &ClientSummary) -> bool {
+        match self.source {
+            Source::Value(of) => of(client).is_some(),
+            Source::Share(of) => of(client).is_some(),
+            Source::Times(_) => self.times(client).is_some(),
+        }
+    }
+}
+
+impl FigureAt {
+    /// The figure of that name in a flag: the key of a value, or that of a distribution and its point, as in
+    /// `ttft_p99`. Of a distribution alone the mean is meant; `avg` and `p99` are the latency's.
+    pub fn named(text: &str) -> Option<Self> {
+        if let Some(point) = point(text) {
+            return Some(Figure::named("latency")?.at(Some(point)));
+        }
+        if let Some(figure) = Figure::named(text) {
+            return Some(figure.at(figure.has_points().then_some(Point::Mean)));
+        }
+        let (key, at) = text.rsplit_once(['_', ' '])?;
+        let (figure, point) = (Figure::named(key.trim())?, point(at)?);
+        figure.has_points().then(|| figure.at(Some(point)))
+    }
+
+    /// The figure that a plan names.
+    ///
+    /// # Panics
+    /// If no row has that key, which only the catalogue gives out.
+    pub fn of(name: FigureName) -> Self {
+        let figure = Figure::named(name.key).expect("names of figures come from the catalogue");
+        figure.at(name.point)
+    }
+
+    /// That of a statistic.
+    pub fn of_statistic(of: Statistic) -> Self {
+        let name = |key, point| Self::of(FigureName { key, point });
+        match of {
+            Statistic::Throughput => name("throughput", None),
+            Statistic::MeanLatency => name("latency", Some(Point::Mean)),
+            Statistic::Percentile(percentile) => name("latency", Some(Point::Percentile(percentile))),
+        }
+    }
+
+    /// How a plan names it.
+    pub fn name(self) -> FigureName {
+        FigureName { key: self.figure.key, point: self.point }
+    }
+
+    /// The statistic that it is, if it is one of those that levels are measured by.
+    pub fn statistic(self) -> Option<Statistic> {
+        match (self.figure.key, self.point) {
+            ("throughput", None) => Some(Statistic::Throughput),
+            ("latency", Some(Point::Mean)) => Some(Statistic::MeanLatency),
+            ("latency", Some(Point::Percentile(percentile))) => Some(Statistic::Percentile(percentile)),
+            _ => None,
+        }
+    }
+
+    /// Its key in files: `throughput`, `p99`, `ttft_p99`.
+    pub fn key(self) -> String {
+        self.with_point(self.figure.key, '_')
+    }
+
+    /// Its name where there is little space: `throughput`, `p99`, `TTFT p99`.
+    pub fn short(self) -> String {
+        self.with_point(self.figure.short, ' ')
+    }
+
+    /// The points of the latency have no name but their own.
+    fn with_point(self, name: &str, separator: char) -> String {
+        match self.point {
+            None => name.to_owned(),
+            Some(point) if self.statistic().is_some() => point.word(),
+            Some(point) => format!("{name}{separator}{}", point.word()),
+        }
+    }
+
+    /// Its value at a level; none if the level does not have it.
+    pub fn value(self, level: &LevelSummary) -> Option<Value> {
+        let found = self.value_in(&level.client)?;
+        let Some(of) = self.statistic() else { return Some(found) };
+        let (interval, bounds) = (Known::find(&level.intervals, of), Known::find_bounds(&level.intervals, of));
+        Some(Value { interval, bounds, ..found })
+    }
+
+    /// The same of windows, or of a part of a mix, as far as these tell by themselves.
+    pub fn value_in(self, client: &ClientSummary) -> Option<Value> {
+        match (&self.figure.source, self.point) {
+            (Source::Value(of), _) => of(client).map(|value| Value::by(value, None)),
+            (Source::Share(of), _) => {
+                let (part, all) = of(client)?;
+                Some(Value::by(part as f64 / all.max(1) as f64, share_interval(part, all, CONFIDENCE)))
+            }
+            (Source::Times(_), point) => Some(of_times(self.figure.times(client)?, point?)),
+        }
+    }
+
+    fn in_file(self) -> FigureFile {
+        let figure = self.figure;
+        let title = self
+            .point
+            .map_or_else(|| figure.title.to_owned(), |point| format!("{} of the {}", point.words(), figure.title));
+        FigureFile { key: self.key(), unit: figure.unit, title, meaning: figure.meaning.to_owned() }
+    }
+}
+
+impl Point {
+    /// That of a distribution.
+    fn of(self, times: &Distribution) -> f64 {
+        match self {
+            Self::Mean => times.mean_ns(),
+            Self::Percentile(percentile) => times.percentile_ns(percentile) as f64,
+        }
+    }
+}
+
+/// `avg`, `p99.9`.
+fn point(text: &str) -> Option<Point> {
+    if text == "avg" {
+        return Some(Point::Mean);
+    }
+    let percentile: f64 = text.strip_prefix('p')?.trim().parse().ok()?;
+    (percentile > 0.0 && percentile < 100.0).then_some(Point::Percentile(percentile))
+}
+
+/// Nothing tells what neighbours have in common: this many requests count as one, as for the latency in few blocks.
+const ALIKE: f64 = 3.0;
+/// Fewest that an interval of a mean is known from.
+const LEAST: f64 = 10.0;
+
+/// A point of times that only their distribution is known of.
+fn of_times(times: &Distribution, point: Point) -> Value {
+    let (value, few) = (point.of(times), times.count() as f64 / ALIKE);
+    let percentile = match point {
+        Point::Percentile(percentile) => percentile,
+        Point::Mean => {
+            let half = student_t_quantile(0.5 + CONFIDENCE / 2.0, (few - 1.0).max(1.0)) * times.std_ns() / few.sqrt();
+            let interval = Interval { low: (value - half).max(0.0), high: value + half };
+            return Value::by(value, (few >= LEAST).then_some(interval));
+        }
+    };
+    let within = |confidence| percentile_bounds(&times.histogram, percentile, (few, few), confidence);
+    let both = within(0.5 + CONFIDENCE / 2.0);
+    let interval = both.low.zip(both.high).map(|(low, high)| Interval { low, high });
+    Value { value, interval, bounds: within(CONFIDENCE) }
+}
+
+/// The rows of a group.
+pub fn rows(group: Group) -> impl Iterator<Item = &'static Figure> {
+    CATALOGUE.iter().filter(move |row| row.group == group)
+}
+
+/// What tables of these levels have beside throughput and latency: of distributions the percentile that the run is
+/// judged by, the 99th if it is not judged by one.
+pub fn further(levels: &[LevelSummary], plan: &MeasurementPlan) -> Vec<FigureAt> {
+    let point = Point::Percentile(plan.percentile.unwrap_or(99.0));
+    let is_there = |row: &&Figure| row.in_tables && levels.iter().any(|level| row.is_in(&level.client));
+    let at = |row: &'static Figure| row.at(row.has_points().then_some(point));
+    CATALOGUE.iter().filter(is_there).map(at).collect()
+}
+
+/// Every figure of a level in a file, at the usual percentiles, 99.9 and those that the plan asks for.
+pub fn all(plan: &MeasurementPlan) -> Vec<FigureAt> {
+    let mut percentiles: Vec<f64> = PERCENTILES.into_iter().chain([99.9]).chain(plan.asked_percentiles()).collect();
+    percentiles.sort_by(f64::total_cmp);
+    percentiles.dedup();
+    at_points(CATALOGUE, &percentiles)
+}
+
+/// Rows, those of distributions at the mean and these percentiles.
+pub fn at_points(rows: &'static [Figure], percentiles: &[f64]) -> Vec<FigureAt> {
+    let points = || [Point::Mean].into_iter().chain(percentiles.iter().copied().map(Point::Percentile));
+    let each = |row: &'static Figure| match row.has_points() {
+        true => points().map(|point| row.at(Some(point))).collect(),
+        false => vec![row.at(None)],
+    };
+    rows.iter().flat_map(each).collect()
+}
+
+/// What the figures are that some of the levels have.
+pub fn told(levels: &[LevelSummary], plan: &MeasurementPlan) -> Vec<FigureFile> {
+    let is_there = |one: &FigureAt| levels.iter().any(|level| one.figure.is_in(&level.client));
+    all(plan).into_iter().filter(is_there).map(FigureAt::in_file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::summary::{LevelLoad, sample};
+    use crate::record::Generated;
+
+    #[test]
+    fn keys_are_read_as_they_are_written() {
+        for one in all(&sample::plan()) {
+            assert_eq!(FigureAt::named(&one.key()), Some(one), "{}", one.key());
+            assert_eq!(FigureAt::of(one.name()), one);
+        }
+        for (text, key) in [("tpot_p99", "itl_p99"), ("TTFT p99", ""), ("ttft p99", "ttft_p99"), ("e2e", "avg")] {
+            let found = FigureAt::named(text).map(FigureAt::key);
+            assert_eq!(found.unwrap_or_default(), key, "{text}");
+        }
+        for text in ["", "p0", "p100", "ttft_p100", "throughput_p99", "pinf", "ttft_", "_p99", "x"] {
+            assert_eq!(FigureAt::named(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_two_rows_have_a_name_in_common() {
+        let names = CATALOGUE.iter().flat_map(|row| [&[row.key], row.aliases].concat());
+        let mut names: Vec<&str> = names.collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        assert!(CATALOGUE.iter().all(|row| row.meaning.ends_with('.') && point(row.key).is_none()));
+    }
+
+    #[test]
+    fn every_figure_is_in_the_documentation() {
+        let page = include_str!("../../docs/results.md");
+        for row in CATALOGUE {
+            let words = row.meaning.trim_end_matches('.');
+            assert!(page.contains(&format!("| `{}`", row.key)) && page.contains(words), "{} {words}", row.key);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_has_no_value_and_the_rest_has_bounds() {
+        let mut level = sample::level(LevelLoad::Concurrency(1), 900, 1_000_000);
+        let ttft = FigureAt::named("ttft_p99").unwrap();
+        assert_eq!(ttft.value(&level), None);
+        let mut generated = Generated::empty();
+        for ms in 1..=900 {
+            generated.first_token.histogram.record(ms * 1_000_000).unwrap();
+            generated.first_token.sum_ns += u128::from(ms * 1_000_000);
+        }
+        level.client.generated = Some(Box::new(generated));
+        let known = ttft.value(&level).unwrap();
+        assert!((known.value / 1e6 - 891.0).abs() < 1.0, "{known:?}");
+        let (low, high) = (known.bounds.low.unwrap() / 1e6, known.bounds.high.unwrap() / 1e6);
+        assert!(low > 850.0 && low < 889.0 && high > 893.0 && high < 901.0, "{known:?}");
+        let mean = FigureAt::named("ttft").unwrap().value(&level).unwrap().interval.unwrap();
+        assert!(mean.low < 450e6 && mean.low > 410e6 && mean.high > 451e6 && mean.high < 490e6, "{mean:?}");
+    }
+}

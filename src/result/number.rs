@@ -1,0 +1,168 @@
+//! Numbers as text: in the format of upstream's report, and short ones for people.
+//!
+//! Upstream's have six significant digits, in the shorter of the fixed and scientific forms: the default of C++ streams
+//! (`%g`), which tools that read the report expect. The form depends on the value alone, not on anything printed earlier.
+
+use std::time::Duration;
+
+/// Significant digits.
+const DIGITS: usize = 6;
+
+/// Formats `value` with six significant digits and without trailing zeros: `81.3716`, `5.1e-05`, `1.23457e+06`.
+pub fn significant(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if !value.is_finite() {
+        return if value.is_nan() { "nan".to_owned() } else { format!("{value}") };
+    }
+    let scientific = format!("{:.*e}", DIGITS - 1, value);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..DIGITS as i32).contains(&exponent) {
+        let decimals = (DIGITS as i32 - 1 - exponent).max(0) as usize;
+        return bare(&format!("{value:.decimals$}")).to_owned();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", bare(mantissa), exponent.abs())
+}
+
+/// Removes trailing zeros of a fraction.
+fn bare(number: &str) -> &str {
+    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
+}
+
+/// A ratio (1 is all) as a percentage with two decimals: `0.18%`.
+pub fn percent(share: f64) -> String {
+    format!("{:.2}%", share * 100.0)
+}
+
+/// Milliseconds: `500`, `0.5`.
+pub fn msec(time: Duration) -> String {
+    significant(time.as_secs_f64() * 1_000.0)
+}
+
+/// Whole microseconds, rounded down, of a time in nanoseconds.
+pub fn whole_us(nanoseconds: f64) -> u64 {
+    (nanoseconds / 1_000.0) as u64
+}
+
+/// A time in a suitable unit: `850 ns`, `12.3 µs`, `4 ms`, `1.25 s`.
+pub fn time(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        0.0 => return "0".to_owned(),
+        ns if ns < 999.5 => (ns, "ns"),
+        ns if ns < 999_500.0 => (ns / 1e3, "µs"),
+        ns if ns < 999_500_000.0 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    format!("{} {unit}", short(if ns < 0.0 { -value } else { value }))
+}
+
+/// Three significant digits, with thousands separated: `1 240`, `12.3`, `0.05`.
+pub fn short(value: f64) -> String {
+    if value.is_finite() && value.abs() >= 999.5 { thousands(value.round()) } else { plain(value) }
+}
+
+/// The same with thousands together, which programs and searches find: `1240`.
+pub fn plain(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let size = value.abs();
+    if size >= 999.5 {
+        return format!("{value:.0}");
+    }
+    let decimals = match size {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 || size == 0.0 => 2,
+        _ => return significant(format!("{value:.2e}").parse().unwrap_or(value)),
+    };
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+fn thousands(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (number, digit) in digits.chars().enumerate() {
+        if number > 0 && (digits.len() - number) % 3 == 0 {
+            // A narrow no-break space.
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 { format!("−{text}") } else { text }
+}
+
+/// Rates with `k` and `M`, for axes.
+pub fn rate(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1e6 => format!("{}M", short(value / 1e6)),
+        size if size >= 1e4 => format!("{}k", short(value / 1e3)),
+        _ => short(value),
+    }
+}
+
+/// `64 B`, `64 KiB`, `4 MiB`, if it is exactly that.
+pub fn binary(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
+        bytes if bytes >= 1 << 10 && bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_significant_digits_like_a_default_stream() {
+        let cases = [
+            (0.0, "0"),
+            (1.0, "1"),
+            (20.0, "20"),
+            (81.37161, "81.3716"),
+            (175.054_4, "175.054"),
+            (7940.88, "7940.88"),
+            (19.983, "19.983"),
+            (100_000.0, "100000"),
+            (999_999.4, "999999"),
+            (999_999.6, "1e+06"),
+            (1_234_567.0, "1.23457e+06"),
+            (0.000_123_456_7, "0.000123457"),
+            (0.000_051, "5.1e-05"),
+            (-2.5, "-2.5"),
+            (99.999_996, "100"),
+            (1e100, "1e+100"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(significant(value), text, "{value}");
+        }
+        assert_eq!(significant(f64::NAN), "nan");
+        assert_eq!(significant(f64::INFINITY), "inf");
+        assert_eq!(significant(f64::NEG_INFINITY), "-inf");
+    }
+
+    #[test]
+    fn percentages_and_microseconds() {
+        assert_eq!(percent(0.98963), "98.96%");
+        assert_eq!(percent(0.0001), "0.01%");
+        assert_eq!(whole_us(12_999.9), 12);
+        assert_eq!(whole_us(-5.0), 0);
+        assert_eq!(whole_us(f64::NAN), 0);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let times = [0.0, 850.0, 12_345.0, 4e6, 999_999.0, 1.25e9, 123_456_789.0].map(time);
+        assert_eq!(times, ["0", "850 ns", "12.3 µs", "4 ms", "1 ms", "1.25 s", "123 ms"]);
+        assert_eq!(
+            [1_240.0, 99.96, 0.05, 1.0, 12.34, f64::NAN].map(short),
+            ["1\u{202f}240", "100", "0.05", "1", "12.3", "–"]
+        );
+        assert_eq!([950.0, 12_000.0, 2.5e6].map(rate), ["950", "12k", "2.5M"]);
+    }
+}

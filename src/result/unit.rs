@@ -1,0 +1,75 @@
+//! The units of figures, and their values as text.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::result::number::{plain, time};
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Inferences a second.
+    PerSecond,
+    /// Requests a second.
+    RequestsPerSecond,
+    /// Responses a second.
+    ResponsesPerSecond,
+    /// Tokens a second.
+    TokensPerSecond,
+    /// Tokens.
+    Tokens,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// A share, 0 to 1.
+    Share,
+    /// A share of the baseline's value.
+    Ratio,
+}
+
+impl Unit {
+    /// What a value of it counts, after the value; empty for those that say it themselves.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::PerSecond => "infer/s",
+            Self::RequestsPerSecond => "requests/s",
+            Self::ResponsesPerSecond => "responses/s",
+            Self::TokensPerSecond => "tokens/s",
+            Self::Tokens => "tokens",
+            Self::Nanoseconds | Self::Share | Self::Ratio => "",
+        }
+    }
+
+    /// A value for people: `12.3 ms`, `228 infer/s`, `97 %`.
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Self::Nanoseconds => time(value),
+            Self::Share => format!("{} %", plain(100.0 * value)),
+            Self::Ratio => format!("{value:.3}"),
+            counted => format!("{} {}", plain(value), counted.words()),
+        }
+    }
+
+    /// An interval of it, with its unit once where both ends have the same: `39 to 44 ms`.
+    pub fn show_between(self, low: f64, high: f64) -> String {
+        let (low, high) = (self.show(low), self.show(high));
+        match (low.split_once(' '), high.split_once(' ')) {
+            (Some((number, one)), Some((_, other))) if one == other => format!("{number} to {high}"),
+            _ => format!("{low} to {high}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_say_their_unit_once() {
+        assert_eq!(Unit::PerSecond.show(1234.4), "1234 infer/s");
+        assert_eq!(Unit::Share.show(0.971), "97.1 %");
+        assert_eq!(Unit::Nanoseconds.show_between(39e6, 44e6), "39 to 44 ms");
+        assert_eq!(Unit::Nanoseconds.show_between(900e3, 1.2e6), "900 µs to 1.2 ms");
+        assert_eq!(Unit::TokensPerSecond.show_between(10.0, 11.5), "10 to 11.5 tokens/s");
+    }
+}
