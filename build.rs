@@ -1,5 +1,5 @@
 //! Generates the C API bindings from `wrapper.h`: a struct of function pointers, filled at run time from the library
-//! that `--triton-server-directory` names. Nothing is linked. Compiles the form of model configurations, and records the commit being built, for `--version`.
+//! that `--triton-server-directory` names. Nothing is linked. Records the commit being built, for `--version`.
 
 use std::env;
 use std::path::PathBuf;
@@ -10,7 +10,6 @@ const COMMIT: &str = "TRITON_BENCH_COMMIT";
 
 fn main() {
     generate_bindings();
-    compile_configuration();
     note_commit();
 }
 
@@ -28,15 +27,6 @@ fn generate_bindings() {
         .expect("bindgen reads wrapper.h (it needs libclang: Debian's libclang1-14 is enough)")
         .write_to_file(target)
         .expect("the build directory is writable");
-}
-
-/// Turns Triton's `model_config.proto` into what the program reads at run time.
-fn compile_configuration() {
-    println!("cargo:rerun-if-changed=src/model/model_config.proto");
-    let target = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("model_config.bin");
-    let mut compiler = protox::Compiler::new(["src/model"]).expect("the folder is there");
-    compiler.open_file("model_config.proto").expect("Triton's own file");
-    std::fs::write(target, compiler.encode_file_descriptor_set()).expect("the build directory is writable");
 }
 
 /// A debug build names no commit unless it is told one: it would be built anew after each.
