@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::outcome::{Outcome, is_comparable};
 use crate::measure::precision::{PERCENTILES, value};
+use crate::measure::ratio::ratio;
 use crate::measure::summary::{Known, LevelLoad, LevelSummary};
 use crate::plan::Statistic;
 use crate::result::level::Distinction;
-use crate::result::ratio::ratio;
 use crate::result::{RunResult, Setup};
 use crate::stats::Interval;
 

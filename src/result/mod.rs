@@ -1,5 +1,6 @@
 //! Everything a run came to, as one value: every report reads it and nothing else, and the exit code follows from it.
 
+pub mod baseline;
 pub mod compare;
 mod exit_code;
 mod file;
@@ -7,7 +8,6 @@ mod gate;
 mod harmless;
 mod host;
 mod level;
-mod ratio;
 mod setup;
 mod tune;
 mod upstream;
@@ -28,7 +28,7 @@ use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::{StepTaken, SweepResult};
 
 pub use file::is_report;
-pub use gate::{Checked, Judgement, Unit, time_to_decide};
+pub use gate::Checked;
 pub use harmless::harmless;
 pub use level::Distinction;
 pub use setup::{ModelIdentity, Setup};
@@ -36,6 +36,7 @@ pub use tune::{
     CandidateResult, Figures, LatencyAt, MemberFigures, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict,
     VisitFigures,
 };
+pub use variant_gate::lacks_figure;
 pub use variants::VariantsResult;
 
 /// What a run came to. It grows while the run goes on; what is there stays there, whatever ends the run.
