@@ -16,6 +16,8 @@ pub const INVALID: u8 = 4;
 pub const OVER_THRESHOLD: u8 = 5;
 /// A requirement (`--require`) does not hold.
 pub const REQUIREMENT: u8 = 6;
+/// A requirement is undecided: neither met nor missed for sure.
+pub const UNDECIDED: u8 = 7;
 /// Bad flags, bad input, a server that cannot be loaded, a file that cannot be written.
 pub const FAILED: u8 = 99;
 /// A bug in the program itself (a panic); the code that Rust uses for it.
@@ -28,7 +30,7 @@ pub const INTERRUPTED: u8 = 130;
 pub enum Codes {
     /// All of these.
     Own,
-    /// perf_analyzer's, which has none of [`INVALID`], [`OVER_THRESHOLD`] and [`REQUIREMENT`] and uses 0 instead. Tools
+    /// perf_analyzer's, which has none of [`INVALID`], [`OVER_THRESHOLD`], [`REQUIREMENT`] and [`UNDECIDED`] and uses 0 instead. Tools
     /// that call it (GenAI-Perf) treat every other code as a failure and discard the results.
     PerfAnalyzers,
 }
@@ -44,7 +46,7 @@ impl Codes {
     /// The exit code for `code` in this set.
     pub fn spoken(self, code: u8) -> u8 {
         match (self, code) {
-            (Self::PerfAnalyzers, INVALID | OVER_THRESHOLD | REQUIREMENT) => OK,
+            (Self::PerfAnalyzers, INVALID | OVER_THRESHOLD | REQUIREMENT | UNDECIDED) => OK,
             _ => code,
         }
     }

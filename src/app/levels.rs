@@ -3,7 +3,7 @@
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::app::session::Session;
-use crate::app::{periodic, stages, sweep, undecided};
+use crate::app::{periodic, stages, sweep};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::measure::reasons::{InvalidReason, Verdict};
@@ -113,9 +113,6 @@ fn search<T: LevelValue>(
             if measured {
                 confirm(runner, &job(value)?, result)?;
             }
-        }
-        if measured {
-            undecided::decide(runner, &job(value)?, result)?;
         }
         let Some(level) = result.levels.last() else { break };
         if level.ending == Ending::Unstable {

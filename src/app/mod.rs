@@ -1,5 +1,6 @@
 //! Runs a plan: connects, loads data, measures level after level, reports.
 
+mod baseline;
 mod batches;
 mod compare;
 mod composing;
@@ -15,6 +16,7 @@ mod peers;
 mod periodic;
 mod phase;
 mod progress;
+mod questions;
 mod reload;
 mod repeats;
 mod report;
@@ -30,7 +32,6 @@ mod sweep;
 mod texts;
 mod traces;
 mod tune;
-mod undecided;
 mod variants;
 
 pub use compare::compare;
@@ -43,7 +44,6 @@ pub use traces::summarise as summarise_traces;
 pub use tune::tune;
 
 use std::borrow::Cow;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -62,8 +62,8 @@ use crate::observe::Observers;
 use crate::plan::{Pages, Plan, ReportPart, Variant};
 use crate::ranks::Ranks;
 use crate::report::{self as reports, Interrupts, console};
+use crate::result::RunResult;
 use crate::result::compare::{differences_of_machines, differences_of_work};
-use crate::result::{RunResult, Setup};
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::{self, note};
 
@@ -139,7 +139,7 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): W
     }
     let setup = Arc::clone(&session.setup);
     earlier.check(&setup)?;
-    check_baseline(&session.plan, baseline.as_ref(), &setup)?;
+    check_baseline(&session, baseline.as_ref())?;
     let screen = Screen::of(&session.plan, codes)?;
     introduce(&session, codes, &screen)?;
     let observers = match session.observers() {
@@ -208,19 +208,23 @@ fn baseline(plan: &Plan) -> Result<Option<RunResult>> {
 }
 
 /// Fails if changes from the baseline would mean nothing. Comparing with another machine may be intended.
-fn check_baseline(plan: &Plan, baseline: Option<&RunResult>, setup: &Setup) -> Result<()> {
+fn check_baseline(session: &Session, baseline: Option<&RunResult>) -> Result<()> {
+    let (plan, setup) = (&session.plan, &session.setup);
     let Some(baseline) = baseline.filter(|_| plan.gate.needs_baseline()) else { return Ok(()) };
-    let path = plan.gate.baseline.as_deref().unwrap_or(Path::new("")).display();
+    let path = baseline::path(plan);
     let others = differences_of_machines(&baseline.setup, setup);
     if !others.is_empty() {
         note!("--baseline {path}: it was measured on another machine: {}", others.join("; "));
     }
     let others = differences_of_work(&baseline.setup, setup);
-    if others.is_empty() {
-        return Ok(());
+    if !others.is_empty() {
+        let rule = "name a result of the same work, or leave changes such as p99<+5% out of --require";
+        return Err(Error::input(format!(
+            "--baseline {path}: it measured something else: {}; {rule}",
+            others.join("; ")
+        )));
     }
-    let rule = "name a result of the same work, or leave changes such as p99<+5% out of --require";
-    Err(Error::input(format!("--baseline {path}: it measured something else: {}; {rule}", others.join("; "))))
+    baseline::check(session, baseline)
 }
 
 /// Writes every file that is made from the result.

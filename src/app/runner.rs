@@ -11,7 +11,7 @@ use crate::app::job::Job;
 use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
-use crate::app::{peers, report as pages, restarts};
+use crate::app::{peers, questions, report as pages, restarts};
 use crate::backend::Threading;
 use crate::clock::Stamp;
 use crate::error::Result;
@@ -20,6 +20,7 @@ use crate::interrupt;
 use crate::load::{LoadContext, LoadReport, PreparedLoad, RunningLoad, prepare};
 use crate::machine::gauge::Gauge;
 use crate::measure::breaker::Breaker;
+use crate::measure::gate::Questions;
 use crate::measure::level::{LevelRun, MeasuredLevel, measure};
 use crate::measure::measurement::Measurement;
 use crate::measure::server::{Models, read_statistics};
@@ -201,6 +202,9 @@ impl<'a> Runner<'a> {
         (exporting, repeats): (Option<&Observers>, bool),
     ) -> Result<LevelSummary> {
         let mut run = self.level_run(job);
+        if repeats && self.ranks.is_none() {
+            run.questions = questions::of(self.plan(), plan, job, self.baseline);
+        }
         if let Some(log) = &self.session.trace_log {
             log.begin_level(self.plan().tracing.has_files());
         }
@@ -278,6 +282,7 @@ impl<'a> Runner<'a> {
                 breakdown: self.plan().tracing.breakdown,
                 cost: self.plan().tracing.breakdown && self.plan().target.service.is_embedded(),
             },
+            questions: Questions::default(),
         }
     }
 

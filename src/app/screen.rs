@@ -190,7 +190,8 @@ impl LevelScreen<'_> {
         Standing {
             place: screen.place.borrow().clone(),
             load: level.load,
-            window: moment.window.map(|window| (window, plan.max_trials)),
+            // Requirements may need more windows.
+            window: moment.window.map(|window| (window, plan.max_trials.max(window))),
             requests,
             of,
             failed: level.earlier.1 + failed,

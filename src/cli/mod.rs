@@ -45,7 +45,7 @@ use std::ffi::OsString;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 use crate::cli::getopt::{CommandLine, HelpForm};
-use crate::cli::rounds::MatrixKind;
+use crate::cli::rounds::{MatrixKind, until_decided};
 use crate::cli::word::{Called, columns, help_of, refused};
 use crate::cli::words::{given, words_of};
 use crate::data::{OptionalInputs, is_lines};
@@ -92,7 +92,7 @@ const NARROWEST: usize = 40;
 /// The end of the help.
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; if one is repeated, the last counts. \
     Exit codes: 0 measured, 2 unstable, 3 nothing succeeded or too many errors, 4 overloaded, not delivered or too \
-    few requests, 5 the first level is above the latency threshold, 6 a requirement is not met, 99 bad flags, bad \
+    few requests, 5 the first level is above the latency threshold, 6 a requirement is not met, 7 one is undecided, 99 bad flags, bad \
     input or no server, 130 interrupted twice or before the load.";
 
 /// Every flag of a run.
@@ -253,6 +253,7 @@ fn one(
     if is_variant {
         plan.rounds = Some(flags.rounds.plan());
     }
+    until_decided(&mut plan, &given);
     // A round has one window.
     let few = if plan.rounds.is_none() { too_few_windows(&plan.measurement, &plan.load.mode) } else { None };
     plan.notes.extend(few);

@@ -1,11 +1,12 @@
 //! Section "Output and other": what is written where.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
 use crate::cli::requirement::requirement;
-use crate::cli::values::one_of;
+use crate::cli::values::{SECOND, one_of, period};
 use crate::plan::{Decision, GatePlan, Pages, ReportPlan, Requirement};
 
 /// What is written where.
@@ -39,11 +40,17 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 
-    /// Outcome of a requirement whose confidence interval contains the bound; `more` measures its level again, up to
-    /// twice, until it is decided. Default: the value decides, with a warning
+    /// What becomes of a requirement whose confidence interval contains the bound: `more` measures its level on, for
+    /// --gate-time at most, and what is undecided even then ends with exit code 7; `pass` and `fail` count it as met, or
+    /// not. Default: more
     #[arg(long, value_name = "pass|fail|more",
         value_parser = one_of(&[("pass", Decision::Pass), ("fail", Decision::Fail), ("more", Decision::More)]))]
     undecided: Option<Decision>,
+
+    /// How long a level, or rounds of variants at it, are measured at most until every requirement is decided, such as 30s
+    /// or 2m; a bare number is seconds. 0: no longer than without requirements
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period(SECOND, Duration::ZERO))]
+    gate_time: Duration,
 
     /// Writes the outcome of every requirement as JUnit XML. Default: off
     #[arg(long, value_name = "FILE")]
@@ -79,6 +86,7 @@ impl OutputArgs {
             requirements: self.require.clone(),
             baseline: self.baseline.clone(),
             undecided: self.undecided,
+            time: self.gate_time,
             junit: self.junit.clone(),
         }
     }

@@ -1,13 +1,19 @@
 //! Section "Variants": several variants of the run, measured in turns.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
 use crate::cli::secrets::names_secret;
 use crate::cli::values::{one_of, share, size, whole};
 use crate::error::{Error, Result};
-use crate::plan::{Order, Rounds};
+use crate::plan::{Given, Order, Plan, Rounds, WindowRule};
+
+/// Most rounds.
+const MOST_ROUNDS: usize = 10_000;
+/// The window of a gate's rounds.
+const GATE_WINDOW: Duration = Duration::from_millis(500);
 
 /// Several ways to do the run.
 #[derive(Args, Debug)]
@@ -29,8 +35,9 @@ pub struct RoundsArgs {
     matrix_sizes: Vec<u64>,
 
     /// How often each variant, or cell of --matrix, is measured: a warm-up and one window at a time. At least 6 are
-    /// needed to tell a difference from chance
-    #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, 10_000))]
+    /// needed to tell a difference from chance. With --require rounds go on until every requirement is decided, for
+    /// --gate-time at most, and this is the most of them if it is given; their windows are of 500 ms unless -p says so
+    #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, MOST_ROUNDS as u64))]
     rounds: usize,
 
     /// Order within a round: forwards and then backwards; with `random` the forward order is drawn from --seed
@@ -80,7 +87,21 @@ impl RoundsArgs {
 
     /// How variants take turns.
     pub fn plan(&self) -> Rounds {
-        Rounds { count: self.rounds, order: self.order, margin: self.margin }
+        Rounds { count: self.rounds, order: self.order, margin: self.margin, until_decided: None }
+    }
+}
+
+/// Rounds of a gate go on until it is decided, and are short by default, so that there are many.
+pub fn until_decided(plan: &mut Plan, given: &Given) {
+    let Some(rounds) = plan.rounds.as_mut().filter(|_| plan.gate.goes_on() && plan.measurement.restarts == 1) else {
+        return;
+    };
+    rounds.until_decided = Some(plan.gate.time);
+    if !given.has("--rounds") {
+        rounds.count = MOST_ROUNDS;
+    }
+    if given.among(&["-p", "--measurement-mode", "--measurement-request-count"]).is_empty() {
+        plan.measurement.window = WindowRule::Time(GATE_WINDOW);
     }
 }
 

@@ -100,6 +100,8 @@ pub fn time(text: &str, unit: Duration) -> Result<Duration, String> {
 
 /// A millisecond, as a unit of [`period`].
 pub const MS: Duration = Duration::from_millis(1);
+/// A second.
+pub const SECOND: Duration = Duration::from_secs(1);
 /// A microsecond.
 pub const US: Duration = Duration::from_micros(1);
 
@@ -111,7 +113,11 @@ pub fn period(
     const MOST: Duration = Duration::from_secs(86_400);
     move |text| {
         let rule = || {
-            let unit = if unit == MS { "milliseconds" } else { "microseconds" };
+            let unit = match unit {
+                MS => "milliseconds",
+                SECOND => "seconds",
+                _ => "microseconds",
+            };
             format!("it must be a number of {unit} or a time such as 500us, 20ms or 2s, from {least:?} to a day")
         };
         time(text, unit).ok().filter(|time| (least..=MOST).contains(time)).ok_or_else(rule)

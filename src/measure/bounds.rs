@@ -13,7 +13,7 @@ use crate::plan::Statistic;
 use crate::stats::{Bounds, MIN_TERMS, percentile_bounds};
 
 /// So few blocks do not tell what neighbours have in common: this many requests count as one.
-const ALIKE_IF_UNKNOWN: f64 = 3.0;
+pub(super) const ALIKE_IF_UNKNOWN: f64 = 3.0;
 /// A lower bound takes this many independent requests beyond the percentile: fewer came in a burst or two.
 const LEAST_BEYOND: f64 = 1.0;
 

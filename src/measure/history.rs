@@ -91,6 +91,7 @@ impl WindowSet {
             ending,
             limit,
             disturbances,
+            looks: 0,
             restarts: None,
             verdict,
             remarks: remarks.into_iter().collect(),

@@ -19,6 +19,7 @@ use crate::measure::cost::CostMeter;
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
 use crate::measure::disturbance::{Disturbance, Sentry};
+use crate::measure::gate::{Looks, Questions};
 use crate::measure::history::WindowSet;
 use crate::measure::log::Log;
 use crate::measure::measurement::{Measurement, Moment};
@@ -33,6 +34,7 @@ use crate::measure::windows::Windows;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::plan::WindowRule;
 use crate::record::Recorder;
+use crate::stdio::note;
 
 /// A load that is to be measured.
 pub struct LevelRun {
@@ -57,6 +59,8 @@ pub struct LevelRun {
     pub sending: Option<Sending>,
     /// What is traced of its requests.
     pub tracing: Tracing,
+    /// What is to be decided of it before it ends.
+    pub questions: Questions,
 }
 
 /// A level, and what became of all its requests.
@@ -94,6 +98,8 @@ struct Trials<'a> {
     times: u32,
     /// The open window's blocks.
     slicer: Slicer,
+    /// The looks at what is to be decided of it.
+    looks: Looks,
     /// Looks at the requests under way in an open loop.
     under_way: Cell<OutstandingSamples>,
     /// Keeps in touch with other processes, if there are any.
@@ -122,7 +128,7 @@ fn measure_with(
     let ended = trials.read_to_the_end(ended);
     let (held_back, began, usage) = (running.report().held_back, running.started(), trials.sentry.usage());
     let oddities = running.oddities();
-    let Trials { history, log, boundaries, under_way, counters, mut cost, .. } = trials;
+    let Trials { history, log, boundaries, under_way, counters, mut cost, looks, .. } = trials;
     let stopped = edges::stop(measurement, running, ended.is_ok());
     // Its connections are gone by now, so that those of the next level are counted from none.
     let connections = measurement.backend.connections();
@@ -161,7 +167,7 @@ fn measure_with(
     (summary.cost, summary.disturbances) = (cost.as_mut().and_then(CostMeter::result), history.disturbances());
     (summary.windows, summary.course) = log.finish(began, &summary.disturbances);
     (summary.client_usage, summary.server_usage) = usage;
-    (summary.threads, summary.connections) = (Some(run.facts.issuers), connections);
+    (summary.threads, summary.connections, summary.looks) = (Some(run.facts.issuers), connections, looks.count);
     edges::remark(&mut summary, measurement, &oddities, (began, end, evidence.still));
     summary.verdict = judge(&summary, &evidence);
     let mut requests = stopped.unwrap_or_default();
@@ -186,6 +192,7 @@ impl<'a> Trials<'a> {
             boundaries: Vec::new(),
             times: 1,
             slicer: Slicer::new(Stamp::now(), Stamp::NEVER),
+            looks: Looks::default(),
             under_way: Cell::default(),
             pulse: Pulse::of(measurement),
         }
@@ -215,12 +222,29 @@ impl<'a> Trials<'a> {
             self.outgrow();
             self.close((start, end), self.planned_end(end));
             start = end;
-            let ending = self.early_ending().or_else(|| self.history.decide(self.measurement.plan));
+            let ending = self.early_ending().or_else(|| self.decide());
             debug!("after {} windows: {ending:?}", self.history.closed());
             if let Some(ending) = self.pulse.settle(ending)? {
                 return Ok(ending);
             }
         }
+    }
+
+    /// What the level ends with; `None` if it needs another window, for itself or for what is to be decided of it.
+    fn decide(&mut self) -> Option<Ending> {
+        let ending = self.history.decide(self.measurement.plan)?;
+        if !matches!(ending, Ending::Stable | Ending::Unstable) {
+            return Some(ending);
+        }
+        let (questions, first) = (&self.run.questions, self.looks.count == 0);
+        let window = self.history.latest().map_or(Duration::ZERO, |window| window.duration);
+        let lengths = (self.history.measured(), window);
+        let Some(open) = self.looks.open(questions, lengths, || self.history.result()) else { return Some(ending) };
+        if first {
+            let (text, most) = (&open.requirement.text, questions.time);
+            note!("{text} is undecided: the level is measured on, for {most:?} at most (--gate-time)");
+        }
+        None
     }
 
     /// The first window begins at `start`, where what the load did before it was closed.

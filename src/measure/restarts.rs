@@ -18,14 +18,21 @@ struct Figure {
     error: Option<f64>,
 }
 
-/// The combined result of these measurements of one level, each after its own start; `None` for fewer than two.
+/// The combined result of these measurements of one level, each after its own start; `None` for fewer than two. Throughput and
+/// the chosen latency come first, and then whatever else the level has an interval of: a baseline may be asked for it.
 pub fn restarts(levels: &[LevelSummary], percentile: Option<f64>) -> Option<Restarts> {
     let latency = percentile.map_or(Statistic::MeanLatency, Statistic::Percentile);
-    let figures = [Statistic::Throughput, latency].map(|of| {
+    let mut wanted = vec![Statistic::Throughput, latency];
+    for known in levels.iter().flat_map(|level| &level.intervals) {
+        if !wanted.contains(&known.of) {
+            wanted.push(known.of);
+        }
+    }
+    let figures = wanted.into_iter().map(|of| {
         let figures: Vec<Figure> = levels.iter().map(|level| figure(of, &level.client, &level.intervals)).collect();
         between(of, &figures)
     });
-    (levels.len() > 1).then(|| Restarts { starts: levels.len(), figures: figures.to_vec() })
+    (levels.len() > 1).then(|| Restarts { starts: levels.len(), figures: figures.collect() })
 }
 
 fn figure(of: Statistic, client: &ClientSummary, intervals: &[Known]) -> Figure {

@@ -277,10 +277,33 @@ impl Interleaving {
         kept.truncate(kept.iter().rposition(has_success).map_or(0, |last| last + 1));
         kept
     }
+
+    /// Whether there are fewer rounds than planned. Disturbed ones are replaced.
+    fn needs_more(&self, all: &[Round]) -> bool {
+        let count = self.rounds.count;
+        match self.rounds.until_decided {
+            Some(_) => all.len() < count,
+            None => all.len() < count + if self.replaces { count.div_ceil(2) } else { 0 } && calm(all) < count,
+        }
+    }
+
+    /// Disturbed rounds do not count if there are enough others. Where rounds go on, that is half of them: if most are
+    /// disturbed, that is how the machine is, for all subjects alike.
+    fn set_aside(&self, all: &mut [Round]) {
+        let enough = if self.rounds.until_decided.is_some() { all.len().div_ceil(2) } else { self.rounds.count };
+        let others_suffice = calm(all) >= enough;
+        for round in all.iter_mut() {
+            round.set_aside = round.is_disturbed() && others_suffice;
+        }
+    }
+}
+
+fn calm(all: &[Round]) -> usize {
+    all.iter().filter(|round| !round.is_disturbed()).count()
 }
 
 /// Measures all subjects in turns: `measure` one of them at a time, `finished` is called with all rounds so far after
-/// each. `kept` are rounds that were measured before ([`Interleaving::kept`]), after which it continues. A subject that
+/// each. Rounds that go on until something is decided end where `wants_more` has enough of them. `kept` are rounds that were measured before ([`Interleaving::kept`]), after which it continues. A subject that
 /// fails at its first turn, or twice in a row, is given up; an interrupt ends all, and the round that it broke off has
 /// no unit of whoever had no turn.
 pub fn interleave(
@@ -288,13 +311,12 @@ pub fn interleave(
     kept: Vec<Round>,
     mut measure: impl FnMut(Turn) -> Measured,
     mut finished: impl FnMut(&[Round]),
+    wants_more: impl Fn(&[Round]) -> bool,
 ) -> Vec<Round> {
-    let (count, most) =
-        (plan.rounds.count, plan.rounds.count + if plan.replaces { plan.rounds.count.div_ceil(2) } else { 0 });
     let mut all = kept;
     let mut failures = Failures::none(plan.subjects);
     all.iter().enumerate().for_each(|(number, round)| failures.tell_all(number, round));
-    while all.len() < most && all.iter().filter(|round| !round.is_disturbed()).count() < count {
+    while plan.needs_more(&all) && (plan.rounds.until_decided.is_none() || wants_more(&all)) {
         let round = all.len();
         let order = plan.rounds.order_of(round, plan.subjects, plan.seed);
         let mut units = vec![None; plan.subjects];
@@ -317,7 +339,7 @@ pub fn interleave(
         let measured = units.iter().any(Option::is_some);
         if measured {
             all.push(Round { start: plan.start, number: round + 1, order, units, set_aside: false });
-            set_aside(&mut all, count);
+            plan.set_aside(&mut all);
             finished(&all);
         }
         if interrupted || !measured || failures.all_are_given_up() {
@@ -327,14 +349,6 @@ pub fn interleave(
     all
 }
 
-/// Disturbed rounds do not count if there are enough others.
-fn set_aside(all: &mut [Round], count: usize) {
-    let calm = all.iter().filter(|round| !round.is_disturbed()).count();
-    for round in all.iter_mut() {
-        round.set_aside = round.is_disturbed() && calm >= count;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -342,7 +356,7 @@ mod tests {
     use crate::plan::Order;
 
     fn plan(count: usize, replaces: bool) -> Interleaving {
-        let rounds = Rounds { count, order: Order::Abba, margin: 0.05 };
+        let rounds = Rounds { count, order: Order::Abba, margin: 0.05, until_decided: None };
         Interleaving { rounds, subjects: 2, seed: 1, replaces, start: 1 }
     }
 
@@ -358,7 +372,7 @@ mod tests {
             turns.push((turn.round, turn.subject));
             fine()
         };
-        let all = interleave(&plan(3, false), Vec::new(), take, |all| seen.push(all.len()));
+        let all = interleave(&plan(3, false), Vec::new(), take, |all| seen.push(all.len()), |_| true);
         assert_eq!(turns, [(0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (2, 1)]);
         assert_eq!((all.len(), seen, all[1].order.clone()), (3, vec![1, 2, 3], vec![1, 0]));
     }
@@ -368,7 +382,7 @@ mod tests {
         let disturbed = || Measured::Unit(Unit { disturbed: true, ..Unit::default() });
         let rounds = |bad: &[usize], replaces| {
             let take = |turn: Turn| if bad.contains(&turn.round) && turn.subject == 1 { disturbed() } else { fine() };
-            interleave(&plan(4, replaces), Vec::new(), take, |_| ())
+            interleave(&plan(4, replaces), Vec::new(), take, |_| (), |_| true)
         };
         let one = rounds(&[1], true);
         assert_eq!(one.iter().map(|round| round.set_aside).collect::<Vec<_>>(), [false, true, false, false, false]);
@@ -385,7 +399,7 @@ mod tests {
                 turns[turn.subject] += 1;
                 if fails(turn) { Measured::Unit(Unit::failed("no")) } else { fine() }
             };
-            interleave(&plan(6, false), Vec::new(), take, |_| ());
+            interleave(&plan(6, false), Vec::new(), take, |_| (), |_| true);
             turns
         };
         assert_eq!(turns_of(|turn| turn.subject == 1), [6, 1], "it never worked");
@@ -397,24 +411,24 @@ mod tests {
     #[test]
     fn an_interrupt_keeps_what_there_is() {
         let take = |turn: Turn| if turn == (Turn { round: 1, subject: 0 }) { Measured::Interrupted } else { fine() };
-        let all = interleave(&plan(6, false), Vec::new(), take, |_| ());
+        let all = interleave(&plan(6, false), Vec::new(), take, |_| (), |_| true);
         // Round 1 goes back: the second had its turn.
         assert_eq!(all.len(), 2);
         assert!(all[1].counted(0).is_none() && all[1].counted(1).is_some());
-        assert!(interleave(&plan(6, false), Vec::new(), |_| Measured::Interrupted, |_| ()).is_empty());
+        assert!(interleave(&plan(6, false), Vec::new(), |_| Measured::Interrupted, |_| (), |_| true).is_empty());
     }
 
     #[test]
     fn what_was_measured_before_is_not_measured_again() {
         for order in [Order::Abba, Order::Random] {
-            let rounds = Rounds { count: 6, order, margin: 0.05 };
+            let rounds = Rounds { count: 6, order, margin: 0.05, until_decided: None };
             let plan = Interleaving { rounds, subjects: 3, seed: 7, replaces: true, start: 1 };
             // Subject 2 is given up after two rounds, and round 3 was disturbed.
             let unit = |turn: Turn| {
                 let problem = (turn.subject == 2 && turn.round >= 1).then(|| "no".to_owned());
                 Unit { requests: turn.round as u64, disturbed: turn.round == 3, problem, ..Unit::default() }
             };
-            let whole = interleave(&plan, Vec::new(), |turn| Measured::Unit(unit(turn)), |_| ());
+            let whole = interleave(&plan, Vec::new(), |turn| Measured::Unit(unit(turn)), |_| (), |_| true);
             assert_eq!(whole.len(), 7);
             for cut in 0..=whole.len() {
                 let kept = plan.kept(whole[..cut].to_vec());
@@ -425,7 +439,7 @@ mod tests {
                     assert!(turn.round >= first);
                     Measured::Unit(unit(turn))
                 };
-                assert_eq!(interleave(&plan, kept, take, |_| ()), whole, "{order:?} {cut}");
+                assert_eq!(interleave(&plan, kept, take, |_| (), |_| true), whole, "{order:?} {cut}");
             }
         }
     }
@@ -433,7 +447,7 @@ mod tests {
     #[test]
     fn a_round_that_was_broken_off_is_measured_anew_and_so_is_what_no_subject_survived() {
         let plan = plan(4, false);
-        let whole = interleave(&plan, Vec::new(), |_| fine(), |_| ());
+        let whole = interleave(&plan, Vec::new(), |_| fine(), |_| (), |_| true);
         let lengths = |change: &dyn Fn(&mut Vec<Round>)| {
             let mut rounds = whole.clone();
             change(&mut rounds);

@@ -345,6 +345,7 @@ mod tests {
     use crate::measure::blocks::Block;
     use crate::measure::breaker::Breaker;
     use crate::measure::disturbance::sample::Quota;
+    use crate::measure::gate::Questions;
     use crate::measure::measurement::{Moment, Watcher};
     use crate::measure::server::Models;
     use crate::measure::summary::{ClientSummary, Headline, LevelLoad, sample};
@@ -409,6 +410,7 @@ mod tests {
                 gap_variation: 0.0,
                 sending: None,
                 tracing: Tracing::default(),
+                questions: Questions::default(),
             },
             length,
             prepared: prepare(context, shape).unwrap(),

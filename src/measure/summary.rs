@@ -359,8 +359,16 @@ pub struct Between {
 pub struct Restarts {
     /// How many starts there were.
     pub starts: usize,
-    /// Throughput in inferences a second, and the latency in nanoseconds: the mean, or the requested percentile.
+    /// Throughput in inferences a second, and the latency in nanoseconds: the mean, or the requested percentile. Then further
+    /// latencies.
     pub figures: Vec<Between>,
+}
+
+impl Restarts {
+    /// The figures that reports show: throughput, and the latency that was asked for.
+    pub fn shown(&self) -> &[Between] {
+        &self.figures[..self.figures.len().min(2)]
+    }
 }
 
 /// One process's part of a level whose load several shared.
@@ -418,6 +426,9 @@ pub struct LevelSummary {
     /// Confidence intervals of figures, at [`CONFIDENCE`](crate::measure::precision::CONFIDENCE); latencies in
     /// nanoseconds. A figure with too little data has none.
     pub intervals: Vec<Known>,
+    /// How often it was looked at whether its requirements are decided; bounds by which they are judged grow with that.
+    #[serde(default)]
+    pub looks: u32,
     /// Why the measurement ended.
     pub ending: Ending,
     /// Its results at further starts of the model, if requested.
@@ -546,6 +557,7 @@ pub(crate) mod sample {
             host: None,
             intervals: Vec::new(),
             ending: Ending::Stable,
+            looks: 0,
             restarts: None,
             limit: None,
             disturbances: Disturbances::default(),

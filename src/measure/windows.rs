@@ -1,5 +1,7 @@
 //! The windows of a level, and the disturbed ones among them, which are replaced while there are windows left.
 
+use std::time::Duration;
+
 use crate::measure::decision::{decide, is_hopeless, is_out_of_time, is_settled, unsettled};
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::disturbance::Disturbance;
@@ -96,6 +98,11 @@ impl Windows {
     /// How many windows there were.
     pub(super) fn closed(&self) -> usize {
         self.all.closed()
+    }
+
+    /// How long they lasted.
+    pub(super) fn measured(&self) -> Duration {
+        self.all.measured()
     }
 
     /// The window that ended last.

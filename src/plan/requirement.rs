@@ -1,6 +1,7 @@
 //! Conditions that a run must meet (`--require`).
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::plan::Statistic;
 
@@ -11,8 +12,10 @@ pub struct GatePlan {
     pub requirements: Vec<Requirement>,
     /// A result to compare with.
     pub baseline: Option<PathBuf>,
-    /// What an undecided requirement counts as; if absent, its value decides, with a warning.
+    /// What becomes of an undecided requirement; if absent, [`Decision::More`], where more can be measured.
     pub undecided: Option<Decision>,
+    /// How long a level, or the rounds of variants at it, are measured at most for it.
+    pub time: Duration,
     /// Where the outcomes are written as JUnit XML.
     pub junit: Option<PathBuf>,
 }
@@ -27,20 +30,25 @@ impl GatePlan {
         self.requirements.iter().filter_map(percentile).collect()
     }
 
+    /// Whether what is undecided is measured further.
+    pub fn goes_on(&self) -> bool {
+        matches!(self.undecided, None | Some(Decision::More)) && !self.time.is_zero() && !self.requirements.is_empty()
+    }
+
     /// Whether a requirement compares with a baseline.
     pub fn needs_baseline(&self) -> bool {
         self.requirements.iter().any(|requirement| matches!(requirement.bound, Bound::Change(_)))
     }
 }
 
-/// What an undecided requirement counts as.
+/// What becomes of an undecided requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// As held.
+    /// It counts as held.
     Pass,
-    /// As not held.
+    /// It counts as not held.
     Fail,
-    /// Its level is measured further until it is decided; if that fails, its value decides.
+    /// Its level is measured further until it is decided; what is undecided even then has an exit code of its own.
     More,
 }
 

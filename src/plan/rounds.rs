@@ -1,5 +1,7 @@
 //! Variants of a run, which are measured in rounds that take turns.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,15 @@ pub struct Rounds {
     pub order: Order,
     /// Changes up to this share count as no change.
     pub margin: f64,
+    /// Rounds go on until all requirements of a level are decided, for this long at most, and then `count` is the most of them.
+    #[serde(
+        rename = "until_decided_s",
+        with = "crate::seconds::optional",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<f64>")]
+    pub until_decided: Option<Duration>,
 }
 
 /// In which order the variants of a round are measured.
@@ -59,7 +70,7 @@ pub struct Variant {
 mod tests {
     use super::*;
 
-    const ROUNDS: Rounds = Rounds { count: 10, order: Order::Abba, margin: 0.05 };
+    const ROUNDS: Rounds = Rounds { count: 10, order: Order::Abba, margin: 0.05, until_decided: None };
 
     #[test]
     fn rounds_go_there_and_back() {

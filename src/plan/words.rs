@@ -37,7 +37,7 @@ pub const OF_OUTPUT: &[&str] = &[
 ];
 
 /// Flags by which a result is judged when it is there.
-pub const OF_THE_GATE: &[&str] = &["--require", "--baseline", "--undecided"];
+pub const OF_THE_GATE: &[&str] = &["--require", "--baseline", "--undecided", "--gate-time"];
 
 /// A flag and its effective values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

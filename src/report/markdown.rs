@@ -83,7 +83,7 @@ fn below(result: &RunResult) -> String {
     let sweep = result.sweep.as_ref().map(|found| format!("\n{}", console::sweep(found).trim_end()));
     let mut text = sweep.map(|sweep| sweep + "\n").unwrap_or_default();
     for level in &result.levels {
-        for figure in level.restarts.iter().flat_map(|all| &all.figures) {
+        for figure in level.restarts.iter().flat_map(|all| all.shown()) {
             let _ =
                 writeln!(text, "\n{}, over several starts of the model: {}", load(level.load), restarts::words(figure));
         }

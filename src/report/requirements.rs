@@ -8,9 +8,10 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
 use crate::error::{Error, Result};
+use crate::measure::gate::Judgement;
 use crate::report::number::significant;
 use crate::report::{Interrupts, SafeFile, full_level_name};
-use crate::result::{Checked, Judgement, RunResult, Unit};
+use crate::result::{Checked, RunResult, Unit};
 use crate::stats::Bounds;
 use crate::stdio::{acts, shown};
 
@@ -64,12 +65,18 @@ pub fn about(checked: &Checked) -> String {
     variant.into_iter().chain([level]).collect::<Vec<_>>().join(", ")
 }
 
-/// `concurrency 4: 12.3 ms, 95% confidence 12.0 to 12.9 [undecided]`.
+/// `concurrency 4: 12300 usec, 95% confidence 12000 to 12900, bound 12500, measured for 60.0 s [undecided]`.
 fn details(checked: &Checked) -> String {
     let mut text = about(checked);
     if checked.value.is_some() {
         let (value, interval) = cells(checked);
         let _ = write!(text, ": {value}, 95% confidence {interval}");
+    }
+    if let Some(bound) = checked.bound {
+        let _ = write!(text, ", bound {}", number(bound, checked.unit));
+    }
+    if let Some(measured) = checked.measured_s {
+        let _ = write!(text, ", measured for {measured:.1} s");
     }
     if checked.outcome == Judgement::Undecided {
         text.push_str(" [undecided]");
@@ -100,6 +107,7 @@ pub fn cells(checked: &Checked) -> (String, String) {
 /// The outcome, in words.
 pub fn word(checked: &Checked) -> &'static str {
     match (checked.passes, checked.outcome) {
+        (_, Judgement::Undecided) if checked.open => "undecided",
         (true, Judgement::Undecided) => "undecided, passes",
         (false, Judgement::Undecided) => "undecided, fails",
         (true, _) => "holds",
@@ -149,15 +157,23 @@ fn write_xml(path: &Path, interrupts: Interrupts, result: &RunResult) -> io::Res
 
 fn junit(result: &RunResult) -> io::Result<Vec<u8>> {
     let all = &result.requirements;
-    let failures = all.iter().filter(|checked| !checked.passes).count();
+    let count = |is_meant: fn(&Checked) -> bool| all.iter().filter(|checked| is_meant(checked)).count().to_string();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
-    let (tests, failures) = (all.len().to_string(), failures.to_string());
     let model = result.setup.models.first().map_or("", |model| model.name.as_str());
-    let suite = [("name", model), ("tests", &tests), ("failures", &failures), ("errors", "0")];
-    let suite = suite.map(|(name, value)| (name, plain(value)));
-    let attributes = suite.iter().map(|(name, value)| (*name, value.as_str()));
-    writer.write_event(Event::Start(BytesStart::new("testsuite").with_attributes(attributes)))?;
+    let (tests, failures) = (count(|_| true), count(|checked| !checked.passes && !checked.open));
+    let (skipped, seconds) =
+        (count(|checked| checked.open), seconds(all.iter().filter_map(|one| one.measured_s).sum()));
+    let suite = [
+        ("name", plain(model)),
+        ("tests", tests),
+        ("failures", failures),
+        ("errors", "0".to_owned()),
+        ("skipped", skipped),
+        ("time", seconds),
+    ];
+    let suite = BytesStart::new("testsuite").with_attributes(suite.iter().map(|(name, value)| (*name, value.as_str())));
+    writer.write_event(Event::Start(suite))?;
     if let Some(answer) = result.answer() {
         writer.write_event(Event::Start(BytesStart::new("properties")))?;
         let line = plain(&answer.line());
@@ -165,23 +181,65 @@ fn junit(result: &RunResult) -> io::Result<Vec<u8>> {
         writer.write_event(Event::Empty(BytesStart::new("property").with_attributes(property)))?;
         writer.write_event(Event::End(BytesEnd::new("properties")))?;
     }
-    for checked in all {
-        let level = level(checked).unwrap_or_else(|| "no level".to_owned());
-        let variant = checked.variant.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
-        let (name, class) = (plain(&checked.text), plain(&format!("{model}{variant} {level}")));
-        let case = [("name", name.as_str()), ("classname", class.as_str())];
-        writer.write_event(Event::Start(BytesStart::new("testcase").with_attributes(case)))?;
-        let told = plain(&details(checked));
-        let element = if checked.passes { "system-out" } else { "failure" };
-        writer.write_event(Event::Start(BytesStart::new(element)))?;
-        writer.write_event(Event::Text(BytesText::new(&told)))?;
-        writer.write_event(Event::End(BytesEnd::new(element)))?;
-        writer.write_event(Event::End(BytesEnd::new("testcase")))?;
-    }
+    all.iter().try_for_each(|checked| case(&mut writer, checked, model))?;
     writer.write_event(Event::End(BytesEnd::new("testsuite")))?;
     let mut bytes = writer.into_inner();
     bytes.push(b'\n');
     Ok(bytes)
+}
+
+/// A requirement of a level: what it came to as properties, for programs, and as a message. What is undecided is skipped: it
+/// has neither passed nor failed.
+fn case(writer: &mut Writer<Vec<u8>>, checked: &Checked, model: &str) -> io::Result<()> {
+    let level = level(checked).unwrap_or_else(|| "no level".to_owned());
+    let variant = checked.variant.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+    let (name, class) = (plain(&checked.text), plain(&format!("{model}{variant} {level}")));
+    let time = seconds(checked.measured_s.unwrap_or(0.0));
+    let case = [("name", name.as_str()), ("classname", class.as_str()), ("time", time.as_str())];
+    writer.write_event(Event::Start(BytesStart::new("testcase").with_attributes(case)))?;
+    writer.write_event(Event::Start(BytesStart::new("properties")))?;
+    for (name, value) in properties(checked) {
+        let property = [("name", name), ("value", value.as_str())];
+        writer.write_event(Event::Empty(BytesStart::new("property").with_attributes(property)))?;
+    }
+    writer.write_event(Event::End(BytesEnd::new("properties")))?;
+    let told = plain(&details(checked));
+    let (element, attributes) = match checked {
+        Checked { open: true, .. } => ("skipped", vec![("message", told.as_str())]),
+        Checked { passes: true, .. } => ("system-out", Vec::new()),
+        _ => ("failure", vec![("message", told.as_str()), ("type", word(checked))]),
+    };
+    writer.write_event(Event::Start(BytesStart::new(element).with_attributes(attributes)))?;
+    writer.write_event(Event::Text(BytesText::new(&told)))?;
+    writer.write_event(Event::End(BytesEnd::new(element)))?;
+    writer.write_event(Event::End(BytesEnd::new("testcase")))
+}
+
+/// What is known of a requirement, as numbers in the unit that is named.
+fn properties(checked: &Checked) -> Vec<(&'static str, String)> {
+    let unit = match checked.unit {
+        Unit::PerSecond => "infer/sec",
+        Unit::RequestsPerSecond | Unit::ResponsesPerSecond | Unit::TokensPerSecond | Unit::Tokens => {
+            checked.unit.words()
+        }
+        Unit::Nanoseconds => "ns",
+        Unit::Share => "share",
+        Unit::Ratio => "ratio",
+    };
+    let numbers = [
+        ("value", checked.value),
+        ("bound", checked.bound),
+        ("low", checked.bounds.low.or(checked.interval.map(|known| known.low))),
+        ("high", checked.bounds.high.or(checked.interval.map(|known| known.high))),
+        ("seconds", checked.measured_s),
+    ];
+    let numbers = numbers.into_iter().filter_map(|(name, value)| Some((name, value?.to_string())));
+    let words = [("outcome", word(checked).to_owned()), ("unit", unit.to_owned())];
+    words.into_iter().chain(numbers).collect()
+}
+
+fn seconds(time: f64) -> String {
+    format!("{time:.3}")
 }
 
 /// XML cannot represent most control characters and the two non-characters, and those that change the direction of writing would affect the text
@@ -211,7 +269,9 @@ mod tests {
             bounds: Bounds::default(),
             bound: Some(2e7),
             outcome: Judgement::Passed,
+            measured_s: Some(12.5),
             passes: true,
+            open: false,
             note: None,
         }
     }
@@ -260,7 +320,7 @@ Requirements:
         result.requirements = vec![checked(), Checked { passes: false, ..checked() }];
         let xml = String::from_utf8(junit(&result).unwrap()).unwrap();
         assert!(xml.contains("&lt;/testsuite&gt;\u{fffd}&quot;&amp;\u{fffd}") && !xml.contains('\u{1b}'), "{xml}");
-        assert!(xml.contains("tests=\"2\" failures=\"1\"") && xml.matches("<failure>").count() == 1, "{xml}");
+        assert!(xml.contains("tests=\"2\" failures=\"1\"") && xml.matches("<failure ").count() == 1, "{xml}");
         let mut reader = quick_xml::Reader::from_str(&xml);
         let mut names = 0;
         loop {
@@ -270,6 +330,6 @@ Requirements:
                 _ => {}
             }
         }
-        assert_eq!(names, 5);
+        assert_eq!(names, 7);
     }
 }

@@ -7,7 +7,7 @@ use crate::report::number::{significant, whole_us};
 /// The lines of a level; empty if it was measured once.
 pub fn text(level: &LevelSummary) -> String {
     let Some(restarts) = &level.restarts else { return String::new() };
-    let lines: String = restarts.figures.iter().map(line).collect();
+    let lines: String = restarts.shown().iter().map(line).collect();
     format!("    95% confidence over {} starts of the model:\n{lines}", restarts.starts)
 }
 
@@ -41,7 +41,7 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     let Some(first) = levels.iter().find_map(|level| level.restarts.as_ref()) else { return Vec::new() };
     let starts = |level: &LevelSummary| level.restarts.as_ref().map_or(1, |all| all.starts).to_string();
     let mut columns: Vec<Column> = vec![("Starts".to_owned(), Box::new(starts))];
-    for (number, of) in first.figures.iter().map(|figure| figure.of).enumerate() {
+    for (number, of) in first.shown().iter().map(|figure| figure.of).enumerate() {
         let mut add = |title: &str, cell: fn(&Between) -> Option<String>| {
             let fill = move |level: &LevelSummary| {
                 let figure = level.restarts.as_ref().and_then(|all| all.figures.get(number));

@@ -36,9 +36,11 @@ pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
     };
     let starts = if result.starts > 1 { format!(", at {} starts", result.starts) } else { String::new() };
     let (count, margin) = (result.rounds.count, percent(result.rounds.margin));
-    let mut text = wrapped(&format!(
-        "  {count} rounds of {length} each, {order}{starts}; changes up to {margin} count as no change"
-    ));
+    let rounds = match result.rounds.until_decided {
+        Some(most) => format!("Rounds of {length} each until the requirements are decided, for {most:?} at most"),
+        None => format!("{count} rounds of {length} each"),
+    };
+    let mut text = wrapped(&format!("  {rounds}, {order}{starts}; changes up to {margin} count as no change"));
     if count < MIN_PAIRS && result.starts < 2 {
         text += &wrapped(&format!("  Fewer than {MIN_PAIRS} rounds cannot tell a difference from chance"));
     }
@@ -157,7 +159,7 @@ fn ways(result: &VariantsResult, cell: &Cell) -> String {
         writeln!(text, "  {:WAY$}{:>9}{:>8}{:>9}{:>6}{:>15}", "", "infer/sec", "MB/s", "usec", "ratio", "95% interval");
     let comparisons = result.comparisons(cell);
     for (number, variant) in result.variants.iter().enumerate() {
-        let of = |of| cell.known(number, of).map(|(value, _)| value);
+        let of = |of| cell.value(number, of, result.reading());
         let (rate, latency) = (of(Figure::Client(Statistic::Throughput)), of(result.primary));
         if let Some(problem) = variant.problem.as_ref().filter(|_| rate.is_none()) {
             let _ = writeln!(text, "  {:WAY$} not measured: {}", variant.name, shown(problem));

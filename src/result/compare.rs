@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::outcome::{Outcome, is_comparable};
 use crate::measure::precision::PERCENTILES;
+use crate::measure::ratio::ratio;
 use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::result::figures::{CATALOGUE, FigureAt, at_points};
 use crate::result::level::Distinction;
-use crate::result::ratio::ratio;
 use crate::result::{RunResult, Setup};
 use crate::stats::Interval;
 

@@ -1,7 +1,7 @@
 //! The exit code of a result.
 
 use crate::exit::{self, Codes};
-use crate::measure::outcome::Outcome;
+use crate::measure::outcome::{Outcome, is_comparable};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::plan::LoadMode;
 use crate::result::{RunResult, VariantsResult};
@@ -20,9 +20,27 @@ impl RunResult {
         }
         let binary = self.setup.measurement.binary_search;
         match of_levels((&self.setup.mode, binary), codes, &self.levels) {
-            exit::OK if self.requirements.iter().any(|checked| !checked.passes) => exit::REQUIREMENT,
+            exit::OK => self.code_of_gate(),
+            // A gate has its answer wherever figures could be judged, however well others of that level are known.
+            exit::UNSTABLE | exit::INVALID if codes == Codes::Own && self.is_judged() => self.code_of_gate(),
             code => code,
         }
+    }
+
+    fn code_of_gate(&self) -> u8 {
+        if self.requirements.iter().any(|checked| !checked.passes && !checked.open) {
+            exit::REQUIREMENT
+        } else if self.requirements.iter().any(|checked| !checked.passes) {
+            exit::UNDECIDED
+        } else {
+            exit::OK
+        }
+    }
+
+    /// Whether there are requirements, and all levels could be judged.
+    fn is_judged(&self) -> bool {
+        let levels = &self.levels[..self.levels_that_count()];
+        !self.requirements.is_empty() && levels.iter().all(is_comparable)
     }
 
     /// How many levels, from the first on, the run is judged by: a sweep goes to saturation and past it on purpose, so

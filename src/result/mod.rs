@@ -1,6 +1,7 @@
 //! Everything a run came to, as one value: every report reads it and nothing else, and the exit code follows from it.
 
 pub mod answer;
+pub mod baseline;
 pub mod compare;
 mod exit_code;
 pub mod figures;
@@ -10,7 +11,6 @@ mod harmless;
 mod host;
 mod level;
 pub mod number;
-mod ratio;
 mod setup;
 mod tune;
 mod unit;
@@ -32,7 +32,7 @@ use crate::measure::summary::LevelSummary;
 use crate::measure::sweep::{StepTaken, SweepResult};
 
 pub use file::is_report;
-pub use gate::{Checked, Judgement, time_to_decide};
+pub use gate::Checked;
 pub use harmless::harmless;
 pub use level::Distinction;
 pub use setup::{ModelIdentity, Setup};
@@ -41,6 +41,7 @@ pub use tune::{
     VisitFigures,
 };
 pub use unit::Unit;
+pub use variant_gate::lacks_figure;
 pub use variants::VariantsResult;
 
 /// What a run came to. It grows while the run goes on; what is there stays there, whatever ends the run.

@@ -1,31 +1,7 @@
-//! The units of figures, and their values as text.
+//! The values of figures as text.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
+pub use crate::measure::unit::Unit;
 use crate::result::number::{plain, time};
-
-/// What a value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Inferences a second.
-    PerSecond,
-    /// Requests a second.
-    RequestsPerSecond,
-    /// Responses a second.
-    ResponsesPerSecond,
-    /// Tokens a second.
-    TokensPerSecond,
-    /// Tokens.
-    Tokens,
-    /// Nanoseconds.
-    Nanoseconds,
-    /// A share, 0 to 1.
-    Share,
-    /// A share of the baseline's value.
-    Ratio,
-}
 
 impl Unit {
     /// What a value of it counts, after the value; empty for those that say it themselves.

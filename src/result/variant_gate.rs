@@ -1,12 +1,13 @@
 //! The gate for variants: bounds hold for each of them, changes are relative to the first.
 
+use crate::measure::gate::{Found, Judgement, errors_against, is_about};
 use crate::measure::precision::CONFIDENCE;
-use crate::measure::rounds;
-use crate::plan::{Bound, Figure, GatePlan, LevelName, Requirement};
-use crate::result::gate::{Checked, Found, errors_against, is_named, judged, unit, unjudged, unmeasured};
+use crate::measure::rounds::{self, Round};
+use crate::plan::{Bound, Decision, Figure, GatePlan, Requirement};
+use crate::result::gate::{Checked, judged, unjudged, unmeasured};
 use crate::result::variants::{Cell, VariantsResult};
 use crate::result::{RunResult, Unit};
-use crate::stats::{Paired, share_interval};
+use crate::stats::{Bounds, share_interval};
 
 impl RunResult {
     /// Checks every variant at every level against the plan's requirements. A change, as in `p99<+5%`, is relative to
@@ -23,20 +24,63 @@ impl RunResult {
     }
 }
 
+impl VariantsResult {
+    /// Whether rounds of a cell leave a requirement undecided that more of them may decide.
+    pub fn is_undecided(&self, plan: &GatePlan, cell: &Cell) -> bool {
+        plan.requirements.iter().any(|requirement| {
+            let is_change = matches!(requirement.bound, Bound::Change(_));
+            let open = |variant: &usize| match find(requirement, cell, *variant, self) {
+                Some((found, _)) => found.judge(requirement) == Judgement::Undecided,
+                None => true,
+            };
+            // A variant that was given up has no further rounds.
+            let goes_on = |variant: usize| cell.rounds.last().is_none_or(|round| round.units[variant].is_some());
+            let of_use = |variant: &usize| goes_on(*variant) && (!is_change || goes_on(0));
+            self.judged_on(requirement, cell).filter(of_use).any(|variant| open(&variant))
+        })
+    }
+
+    /// The variants that a requirement is about in a cell.
+    fn judged_on<'a>(&'a self, requirement: &'a Requirement, cell: &'a Cell) -> impl Iterator<Item = usize> + 'a {
+        let first = usize::from(matches!(requirement.bound, Bound::Change(_)));
+        (first..self.variants.len()).filter(|&variant| is_about(requirement, cell.loads[variant]))
+    }
+}
+
+/// Whether a round lacks a figure that a requirement is about, because it has too few requests for it.
+pub fn lacks_figure(plan: &GatePlan, round: &Round) -> bool {
+    let lacks = |requirement: &Requirement| match requirement.of {
+        Figure::Statistic(of) => {
+            let measured = round.units.iter().flatten().filter(|unit| unit.problem.is_none());
+            measured.into_iter().any(|unit| unit.get(rounds::Figure::Client(of)).is_none())
+        }
+        Figure::Errors | Figure::Named(_) => false,
+    };
+    plan.requirements.iter().any(lacks)
+}
+
 fn check(plan: &GatePlan, requirement: &Requirement, result: &VariantsResult) -> Vec<Checked> {
-    let first = usize::from(matches!(requirement.bound, Bound::Change(_)));
     let mut all = Vec::new();
     for cell in &result.cells {
-        for (variant, identity) in result.variants.iter().enumerate().skip(first) {
+        for variant in result.judged_on(requirement, cell) {
             let load = cell.loads[variant];
-            if requirement.level.is_some_and(|name: LevelName| !is_named(load, name)) {
-                continue;
-            }
             let checked = match find(requirement, cell, variant, result) {
-                Some(found) => judged(plan, requirement, load, &found),
-                None => unjudged(requirement, Some(load), "not every round has it; make them longer"),
+                Some((found, lacking)) => {
+                    let checked = judged(plan, requirement, load, &found);
+                    let lost = (lacking > 0).then(|| format!("{lacking} rounds lack it and do not count"));
+                    let notes: Vec<String> = checked.note.into_iter().chain(lost).collect();
+                    Checked { note: (!notes.is_empty()).then(|| notes.join("; ")), ..checked }
+                }
+                None => {
+                    let open = unjudged(requirement, Some(load), "no round has it; make them longer (-p)");
+                    let passes = plan.undecided == Some(Decision::Pass);
+                    let is_open = !passes && plan.undecided != Some(Decision::Fail);
+                    Checked { outcome: Judgement::Undecided, passes, open: is_open, ..open }
+                }
             };
-            all.push(Checked { variant: Some(identity.name.clone()), distinction: cell.distinction(), ..checked });
+            let name = result.variants[variant].name.clone();
+            let measured_s = Some(cell.measured_s);
+            all.push(Checked { variant: Some(name), distinction: cell.distinction(), measured_s, ..checked });
         }
     }
     if all.is_empty() {
@@ -45,20 +89,18 @@ fn check(plan: &GatePlan, requirement: &Requirement, result: &VariantsResult) ->
     all
 }
 
-fn find(requirement: &Requirement, cell: &Cell, variant: usize, result: &VariantsResult) -> Option<Found> {
-    let unit = unit(requirement.of);
-    let statistic = match requirement.of {
-        Figure::Statistic(of) => rounds::Figure::Client(of),
-        Figure::Errors => return errors(requirement, cell, variant),
+/// The figure that a requirement is about, and in how many rounds it is missing; `None` if no round has it.
+fn find(requirement: &Requirement, cell: &Cell, variant: usize, result: &VariantsResult) -> Option<(Found, usize)> {
+    let (unit, statistic) = match requirement.of {
+        Figure::Statistic(of) => (Unit::of(of), rounds::Figure::Client(of)),
         Figure::Named(_) => return None,
+        Figure::Errors => return errors(requirement, cell, variant).map(|found| (found, 0)),
     };
-    match requirement.bound {
-        Bound::Value(bound) => Some(Found::by(unit, cell.known(variant, statistic)?, bound)),
-        Bound::Change(change) => {
-            let Paired { ratio, interval, .. } = cell.ratio(variant, statistic, result.seed)?;
-            Some(Found::by(Unit::Ratio, (ratio, interval), 1.0 + change))
-        }
-    }
+    let (logs, unit, bound) = match requirement.bound {
+        Bound::Value(bound) => (cell.values(variant, statistic), unit, bound),
+        Bound::Change(change) => (cell.ratios(variant, statistic), Unit::Ratio, 1.0 + change),
+    };
+    Some((Found::by(unit, logs.bounds(result.reading())?, bound), logs.lacking))
 }
 
 fn errors(requirement: &Requirement, cell: &Cell, variant: usize) -> Option<Found> {
@@ -67,6 +109,6 @@ fn errors(requirement: &Requirement, cell: &Cell, variant: usize) -> Option<Foun
         Bound::Value(bound) => bound,
         Bound::Change(change) => return (all > 0).then(|| errors_against((failed, all), cell.failures(0), change)),
     };
-    let interval = share_interval(failed, all, CONFIDENCE);
-    (all > 0).then(|| Found::by(Unit::Share, (failed as f64 / all as f64, interval), bound))
+    let bounds = Bounds::from(share_interval(failed, all, CONFIDENCE));
+    (all > 0).then(|| Found::by(Unit::Share, (failed as f64 / all as f64, bounds), bound))
 }

@@ -9,7 +9,7 @@ use crate::plan::Rounds;
 use crate::result::Distinction;
 use crate::result::compare::{Direction, direction};
 use crate::seed::{self, Purpose};
-use crate::stats::{Interval, Paired, share_difference, two_sample_t};
+use crate::stats::{Bounds, Interval, Paired, Sequence, share_difference, two_sample_t};
 
 /// Confidence of what is said of shares of errors.
 const CONFIDENCE: f64 = 0.95;
@@ -17,6 +17,51 @@ const CONFIDENCE: f64 = 0.95;
 const SIGNIFICANT: f64 = 0.05;
 /// Where rounds of one order differ from those of the other by more, in standard errors, the order matters.
 const ORDER_MATTERS: f64 = 3.0;
+
+/// How rounds are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Changes up to this share count as no change.
+    pub margin: f64,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Rounds went on until something was decided, so what they tell must hold at every look.
+    pub sequential: bool,
+}
+
+/// The logarithms of a figure of rounds, or of its ratio, start by start.
+pub(super) struct Logs {
+    starts: Vec<Vec<f64>>,
+    /// In how many rounds that count it is missing.
+    pub(super) lacking: usize,
+}
+
+impl Logs {
+    /// What they say.
+    pub(super) fn read(&self, reading: Reading) -> Option<Paired> {
+        match reading.sequential {
+            true => Paired::sequential(&self.starts.concat()),
+            false => Paired::of(&self.starts, seed::derive(reading.seed, Purpose::SignFlips)),
+        }
+    }
+
+    /// The same without what only a report needs: what is looked at after every round.
+    pub(super) fn bounds(&self, reading: Reading) -> Option<(f64, Bounds)> {
+        if !reading.sequential {
+            return self.read(reading).map(|paired| (paired.ratio, paired.interval.into()));
+        }
+        let all = self.starts.concat();
+        let middle = all.iter().sum::<f64>() / all.len() as f64;
+        let Bounds { low, high } = Sequence::of(&all).bounds();
+        (!all.is_empty()).then(|| (middle.exp(), Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
+    }
+
+    /// All of them, where a figure is told only if every round has it: percentiles are missing in the slowest rounds, and
+    /// the others alone would be biased. Where rounds go on, one that lacks it costs that round.
+    fn told(self, reading: Reading) -> Option<Self> {
+        (reading.sequential || self.lacking == 0).then_some(self)
+    }
+}
 
 /// What variants of a run came to.
 #[derive(Clone, Debug, Deserialize)]
@@ -57,6 +102,9 @@ pub struct Cell {
     pub size: Option<u64>,
     /// Bytes of the input tensors of an inference, on average, of each variant.
     pub input_bytes: Vec<Option<f64>>,
+    /// For how many seconds its rounds were measured.
+    #[serde(default)]
+    pub measured_s: f64,
     /// The rounds, in the order in which they were measured.
     pub rounds: Vec<Round>,
 }
@@ -127,10 +175,23 @@ impl Comparison {
 }
 
 impl VariantsResult {
-    /// Whether a variant failed where it was measured.
+    /// Whether a variant failed where it was measured. Where rounds go on until something is decided, one that fails costs
+    /// that round; then it is a variant that was given up.
     pub fn has_failures(&self) -> bool {
-        let units = self.cells.iter().flat_map(|cell| &cell.rounds).flat_map(|round| &round.units);
-        units.flatten().any(|unit| unit.problem.is_some())
+        let failed = |unit: &Unit| unit.problem.is_some();
+        if self.rounds.until_decided.is_none() {
+            let units = self.cells.iter().flat_map(|cell| &cell.rounds).flat_map(|round| &round.units);
+            return units.flatten().any(failed);
+        }
+        let last = |cell: &Cell, variant: usize| {
+            cell.rounds.iter().rev().find_map(|round| round.units[variant].as_ref()).is_some_and(failed)
+        };
+        self.cells.iter().any(|cell| (0..self.variants.len()).any(|variant| last(cell, variant)))
+    }
+
+    /// How its rounds are read.
+    pub fn reading(&self) -> Reading {
+        Reading { margin: self.rounds.margin, seed: self.seed, sequential: self.rounds.until_decided.is_some() }
     }
 
     /// Whether every round covers every variant: a file may contain anything.
@@ -145,9 +206,7 @@ impl VariantsResult {
 
     /// Compares every variant but the first with the first, in a cell.
     pub fn comparisons(&self, cell: &Cell) -> Vec<Comparison> {
-        (1..self.variants.len())
-            .map(|variant| compare(cell, variant, (self.rounds.margin, self.seed), self.primary))
-            .collect()
+        (1..self.variants.len()).map(|variant| compare(cell, variant, self.reading(), self.primary)).collect()
     }
 }
 
@@ -157,18 +216,30 @@ impl Cell {
         self.rounds.iter().filter_map(move |round| round.counted(variant))
     }
 
-    /// A variant's own figure: its geometric mean over the rounds, and the interval of that. `None` if a round lacks
-    /// it.
-    pub fn known(&self, variant: usize, of: Figure) -> Option<(f64, Option<Interval>)> {
-        let starts = self.by_start(|round| Some(round.counted(variant)?.get(of).map(f64::ln)))?;
-        Paired::of(&starts, 0).map(|paired| (paired.ratio, paired.interval))
+    /// A variant's own figure: its geometric mean over the rounds. `None` if a round lacks it that has to have it.
+    pub fn value(&self, variant: usize, of: Figure, reading: Reading) -> Option<f64> {
+        self.known(variant, of, reading).map(|(value, _)| value)
     }
 
-    /// What the rounds say about the ratio of a variant's figure to the reference's; `run_seed` is the run's. `None` if
-    /// a round lacks either.
-    pub fn ratio(&self, variant: usize, of: Figure, run_seed: u64) -> Option<Paired> {
-        let starts = self.by_start(|round| Some(logs(round, variant, of)?.map(|(one, other)| other - one)))?;
-        Paired::of(&starts, seed::derive(run_seed, Purpose::SignFlips))
+    /// The same, and its bounds.
+    pub fn known(&self, variant: usize, of: Figure, reading: Reading) -> Option<(f64, Bounds)> {
+        self.values(variant, of).told(reading)?.bounds(reading)
+    }
+
+    /// What the rounds say about the ratio of a variant's figure to the reference's. `None` if a round lacks either that
+    /// has to have both.
+    pub fn ratio(&self, variant: usize, of: Figure, reading: Reading) -> Option<Paired> {
+        self.ratios(variant, of).told(reading)?.read(reading)
+    }
+
+    /// A variant's own figure.
+    pub(super) fn values(&self, variant: usize, of: Figure) -> Logs {
+        self.by_start(|round| Some(round.counted(variant)?.get(of).map(f64::ln)))
+    }
+
+    /// The ratios of a variant's figure to the reference's.
+    pub(super) fn ratios(&self, variant: usize, of: Figure) -> Logs {
+        self.by_start(|round| Some(logs(round, variant, of)?.map(|(one, other)| other - one)))
     }
 
     /// What tells it apart from other cells of its load.
@@ -186,18 +257,17 @@ impl Cell {
         })
     }
 
-    /// The values of the rounds that count, start by start; `None` if one lacks it: percentiles are missing in the
-    /// slowest rounds, and the others alone would be biased.
-    fn by_start(&self, value: impl Fn(&Round) -> Option<Option<f64>>) -> Option<Vec<Vec<f64>>> {
+    /// The values of the rounds that count, start by start.
+    fn by_start(&self, value: impl Fn(&Round) -> Option<Option<f64>>) -> Logs {
         let most = self.rounds.iter().map(|round| round.start).max().unwrap_or(0);
-        let start = |number| self.rounds.iter().filter(|round| round.start == number).filter_map(&value).collect();
-        (1..=most).map(start).collect()
+        let of_start = |number| self.rounds.iter().filter(move |round| round.start == number).filter_map(&value);
+        let starts = (1..=most).map(|number| of_start(number).flatten().collect()).collect();
+        Logs { starts, lacking: self.rounds.iter().filter_map(&value).filter(Option::is_none).count() }
     }
 }
 
-/// Compares a variant with the reference; changes up to `margin` count as none, and `primary` is the figure that the
-/// effect of the order is judged by.
-pub fn compare(cell: &Cell, variant: usize, (margin, run_seed): (f64, u64), primary: Figure) -> Comparison {
+/// Compares a variant with the reference; `primary` is the figure that the effect of the order is judged by.
+pub fn compare(cell: &Cell, variant: usize, reading: Reading, primary: Figure) -> Comparison {
     let both = |round: &&Round| round.counted(0).is_some() && round.counted(variant).is_some();
     let rounds: Vec<&Round> = cell.rounds.iter().filter(both).collect();
     let disturbed =
@@ -205,7 +275,7 @@ pub fn compare(cell: &Cell, variant: usize, (margin, run_seed): (f64, u64), prim
     let figures = Figure::of_all(rounds.iter().filter_map(|round| round.counted(0)));
     Comparison {
         variant,
-        figures: figures.into_iter().filter_map(|of| figure(cell, variant, (margin, run_seed), of)).collect(),
+        figures: figures.into_iter().filter_map(|of| figure(cell, variant, reading, of)).collect(),
         errors: errors(cell, variant),
         rounds: rounds.len(),
         disturbed: rounds.iter().filter(disturbed).count(),
@@ -220,11 +290,11 @@ fn logs(round: &Round, variant: usize, of: Figure) -> Option<Option<(f64, f64)>>
     Some(one.zip(other).map(|(one, other)| (one.ln(), other.ln())))
 }
 
-fn figure(cell: &Cell, variant: usize, (margin, run_seed): (f64, u64), of: Figure) -> Option<FigureChange> {
-    let paired = cell.ratio(variant, of, run_seed)?;
+fn figure(cell: &Cell, variant: usize, reading: Reading, of: Figure) -> Option<FigureChange> {
+    let (paired, margin) = (cell.ratio(variant, of, reading)?, reading.margin);
     let middle = |side: fn((f64, f64)) -> f64| {
         let all = cell.by_start(|round| Some(logs(round, variant, of)?.map(side)));
-        all.and_then(|all| Paired::of(&all, 0)).map_or(f64::NAN, |known| known.ratio)
+        all.bounds(reading).map_or(f64::NAN, |(value, _)| value)
     };
     let verdict = verdict(of, &paired, margin);
     Some(FigureChange {

@@ -12,6 +12,7 @@ mod kolmogorov;
 mod paired;
 mod samples;
 pub mod seed;
+mod sequential;
 mod slow_waves;
 
 pub use distribution::{beta_cdf, binomial_cdf, student_t_quantile};
@@ -22,4 +23,5 @@ pub use interval::{
 pub use kolmogorov::{KolmogorovTest, kolmogorov};
 pub use paired::{MIN_PAIRS, Paired, two_sample_t};
 pub use samples::littles_law_gap;
+pub use sequential::Sequence;
 pub use slow_waves::{AIM, CERTAIN_HALF_WIDTH, MIN_TERMS, half_width, variance_of_sum};

@@ -6,7 +6,7 @@
 //! "Rigorous Benchmarking in Reasonable Time", 2013, with two levels).
 
 use crate::seed::hash;
-use crate::{Interval, student_t_quantile};
+use crate::{Interval, Sequence, student_t_quantile};
 
 /// Confidence of the interval.
 const CONFIDENCE: f64 = 0.95;
@@ -67,6 +67,14 @@ impl Paired {
             detectable: deviation.map(|s| (reach(units.len()) * s).exp_m1()),
             between: between(&starts, &means),
         })
+    }
+
+    /// The same for rounds that went on until there was an answer: interval and p hold at all looks together.
+    pub fn sequential(rounds: &[f64]) -> Option<Self> {
+        let of_fixed = Self::of(&[rounds.to_vec()], 0)?;
+        let all = Sequence::of(rounds);
+        let interval = all.interval().map(|known| Interval { low: known.low.exp(), high: known.high.exp() });
+        Some(Self { interval, p: all.p(0.0), ..of_fixed })
     }
 
     /// How many units would decide whether the change is beyond `margin`, with a probability of 80 %, if the ratio and

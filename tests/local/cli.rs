@@ -563,10 +563,11 @@ fn flags_without_effect_are_named_once_and_never_refused() {
         ("-m m --request-intervals Cargo.toml --binary-search", "--binary-search has", "a single level"),
         ("-m m --latency-from sent", "--latency-from has", "when a request is due"),
         ("-m m --ranks joint", "--ranks has", "--enable-mpi"),
+        ("-m m --gate-time 30s", "--gate-time has", "--require"),
         (
-            "-m m --variant a: --variant b: --require throughput>1 --undecided more",
-            "--undecided has",
-            "--rounds says how often",
+            "-m m --require throughput>1 --undecided fail --gate-time 30s",
+            "--gate-time has",
+            "nothing is measured further",
         ),
         ("--service-kind dynamic_grpc --grpc-method a.B/C --input-data Cargo.toml -i http", "-i has", "over gRPC"),
     ] {

@@ -42,7 +42,11 @@ fn timed_models_side_by_side_are_compared_level_by_level() {
     let repository = Repository::of(&[Model::sleeping("short", 2), Model::sleeping("long", 6)]);
     let (csv, summary) = (repository.file("out.csv"), repository.file("out.json"));
     let run = variant(variant(program(&repository), "one:-m short"), "other three:-m long -H 'a: b c' -i http");
-    let run = run.args("--concurrency-range 1:2 --require p50<+5% --require throughput>1@concurrency:2 -f").arg(&csv);
+    let run = run
+        .args(
+            "--concurrency-range 1:2 --on-disturbance ignore --require p50<+5% --require throughput>1@concurrency:2 -f",
+        )
+        .arg(&csv);
     let (svg, page, markdown) = (repository.file("c.svg"), repository.file("r.html"), repository.file("r.md"));
     let run = run.args("--percentiles 50,75,90 --svg").arg(format!("comparison:{}", svg.display()));
     let run = run.arg("--report").arg(&page).arg("--markdown").arg(&markdown);
@@ -87,7 +91,7 @@ fn timed_models_side_by_side_are_compared_level_by_level() {
     let p50 = serde_json::json!({"percentile": 50.0});
     assert_eq!(verdict(&result, &p50), "worse");
     assert_eq!(verdict(&result, &serde_json::json!({"percentile": 75.0})), "worse");
-    assert!(figure(&result, &p50)["p"].as_f64().unwrap() <= 0.0313, "{result}");
+    assert!(figure(&result, &p50)["p"].as_f64().unwrap() <= 0.05, "{result}");
     let rows = fs::read_to_string(&csv).unwrap();
     let lines: Vec<&str> = rows.lines().collect();
     assert_eq!(lines.len(), 5, "two levels of two variants: {rows}");

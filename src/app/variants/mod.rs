@@ -2,6 +2,7 @@
 
 mod field;
 mod memory;
+mod sequel;
 mod sizes;
 mod subject;
 mod transports;
@@ -15,6 +16,7 @@ use crate::app::phase;
 use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
 use crate::app::variants::field::Field;
+use crate::app::variants::sequel::Sequel;
 use crate::app::variants::subject::{Course, Subject};
 use crate::app::write;
 use crate::backends::Connect;
@@ -223,7 +225,7 @@ impl Comparison<'_> {
         let loads = subjects.iter().filter_map(|subject| Some(subject.seen.as_ref().or(first)?.loads[level]));
         let input_bytes = subjects.iter().map(|subject| subject.seen.as_ref().and_then(|seen| seen.input_bytes));
         let (loads, input_bytes) = (loads.collect(), input_bytes.collect());
-        variants.cells.push(Cell { loads, size, input_bytes, rounds: Vec::new() });
+        variants.cells.push(Cell { loads, size, input_bytes, measured_s: 0.0, rounds: Vec::new() });
     }
 
     /// Measures the missing rounds of a cell, and keeps them as they come.
@@ -245,35 +247,41 @@ impl Comparison<'_> {
             start,
         };
         let part = part((start, starts), (cell, cells));
+        let counted = self.rounds.until_decided.is_none().then_some(self.rounds.count);
         let place = |round: usize| {
             // Disturbed rounds are measured again.
-            let round = format!("round {}/{}", round + 1, interleaving.rounds.count.max(round + 1));
+            let of = counted.map(|count| format!("/{}", count.max(round + 1))).unwrap_or_default();
+            let round = format!("round {}{of}", round + 1);
             part.iter().cloned().chain([round]).collect::<Vec<_>>().join(", ")
         };
-        let turns = self.rounds.count * usable.len();
+        let turns = counted.unwrap_or(1) * usable.len();
         let earlier_cells = (start as usize - 1) * cells + cell;
         let there = result.variants.as_ref().map(|variants| variants.cells[cell].rounds.clone()).unwrap_or_default();
         let of = |when: Ordering| there.iter().filter(move |round| round.start.cmp(&start) == when);
         let kept = interleaving.kept(of(Ordering::Equal).map_while(|round| gather(round, &usable)));
         say_kept(&part, kept.len());
-        let mut turn_number = earlier_cells * turns + kept.len().min(self.rounds.count - 1) * usable.len();
+        let mut turn_number = earlier_cells * turns + kept.len().min(counted.unwrap_or(1) - 1) * usable.len();
+        let sequel = Sequel::new(plan, result, cell);
         let take = |turn: Turn| {
             let subject = &subjects[usable[turn.subject]];
             let at = format!("{}, {}", place(turn.round), subject.name);
-            course.screen.at(&at, Some((turn_number, starts as usize * cells * turns)));
+            course.screen.at(&at, counted.map(|_| (turn_number, starts as usize * cells * turns)));
             turn_number = (turn_number + 1).min((earlier_cells + 1) * turns - 1);
-            subject.measure(level, course)
+            subject.measure(level, sequel.times(), course)
         };
         let keep = |rounds: &[Round]| {
             let all = rounds.iter().map(|round| spread(round, &usable, subjects.len()));
             if let Some(variants) = &mut result.variants {
                 let (before, after) = (of(Ordering::Less).cloned(), of(Ordering::Greater).cloned());
+                variants.cells[cell].measured_s = sequel.measured_s();
                 variants.cells[cell].rounds = before.chain(all).chain(after).collect();
                 course.screen.log(&format!("{} is done", place(rounds.len() - 1)));
             }
             report::summary::save(plan, course.interrupts, result);
+            sequel.see(rounds);
         };
-        interleave(&interleaving, kept, take, keep);
+        let all = |rounds: &[Round]| rounds.iter().map(|round| spread(round, &usable, subjects.len())).collect();
+        interleave(&interleaving, kept, take, keep, |rounds| sequel.is_wanted(all(rounds)));
         course.screen.at("", None);
         if !part.is_empty() && course.interrupts.load(Relaxed) == 0 {
             course.screen.done(&format!("{} is done", part.join(", ")));

@@ -112,11 +112,12 @@ impl Subject {
         Self { name, plan, open: Err(error), seen: None }
     }
 
-    /// Measures a level, by its number, for one window.
-    pub fn measure(&self, level: usize, course: Course<'_>) -> Measured {
+    /// Measures a level, by its number, for one window, `times` as long as planned.
+    pub fn measure(&self, level: usize, times: u32, course: Course<'_>) -> Measured {
+        let measurement = self.measurement(times);
         let unit = match &self.open {
-            Ok(Some(open)) => open.measure(level, &self.measurement(), course),
-            Ok(None) => self.measure_reopened(level, course),
+            Ok(Some(open)) => open.measure(level, &measurement, course),
+            Ok(None) => self.measure_reopened(level, &measurement, course),
             Err(error) => Err(error.clone()),
         };
         match unit {
@@ -127,25 +128,30 @@ impl Subject {
         }
     }
 
-    fn measure_reopened(&self, level: usize, course: Course<'_>) -> Result<Option<Unit>> {
+    fn measure_reopened(&self, level: usize, plan: &MeasurementPlan, course: Course<'_>) -> Result<Option<Unit>> {
         let open = Open::new((course.connect)(&self.plan)?, self.plan.clone())?;
-        let unit = open.measure(level, &self.measurement(), course);
+        let unit = open.measure(level, plan, course);
         let closed = open.close().and_then(|()| leave(&self.plan));
         let unit = unit?;
         closed.map(|()| unit)
     }
 
-    /// One window, after a lead-in that does not count.
-    fn measurement(&self) -> MeasurementPlan {
+    /// One window, `times` as long as planned, after a lead-in that does not count.
+    fn measurement(&self, times: u32) -> MeasurementPlan {
         let plan = &self.plan.measurement;
+        let window = match plan.window {
+            WindowRule::Time(length) => WindowRule::Time(length * times),
+            WindowRule::Count(count) => WindowRule::Count(count.saturating_mul(u64::from(times))),
+        };
         let asked = plan.warmup_requests > 0 || !plan.warmup.is_zero();
         let counted_out = self.plan.load.mode.is_recorded() || self.plan.load.mode.sessions().is_some();
         let share = if matches!(self.open, Ok(None)) { SETTLE_LOADED } else { SETTLE };
-        let usual = match plan.window {
+        let usual = match window {
             WindowRule::Time(length) => (length / share).min(MAX_SETTLE),
             WindowRule::Count(_) => SETTLE_COUNTED,
         };
         MeasurementPlan {
+            window,
             max_trials: 1,
             precision: None,
             level_time: None,

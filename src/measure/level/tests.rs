@@ -175,6 +175,7 @@ fn measured_on(
         gap_variation: 0.0,
         sending: None,
         tracing: Tracing::default(),
+        questions: Questions::default(),
     };
     let measurement = Measurement {
         plan,

@@ -121,7 +121,7 @@ const TABLE: &[Row] = &[
         rule: "it is the size of outputs in --shared-memory",
     },
     Row {
-        flags: &["--undecided", "--junit"],
+        flags: &["--undecided", "--gate-time", "--junit"],
         idle: Idle::Plan(|draft| draft.plan.gate.requirements.is_empty()),
         rule: "it is about what --require says, which is not given",
     },
@@ -151,9 +151,9 @@ const TABLE: &[Row] = &[
         rule: "a round of variants has one window: --rounds says how many there are",
     },
     Row {
-        flags: &["--undecided"],
-        idle: Idle::Plan(|draft| draft.plan.rounds.is_some() && draft.plan.gate.undecided == Some(Decision::More)),
-        rule: "variants are not measured again: --rounds says how often each is",
+        flags: &["--gate-time"],
+        idle: Idle::Plan(|draft| matches!(draft.plan.gate.undecided, Some(Decision::Pass | Decision::Fail))),
+        rule: "nothing is measured further with --undecided pass or fail",
     },
     Row {
         flags: &["--baseline"],

@@ -51,7 +51,7 @@ pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
             });
             (of, figures)
         };
-        let mut all_starts: Map<String, Value> = restarts.figures.iter().map(figure).collect();
+        let mut all_starts: Map<String, Value> = restarts.shown().iter().map(figure).collect();
         all_starts.insert("starts".to_owned(), json!(restarts.starts));
         all.insert("restarts".to_owned(), Value::Object(all_starts));
     }

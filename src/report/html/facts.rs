@@ -251,7 +251,7 @@ pub fn requirements(result: &RunResult) -> Markup {
                         th { (shown(&checked.text)) }
                         td.left { (gate::about(checked)) }
                         td { (value) } td { (interval) }
-                        td { span class=(if checked.passes { "badge good" } else { "badge bad" }) { (gate::word(checked)) } }
+                        td { span class=(if checked.passes { "badge good" } else if checked.open { "badge warn" } else { "badge bad" }) { (gate::word(checked)) } }
                     }
                 } }
             } }

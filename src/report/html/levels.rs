@@ -127,7 +127,7 @@ pub fn restarts(result: &RunResult) -> Markup {
     html! {
         @if !told.is_empty() {
             h3 { "Starts of the model" }
-            ul { @for (one, restarts) in told { @for figure in &restarts.figures {
+            ul { @for (one, restarts) in told { @for figure in restarts.shown() {
                 li { (level(one)) ", over " (restarts.starts) " starts: " (starts::words(figure)) }
             } } }
         }

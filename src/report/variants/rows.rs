@@ -50,7 +50,7 @@ fn row(
     figures: &[Figure],
 ) -> Vec<String> {
     let variant = &result.variants[number];
-    let known = |of| cell.known(number, of).map(|(value, _)| value);
+    let known = |of| cell.value(number, of, result.reading());
     let bytes = cell.input_bytes[number];
     let megabytes = known(Figure::Client(Statistic::Throughput)).zip(bytes).map(|(rate, bytes)| rate * bytes / 1e6);
     let show = |value: Option<f64>| value.map(significant).unwrap_or_default();

@@ -24,6 +24,7 @@ fn result(names: [&str; 2], factors: &[f64], matrix: Option<&str>) -> VariantsRe
         set_aside: false,
     });
     let cell = Cell {
+        measured_s: 0.0,
         loads: vec![LevelLoad::Concurrency(1); 2],
         size: matrix.map(|_| 64 << 10),
         input_bytes: vec![Some(65_536.0); 2],
@@ -33,7 +34,7 @@ fn result(names: [&str; 2], factors: &[f64], matrix: Option<&str>) -> VariantsRe
     VariantsResult {
         matrix: matrix.map(str::to_owned),
         variants: names.map(identity).to_vec(),
-        rounds: Rounds { count: factors.len(), order: Order::Abba, margin: 0.05 },
+        rounds: Rounds { count: factors.len(), order: Order::Abba, margin: 0.05, until_decided: None },
         starts: 1,
         seed: 1,
         primary: MEAN,

@@ -56,11 +56,11 @@ fn place(one: &Winner<'_>) -> String {
 }
 
 fn winner<'a>(result: &'a VariantsResult, cell: &'a Cell) -> Option<Winner<'a>> {
-    let known = |number| cell.known(number, result.primary);
+    let known = |number| cell.known(number, result.primary, result.reading());
     let all: Vec<(usize, f64)> =
         (0..result.variants.len()).filter_map(|number| Some((number, known(number)?.0))).collect();
     let &(best, latency_ns) = all.iter().min_by(|one, other| one.1.total_cmp(&other.1))?;
-    let highest = known(best)?.1.map_or(f64::INFINITY, |known| known.high);
+    let highest = known(best)?.1.high.unwrap_or(f64::INFINITY);
     let comparisons = result.comparisons(cell);
     let is_slower = |number: usize| {
         // Against the reference, pairs tell more than the two intervals.
@@ -69,7 +69,7 @@ fn winner<'a>(result: &'a VariantsResult, cell: &'a Cell) -> Option<Winner<'a>> 
         let verdict = paired.and_then(|one| one.figures.iter().find(|figure| figure.of == result.primary));
         match verdict.map(|figure| figure.verdict) {
             Some(verdict) => matches!(verdict, Direction::Worse | Direction::Better),
-            None => known(number).and_then(|(_, interval)| interval).is_some_and(|known| known.low > highest),
+            None => known(number).and_then(|(_, bounds)| bounds.low).is_some_and(|low| low > highest),
         }
     };
     let rivals = all.iter().filter(|(number, _)| *number != best && !is_slower(*number)).count();

@@ -115,12 +115,13 @@ fn variants(sizes: &[u64], ms: impl Fn(u64, usize) -> f64) -> VariantsResult {
         size: (*size > 0).then_some(*size),
         input_bytes: vec![None; 2],
         rounds: (0..10).map(|number| round(*size, number)).collect(),
+        measured_s: 0.0,
     };
     let name = |name: &str| VariantIdentity { name: name.to_owned(), flags: String::new(), problem: None };
     VariantsResult {
         matrix: None,
         variants: vec![name("old"), name("new")],
-        rounds: Rounds { count: 10, order: Order::Abba, margin: 0.05 },
+        rounds: Rounds { count: 10, order: Order::Abba, margin: 0.05, until_decided: None },
         starts: 1,
         seed: 1,
         primary: of,
@@ -159,7 +160,9 @@ fn a_gate_says_the_one_condition_that_decided() {
         bounds: crate::stats::Bounds::default(),
         bound: Some(19e6),
         outcome,
+        measured_s: 0.0,
         passes,
+        open: false,
         note: None,
     };
     result.requirements = vec![of("p99<30ms", true, Judgement::Passed), of("p99<19ms", true, Judgement::Undecided)];

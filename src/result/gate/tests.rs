@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::exit::{self, Codes};
+use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, Known, sample};
-use crate::plan::{GapDistribution, LoadMode, Relation, Spacing, Statistic};
+use crate::plan::{Figure, GapDistribution, LevelName, LoadMode, Precision, Relation, Spacing, Statistic};
 use crate::report::tests::sample as plans;
 
 /// 1 000 requests of 1 ms in a second, known to within `half` of both figures.
@@ -32,8 +33,13 @@ fn judged(plan: &GatePlan, levels: &[LevelSummary], baseline: Option<&RunResult>
 fn outcome(requirement: Requirement, level: LevelSummary, baseline: Option<&RunResult>) -> (Judgement, bool) {
     let plan = GatePlan { requirements: vec![requirement], ..GatePlan::default() };
     let result = judged(&plan, &[level], baseline);
-    assert_eq!(result.exit_code(Codes::Own) == exit::REQUIREMENT, !result.requirements[0].passes);
-    assert_eq!(Codes::PerfAnalyzers.spoken(exit::REQUIREMENT), exit::OK);
+    let code = match result.requirements[0].outcome {
+        Judgement::Passed => exit::OK,
+        Judgement::Failed => exit::REQUIREMENT,
+        Judgement::Undecided => exit::UNDECIDED,
+    };
+    assert_eq!(result.exit_code(Codes::Own), code);
+    assert_eq!(Codes::PerfAnalyzers.spoken(code), exit::OK);
     (result.requirements[0].outcome, result.requirements[0].passes)
 }
 
@@ -42,49 +48,35 @@ fn the_interval_decides() {
     let below = |ms: f64| require(P99, Relation::Below, Bound::Value(ms * 1e6));
     assert_eq!(outcome(below(1.2), level(1, 0.1), None), (Judgement::Passed, true));
     assert_eq!(outcome(below(0.8), level(1, 0.1), None), (Judgement::Failed, false));
-    assert_eq!(outcome(below(1.05), level(1, 0.1), None), (Judgement::Undecided, true));
+    assert_eq!(outcome(below(1.05), level(1, 0.1), None), (Judgement::Undecided, false));
     assert_eq!(outcome(below(0.95), level(1, 0.1), None), (Judgement::Undecided, false));
     let unknown = LevelSummary { intervals: Vec::new(), ..level(1, 0.1) };
-    assert_eq!(outcome(below(5.0), unknown, None), (Judgement::Undecided, true));
+    assert_eq!(outcome(below(5.0), unknown, None), (Judgement::Undecided, false));
     // One side of a figure is enough where its interval is not known.
     let of = |low, high| {
         let known = Known { of: Statistic::Percentile(99.0), interval: None, bounds: Bounds { low, high } };
         LevelSummary { intervals: vec![known], ..level(1, 0.1) }
     };
     assert_eq!(outcome(below(5.0), of(None, Some(4.9e6)), None), (Judgement::Passed, true));
-    assert_eq!(outcome(below(5.0), of(None, Some(5.1e6)), None), (Judgement::Undecided, true));
+    assert_eq!(outcome(below(5.0), of(None, Some(5.1e6)), None), (Judgement::Undecided, false));
     assert_eq!(outcome(below(0.5), of(Some(0.6e6), None), None), (Judgement::Failed, false));
     let fast = require(Figure::Statistic(Statistic::Throughput), Relation::AtLeast, Bound::Value(900.0));
     assert_eq!(outcome(fast, level(1, 0.05), None), (Judgement::Passed, true));
 }
 
 #[test]
-fn what_would_decide_is_known_before_it_is_measured() {
-    let below = |ms: f64| require(P99, Relation::Below, Bound::Value(ms * 1e6));
-    let plan = |requirements: Vec<Requirement>| GatePlan { requirements, ..GatePlan::default() };
-    let asked = |bounds: &[f64]| {
-        let plan = plan(bounds.iter().map(|bound| below(*bound)).collect());
-        time_to_decide(&plan, &level(1, 0.1), None).map(|(_, times)| times)
-    };
-    // Decided, both ways.
-    assert_eq!(asked(&[1.2, 0.8]), None);
-    // An interval twice as wide as the way to the bound takes four times the time, and a little more.
-    let times = asked(&[1.05]).unwrap();
-    assert!((times - 5.2).abs() < 0.2, "{times}");
-    // The easiest first; what lies on the bound is not measured for ever.
-    assert_eq!(asked(&[1.01, 1.05]), Some(times));
-    assert_eq!(asked(&[1.0]), Some(10.0));
-    let other = Requirement { level: Some(LevelName::Concurrency(2)), ..below(1.05) };
-    assert_eq!(time_to_decide(&plan(vec![other]), &level(1, 0.1), None), None);
-}
-
-#[test]
 fn undecided_counts_as_is_asked_for() {
-    for (undecided, passes) in [(Decision::Pass, true), (Decision::Fail, false)] {
+    let each = [
+        (Decision::Pass, true, exit::OK),
+        (Decision::Fail, false, exit::REQUIREMENT),
+        (Decision::More, false, exit::UNDECIDED),
+    ];
+    for (undecided, passes, code) in each {
         let requirements = vec![require(P99, Relation::Below, Bound::Value(1.01e6))];
         let plan = GatePlan { requirements, undecided: Some(undecided), ..GatePlan::default() };
         let result = judged(&plan, &[level(1, 0.1)], None);
         assert_eq!((result.requirements[0].outcome, result.requirements[0].passes), (Judgement::Undecided, passes));
+        assert_eq!(result.exit_code(Codes::Own), code);
     }
 }
 
@@ -92,7 +84,7 @@ fn undecided_counts_as_is_asked_for() {
 fn errors_are_a_share_with_an_interval() {
     let below = |share| require(Figure::Errors, Relation::Below, Bound::Value(share));
     assert_eq!(outcome(below(0.01), level(1, 0.1), None), (Judgement::Passed, true));
-    assert_eq!(outcome(below(0.001), level(1, 0.1), None), (Judgement::Undecided, true), "none of 1000 may be 0.3 %");
+    assert_eq!(outcome(below(0.001), level(1, 0.1), None), (Judgement::Undecided, false), "none of 1000 may be 0.3 %");
     let mut failing = level(1, 0.1);
     failing.client.failed = 100;
     assert_eq!(outcome(below(0.01), failing, None), (Judgement::Failed, false));
@@ -199,4 +191,19 @@ fn a_change_of_errors_holds_where_there_are_none() {
         assert_eq!(outcome(within(), failing.clone(), Some(&baseline(0))), (Judgement::Failed, false));
         assert_eq!(outcome(within(), failing.clone(), Some(&baseline(100))).0, Judgement::Undecided);
     }
+}
+
+#[test]
+fn a_level_that_is_not_known_well_enough_leaves_the_answer_to_the_gate() {
+    let imprecise = InvalidReason::Unsettled(Precision { of: Statistic::Throughput, share: 0.1 }, Some(0.3));
+    let of = |reason, ms: f64| {
+        let verdict = Verdict::Invalid(vec![reason]);
+        let level = LevelSummary { ending: Ending::Unstable, verdict, ..level(1, 0.1) };
+        let requirements = vec![require(P99, Relation::Below, Bound::Value(ms * 1e6))];
+        judged(&GatePlan { requirements, ..GatePlan::default() }, &[level], None).exit_code(Codes::Own)
+    };
+    assert_eq!([1.2, 0.8, 1.05].map(|ms| of(imprecise, ms)), [exit::OK, exit::REQUIREMENT, exit::UNDECIDED]);
+    assert_eq!(of(InvalidReason::Drifting(Statistic::Throughput, 0.3), 1.2), exit::UNSTABLE);
+    let plain = LevelSummary { ending: Ending::Unstable, verdict: Verdict::Invalid(vec![imprecise]), ..level(1, 0.1) };
+    assert_eq!(judged(&GatePlan::default(), &[plain], None).exit_code(Codes::Own), exit::UNSTABLE);
 }

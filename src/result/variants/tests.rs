@@ -4,14 +4,20 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use std::time::Duration;
+
 use super::*;
+use crate::exit::{self, Codes};
+use crate::measure::gate::Judgement;
 use crate::measure::rounds::Value;
 use crate::plan::{self, Bound, GatePlan, Order, Relation, Requirement, Statistic};
 use crate::report::tests::sample as plans;
 use crate::result::RunResult;
 
 const MEAN: Figure = Figure::Client(Statistic::MeanLatency);
-const ORDER: Rounds = Rounds { count: 10, order: Order::Abba, margin: 0.05 };
+const ORDER: Rounds = Rounds { count: 10, order: Order::Abba, margin: 0.05, until_decided: None };
+
+const READING: Reading = Reading { margin: 0.05, seed: 1, sequential: false };
 
 /// How a simulated machine behaves.
 #[derive(Clone, Copy)]
@@ -41,7 +47,7 @@ fn unit(ns: f64) -> Option<Unit> {
 }
 
 fn cell(rounds: Vec<Round>) -> Cell {
-    Cell { loads: vec![LevelLoad::Concurrency(1); 2], size: None, input_bytes: vec![None; 2], rounds }
+    Cell { loads: vec![LevelLoad::Concurrency(1); 2], size: None, input_bytes: vec![None; 2], measured_s: 0.0, rounds }
 }
 
 /// The rounds of a run in such a world.
@@ -76,7 +82,7 @@ fn run(world: World, seed: u64) -> Cell {
 fn counts<const N: usize>(world: World, margins: [f64; N], runs: u64, words: &[Direction]) -> [usize; N] {
     let mut found = [0; N];
     for seed in 0..runs {
-        let paired = run(world, seed).ratio(1, MEAN, seed).unwrap();
+        let paired = run(world, seed).ratio(1, MEAN, Reading { seed, ..READING }).unwrap();
         for (count, margin) in found.iter_mut().zip(margins) {
             *count += usize::from(words.contains(&verdict(MEAN, &paired, margin)));
         }
@@ -129,7 +135,7 @@ fn one_stall_does_not_decide() {
     for seed in 0..50 {
         let mut stalled = run(QUIET, seed);
         stalled.rounds[4].units[1] = unit(5e6);
-        let found = compare(&stalled, 1, (0.05, 1), MEAN).figures[0];
+        let found = compare(&stalled, 1, READING, MEAN).figures[0];
         assert_eq!(found.verdict, Direction::Undecided, "{found:?}");
         assert!(found.rounds_to_decide.is_none_or(|rounds| rounds > 10), "{found:?}");
     }
@@ -149,7 +155,7 @@ fn rounds_without_both_do_not_count() {
     broken.rounds[1].set_aside = true;
     broken.rounds[2].units[0] = None;
     broken.rounds[3].units[1].as_mut().unwrap().disturbed = true;
-    let found = compare(&broken, 1, (0.05, 1), MEAN);
+    let found = compare(&broken, 1, READING, MEAN);
     assert_eq!((found.rounds, found.disturbed), (5, 1));
     let errors = found.errors.unwrap();
     // 10 failed beside 6 times 1000 that succeeded.
@@ -165,26 +171,119 @@ fn a_figure_that_slow_rounds_lack_is_not_told_of_the_others() {
             unit.values.push(Value { of: p50, value: 1e6 });
         }
     }
-    let found = compare(&partial, 1, (0.05, 1), MEAN);
+    let found = compare(&partial, 1, READING, MEAN);
     assert_eq!(found.figures.iter().map(|figure| figure.of).collect::<Vec<_>>(), [MEAN]);
-    assert_eq!((partial.known(1, p50), partial.ratio(1, p50, 1)), (None, None));
+    assert_eq!((partial.value(1, p50, READING), partial.ratio(1, p50, READING)), (None, None));
+    // Where rounds go on, one that lacks it costs that round.
+    let sequential = Reading { sequential: true, ..READING };
+    assert_eq!(partial.ratio(1, p50, sequential).map(|paired| paired.units), Some(3));
+    assert_eq!(partial.ratios(1, p50).lacking, 6);
     partial.rounds.truncate(3);
-    assert_eq!(compare(&partial, 1, (0.05, 1), MEAN).figures.len(), 2);
+    assert_eq!(compare(&partial, 1, READING, MEAN).figures.len(), 2);
+}
+
+/// Two variants, measured in rounds that go on for that long at most if it is given.
+fn of_two(cell: Cell, until_decided: Option<Duration>) -> VariantsResult {
+    let identity = |name: &str| VariantIdentity { name: name.to_owned(), flags: String::new(), problem: None };
+    VariantsResult {
+        matrix: None,
+        variants: ["a", "b"].map(identity).to_vec(),
+        rounds: Rounds { count: 8, until_decided, ..ORDER },
+        starts: 1,
+        seed: 1,
+        primary: MEAN,
+        cells: vec![cell],
+    }
+}
+
+/// A gate that allows 5 % more.
+fn gate() -> GatePlan {
+    let requirement = Requirement {
+        text: "avg<+5%".to_owned(),
+        of: plan::Figure::Statistic(Statistic::MeanLatency),
+        relation: Relation::Below,
+        bound: Bound::Change(0.05),
+        level: None,
+    };
+    GatePlan { requirements: vec![requirement], ..GatePlan::default() }
+}
+
+/// How a gate judges so many runs in such a world, whose rounds go on until it is decided: how often it holds, and does not,
+/// and the median of the rounds that took. Of `spoiled` hundredths of the rounds one side lacks the figure, and as many stall.
+fn judged(world: World, spoiled: u64, runs: u64) -> ([usize; 2], usize) {
+    let (plan, mut counts, mut lengths) = (gate(), [0; 2], Vec::new());
+    for seed in 0..runs {
+        let whole = run(World { rounds: 45, ..world }, seed);
+        let mut result = of_two(cell(Vec::new()), Some(Duration::from_secs(60)));
+        for (number, mut round) in whole.rounds.into_iter().enumerate() {
+            let draw = seed::hash(seed, number as u64) % 100;
+            let side = round.units[draw as usize % 2].as_mut().unwrap();
+            match draw {
+                _ if draw < spoiled => side.values.clear(),
+                _ if draw < 2 * spoiled => side.values[0].value *= 1.6,
+                _ => {}
+            }
+            result.cells[0].rounds.push(round);
+            if !result.is_undecided(&plan, &result.cells[0]) {
+                break;
+            }
+        }
+        lengths.push(result.cells[0].rounds.len());
+        let mut all = RunResult { variants: Some(result), ..plans::result(&plans::setup(), &[]) };
+        all.judge_variants(&plan, false);
+        match all.requirements[0].outcome {
+            Judgement::Passed => counts[0] += 1,
+            Judgement::Failed => counts[1] += 1,
+            Judgement::Undecided => {}
+        }
+    }
+    lengths.sort_unstable();
+    (counts, lengths[lengths.len() / 2])
+}
+
+#[test]
+fn a_gate_that_goes_on_is_right_however_often_it_looks() {
+    let unit = |noise: f64| World { noise: noise / std::f64::consts::SQRT_2, ..QUIET };
+    let worlds = [
+        ("quiet", unit(0.005), 0, 7),
+        ("busy", unit(0.03), 0, 10),
+        ("drifting", World { drift: 0.3, ..unit(0.02) }, 0, 12),
+        ("drawn order", World { drift: 0.3, order: Order::Random, ..unit(0.02) }, 0, 12),
+        ("correlated", World { scatter: 0.05, correlation: 0.9, ..QUIET }, 0, 16),
+        ("lacking and stalling", unit(0.02), 10, 12),
+    ];
+    for (name, world, spoiled, most) in worlds {
+        let (alike, length) = judged(world, spoiled, 40);
+        assert!(alike[1] <= 1 && alike[0] >= 37 && length <= most, "{name}, alike: {alike:?} after {length}");
+        let (slower, length) = judged(World { ratio: 1.1, ..world }, spoiled, 40);
+        assert!(slower[0] == 0 && slower[1] >= 37 && length <= most, "{name}, slower: {slower:?} after {length}");
+    }
+}
+
+#[test]
+fn what_a_gate_has_no_figure_for_is_undecided() {
+    let mut bare = run(World { rounds: 8, ..QUIET }, 1);
+    bare.rounds.iter_mut().for_each(|round| round.units[1].as_mut().unwrap().values.clear());
+    let mut all = RunResult {
+        variants: Some(of_two(bare, Some(Duration::from_secs(60)))),
+        ..plans::result(&plans::setup(), &[])
+    };
+    all.judge_variants(&gate(), false);
+    let checked = &all.requirements[0];
+    assert!(checked.outcome == Judgement::Undecided && checked.open, "{checked:?}");
+    assert_eq!(all.exit_code(Codes::Own), exit::UNDECIDED);
+    // A round that fails costs that round, and a variant that was given up the run.
+    let variants = all.variants.as_mut().unwrap();
+    variants.cells[0] = run(World { rounds: 8, ..QUIET }, 1);
+    variants.cells[0].rounds[3].units[1] = Some(Unit::failed("no"));
+    assert!(!variants.has_failures());
+    variants.cells[0].rounds[7].units[1] = Some(Unit::failed("no"));
+    assert!(variants.has_failures());
 }
 
 #[test]
 fn a_run_that_was_broken_off_holds_nothing_that_it_did_not_measure() {
-    let result = VariantsResult {
-        matrix: None,
-        variants: ["a", "b"]
-            .map(|name| VariantIdentity { name: name.to_owned(), flags: String::new(), problem: None })
-            .to_vec(),
-        rounds: Rounds { count: 8, ..ORDER },
-        starts: 1,
-        seed: 1,
-        primary: MEAN,
-        cells: vec![run(World { rounds: 8, ..QUIET }, 1)],
-    };
+    let result = of_two(run(World { rounds: 8, ..QUIET }, 1), None);
     let requirement = Requirement {
         text: "avg<1s".to_owned(),
         of: plan::Figure::Statistic(Statistic::MeanLatency),
@@ -216,8 +315,8 @@ fn whoever_comes_first_may_matter() {
         }
         Round { start: 1, number: number + 1, order, units, set_aside: false }
     });
-    assert!(compare(&cell(rounds.collect()), 1, (0.05, 1), MEAN).order_matters());
-    let alarms = (0..500).filter(|&seed| compare(&run(QUIET, seed), 1, (0.05, 1), MEAN).order_matters());
+    assert!(compare(&cell(rounds.collect()), 1, READING, MEAN).order_matters());
+    let alarms = (0..500).filter(|&seed| compare(&run(QUIET, seed), 1, READING, MEAN).order_matters());
     assert!(alarms.count() < 15);
 }
 
@@ -230,7 +329,7 @@ fn starts_widen_what_differs_between_them() {
         let value = &mut round.units[1].as_mut().unwrap().values[0].value;
         *value *= shift;
     }
-    let found = compare(&all, 1, (0.05, 1), MEAN).figures[0];
+    let found = compare(&all, 1, READING, MEAN).figures[0];
     let interval = found.interval.unwrap();
     assert!(interval.low < 0.5 && interval.high > 2.0 && found.restart_share.unwrap() > 0.9, "{found:?}");
 }

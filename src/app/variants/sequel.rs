@@ -1,0 +1,67 @@
+//! Whether rounds that go on until every requirement is decided need another one, and have the time for it.
+
+use std::cell;
+
+use crate::clock::Stamp;
+use crate::measure::rounds::Round;
+use crate::plan::{GatePlan, Plan};
+use crate::result::variants::{Cell, VariantsResult};
+use crate::result::{RunResult, lacks_figure};
+
+/// Windows of rounds that lack a figure of a requirement grow to this many times their length.
+const MOST_TIMES: u32 = 16;
+
+/// The rounds of a cell, from now on.
+pub struct Sequel<'a> {
+    gate: &'a GatePlan,
+    began: Stamp,
+    /// How many there were before.
+    earlier: usize,
+    /// How many seconds they took.
+    earlier_s: f64,
+    /// How many times as long as planned windows are.
+    times: cell::Cell<u32>,
+    /// What is compared, in one cell without rounds.
+    bare: Option<VariantsResult>,
+}
+
+impl<'a> Sequel<'a> {
+    /// Those of cell number `cell`.
+    pub fn new(plan: &'a Plan, result: &RunResult, cell: usize) -> Self {
+        let variants = result.variants.as_ref();
+        let bare = variants.map(|all| {
+            let cells = vec![Cell { rounds: Vec::new(), ..all.cells[cell].clone() }];
+            VariantsResult { cells, matrix: all.matrix.clone(), variants: all.variants.clone(), ..*all }
+        });
+        let earlier = variants.map_or(0, |all| all.cells[cell].rounds.len());
+        let earlier_s = variants.map_or(0.0, |all| all.cells[cell].measured_s);
+        Self { gate: &plan.gate, began: Stamp::now(), earlier, earlier_s, times: cell::Cell::new(1), bare }
+    }
+
+    /// For how many seconds rounds were measured by now.
+    pub fn measured_s(&self) -> f64 {
+        self.earlier_s + (Stamp::now() - self.began).as_secs_f64()
+    }
+
+    /// How many times as long as planned the next windows are.
+    pub fn times(&self) -> u32 {
+        self.times.get()
+    }
+
+    /// Looks at these rounds: where the last one lacks a figure that is to be decided, the next are longer.
+    pub fn see(&self, rounds: &[Round]) {
+        let goes_on = self.bare.as_ref().is_some_and(|bare| bare.rounds.until_decided.is_some());
+        if goes_on && rounds.last().is_some_and(|round| lacks_figure(self.gate, round)) {
+            self.times.set((2 * self.times.get()).min(MOST_TIMES));
+        }
+    }
+
+    /// Whether another round is wanted after these.
+    pub fn is_wanted(&self, rounds: Vec<Round>) -> bool {
+        let Some(bare) = &self.bare else { return false };
+        let spent = Stamp::now() - self.began;
+        let measured = u32::try_from(rounds.len().saturating_sub(self.earlier)).unwrap_or(u32::MAX);
+        let has_time = measured == 0 || spent + spent / measured <= self.gate.time;
+        has_time && bare.is_undecided(self.gate, &Cell { rounds, ..bare.cells[0].clone() })
+    }
+}

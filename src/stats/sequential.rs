@@ -1,0 +1,244 @@
+//! What rounds say about their middle, however often they are looked at.
+//!
+//! An interval of a fixed number of rounds is wrong more often than it says once rounds go on until it has an answer. Here a
+//! value bets against every place that the middle might have: round by round its capital is multiplied by
+//! `1 + STAKE * tanh(pace * (x - place))`. If values lie symmetrically about a middle that is not above the place, whatever
+//! their distribution, the capital is expected to shrink, and the probability that it is ever `n` times what it began with is
+//! at most `1 / n` (Ville's inequality, 1939). So a place that has lost by that much lies below the middle, and the bound
+//! holds at all looks together. Betting on bounded values: Waudby-Smith and Ramdas, "Estimating means of bounded random
+//! variables by betting" (2024), whose `pace` (their equation 26) is used; `tanh` makes any symmetric value a bounded one,
+//! and a stall costs no more than the stake.
+
+use crate::{Bounds, Interval};
+
+/// Confidence of the interval; each of its ends may be wrong half as often as that leaves.
+const CONFIDENCE: f64 = 0.95;
+/// The largest share of the capital that a round may cost. With it, six rounds that agree are the fewest that decide.
+const STAKE: f64 = 0.9;
+/// The spread that values have until some are there, and how many values that is worth.
+const USUAL_SPREAD: (f64, f64) = (0.03, 2.0);
+/// Values whose spread is less are too few to tell it.
+const LEAST_SPREAD: f64 = 0.002;
+/// So many values tell something of their spread.
+const TELLING: usize = 3;
+/// What makes a normal distribution's median deviation its standard deviation.
+const OF_MEDIAN: f64 = 1.4826;
+/// How steeply the first values bet at most, in spreads.
+const STEEPEST: f64 = 1.2;
+/// Halvings of a bracket: finer than any value is known.
+const HALVINGS: usize = 40;
+
+/// A value and how steeply it bets.
+#[derive(Clone, Copy, Debug)]
+struct Bet {
+    value: f64,
+    pace: f64,
+}
+
+/// Values that come one by one, such as logarithms of rounds' ratios, and the bounds of their middle.
+#[derive(Clone, Debug, Default)]
+pub struct Sequence {
+    bets: Vec<Bet>,
+    bounds: Bounds,
+}
+
+impl Sequence {
+    /// Of these values, in the order in which they came.
+    pub fn of(values: &[f64]) -> Self {
+        let mut all = Self::default();
+        values.iter().for_each(|value| all.push(*value));
+        all
+    }
+
+    /// Adds the next value.
+    pub fn push(&mut self, value: f64) {
+        // What has been seen before decides how a value bets, never the value itself.
+        self.bets.push(Bet { value, pace: self.pace() });
+        let middles = self.bets.iter().map(|bet| bet.value);
+        let (least, most) = middles.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+        if self.may_move(1.0, self.bounds.low)
+            && let Some(low) = self.farthest(1.0, (least, most))
+        {
+            self.bounds.low = Some(self.bounds.low.map_or(low, |before| before.max(low)));
+        }
+        if self.may_move(-1.0, self.bounds.high)
+            && let Some(high) = self.farthest(-1.0, (most, least))
+        {
+            self.bounds.high = Some(self.bounds.high.map_or(high, |before| before.min(high)));
+        }
+    }
+
+    /// Whether a bound is further now than it was: only then is it looked for.
+    fn may_move(&self, side: f64, bound: Option<f64>) -> bool {
+        bound.is_none_or(|bound| self.has_lost(side, bound))
+    }
+
+    /// Whether a place has lost to values on its upper side or its lower one.
+    fn has_lost(&self, side: f64, place: f64) -> bool {
+        let needed = (2.0 / (1.0 - CONFIDENCE)).ln();
+        self.bets.iter().map(|bet| gain(bet, place, side)).sum::<f64>() >= needed
+    }
+
+    /// Between which values their middle lies; a side is missing while too little is known.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// Both of them.
+    pub fn interval(&self) -> Option<Interval> {
+        let (low, high) = self.bounds.low.zip(self.bounds.high)?;
+        // Values that change for good may rule out every place.
+        Some(Interval { low: low.min(high), high: high.max(low) })
+    }
+
+    /// How probable at most a run of values that speaks as clearly against the middle being at `place`, on either side.
+    pub fn p(&self, place: f64) -> f64 {
+        let mut most = 0.0_f64;
+        for side in [1.0, -1.0] {
+            let mut capital = 0.0;
+            for bet in &self.bets {
+                capital += gain(bet, place, side);
+                most = most.max(capital);
+            }
+        }
+        (2.0 * (-most).exp()).min(1.0)
+    }
+
+    /// The place that is farthest from `from`, on the way to `to`, and has lost to values on its other side.
+    fn farthest(&self, side: f64, (from, to): (f64, f64)) -> Option<f64> {
+        let room = 1.0 + (to - from).abs();
+        let (mut lost, mut open) = (from - side * room, to);
+        if !self.has_lost(side, lost) {
+            return None;
+        }
+        for _ in 0..HALVINGS {
+            let middle = lost.midpoint(open);
+            if self.has_lost(side, middle) { lost = middle } else { open = middle }
+        }
+        Some(lost)
+    }
+
+    /// How steeply the next value bets: less the more there are, because then little differences decide.
+    fn pace(&self) -> f64 {
+        let (usual, worth) = USUAL_SPREAD;
+        let n = self.bets.len() as f64;
+        let spread = if self.bets.len() < TELLING { usual } else { (self.spread() * n + usual * worth) / (n + worth) };
+        let next = n + 1.0;
+        let shrinking = (2.0 * (2.0 / (1.0 - CONFIDENCE)).ln() / (next * next.ln_1p())).sqrt();
+        shrinking.min(STEEPEST) / spread.max(LEAST_SPREAD)
+    }
+
+    fn spread(&self) -> f64 {
+        let middle = median(self.bets.iter().map(|bet| bet.value).collect());
+        OF_MEDIAN * median(self.bets.iter().map(|bet| (bet.value - middle).abs()).collect())
+    }
+}
+
+/// The logarithm of what a value multiplies the capital by that is bet against `place`, on its upper side or its lower one.
+fn gain(bet: &Bet, place: f64, side: f64) -> f64 {
+    (STAKE * (side * bet.pace * (bet.value - place)).tanh()).ln_1p()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    if values.len() % 2 == 1 { values[half] } else { values[half - 1].midpoint(values[half]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::{hash, unit};
+
+    #[test]
+    fn six_that_agree_are_the_fewest_that_decide() {
+        assert_eq!(Sequence::of(&[0.1; 5]).bounds(), Bounds::default());
+        let six = Sequence::of(&[0.1; 6]);
+        let known = six.interval().unwrap();
+        assert!(known.low < 0.1 && known.low > 0.0 && known.high > 0.1 && known.high < 0.2, "{known:?}");
+        assert!(six.p(0.0) < 0.05 && six.p(0.1) > 0.5 && Sequence::default().p(0.0) == 1.0);
+    }
+
+    #[test]
+    fn bounds_never_grow_and_one_stall_undoes_nothing() {
+        let mut all = Sequence::of(&[0.0, 0.01, -0.01, 0.005, 0.0, -0.005, 0.01, 0.0]);
+        let before = all.interval().unwrap();
+        all.push(3.0);
+        let after = all.interval().unwrap();
+        assert!(after.low >= before.low && after.high <= before.high);
+        (0..20).for_each(|number| all.push(if number % 2 == 0 { 0.01 } else { -0.01 }));
+        let later = all.interval().unwrap();
+        assert!(later.high < 0.03 && later.low > -0.03, "{later:?}");
+    }
+
+    /// Where simulated values lie, as logarithms of ratios: what is above ln 1.05 is found, and what is below holds.
+    struct World {
+        middle: f64,
+        noise: f64,
+        /// Shares of values that a stall moves, to either side.
+        stalls: f64,
+        /// Every other value is that much above the others, as where order matters.
+        order: f64,
+    }
+
+    /// How often bounds of values in that world are below a place, above it, or neither, after at most 45; and the median of
+    /// how many that took.
+    fn counts(world: &World, place: f64, runs: u64) -> ([usize; 3], usize) {
+        let (mut counts, mut lengths) = ([0; 3], Vec::new());
+        for seed in 0..runs {
+            let mut number = 0;
+            let mut draw = || {
+                number += 1;
+                unit(hash(seed, number))
+            };
+            let mut all = Sequence::default();
+            let mut outcome = 2;
+            for round in 0..45 {
+                let normal = (-2.0 * (1.0 - draw()).ln()).sqrt() * (std::f64::consts::TAU * draw()).cos();
+                let (stall, up) = (draw() < world.stalls, draw() < 0.5);
+                let order = if round % 2 == 0 { world.order } else { -world.order } / 2.0;
+                let moved = if stall { 0.5 * if up { 1.0 } else { -1.0 } } else { 0.0 };
+                all.push(world.middle + world.noise * normal + order + moved);
+                let Bounds { low, high } = all.bounds();
+                outcome = match (low, high) {
+                    (_, Some(high)) if high < place => 0,
+                    (Some(low), _) if low > place => 1,
+                    _ => continue,
+                };
+                break;
+            }
+            counts[outcome] += 1;
+            lengths.push(all.bets.len());
+        }
+        lengths.sort_unstable();
+        (counts, lengths[lengths.len() / 2])
+    }
+
+    #[test]
+    fn what_is_alike_holds_what_is_slower_is_found_and_at_the_bound_few_are_wrong() {
+        let place = 1.05_f64.ln();
+        let quiet = World { middle: 0.0, noise: 0.01, stalls: 0.0, order: 0.0 };
+        let worlds = [
+            (World { noise: 0.005, ..quiet }, 7),
+            (World { noise: 0.03, ..quiet }, 9),
+            (World { stalls: 0.1, noise: 0.02, ..quiet }, 9),
+            (World { order: 0.04, noise: 0.02, ..quiet }, 11),
+        ];
+        for (number, (world, most)) in worlds.into_iter().enumerate() {
+            let ([held, failed, _], length) = counts(&world, place, 1_000);
+            assert!(held >= 970 && failed <= 5 && length <= most, "{number}, alike: {held}, {failed} after {length}");
+            let ([held, found, _], length) = counts(&World { middle: 1.1_f64.ln(), ..world }, place, 1_000);
+            assert!(found >= 970 && held <= 5 && length <= most, "{number}, slower: {held}, {found} after {length}");
+            let ([held, failed, _], _) = counts(&World { middle: place, ..world }, place, 1_000);
+            assert!(held <= 40 && failed <= 40, "{number}, at the bound: {held}, {failed}");
+        }
+    }
+
+    #[test]
+    fn sides_are_alike() {
+        let values = [0.02, -0.01, 0.03, 0.04, 0.01, 0.02, 0.05, 0.0];
+        let (one, other) = (Sequence::of(&values), Sequence::of(&values.map(|value| -value)));
+        let (one, other) = (one.interval().unwrap(), other.interval().unwrap());
+        assert!((one.low + other.high).abs() < 1e-9 && (one.high + other.low).abs() < 1e-9);
+    }
+}
