@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::data::steps::{Loaded, Stream, Target};
-use crate::data::{CorpusSpec, DataSource, directory, json, npz, prompts, synthetic};
+use crate::data::{CorpusSpec, DataSource, directory, json, npz, prompts, session_trace, synthetic};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
 use crate::shm::{Allowance, Region};
@@ -33,6 +33,7 @@ impl Corpus {
             DataSource::Zero => synthetic::load(&target, None)?,
             DataSource::Random => synthetic::load(&target, Some(spec.seed))?,
             DataSource::Prompts(prompts) => prompts::load(&target, prompts, (spec.lengths, spec.blocks))?,
+            DataSource::SessionTrace(trace) => session_trace::load(&target, trace)?,
             DataSource::Directory(path) => directory::load(&target, path)?,
             DataSource::Files(paths) => {
                 let archives = paths.iter().filter(|path| is_archive(path)).count();
