@@ -93,7 +93,8 @@ pub struct OpenAiArgs {
     session_trace: Vec<PathBuf>,
 
     /// How --session-trace is replayed: `max-wait=15s` bounds pauses, `default-tokens=1000` outputs of unknown length,
-    /// `errors=true` keeps failed calls, `skip-invalid=false` refuses files that cannot be used, `answers=live|recorded`, and
+    /// `errors=true` keeps failed calls, `skip-invalid=false` refuses files that cannot be used, `answers=live|recorded`, `below-tokens=N` only
+    /// replays sessions whose longest call is shorter, and
     /// `sessions=N` repeats sessions until there are N. Default: these
     #[arg(long, value_name = "NAME=VALUE,...", default_value = "", hide_default_value = true,
         value_parser = trace_options)]
@@ -225,10 +226,11 @@ fn trace_options(text: &str) -> Result<TraceOptions, String> {
                     _ => return Err("answers are live or recorded".to_owned()),
                 }
             }
+            "below-tokens" => options.below_tokens = Some(integer(value, 1, u64::MAX)?),
             "sessions" => options.sessions = Some(integer(value, 1, u64::from(u32::MAX))?),
             _ => {
                 return Err(format!(
-                    "'{name}' is none of max-wait, default-tokens, errors, skip-invalid, answers, sessions"
+                    "'{name}' is none of max-wait, default-tokens, errors, skip-invalid, answers, below-tokens, sessions"
                 ));
             }
         }

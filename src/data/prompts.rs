@@ -1,12 +1,12 @@
 //! Generated payloads for language models: prompts of a given number of words, in the format of an endpoint.
 
 use crate::data::PromptSpec;
+use crate::data::dataset;
 use crate::data::documents::Documents;
 use crate::data::lengths::{Blocks, MAX_TOKENS, PromptLength, SharedPrefix, TokenCounts};
-use crate::data::media::Studio;
+use crate::data::media::{Studio, text_part};
 use crate::data::steps::{Loaded, Target};
 use crate::data::tokenizer::Tokenizer;
-use crate::data::{dataset, talks};
 use crate::error::Result;
 use crate::seed::{self, Purpose};
 
@@ -49,10 +49,6 @@ pub(crate) fn load(
         return Ok(payloads.loaded(Vec::new()));
     }
     let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows, blocks };
-    if let Some(talks) = &spec.talks {
-        let warnings = talks::write(&writer, talks, &mut payloads)?;
-        return Ok(payloads.loaded(warnings.into_iter().collect()));
-    }
     let usual = if rows.is_empty() { USUAL_PROMPTS } else { u32::try_from(rows.len()).unwrap_or(u32::MAX) };
     let count = spec.count.unwrap_or(usual);
     let (prefixes, order) = (writer.prefixes()?, writer.order(count));
@@ -86,8 +82,18 @@ fn with_media(
     let PromptSpec { media, prefix_media, .. } = writer.spec;
     let text = prefix.map_or("", |prefix| prefix.text.as_str());
     let mut all = studio.content(text, prefix_media, stream(Purpose::Prefixes, group.unwrap_or(0)))?;
-    let own = if all.is_empty() { question.to_owned() } else { format!(" {question}") };
-    all.extend(studio.content(&own, media, stream(Purpose::Prompts, number))?);
+    let mut own = studio.content(question, media, stream(Purpose::Prompts, number))?;
+    let said = |part: Option<&serde_json::Value>| part.and_then(|part| part["text"].as_str()).map(str::to_owned);
+    // A blank is between both, as in a prompt without media.
+    match (said(all.last()), said(own.first())) {
+        (Some(before), Some(after)) => {
+            all.pop();
+            own[0] = text_part(&format!("{before} {after}"));
+        }
+        _ if !all.is_empty() && !own.is_empty() => all.push(text_part(" ")),
+        _ => {}
+    }
+    all.extend(own);
     Ok(all)
 }
 
@@ -106,9 +112,9 @@ pub(super) struct Prefix {
 pub(super) struct Writer<'a> {
     pub(super) spec: &'a PromptSpec,
     pub(super) seed: u64,
-    tokenizer: Option<&'a Tokenizer>,
-    rows: &'a [TokenCounts],
-    blocks: Option<&'a Blocks>,
+    pub(super) tokenizer: Option<&'a Tokenizer>,
+    pub(super) rows: &'a [TokenCounts],
+    pub(super) blocks: Option<&'a Blocks>,
 }
 
 impl Writer<'_> {

@@ -2,18 +2,29 @@
 
 use serde_json::{Value, json};
 
-use crate::data::PromptForm;
 use crate::data::documents::{Documents, TurnOf};
 use crate::data::lengths::{TalkSpec, TalkTurns};
 use crate::data::prompts::{Draws, Prefix, Writer, inexact_warning};
+use crate::data::steps::{Loaded, Target};
+use crate::data::tokenizer::Tokenizer;
+use crate::data::{PromptForm, PromptSpec};
 use crate::error::Result;
 use crate::seed::{self, Purpose};
 
-/// Writes every conversation, turn by turn. Returns a warning, if there is something to say.
+/// Generates conversations, the same for the same seed.
 ///
 /// # Errors
-/// If memory is lacking, or the tokenizer cannot count.
-pub(super) fn write(writer: &Writer<'_>, talks: &TalkSpec, out: &mut Documents<'_, '_>) -> Result<Option<String>> {
+/// If the model's requests are not JSON documents, memory is lacking, or the tokenizer cannot be read.
+pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, talks: &TalkSpec) -> Result<Loaded> {
+    let mut out = Documents::new(target)?;
+    let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
+    let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows: &[], blocks: None };
+    let inexact = write(&writer, talks, &mut out)?;
+    Ok(out.loaded(inexact_warning(inexact).into_iter().collect()))
+}
+
+/// Writes every conversation, turn by turn. Returns how many turns have not exactly the tokens that are asked for.
+fn write(writer: &Writer<'_>, talks: &TalkSpec, out: &mut Documents<'_, '_>) -> Result<u32> {
     let (prefixes, order) = (writer.prefixes()?, writer.order(talks.count));
     let (mut number, mut inexact) = (0, 0);
     for talk in 0..talks.count {
@@ -40,7 +51,7 @@ pub(super) fn write(writer: &Writer<'_>, talks: &TalkSpec, out: &mut Documents<'
             number += u32::from(talks.turns != TalkTurns::Endless || turn == 1);
         }
     }
-    Ok(inexact_warning(inexact))
+    Ok(inexact)
 }
 
 /// The system prompt of a conversation: what it shares with others, and what is its own.

@@ -168,9 +168,13 @@ fn chosen<T: Copy>(all: &[(T, f64)], drawn: f64) -> T {
     found.or(all.last()).expect("there is at least one size").0
 }
 
+/// A text as a part of a content.
+pub(super) fn text_part(text: &str) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
 /// A text with blocks in it, which are in order.
 fn woven(text: &str, blocks: Vec<(f64, Vec<Value>)>) -> Vec<Value> {
-    let said = |text: &str| json!({ "type": "text", "text": text });
     let (mut parts, mut told) = (Vec::new(), 0);
     for (at, block) in blocks {
         let mut place = (at * text.len() as f64) as usize;
@@ -178,13 +182,13 @@ fn woven(text: &str, blocks: Vec<(f64, Vec<Value>)>) -> Vec<Value> {
             place -= 1;
         }
         if place > told {
-            parts.push(said(&text[told..place]));
+            parts.push(text_part(&text[told..place]));
             told = place;
         }
         parts.extend(block);
     }
     if told < text.len() {
-        parts.push(said(&text[told..]));
+        parts.push(text_part(&text[told..]));
     }
     parts
 }

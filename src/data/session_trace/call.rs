@@ -36,6 +36,8 @@ pub(super) struct Call {
     pub(super) answer: Option<Message>,
     /// Tokens of that; 0 if unknown.
     pub(super) tokens: u64,
+    /// Tokens of all that it sent and got, as far as they were counted.
+    pub(super) all_tokens: u64,
     /// Tools that it offered.
     pub(super) tools: Option<Value>,
     /// The tools that its answer called.
@@ -102,6 +104,8 @@ fn call(span: &Value) -> Result<Call, String> {
         start_ms,
         end_ms,
         tokens: counted.unwrap_or_else(estimated),
+        all_tokens: number(["gen_ai.usage.prompt_tokens", "gen_ai.usage.input_tokens"]).unwrap_or(0)
+            + counted.unwrap_or(0),
         called: if tools.is_some() { called.collect() } else { Vec::new() },
         tools: tools.map(|tools| tools.iter().map(tool).collect()),
         messages,

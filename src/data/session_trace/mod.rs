@@ -42,6 +42,8 @@ pub struct TraceOptions {
     pub skip_invalid: bool,
     /// Whether turns send what the server has answered, and not what was recorded.
     pub live_answers: bool,
+    /// Only sessions are replayed whose longest call, with its answer, has fewer tokens; all if absent.
+    pub below_tokens: Option<u64>,
     /// How many sessions there are to be: those that were recorded are repeated; as recorded if absent.
     pub sessions: Option<u32>,
 }
@@ -54,6 +56,7 @@ impl Default for TraceOptions {
             errors: true,
             skip_invalid: false,
             live_answers: true,
+            below_tokens: None,
             sessions: None,
         }
     }
@@ -124,9 +127,16 @@ fn read(path: &Path, options: TraceOptions) -> Result<Vec<Vec<Call>>, String> {
         call::of_spans(&spans, options.errors)
     };
     let sessions = rows.iter().map(calls).collect::<Result<Vec<_>, String>>()?;
+    let is_short = |calls: &Vec<Call>| {
+        let longest = calls.iter().map(|call| call.all_tokens).max();
+        options.below_tokens.is_none_or(|most| longest.is_some_and(|longest| longest < most))
+    };
     let sessions: Vec<_> = sessions.into_iter().filter(|calls| !calls.is_empty()).collect();
     let rule = "none of its spans is a call of a language model (gen_ai.operation.name chat, gen_ai.input.messages)";
-    if sessions.is_empty() { Err(rule.to_owned()) } else { Ok(sessions) }
+    if sessions.is_empty() {
+        return Err(rule.to_owned());
+    }
+    Ok(sessions.into_iter().filter(is_short).collect())
 }
 
 /// Writes the turns of a session.

@@ -284,8 +284,9 @@ fn media_of_a_prefix_are_the_same_for_all_that_share_it() {
     let mut groups = HashMap::<String, HashSet<String>>::new();
     for request in &came {
         let parts = request.body["messages"][0]["content"].as_array().unwrap();
-        assert_eq!(parts.len(), 7, "three frames, the prefix, the question, a picture");
-        let (shared, own) = parts.split_at(4);
+        assert_eq!(parts.len(), 5, "three frames, the prefix and the question, a picture");
+        let (shared, own) = parts.split_at(3);
+        assert_eq!(words(own[0]["text"].as_str().unwrap()), 15);
         decoded(&own.last().unwrap()["image_url"]["url"], "image/jpeg");
         groups.entry(Value::from(shared).to_string()).or_default().insert(Value::from(own).to_string());
     }
@@ -316,6 +317,24 @@ fn keys_of_profiles_mean_what_their_authors_mean() {
 }
 
 #[test]
+fn filters_that_bound_calls_are_understood_and_others_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = fan(folder.path(), "x");
+    let file = |filter: &str| {
+        Config::of(&format!(
+            "data: {{type: otel_trace_replay, otel_trace_replay: {{trace_files: [{path:?}], filter: \"{filter}\"}}}}\nload: {{type: \
+             trace_session_replay}}\napi: {{type: chat}}"
+        ))
+    };
+    for bound in ["lambda x: x['max_tokens'] < 28000", "lambda x: x.get('max_tokens', 0) < 28000"] {
+        let text = printed(file(bound).and(&["-m", "m", "--print-config"]));
+        assert!(text.contains("below-tokens=28000"), "{text}");
+    }
+    let said = file("lambda x: len(x) > 3").error(&["-m", "m"]);
+    assert!(said.contains("'data.otel_trace_replay.filter: lambda x: len(x) > 3' has no counterpart"), "{said}");
+}
+
+#[test]
 fn a_data_set_of_a_hub_is_asked_for_by_name() {
     let otel = |source: &str| {
         format!(
@@ -328,7 +347,7 @@ fn a_data_set_of_a_hub_is_asked_for_by_name() {
         assert!(said.contains(name) && said.contains("data.otel_trace_replay.trace_files"), "{said}");
     }
     let said = Config::of("data: {type: visionarena}").error(&["-m", "m"]);
-    assert!(said.contains("lmarena-ai/VisionArena-Chat"), "{said}");
+    assert!(said.contains("lmarena-ai/VisionArena-Chat") && said.contains("--input-data"), "{said}");
     let said = Config::of(&otel("trace_files: [/nowhere]")).error(&["-m", "m"]);
     assert!(said.contains("--session-trace") && said.contains("/nowhere"), "{said}");
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
-use crate::cli::config::inference_perf::data::length;
+use crate::cli::config::inference_perf::distribution::length;
 use crate::cli::config::yaml::{Fault, Node, Place, Value};
 
 /// Tokens of the system prompt that all conversations share.
@@ -94,7 +94,23 @@ fn options(of: &mut Fields<'_>) -> Result<Vec<String>, Fault> {
     all.extend(of.switch("skip_invalid_files")?.map(|on| format!("skip-invalid={on}")));
     all.extend(of.switch("disable_output_substitution")?.filter(|on| *on).map(|_| "answers=recorded".to_owned()));
     all.extend(of.whole("duplicate_sessions_target", 1)?.map(|count| format!("sessions={count}")));
+    let code = of.peek("filter").and_then(text);
+    if let Some(most) = code.and_then(most_tokens) {
+        of.take("filter");
+        all.push(format!("below-tokens={most}"));
+    }
+    let rule = "only a bound on 'max_tokens' is understood of code in Python: leave out what it filters out of the files, and it";
+    of.refuse("filter", rule)?;
     Ok(all)
+}
+
+/// The bound of a filter such as `lambda x: x['max_tokens'] < 28000`.
+fn most_tokens(code: &str) -> Option<u64> {
+    let plain: String = code.chars().filter(|c| !c.is_whitespace()).map(|c| if c == '"' { '\'' } else { c }).collect();
+    let (of, bound) = plain.split_once('<')?;
+    let is_bound =
+        ["lambdax:x['max_tokens']", "lambdax:x.get('max_tokens',0)", "lambdax:x.get('max_tokens')"].contains(&of);
+    bound.parse().ok().filter(|_| is_bound)
 }
 
 /// The model that calls are for, whichever they were for then.
@@ -113,7 +129,6 @@ fn model(of: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
 
 /// What is not done of a replay.
 fn left_out(of: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
-    of.refuse("filter", "it is code in Python: leave out what it filters out of the files, and it")?;
     if of.switch("inject_random_session_id")? == Some(true) {
         let rule =
             "sessions are sent as recorded, so a server may answer from its cache: give each its own text in the file";

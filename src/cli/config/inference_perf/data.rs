@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
+use crate::cli::config::inference_perf::distribution::length;
 use crate::cli::config::inference_perf::load::trace_file;
 use crate::cli::config::inference_perf::{conversations, media};
 use crate::cli::config::yaml::{Fault, Node, Value};
@@ -15,6 +16,9 @@ const MOCK: u32 = 4;
 const FOREIGN: &[&str] = &["weka_trace_replay", "synthetic_agentic"];
 /// Sections of types.
 const SECTIONS: &[&str] = &["otel_trace_replay", "conversation_replay", "visionarena"];
+/// What to do with a data set of pictures.
+const VISION: &str = "download lmarena-ai/VisionArena-Chat (Hugging Face), and write its prompts with their pictures (image_url) as \
+    payloads into a JSON file for --input-data (docs/input-data.md)";
 const CONVERT: &str = "write its prompts as payloads into a JSON file for --input-data (docs/input-data.md)";
 
 /// Data sets, and where they are to be had.
@@ -65,13 +69,8 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         "conversation_replay" => conversations::replay(&mut data, node, flags)?,
         "otel_trace_replay" => conversations::otel(&mut data, node, flags)?,
         "visionarena" => {
-            let of = data.section("visionarena")?;
-            let name = of.and_then(|mut of| of.text("hf_dataset_name").ok().flatten());
-            return Err(conversations::to_download(
-                node.at,
-                name.unwrap_or("lmarena-ai/VisionArena-Chat"),
-                "data.path",
-            ));
+            let rule = format!("'data.type: visionarena' has no counterpart: {VISION}");
+            return Err(Fault::new(data.place("type"), rule));
         }
         "random" | "synthetic" => generated(&mut data, (kind, node), flags)?,
         set => dataset(&mut data, (set, node), flags)?,
@@ -219,37 +218,4 @@ pub fn tokenizer(node: Option<&Node>, is_asked: bool, flags: &mut Flags) -> Resu
         );
     }
     Ok(())
-}
-
-/// A distribution as a value of `--prompt-tokens`, and the number of draws.
-pub(super) fn length(name: &str, node: &Node) -> Result<(String, Option<u64>), Fault> {
-    let mut of = Fields::of(name, node)?;
-    let (least, most) = (of.whole("min", 0)?.unwrap_or(10).max(1), of.whole("max", 1)?.unwrap_or(1024));
-    let mean = of.positive("mean")?.unwrap_or(512.0);
-    // inference-perf's own key is std_dev; llm-d-benchmark's profiles write std.
-    let (deviation, short) = (of.number("std_dev", 0.0)?, of.number("std", 0.0)?);
-    let (deviation, variance) = (deviation.or(short), of.number("variance", 0.0)?);
-    let deviation = match (deviation, variance) {
-        (Some(above), Some(_)) if above > 0.0 => {
-            return Err(Fault::new(node.at, format!("'{name}' has both std_dev and variance: choose one")));
-        }
-        (_, Some(variance)) => variance.sqrt(),
-        (deviation, None) => deviation.unwrap_or(200.0),
-    };
-    let skew = of.number("skew", f64::MIN)?.unwrap_or(0.0);
-    let count = of.whole("total_count", 1)?;
-    let kinds = ["normal", "skew_normal", "lognormal", "uniform", "poisson", "fixed"];
-    let kind = of.word("type", &kinds)?.unwrap_or("normal");
-    of.finish()?;
-    if least > most {
-        return Err(Fault::new(node.at, format!("'{name}.min' is above its max")));
-    }
-    let length = match kind {
-        "skew_normal" => format!("skew-normal:{mean}:{deviation}:{skew}:{least}:{most}"),
-        "uniform" => format!("uniform:{least}:{most}"),
-        "poisson" => format!("poisson:{mean}:{least}:{most}"),
-        "fixed" => format!("{}", mean.trunc().max(1.0)),
-        kind => format!("{kind}:{mean}:{deviation}:{least}:{most}"),
-    };
-    Ok((length, count))
 }

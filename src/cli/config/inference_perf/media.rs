@@ -2,7 +2,7 @@
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
-use crate::cli::config::inference_perf::data::length;
+use crate::cli::config::inference_perf::distribution::length;
 use crate::cli::config::yaml::{Fault, Node, Place, Value};
 
 /// Names of sizes.
@@ -18,7 +18,8 @@ const MISPLACED: &[&str] = &["count", "insertion_point", "resolutions", "represe
 pub fn media(name: &str, node: &Node, flag: &str, flags: &mut Flags) -> Result<(), Fault> {
     let mut of = Fields::of(name, node)?;
     for (kind, list) in [("image", "resolutions"), ("video", "profiles"), ("audio", "durations")] {
-        let is_misplaced = kind == "image" && of.peek(kind).is_none() && of.peek("count").is_some();
+        let is_misplaced =
+            kind == "image" && of.peek(kind).is_none_or(|node| node.value == Value::Null) && of.peek("count").is_some();
         if is_misplaced {
             flags.note(format!("{name}: taken as {name}.image, because its settings are a level too high"));
             of.take(kind);

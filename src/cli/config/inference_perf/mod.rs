@@ -9,6 +9,7 @@ mod api;
 mod breakers;
 mod conversations;
 mod data;
+mod distribution;
 mod load;
 mod media;
 mod report;
