@@ -56,7 +56,7 @@ pub struct OpenAiArgs {
     num_prompts: Option<u32>,
 
     /// Attaches pictures, videos or sounds to generated prompts of chats: `image:`, `video:` or `audio:` and settings, such as
-    /// `image:count=2,sizes=1920x1080*3+640x360,as=jpeg,at=0` or `video:sizes=1280x720x32,as=png`; repeat it for further ones.
+    /// `image:count=2,sizes=640x360,as=jpeg,at=0` or `video:sizes=1280x720x32,as=png`; repeat it for further ones.
     /// Without `at` (from 0, before the text, to 1) places are drawn. Videos are sent as `mp4`, or as frames. Default: none
     #[arg(long, value_name = "KIND:NAME=VALUE,...", value_parser = media)]
     media: Vec<MediaSpec>,
