@@ -165,11 +165,9 @@ impl OpenAiArgs {
             tokenizer: self.tokenizer.clone(),
             media: self.media.clone(),
             prefix_media: self.prefix_media.clone(),
-            talks: self.conversations.map(|count| TalkSpec {
-                count,
-                turns: self.turns,
-                own: self.system_tokens,
-                delay: self.turn_delay,
+            talks: self.conversations.map(|count| {
+                let (own, delay) = (self.system_tokens, self.turn_delay);
+                Box::new(TalkSpec { count, turns: self.turns, own, delay })
             }),
         })
     }

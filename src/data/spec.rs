@@ -117,12 +117,12 @@ pub struct PromptSpec {
     /// What is attached to the prefixes that they share.
     pub prefix_media: Vec<MediaSpec>,
     /// Conversations that the prompts are turns of, if they are.
-    pub talks: Option<TalkSpec>,
+    pub talks: Option<Box<TalkSpec>>,
 }
 
 impl DataSource {
     /// Conversations to generate, if requests are their turns.
     pub fn talks(&self) -> Option<&TalkSpec> {
-        if let Self::Prompts(prompts) = self { prompts.talks.as_ref() } else { None }
+        if let Self::Prompts(prompts) = self { prompts.talks.as_deref() } else { None }
     }
 }
