@@ -5,13 +5,14 @@ use std::time::Duration;
 use crate::affinity::client_processors;
 use crate::app::session::{Lanes, Session};
 use crate::backend::Capabilities;
+use crate::data::TalkTurns;
 use crate::error::Result;
 use crate::load::closed;
 use crate::load::feed::Deal;
 use crate::load::open::issuing_threads;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
-use crate::load::{ClosedLoop, LoadShape, OpenLoop, SessionLoop};
+use crate::load::{ClosedLoop, LoadShape, OpenLoop, SessionLoop, TurnLoop};
 use crate::measure::sending::Sending;
 use crate::measure::summary::LevelLoad;
 use crate::plan::{GapDistribution, Stage, StageLength, StageLoad};
@@ -40,7 +41,8 @@ pub struct Job {
 impl Job {
     /// Keeps a number of requests outstanding.
     pub fn closed(session: &Session, concurrency: u32) -> Self {
-        Self::outstanding(session, concurrency, session.setup.synchronous)
+        let job = Self::outstanding(session, concurrency, session.setup.synchronous);
+        job.in_turns(session, concurrency as usize, None)
     }
 
     /// Keeps a number of requests outstanding from threads that do not wait, whatever the plan says.
@@ -79,9 +81,39 @@ impl Job {
             concurrency: part.of(concurrency as usize),
             max_threads: base.issuers,
             sessions: session.conversations.clone(),
+            first: 0,
+            count: session.conversations.len(),
+            rate: None,
             part,
         };
         Self { shape: LoadShape::Sessions(shape), quota: None, finite: true, ..base }
+    }
+
+    /// Runs the conversations of a stage: `count` of them, from `first` on.
+    pub fn some_sessions(
+        session: &Session,
+        (concurrency, rate): (u32, Option<f64>),
+        (first, count): (usize, usize),
+    ) -> Self {
+        let at_a_time = if concurrency == 0 { count.max(1) } else { concurrency as usize };
+        let job = Self::sessions(session, u32::try_from(at_a_time).unwrap_or(u32::MAX));
+        match job.shape {
+            LoadShape::Sessions(shape) => {
+                Self { shape: LoadShape::Sessions(SessionLoop { first, count, rate, ..shape }), ..job }
+            }
+            shape => Self { shape, ..job },
+        }
+    }
+
+    /// The same load, if requests are turns of conversations that take turns: at most `outstanding` of them.
+    fn in_turns(self, session: &Session, outstanding: usize, arrivals: Option<(Arrivals, u64)>) -> Self {
+        if session.conversations.is_empty() {
+            return self;
+        }
+        let endless = session.plan.data.source.talks().is_some_and(|talks| talks.turns == TalkTurns::Endless);
+        let sessions = session.conversations.clone();
+        let shape = TurnLoop { sessions, endless, outstanding, arrivals, until: None };
+        Self { shape: LoadShape::Turns(shape), issuers: 1, ..self }
     }
 
     /// Sends a number of requests a second.
@@ -112,21 +144,31 @@ impl Job {
         }
     }
 
-    /// A stage's load.
+    /// A stage's load; stages before it have `begun` that many conversations.
     ///
     /// # Errors
     /// As [`Job::rate`].
-    pub fn stage(session: &Session, stage: &Stage, distribution: GapDistribution) -> Result<Self> {
+    pub fn stage(session: &Session, stage: &Stage, distribution: GapDistribution, begun: &mut usize) -> Result<Self> {
         match stage.load {
             StageLoad::Concurrency(concurrency) => Ok(Self::closed(session, concurrency)),
             StageLoad::RequestRate(rate) => Self::rate(session, rate, distribution),
             StageLoad::Ramp(ramp) => {
                 let seconds = match stage.length {
                     StageLength::Time(time) => time.as_secs_f64(),
-                    StageLength::Requests(requests) => requests as f64 / ramp.mean(),
+                    StageLength::Requests(count) | StageLength::Sessions(Some(count)) => count as f64 / ramp.mean(),
+                    StageLength::Sessions(None) => 0.0,
                 };
                 let arrivals = Arrivals::ramp(ramp, seconds, distribution, session.plan.seed)?;
                 Ok(Self::open(session, LevelLoad::Schedule(arrivals.mean_rate()), arrivals))
+            }
+            StageLoad::Sessions { concurrency, rate } => {
+                let left = session.conversations.len().saturating_sub(*begun);
+                let count = match stage.length {
+                    StageLength::Sessions(Some(count)) => left.min(usize::try_from(count).unwrap_or(usize::MAX)),
+                    _ => left,
+                };
+                let first = std::mem::replace(begun, *begun + count);
+                Ok(Self::some_sessions(session, (concurrency, rate), (first, count)))
             }
         }
     }
@@ -141,13 +183,15 @@ impl Job {
             true => plan.load.max_threads.min((plan.load.sequences.concurrent / part.size).max(1)),
             false => plan.load.max_threads,
         };
+        let in_turns = (arrivals.clone(), plan.seed);
+        let max_outstanding = plan.load.max_outstanding.unwrap_or_else(|| session.most_outstanding());
         let threads = issuing_threads(arrivals.mean_rate() / part.size as f64, most_threads, threading);
         let length = arrivals.len().map(|length| length as u64);
         let shape = OpenLoop {
             arrivals,
             seed: plan.seed,
             threads,
-            max_outstanding: plan.load.max_outstanding.unwrap_or_else(|| session.most_outstanding()),
+            max_outstanding,
             serial: sequences && plan.load.sequences.serial,
             part,
             until: None,
@@ -160,7 +204,7 @@ impl Job {
             true => plan.load.sequences.concurrent,
             false => threads * part.size,
         };
-        Self {
+        let job = Self {
             load,
             shape: shape.into(),
             lanes: Lanes { whole, part, ..Lanes::new(part.of(whole), Deal::InStep) },
@@ -169,7 +213,8 @@ impl Job {
             finite: quota.is_some() || length.is_some(),
             gap_variation: 0.0,
             warm_up: None,
-        }
+        };
+        job.in_turns(session, max_outstanding, Some(in_turns))
     }
 
     /// Intended sends a second, in open loops.
@@ -187,12 +232,17 @@ impl Job {
 
     /// How long an open loop sends, if the number of its requests is known.
     pub fn sending(&self) -> Option<Sending> {
-        let LoadShape::Open(shape) = &self.shape else { return None };
+        if !self.is_open() {
+            return None;
+        }
         match self.load {
             LevelLoad::RequestRate(rate) => {
                 Duration::try_from_secs_f64(self.quota? as f64 / rate).ok().map(Sending::steady)
             }
-            _ => Sending::of_times(shape.times(self.requests()?)),
+            _ => match &self.shape {
+                LoadShape::Open(shape) => Sending::of_times(shape.times(self.requests()?)),
+                _ => None,
+            },
         }
     }
 
@@ -209,6 +259,10 @@ impl Job {
 
     /// Whether requests follow a schedule.
     pub fn is_open(&self) -> bool {
-        matches!(self.shape, LoadShape::Open(_))
+        match &self.shape {
+            LoadShape::Open(_) => true,
+            LoadShape::Turns(shape) => shape.arrivals.is_some(),
+            _ => false,
+        }
     }
 }

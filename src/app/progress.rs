@@ -33,9 +33,12 @@ impl Length {
     pub fn of_stage(stage: &Stage) -> Self {
         match (stage.length, stage.load) {
             (StageLength::Time(time), _) => Self::Time(time),
+            (StageLength::Sessions(_), _) => Self::Windows,
             (StageLength::Requests(requests), StageLoad::RequestRate(rate)) => Self::Requests(requests, Some(rate)),
             (StageLength::Requests(requests), StageLoad::Ramp(ramp)) => Self::Requests(requests, Some(ramp.mean())),
-            (StageLength::Requests(requests), StageLoad::Concurrency(_)) => Self::Requests(requests, None),
+            (StageLength::Requests(requests), StageLoad::Concurrency(_) | StageLoad::Sessions { .. }) => {
+                Self::Requests(requests, None)
+            }
         }
     }
 

@@ -250,7 +250,7 @@ impl<'a> Runner<'a> {
             early: open_loop,
             decoupled: self.session.setup.decoupled,
             generates: self.session.backend.generates(),
-            sessions: self.plan().load.mode.sessions().is_some(),
+            sessions: self.session.plays_whole_sessions(),
             limits: limits(&self.plan().measurement.goodput),
             entries: self.session.models.len(),
             cancels: self.plan().data.cancel_after.is_some(),

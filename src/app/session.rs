@@ -9,7 +9,7 @@ use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOp
 use crate::backends::kserve::trace_settings::ChangedTraces;
 use crate::backends::{Connect, Connected};
 use crate::clock::WallAnchor;
-use crate::data::{Payload, Tolerance};
+use crate::data::{Payload, TalkTurns, Tolerance};
 use crate::error::Result;
 use crate::interrupt;
 use crate::load::feed::{Deal, Feed, PayloadIndex};
@@ -195,6 +195,12 @@ impl Session {
         let bytes = |payload: &Payload| payload.inputs.iter().map(|input| input.len).sum::<usize>() as f64;
         let inferences: u64 = self.payloads.iter().map(|payload| payload.batch).sum();
         (inferences > 0).then(|| self.payloads.iter().map(bytes).sum::<f64>() / inferences as f64)
+    }
+
+    /// Whether conversations are played to their ends.
+    pub fn plays_whole_sessions(&self) -> bool {
+        let talks = self.plan.data.source.talks();
+        !self.conversations.is_empty() && talks.is_none_or(|talks| talks.turns != TalkTurns::Endless)
     }
 
     /// Default limit on outstanding requests of a schedule: as many as half of the free memory can hold the outputs of,

@@ -31,12 +31,13 @@ pub fn run(
         runner.screen.next();
         result.levels.push(level.clone());
     }
+    let mut begun = 0;
+    let jobs = stages.iter().map(|stage| Job::stage(runner.session, stage, distribution, &mut begun));
+    let mut jobs = jobs.collect::<Result<Vec<_>>>()?.split_off(done);
     let stages = &stages[done..];
     if stages.is_empty() {
         return Ok(());
     }
-    let jobs = stages.iter().map(|stage| Job::stage(runner.session, stage, distribution));
-    let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
     deal_ids(&runner.plan().load.sequences, &mut jobs);
     let plan = &runner.plan().measurement;
     let began = Stamp::now();
@@ -105,12 +106,16 @@ impl Director for Play<'_> {
     fn prepare(&self, number: usize) -> Result<StageRun> {
         let (runner, length) = (self.runner, self.stages[number].length);
         let quota = match length {
-            StageLength::Time(_) => None,
+            StageLength::Time(_) | StageLength::Sessions(_) => None,
             StageLength::Requests(requests) => Some(requests),
         };
         let mut job = Job { quota, ..self.jobs[number].clone() };
-        if let (LoadShape::Open(shape), StageLength::Time(length)) = (&mut job.shape, length) {
-            shape.until = Some(length);
+        match (&mut job.shape, length) {
+            (LoadShape::Open(shape), StageLength::Time(length)) => shape.until = Some(length),
+            (LoadShape::Turns(shape), StageLength::Time(length)) if shape.arrivals.is_some() => {
+                shape.until = Some(length);
+            }
+            _ => {}
         }
         let level = runner.level_run(&job);
         let observer = runner.observers.map(|observers| observers.of_stage(&level.recorder, number));

@@ -163,15 +163,20 @@ pub enum StageForm {
     Pause(Duration),
 }
 
-/// `rate:VALUE:LENGTH`, `ramp:FROM-TO:LENGTH`, `concurrency:VALUE:LENGTH` or `pause:TIME`; the length is a time, or a number of requests such as `500req`.
+/// `rate:VALUE:LENGTH`, `ramp:FROM-TO:LENGTH`, `concurrency:VALUE:LENGTH`, `sessions:N:COUNT` or `pause:TIME`; the length is a time, or a
+/// number of requests such as `500req`.
 pub fn stage(text: &str) -> Result<StageForm, String> {
-    let rule = "it must be rate:VALUE:LENGTH, ramp:FROM-TO:LENGTH or concurrency:VALUE:LENGTH, with a length such as 30s or 500req, or pause:TIME";
+    let rule = "it must be rate:VALUE:LENGTH, ramp:FROM-TO:LENGTH or concurrency:VALUE:LENGTH, with a length such as 30s or 500req, \
+         sessions:N:COUNT, or pause:TIME";
     let parts: Vec<&str> = text.split(':').collect();
     if let [kind, length] = parts[..]
         && kind.eq_ignore_ascii_case("pause")
         && !length.ends_with(|c: char| c.is_ascii_digit())
     {
         return time(length, Duration::from_secs(1)).map(StageForm::Pause);
+    }
+    if let ["sessions", concurrency, count, rate @ ..] = &parts[..] {
+        return sessions(concurrency, count, rate);
     }
     let [kind, value, length] = parts[..] else { return Err(rule.to_owned()) };
     let load = match kind.to_ascii_lowercase().as_str() {
@@ -195,6 +200,19 @@ pub fn stage(text: &str) -> Result<StageForm, String> {
         return Err("the length must be above 0".to_owned());
     }
     Ok(StageForm::Stage(Stage { load, length, pause: Duration::ZERO }))
+}
+
+/// `sessions:N:COUNT|all[:RATE]`, of which the last three parts are given.
+fn sessions(concurrency: &str, count: &str, rate: &[&str]) -> Result<StageForm, String> {
+    let rule = "it must be sessions:N:COUNT or sessions:N:all, perhaps with :RATE of sessions that begin in a second";
+    let rate = match rate {
+        [] => None,
+        [rate] => Some(decimal(rate, 0.0, MAX_RATE)?).filter(|rate| *rate > 0.0),
+        _ => return Err(rule.to_owned()),
+    };
+    let count = if count.eq_ignore_ascii_case("all") { None } else { Some(integer(count, 1, u64::from(u32::MAX))?) };
+    let load = StageLoad::Sessions { concurrency: integer(concurrency, 0, u64::from(MAX_CONCURRENCY))?, rate };
+    Ok(StageForm::Stage(Stage { load, length: StageLength::Sessions(count), pause: Duration::ZERO }))
 }
 
 /// The stages of several forms: pauses belong to the stage after them.

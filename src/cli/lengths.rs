@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::cli::values::{decimal, file, integer};
-use crate::data::{Dataset, LengthShape, MAX_TOKENS, PromptLength, TokenLength};
+use crate::data::{Dataset, LengthShape, MAX_TOKENS, PromptLength, TalkTurns, TokenLength};
 
 /// `trace:FILE`, `dataset:[MIN:MAX:[MIN:MAX:]]PATH`, or as [`length`].
 pub fn prompt_length(text: &str) -> Result<PromptLength, String> {
@@ -40,17 +40,36 @@ fn dataset(text: &str) -> Result<Dataset, String> {
 
 /// `MEAN[:STDDEV]`, or a shape's name and its numbers.
 pub fn length(text: &str) -> Result<TokenLength, String> {
+    length_from(text, 1)
+}
+
+/// The same in seconds, which may be 0.
+pub fn seconds(text: &str) -> Result<TokenLength, String> {
+    length_from(text, 0)
+}
+
+/// The number of a conversation's turns: `endless`, or as [`length`].
+pub fn turns(text: &str) -> Result<TalkTurns, String> {
+    match text.eq_ignore_ascii_case("endless") {
+        true => Ok(TalkTurns::Endless),
+        false => length(text).map(TalkTurns::Drawn),
+    }
+}
+
+/// A length of at least `lowest`.
+fn length_from(text: &str, lowest: u64) -> Result<TokenLength, String> {
     const RULE: &str = "it must be MEAN, MEAN:STDDEV, normal:MEAN:STDDEV, lognormal:MEAN:STDDEV, skew-normal:MEAN:STDDEV:SKEW, \
         poisson:MEAN (each optionally with :MIN:MAX) or uniform:MIN:MAX";
     let most = u64::from(MAX_TOKENS);
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     let Some((count, make)) = shape(kind) else {
-        let (mean, deviation) = (integer::<u32>(kind, 1, most), if rest.is_empty() { "0" } else { rest });
+        let (mean, deviation) = (integer::<u32>(kind, lowest, most), if rest.is_empty() { "0" } else { rest });
         if text.ends_with(':') || mean.is_err() && kind.contains(char::is_alphabetic) {
             return Err(RULE.to_owned());
         }
         let deviation = integer::<u32>(deviation, 0, most)?;
-        return Ok(TokenLength::unbounded(LengthShape::Normal(f64::from(mean?), f64::from(deviation))));
+        let shape = LengthShape::Normal(f64::from(mean?), f64::from(deviation));
+        return Ok(TokenLength { least: lowest as u32, ..TokenLength::unbounded(shape) });
     };
     let parts: Vec<&str> = rest.split(':').collect();
     let (numbers, bounds) = parts.split_at_checked(count).ok_or(RULE)?;
@@ -58,8 +77,8 @@ pub fn length(text: &str) -> Result<TokenLength, String> {
     let positive =
         numbers.iter().take(2).all(|number| *number >= 0.0) && numbers.first().is_none_or(|mean| *mean > 0.0);
     let (least, most) = match bounds {
-        [] if count > 0 => (1, MAX_TOKENS),
-        [least, highest] => (integer(least, 1, most)?, integer(highest, 1, most)?),
+        [] if count > 0 => (lowest as u32, MAX_TOKENS),
+        [least, highest] => (integer(least, lowest, most)?, integer(highest, lowest, most)?),
         _ => return Err(RULE.to_owned()),
     };
     if !positive || least > most {

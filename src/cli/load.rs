@@ -86,7 +86,8 @@ pub struct LoadArgs {
 
     /// One stage of a load, such as `rate:100:30s`, `ramp:100-1000:60s` (a rate that changes evenly) or
     /// `concurrency:8:500req`; repeat it for further stages. `pause:5s` before a stage leaves the server idle for that
-    /// long. Default: off
+    /// long. `sessions:4:20` plays the next 20 conversations, 4 at a time; `sessions:0:all:2` all that are left, at once
+    /// but 2 a second. Default: off
     #[arg(long, value_name = "KIND:VALUE:LENGTH", value_parser = stage)]
     stage: Vec<StageForm>,
 
@@ -169,17 +170,18 @@ enum Gaps {
 }
 
 impl LoadArgs {
-    /// The load, with the sequences of another section and its number of conversations at a time, if that is the load.
+    /// The load, with the sequences of another section and its number of conversations at a time, if that is the load; no
+    /// thread waits for an answer if it `is_asynchronous`.
     pub fn plan(
         &self,
         sequences: SequencePlan,
         conversations: Option<u32>,
-        streaming: bool,
+        is_asynchronous: bool,
         given: &Given,
     ) -> LoadPlan {
         let mode = conversations.map_or_else(|| self.mode(), LoadMode::Sessions);
         let waits = matches!(mode, LoadMode::Concurrency(_) | LoadMode::Stages { .. }) && !mode.follows_schedule();
-        let synchronous = waits && !self.asynchronous && !streaming;
+        let synchronous = waits && !self.asynchronous && !is_asynchronous;
         LoadPlan {
             max_threads: self.threads(&mode, synchronous),
             mode,

@@ -15,6 +15,7 @@ mod help;
 mod lengths;
 mod load;
 mod measurement;
+mod media;
 mod model;
 mod models;
 mod openai;
@@ -278,7 +279,8 @@ impl Flags {
         let measurement = MeasurementPlan { further_percentiles, ..self.measurement.plan() };
         // Over gRPC streams are asynchronous; other services read an answer in pieces either way.
         let streams = self.server.streaming() && self.model.service() != ServiceKind::OpenAi;
-        let load = self.load.plan(self.sequences.plan(), self.openai.sessions(), streams, given);
+        let is_asynchronous = streams || self.openai.plays_turns();
+        let load = self.load.plan(self.sequences.plan(), self.openai.sessions(), is_asynchronous, given);
         notes.extend(self.load.notes(given));
         notes.extend(self.openai.note());
         notes.extend(self.data.note());
@@ -318,6 +320,9 @@ impl Flags {
         }
         if let (Some(prompts), DataSource::Random) = (self.openai.prompts(), &data.source) {
             data.source = DataSource::Prompts(prompts);
+        }
+        if let (Some(trace), DataSource::Random) = (self.openai.session_trace(), &data.source) {
+            data.source = DataSource::SessionTrace(trace);
         }
         if let DataSource::Files(files) = &data.source
             && self.model.service() == ServiceKind::OpenAi

@@ -1,12 +1,18 @@
 //! Section "OpenAI-compatible services".
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::lengths::{length, prompt_length};
-use crate::cli::values::whole;
-use crate::data::{PromptForm, PromptLength, PromptSpec, SharedPrefix, TokenLength};
+use crate::cli::forms::header;
+use crate::cli::lengths::{length, prompt_length, seconds, turns};
+use crate::cli::media::media;
+use crate::cli::values::{boolean, integer, time, whole};
+use crate::data::{
+    MAX_TOKENS, MediaSpec, PromptForm, PromptLength, PromptSpec, SessionTrace, SharedPrefix, TalkSpec, TalkTurns,
+    TokenLength, TraceOptions,
+};
 use crate::plan::{MAX_CONCURRENCY, OpenAiPlan};
 
 /// What is asked of services of the OpenAI kind.
@@ -49,6 +55,60 @@ pub struct OpenAiArgs {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 10_000_000))]
     num_prompts: Option<u32>,
 
+    /// Attaches pictures, videos or sounds to generated prompts of chats: `image:`, `video:` or `audio:` and settings, such as
+    /// `image:count=2,sizes=640x360,as=jpeg,at=0` or `video:sizes=1280x720x32,as=png`; repeat it for further ones.
+    /// Without `at` (from 0, before the text, to 1) places are drawn. Videos are sent as `mp4`, or as frames. Default: none
+    #[arg(long, value_name = "KIND:NAME=VALUE,...", value_parser = media)]
+    media: Vec<MediaSpec>,
+
+    /// The same for prefixes: what is attached is the same for all prompts that share one. Default: none
+    #[arg(long, value_name = "KIND:NAME=VALUE,...", value_parser = media)]
+    prefix_media: Vec<MediaSpec>,
+
+    /// Generates this many conversations, whose turns are prompts of --prompt-tokens. Requests take turns in them: the next is the
+    /// next conversation's, and waits for the turn before it; it includes all that was said. A finished conversation begins
+    /// again. Default: off
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 10_000_000))]
+    conversations: Option<u32>,
+
+    /// How many turns each generated conversation has, or `endless`: as many as the load asks for, all alike; takes the same
+    /// distributions as --prompt-tokens
+    #[arg(long, value_name = "MEAN[:STDDEV]|endless", default_value = "10", value_parser = turns)]
+    turns: TalkTurns,
+
+    /// Begins each generated conversation with a system prompt: that of --prefix-tokens, which it shares with others, and this
+    /// many tokens of its own; takes the same distributions. Default: none of its own
+    #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = length)]
+    system_tokens: Option<TokenLength>,
+
+    /// Pauses a generated conversation after each answer for this many seconds, as for a tool or a user who thinks; takes the
+    /// same distributions. Default: no pause
+    #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = seconds)]
+    turn_delay: Option<TokenLength>,
+
+    /// Replays recorded sessions: OpenTelemetry spans of calls of language models, in a file or a folder of JSON; repeat it for
+    /// further ones. Each call follows those that it followed then, and sends what they are answered now. Needs
+    /// --session-concurrency or --stage sessions:N:COUNT. Default: off
+    #[arg(long, value_name = "otel:PATH", value_parser = session_trace)]
+    session_trace: Vec<PathBuf>,
+
+    /// How --session-trace is replayed: `max-wait=15s` bounds pauses, `default-tokens=1000` outputs of unknown length,
+    /// `errors=true` keeps failed calls, `skip-invalid=false` refuses files that cannot be used, `answers=live|recorded`, `below-tokens=N` only
+    /// replays sessions whose longest call is shorter, and
+    /// `sessions=N` repeats sessions until there are N. Default: these
+    #[arg(long, value_name = "NAME=VALUE,...", default_value = "", hide_default_value = true,
+        value_parser = trace_options)]
+    session_trace_options: TraceOptions,
+
+    /// Names the session of each turn in this header field. Default: none
+    #[arg(long, value_name = "NAME", value_parser = field_name)]
+    session_header: Option<String>,
+
+    /// Holds answers to a form: the field `response_format` of every payload, a JSON object, such as
+    /// `{"type":"json_object"}`. Default: none
+    #[arg(long, value_name = "JSON", value_parser = object)]
+    response_format: Option<String>,
+
     /// Plays this many conversations at a time, each once: payloads with the same `session_id` are its turns, each sent
     /// `delay` milliseconds after the previous answer. Each turn includes the conversation so far. Default: off
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u64::from(MAX_CONCURRENCY)))]
@@ -59,6 +119,17 @@ impl OpenAiArgs {
     /// Number of conversations at a time, if asked for.
     pub fn sessions(&self) -> Option<u32> {
         self.session_concurrency
+    }
+
+    /// Whether requests are turns of conversations.
+    pub fn plays_turns(&self) -> bool {
+        self.session_concurrency.is_some() || self.conversations.is_some() || !self.session_trace.is_empty()
+    }
+
+    /// Recorded sessions to replay.
+    pub fn session_trace(&self) -> Option<SessionTrace> {
+        let trace = SessionTrace { paths: self.session_trace.clone(), options: self.session_trace_options };
+        (!trace.paths.is_empty()).then_some(trace)
     }
 
     /// A note on generated payloads.
@@ -97,14 +168,26 @@ impl OpenAiArgs {
             count: self.num_prompts,
             form,
             tokenizer: self.tokenizer.clone(),
+            media: self.media.clone(),
+            prefix_media: self.prefix_media.clone(),
+            talks: self.conversations.map(|count| {
+                let (own, delay) = (self.system_tokens, self.turn_delay);
+                Box::new(TalkSpec { count, turns: self.turns, own, delay })
+            }),
         })
     }
 
     /// The settings of the service; with `streaming`, streams.
     pub fn plan(&self, streaming: bool) -> OpenAiPlan {
         let endpoint = self.endpoint.clone().unwrap_or_default();
-        let (tokenizer, sessions) = (self.tokenizer.clone(), self.session_concurrency.is_some());
-        OpenAiPlan { endpoint, streaming, tokenizer, sessions }
+        OpenAiPlan {
+            endpoint,
+            streaming,
+            tokenizer: self.tokenizer.clone(),
+            response_format: self.response_format.clone(),
+            sessions: self.plays_turns(),
+            session_header: self.session_header.clone(),
+        }
     }
 }
 
@@ -121,6 +204,54 @@ fn endpoint(text: &str) -> Result<String, String> {
         return Err("the server's address belongs to -u, only the path below it here".to_owned());
     }
     Ok(path.to_owned())
+}
+
+/// `otel:PATH`, which exists.
+fn session_trace(text: &str) -> Result<PathBuf, String> {
+    let path = text.strip_prefix("otel:").ok_or("it must be otel: and the path of a file or folder")?;
+    if Path::new(path).exists() { Ok(path.into()) } else { Err(format!("there is no file or folder '{path}'")) }
+}
+
+/// Settings of a replay, separated by commas.
+fn trace_options(text: &str) -> Result<TraceOptions, String> {
+    let mut options = TraceOptions::default();
+    for setting in text.split(',').filter(|setting| !setting.is_empty()) {
+        let (name, value) = setting.split_once('=').ok_or_else(|| format!("'{setting}' is not NAME=VALUE"))?;
+        match name {
+            "max-wait" => options.max_wait_ms = time(value, Duration::from_millis(1))?.as_millis() as u64,
+            "default-tokens" => options.default_tokens = integer(value, 1, u64::from(MAX_TOKENS))?,
+            "errors" => options.errors = boolean(value)?,
+            "skip-invalid" => options.skip_invalid = boolean(value)?,
+            "answers" => {
+                options.live_answers = match value {
+                    "live" => true,
+                    "recorded" => false,
+                    _ => return Err("answers are live or recorded".to_owned()),
+                }
+            }
+            "below-tokens" => options.below_tokens = Some(integer(value, 1, u64::MAX)?),
+            "sessions" => options.sessions = Some(integer(value, 1, u64::from(u32::MAX))?),
+            _ => {
+                return Err(format!(
+                    "'{name}' is none of max-wait, default-tokens, errors, skip-invalid, answers, below-tokens, sessions"
+                ));
+            }
+        }
+    }
+    Ok(options)
+}
+
+/// The name of a header field.
+fn field_name(text: &str) -> Result<String, String> {
+    header(&format!("{text}:x")).map(|(name, _)| name).map_err(|_| "that is no name of a header field".to_owned())
+}
+
+/// A JSON object, as it is written.
+fn object(text: &str) -> Result<String, String> {
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(format!("it must be a JSON object, such as {{\"type\":\"json_object\"}}: {error}")),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::data::steps::{Loaded, Stream, Target};
-use crate::data::{CorpusSpec, DataSource, directory, json, lines, npz, prompts, synthetic};
+use crate::data::{CorpusSpec, DataSource, directory, json, lines, npz, prompts, session_trace, synthetic, talks};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
 use crate::shm::{Allowance, Region};
@@ -32,7 +32,11 @@ impl Corpus {
         let loaded = match spec.source {
             DataSource::Zero => synthetic::load(&target, None)?,
             DataSource::Random => synthetic::load(&target, Some(spec.seed))?,
-            DataSource::Prompts(prompts) => prompts::load(&target, prompts, (spec.lengths, spec.blocks))?,
+            DataSource::Prompts(given) => match &given.talks {
+                Some(talks) => talks::load(&target, given, talks)?,
+                None => prompts::load(&target, given, (spec.lengths, spec.blocks))?,
+            },
+            DataSource::SessionTrace(trace) => session_trace::load(&target, trace)?,
             DataSource::Lines(files, form) => lines::load(&target, files, *form)?,
             DataSource::Directory(path) => directory::load(&target, path)?,
             DataSource::Files(paths) => {

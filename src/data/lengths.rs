@@ -18,7 +18,7 @@ pub const MAX_TOKENS: u32 = 10_000_000;
 pub struct TokenLength {
     /// Its shape.
     pub shape: LengthShape,
-    /// The smallest number, at least 1.
+    /// The smallest number.
     pub least: u32,
     /// The largest.
     pub most: u32,
@@ -114,6 +114,28 @@ pub struct SharedPrefix {
     pub length: TokenLength,
     /// Number of different ones, each of which begins as many prompts.
     pub count: u32,
+}
+
+/// Conversations to generate; their turns are prompts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TalkSpec {
+    /// How many.
+    pub count: u32,
+    /// Turns of each.
+    pub turns: TalkTurns,
+    /// Length of the part of a system prompt that is a conversation's own, in tokens.
+    pub own: Option<TokenLength>,
+    /// How long it pauses after a turn, in seconds.
+    pub delay: Option<TokenLength>,
+}
+
+/// How many turns a conversation has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TalkTurns {
+    /// Drawn.
+    Drawn(TokenLength),
+    /// As many as the load asks for: it says the same again and again.
+    Endless,
 }
 
 /// The blocks of recorded prompts: equal numbers are equal text, so prompts share exactly the blocks that they shared.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::data::PromptForm;
 use crate::data::dataset::Prompt;
-use crate::data::prompts::Payloads;
+use crate::data::documents::Documents;
 use crate::data::steps::{Loaded, Target};
 use crate::error::{Error, Result};
 use crate::shm::map_text;
@@ -22,7 +22,7 @@ pub fn is_lines(path: &Path) -> bool {
 /// # Errors
 /// If the model's requests are not JSON documents, or a line is no prompt; the message names file, line and rule.
 pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> Result<Loaded> {
-    let mut payloads = Payloads::of(target)?;
+    let mut payloads = Documents::new(target)?;
     for path in files {
         let text = map_text(path)?;
         let refuse = |number: usize, rule: &str| {
@@ -35,7 +35,7 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> 
             }
             let value = serde_json::from_slice(line).map_err(|error| refuse(number, &format!("no JSON: {error}")))?;
             match entry(value) {
-                Some(Entry::Prompt(text)) => payloads.add(Prompt::Text(text).fields(form), None)?,
+                Some(Entry::Prompt(text)) => payloads.add(&Prompt::Text(text).fields(form), None, None)?,
                 Some(Entry::Body(body)) => payloads.add_body(body)?,
                 None => return Err(refuse(number, "it is no prompt")),
             }

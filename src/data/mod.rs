@@ -9,6 +9,7 @@ mod columns;
 mod corpus;
 mod dataset;
 mod directory;
+mod documents;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod json;
@@ -16,6 +17,7 @@ mod layout;
 mod lengths;
 mod lines;
 mod literal;
+mod media;
 mod npy;
 mod npz;
 mod pack;
@@ -23,23 +25,30 @@ mod parameter;
 mod payload;
 mod prompts;
 mod range;
+mod replay;
+mod session_trace;
 mod shapes;
 mod source;
 mod spec;
 mod steps;
 mod strings;
 mod synthetic;
+mod talks;
 mod tokenizer;
 mod validate;
 
 pub use corpus::Corpus;
 pub(crate) use json::timestamps;
-pub use lengths::{Blocks, Dataset, LengthShape, MAX_TOKENS, PromptLength, SharedPrefix, TokenCounts, TokenLength};
+pub use lengths::{
+    Blocks, Dataset, LengthShape, MAX_TOKENS, PromptLength, SharedPrefix, TalkSpec, TalkTurns, TokenCounts, TokenLength,
+};
 pub use lines::is_lines;
+pub use media::{Coding, MediaKind, MediaSpec, VideoCoding};
 pub use pack::{Packing, PayloadTable};
 pub use parameter::{Parameter, ParameterValue, hide_values, is_hidden};
 pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, OutputView, Payload, PayloadId, Responses};
 pub use range::{Bound, RandomRange};
+pub use replay::{SessionTrace, TraceOptions};
 pub use spec::{CorpusSpec, DataSource, OptionalInputs, PromptForm, PromptSpec};
 pub(crate) use strings::{count as count_strings, elements as string_elements, pack_element};
 pub use tokenizer::Tokenizer;

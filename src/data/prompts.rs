@@ -1,16 +1,14 @@
 //! Generated payloads for language models: prompts of a given number of words, in the format of an endpoint.
 
-use serde_json::{Map, Value};
-
+use crate::data::PromptSpec;
 use crate::data::dataset;
+use crate::data::documents::Documents;
 use crate::data::lengths::{Blocks, MAX_TOKENS, PromptLength, SharedPrefix, TokenCounts};
-use crate::data::steps::{self, Loaded, Stream, Target};
+use crate::data::media::{Studio, text_part};
+use crate::data::steps::{Loaded, Target};
 use crate::data::tokenizer::Tokenizer;
-use crate::data::{PromptSpec, strings};
-use crate::error::{Error, Result};
-use crate::model::DataType;
+use crate::error::Result;
 use crate::seed::{self, Purpose};
-use crate::shm::RegionBuilder;
 
 /// Default number of different prompts.
 const USUAL_PROMPTS: u32 = 100;
@@ -39,14 +37,14 @@ pub(crate) fn load(
     spec: &PromptSpec,
     (rows, blocks): (&[TokenCounts], Option<&Blocks>),
 ) -> Result<Loaded> {
+    let mut payloads = Documents::new(target)?;
     let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
-    let mut payloads = Payloads::of(target)?;
     if let PromptLength::Dataset(dataset) = &spec.prompt {
         let wanted = dataset::Wanted { dataset, form: spec.form, tokenizer: tokenizer.as_ref(), count: spec.count };
         for (number, entry) in dataset::read(&wanted)?.into_iter().enumerate() {
             let draws = Draws::new(target.spec.seed, Purpose::Prompts, number as u64);
             let output = spec.output.map(|length| length.draw(draws.seed, 2)).or(entry.output);
-            payloads.add(entry.prompt.fields(spec.form), output)?;
+            payloads.add(&entry.prompt.fields(spec.form), output, None)?;
         }
         return Ok(payloads.loaded(Vec::new()));
     }
@@ -54,104 +52,85 @@ pub(crate) fn load(
     let usual = if rows.is_empty() { USUAL_PROMPTS } else { u32::try_from(rows.len()).unwrap_or(u32::MAX) };
     let count = spec.count.unwrap_or(usual);
     let (prefixes, order) = (writer.prefixes()?, writer.order(count));
-    let mut inexact = 0;
+    let (mut inexact, mut studio) = (0, Studio::default());
     for number in 0..count {
-        let prefix = order.get(number as usize).map(|group| &prefixes[*group as usize]);
+        let group = order.get(number as usize).copied();
+        let prefix = group.map(|group| &prefixes[group as usize]);
+        if !spec.media.is_empty() || !spec.prefix_media.is_empty() {
+            let (question, output, is_exact) = writer.prompt(number, None)?;
+            inexact += u32::from(!is_exact);
+            let content = with_media(&mut studio, &writer, (prefix, group), (number, &question))?;
+            let message = serde_json::json!({ "role": "user", "content": content });
+            payloads.add(&dataset::Prompt::Messages(vec![message]).fields(spec.form), output, None)?;
+            continue;
+        }
         let (prompt, output, is_exact) = writer.prompt(number, prefix)?;
         inexact += u32::from(!is_exact);
-        payloads.add(dataset::Prompt::Text(prompt).fields(spec.form), output)?;
+        payloads.add(&dataset::Prompt::Text(prompt).fields(spec.form), output, None)?;
     }
-    let warnings = (inexact > 0)
-        .then(|| format!("--tokenizer: {inexact} prompts have slightly more or fewer tokens than asked for"));
-    Ok(payloads.loaded(warnings.into_iter().collect()))
+    Ok(payloads.loaded(inexact_warning(inexact).into_iter().collect()))
 }
 
-/// Payloads as they are made.
-pub(super) struct Payloads<'a, 'b> {
-    target: &'a Target<'b>,
-    memory: RegionBuilder,
-    stream: Stream,
-}
-
-impl<'a, 'b> Payloads<'a, 'b> {
-    /// None yet.
-    ///
-    /// # Errors
-    /// If the model's requests are not JSON documents, or memory is lacking.
-    pub(super) fn of(target: &'a Target<'b>) -> Result<Self> {
-        match &target.model.inputs[..] {
-            [input] if input.datatype == DataType::Json => {}
-            _ => return Err(unfit()),
+/// The content of a prompt with media: its prefix, which has its own, and its question.
+fn with_media(
+    studio: &mut Studio,
+    writer: &Writer<'_>,
+    (prefix, group): (Option<&Prefix>, Option<u32>),
+    (number, question): (u32, &str),
+) -> Result<Vec<serde_json::Value>> {
+    let stream = |purpose, number: u32| seed::hash(seed::derive(writer.seed, purpose), u64::from(number));
+    let PromptSpec { media, prefix_media, .. } = writer.spec;
+    let text = prefix.map_or("", |prefix| prefix.text.as_str());
+    let mut all = studio.content(text, prefix_media, stream(Purpose::Prefixes, group.unwrap_or(0)))?;
+    let mut own = studio.content(question, media, stream(Purpose::Prompts, number))?;
+    let said = |part: Option<&serde_json::Value>| part.and_then(|part| part["text"].as_str()).map(str::to_owned);
+    // A blank is between both, as in a prompt without media.
+    match (said(all.last()), said(own.first())) {
+        (Some(before), Some(after)) => {
+            all.pop();
+            own[0] = text_part(&format!("{before} {after}"));
         }
-        Ok(Self { target, memory: RegionBuilder::within(target.spec.memory)?, stream: Stream::default() })
+        _ if !all.is_empty() && !own.is_empty() => all.push(text_part(" ")),
+        _ => {}
     }
+    all.extend(own);
+    Ok(all)
+}
 
-    /// Whether there is none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.stream.len() == 0
-    }
-
-    /// Adds a payload with the prompt in its `fields`.
-    pub(super) fn add(&mut self, fields: String, output: Option<u64>) -> Result<()> {
-        let mut text = Vec::new();
-        document(&mut text, &self.target.model.id.name, &fields, output);
-        self.add_text(&text)
-    }
-
-    /// Adds a whole body, of this model if it names none.
-    pub(super) fn add_body(&mut self, mut body: Map<String, Value>) -> Result<()> {
-        body.entry("model").or_insert_with(|| Value::from(self.target.model.id.name.as_str()));
-        self.add_text(Value::Object(body).to_string().as_bytes())
-    }
-
-    fn add_text(&mut self, text: &[u8]) -> Result<()> {
-        self.target.take_steps(1)?;
-        let offset = self.memory.align()?;
-        strings::append(&mut self.memory, text)?;
-        let shape = self.target.shapes.inputs[0].clone();
-        self.stream.push([Some(steps::Value { region: 0, offset, len: self.memory.len() - offset, shape })]);
-        Ok(())
-    }
-
-    pub(super) fn loaded(self, warnings: Vec<String>) -> Loaded {
-        Loaded { regions: vec![self.memory.finish()], streams: vec![self.stream], warnings }
-    }
+/// What is said where the tokenizer could not be met exactly.
+pub(super) fn inexact_warning(count: u32) -> Option<String> {
+    (count > 0).then(|| format!("--tokenizer: {count} prompts have slightly more or fewer tokens than asked for"))
 }
 
 /// What a prompt begins with, and how many tokens that has.
-struct Prefix {
-    text: String,
+pub(super) struct Prefix {
+    pub(super) text: String,
     tokens: u64,
 }
 
 /// Writes prompts of words.
-struct Writer<'a> {
-    spec: &'a PromptSpec,
-    seed: u64,
-    tokenizer: Option<&'a Tokenizer>,
-    rows: &'a [TokenCounts],
-    blocks: Option<&'a Blocks>,
+pub(super) struct Writer<'a> {
+    pub(super) spec: &'a PromptSpec,
+    pub(super) seed: u64,
+    pub(super) tokenizer: Option<&'a Tokenizer>,
+    pub(super) rows: &'a [TokenCounts],
+    pub(super) blocks: Option<&'a Blocks>,
 }
 
 impl Writer<'_> {
     /// The prefixes that prompts share, if they do.
-    fn prefixes(&self) -> Result<Vec<Prefix>> {
+    pub(super) fn prefixes(&self) -> Result<Vec<Prefix>> {
         let Some(SharedPrefix { length, count }) = self.spec.prefix else { return Ok(Vec::new()) };
         let prefix = |number| {
             let draws = Draws::new(self.seed, Purpose::Prefixes, u64::from(number));
             let tokens = length.draw(draws.seed, 0);
-            let text = draws.words(tokens);
-            let text = match self.tokenizer {
-                Some(tokenizer) => tokenizer.fit(text, tokens as usize)?.0,
-                None => text,
-            };
-            Ok(Prefix { text, tokens })
+            Ok(Prefix { text: self.text(&draws, tokens)?, tokens })
         };
         (0..count).map(prefix).collect()
     }
 
     /// The prefix of each prompt: of all equally many, in an order that is drawn.
-    fn order(&self, prompts: u32) -> Vec<u32> {
+    pub(super) fn order(&self, prompts: u32) -> Vec<u32> {
         let Some(SharedPrefix { count, .. }) = self.spec.prefix else { return Vec::new() };
         let mut order: Vec<u32> = (0..prompts).map(|number| number % count).collect();
         let draws = seed::derive(self.seed, Purpose::PrefixOrder);
@@ -162,7 +141,7 @@ impl Writer<'_> {
     }
 
     /// A prompt, the limit on output tokens, if any, and whether the prompt has exactly the tokens that are asked for.
-    fn prompt(&self, number: u32, prefix: Option<&Prefix>) -> Result<(String, Option<u64>, bool)> {
+    pub(super) fn prompt(&self, number: u32, prefix: Option<&Prefix>) -> Result<(String, Option<u64>, bool)> {
         let at = number as usize % self.rows.len().max(1);
         let draws = Draws::new(self.seed, Purpose::Prompts, u64::from(number));
         let (tokens, output) = draws.lengths(self.spec, self.rows.get(at));
@@ -177,6 +156,18 @@ impl Writer<'_> {
         match self.tokenizer {
             Some(tokenizer) => tokenizer.fit(text, tokens as usize).map(|(text, is_exact)| (text, output, is_exact)),
             None => Ok((text, output, true)),
+        }
+    }
+
+    /// A text of that many tokens, drawn by `draws`.
+    ///
+    /// # Errors
+    /// If the tokenizer cannot count them.
+    pub(super) fn text(&self, draws: &Draws, tokens: u64) -> Result<String> {
+        let text = draws.words(tokens);
+        match self.tokenizer {
+            Some(tokenizer) => Ok(tokenizer.fit(text, tokens as usize)?.0),
+            None => Ok(text),
         }
     }
 
@@ -198,17 +189,13 @@ impl Writer<'_> {
     }
 }
 
-fn unfit() -> Error {
-    Error::input("prompts are payloads for language models, and this model takes tensors")
-}
-
 /// The random draws of one prompt.
-struct Draws {
-    seed: u64,
+pub(super) struct Draws {
+    pub(super) seed: u64,
 }
 
 impl Draws {
-    fn new(run_seed: u64, purpose: Purpose, number: u64) -> Self {
+    pub(super) fn new(run_seed: u64, purpose: Purpose, number: u64) -> Self {
         Self { seed: seed::hash(seed::derive(run_seed, purpose), number) }
     }
 
@@ -232,22 +219,11 @@ impl Draws {
     }
 }
 
-/// The payload around the fields with the prompt.
-fn document(out: &mut Vec<u8>, model: &str, fields: &str, output: Option<u64>) {
-    out.extend_from_slice(b"{\"model\":");
-    serde_json::to_writer(&mut *out, model).expect("writing to memory cannot fail");
-    out.push(b',');
-    out.extend_from_slice(fields.as_bytes());
-    if let Some(output) = output {
-        out.extend_from_slice(format!(",\"max_tokens\":{output}").as_bytes());
-    }
-    out.push(b'}');
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::PromptForm;
+    use crate::data::documents::document;
     use crate::data::lengths::{LengthShape, TokenLength};
 
     fn generated(spec: &PromptSpec, count: u64) -> Vec<serde_json::Value> {
@@ -273,6 +249,9 @@ mod tests {
             count: Some(1),
             form: PromptForm::Messages,
             tokenizer: None,
+            media: Vec::new(),
+            prefix_media: Vec::new(),
+            talks: None,
         };
         let chat = &generated(&spec, 1)[0];
         assert_eq!((&chat["model"], &chat["max_tokens"]), (&"m\"".into(), &5.into()));
@@ -293,6 +272,9 @@ mod tests {
             count: Some(1),
             form: PromptForm::Prompt,
             tokenizer: None,
+            media: Vec::new(),
+            prefix_media: Vec::new(),
+            talks: None,
         };
         let all = generated(&spec, 2000);
         let lengths: Vec<f64> =
@@ -314,6 +296,9 @@ mod tests {
             count: None,
             form: PromptForm::Prompt,
             tokenizer: None,
+            media: Vec::new(),
+            prefix_media: Vec::new(),
+            talks: None,
         };
         let draws = Draws { seed: 1 };
         let row = |context, generated| TokenCounts { context, generated };
@@ -330,6 +315,9 @@ mod tests {
             count: None,
             form: PromptForm::Prompt,
             tokenizer: None,
+            media: Vec::new(),
+            prefix_media: Vec::new(),
+            talks: None,
         }
     }
 

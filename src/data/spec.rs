@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::data::RandomRange;
-use crate::data::lengths::{Blocks, PromptLength, SharedPrefix, TokenCounts, TokenLength};
+use crate::data::lengths::{Blocks, PromptLength, SharedPrefix, TalkSpec, TokenCounts, TokenLength};
+use crate::data::{MediaSpec, RandomRange, SessionTrace};
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::Allowance;
 
@@ -19,6 +19,8 @@ pub enum DataSource {
     Directory(PathBuf),
     /// Prompts for a language model.
     Prompts(PromptSpec),
+    /// Recorded sessions of a language model.
+    SessionTrace(SessionTrace),
     /// Files of streams and steps (JSON or NumPy archives).
     Files(Vec<PathBuf>),
     /// Files of prompts for a language model, one a line.
@@ -112,4 +114,17 @@ pub struct PromptSpec {
     pub form: PromptForm,
     /// The file of the tokenizer that counts tokens; if absent, a word counts as one.
     pub tokenizer: Option<PathBuf>,
+    /// What is attached to prompts.
+    pub media: Vec<MediaSpec>,
+    /// What is attached to the prefixes that they share.
+    pub prefix_media: Vec<MediaSpec>,
+    /// Conversations that the prompts are turns of, if they are.
+    pub talks: Option<Box<TalkSpec>>,
+}
+
+impl DataSource {
+    /// Conversations to generate, if requests are their turns.
+    pub fn talks(&self) -> Option<&TalkSpec> {
+        if let Self::Prompts(prompts) = self { prompts.talks.as_deref() } else { None }
+    }
 }

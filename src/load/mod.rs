@@ -16,10 +16,12 @@ mod parts_tests;
 pub mod payloads;
 mod periodic;
 pub mod recorded;
+mod rest;
 mod run;
 pub mod schedule;
 pub mod sequence;
 mod sessions;
+mod turns;
 mod walk;
 mod worker;
 
@@ -30,3 +32,4 @@ pub use open::OpenLoop;
 pub use periodic::{BatchBook, BatchProgress, PeriodicBatch, PeriodicLoop};
 pub use run::{LoadShape, PreparedLoad, RunningLoad, Sends, prepare, start};
 pub use sessions::{SessionLoop, Turn};
+pub use turns::TurnLoop;

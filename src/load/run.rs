@@ -15,6 +15,7 @@ use crate::load::control::Control;
 use crate::load::open::{self, OpenLoop};
 use crate::load::periodic::{self, PeriodicLoop};
 use crate::load::sessions::{self, SessionLoop};
+use crate::load::turns::{self, TurnLoop};
 use crate::load::worker::Worker;
 use crate::record::TextLog;
 
@@ -40,6 +41,8 @@ pub enum LoadShape {
     Periodic(PeriodicLoop),
     /// Conversations, a number of them at a time.
     Sessions(SessionLoop),
+    /// Conversations that take turns.
+    Turns(TurnLoop),
 }
 
 impl LoadShape {
@@ -50,7 +53,8 @@ impl LoadShape {
             Self::Closed(shape) => shape.concurrency,
             Self::Open(shape) => shape.first_slots(lanes),
             Self::Periodic(shape) => shape.part.of(shape.end as usize),
-            Self::Sessions(shape) => shape.concurrency,
+            Self::Sessions(shape) => shape.slots(),
+            Self::Turns(shape) => shape.first_slots(),
         }
     }
 }
@@ -134,6 +138,7 @@ pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<
         LoadShape::Closed(shape) => (closed::spawn(&context, &control, shape, &mut load.workers), 0),
         LoadShape::Open(shape) => (open::spawn(&context, &control, &shape, &mut load.workers), LEAD_NS),
         LoadShape::Sessions(shape) => (sessions::spawn(&context, &control, &shape, &mut load.workers), 0),
+        LoadShape::Turns(shape) => (turns::spawn(&context, &control, &shape, &mut load.workers), LEAD_NS),
         LoadShape::Periodic(shape) => (periodic::spawn(&context, &control, shape, &mut load.workers), 0),
     };
     spawned?;

@@ -1,30 +1,37 @@
-//! Sessions: conversations of several turns, a number of them at a time. A turn leaves when the one before it is over
-//! and its delay has passed; a finished session makes room for the next. Each is played once, in order.
+//! Sessions: conversations of several turns, a number of them at a time. A turn leaves when those that it follows are over
+//! and its pause has passed; a finished session makes room for the next. Each is played once, in order.
 
-use std::mem;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
-use crate::backend::{Next, Request, SequencePosition, SlotId};
+use crate::backend::{Request, SequencePosition, SlotId};
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::error::Result;
 use crate::load::closed::ClosedLoop;
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
-use crate::load::engine::{self, InFlight, Issuer, Numbers, Policy, Setup};
+use crate::load::engine::{self, Issuer, Numbers, Setup};
+use crate::load::rest::Rest;
 use crate::load::worker::{self, Worker, WorkerShare};
 use crate::ranks::Part;
-use crate::record::{Played, Sample};
+use crate::record::Played;
+
+/// Limit on the slots of a worker whose sessions have turns under way together.
+const MOST_SLOTS: usize = 4096;
 
 /// A turn of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// What it sends.
     pub payload: PayloadId,
+    /// The turns of its session that are over before it leaves.
+    pub after: Box<[u32]>,
+    /// How long the session pauses before it.
+    pub wait: Duration,
     /// How long the session pauses after its answer.
     pub delay: Duration,
 }
@@ -38,8 +45,40 @@ pub struct SessionLoop {
     pub max_threads: usize,
     /// Turns of each session, none of them empty.
     pub sessions: Arc<[Vec<Turn>]>,
+    /// The first that is played, and how many are.
+    pub first: usize,
+    /// How many are played.
+    pub count: usize,
+    /// How many begin in a second, at most; no limit if absent.
+    pub rate: Option<f64>,
     /// Which of them are played here.
     pub part: Part,
+}
+
+impl SessionLoop {
+    /// Limit on the turns of one session that are under way together: chains of turns that follow each other.
+    fn width(&self) -> usize {
+        self.sessions.iter().map(|turns| chains(turns)).max().unwrap_or(1)
+    }
+
+    /// Number of slots of all clients together.
+    pub(super) fn slots(&self) -> usize {
+        self.concurrency.saturating_mul(self.width().min(MOST_SLOTS)).max(1)
+    }
+}
+
+/// In how many chains the turns of a session are: each continues one of those that it follows, if no other does.
+fn chains(turns: &[Turn]) -> usize {
+    let mut is_last = vec![false; turns.len()];
+    let mut count = 0;
+    for (number, turn) in turns.iter().enumerate() {
+        match turn.after.iter().find(|before| is_last[**before as usize]) {
+            Some(before) => is_last[*before as usize] = false,
+            None => count += 1,
+        }
+        is_last[number] = true;
+    }
+    count
 }
 
 /// Starts the workers.
@@ -52,135 +91,211 @@ pub(super) fn spawn(
     shape: &SessionLoop,
     workers: &mut Vec<Worker>,
 ) -> Result<()> {
-    let SessionLoop { concurrency, max_threads, sessions, part } = shape;
-    let begun = Arc::new(AtomicUsize::new(0));
+    let SessionLoop { concurrency, max_threads, .. } = shape;
+    let (begun, width) = (Arc::new(AtomicUsize::new(0)), shape.width());
     for share in (ClosedLoop { concurrency: *concurrency, max_threads: *max_threads, synchronous: false }).shares() {
-        let (sessions, begun, part) = (Arc::clone(sessions), Arc::clone(&begun), *part);
+        let (begun, shape) = (Arc::clone(&begun), shape.clone());
         workers.push(worker::spawn(share.worker, context, control, move |context, control| {
-            work(context, control, &share, Script { sessions: &sessions, part, begun: &begun })
+            work(context, control, &share, Script { shape: &shape, width, begun: &begun })
         })?);
     }
     Ok(())
 }
 
-/// A slot is idle when its turn is over: its worker knows when it goes on.
-struct Rest {
-    /// The session that each slot is in. The locks are never waited for, because calls for one slot never overlap.
-    played: Box<[Mutex<Played>]>,
-}
-
-impl Rest {
-    fn of(slots: usize) -> Self {
-        Self { played: (0..slots).map(|_| Mutex::default()).collect() }
-    }
-}
-
-impl Policy for Rest {
-    fn recorded(&self, flight: &InFlight<Self>, slot: SlotId, turn: &Sample, failed: bool) {
-        let mut played = self.played[slot.index()].lock();
-        played.add(turn, failed);
-        if turn.sequence_end {
-            flight.context.recorder.session(flight.numbers.of(slot), &mem::take(&mut *played));
-        }
-    }
-
-    fn next(&self, flight: &InFlight<Self>, _: SlotId) -> Next {
-        flight.wake();
-        Next::Idle
-    }
-}
-
 /// What the workers play together.
 #[derive(Clone, Copy)]
 struct Script<'a> {
-    sessions: &'a [Vec<Turn>],
-    /// Which of them are played by this process.
-    part: Part,
-    /// How many of these any of its threads has begun.
+    shape: &'a SessionLoop,
+    /// Limit on the turns of one session that are under way together.
+    width: usize,
+    /// How many sessions any of the threads has begun.
     begun: &'a AtomicUsize,
 }
 
 fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &WorkerShare, script: Script<'_>) -> Result<()> {
-    let (numbers, slots) = (Numbers { first: share.first_lane, stride: 1 }, share.slots);
+    let Script { shape, width, begun } = script;
+    let numbers = Numbers { first: share.first_lane * width, stride: 1 };
+    let slots = share.slots.saturating_mul(width).min(MOST_SLOTS.max(share.slots));
     let (worker, workers) = (share.worker, share.workers);
     let policy = Rest::of(slots);
     let setup = Setup { policy, numbers, worker, workers, slots, alone: false, reissues: false, watches: false };
     engine::work(context, control, setup, |issuer| {
-        let mut places = vec![Place::default(); slots];
-        let mut player = Player { script, places: &mut places, resting: Vec::new(), done: Vec::new() };
+        let mut player = Player {
+            shape,
+            begun,
+            seats: share.slots,
+            all_begun: false,
+            running: HashMap::new(),
+            places: vec![None; slots],
+            idle: Vec::new(),
+            due: BinaryHeap::new(),
+        };
         let played = player.play(issuer);
-        issuer.free.extend(player.resting.iter().map(|(_, slot)| *slot).chain(player.done));
-        played.and_then(|()| issuer.settle())
+        let settled = played.and_then(|()| player.settle(issuer));
+        issuer.free.extend(player.idle);
+        settled
     })
 }
 
-/// A slot's position: its session, and how many of its turns have been sent.
-#[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    session: Option<usize>,
+/// A session that is being played.
+struct Running {
+    /// How many of the turns that each one follows are not over yet.
+    open: Vec<u32>,
+    /// When each may leave, as far as what it follows is over.
+    due: Vec<Stamp>,
     sent: usize,
+    over: usize,
+    played: Played,
 }
 
 struct Player<'a> {
-    script: Script<'a>,
-    places: &'a mut [Place],
-    /// Slots whose next turn is due at these times.
-    resting: Vec<(Stamp, SlotId)>,
-    /// Slots that have nothing left to do.
-    done: Vec<SlotId>,
+    shape: &'a SessionLoop,
+    /// How many sessions any of the threads has begun.
+    begun: &'a AtomicUsize,
+    /// How many this one plays at a time.
+    seats: usize,
+    /// Whether all have begun.
+    all_begun: bool,
+    running: HashMap<usize, Running>,
+    /// The session and the turn that each slot has sent.
+    places: Vec<Option<(usize, u32)>>,
+    /// Slots without a turn.
+    idle: Vec<SlotId>,
+    /// Turns that leave at these times: moment, session, turn.
+    due: BinaryHeap<Reverse<(Stamp, usize, u32)>>,
 }
 
 impl Player<'_> {
-    fn play(&mut self, issuer: &mut Issuer<Rest>) -> Result<()> {
-        while !issuer.flight.control.is_stopped() && self.done.len() < self.places.len() {
-            while let Some(slot) = issuer.take_free() {
-                if self.places[slot.index()].session.is_some() {
-                    issuer.flight.control.note_end();
-                }
-                match self.due(slot) {
-                    Some(due) => self.resting.push((due, slot)),
-                    None => self.done.push(slot),
-                }
+    fn play(&mut self, issuer: &mut Issuer<Rest<false>>) -> Result<()> {
+        loop {
+            self.take_over(issuer);
+            if issuer.flight.control.is_stopped() {
+                return Ok(());
             }
-            while let Some(index) = self.resting.iter().position(|(due, _)| *due <= Stamp::now()) {
-                let (_, slot) = self.resting.swap_remove(index);
+            let next = self.begin(issuer);
+            if self.all_begun && self.running.is_empty() {
+                return Ok(());
+            }
+            let now = Stamp::now();
+            while let Some(Reverse((moment, number, turn))) = self.due.peek().copied()
+                && moment <= now
+                && let Some(slot) = self.idle.pop()
+            {
+                self.due.pop();
                 if !issuer.flight.control.may_send() {
-                    self.done.push(slot);
-                    continue;
+                    self.idle.push(slot);
+                    return Ok(());
                 }
-                let lane = issuer.flight.numbers.of(slot);
-                let request = self.request(slot);
-                issuer.flight.control.note_issue();
-                issuer.submit(slot, request, lane, Stamp::now())?;
+                self.send(issuer, slot, (number, turn))?;
             }
-            let next = self.resting.iter().map(|(due, _)| *due).min().unwrap_or(Stamp::NEVER);
-            issuer.rest_until(next, || false)?;
+            let due = self.due.peek().filter(|_| !self.idle.is_empty()).map_or(Stamp::NEVER, |due| due.0.0);
+            issuer.rest_until(due.min(next), || false)?;
+        }
+    }
+
+    /// Waits for what is under way, so that sessions which end with it are counted.
+    fn settle(&mut self, issuer: &mut Issuer<Rest<false>>) -> Result<()> {
+        while self.places.iter().any(Option::is_some) && !issuer.flight.control.has_given_up() {
+            issuer.rest(|| false)?;
+            self.take_over(issuer);
         }
         Ok(())
     }
 
-    /// When a free slot sends its next turn, of its own session or of the next one; `None` if all have begun.
-    fn due(&mut self, slot: SlotId) -> Option<Stamp> {
-        let place = &mut self.places[slot.index()];
-        if let Some(session) = place.session
-            && place.sent < self.script.sessions[session].len()
-        {
-            let delay = self.script.sessions[session][place.sent - 1].delay;
-            return Some(Stamp::now().plus_duration(delay));
+    /// Looks at the turns that are over.
+    fn take_over(&mut self, issuer: &mut Issuer<Rest<false>>) {
+        while let Some(slot) = issuer.take_free() {
+            self.idle.push(slot);
+            let Some((number, turn)) = self.places[slot.index()].take() else { continue };
+            issuer.flight.control.note_end();
+            let Some(session) = self.running.get_mut(&number) else { continue };
+            session.played.join(&issuer.flight.policy.take(slot));
+            session.over += 1;
+            let turns = &self.shape.sessions[number];
+            let end = Stamp::now().plus_duration(turns[turn as usize].delay);
+            for (later, next) in turns.iter().enumerate().skip(turn as usize + 1) {
+                let follows = next.after.iter().filter(|before| **before == turn).count() as u32;
+                if follows == 0 {
+                    continue;
+                }
+                session.due[later] = session.due[later].max(end.plus_duration(next.wait));
+                session.open[later] -= follows;
+                if session.open[later] == 0 {
+                    self.due.push(Reverse((session.due[later], number, later as u32)));
+                }
+            }
+            if session.over == turns.len() {
+                issuer.flight.context.recorder.session(issuer.flight.numbers.of(slot), &session.played);
+                self.running.remove(&number);
+            }
         }
-        let next = self.script.part.number(self.script.begun.fetch_add(1, Ordering::Relaxed));
-        *place = Place { session: (next < self.script.sessions.len()).then_some(next), sent: 0 };
-        place.session.map(|_| Stamp::now())
     }
 
-    /// The next turn of a slot's session.
-    fn request(&mut self, slot: SlotId) -> Request {
-        let place = &mut self.places[slot.index()];
-        let number = place.session.unwrap_or_default();
-        let turns = &self.script.sessions[number];
-        let turn = place.sent;
-        place.sent += 1;
-        let position = SequencePosition { id: number as u64 + 1, start: turn == 0, end: turn + 1 == turns.len() };
-        Request { payload: turns[turn].payload, sequence: Some(position) }
+    /// Begins sessions where there is room. Returns when the next may begin, if one must wait for its time.
+    fn begin(&mut self, issuer: &Issuer<Rest<false>>) -> Stamp {
+        let started = issuer.flight.control.started();
+        while !self.all_begun && self.running.len() < self.seats {
+            let next = self.begun.load(Ordering::Relaxed);
+            let after = self.shape.rate.map_or(0.0, |rate| next as f64 / rate);
+            let moment = started.plus_duration(Duration::try_from_secs_f64(after).unwrap_or(Duration::MAX));
+            if Stamp::now() < moment {
+                return moment;
+            }
+            if self.begun.compare_exchange(next, next + 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+                continue;
+            }
+            let place = self.shape.part.number(next);
+            let number = self.shape.first + place;
+            if place >= self.shape.count || number >= self.shape.sessions.len() {
+                self.all_begun = true;
+                break;
+            }
+            self.start(number);
+        }
+        Stamp::NEVER
+    }
+
+    fn start(&mut self, number: usize) {
+        let (turns, now) = (&self.shape.sessions[number], Stamp::now());
+        for (turn, _) in turns.iter().enumerate().filter(|(_, turn)| turn.after.is_empty()) {
+            self.due.push(Reverse((now, number, turn as u32)));
+        }
+        let open = turns.iter().map(|turn| turn.after.len() as u32).collect();
+        let due = vec![now; turns.len()];
+        self.running.insert(number, Running { open, due, sent: 0, over: 0, played: Played::default() });
+    }
+
+    fn send(&mut self, issuer: &mut Issuer<Rest<false>>, slot: SlotId, (number, turn): (usize, u32)) -> Result<()> {
+        let turns = &self.shape.sessions[number];
+        let Some(session) = self.running.get_mut(&number) else { return Ok(()) };
+        session.sent += 1;
+        let (start, end) = (session.sent == 1, session.sent == turns.len());
+        self.places[slot.index()] = Some((number, turn));
+        let sequence = Some(SequencePosition { id: number as u64 + 1, start, end });
+        let lane = issuer.flight.numbers.of(slot);
+        issuer.flight.control.note_issue();
+        issuer.submit(slot, Request { payload: turns[turn as usize].payload, sequence }, lane, Stamp::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turns(after: &[&[u32]]) -> Vec<Turn> {
+        let turn = |after: &&[u32]| Turn {
+            payload: PayloadId(0),
+            after: (*after).into(),
+            wait: Duration::ZERO,
+            delay: Duration::ZERO,
+        };
+        after.iter().map(turn).collect()
+    }
+
+    #[test]
+    fn slots_suffice_for_the_turns_that_may_be_under_way_together() {
+        assert_eq!(chains(&turns(&[&[], &[0], &[1]])), 1);
+        assert_eq!(chains(&turns(&[&[], &[0], &[0], &[0], &[1, 2, 3]])), 3);
+        assert_eq!(chains(&turns(&[&[], &[], &[0, 1]])), 2);
     }
 }

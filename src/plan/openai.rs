@@ -11,6 +11,10 @@ pub struct OpenAiPlan {
     pub streaming: bool,
     /// The file of the tokenizer that counts the tokens of answers, where the server tells none.
     pub tokenizer: Option<PathBuf>,
+    /// The field `response_format` of every payload: the form that answers are held to, as JSON.
+    pub response_format: Option<String>,
     /// Whether payloads are turns of conversations, which begin with the whole conversation so far.
     pub sessions: bool,
+    /// The header field that names a turn's session.
+    pub session_header: Option<String>,
 }

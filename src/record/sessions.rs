@@ -32,6 +32,15 @@ impl Played {
         self.turns += 1;
         self.failed += u64::from(failed);
     }
+
+    /// Further turns of it were played.
+    pub fn join(&mut self, others: &Self) {
+        self.begun = [self.begun, others.begun].into_iter().flatten().min();
+        self.end = self.end.max(others.end);
+        self.waiting_ns += others.waiting_ns;
+        self.turns += others.turns;
+        self.failed += others.failed;
+    }
 }
 
 /// One window's counters in one shard. Threads add without waiting.

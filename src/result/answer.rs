@@ -171,9 +171,10 @@ impl TuneResult {
 
 /// The condition that decided: of those that fail the first, else of those that are undecided the first, else the first.
 fn gate(all: &[Checked]) -> Option<GateAnswer> {
-    let failed = all.iter().find(|checked| !checked.passes);
-    let open = all.iter().find(|checked| checked.outcome == Judgement::Undecided);
-    let decided = failed.or(open).or(all.first())?;
+    let failed = all.iter().find(|checked| !checked.passes && !checked.open);
+    let open = all.iter().find(|checked| checked.open);
+    let undecided = all.iter().find(|checked| checked.outcome == Judgement::Undecided);
+    let decided = failed.or(open).or(undecided).or(all.first())?;
     let place = decided.level.map(|load| format!(" at {}", at(load, decided.distinction))).unwrap_or_default();
     let variant = decided.variant.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
     let value = decided.value.map(|value| {
@@ -181,12 +182,16 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
         format!(": {}{}", decided.unit.show(value), known.unwrap_or_default())
     });
     let note = decided.note.as_ref().filter(|_| decided.value.is_none()).map(|note| format!(": {note}"));
-    let (passed, undecided) = (failed.is_none(), decided.outcome == Judgement::Undecided);
-    let word = if passed { "Passed" } else { "Failed" };
-    let sure = if undecided { ", undecided" } else { "" };
+    let passed = failed.is_none() && open.is_none();
+    let word = match (passed, failed.is_some(), decided.outcome == Judgement::Undecided) {
+        (true, _, true) => "Passed, undecided",
+        (true, _, false) => "Passed",
+        (false, true, _) => "Failed",
+        (false, false, _) => "Undecided",
+    };
     let others = if passed && all.len() > 1 { format!(", and {} more", all.len() - 1) } else { String::new() };
     let value = value.or(note).unwrap_or_default();
-    Some(GateAnswer { passed, words: format!("{word}{sure}: {}{place}{variant}{value}{others}", decided.text) })
+    Some(GateAnswer { passed, words: format!("{word}: {}{place}{variant}{value}{others}", decided.text) })
 }
 
 /// A level in a sentence: `concurrency 4, batch size 2`.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::backend::{ClientSpec, Parameter, ParameterValue, RequestOptions};
-use crate::backends::openai::PAYLOAD;
 use crate::backends::openai::fields::Fields;
+use crate::backends::openai::{AFTER, PAYLOAD};
 use crate::data::{InputTensor, Payload};
 use crate::engine::Endpoint;
 use crate::engine::http1::{Headers, write_length};
@@ -31,6 +31,8 @@ pub(super) struct Bodies {
     bodies: Vec<Body>,
     /// Payloads are turns of conversations.
     sessions: bool,
+    /// The header field that names a turn's session.
+    session_header: Option<String>,
 }
 
 /// One payload's request after the common part of the head.
@@ -84,6 +86,7 @@ impl Bodies {
             head: head(endpoint, headers, &plan.endpoint),
             bodies: spec.payloads.iter().map(body).collect::<Result<_>>()?,
             sessions: plan.sessions,
+            session_header: plan.session_header.clone(),
         })
     }
 
@@ -100,6 +103,24 @@ impl Bodies {
     /// The text of a payload.
     pub(super) fn text(&self, payload: usize) -> &[u8] {
         self.bodies[payload].document.text()
+    }
+
+    /// The number of a turn within its session.
+    pub(super) fn turn(&self, payload: usize) -> u32 {
+        self.payloads[payload].step
+    }
+
+    /// Whether a turn holds the whole conversation, except for answers.
+    pub(super) fn is_whole(&self, payload: usize) -> bool {
+        has_whole(&self.payloads[payload])
+    }
+
+    /// The header field that names a session, if there is to be one.
+    pub(super) fn session_header(&self, session: u64) -> Vec<u8> {
+        match &self.session_header {
+            Some(name) => format!("{name}: session-{session}\r\n").into_bytes(),
+            None => Vec::new(),
+        }
     }
 
     /// Whether these were made for clients as described by `spec`.
@@ -125,10 +146,18 @@ impl Bodies {
     }
 }
 
-/// A turn of a conversation has messages.
+/// Whether a payload is a turn that holds the whole conversation.
+fn has_whole(payload: &Payload) -> bool {
+    payload.inputs.iter().any(|input| &*input.name == AFTER)
+}
+
+/// A turn of a conversation has messages, or a prompt.
 fn check_turn(body: &Body) -> Result<()> {
-    let messages = Fields::of(body.document.text())?.list("messages").is_some();
-    if messages { Ok(()) } else { Err(Error::input("a turn of a session has a list of `messages`")) }
+    let fields = Fields::of(body.document.text())?;
+    match fields.list("messages").is_some() || fields.string("prompt").is_some() {
+        true => Ok(()),
+        false => Err(Error::input("a turn of a session has a list of `messages`, or a text as its `prompt`")),
+    }
 }
 
 /// The head of all requests, without its last field.
@@ -143,31 +172,37 @@ fn head(endpoint: &Endpoint, headers: &Headers, path: &str) -> Vec<u8> {
 fn body(plan: &OpenAiPlan, model: Option<String>, options: &RequestOptions, payload: &Payload) -> Result<Body> {
     let input = payload.inputs.first().filter(|input| &*input.name == PAYLOAD);
     let input = input.ok_or_else(|| Error::input(format!("a request has one input, '{PAYLOAD}'")))?;
-    let document = document(plan, model, options.parameters_of(payload), input)?;
+    let document = document(plan, model, options, (payload, input))?;
     let mut length = Vec::new();
     write_length(&mut length, document.text().len());
     Ok(Body { length, document })
 }
 
 /// The payload, with fields set as the plan asks.
-fn document<'a>(
+fn document(
     plan: &OpenAiPlan,
     model: Option<String>,
-    parameters: impl Iterator<Item = &'a Parameter>,
-    input: &InputTensor,
+    options: &RequestOptions,
+    (payload, input): (&Payload, &InputTensor),
 ) -> Result<Document> {
     let len = input.len.checked_sub(LENGTH).ok_or_else(|| Error::input("the payload is empty"))?;
     let unchanged = Document::Unchanged { region: input.region.clone(), offset: input.offset + LENGTH, len };
-    let mut parameters = parameters.peekable();
-    if model.is_none() && !plan.streaming && parameters.peek().is_none() {
+    let mut parameters = options.parameters_of(payload).peekable();
+    let is_unchanged = model.is_none() && !plan.streaming && plan.response_format.is_none();
+    if is_unchanged && parameters.peek().is_none() {
         return Ok(unchanged);
     }
     let mut fields = Fields::of(unchanged.text())?;
     if let Some(model) = model {
         fields.set("model", &Value::from(model));
     }
+    // A recorded call says itself what it needs.
+    let is_recorded = has_whole(payload);
     for Parameter { name, value } in parameters {
-        fields.set(name, &json(value));
+        if is_recorded { fields.add(name, &json(value)) } else { fields.set(name, &json(value)) }
+    }
+    if let Some(format) = &plan.response_format {
+        fields.set("response_format", &serde_json::from_str(format).unwrap_or_default());
     }
     if plan.streaming {
         fields.add("stream", &Value::from(true));

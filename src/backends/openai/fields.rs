@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use crate::error::{Error, Result};
 
 /// The members of a JSON object, in their order, each with the text of its value.
+#[derive(Default)]
 pub(super) struct Fields(Vec<(String, Box<RawValue>)>);
 
 impl Fields {
@@ -41,14 +42,25 @@ impl Fields {
         }
     }
 
+    /// Removes a member and returns the text of its value.
+    pub(super) fn take(&mut self, name: &str) -> Option<String> {
+        let index = self.position(name)?;
+        Some(self.0.remove(index).1.get().to_owned())
+    }
+
     /// The elements of a list among the members, as written; none if it is not a list.
     pub(super) fn list(&self, name: &str) -> Option<&str> {
         let value = self.0[self.position(name)?].1.get();
         value.strip_prefix('[')?.strip_suffix(']').map(str::trim)
     }
 
-    /// All of them as an object, with one replaced by another list.
-    pub(super) fn write_with_list(&self, out: &mut Vec<u8>, name: &str, elements: &[u8]) {
+    /// A text among the members.
+    pub(super) fn string(&self, name: &str) -> Option<String> {
+        serde_json::from_str(self.0[self.position(name)?].1.get()).ok()
+    }
+
+    /// All of them as an object, with the value of one replaced by these parts.
+    pub(super) fn write_with(&self, out: &mut Vec<u8>, name: &str, parts: &[&[u8]]) {
         out.push(b'{');
         for (index, (member, value)) in self.0.iter().enumerate() {
             if index > 0 {
@@ -57,7 +69,7 @@ impl Fields {
             serde_json::to_writer(&mut *out, member).expect("writing to memory cannot fail");
             out.push(b':');
             match member == name {
-                true => [b"[", elements, b"]"].into_iter().for_each(|part| out.extend_from_slice(part)),
+                true => parts.iter().for_each(|part| out.extend_from_slice(part)),
                 false => out.extend_from_slice(value.get().as_bytes()),
             }
         }

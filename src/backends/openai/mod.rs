@@ -46,6 +46,8 @@ pub const DEFAULT_PORT: u16 = 8000;
 
 /// The input that holds a request's body.
 const PAYLOAD: &str = "payload";
+/// The input with the turns that a turn of a session follows.
+const AFTER: &str = "after";
 /// Maximum bytes of an event, unless `--max-reply-bytes` is given: a stream brings a few tokens at a time.
 const MAX_EVENT_BYTES: u64 = 16 << 20;
 /// The output that holds an answer, or an event of one.
@@ -127,7 +129,11 @@ impl Backend for OpenAiBackend {
         let mut inputs = document(PAYLOAD);
         if self.plan.sessions {
             inputs.push(TensorSpec::plain("session_id", DataType::Bytes, vec![1]));
-            inputs.push(TensorSpec { optional: true, ..TensorSpec::plain("delay", DataType::Uint64, vec![1]) });
+            let optional =
+                |name, datatype, dim| TensorSpec { optional: true, ..TensorSpec::plain(name, datatype, vec![dim]) };
+            inputs.push(optional("delay", DataType::Uint64, 1));
+            inputs.push(optional(AFTER, DataType::Int32, -1));
+            inputs.push(optional("wait", DataType::Uint64, 1));
         }
         Ok(ModelSpec::plain(id, inputs, document(RESPONSE)))
     }

@@ -1,12 +1,13 @@
 //! [`OpenAi`]: encodes requests and interprets answers, for a client's slots.
 
+use std::collections::HashMap;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use crate::backend::{InferError, Request};
+use crate::backend::{InferError, Request, SequencePosition};
 use crate::backends::openai::answer::{Answer, Wanted, is_readable, is_success};
 use crate::backends::openai::bodies::Bodies;
-use crate::backends::openai::turns::Conversation;
+use crate::backends::openai::turns::{History, TurnRequest};
 use crate::engine::http1::{Headers, HttpService};
 use crate::engine::serial::SLICES;
 use crate::engine::{Exchanges, malformed};
@@ -20,6 +21,8 @@ pub(super) struct OpenAi {
     headers: Headers,
     wanted: Wanted,
     slots: Vec<Slot>,
+    /// What was said in each session that is under way.
+    histories: HashMap<u64, History>,
 }
 
 /// What is kept for one slot.
@@ -27,22 +30,28 @@ struct Slot {
     payload: usize,
     head: Head,
     answer: Answer,
-    /// Its conversation.
-    talk: Conversation,
+    /// The session that it plays.
+    session: u64,
+    turn: TurnRequest,
 }
 
 impl OpenAi {
     /// No slots yet.
     pub(super) fn new(bodies: Arc<Bodies>, headers: Headers, wanted: Wanted) -> Self {
-        Self { bodies, headers, wanted, slots: Vec::new() }
+        Self { bodies, headers, wanted, slots: Vec::new(), histories: HashMap::new() }
     }
 }
 
 impl HttpService for OpenAi {
     fn grow(&mut self, slots: usize) -> Result<()> {
         let wanted = self.wanted;
-        let slot =
-            || Slot { payload: 0, head: Head::default(), answer: Answer::new(wanted), talk: Conversation::default() };
+        let slot = || Slot {
+            payload: 0,
+            head: Head::default(),
+            answer: Answer::new(wanted),
+            session: 0,
+            turn: TurnRequest::default(),
+        };
         self.slots.resize_with(slots.max(self.slots.len()), slot);
         Ok(())
     }
@@ -54,16 +63,22 @@ impl HttpService for OpenAi {
         if !self.bodies.are_turns() {
             return Ok(self.bodies.total(slot.payload));
         }
-        if request.sequence.is_none_or(|position| position.start) {
-            slot.talk.begin();
+        let position = request.sequence.unwrap_or(SequencePosition { id: 0, start: true, end: true });
+        slot.session = position.id;
+        let history = self.histories.entry(position.id).or_default();
+        if position.start {
+            *history = History::default();
         }
-        slot.talk.say(self.bodies.head(), self.bodies.text(slot.payload))
+        history.note_send(position.end);
+        let named = self.bodies.session_header(position.id);
+        let payload = (self.bodies.text(slot.payload), self.bodies.is_whole(slot.payload));
+        slot.turn.write(&[self.bodies.head(), &named], payload, history)
     }
 
     fn gather<'a>(&'a self, slot: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
-        let Slot { payload, talk, .. } = &self.slots[slot];
+        let Slot { payload, turn, .. } = &self.slots[slot];
         if self.bodies.are_turns() {
-            slices[0] = IoSlice::new(talk.request().get(skip..).unwrap_or_default());
+            slices[0] = IoSlice::new(turn.request().get(skip..).unwrap_or_default());
             return 1;
         }
         self.bodies.gather(*payload, skip, slices)
@@ -91,15 +106,22 @@ impl HttpService for OpenAi {
     }
 
     fn complete(&mut self, slot: usize, head: &Head, _: u64, exchanges: &mut Exchanges) -> Result<(), InferError> {
-        let Slot { answer, talk, .. } = &mut self.slots[slot];
-        answer.complete(head, slot, exchanges)?;
-        if self.bodies.are_turns() {
-            exchanges.carried(slot, talk.body());
+        let Slot { answer, turn, session, payload, .. } = &mut self.slots[slot];
+        let completed = answer.complete(head, slot, exchanges);
+        if !self.bodies.are_turns() {
+            return completed;
         }
-        if let Some(message) = answer.message() {
-            talk.hear(&message);
+        let Some(history) = self.histories.get_mut(session) else { return completed };
+        if completed.is_ok() {
+            exchanges.carried(slot, turn.body());
+            if let Some(message) = answer.message() {
+                history.hear((self.bodies.turn(*payload), self.bodies.is_whole(*payload)), &message);
+            }
         }
-        Ok(())
+        if history.note_end() {
+            self.histories.remove(session);
+        }
+        completed
     }
 
     fn has_all(&self, slot: usize) -> bool {

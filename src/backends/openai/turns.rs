@@ -1,4 +1,6 @@
-//! [`Conversation`]: the turns of a session, each of which sends the whole conversation so far.
+//! [`History`]: what was said in a session, which its turns send, too; [`TurnRequest`]: the request of a turn.
+
+use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,57 +11,140 @@ use crate::engine::http1::write_length;
 
 /// The field with the messages.
 const MESSAGES: &str = "messages";
+/// The field with the text that a completion continues.
+const PROMPT: &str = "prompt";
+/// The member of a message that stands for the answer to an earlier turn.
+const ANSWER_OF: &str = "answer_of";
 
-/// The conversation so far in a slot's session.
+/// What was said in a session so far.
 #[derive(Default)]
-pub(super) struct Conversation {
+pub(super) struct History {
     /// Messages, with commas between them.
-    history: Vec<u8>,
-    /// The body of the request.
+    messages: Vec<u8>,
+    /// The text that completions continue.
+    text: String,
+    /// The same with the turn that is under way.
+    asked: String,
+    /// Answers by turn, of sessions whose turns hold the whole conversation.
+    answers: HashMap<u32, Vec<u8>>,
+    /// Turns under way.
+    under_way: u32,
+    /// Whether its last turn has been sent.
+    ended: bool,
+}
+
+impl History {
+    /// A turn is sent, perhaps the last.
+    pub(super) fn note_send(&mut self, is_last: bool) {
+        self.under_way += 1;
+        self.ended |= is_last;
+    }
+
+    /// A turn is over. Returns whether the session is.
+    pub(super) fn note_end(&mut self) -> bool {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.ended && self.under_way == 0
+    }
+
+    /// Adds messages.
+    fn add(&mut self, messages: &[u8]) {
+        if !self.messages.is_empty() && !messages.is_empty() {
+            self.messages.push(b',');
+        }
+        self.messages.extend_from_slice(messages);
+    }
+
+    /// The answer to a turn, as a message; `whole` where turns hold the whole conversation.
+    pub(super) fn hear(&mut self, (turn, whole): (u32, bool), message: &[u8]) {
+        if whole {
+            self.answers.insert(turn, message.to_vec());
+        } else if self.asked.is_empty() {
+            self.add(message);
+        } else {
+            self.text = std::mem::take(&mut self.asked);
+            if let Some(said) = Fields::of(message).ok().and_then(|message| message.string("content")) {
+                self.text.push(' ');
+                self.text.push_str(&said);
+            }
+        }
+    }
+
+    /// Messages, those that stand for an answer replaced by what the server has answered. What it has not stays as recorded.
+    fn with_answers(&self, messages: &str) -> Result<Vec<u8>, serde_json::Error> {
+        let list = format!("[{messages}]");
+        let mut out = Vec::with_capacity(messages.len());
+        for message in serde_json::from_str::<Vec<&RawValue>>(&list)? {
+            if !out.is_empty() {
+                out.push(b',');
+            }
+            if !message.get().contains(ANSWER_OF) {
+                out.extend_from_slice(message.get().as_bytes());
+                continue;
+            }
+            let mut fields = Fields::of(message.get().as_bytes()).unwrap_or_default();
+            let turn = fields.take(ANSWER_OF).and_then(|turn| turn.parse().ok());
+            match turn.and_then(|turn| self.answers.get(&turn)) {
+                Some(answer) => out.extend_from_slice(answer),
+                None => out.extend_from_slice(&fields.text()),
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// The request of a turn.
+#[derive(Default)]
+pub(super) struct TurnRequest {
     body: Vec<u8>,
-    /// The request of the turn, with its head.
+    /// All of it, with its head.
     request: Vec<u8>,
 }
 
-impl Conversation {
-    /// Clears the conversation, for another session.
-    pub(super) fn begin(&mut self) {
-        self.history.clear();
-    }
-
-    /// Makes the request of a turn, after the common `head`: the payload's messages follow the earlier ones. Returns
-    /// its length.
+impl TurnRequest {
+    /// Makes the request after the common `head`. The payload's messages, or its prompt, follow what was said before; with
+    /// `whole` it holds all of that itself, except for answers. Returns the request's length.
     ///
     /// # Errors
-    /// If the payload has no messages.
-    pub(super) fn say(&mut self, head: &[u8], payload: &[u8]) -> Result<usize, InferError> {
+    /// If the payload has neither messages nor a prompt.
+    pub(super) fn write(
+        &mut self,
+        head: &[&[u8]],
+        (payload, whole): (&[u8], bool),
+        history: &mut History,
+    ) -> Result<usize, InferError> {
         let unusable = |what: &str| InferError::new("Request", what.to_owned());
         let fields = Fields::of(payload).map_err(|error| unusable(&error.to_string()))?;
-        let messages = fields.list(MESSAGES).ok_or_else(|| unusable("it has no messages"))?;
-        self.hear(messages.as_bytes());
         self.body.clear();
-        fields.write_with_list(&mut self.body, MESSAGES, &self.history);
+        match (fields.list(MESSAGES), fields.string(PROMPT)) {
+            (Some(messages), _) if whole => {
+                let all = history.with_answers(messages).map_err(|error| unusable(&error.to_string()))?;
+                fields.write_with(&mut self.body, MESSAGES, &[b"[", &all, b"]"]);
+            }
+            (Some(messages), _) => {
+                history.add(messages.as_bytes());
+                fields.write_with(&mut self.body, MESSAGES, &[b"[", &history.messages, b"]"]);
+            }
+            (None, Some(prompt)) => {
+                let parts = [history.text.as_str(), &prompt];
+                history.asked = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+                let text = serde_json::to_vec(&history.asked).expect("a text has a form in JSON");
+                fields.write_with(&mut self.body, PROMPT, &[&text]);
+            }
+            (None, None) => return Err(unusable("it has neither messages nor a prompt")),
+        }
         self.request.clear();
-        self.request.extend_from_slice(head);
+        head.iter().for_each(|part| self.request.extend_from_slice(part));
         write_length(&mut self.request, self.body.len());
         self.request.extend_from_slice(&self.body);
         Ok(self.request.len())
     }
 
-    /// Adds messages.
-    pub(super) fn hear(&mut self, messages: &[u8]) {
-        if !self.history.is_empty() && !messages.is_empty() {
-            self.history.push(b',');
-        }
-        self.history.extend_from_slice(messages);
-    }
-
-    /// The body of the request that was made last.
+    /// The body of the request.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// The request that was made last.
+    /// All of it.
     pub(super) fn request(&self) -> &[u8] {
         &self.request
     }
@@ -82,12 +167,18 @@ pub(super) fn message_of(body: &[u8]) -> Option<Vec<u8>> {
     }
     #[derive(Deserialize)]
     struct Choice<'a> {
-        #[serde(borrow)]
-        message: &'a RawValue,
+        #[serde(default, borrow)]
+        message: Option<&'a RawValue>,
+        /// Of completions.
+        #[serde(default)]
+        text: Option<String>,
     }
     let body: Body<'_> = serde_json::from_slice(body).ok()?;
     let said = |content: &RawValue| format!("{{\"role\":\"assistant\",\"content\":{}}}", content.get()).into_bytes();
-    let choice = body.choices.first().map(|choice| choice.message.get().as_bytes().to_vec());
+    let choice = body.choices.first().and_then(|choice| match choice.message {
+        Some(message) => Some(message.get().as_bytes().to_vec()),
+        None => choice.text.as_deref().map(message),
+    });
     choice.or_else(|| body.content.map(said))
 }
 
@@ -110,42 +201,70 @@ pub(super) fn delta(event: &[u8]) -> String {
     struct Choice {
         #[serde(default)]
         index: u64,
+        #[serde(default)]
         delta: Delta,
+        /// Of completions.
+        #[serde(default)]
+        text: Option<String>,
     }
-    #[derive(Deserialize)]
+    #[derive(Default, Deserialize)]
     struct Delta {
         #[serde(default)]
         content: Option<String>,
     }
     let Ok(event) = serde_json::from_slice::<Event>(event) else { return String::new() };
     let first = event.choices.into_iter().find(|choice| choice.index == 0);
-    first.and_then(|choice| choice.delta.content).or(event.delta.and_then(|delta| delta.text)).unwrap_or_default()
+    first
+        .and_then(|choice| choice.delta.content.or(choice.text))
+        .or(event.delta.and_then(|delta| delta.text))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The body of a turn, whose answer is heard.
+    fn say(history: &mut History, payload: &str, (turn, whole): (u32, bool), answer: &[u8]) -> String {
+        let mut turn_request = TurnRequest::default();
+        let length = turn_request.write(&[b"HEAD\r\n", b"X: 1\r\n"], (payload.as_bytes(), whole), history);
+        assert_eq!(length, Ok(turn_request.request().len()));
+        let request = String::from_utf8(turn_request.request().to_vec()).unwrap();
+        if !answer.is_empty() {
+            history.hear((turn, whole), answer);
+        }
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        assert_eq!(head, format!("HEAD\r\nX: 1\r\nContent-Length: {}", body.len()));
+        body.to_owned()
+    }
+
     #[test]
     fn each_turn_sends_all_that_was_said_before() {
-        let mut talk = Conversation::default();
-        let mut say = |payload: &str, answer: &[u8], begins: bool| {
-            if begins {
-                talk.begin();
-            }
-            assert_eq!(talk.say(b"HEAD\r\n", payload.as_bytes()), Ok(talk.request().len()));
-            let request = String::from_utf8(talk.request().to_vec()).unwrap();
-            talk.hear(answer);
-            let (head, body) = request.split_once("\r\n\r\n").unwrap();
-            assert_eq!(head, format!("HEAD\r\nContent-Length: {}", body.len()));
-            body.to_owned()
-        };
+        let mut history = History::default();
         let first = r#"{"model":"m","messages":[{"a":1}],"n":1}"#;
-        assert_eq!(say(first, b"{\"b\":2}", true), first);
-        let second = say(r#"{"messages":[ {"c":3} ]}"#, b"", false);
+        assert_eq!(say(&mut history, first, (0, false), b"{\"b\":2}"), first);
+        let second = say(&mut history, r#"{"messages":[ {"c":3} ]}"#, (1, false), b"");
         assert_eq!(second, r#"{"messages":[{"a":1},{"b":2},{"c":3}]}"#);
-        assert_eq!(say(first, b"", true), first, "another session");
-        assert!(Conversation::default().say(b"", b"{}").is_err());
+        assert_eq!(say(&mut History::default(), first, (0, false), b""), first, "another session");
+        assert!(TurnRequest::default().write(&[b""], (b"{}", false), &mut History::default()).is_err());
+    }
+
+    #[test]
+    fn completions_continue_the_text() {
+        let mut history = History::default();
+        assert_eq!(say(&mut history, r#"{"prompt":"a b"}"#, (0, false), &message("c")), r#"{"prompt":"a b"}"#);
+        assert_eq!(say(&mut history, r#"{"prompt":"d"}"#, (1, false), b""), r#"{"prompt":"a b c d"}"#, "not answered");
+        assert_eq!(say(&mut history, r#"{"prompt":"e"}"#, (2, false), b""), r#"{"prompt":"a b c e"}"#);
+    }
+
+    #[test]
+    fn answers_stand_where_a_turn_refers_to_them() {
+        let mut history = History::default();
+        say(&mut history, r#"{"messages":[{"a":1}]}"#, (0, true), br#"{"live":1}"#);
+        let payload =
+            r#"{"messages":[{"a":1},{"role":"assistant","content":"r","answer_of":0},{"answer_of":7,"x":2}],"n":1}"#;
+        let sent = say(&mut history, payload, (1, true), b"");
+        assert_eq!(sent, r#"{"messages":[{"a":1},{"live":1},{"x":2}],"n":1}"#);
     }
 
     #[test]
@@ -153,6 +272,8 @@ mod tests {
         let body = br#"{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"}}]}"#;
         assert_eq!(message_of(body).unwrap(), br#"{"role":"assistant","content":"hi"}"#);
         assert_eq!(message_of(b"{}"), None);
+        assert_eq!(message_of(br#"{"choices":[{"text":"hi"}]}"#).unwrap(), message("hi"));
+        assert_eq!(delta(br#"{"choices":[{"text":"hi"}]}"#), "hi");
         assert_eq!(
             delta(br#"{"choices":[{"index":1,"delta":{"content":"x"}},{"index":0,"delta":{"content":"a\n"}}]}"#),
             "a\n"

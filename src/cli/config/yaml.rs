@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span};
+use serde_json::{Number, Value as Json};
 
 /// Limit on the nodes of a file, including those that aliases repeat.
 const MAX_NODES: usize = 100_000;
@@ -106,6 +107,21 @@ impl Node {
         match &self.value {
             Value::Map(entries) => Ok(entries),
             _ => Err(Fault::new(self.at, format!("a mapping of keys to values is needed here, not {}", self.kind()))),
+        }
+    }
+}
+
+impl Node {
+    /// The same as JSON. Whether a scalar is quoted is not known, so what reads as a number is one.
+    pub fn json(&self) -> Json {
+        match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(on) => Json::from(*on),
+            Value::Text(text) => {
+                serde_json::from_str::<Number>(text).map_or_else(|_| Json::from(text.as_str()), Json::Number)
+            }
+            Value::List(list) => list.iter().map(Self::json).collect(),
+            Value::Map(entries) => entries.iter().map(|(key, node)| (key.name.clone(), node.json())).collect(),
         }
     }
 }

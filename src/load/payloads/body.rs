@@ -30,7 +30,7 @@ impl Body {
         };
         let mode = &plan.load.mode;
         // Where each step has its own time, turn or row, it has its own payload.
-        let are_alike = !mode.is_fixed_schedule() && mode.sessions().is_none() && plan.load.tokens().is_none();
+        let are_alike = !mode.is_fixed_schedule() && !plan.target.openai.sessions && plan.load.tokens().is_none();
         let table = if are_alike { corpus.pack_distinct(&packing) } else { corpus.pack(&packing) }?;
         let cycle: Vec<PayloadId> = table.order.into_iter().map(PayloadId).collect();
         let of_stream = |range: Range<u32>| cycle[range.start as usize..range.end as usize].to_vec();

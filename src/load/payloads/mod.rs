@@ -74,8 +74,9 @@ impl Payloads {
             let body = if again { bodies[number].clone() } else { mem::take(&mut bodies[number]) };
             payloads.add(&models[number], body, entry)?;
         }
-        if let Some(concurrency) = plan.load.mode.sessions() {
-            payloads.sessions = conversations::group(&mut payloads.table, concurrency)?;
+        if plan.target.openai.sessions {
+            let at_least = plan.load.mode.sessions().unwrap_or(1) as usize;
+            payloads.sessions = conversations::group(&mut payloads.table, at_least)?;
             let kinds = conversations::turns(&payloads.sessions).len().max(1);
             payloads.models = vec![models[0].clone(); kinds];
         }

@@ -38,7 +38,7 @@ impl RunningStage {
         };
         let planned_end = match length {
             StageLength::Time(length) => load.started().plus_duration(length),
-            StageLength::Requests(_) => Stamp::NEVER,
+            StageLength::Requests(_) | StageLength::Sessions(_) => Stamp::NEVER,
         };
         let timed = if let StageLength::Time(length) = length { Some(length) } else { None };
         let mut slicer = Slicer::of_about(load.started(), timed.unwrap_or_default());

@@ -28,6 +28,7 @@ impl Stage {
     pub fn concurrency(&self) -> Option<u32> {
         match self.load {
             StageLoad::Concurrency(requests) => Some(requests),
+            StageLoad::Sessions { concurrency, .. } => Some(concurrency.max(1)),
             StageLoad::RequestRate(_) | StageLoad::Ramp(_) => None,
         }
     }
@@ -54,6 +55,14 @@ pub enum StageLoad {
     RequestRate(f64),
     /// A rate that changes evenly from the beginning of the stage to its end.
     Ramp(Ramp),
+    /// Conversations at a time, each played once.
+    Sessions {
+        /// How many; all of the stage's if 0.
+        concurrency: u32,
+        /// How many begin in a second, at most; no limit if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate: Option<f64>,
+    },
 }
 
 /// From one rate to another, in requests a second; not both 0.
@@ -84,4 +93,6 @@ pub enum StageLength {
     ),
     /// This many requests.
     Requests(u64),
+    /// The next conversations, this many; all that are left if absent.
+    Sessions(Option<u64>),
 }

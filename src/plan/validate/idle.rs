@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::model::{DataType, ModelSpec};
 use crate::plan::validate::facts::{lacks_levels, on_network};
 use crate::plan::validate::service::{is_grpc, json_formats};
-use crate::plan::{Calls, DataSource, Decision, Draft, ModelNote, Pages, Plan, ServiceKind};
+use crate::plan::{Calls, DataSource, Decision, Draft, ModelNote, Pages, Plan, ServiceKind, StageLoad};
 
 /// Flags that have an effect only under some condition.
 struct Row {
@@ -240,7 +240,8 @@ pub fn notes(draft: &Draft) -> (Vec<String>, Vec<ModelNote>) {
 /// Takes out of a plan what flags without effect have set, so that neither the run nor its report goes by it.
 pub fn drop_idle(plan: &mut Plan) {
     let (mode, measurement) = (&plan.load.mode, &mut plan.measurement);
-    let plays_sessions = mode.sessions().is_some();
+    let session_stages = mode.stages().iter().any(|stage| matches!(stage.load, StageLoad::Sessions { .. }));
+    let plays_sessions = mode.sessions().is_some() || session_stages;
     if plays_sessions || mode.is_periodic() {
         (measurement.request_count, measurement.warmup_requests) = (None, 0);
     }

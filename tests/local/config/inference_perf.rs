@@ -167,12 +167,16 @@ fn the_other_sections_mean_flags_too() {
 fn what_has_no_counterpart_says_what_would_do() {
     let faults = [
         (
-            "load: {type: trace_session_replay}",
-            "FILE:1:14: 'load.type: trace_session_replay' has no counterpart: conversations are played by --session-concurrency",
+            "load: {type: trace_session_replay, stages: [{num_sessions: 2}]}",
+            "FILE:1:45: a stage of the type trace_session_replay needs 'concurrent_sessions'",
+        ),
+        (
+            "load: {duration_seconds: 90}",
+            "FILE:1:26: 'load.duration_seconds: 90' has no counterpart: it belongs to llm-d-benchmark's priority-mix harness",
         ),
         (
             "load: {type: steady}",
-            "FILE:1:14: 'load.type' takes one of constant, poisson, concurrent, trace_replay, not 'steady'",
+            "FILE:1:14: 'load.type' takes one of constant, poisson, concurrent, trace_replay, trace_session_replay, not 'steady'",
         ),
         ("load: {stages: [{rate: 0, duration: 1}]}", "FILE:1:24: 'load.stages.rate' must be above 0"),
         (
@@ -202,9 +206,10 @@ fn what_has_no_counterpart_says_what_would_do() {
         ("lora_traffic_split: [{name: 'a:b', split: 1}]", "FILE:1:22: the name 'a:b'"),
         ("load: {circuit_breakers: [x]}", "FILE:1:27: no circuit breaker of that name is defined"),
         ("data: {type: shareGPT}", "FILE:1:7: the type shareGPT needs 'data.path': download ShareGPT_V3"),
+        ("data: {type: otel_trace_replay}", "FILE:1:7: the type otel_trace_replay needs 'data.otel_trace_replay'"),
         (
-            "data: {type: otel_trace_replay}",
-            "FILE:1:14: 'data.type: otel_trace_replay' has no counterpart: write its prompts as payloads",
+            "data: {type: random, input_distribution: {mean: 9}, output_distribution: {mean: 9}, multimodal: {image: {count: {mean: 1}, resolutions: 8k}}}",
+            "FILE:1:137: 'data.multimodal.image.resolutions: 8k' is none of 4k, 1080p, 720p, 360p, or a width and a height",
         ),
         ("data: {type: shared_prefix}", "FILE:1:7: the type shared_prefix needs 'data.shared_prefix'"),
         (

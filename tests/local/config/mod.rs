@@ -1,5 +1,6 @@
 //! `--config`: files of flags, tested from outside.
 
+mod conversations;
 mod files;
 mod hostile;
 mod inference_perf;

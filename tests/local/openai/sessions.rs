@@ -186,7 +186,7 @@ fn what_sessions_need_is_said() {
     payloads.on(&server).args("--session-concurrency 3").run().failure(&words);
     let without = Payloads::file(r#"{"data":[{"payload":[{"messages":[]}]}]}"#);
     without.on(&server).args("--session-concurrency 1").run().failure(&["missing tensor session_id"]);
-    let mute = Payloads::file(r#"{"data":[{"payload":[{"prompt":"x"}],"session_id":["a"]}]}"#);
+    let mute = Payloads::file(r#"{"data":[{"payload":[{"input":"x"}],"session_id":["a"]}]}"#);
     mute.on(&server).args("--session-concurrency 1").run().failure(&["list of `messages`"]);
     let other = Program::new().args("-m m --session-concurrency 2").run();
     other.refusal(&["Session concurrency mode is only supported with OpenAI service kind."]);

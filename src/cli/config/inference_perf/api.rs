@@ -1,5 +1,7 @@
 //! `api`: the format of requests.
 
+use serde_json::{Value as Json, json};
+
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
 use crate::cli::config::yaml::{Fault, Node};
@@ -38,10 +40,33 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     flags
         .notes
         .extend(["slo_unit", "slo_tpot_header", "slo_ttft_header"].iter().filter_map(|key| api.idle(key, limits)));
-    api.refuse("response_format", "write response_format into the payloads of --input-data")?;
-    let sessions = "no effect: requests on their own belong to no session";
-    flags
-        .notes
-        .extend(["session_id_header_key", "session_token_header_key"].iter().filter_map(|key| api.idle(key, sessions)));
+    if let Some(format) = response_format(&mut api)? {
+        flags.of(&api, "response_format").add("response-format", format);
+    }
+    let plays_sessions =
+        flags.settings.iter().any(|setting| ["conversations", "session-trace"].contains(&setting.name.as_str()));
+    if plays_sessions && let Some(name) = api.text("session_id_header_key")? {
+        flags.of(&api, "session_id_header_key").add("session-header", name);
+    }
+    let alone = "no effect: requests on their own belong to no session";
+    flags.notes.extend(api.idle("session_id_header_key", alone));
+    let rule = "no effect: what a server says in its header is not sent back to it";
+    flags.notes.extend(api.idle("session_token_header_key", if plays_sessions { rule } else { alone }));
     api.finish()
+}
+
+/// The field of every payload that asks for structured output.
+fn response_format(api: &mut Fields<'_>) -> Result<Option<Json>, Fault> {
+    let at = api.place("response_format");
+    let Some(mut format) = api.section("response_format")? else { return Ok(None) };
+    let kind = format.word("type", &["json_schema", "json_object"])?.unwrap_or("json_schema");
+    let name = format.text("name")?.unwrap_or("structured_output");
+    let schema = format.take("json_schema");
+    format.finish()?;
+    if kind == "json_object" {
+        return Ok(Some(json!({ "type": kind })));
+    }
+    let missing = || Fault::new(at, "'api.response_format' of the type json_schema needs 'json_schema'");
+    let schema = schema.ok_or_else(missing)?.json();
+    Ok(Some(json!({ "type": kind, "json_schema": { "name": name, "schema": schema } })))
 }

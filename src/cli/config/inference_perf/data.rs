@@ -4,15 +4,21 @@ use std::path::Path;
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
+use crate::cli::config::inference_perf::distribution::length;
 use crate::cli::config::inference_perf::load::trace_file;
+use crate::cli::config::inference_perf::{conversations, media};
 use crate::cli::config::yaml::{Fault, Node, Value};
 
 /// Words of inference-perf's mock prompts: `1 2 3` and a number.
 const MOCK: u32 = 4;
 
 /// Types whose sections have no counterpart.
-const FOREIGN: &[&str] =
-    &["otel_trace_replay", "weka_trace_replay", "conversation_replay", "visionarena", "synthetic_agentic"];
+const FOREIGN: &[&str] = &["weka_trace_replay", "synthetic_agentic"];
+/// Sections of types.
+const SECTIONS: &[&str] = &["otel_trace_replay", "conversation_replay", "visionarena"];
+/// What to do with a data set of pictures.
+const VISION: &str = "download lmarena-ai/VisionArena-Chat (Hugging Face), and write its prompts with their pictures (image_url) as \
+    payloads into a JSON file for --input-data (docs/input-data.md)";
 const CONVERT: &str = "write its prompts as payloads into a JSON file for --input-data (docs/input-data.md)";
 
 /// Data sets, and where they are to be had.
@@ -46,6 +52,9 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         "cnn_dailymail",
         "infinity_instruct",
         "billsum_conversations",
+        "conversation_replay",
+        "otel_trace_replay",
+        "visionarena",
     ];
     let kind = data.word("type", &known)?.unwrap_or("mock");
     match kind {
@@ -57,14 +66,24 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
             flags.of(&data, "type").add("prompt-tokens", MOCK);
         }
         "shared_prefix" => shared_prefix(&mut data, node, flags)?,
+        "conversation_replay" => conversations::replay(&mut data, node, flags)?,
+        "otel_trace_replay" => conversations::otel(&mut data, node, flags)?,
+        "visionarena" => {
+            let rule = format!("'data.type: visionarena' has no counterpart: {VISION}");
+            return Err(Fault::new(data.place("type"), rule));
+        }
         "random" | "synthetic" => generated(&mut data, (kind, node), flags)?,
         set => dataset(&mut data, (set, node), flags)?,
     }
     flags.notes.extend(data.idle("corpus_file_path", "no effect, because prompts are made of common words"));
     flags.notes.extend(data.idle("path", "no effect: prompts are generated"));
     data.take("shared_prefix");
+    data.pass_over(SECTIONS);
     FOREIGN.iter().try_for_each(|key| data.refuse(key, CONVERT))?;
-    data.refuse("multimodal", CONVERT)?;
+    let media_of = ["random", "synthetic", "shared_prefix"];
+    if let Some(node) = data.take("multimodal").filter(|_| media_of.contains(&kind)) {
+        media::media("data.multimodal", node, "media", flags)?;
+    }
     if data.switch("use_chat_template")? == Some(true) {
         return Err(Fault::new(
             data.place("use_chat_template"),
@@ -107,14 +126,7 @@ fn shared_prefix(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Resul
     let mut of = data.section("shared_prefix")?.ok_or_else(missing)?;
     let groups = of.either("num_unique_system_prompts", "num_groups")?.unwrap_or(10);
     let prompts = of.either("num_users_per_system_prompt", "num_prompts_per_group")?.unwrap_or(10);
-    if of.switch("enable_multi_turn_chat")? == Some(true) {
-        let rule = "conversations are played by --session-concurrency N with --input-data FILE";
-        let at = of.place("enable_multi_turn_chat");
-        return Err(Fault::new(
-            at,
-            format!("'data.shared_prefix.enable_multi_turn_chat: true' has no counterpart: {rule}"),
-        ));
-    }
+    let is_conversation = of.switch("enable_multi_turn_chat")? == Some(true);
     for (key, older, usual, flag) in [
         ("system_prompt_len", "", 100, "prefix-tokens"),
         ("question_len", "question_distribution", 50, "prompt-tokens"),
@@ -139,9 +151,17 @@ fn shared_prefix(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Resul
     if flags.settings.iter().any(|setting| setting.name == "prefix-tokens") {
         flags.of(&of, "num_groups").add("num-prefixes", groups);
     }
-    flags.of(&of, "num_prompts_per_group").add("num-prompts", groups.saturating_mul(prompts));
+    let all = groups.saturating_mul(prompts);
+    if is_conversation {
+        flags.of(&of, "enable_multi_turn_chat").add("conversations", all);
+        flags.add("turns", "endless");
+    } else {
+        flags.of(&of, "num_prompts_per_group").add("num-prompts", all);
+    }
     flags.notes.extend(of.idle("seed", "no effect: load.base_seed, or --seed, draws the prompts, too"));
-    of.refuse("multimodal", CONVERT)?;
+    if let Some(node) = of.take("multimodal") {
+        media::media("data.shared_prefix.multimodal", node, "prefix-media", flags)?;
+    }
     of.finish()
 }
 
@@ -159,7 +179,7 @@ fn dataset(data: &mut Fields<'_>, (set, node): (&str, &Node), flags: &mut Flags)
     let mut bounds = |key: &str| -> Result<Option<(u64, u64)>, Fault> {
         let Some(mut of) = data.section(key)? else { return Ok(None) };
         let pair = (of.whole("min", 0)?.unwrap_or(10), of.whole("max", 1)?.unwrap_or(1024));
-        of.pass_over(&["mean", "std_dev", "variance", "skew", "total_count", "type"]);
+        of.pass_over(&["mean", "std_dev", "std", "variance", "skew", "total_count", "type"]);
         of.finish().map(|()| Some(pair))
     };
     let (input, output) = (bounds("input_distribution")?, bounds("output_distribution")?);
@@ -182,7 +202,7 @@ pub fn tokenizer(node: Option<&Node>, is_asked: bool, flags: &mut Flags) -> Resu
     let Some(node) = node else { return Ok(()) };
     let mut of = Fields::of("tokenizer", node)?;
     let name = of.text("pretrained_model_name_or_path")?;
-    of.pass_over(&["trust_remote_code", "token"]);
+    of.pass_over(&["trust_remote_code", "token", "data"]);
     of.finish()?;
     if !is_asked {
         return Ok(());
@@ -198,35 +218,4 @@ pub fn tokenizer(node: Option<&Node>, is_asked: bool, flags: &mut Flags) -> Resu
         );
     }
     Ok(())
-}
-
-/// A distribution as a value of `--prompt-tokens`, and the number of draws.
-fn length(name: &str, node: &Node) -> Result<(String, Option<u64>), Fault> {
-    let mut of = Fields::of(name, node)?;
-    let (least, most) = (of.whole("min", 0)?.unwrap_or(10).max(1), of.whole("max", 1)?.unwrap_or(1024));
-    let mean = of.positive("mean")?.unwrap_or(512.0);
-    let (deviation, variance) = (of.number("std_dev", 0.0)?, of.number("variance", 0.0)?);
-    let deviation = match (deviation, variance) {
-        (Some(above), Some(_)) if above > 0.0 => {
-            return Err(Fault::new(node.at, format!("'{name}' has both std_dev and variance: choose one")));
-        }
-        (_, Some(variance)) => variance.sqrt(),
-        (deviation, None) => deviation.unwrap_or(200.0),
-    };
-    let skew = of.number("skew", f64::MIN)?.unwrap_or(0.0);
-    let count = of.whole("total_count", 1)?;
-    let kinds = ["normal", "skew_normal", "lognormal", "uniform", "poisson", "fixed"];
-    let kind = of.word("type", &kinds)?.unwrap_or("normal");
-    of.finish()?;
-    if least > most {
-        return Err(Fault::new(node.at, format!("'{name}.min' is above its max")));
-    }
-    let length = match kind {
-        "skew_normal" => format!("skew-normal:{mean}:{deviation}:{skew}:{least}:{most}"),
-        "uniform" => format!("uniform:{least}:{most}"),
-        "poisson" => format!("poisson:{mean}:{least}:{most}"),
-        "fixed" => format!("{}", mean.trunc().max(1.0)),
-        kind => format!("{kind}:{mean}:{deviation}:{least}:{most}"),
-    };
-    Ok((length, count))
 }

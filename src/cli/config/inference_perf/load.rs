@@ -15,6 +15,9 @@ const MOST: u64 = 100_000;
 /// Minimum number of windows of a level; inference-perf's is one stage.
 const WINDOWS: f64 = 3.0;
 
+/// The type whose stages are sessions.
+const SESSIONS: &str = "trace_session_replay";
+
 /// What the other sections must know of it.
 pub struct Load {
     /// Whether it says which models requests are for.
@@ -28,15 +31,16 @@ impl Load {
     /// What is not theirs, or has no counterpart.
     pub fn read(node: &Node, breakers: &Breakers<'_>, service: Service, flags: &mut Flags) -> Result<Self, Fault> {
         let mut load = Fields::of("load", node)?;
-        let known = ["constant", "poisson", "concurrent", "trace_replay"];
-        if load.peek("type").is_some_and(|node| text(node) == Some("trace_session_replay")) {
-            load.refuse("type", "conversations are played by --session-concurrency N with --input-data FILE")?;
-        }
+        let known = ["constant", "poisson", "concurrent", "trace_replay", SESSIONS];
+        let foreign = "it belongs to llm-d-benchmark's priority-mix harness, which is not inference-perf: stages say what is \
+            sent (rate, duration), and --model-mix mixes classes of requests";
+        load.refuse("duration_seconds", foreign)?;
         let kind = load.word("type", &known)?.unwrap_or("constant");
         let interval = (load.number("interval", 0.0)?.unwrap_or(INTERVAL), load.place("interval"));
         match kind {
             "concurrent" => concurrent(&mut load, interval, flags)?,
             "trace_replay" => replay(&mut load, node.at, flags)?,
+            SESSIONS => sessions(&mut load, interval, flags)?,
             _ => rates(&mut load, kind, interval, flags)?,
         }
         workers(&mut load, kind, service, flags)?;
@@ -138,6 +142,29 @@ fn concurrent(load: &mut Fields<'_>, interval: (f64, Place), flags: &mut Flags) 
     Ok(())
 }
 
+/// Stages of sessions, each of which is played once.
+fn sessions(load: &mut Fields<'_>, interval: (f64, Place), flags: &mut Flags) -> Result<(), Fault> {
+    load.refuse("sweep", "load.sweep is for rates: choose the type constant or poisson")?;
+    load.refuse("trace", "the section data has the traces of sessions")?;
+    let mut all = Vec::new();
+    for node in load.list("stages")? {
+        let mut stage = Fields::of("load.stages", node)?;
+        let missing = || Fault::new(node.at, "a stage of the type trace_session_replay needs 'concurrent_sessions'");
+        let concurrency = stage.whole("concurrent_sessions", 0)?.ok_or_else(missing)?;
+        let count = stage.whole("num_sessions", 1)?.map_or_else(|| "all".to_owned(), |count| count.to_string());
+        let rate = stage.positive("session_rate")?.map(|rate| format!(":{rate}")).unwrap_or_default();
+        let rule = "no effect: a stage ends with its last session; load.request_timeout limits each request";
+        flags.notes.extend(stage.idle("timeout", rule));
+        stage.finish()?;
+        all.push((format!("sessions:{concurrency}:{count}{rate}"), node.at));
+    }
+    if all.is_empty() {
+        all.push(("sessions:1:all".to_owned(), load.place("stages")));
+    }
+    stages(&all, interval, flags);
+    Ok(())
+}
+
 fn replay(load: &mut Fields<'_>, at: Place, flags: &mut Flags) -> Result<(), Fault> {
     load.refuse("sweep", "a trace has its own times: leave one out")?;
     let missing = || Fault::new(at, "load.type trace_replay needs 'load.trace'");
@@ -193,8 +220,8 @@ fn workers(load: &mut Fields<'_>, kind: &str, service: Service, flags: &mut Flag
         }
         None => {}
     }
-    if kind == "concurrent" {
-        if each.is_some() {
+    if kind == "concurrent" || kind == SESSIONS {
+        if each.is_some() && kind == "concurrent" {
             flags.note("load.worker_max_concurrency is ignored with the type concurrent, as in inference-perf");
         }
         return Ok(());

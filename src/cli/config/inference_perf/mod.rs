@@ -7,8 +7,11 @@
 
 mod api;
 mod breakers;
+mod conversations;
 mod data;
+mod distribution;
 mod load;
+mod media;
 mod report;
 mod server;
 mod service;
@@ -83,7 +86,7 @@ pub fn flags(command: &clap::Command, root: &Node, words: &[OsString]) -> Result
 
 /// What requests to a server of language models carry.
 fn prompts(top: &mut Fields<'_>, line: &CommandLine<'_>, flags: &mut Flags) -> Result<(), Fault> {
-    let section = top.take("data");
+    let section = data_section(top, flags);
     match ["input-data", "prompt-tokens"].iter().find(|name| line.has(name)) {
         None => data::data(section, flags)?,
         Some(name) if section.is_some() => {
@@ -93,6 +96,23 @@ fn prompts(top: &mut Fields<'_>, line: &CommandLine<'_>, flags: &mut Flags) -> R
     }
     api::api(top.take("api"), flags)?;
     data::tokenizer(top.take("tokenizer"), !line.has("tokenizer"), flags)
+}
+
+/// The section `data`; in a file that has it a level too deep, that of `tokenizer`, which knows no such key.
+fn data_section<'a>(top: &mut Fields<'a>, flags: &mut Flags) -> Option<&'a Node> {
+    let misplaced = || {
+        let Value::Map(entries) = &top.peek("tokenizer")?.value else { return None };
+        entries.iter().find(|(key, _)| key.name == "data").map(|(_, node)| node)
+    };
+    let (own, misplaced) = (top.peek("data"), misplaced());
+    top.take("data");
+    if misplaced.is_some() {
+        flags.note(match own {
+            Some(_) => "tokenizer.data: ignored, because the file has the section data, too",
+            None => "tokenizer.data: taken as the section data, which is a level higher",
+        });
+    }
+    own.or(misplaced)
 }
 
 /// What requests to other services carry, which take no prompts: token counts of a trace, where the command line says what

@@ -43,11 +43,14 @@ pub fn report(node: Option<&Node>, has_tokens: bool, flags: &mut Flags) -> Resul
         limits.finish()?;
         goodput.finish()?;
     }
-    for (section, without) in [("prometheus", "a Prometheus server"), ("session_lifecycle", "conversations")] {
+    let sessions = "figures of sessions are in the report and in --summary-file, not in files of their own";
+    for (section, why) in
+        [("prometheus", "there is nothing to write without a Prometheus server"), ("session_lifecycle", sessions)]
+    {
         let Some(mut other) = report.section(section)? else { continue };
         for key in ["summary", "per_stage", "per_session"] {
             if other.switch(key)? == Some(true) {
-                flags.note(format!("report.{section}.{key}: there is nothing to write without {without}"));
+                flags.note(format!("report.{section}.{key}: {why}"));
             }
         }
         other.finish()?;

@@ -1,0 +1,120 @@
+//! Generated payloads: JSON documents, and which turn of which conversation each is.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+
+use crate::data::steps::{Loaded, Stream, Target, Value};
+use crate::data::strings;
+use crate::error::{Error, Result};
+use crate::model::DataType;
+use crate::shm::RegionBuilder;
+
+/// Which turn of which conversation a payload is.
+pub(super) struct TurnOf<'a> {
+    /// The conversation's name.
+    pub(super) session: &'a str,
+    /// How long it pauses after the answer, in milliseconds.
+    pub(super) delay_ms: u64,
+    /// The turns that it follows, and how long the conversation pauses before it, in milliseconds; the turn before it if
+    /// absent.
+    pub(super) after: Option<(&'a [u32], u64)>,
+}
+
+/// Payloads as they are made.
+pub(super) struct Documents<'a, 'b> {
+    target: &'a Target<'b>,
+    memory: RegionBuilder,
+    stream: Stream,
+    /// The shape of whatever has one element.
+    one: Arc<[i64]>,
+}
+
+impl<'a, 'b> Documents<'a, 'b> {
+    /// None yet.
+    ///
+    /// # Errors
+    /// If the model's requests are not JSON documents, or memory is lacking.
+    pub(super) fn new(target: &'a Target<'b>) -> Result<Self> {
+        if target.model.inputs.first().is_none_or(|input| input.datatype != DataType::Json) {
+            return Err(Error::input("prompts are payloads for language models, and this model takes tensors"));
+        }
+        let memory = RegionBuilder::within(target.spec.memory)?;
+        Ok(Self { target, memory, stream: Stream::default(), one: [1].into() })
+    }
+
+    /// Adds a payload with the prompt in its `fields`.
+    pub(super) fn add(&mut self, fields: &str, output: Option<u64>, turn: Option<&TurnOf<'_>>) -> Result<()> {
+        let mut text = Vec::new();
+        document(&mut text, &self.target.model.id.name, fields, output);
+        self.add_document(&text, turn)
+    }
+
+    /// Adds a whole body, of this model if it names none.
+    pub(super) fn add_body(&mut self, mut body: Map<String, Json>) -> Result<()> {
+        body.entry("model").or_insert_with(|| Json::from(self.target.model.id.name.as_str()));
+        self.add_document(Json::Object(body).to_string().as_bytes(), None)
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.stream.len() == 0
+    }
+
+    /// Adds a payload.
+    pub(super) fn add_document(&mut self, text: &[u8], turn: Option<&TurnOf<'_>>) -> Result<()> {
+        self.target.take_steps(1)?;
+        let inputs = &self.target.model.inputs;
+        let mut values = vec![Some(self.element(text)?)];
+        for input in &inputs[1..] {
+            let value = match (input.name.as_str(), turn) {
+                ("session_id", Some(turn)) => Some(self.element(turn.session.as_bytes())?),
+                ("delay", Some(turn)) if turn.delay_ms > 0 => Some(self.bytes(&turn.delay_ms.to_le_bytes(), 1)?),
+                ("wait", Some(TurnOf { after: Some((_, wait_ms)), .. })) => {
+                    Some(self.bytes(&wait_ms.to_le_bytes(), 1)?)
+                }
+                ("after", Some(TurnOf { after: Some((turns, _)), .. })) => {
+                    let numbers = turns.iter().map(|turn| *turn as i32);
+                    let numbers: Vec<i32> = if turns.is_empty() { vec![-1] } else { numbers.collect() };
+                    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+                    Some(self.bytes(&bytes, numbers.len() as i64)?)
+                }
+                _ => None,
+            };
+            values.push(value);
+        }
+        self.stream.push(values);
+        Ok(())
+    }
+
+    /// A tensor of one string.
+    fn element(&mut self, text: &[u8]) -> Result<Value> {
+        let offset = self.memory.align()?;
+        strings::append(&mut self.memory, text)?;
+        Ok(Value { region: 0, offset, len: self.memory.len() - offset, shape: Arc::clone(&self.one) })
+    }
+
+    /// A tensor of so many numbers.
+    fn bytes(&mut self, bytes: &[u8], count: i64) -> Result<Value> {
+        let offset = self.memory.align()?;
+        self.memory.write(bytes)?;
+        let shape = if count == 1 { Arc::clone(&self.one) } else { [count].into() };
+        Ok(Value { region: 0, offset, len: bytes.len(), shape })
+    }
+
+    pub(super) fn loaded(self, warnings: Vec<String>) -> Loaded {
+        Loaded { regions: vec![self.memory.finish()], streams: vec![self.stream], warnings }
+    }
+}
+
+/// The payload around the fields with the prompt.
+pub(super) fn document(out: &mut Vec<u8>, model: &str, fields: &str, output: Option<u64>) {
+    out.extend_from_slice(b"{\"model\":");
+    serde_json::to_writer(&mut *out, model).expect("writing to memory cannot fail");
+    out.push(b',');
+    out.extend_from_slice(fields.as_bytes());
+    if let Some(output) = output {
+        out.extend_from_slice(format!(",\"max_tokens\":{output}").as_bytes());
+    }
+    out.push(b'}');
+}

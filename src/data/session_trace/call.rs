@@ -1,0 +1,220 @@
+//! The calls of a recorded session: what each sent, what it got, and when.
+
+use std::collections::HashSet;
+
+use jiff::{Timestamp, civil, tz::TimeZone};
+use serde_json::{Value, json};
+
+/// Attributes with the text of an answer.
+const OUTPUTS: [&str; 3] = ["gen_ai.output.text", "gen_ai.completion", "gen_ai.output"];
+/// Characters of a token, about.
+const TOKEN_CHARS: usize = 4;
+
+/// A message.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Message {
+    /// As it is sent.
+    pub(super) wire: Value,
+    /// Its role.
+    pub(super) role: String,
+    /// All that it says, by which it is compared.
+    pub(super) text: String,
+    /// The calls of tools in it.
+    pub(super) tool_ids: HashSet<String>,
+}
+
+/// A call.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// When it began, in milliseconds.
+    pub(super) start_ms: i64,
+    /// When it ended.
+    pub(super) end_ms: i64,
+    /// What it sent.
+    pub(super) messages: Vec<Message>,
+    /// What it got.
+    pub(super) answer: Option<Message>,
+    /// Tokens of that; 0 if unknown.
+    pub(super) tokens: u64,
+    /// Tokens of all that it sent and got, as far as they were counted.
+    pub(super) all_tokens: u64,
+    /// Tools that it offered.
+    pub(super) tools: Option<Value>,
+    /// The tools that its answer called.
+    called: Vec<String>,
+}
+
+impl Call {
+    /// Which tools the model must call, so that the session goes on as recorded.
+    pub(super) fn tool_choice(&self) -> Option<Value> {
+        match &self.called[..] {
+            [] => None,
+            [name] if self.offers(name) => Some(json!({ "type": "function", "function": { "name": name } })),
+            _ => Some(json!("required")),
+        }
+    }
+
+    fn offers(&self, name: &str) -> bool {
+        let tools = self.tools.as_ref().and_then(Value::as_array).into_iter().flatten();
+        tools.into_iter().any(|tool| tool["function"]["name"] == name)
+    }
+}
+
+/// The calls among spans, in the order in which they began; `errors` keeps those that failed.
+///
+/// # Errors
+/// What is wrong with a span.
+pub(super) fn of_spans(spans: &[Value], errors: bool) -> Result<Vec<Call>, String> {
+    let mut spans: Vec<&Value> = spans.iter().filter(|span| is_call(span, errors)).collect();
+    let id = |span: &Value| span["span_id"].as_str().unwrap_or_default().to_owned();
+    spans.sort_by_key(|span| id(span));
+    let mut seen = HashSet::new();
+    spans.retain(|span| seen.insert(format!("{}|{}|{}", span["start_time"], span["end_time"], span["attributes"])));
+    let mut calls = spans
+        .into_iter()
+        .map(|span| call(span).map_err(|rule| format!("the span '{}': {rule}", id(span))))
+        .collect::<Result<Vec<_>, String>>()?;
+    calls.sort_by_key(|call| call.start_ms);
+    Ok(calls)
+}
+
+fn is_call(span: &Value, errors: bool) -> bool {
+    let attributes = &span["attributes"];
+    let is_chat = attributes["gen_ai.operation.name"] == "chat"
+        || span["name"].as_str().is_some_and(|name| name.starts_with("chat "));
+    let has_failed = span["status"]["code"] == 2;
+    is_chat && !attributes["gen_ai.input.messages"].is_null() && (errors || !has_failed)
+}
+
+fn call(span: &Value) -> Result<Call, String> {
+    let attributes = &span["attributes"];
+    let time = |key: &str| moment(&span[key]).ok_or_else(|| format!("'{key}' is no time"));
+    let start_ms = time("start_time")?;
+    let end_ms = if span["end_time"].is_null() { start_ms } else { time("end_time")? };
+    let list = list(&attributes["gen_ai.input.messages"]).ok_or("gen_ai.input.messages is no list of messages")?;
+    let messages = list.iter().map(message).collect::<Result<Vec<_>, String>>()?;
+    let answer = answer(attributes)?;
+    let number = |keys: [&str; 2]| keys.iter().find_map(|key| attributes[*key].as_u64());
+    let counted = number(["gen_ai.usage.completion_tokens", "gen_ai.usage.output_tokens"]);
+    let estimated = || answer.as_ref().map_or(0, |answer| (answer.text.chars().count() / TOKEN_CHARS).max(1) as u64);
+    let tools = self::list(&attributes["gen_ai.tool.definitions"]).filter(|tools| !tools.is_empty());
+    let called = answer.as_ref().and_then(|answer| answer.wire["tool_calls"].as_array()).into_iter().flatten();
+    let called = called.filter_map(|call| Some(call["function"]["name"].as_str()?.to_owned()));
+    Ok(Call {
+        start_ms,
+        end_ms,
+        tokens: counted.unwrap_or_else(estimated),
+        all_tokens: number(["gen_ai.usage.prompt_tokens", "gen_ai.usage.input_tokens"]).unwrap_or(0)
+            + counted.unwrap_or(0),
+        called: if tools.is_some() { called.collect() } else { Vec::new() },
+        tools: tools.map(|tools| tools.iter().map(tool).collect()),
+        messages,
+        answer,
+    })
+}
+
+/// Milliseconds since 1970, of an ISO 8601 time, in UTC if it names no zone, or of a number of nanoseconds.
+fn moment(value: &Value) -> Option<i64> {
+    if let Some(nanoseconds) = value.as_i64() {
+        return Some(nanoseconds / 1_000_000);
+    }
+    let text = value.as_str()?;
+    let zoned = text.parse::<Timestamp>().ok();
+    let local = || text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
+    zoned.or_else(local).map(|moment| moment.as_millisecond())
+}
+
+/// A list, which may be written as a text.
+fn list(value: &Value) -> Option<Vec<Value>> {
+    match value {
+        Value::String(text) => serde_json::from_str(text).ok(),
+        Value::Array(list) => Some(list.clone()),
+        _ => None,
+    }
+}
+
+/// A tool as OpenAI's requests define it.
+fn tool(definition: &Value) -> Value {
+    match definition.get("function") {
+        Some(_) => definition.clone(),
+        None => json!({ "type": "function", "function": {
+            "name": definition["name"],
+            "description": definition["description"].as_str().unwrap_or_default(),
+            "parameters": definition.get("parameters").or(definition.get("input_schema")).unwrap_or(&json!({})),
+        } }),
+    }
+}
+
+fn answer(attributes: &Value) -> Result<Option<Message>, String> {
+    let text = OUTPUTS.iter().find_map(|key| attributes[*key].as_str());
+    if let Some(text) = text {
+        return message(&json!({ "role": "assistant", "content": text })).map(Some);
+    }
+    match list(&attributes["gen_ai.output.messages"]).unwrap_or_default().as_slice() {
+        [] => Ok(None),
+        [said] => message(said).map(Some),
+        several => Err(format!("gen_ai.output.messages has {} messages, and an answer is one", several.len())),
+    }
+}
+
+/// A message in any of the forms in which they are recorded, in OpenAI's.
+fn message(recorded: &Value) -> Result<Message, String> {
+    let role = recorded["role"].as_str().unwrap_or("assistant");
+    let role = if role == "developer" { "system" } else { role };
+    let parts = recorded["parts"].as_array().or(recorded["content"].as_array());
+    let mut wire = json!({ "role": role });
+    let mut said = recorded["content"].as_str().map(str::to_owned).into_iter().collect::<Vec<_>>();
+    let mut calls =
+        recorded["tool_calls"].as_array().into_iter().flatten().map(tool_call).collect::<Result<Vec<_>, _>>()?;
+    let mut tool_id = recorded["tool_call_id"].as_str();
+    for part in parts.into_iter().flatten() {
+        match part["type"].as_str() {
+            Some("tool_call" | "tool_use") => calls.push(tool_call(part)?),
+            Some("tool_call_response" | "tool_result") => {
+                wire["role"] = json!("tool");
+                tool_id = tool_id.or(part["id"].as_str()).or(part["tool_use_id"].as_str());
+                said.push(flat(part.get("result").or(part.get("content")).unwrap_or(&Value::Null)));
+            }
+            _ => said.push(flat(part.get("text").or(part.get("content")).unwrap_or(part))),
+        }
+    }
+    let said = said.concat();
+    let tool_ids = calls.iter().filter_map(|call| call["id"].as_str().map(str::to_owned)).collect();
+    let text = if calls.is_empty() { said.clone() } else { format!("{said}\n{}", Value::from(calls.clone())) };
+    if !said.is_empty() || calls.is_empty() {
+        wire["content"] = json!(said);
+    }
+    if !calls.is_empty() {
+        wire["tool_calls"] = Value::from(calls);
+    }
+    if let (Some(id), "tool") = (tool_id, wire["role"].as_str().unwrap_or_default()) {
+        wire["tool_call_id"] = json!(id);
+    }
+    Ok(Message { role: wire["role"].as_str().unwrap_or(role).to_owned(), wire, text, tool_ids })
+}
+
+/// A call of a tool; without an id, its result could not be told.
+fn tool_call(recorded: &Value) -> Result<Value, String> {
+    let of = recorded.get("function").unwrap_or(recorded);
+    let id = recorded["id"].as_str().ok_or("a tool call has no id")?;
+    let arguments = match of.get("arguments").or(of.get("input")) {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) if !other.is_null() => other.to_string(),
+        _ => String::new(),
+    };
+    Ok(json!({ "id": id, "type": "function", "function": { "name": of["name"], "arguments": arguments } }))
+}
+
+/// The text of a text, or of a list of parts.
+fn flat(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts
+            .iter()
+            .map(|part| flat(part.get("text").or(part.get("content")).unwrap_or(part)))
+            .collect::<Vec<_>>()
+            .concat(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,83 @@
+//! Generated conversations: a system prompt whose beginning others share, and turns of drawn lengths.
+
+use serde_json::{Value, json};
+
+use crate::data::documents::{Documents, TurnOf};
+use crate::data::lengths::{TalkSpec, TalkTurns};
+use crate::data::prompts::{Draws, Prefix, Writer, inexact_warning};
+use crate::data::steps::{Loaded, Target};
+use crate::data::tokenizer::Tokenizer;
+use crate::data::{PromptForm, PromptSpec};
+use crate::error::Result;
+use crate::seed::{self, Purpose};
+
+/// Generates conversations, the same for the same seed.
+///
+/// # Errors
+/// If the model's requests are not JSON documents, memory is lacking, or the tokenizer cannot be read.
+pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, talks: &TalkSpec) -> Result<Loaded> {
+    let mut out = Documents::new(target)?;
+    let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
+    let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows: &[], blocks: None };
+    let inexact = write(&writer, talks, &mut out)?;
+    Ok(out.loaded(inexact_warning(inexact).into_iter().collect()))
+}
+
+/// Writes every conversation, turn by turn. Returns how many turns have not exactly the tokens that are asked for.
+fn write(writer: &Writer<'_>, talks: &TalkSpec, out: &mut Documents<'_, '_>) -> Result<u32> {
+    let (prefixes, order) = (writer.prefixes()?, writer.order(talks.count));
+    let (mut number, mut inexact) = (0, 0);
+    for talk in 0..talks.count {
+        let draws = Draws { seed: seed::hash(seed::derive(writer.seed, Purpose::Talks), u64::from(talk)) };
+        let prefix = order.get(talk as usize).map(|group| &prefixes[*group as usize]);
+        let system = system(writer, talks, &draws, prefix)?;
+        let turns = match talks.turns {
+            TalkTurns::Drawn(length) => length.draw(draws.seed, 2),
+            // What begins it, and what it goes on with.
+            TalkTurns::Endless => 2,
+        };
+        for turn in 0..turns {
+            let (question, output, is_exact) = writer.prompt(number, None)?;
+            inexact += u32::from(!is_exact);
+            let said = match talks.turns {
+                TalkTurns::Endless => repeated(writer.spec.form, &system, &question),
+                TalkTurns::Drawn(_) => question,
+            };
+            let system = if turn == 0 { system.as_str() } else { "" };
+            let delay_ms = talks.delay.map_or(0, |delay| delay.draw(draws.seed, 4 + 2 * turn) * 1000);
+            let of = TurnOf { session: &talk.to_string(), delay_ms, after: None };
+            out.add(&fields(writer.spec.form, system, &said), output, Some(&of))?;
+            // An endless conversation asks the same again and again.
+            number += u32::from(talks.turns != TalkTurns::Endless || turn == 1);
+        }
+    }
+    Ok(inexact)
+}
+
+/// The system prompt of a conversation: what it shares with others, and what is its own.
+fn system(writer: &Writer<'_>, talks: &TalkSpec, draws: &Draws, prefix: Option<&Prefix>) -> Result<String> {
+    let own = talks.own.map(|length| length.draw(draws.seed, 0)).filter(|tokens| *tokens > 0);
+    let own = own.map(|tokens| writer.text(draws, tokens)).transpose()?;
+    let parts: Vec<&str> = prefix.map(|prefix| prefix.text.as_str()).into_iter().chain(own.as_deref()).collect();
+    Ok(parts.join(" "))
+}
+
+/// What each turn of an endless conversation says: completions repeat the prefix before each question, as inference-perf does.
+fn repeated(form: PromptForm, system: &str, question: &str) -> String {
+    match form {
+        PromptForm::Prompt if !system.is_empty() => format!("{system} {question}"),
+        _ => question.to_owned(),
+    }
+}
+
+fn fields(form: PromptForm, system: &str, said: &str) -> String {
+    let messages = |all: &[Value]| format!("\"messages\":{}", Value::from(all));
+    let user = json!({ "role": "user", "content": said });
+    match (form, system) {
+        (PromptForm::Messages, "") => messages(&[user]),
+        (PromptForm::Messages, system) => messages(&[json!({ "role": "system", "content": system }), user]),
+        (PromptForm::Prompt, "") => format!("\"prompt\":{}", Value::from(said)),
+        (PromptForm::Prompt, system) => format!("\"prompt\":{}", Value::from(format!("{system} {said}"))),
+        (PromptForm::Input, _) => format!("\"input\":{}", Value::from(said)),
+    }
+}

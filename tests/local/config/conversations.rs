@@ -1,0 +1,353 @@
+//! Conversations, recorded sessions and media of files in inference-perf's format: what arrives at the server.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::support::http_server::{Act, HttpServer, Received, reply};
+
+/// A request, when it came, and when it was answered.
+#[derive(Clone, Debug)]
+struct Came {
+    at: Instant,
+    body: Value,
+    session: Option<String>,
+}
+
+/// What came, in order.
+type Log = Arc<Mutex<Vec<Came>>>;
+
+/// A server that answers after a moment with `answer N`, where N is the number of the request.
+fn server(log: &Log, takes: Duration) -> HttpServer {
+    let log = Arc::clone(log);
+    HttpServer::start(move |request: &Received| {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let is_chat = body.get("messages").is_some();
+        let mut log = log.lock().unwrap();
+        let text = format!("answer-{}", log.len());
+        log.push(Came { at: Instant::now(), body, session: request.field("x-session-id").map(str::to_owned) });
+        let said = match is_chat {
+            true => json!({ "message": { "role": "assistant", "content": text }, "finish_reason": "stop" }),
+            false => json!({ "text": text, "finish_reason": "stop" }),
+        };
+        let body = json!({ "choices": [said], "usage": { "prompt_tokens": 3, "completion_tokens": 2 } }).to_string();
+        vec![Act::Wait(takes), Act::Send(reply("200 OK", "Content-Type: application/json\r\n", body.as_bytes()))]
+    })
+}
+
+/// Runs a file against a server that logs what comes.
+fn play(text: &str, takes: Duration) -> Vec<Came> {
+    let log = Log::default();
+    let server = server(&log, takes);
+    let file = Config::of(text);
+    let run = crate::support::Program::new().args("-m m --on-disturbance mark --report-dir");
+    let run = run.arg(file.path().parent().unwrap().join("reports"));
+    let run = run.args("--config").arg(file.path()).args("-u").arg(server.url()).run();
+    run.report_even_if_late();
+    let log = log.lock().unwrap();
+    log.clone()
+}
+
+fn prompt(came: &Came) -> &str {
+    came.body["prompt"].as_str().unwrap()
+}
+
+fn words(text: &str) -> usize {
+    text.split(' ').count()
+}
+
+#[test]
+fn generated_conversations_take_turns() {
+    let came = play(
+        "data:\n  type: conversation_replay\n  conversation_replay:\n    num_conversations: 4\n    shared_system_prompt_len: 30\n    \
+         dynamic_system_prompt_len: {type: fixed, mean: 20}\n    turns_per_conversation: {type: fixed, mean: 3}\n    \
+         input_tokens_per_turn: {type: fixed, mean: 10}\n    output_tokens_per_turn: {type: fixed, mean: 7}\n    max_model_len: 9999\n\
+         load:\n  type: concurrent\n  interval: 0\n  stages: [{num_requests: 16, concurrency_level: 2}, {num_requests: 8, \
+         concurrency_level: 4}]\napi: {session_id_header_key: x-session-id}\n",
+        Duration::from_millis(5),
+    );
+    assert_eq!(came.len(), 24, "16 and 8 requests");
+    assert!(came.iter().all(|request| request.body["max_tokens"] == 7 && request.session.is_some()));
+    let prefix = prompt(&came[0]).split(' ').take(30).collect::<Vec<_>>().join(" ");
+    let (first, second) = came.split_at(16);
+    for (stage, rounds) in [(first, 4), (second, 2)] {
+        let mut talks = HashMap::<&str, Vec<&Came>>::new();
+        for request in stage {
+            talks.entry(request.session.as_deref().unwrap()).or_default().push(request);
+        }
+        assert_eq!(talks.len(), 4);
+        for turns in talks.values() {
+            assert_eq!(turns.len(), rounds, "conversations take turns");
+            let lengths: Vec<usize> = turns.iter().map(|turn| words(prompt(turn))).collect();
+            // A turn adds its ten words and the one of the answer; after three of them, the conversation begins again.
+            assert_eq!(lengths, [60, 71, 82, 60][..rounds]);
+            for pair in turns[..rounds.min(3)].windows(2) {
+                let (before, after) = (prompt(pair[0]), prompt(pair[1]));
+                let rest = after.strip_prefix(before).unwrap();
+                assert!(rest.starts_with(" answer-"), "{rest}");
+            }
+            assert!(turns.iter().all(|turn| prompt(turn).starts_with(&prefix)));
+        }
+        let systems: HashSet<String> =
+            talks.values().map(|turns| prompt(turns[0]).split(' ').take(50).collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(systems.len(), 4, "each has a part of its own");
+    }
+}
+
+#[test]
+fn a_conversation_pauses_after_each_answer_and_keeps_its_place() {
+    let came = play(
+        "data:\n  type: conversation_replay\n  conversation_replay:\n    num_conversations: 2\n    shared_system_prompt_len: 5\n    \
+         turns_per_conversation: {type: fixed, mean: 2}\n    input_tokens_per_turn: {type: fixed, mean: 3}\n    tool_call_latency_sec: {type: \
+         uniform, min: 1, max: 1}\nload: {type: concurrent, stages: [{num_requests: 4, concurrency_level: 1}]}\n",
+        Duration::from_millis(20),
+    );
+    assert_eq!(came.len(), 4);
+    for pair in came.windows(2) {
+        let gap = pair[1].at - pair[0].at;
+        assert!(gap > Duration::from_millis(1000), "one at a time, and a pause is a part of it: {gap:?}");
+    }
+}
+
+#[test]
+fn shared_prefixes_go_on_as_conversations_at_a_rate() {
+    let came = play(
+        "data:\n  type: shared_prefix\n  shared_prefix: {num_groups: 2, num_prompts_per_group: 3, system_prompt_len: 20, question_len: 6, \
+         output_len: 5, enable_multi_turn_chat: true}\nload: {type: constant, interval: 0, stages: [{rate: 20, duration: 1}]}\n",
+        Duration::from_millis(5),
+    );
+    assert_eq!(came.len(), 20);
+    let mut talks = HashMap::<String, Vec<&str>>::new();
+    for request in &came {
+        let all: Vec<&str> = prompt(request).split(' ').collect();
+        talks.entry(all[..46].join(" ")).or_default().push(prompt(request));
+    }
+    assert_eq!(talks.len(), 6, "three of each of two groups");
+    let prefixes: HashSet<String> =
+        talks.keys().map(|talk| talk.split(' ').take(20).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(prefixes.len(), 2);
+    for turns in talks.values() {
+        // The prefix, then prefix and question each time, and the answers between.
+        let lengths: Vec<usize> = turns.iter().map(|turn| words(turn)).collect();
+        let wanted: Vec<usize> = (0..turns.len()).map(|turn| 46 + 27 * turn).collect();
+        assert_eq!(lengths, wanted);
+    }
+    let gaps = came.last().unwrap().at - came[0].at;
+    assert!((Duration::from_millis(800)..Duration::from_millis(1500)).contains(&gaps), "{gaps:?}");
+}
+
+/// A span of a call, from and to these seconds.
+fn span(id: &str, (start, end): (f64, f64), messages: &[(&str, &str)], answer: &str) -> Value {
+    let message = |(role, content): &(&str, &str)| json!({ "role": role, "content": content });
+    let messages: Vec<Value> = messages.iter().map(message).collect();
+    let time = |seconds: f64| format!("2026-01-01T00:00:{seconds:06.3}");
+    json!({ "span_id": id, "trace_id": "t", "name": "chat gpt", "start_time": time(start), "end_time": time(end),
+        "attributes": { "gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt", "gen_ai.usage.completion_tokens": 9,
+            "gen_ai.input.messages": Value::from(messages).to_string(), "gen_ai.output.text": answer }, "status": { "code": 1 } })
+}
+
+/// A session that asks, asks two things about the answer at once, and sums these up.
+fn fan(folder: &Path, name: &str) -> String {
+    let spans = [
+        span("a", (0.0, 1.0), &[("user", "q")], "recorded one"),
+        span("b", (1.3, 2.0), &[("user", "q"), ("assistant", "recorded one"), ("user", "left")], "recorded two"),
+        span("c", (1.3, 2.2), &[("user", "q"), ("assistant", "recorded one"), ("user", "right")], "recorded three"),
+        span(
+            "d",
+            (2.2, 3.0),
+            &[("user", name), ("assistant", "recorded two"), ("assistant", "recorded three")],
+            "four",
+        ),
+    ];
+    let path = folder.join(format!("{name}.json"));
+    fs::write(&path, json!({ "trace_id": "t", "spans": spans }).to_string()).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn recorded_sessions_are_replayed_with_their_dependencies() {
+    let folder = tempfile::tempdir().unwrap();
+    let files: Vec<String> = ["x", "y", "z"].iter().map(|name| fan(folder.path(), name)).collect();
+    let came = play(
+        &format!(
+            "data:\n  type: otel_trace_replay\n  otel_trace_replay: {{trace_files: {files:?}, use_static_model: true, static_model_name: other, \
+             default_max_tokens: 50, include_errors: false, skip_invalid_files: true}}\nload: {{type: trace_session_replay, interval: 0, stages: \
+             [{{concurrent_sessions: 1, num_sessions: 1}}, {{concurrent_sessions: 0}}]}}\napi: {{type: chat, session_id_header_key: \
+             x-session-id}}\n"
+        ),
+        Duration::from_millis(60),
+    );
+    assert_eq!(came.len(), 12);
+    assert!(came.iter().all(|call| call.body["model"] == "m" && call.body["max_tokens"] == 9));
+    let texts = |call: &Came| -> Vec<String> {
+        let all = call.body["messages"].as_array().unwrap();
+        all.iter().map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut sessions = Vec::<(String, Vec<(usize, &Came)>)>::new();
+    for (number, call) in came.iter().enumerate() {
+        let name = call.session.clone().unwrap();
+        match sessions.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, calls)) => calls.push((number, call)),
+            None => sessions.push((name, vec![(number, call)])),
+        }
+    }
+    assert_eq!(sessions.len(), 3);
+    for (_, calls) in &sessions {
+        let [(first, asked), (left, one), (right, other), (_, sum)] = calls[..] else { panic!("{calls:?}") };
+        assert_eq!(texts(asked), ["q"]);
+        let live = format!("answer-{first}");
+        let mut both = [texts(one), texts(other)];
+        both.sort();
+        assert_eq!(both[0], ["q", &live, "left"]);
+        assert_eq!(both[1], ["q", &live, "right"]);
+        let of_left = if texts(one)[2] == "left" { (left, right) } else { (right, left) };
+        assert_eq!(texts(sum)[1..], [format!("answer-{}", of_left.0), format!("answer-{}", of_left.1)]);
+        let waited = one.at - asked.at;
+        assert!(waited >= Duration::from_millis(355), "300 ms after the answer: {waited:?}");
+        assert!(other.at - one.at < Duration::from_millis(50), "both at once");
+    }
+    let stage: HashSet<&str> = came[..4].iter().map(|call| call.session.as_deref().unwrap()).collect();
+    assert_eq!(stage.len(), 1, "the first stage plays one session");
+    let both: HashSet<&str> = came[4..6].iter().map(|call| call.session.as_deref().unwrap()).collect();
+    assert_eq!(both.len(), 2, "the second one the others, at once");
+}
+
+#[test]
+fn recorded_answers_are_sent_where_the_file_asks_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    fan(folder.path(), "x");
+    let came = play(
+        &format!(
+            "data:\n  type: otel_trace_replay\n  otel_trace_replay: {{trace_directory: {:?}, max_wait_ms: 0, disable_output_substitution: \
+             true}}\nload: {{type: trace_session_replay, stages: [{{concurrent_sessions: 1}}]}}\napi: {{type: chat}}\n",
+            folder.path()
+        ),
+        Duration::from_millis(1),
+    );
+    assert_eq!(came.len(), 4);
+    assert_eq!(came[3].body["messages"][1]["content"], "recorded two");
+    assert!(came[1].at - came[0].at < Duration::from_millis(200), "pauses are bounded");
+}
+
+/// The bytes of a data URL of that type.
+fn decoded(url: &Value, kind: &str) -> Vec<u8> {
+    let url = url.as_str().unwrap();
+    STANDARD
+        .decode(url.strip_prefix(&format!("data:{kind};base64,")).unwrap_or_else(|| panic!("{}", &url[..40])))
+        .unwrap()
+}
+
+#[test]
+fn prompts_have_the_media_that_the_file_asks_for() {
+    let came = play(
+        "data:\n  type: synthetic\n  input_distribution: {type: fixed, mean: 8, total_count: 3}\n  output_distribution: {type: fixed, mean: 4}\n  \
+         multimodal:\n    image: {count: {type: fixed, mean: 2}, insertion_point: 0.0, resolutions: {width: 40, height: 30}}\n    video: {count: \
+         {type: fixed, mean: 1}, insertion_point: 1.0, representation: mp4, profiles: [{profile: {resolution: {width: 32, height: 16}, frames: \
+         4}, weight: 1.0}]}\n    audio: {count: {type: fixed, mean: 1}, insertion_point: 0.5, durations: [{duration: 0.5, weight: 1.0}]}\n\
+         load: {type: concurrent, stages: [{num_requests: 6, concurrency_level: 2}]}\napi: {type: chat}\n",
+        Duration::from_millis(1),
+    );
+    assert_eq!(came.len(), 6);
+    for request in &came {
+        let parts = request.body["messages"][0]["content"].as_array().unwrap();
+        let kinds: Vec<&str> = parts.iter().map(|part| part["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["image_url", "image_url", "text", "input_audio", "text", "video_url"]);
+        let image = decoded(&parts[0]["image_url"]["url"], "image/png");
+        assert_eq!(&image[16..24], [0, 0, 0, 40, 0, 0, 0, 30]);
+        let text = format!("{}{}", parts[2]["text"].as_str().unwrap(), parts[4]["text"].as_str().unwrap());
+        assert_eq!(words(&text), 8);
+        let sound = STANDARD.decode(parts[3]["input_audio"]["data"].as_str().unwrap()).unwrap();
+        assert_eq!((sound.len(), &sound[..4]), (44 + 16_000, &b"RIFF"[..]));
+        let video = decoded(&parts[5]["video_url"]["url"], "video/mp4");
+        assert_eq!(&video[4..8], b"ftyp");
+        let at = video.windows(4).position(|found| found == b"stsz").unwrap();
+        assert_eq!(video[at + 12..at + 16], 4_u32.to_be_bytes(), "frames");
+    }
+}
+
+#[test]
+fn media_of_a_prefix_are_the_same_for_all_that_share_it() {
+    let came = play(
+        "data:\n  type: shared_prefix\n  multimodal: {image: {count: {type: fixed, mean: 1}, insertion_point: 1.0, resolutions: {width: 16, \
+         height: 16}, representation: jpeg}}\n  shared_prefix:\n    {num_groups: 2, num_prompts_per_group: 4, system_prompt_len: 10, \
+         question_len: 5, output_len: 3, multimodal: {video: {count: {type: fixed, mean: 1}, insertion_point: 0.0, representation: png_frames, \
+         profiles: {resolution: {width: 8, height: 8}, frames: 3}}}}\nload: {type: concurrent, stages: [{num_requests: 8, concurrency_level: \
+         2}]}\napi: {type: chat}\n",
+        Duration::from_millis(1),
+    );
+    let mut groups = HashMap::<String, HashSet<String>>::new();
+    for request in &came {
+        let parts = request.body["messages"][0]["content"].as_array().unwrap();
+        assert_eq!(parts.len(), 5, "three frames, the prefix and the question, a picture");
+        let (shared, own) = parts.split_at(3);
+        assert_eq!(words(own[0]["text"].as_str().unwrap()), 15);
+        decoded(&own.last().unwrap()["image_url"]["url"], "image/jpeg");
+        groups.entry(Value::from(shared).to_string()).or_default().insert(Value::from(own).to_string());
+    }
+    assert_eq!(groups.len(), 2);
+    assert!(groups.values().all(|own| own.len() == 4));
+}
+
+#[test]
+fn answers_are_held_to_the_form_of_the_file() {
+    let came = play(
+        "load: {type: concurrent, stages: [{num_requests: 3, concurrency_level: 1}]}\napi:\n  type: chat\n  response_format:\n    name: my_schema\n    \
+         json_schema: {type: object, properties: {age: {type: integer, maximum: 120}}, required: [age]}\n",
+        Duration::from_millis(1),
+    );
+    let schema = json!({ "type": "object", "properties": { "age": { "type": "integer", "maximum": 120 } }, "required": ["age"] });
+    let wanted = json!({ "type": "json_schema", "json_schema": { "name": "my_schema", "schema": schema } });
+    assert!(came.iter().all(|request| request.body["response_format"] == wanted));
+}
+
+#[test]
+fn keys_of_profiles_mean_what_their_authors_mean() {
+    let text = printed(Config::of(
+        "tokenizer: {pretrained_model_name_or_path: x, data: {type: random, input_distribution: {mean: 50, std: 7}, output_distribution: {type: \
+         fixed, mean: 4}}}\nload: {stages: [{rate: 1, duration: 1}]}",
+    )
+    .and(&["-m", "m", "--print-config"]));
+    assert!(text.contains("prompt-tokens: normal:50:7:10:1024"), "{text}");
+}
+
+#[test]
+fn filters_that_bound_calls_are_understood_and_others_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = fan(folder.path(), "x");
+    let file = |filter: &str| {
+        Config::of(&format!(
+            "data: {{type: otel_trace_replay, otel_trace_replay: {{trace_files: [{path:?}], filter: \"{filter}\"}}}}\nload: {{type: \
+             trace_session_replay}}\napi: {{type: chat}}"
+        ))
+    };
+    for bound in ["lambda x: x['max_tokens'] < 28000", "lambda x: x.get('max_tokens', 0) < 28000"] {
+        let text = printed(file(bound).and(&["-m", "m", "--print-config"]));
+        assert!(text.contains("below-tokens=28000"), "{text}");
+    }
+    let said = file("lambda x: len(x) > 3").error(&["-m", "m"]);
+    assert!(said.contains("'data.otel_trace_replay.filter: lambda x: len(x) > 3' has no counterpart"), "{said}");
+}
+
+#[test]
+fn a_data_set_of_a_hub_is_asked_for_by_name() {
+    let otel = |source: &str| {
+        format!(
+            "data: {{type: otel_trace_replay, otel_trace_replay: {{{source}}}}}\nload: {{type: trace_session_replay}}"
+        )
+    };
+    let name = "the data set a/b (Hugging Face) must be here: download it as JSON lines";
+    for source in ["hf_dataset_path: a/b", "hf_dataset_path: {path: a/b, split: train}"] {
+        let said = Config::of(&otel(source)).error(&["-m", "m"]);
+        assert!(said.contains(name) && said.contains("data.otel_trace_replay.trace_files"), "{said}");
+    }
+    let said = Config::of("data: {type: visionarena}").error(&["-m", "m"]);
+    assert!(said.contains("lmarena-ai/VisionArena-Chat") && said.contains("--input-data"), "{said}");
+    let said = Config::of(&otel("trace_files: [/nowhere]")).error(&["-m", "m"]);
+    assert!(said.contains("--session-trace") && said.contains("/nowhere"), "{said}");
+}
