@@ -21,7 +21,8 @@
 //! data, model, shm, traces
 //! ranks     the other processes of a run; mpi: how they are reached
 //! machine   what the kernel reports about processors, processes and limits
-//! interrupt, signals, held, stats, chunks, inbox, clock, affinity, limits, stdio, diagnostics, sync, exit, error: leaves
+//! diagnostics the program's own log
+//! interrupt, signals, held, stats, chunks, inbox, clock, affinity, limits, stdio, sync, exit, error: leaves
 //! ```
 #![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
