@@ -102,9 +102,20 @@ impl Play<'_> {
     }
 }
 
+impl Play<'_> {
+    /// How long a stage is: one with a schedule of its own, as a ramp has, until all of that is sent.
+    fn length(&self, number: usize) -> StageLength {
+        let planned = self.stages[number].length;
+        match &self.jobs[number].shape {
+            LoadShape::Open(shape) => shape.arrivals.len().map_or(planned, |count| StageLength::Requests(count as u64)),
+            _ => planned,
+        }
+    }
+}
+
 impl Director for Play<'_> {
     fn prepare(&self, number: usize) -> Result<StageRun> {
-        let (runner, length) = (self.runner, self.stages[number].length);
+        let (runner, length) = (self.runner, self.length(number));
         let quota = match length {
             StageLength::Time(_) | StageLength::Sessions(_) => None,
             StageLength::Requests(requests) => Some(requests),

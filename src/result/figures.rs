@@ -123,6 +123,11 @@ impl Figure {
         matches!(self.source, Source::Times(_))
     }
 
+    /// Whether it is a value of which nothing tells how well it is known.
+    pub fn is_a_value(&self) -> bool {
+        matches!(self.source, Source::Value(_))
+    }
+
     /// The figure at a point.
     pub fn at(&'static self, point: Option<Point>) -> FigureAt {
         FigureAt { figure: self, point }

@@ -139,7 +139,13 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
         Figure::Named(name) => find(requirement, name, level, baseline),
         Figure::Statistic(_) | Figure::Errors => Figures::of(level).find(requirement, baseline.map(Figures::of)),
     };
+    let as_it_is = "judged by its value: nothing tells how well it is known";
+    let note = match requirement.of {
+        Figure::Named(name) if is_taken_as_it_is(name) => Some(as_it_is.to_owned()),
+        _ => None,
+    };
     match found {
+        Ok(found) if note.is_some() => Checked { note, ..judged(plan, requirement, level.load, &found) },
         Ok(found) => judged(plan, requirement, level.load, &found),
         Err(note) => unjudged(requirement, Some(level.load), note),
     }
@@ -185,7 +191,10 @@ fn find(
 ) -> Result<Found, &'static str> {
     let figure = FigureAt::of(name);
     let none = "the level does not have this figure";
-    let Value { value, interval, bounds } = figure.value(level).ok_or(none)?;
+    let Value { value, interval, mut bounds } = figure.value(level).ok_or(none)?;
+    if is_taken_as_it_is(name) {
+        bounds = Bounds { low: Some(value), high: Some(value) };
+    }
     let unit = figure.figure.unit;
     let change = match requirement.bound {
         Bound::Value(bound) => return Ok(Found { unit, value, interval, bounds, bound }),
@@ -197,8 +206,15 @@ fn find(
     if theirs.value <= 0.0 {
         return Ok(Found { unit, value, interval, bounds, bound: theirs.value * (1.0 + change) });
     }
-    let interval = ratio((value, interval), (theirs.value, theirs.interval));
-    Ok(Found::by(Unit::Ratio, (value / theirs.value, interval.into()), 1.0 + change))
+    let (interval, change) = (ratio((value, interval), (theirs.value, theirs.interval)), 1.0 + change);
+    let ratio = value / theirs.value;
+    let bounds = if is_taken_as_it_is(name) { Bounds { low: Some(ratio), high: Some(ratio) } } else { interval.into() };
+    Ok(Found { unit: Unit::Ratio, value: ratio, interval, bounds, bound: change })
+}
+
+/// Whether nothing tells how well a figure is known, as of rates of tokens: it is judged by its value.
+fn is_taken_as_it_is(name: FigureName) -> bool {
+    FigureAt::of(name).figure.is_a_value()
 }
 
 #[cfg(test)]

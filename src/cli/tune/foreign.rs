@@ -46,6 +46,7 @@ const FOREIGN: &[&str] = &[
     "--require",
     "--baseline",
     "--undecided",
+    "--gate-time",
     "--resume-of-a-run",
     "--validate-tolerance",
     // What is shown and written.
