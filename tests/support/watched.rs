@@ -27,14 +27,25 @@ fn note(what: &str) {
 
 /// Waits until a process has a handler for a signal.
 pub fn until_it_catches(process: i32, signal: i32) {
+    until(|| is_among(process, "SigCgt:", signal), &format!("process {process} does not catch signal {signal}"));
+}
+
+/// Waits until a process has received a signal that was sent to it: a second one that comes before counts as the same.
+pub fn until_it_has(process: i32, signal: i32) {
+    until(|| !is_among(process, "ShdPnd:", signal), &format!("process {process} does not receive signal {signal}"));
+}
+
+/// Whether a signal is in a set of a process' status.
+fn is_among(process: i32, set: &str, signal: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix(set)).unwrap_or("0").trim().to_owned();
+    u64::from_str_radix(&bits, 16).unwrap_or(0) & (1 << (signal - 1)) != 0
+}
+
+fn until(is_so: impl Fn() -> bool, otherwise: &str) {
     let limit = Instant::now() + Duration::from_secs(20);
-    let catches = || {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0").trim().to_owned();
-        u64::from_str_radix(&caught, 16).unwrap_or(0) & (1 << (signal - 1)) != 0
-    };
-    while !catches() {
-        assert!(Instant::now() < limit, "process {process} does not catch signal {signal}");
+    while !is_so() {
+        assert!(Instant::now() < limit, "{otherwise}");
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::mpi::Mpi;
-use crate::support::{Finished, Model, Program, Repository, Running, TritonServer, until_it_catches};
+use crate::support::{Finished, Model, Program, Repository, Running, TritonServer, until_it_catches, until_it_has};
 
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
@@ -148,6 +148,7 @@ fn a_second_interrupt_of_one_rank_ends_all_at_once() {
         until_it_catches(pid, SIGINT);
         repository.wait_for_requests("m", 0);
         signal(pid, SIGINT);
+        until_it_has(pid, SIGINT);
         thread::sleep(Duration::from_millis(200));
         signal(pid, SIGINT);
         let interrupted = Instant::now();
