@@ -83,7 +83,7 @@ impl Arrivals {
     /// where the ramp should have sent as many, so that gaps have the same distribution anywhere, in units of their mean.
     ///
     /// # Errors
-    /// If it is empty, or has more than [`MAX_RAMP`] requests; as [`Arrivals::at_rate`].
+    /// If it is empty, or has more than ten million requests; as [`Arrivals::at_rate`].
     pub fn ramp(ramp: Ramp, seconds: f64, distribution: GapDistribution, run_seed: u64) -> Result<Self> {
         let Ramp { from, to } = ramp;
         let count = ramp.mean() * seconds;
