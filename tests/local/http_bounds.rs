@@ -282,7 +282,7 @@ fn timed_a_model_of_many_tensors_is_loaded_in_time_with_their_number() {
     server.answer_instead("/config", reply("200 OK", "", config.as_bytes()));
     let run = plain(&server).args("--request-count 2").run();
     assert_eq!(run.code(), 3, "{}", run.stderr);
-    assert!(run.wall < Duration::from_secs(30), "{:?}", run.wall);
+    assert!(run.wall < Duration::from_secs(15), "{:?}", run.wall);
 }
 
 #[test]
