@@ -9,6 +9,7 @@ use crate::app::runner::Runner;
 use crate::app::session::IdBlock;
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::load::schedule::Arrivals;
 use crate::load::{LoadContext, LoadShape, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
 use crate::measure::summary::LevelSummary;
@@ -106,10 +107,12 @@ impl Play<'_> {
     /// How long a stage is: one with a schedule of its own, as a ramp has, until all of that is sent.
     fn length(&self, number: usize) -> StageLength {
         let planned = self.stages[number].length;
-        match &self.jobs[number].shape {
-            LoadShape::Open(shape) => shape.arrivals.len().map_or(planned, |count| StageLength::Requests(count as u64)),
-            _ => planned,
-        }
+        let arrivals = match &self.jobs[number].shape {
+            LoadShape::Open(shape) => Some(&shape.arrivals),
+            LoadShape::Turns(shape) => shape.arrivals.as_ref().map(|(arrivals, _)| arrivals),
+            _ => None,
+        };
+        arrivals.and_then(Arrivals::len).map_or(planned, |count| StageLength::Requests(count as u64))
     }
 }
 
