@@ -10,8 +10,8 @@ use crate::record::{Played, Sample};
 
 /// A turn's slot rests until its worker sends the next one; with `SCHEDULED`, turns have times at which they are due.
 pub(super) struct Rest<const SCHEDULED: bool> {
-    /// What each slot has played since it was last asked. The locks are never waited for, because calls for one slot never
-    /// overlap.
+    /// What each slot has played since it was last asked. The lock is never waited for: conversations are for services whose
+    /// answers are read on the worker's own thread.
     played: Mutex<Vec<Played>>,
 }
 

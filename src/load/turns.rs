@@ -57,13 +57,13 @@ pub(super) fn spawn(
     control.behind.store(usize::from(shape.until.is_some()), Ordering::Release);
     let shape = shape.clone();
     workers.push(worker::spawn(0, context, control, move |context, control| match shape.arrivals {
-        Some(_) => work::<true>((context, control), &shape),
-        None => work::<false>((context, control), &shape),
+        Some(_) => work::<true>(context, control, &shape),
+        None => work::<false>(context, control, &shape),
     })?);
     Ok(())
 }
 
-fn work<const SCHEDULED: bool>((context, control): (&Arc<LoadContext>, &Arc<Control>), shape: &TurnLoop) -> Result<()> {
+fn work<const SCHEDULED: bool>(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &TurnLoop) -> Result<()> {
     let slots = shape.first_slots();
     let (policy, numbers) = (Rest::<SCHEDULED>::of(slots), Numbers { first: 0, stride: 1 });
     let setup = Setup { policy, numbers, worker: 0, workers: 1, slots, alone: false, reissues: false, watches: false };
