@@ -253,7 +253,8 @@ fn ended_by(mode: &str) -> (Finished, serde_json::Value, String) {
     let model = Model::identity("m").parameter("delay_us", "2000").parameter("fail_every", "600");
     let watched = Watched::of(&model.parameter("fail_mode", mode));
     let [csv, summary, export] = ["r.csv", "s.json", "e.json"].map(|name| watched.repository.file(name));
-    let program = watched.program().args("--async -p 300 -r 3 -s 900 --concurrency-range 1:3 --require p99<1ns");
+    // Levels of so many requests, since windows that another process took from us would be measured again.
+    let program = watched.program().args("--async --request-count 400 --concurrency-range 1:3 --require p99<1ns");
     let program = program.arg("-f").arg(&csv).arg("--summary-file").arg(&summary);
     let program = program.arg("--profile-export-file").arg(&export);
     let running = program.args("--shared-memory system").start();
