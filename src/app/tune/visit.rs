@@ -129,16 +129,11 @@ fn measurement(plan: &MeasurementPlan, (warmup, window): (Duration, Duration), p
     MeasurementPlan {
         window: WindowRule::Time(window),
         warmup,
-        max_trials: 1,
-        level_time: None,
         percentile: Some(percentile),
-        latency_threshold: None,
         request_count: None,
         warmup_requests: 0,
-        precision: None,
-        restarts: 1,
         on_disturbance: Some(OnDisturbance::Mark),
-        ..plan.clone()
+        ..plan.clone().once()
     }
 }
 
