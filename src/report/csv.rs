@@ -1,8 +1,8 @@
 //! The CSV files of `-f`: a row per level, ascending by throughput, and a file per composing model of an ensemble.
 //!
 //! Columns, their order and their units (whole microseconds) are upstream's. Columns of our own come last, and only
-//! with `--verbose-csv`, with three exceptions: the last column gives the outcome in a word as soon as one level is not
-//! simply valid; stages, which upstream does not have, start with their number and kind; and a mix has the server's
+//! with `--verbose-csv`, with three exceptions: the last column gives the outcome in a word, unless the program is called
+//! perf_analyzer; stages, which upstream does not have, start with their number and kind; and a mix has the server's
 //! columns for each of its models. Text that a spreadsheet would take for a formula begins with an apostrophe.
 
 use std::borrow::Cow;
@@ -127,7 +127,7 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
     let mut columns = Columns { columns: Vec::new() };
     let name = levels.first().map_or("Concurrency", |level| load_name(level.load));
     columns.add(name, |level| load_value(level.load));
-    if has_several_batch_sizes(levels.iter().copied()) {
+    if has_several_batch_sizes(setup, levels.iter().copied()) {
         columns.add("Batch Size", |level| level.client.batch_size.to_string());
     }
     columns.add("Inferences/Second", |level| significant(level.client.throughput()));
@@ -154,7 +154,7 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
     generation::columns(levels, setup.detail.as_upstream).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     sessions::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     restarts::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
-    if setup.detail.verbose_csv || levels.iter().any(|level| !Outcome::of(level).is_valid()) {
+    if setup.detail.verbose_csv || !setup.detail.as_upstream {
         columns.add("Outcome", |level| Outcome::of(level).to_string());
     }
     columns
@@ -271,7 +271,9 @@ fn verbose_columns<'a>(columns: &mut Columns<'a>, setup: &'a Setup, levels: &[&L
         let wait = if setup.hides_times() { 0 } else { transport_us(setup, level) };
         wait.to_string()
     });
-    if levels.iter().any(|level| level.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty())) {
+    // perf_analyzer has these columns wherever metrics are collected, and empty without a GPU.
+    let has_column = |gpus: &Vec<GpuMetrics>| setup.detail.as_upstream || !gpus.is_empty();
+    if levels.iter().any(|level| level.gpus.as_ref().is_some_and(has_column)) {
         gpu_column(columns, "Avg GPU Utilization", |gpu| gpu.utilization.map(significant));
         gpu_column(columns, "Avg GPU Power Usage", |gpu| gpu.power_watts.map(significant));
         gpu_column(columns, "Max GPU Memory Usage", |gpu| gpu.memory_used_bytes.map(|bytes| bytes.to_string()));
@@ -406,6 +408,7 @@ mod tests {
     use crate::plan::{Stage, StageEdges, StageLength, StageLoad};
     use crate::report::file::scratch::{NEVER, Scratch};
     use crate::report::tests::sample as plans;
+    use crate::result::Detail;
 
     /// The largest value of its histogram bucket, so that mean and percentiles agree.
     const LATENCY_NS: u64 = 11_001_855;
@@ -440,15 +443,20 @@ mod tests {
                           Server Compute Input,Server Compute Infer,Server Compute Output,Client Recv,\
                           p50 latency,p90 latency,p95 latency,p99 latency";
 
+    /// With the column that comes last.
+    fn header() -> String {
+        format!("{HEADER},Outcome")
+    }
+
     #[test]
     fn rows_ascend_by_throughput() {
         let files = files(Path::new("x.csv"), &plans::setup(), &[level(2, 95), level(1, 89), level(3, 0)]);
         assert_eq!(files.len(), 1);
         // 11001.855 - 100.9 - 7 = 10893; - 68 - 10167 = 658.
         let golden = [
-            HEADER,
-            "1,89,100,658,68,24,10000,143,7,11001,11001,11001,11001",
-            "2,95,100,658,68,24,10000,143,7,11001,11001,11001,11001",
+            &header(),
+            "1,89,100,658,68,24,10000,143,7,11001,11001,11001,11001,valid",
+            "2,95,100,658,68,24,10000,143,7,11001,11001,11001,11001,valid",
         ];
         assert_eq!(text(&files[0].1), golden);
     }
@@ -489,17 +497,27 @@ mod tests {
     }
 
     #[test]
-    fn the_last_column_says_what_a_level_came_to_where_one_is_not_valid() {
+    fn the_last_column_says_what_a_level_came_to_unless_perf_analyzer_is_asked() {
         let mut late = level(2, 95);
         late.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.5)]);
         let table = &files(Path::new("x.csv"), &plans::setup(), &[level(1, 89), late.clone()])[0].1;
         let last: Vec<_> = table.iter().map(|row| row.last().unwrap().as_str()).collect();
         assert_eq!(last, ["Outcome", "valid", "load not delivered"]);
         let mut setup = plans::setup();
+        setup.detail.as_upstream = true;
+        let table = &files(Path::new("x.csv"), &setup, &[level(1, 89), late.clone()])[0].1;
+        assert_eq!(table[0].last().unwrap(), "p99 latency");
         setup.detail.verbose_csv = true;
         let table = &files(Path::new("x.csv"), &setup, &[late])[0].1;
         assert_eq!(table[0].last().unwrap(), "Outcome");
         assert!(table[1][table[1].len() - 2].starts_with("invalid: "), "{table:?}");
+    }
+
+    #[test]
+    fn the_batch_size_has_a_column_wherever_a_list_was_asked_for() {
+        let setup = Setup { detail: Detail { batch_sizes: true, ..Detail::default() }, ..plans::setup() };
+        let table = &files(Path::new("x.csv"), &setup, &[level(1, 89)])[0].1;
+        assert_eq!((&*table[0][1], &*table[1][1]), ("Batch Size", "1"), "the run was interrupted after the first");
     }
 
     #[test]
@@ -678,8 +696,12 @@ mod tests {
             pending_requests_max: Some(3.0),
             ..HostMetrics::default()
         });
-        let table = &files(Path::new("x.csv"), &setup, &[level])[0].1;
+        let table = &files(Path::new("x.csv"), &setup, &[level.clone()])[0].1;
         assert!(!table[0].iter().any(|title| title.contains("GPU")), "{table:?}");
+        let upstream = Setup { detail: Detail { as_upstream: true, ..setup.detail }, ..setup.clone() };
+        let table_of_upstream = &files(Path::new("x.csv"), &upstream, &[level])[0].1;
+        let gpu = |title: &&String| title.contains("GPU");
+        assert_eq!(table_of_upstream[0].iter().filter(gpu).count(), 4, "empty columns, as perf_analyzer has them");
         let at = table[0].iter().position(|title| title == "Avg CPU Utilization").unwrap();
         assert_eq!(
             table[0][at + 1..],

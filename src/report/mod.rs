@@ -36,7 +36,7 @@ pub mod variants;
 use crate::measure::precision::PERCENTILES;
 use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::plan::MeasurementPlan;
-use crate::result::{Distinction, number};
+use crate::result::{Distinction, Setup, number};
 
 pub use crate::result::number::significant;
 pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file, is_special};
@@ -65,11 +65,11 @@ fn load_name(load: LevelLoad) -> &'static str {
     }
 }
 
-/// Whether levels differ in their batch size.
-fn has_several_batch_sizes<'a>(levels: impl IntoIterator<Item = &'a LevelSummary>) -> bool {
+/// Whether levels may differ in their batch size, as far as the run got.
+fn has_several_batch_sizes<'a>(setup: &Setup, levels: impl IntoIterator<Item = &'a LevelSummary>) -> bool {
     let mut sizes = levels.into_iter().map(|level| level.client.batch_size);
     let first = sizes.next();
-    sizes.any(|size| Some(size) != first)
+    setup.detail.batch_sizes || sizes.any(|size| Some(size) != first)
 }
 
 /// A level's name in messages.

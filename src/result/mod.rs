@@ -35,6 +35,8 @@ pub use file::is_report;
 pub use gate::Checked;
 pub use harmless::harmless;
 pub use level::Distinction;
+#[cfg(test)]
+pub use setup::Detail;
 pub use setup::{ModelIdentity, Setup};
 pub use tune::{
     CandidateResult, Figures, LatencyAt, MemberFigures, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict,

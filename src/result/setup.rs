@@ -90,6 +90,8 @@ pub struct Detail {
     pub verbose_csv: bool,
     /// Under the name perf_analyzer, whose callers know its lines and columns.
     pub as_upstream: bool,
+    /// Several batch sizes were asked for.
+    pub batch_sizes: bool,
     /// Windows are printed as they come (1), and more (2).
     pub verbosity: u8,
 }
@@ -135,6 +137,7 @@ impl Setup {
             detail: Detail {
                 verbose_csv: plan.output.verbose_csv,
                 as_upstream: plan.output.as_upstream,
+                batch_sizes: plan.data.batch_sizes.len() > 1,
                 verbosity: plan.output.verbosity,
             },
             synchronous: plan.is_synchronous(&[]),

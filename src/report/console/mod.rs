@@ -152,7 +152,7 @@ pub fn summary(result: &RunResult) -> String {
     let (setup, levels) = (&result.setup, &result.levels);
     let latency = setup.measurement.percentile.map_or("Average".to_owned(), |percentile| format!("p{percentile}"));
     let mut text = answer(result);
-    let batched = has_several_batch_sizes(levels);
+    let batched = has_several_batch_sizes(setup, levels);
     let batch = |level: &LevelSummary| match batched {
         true => format!(", batch size: {}", level.client.batch_size),
         false => String::new(),

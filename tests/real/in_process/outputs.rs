@@ -23,7 +23,8 @@ fn the_table_has_a_row_per_level() {
     Program::on(&repository, "m").quick().args("--concurrency-range 1:3 -f").arg(&path).run().report();
     let rows = table(&path);
     let columns = "Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,\
-         Server Compute Infer,Server Compute Output,Client Recv,p50 latency,p90 latency,p95 latency,p99 latency";
+         Server Compute Infer,Server Compute Output,Client Recv,p50 latency,p90 latency,p95 latency,p99 latency,\
+         Outcome";
     assert_eq!(rows[0].join(","), columns);
     let mut levels: Vec<&str> = rows[1..].iter().map(|row| row[0].as_str()).collect();
     levels.sort_unstable();
@@ -31,7 +32,8 @@ fn the_table_has_a_row_per_level() {
     let rates: Vec<f64> = rows[1..].iter().map(|row| row[1].parse().unwrap()).collect();
     assert!(rates.is_sorted(), "rows ascend by throughput: {rates:?}");
     for row in &rows[1..] {
-        assert_eq!(row.len(), 13);
+        assert_eq!(row.len(), 14);
+        assert_ne!(row[13], "", "the outcome is always there: {row:?}");
         assert!(row[9].parse::<u64>().unwrap() >= 2000, "p50 in microseconds: {row:?}");
     }
     assert_eq!(repository.files(), ["a.csv", "models"]);
