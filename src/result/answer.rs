@@ -5,6 +5,7 @@
 
 mod changes;
 mod levels;
+mod periodic;
 mod study;
 
 use schemars::JsonSchema;
@@ -137,11 +138,12 @@ impl Missing {
 impl RunResult {
     /// The answer to what the run was asked; none where nothing was measured yet.
     pub fn answer(&self) -> Option<Answer> {
-        let answer = match (&self.variants, &self.sweep) {
-            (Some(variants), _) if variants.matrix.is_some() => study::winners(variants),
-            (Some(variants), _) => changes::of_variants(variants, &self.setup),
-            (None, Some(found)) => Some(levels::saturation(self, found)),
-            (None, None) => levels::answer(self),
+        let answer = match (&self.variants, &self.sweep, &self.periodic) {
+            (Some(variants), ..) if variants.matrix.is_some() => study::winners(variants),
+            (Some(variants), ..) => changes::of_variants(variants, &self.setup),
+            (None, Some(found), _) => Some(levels::saturation(self, found)),
+            (None, None, Some(periodic)) => periodic::answer(periodic),
+            (None, None, None) => levels::answer(self),
         };
         Some(Answer { gate: gate(&self.requirements), ..answer? })
     }

@@ -248,7 +248,7 @@ impl FigureAt {
 
 impl Point {
     /// That of a distribution.
-    fn of(self, times: &Distribution) -> f64 {
+    pub(super) fn of(self, times: &Distribution) -> f64 {
         match self {
             Self::Mean => times.mean_ns(),
             Self::Percentile(percentile) => times.percentile_ns(percentile) as f64,

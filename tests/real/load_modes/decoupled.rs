@@ -106,6 +106,8 @@ fn timed_a_periodic_load_grows_with_the_responses() {
         "{}",
         finished.stdout
     );
+    let answer = finished.stdout.split_once("Verdict: valid\n").unwrap().1;
+    assert!(answer.trim().starts_with("From 2 to 6 outstanding: first response p99 "), "{answer}");
     // Percentiles of the gaps beside their mean.
     assert!(rows.iter().all(|row| row[5] > 0.0 && row[6] <= row[7] && row[7] <= row[8]), "gaps: {rows:?}");
     let written = std::fs::read_to_string(&csv).unwrap();

@@ -1,0 +1,81 @@
+//! The answer of a load that grows: how first responses, and the times between responses, change from its first batch to its
+//! last.
+
+use crate::load::PeriodicBatch;
+use crate::measure::outcome::Outcome;
+use crate::plan::Point;
+use crate::record::Distribution;
+use crate::result::PeriodicResult;
+use crate::result::answer::{Answer, Missing, Question, Sureness, Told, told};
+use crate::result::figures::FigureAt;
+
+/// What is told of each batch.
+const FIGURES: [(&str, &str, fn(&PeriodicBatch) -> &Distribution); 2] = [
+    ("first_response_p99", "first response p99", |batch| &batch.first_response),
+    ("response_gap_p99", "gap between responses p99", |batch| &batch.gap),
+];
+const POINT: Point = Point::Percentile(99.0);
+
+/// The answer of a periodic load; none before its first batch is over.
+pub(super) fn answer(result: &PeriodicResult) -> Option<Answer> {
+    let answered: Vec<&PeriodicBatch> = result.batches.iter().filter(|batch| batch.responses > 0).collect();
+    let (Some(first), Some(last)) = (answered.first(), answered.last()) else {
+        let words = "Nothing was measured: no request succeeded".to_owned();
+        let nothing = Answer::sure(Question::Level, words, Vec::new());
+        return (result.requests.sent > 0).then_some(Answer { sure: Sureness::NotMeasured, ..nothing });
+    };
+    let ends = if first.concurrency == last.concurrency { vec![*last] } else { vec![*first, *last] };
+    let outstanding: Vec<String> = ends.iter().map(|batch| batch.concurrency.to_string()).collect();
+    let figures = FIGURES.into_iter().filter_map(|(key, title, times)| {
+        let figure = FigureAt::named(key).filter(|_| ends.iter().all(|batch| times(batch).count() > 0))?;
+        let values: Vec<f64> = ends.iter().map(|batch| POINT.of(times(batch))).collect();
+        let shown: Vec<String> = values.iter().map(|value| figure.figure.unit.show(*value)).collect();
+        let of = |(batch, value): (&&PeriodicBatch, f64)| {
+            told(format!("concurrency {}", batch.concurrency), figure, value, None)
+        };
+        let told: Vec<Told> = ends.iter().zip(values).map(of).collect();
+        Some((format!("{title} {}", shown.join(" to ")), told))
+    });
+    let (words, figures): (Vec<String>, Vec<Vec<Told>>) = figures.unzip();
+    let from = if ends.len() > 1 { "From" } else { "At" };
+    let words = format!("{from} {} outstanding: {}", outstanding.join(" to "), words.join(", "));
+    Some(unless_broken_off(Answer::sure(Question::Level, words, figures.concat()), result.outcome))
+}
+
+fn unless_broken_off(answer: Answer, outcome: Outcome) -> Answer {
+    match outcome {
+        Outcome::Valid => answer,
+        other => answer.lacks(Missing { what: format!("the load is {other}"), command: None, seconds: None }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::LoadReport;
+    use crate::measure::summary::sample::distribution;
+
+    fn batch(concurrency: usize, ms: u64) -> PeriodicBatch {
+        let (first_response, gap) = (distribution(10, ms * 1_000_000), distribution(90, ms * 100_000));
+        PeriodicBatch { concurrency, requests: 10, responses: 100, first_response, gap, gap_max_ns: ms * 200_000 }
+    }
+
+    fn result(batches: Vec<PeriodicBatch>, outcome: Outcome) -> PeriodicResult {
+        let requests = LoadReport { sent: 40, completed: 40, failed: 0, outstanding: 0, held_back: 0 };
+        PeriodicResult { batches, requests, errors: Vec::new(), remarks: Vec::new(), outcome }
+    }
+
+    #[test]
+    fn a_load_that_grows_is_answered_by_its_ends() {
+        let found = answer(&result(vec![batch(10, 20), batch(20, 30), batch(30, 50)], Outcome::Valid)).unwrap();
+        let words =
+            "From 10 to 30 outstanding: first response p99 20 ms to 50 ms, gap between responses p99 2 ms to 5 ms";
+        assert_eq!((&*found.words, found.sure), (words, Sureness::Sure));
+        assert_eq!(found.figures.len(), 4);
+        let one = answer(&result(vec![batch(10, 20)], Outcome::Interrupted)).unwrap();
+        assert!(one.words.starts_with("At 10 outstanding: first response p99 20 ms,"), "{}", one.words);
+        assert_eq!(one.missing.unwrap().what, "the load is interrupted");
+        let none = PeriodicBatch { responses: 0, ..batch(10, 20) };
+        assert_eq!(answer(&result(vec![none], Outcome::Failed)).unwrap().sure, Sureness::NotMeasured);
+    }
+}
