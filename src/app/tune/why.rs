@@ -64,7 +64,7 @@ fn steps(search: &Search<'_>, winner: &CandidateResult, candidates: &[CandidateR
         other[dimension] = index;
         let position = all.iter().position(|candidate| candidate.place.as_ref() == Some(&other))?;
         let other = candidates.iter().find(|candidate| candidate.number == position)?;
-        step(search, dimension, (winner, other))
+        step(search, dimension, winner, other)
     };
     neighbours.filter_map(line).collect()
 }
@@ -74,7 +74,8 @@ fn steps(search: &Search<'_>, winner: &CandidateResult, candidates: &[CandidateR
 fn step(
     search: &Search<'_>,
     dimension: usize,
-    (winner, other): (&CandidateResult, &CandidateResult),
+    winner: &CandidateResult,
+    other: &CandidateResult,
 ) -> Option<String> {
     let setting = format!("{} {}", search.search[dimension].setting, asked(&other.values[dimension]));
     if other.figures.is_none() {
