@@ -81,7 +81,7 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
     let joint = runner.context.ranks.filter(|ranks| ranks.is_joint());
     match joint {
         Some(ranks) => {
-            let followed = follow(ranks, (&running, &shape.progress), runner.context.interrupts);
+            let followed = follow(ranks, &running, &shape.progress, runner.context.interrupts);
             followed.inspect_err(|error| give_up(ranks, error))?;
         }
         None => wait(runner, &running, || {

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::outcome::{Outcome, is_comparable};
 use crate::measure::precision::PERCENTILES;
-use crate::measure::ratio::ratio;
+use crate::measure::ratio::{Estimate, ratio};
 use crate::measure::summary::{LevelLoad, LevelSummary};
-use crate::result::figures::{CATALOGUE, FigureAt, at_points};
+use crate::result::figures::{CATALOGUE, FigureAt, Value, at_points};
 use crate::result::level::Distinction;
 use crate::result::{RunResult, Setup};
 use crate::stats::Interval;
@@ -135,7 +135,8 @@ fn figures(levels: [&LevelSummary; 2], percentiles: &[f64], margin: f64) -> Vec<
 fn figure(of: FigureAt, levels: [&LevelSummary; 2], margin: f64) -> Option<Change> {
     let more_is_better = of.figure.more_is_better?;
     let [one, other] = [of.value(levels[0])?, of.value(levels[1])?];
-    let interval = ratio((other.value, other.interval), (one.value, one.interval));
+    let estimate = |Value { value, interval, .. }| Estimate { value, interval };
+    let interval = ratio(estimate(other), estimate(one));
     let ratio = if one.value > 0.0 { other.value / one.value } else { f64::NAN };
     let verdict = direction(more_is_better, interval, margin);
     Some(Change { of, values: [one.value, other.value], ratio, interval, verdict })
