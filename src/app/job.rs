@@ -91,12 +91,7 @@ impl Job {
     }
 
     /// Runs the conversations of a stage, each played once: all at a time where `concurrency` is 0.
-    pub fn some_sessions(
-        session: &Session,
-        conversations: Range<usize>,
-        concurrency: u32,
-        rate: Option<f64>,
-    ) -> Self {
+    pub fn some_sessions(session: &Session, conversations: Range<usize>, concurrency: u32, rate: Option<f64>) -> Self {
         let (first, count) = (conversations.start, conversations.len());
         let at_a_time = if concurrency == 0 { count.max(1) } else { concurrency as usize };
         let job = Self::sessions(session, u32::try_from(at_a_time).unwrap_or(u32::MAX));

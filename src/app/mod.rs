@@ -129,13 +129,7 @@ fn open(plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks>) -> Re
 }
 
 /// Measures level after level, and reports.
-fn measure(
-    plan: Plan,
-    codes: Codes,
-    interrupts: Interrupts,
-    connect: Connect,
-    ranks: Option<&Ranks>,
-) -> Result<u8> {
+fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, connect: Connect, ranks: Option<&Ranks>) -> Result<u8> {
     let baseline = baseline(&plan)?;
     let mut earlier = EarlierRun::read(&plan)?;
     let mut session = open(plan, codes, connect, ranks)?;
@@ -158,8 +152,7 @@ fn measure(
     let mut result = RunResult::new(setup);
     let context = RunContext { screen: &screen, interrupts: acted_on, codes, connect, ranks };
     let baseline = baseline.as_ref();
-    let runner =
-        Runner { context, session: &session, earlier: &earlier, baseline, observers: observers.as_ref() };
+    let runner = Runner { context, session: &session, earlier: &earlier, baseline, observers: observers.as_ref() };
     let ended = levels::run(&runner, &mut result);
     let further = |()| batches::further(&mut session, context, &earlier, baseline, &mut result);
     let ended = ended.and_then(further);
@@ -231,10 +224,10 @@ fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult, baseline: Opti
     let result = &result.closed();
     let (csv, summary, junit) = (&plan.output.csv, &plan.output.summary, &plan.gate.junit);
     let rows = if plan.output.as_upstream { result.as_upstream() } else { Cow::Borrowed(result) };
-    let csv = csv.as_ref().map(|path| reports::csv::write((path, interrupts), &rows));
-    let summary = summary.as_ref().map(|path| reports::summary::write((path, interrupts), result));
-    let junit = junit.as_ref().map(|path| reports::requirements::write_junit((path, interrupts), result));
-    let folder = plan.output.folder.as_ref().map(|folder| reports::lifecycle::write((folder, interrupts), result));
+    let csv = csv.as_ref().map(|path| reports::csv::write(path, interrupts, &rows));
+    let summary = summary.as_ref().map(|path| reports::summary::write(path, interrupts, result));
+    let junit = junit.as_ref().map(|path| reports::requirements::write_junit(path, interrupts, result));
+    let folder = plan.output.folder.as_ref().map(|folder| reports::lifecycle::write(folder, interrupts, result));
     let pages = Some(report::write_run(&plan.output.pages, interrupts, result, baseline));
     [csv, summary, junit, folder, pages].into_iter().flatten().fold(Ok(()), Error::both)
 }
@@ -243,7 +236,7 @@ fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult, baseline: Opti
 fn write_requests(plan: &Plan, interrupts: Interrupts, result: &RunResult) -> Result<()> {
     let (Some(folder), Some(export)) = (&plan.output.folder, &plan.output.profile_export) else { return Ok(()) };
     match folder.has(ReportPart::Requests) {
-        true => reports::lifecycle::write_requests((folder, interrupts), export, result),
+        true => reports::lifecycle::write_requests(folder, interrupts, export, result),
         false => Ok(()),
     }
 }
@@ -262,8 +255,8 @@ fn write_traces(session: &Session, interrupts: Interrupts) -> Result<()> {
                 every trace"
         );
     }
-    let chrome = tracing.export.as_deref().map(|path| reports::chrome::write((path, interrupts), &traces));
-    let own = tracing.file.as_ref().map(|file| reports::trace_file::write((file, interrupts), &traces));
+    let chrome = tracing.export.as_deref().map(|path| reports::chrome::write(path, interrupts, &traces));
+    let own = tracing.file.as_ref().map(|file| reports::trace_file::write(file, interrupts, &traces));
     [chrome, own].into_iter().flatten().fold(Ok(()), Error::both)
 }
 

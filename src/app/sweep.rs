@@ -20,12 +20,7 @@ const SEARCH_WINDOW: (Duration, Duration) = (Duration::from_millis(500), Duratio
 
 /// Searches, then measures and prints each rate, then reports what was found. Steps that an earlier run has taken are
 /// answered from its result.
-pub fn run(
-    runner: &Runner<'_>,
-    plan: SweepPlan,
-    distribution: GapDistribution,
-    result: &mut RunResult,
-) -> Result<()> {
+pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, result: &mut RunResult) -> Result<()> {
     let mut sweep = Sweep::new(plan);
     let mut replay = Replay::of(runner.earlier.sweep_steps());
     runner.context.screen.at("search", None);

@@ -27,18 +27,18 @@ use crate::stdio::{acts, shown};
 ///
 /// # Errors
 /// All files that cannot be written.
-pub fn write((path, interrupts): (&Path, Interrupts), result: &RunResult) -> Result<()> {
+pub fn write(path: &Path, interrupts: Interrupts, result: &RunResult) -> Result<()> {
     let files = match (&result.periodic, &result.variants) {
         (Some(periodic), _) => vec![(path.to_owned(), periodic::rows(&periodic.batches))],
         (None, Some(variants)) => vec![(path.to_owned(), variants::rows(variants))],
         (None, None) => files(path, &result.setup, &result.levels),
     };
-    let written = files.iter().map(|(path, table)| write_file((path, interrupts), table));
+    let written = files.iter().map(|(path, table)| write_file(path, interrupts, table));
     written.fold(Ok(()), Error::both)
 }
 
 /// Writes one file; the wait for the reader of a pipe ends with an interrupt.
-fn write_file((path, interrupts): (&Path, Interrupts), table: &Table) -> Result<()> {
+fn write_file(path: &Path, interrupts: Interrupts, table: &Table) -> Result<()> {
     write_table(path, interrupts, table).map_err(|error| {
         Error::output(format!("-f {}: cannot be written: {error}; free space or name another file", path.display()))
     })
@@ -554,7 +554,7 @@ mod tests {
         level.server.as_mut().unwrap().composing = vec![part];
         let scratch = Scratch::new("csv");
         let path = scratch.path().join("x.csv");
-        write((&path, &NEVER), &plans::result(&plans::setup(), &[level])).unwrap();
+        write(&path, &NEVER, &plans::result(&plans::setup(), &[level])).unwrap();
         assert_eq!(scratch.names(), ["ns_part_v1.x.csv", "x.csv"]);
         let text = std::fs::read_to_string(scratch.path().join("ns_part_v1.x.csv")).unwrap();
         let header = HEADER.split_once(",p50").unwrap().0;
@@ -572,7 +572,7 @@ mod tests {
         let scratch = Scratch::new("csv-names");
         let folder = scratch.path().join("deep/results");
         std::fs::create_dir_all(&folder).unwrap();
-        write((&folder.join("x.csv"), &NEVER), &plans::result(&plans::setup(), &[level])).unwrap();
+        write(&folder.join("x.csv"), &NEVER, &plans::result(&plans::setup(), &[level])).unwrap();
         assert_eq!(scratch.names(), ["deep"]);
         let mut names: Vec<_> = std::fs::read_dir(&folder)
             .unwrap()
@@ -590,7 +590,7 @@ mod tests {
         let scratch = Scratch::new("csv-one-bad");
         std::fs::create_dir_all(scratch.path().join("bad_v1.x.csv/taken")).unwrap();
         let path = scratch.path().join("x.csv");
-        let message = write((&path, &NEVER), &plans::result(&plans::setup(), &[level])).unwrap_err().to_string();
+        let message = write(&path, &NEVER, &plans::result(&plans::setup(), &[level])).unwrap_err().to_string();
         assert!(message.contains("bad_v1.x.csv: cannot be written"), "{message}");
         assert!(path.is_file() && scratch.path().join("good_v1.x.csv").is_file(), "{:?}", scratch.names());
     }
@@ -624,7 +624,7 @@ mod tests {
             Some(vec![GpuMetrics { uuid: "@SUM(A1)".to_owned(), utilization: Some(0.5), ..GpuMetrics::default() }]);
         let scratch = Scratch::new("csv-formula");
         let path = scratch.path().join("x.csv");
-        write((&path, &NEVER), &plans::result(&setup, &[level])).unwrap();
+        write(&path, &NEVER, &plans::result(&setup, &[level])).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.contains(",'=cmd|' /C calc'!A1 Inferences/Second,"), "{text}");
         assert!(text.contains(",'@SUM(A1):0.5;,"), "{text}");
@@ -698,7 +698,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_told() {
         let message =
-            write((Path::new("/dev/full"), &NEVER), &plans::result(&plans::setup(), &[level(1, 1)])).unwrap_err();
+            write(Path::new("/dev/full"), &NEVER, &plans::result(&plans::setup(), &[level(1, 1)])).unwrap_err();
         assert!(message.to_string().starts_with("-f /dev/full: cannot be written: No space left"), "{message}");
     }
 }

@@ -98,9 +98,7 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     let isolated = plan.isolate.then(|| Isolated::new(plan, interrupts));
     let subject = match &isolated {
         // The model is not loaded in this process, where a crash would end the whole search.
-        Some(isolated) if plan.run.target.service.is_embedded() => {
-            Subject::with(plan, context, isolated.read()?)
-        }
+        Some(isolated) if plan.run.target.service.is_embedded() => Subject::with(plan, context, isolated.read()?),
         _ => Subject::open(plan, context)?,
     };
     if !phase::ready() {

@@ -16,7 +16,8 @@ use crate::tune::{Answer, Beside, Candidate, Fate, Phase, median};
 pub fn result(search: &Search<'_>) -> TuneResult {
     let (answer, beside) = (search.planner.answer(), search.planner.beside_best());
     let all = search.planner.candidates().iter().enumerate();
-    let mut candidates: Vec<CandidateResult> = all.map(|(number, candidate)| one(search, &answer, &beside, number, candidate)).collect();
+    let mut candidates: Vec<CandidateResult> =
+        all.map(|(number, candidate)| one(search, &answer, &beside, number, candidate)).collect();
     let winner = answer.winner();
     let score = |candidate: &CandidateResult| {
         let figures = candidate.figures.as_ref()?;

@@ -85,7 +85,9 @@ impl Visit<'_> {
                         return Ok(level);
                     }
                 }
-                VisitOutcome::Nothing => latency_s = longer(lengths.warmup + lengths.window, since(started), self.patience)?,
+                VisitOutcome::Nothing => {
+                    latency_s = longer(lengths.warmup + lengths.window, since(started), self.patience)?
+                }
                 VisitOutcome::Failed(reason) if failed || self.runner.must_stop() => return Err(Error::server(reason)),
                 VisitOutcome::Failed(_) => failed = true,
             }

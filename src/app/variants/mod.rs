@@ -211,13 +211,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    fn at_size(
-        &mut self,
-        subjects: &[Subject],
-        start: Start,
-        size_number: usize,
-        size: Option<u64>,
-    ) -> Result<()> {
+    fn at_size(&mut self, subjects: &[Subject], start: Start, size_number: usize, size: Option<u64>) -> Result<()> {
         let levels = subjects.iter().filter_map(|subject| subject.seen.as_ref()).map(|seen| seen.loads.len()).max();
         let levels = levels.unwrap_or(0);
         for level in 0..levels {

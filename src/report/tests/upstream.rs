@@ -113,7 +113,7 @@ impl Run {
 
     fn tables(&self) -> Vec<String> {
         let scratch = Scratch::new(&format!("shape-{:?}", std::thread::current().id()));
-        csv::write((&scratch.path().join("x.csv"), &NEVER), &plans::result(&self.setup, &self.levels)).unwrap();
+        csv::write(&scratch.path().join("x.csv"), &NEVER, &plans::result(&self.setup, &self.levels)).unwrap();
         // The main file's name sorts after those of composing models here.
         let names = scratch.names();
         names.iter().map(|name| std::fs::read_to_string(scratch.path().join(name)).unwrap()).collect()
