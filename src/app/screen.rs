@@ -191,7 +191,7 @@ impl LevelScreen<'_> {
             place: screen.place.borrow().clone(),
             load: level.load,
             // Requirements may need more windows.
-            window: moment.window.map(|window| (window, plan.max_trials.max(window))),
+            window: moment.window.map(|window| (window, plan.most_windows().max(window))),
             requests,
             of,
             failed: level.earlier.1 + failed,

@@ -129,7 +129,7 @@ fn search_plan(plan: &MeasurementPlan) -> MeasurementPlan {
         WindowRule::Time(length) => length.clamp(SEARCH_WINDOW.0, SEARCH_WINDOW.1),
         WindowRule::Count(_) => SEARCH_WINDOW.1,
     };
-    MeasurementPlan { window: WindowRule::Time(window), max_trials: 1, latency_threshold: None, ..plan.clone() }
+    MeasurementPlan { window: WindowRule::Time(window), ..plan.clone().once() }
 }
 
 fn burst(runner: &Runner<'_>) -> Job {

@@ -14,7 +14,7 @@ use crate::plan::Comparison;
 pub const WORD: Word = Word { name: "compare", flags: word::flags::<Compare>, read: |_, words| read(words) };
 
 const AFTER: &str = "The files are those of --summary-file. Each figure is `worse`, `better`, `same` or `undecided` \
-    within these two runs: a repeated run may differ by more (--restarts, or several runs, show how much). Exit \
+    within these two runs, or, where one was made with --restarts, across starts of the server, which differ by more. Exit \
     codes: 0 compared, whatever was found; 99 bad flags, or files that cannot be compared.";
 
 /// Compares two results: what changed from A to B, level by level, and how certain that is.

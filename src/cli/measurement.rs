@@ -54,7 +54,8 @@ pub struct MeasurementArgs {
     #[arg(short = 's', long, value_name = "PERCENT", default_value = "10", value_parser = number(0.0, 1e6))]
     stability_percentage: f64,
 
-    /// Maximum windows per level; a level that has not settled by then is unstable
+    /// Maximum windows per level; a level that has not settled by then is unstable. Unless it is given, a level that has
+    /// not settled is measured for 20 s at least (not under the name perf_analyzer)
     #[arg(short = 'r', long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, 1_000_000))]
     max_trials: usize,
 
@@ -158,6 +159,7 @@ impl MeasurementArgs {
             stability_rule: self.stability_rule,
             stability: self.stability_percentage / 100.0,
             max_trials: self.max_trials,
+            give_up_after: None,
             level_time: (!self.max_level_time.is_zero()).then_some(self.max_level_time),
             percentile: self.percentile.0,
             further_percentiles: Vec::new(),

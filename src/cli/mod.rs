@@ -42,6 +42,7 @@ mod word;
 mod words;
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
@@ -271,7 +272,11 @@ impl Flags {
         if in_process && matrix.is_none() {
             notes.push("--model-repository: measures in this process (--service-kind triton_c_api)".to_owned());
         }
-        let measurement = MeasurementPlan { further_percentiles, ..self.measurement.plan() };
+        let measurement = MeasurementPlan {
+            further_percentiles,
+            give_up_after: given.has("--max-trials").then_some(Duration::ZERO),
+            ..self.measurement.plan()
+        };
         // Over gRPC streams are asynchronous; other services read an answer in pieces either way.
         let streams = self.server.streaming() && self.model.service() != ServiceKind::OpenAi;
         let is_asynchronous = streams || self.openai.plays_turns();

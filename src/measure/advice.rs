@@ -37,9 +37,9 @@ pub(super) fn more_windows() -> String {
 
 /// For a figure that is known to within the share `known`.
 pub(super) fn more_precise(plan: &MeasurementPlan, wanted: Precision, known: Option<f64>) -> String {
-    let windows = known.map(|known| plan.max_trials as f64 * (known / wanted.share).powi(2));
+    let windows = known.map(|known| plan.most_windows() as f64 * (known / wanted.share).powi(2));
     match windows {
-        Some(windows) if windows <= MOST * plan.max_trials as f64 => {
+        Some(windows) if windows <= MOST * plan.most_windows() as f64 => {
             format!("--max-trials {} would do, or ask for less", two_digits_up(windows))
         }
         _ => "raise --max-trials or --measurement-interval, or ask for less".to_owned(),

@@ -3,8 +3,6 @@
 //! A limit is judged by the bound of its figure over all windows of the result, so one noisy window decides nothing.
 //! If the bounds leave both sides open, or a percentile has too few samples, further windows are added.
 
-use std::time::Duration;
-
 use crate::measure::bounds::known;
 use crate::measure::disagreement::STABLE_WINDOWS;
 use crate::measure::history::{History, WindowSet, drifts};
@@ -25,7 +23,7 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
     if history.latest().is_some_and(|window| is_hopeless(window, plan)) {
         return Some(Ending::OverThreshold);
     }
-    let exhausted = history.closed() >= plan.max_trials || is_out_of_time(history, plan);
+    let exhausted = history.windows_left(plan) == 0;
     if history.closed() < STABLE_WINDOWS && !exhausted {
         return None;
     }
@@ -72,12 +70,6 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
     imprecise.next_back().or(drifting)
 }
 
-/// Whether a window like the last one would end after the time that a level may take.
-pub(super) fn is_out_of_time(history: &History, plan: &MeasurementPlan) -> bool {
-    let another = history.latest().map_or(Duration::ZERO, |window| window.duration);
-    plan.level_time.is_some_and(|allowed| history.measured() + another > allowed)
-}
-
 /// Whether requests pile up so fast that latencies, above the limit already, only grow: further windows would make the queue
 /// longer that the next level has to wait for.
 pub(super) fn is_hopeless(window: &ClientSummary, plan: &MeasurementPlan) -> bool {
@@ -122,6 +114,8 @@ fn has_enough_samples(result: &ClientSummary, percentile: Option<f64>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::measure::blocks::{Block, Blocks};
     use crate::measure::summary::sample;
@@ -220,8 +214,14 @@ mod tests {
         let ending = decided(&limited, 100, &[7_000, 9_000, 7_000, 9_000]).map(|(ending, _)| ending);
         assert_eq!(ending, Some(Ending::OverThreshold));
         // A window is a second.
-        let brief = MeasurementPlan { level_time: Some(Duration::from_millis(2_900)), ..plan };
+        let brief = MeasurementPlan { level_time: Some(Duration::from_millis(2_900)), ..plan.clone() };
         assert_eq!(decided(&brief, 100, &[1_000, 2_000, 1_000]), Some((Ending::Unstable, 2)));
+        // Four windows, unless there is time for more.
+        let apart = [1_000, 2_000].repeat(4);
+        let patient = MeasurementPlan { give_up_after: Some(Duration::from_millis(6_500)), ..plan };
+        assert_eq!(decided(&patient, 100, &apart), Some((Ending::Unstable, 7)));
+        let patient = MeasurementPlan { level_time: Some(Duration::from_millis(5_500)), ..patient };
+        assert_eq!(decided(&patient, 100, &apart), Some((Ending::Unstable, 5)));
     }
 
     fn by_interval() -> MeasurementPlan {

@@ -194,6 +194,12 @@ impl History {
         self.measured
     }
 
+    /// How many more windows like the last one the level may have.
+    pub(super) fn windows_left(&self, plan: &MeasurementPlan) -> usize {
+        let another = self.latest().map_or(Duration::ZERO, |window| window.duration);
+        plan.windows_left(self.closed, self.measured, another)
+    }
+
     /// The window that ended last.
     pub(super) fn latest(&self) -> Option<&ClientSummary> {
         self.last.back().map(|window| &window.client)

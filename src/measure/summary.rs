@@ -580,6 +580,7 @@ pub(crate) mod sample {
             stability_rule: Some(StabilityRule::Windows),
             stability: 0.1,
             max_trials: 10,
+            give_up_after: None,
             level_time: None,
             percentile: None,
             further_percentiles: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::measure::decision::{decide, is_hopeless, is_out_of_time, is_settled, unsettled};
+use crate::measure::decision::{decide, is_hopeless, is_settled, unsettled};
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::history::{History, WindowSet};
@@ -68,8 +68,14 @@ impl Windows {
     fn choose(&mut self, plan: &MeasurementPlan) -> Option<Ending> {
         let usual = decide(&self.all, plan);
         let Some(calm) = &self.calm else { return usual };
-        let lost = self.all.closed() - calm.closed();
-        let left = MeasurementPlan { max_trials: plan.max_trials.saturating_sub(lost), ..plan.clone() };
+        let (lost, lost_time) =
+            (self.all.closed() - calm.closed(), self.all.measured().saturating_sub(calm.measured()));
+        let left = MeasurementPlan {
+            max_trials: plan.max_trials.saturating_sub(lost),
+            give_up_after: plan.give_up_after.map(|least| least.saturating_sub(lost_time)),
+            level_time: plan.level_time.map(|most| most.saturating_sub(lost_time)),
+            ..plan.clone()
+        };
         let ending = if calm.closed() >= STABLE_WINDOWS { decide(calm, &left) } else { None };
         if let Some(ending @ (Ending::Stable | Ending::OverThreshold)) = ending {
             self.is_calm = true;
@@ -91,8 +97,8 @@ impl Windows {
         let patient = if plan.settles_by_interval() { closed / 2 } else { closed };
         let passes = closed < PATIENCE || self.disturbed.len() < patient;
         let wanted = plan.on_disturbance == Some(OnDisturbance::Replace) && self.disturbances().disturbed > 0;
-        let possible = closed < plan.max_trials && plan.max_trials - closed + calm >= STABLE_WINDOWS;
-        wanted && passes && possible && !is_out_of_time(&self.all, plan)
+        let left = self.all.windows_left(plan);
+        wanted && passes && left > 0 && left + calm >= STABLE_WINDOWS
     }
 
     /// How many windows there were.

@@ -18,8 +18,14 @@ pub struct MeasurementPlan {
     pub stability_rule: Option<StabilityRule>,
     /// The windows of a result must agree within this share (0.1 is 10 %), or its figures be known to within it.
     pub stability: f64,
-    /// Most windows per level.
+    /// Most windows per level, unless `give_up_after` has room for more.
     pub max_trials: usize,
+    /// A level that has not settled is measured on until it has lasted this long: short windows say how often to look, and
+    /// not how much a server's figures wander. Zero where the number of windows was asked for; `None` is the default for the
+    /// program's name.
+    #[serde(rename = "give_up_after_s", with = "crate::seconds::optional", default)]
+    #[schemars(with = "Option<f64>")]
+    pub give_up_after: Option<Duration>,
     /// No window begins that would end later than this after the start of a level's first.
     #[serde(rename = "level_time_s", with = "crate::seconds::optional", default)]
     #[schemars(with = "Option<f64>")]
@@ -74,6 +80,36 @@ pub struct MeasurementPlan {
 }
 
 impl MeasurementPlan {
+    /// How many windows as long as `another` a level may have after `closed` ones that lasted `measured`.
+    pub fn windows_left(&self, closed: usize, measured: Duration, another: Duration) -> usize {
+        let number = |time: Duration| time.as_secs_f64() / another.as_secs_f64().max(1e-9);
+        let longer = number(self.give_up_after.unwrap_or_default().saturating_sub(measured)).ceil() as usize;
+        let left = self.max_trials.saturating_sub(closed).max(longer);
+        self.level_time.map_or(left, |most| left.min(number(most.saturating_sub(measured)) as usize))
+    }
+
+    /// How many windows a level may have, as far as that is known beforehand.
+    pub fn most_windows(&self) -> usize {
+        match self.window {
+            WindowRule::Time(length) => self.windows_left(0, Duration::ZERO, length),
+            WindowRule::Count(_) => self.max_trials,
+        }
+    }
+
+    /// A single window, which nothing but its length ends.
+    #[must_use]
+    pub fn once(self) -> Self {
+        Self {
+            max_trials: 1,
+            give_up_after: Some(Duration::ZERO),
+            level_time: None,
+            latency_threshold: None,
+            precision: None,
+            restarts: 1,
+            ..self
+        }
+    }
+
     /// The latency that stability, search and limit look at.
     pub fn key_latency(&self) -> Statistic {
         self.percentile.map_or(Statistic::MeanLatency, Statistic::Percentile)

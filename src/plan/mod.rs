@@ -32,6 +32,7 @@ mod validate;
 mod words;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::backend::ReplyRule;
 pub use crate::data::DataSource;
@@ -106,6 +107,10 @@ pub struct Plan {
     pub model_notes: Vec<ModelNote>,
 }
 
+/// How long a level that has not settled is measured where nobody says how many windows are enough. The rates of servers on
+/// shared machines wander by a tenth or two within seconds.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
+
 impl Plan {
     /// The plan with the defaults that callers of the program with those exit codes expect.
     #[must_use]
@@ -115,6 +120,9 @@ impl Plan {
         self.measurement.on_disturbance.get_or_insert(usual);
         let usual = if codes == Codes::Own { StabilityRule::Interval } else { StabilityRule::Windows };
         self.measurement.stability_rule.get_or_insert(usual);
+        let by_figures = self.measurement.settles_by_interval() || self.measurement.precision.is_some();
+        let usual = if codes == Codes::Own && by_figures { GIVE_UP_AFTER } else { Duration::ZERO };
+        self.measurement.give_up_after.get_or_insert(usual);
         self.measurement.long_count_windows = codes == Codes::PerfAnalyzers;
         self.output.as_upstream = codes == Codes::PerfAnalyzers;
         if codes == Codes::PerfAnalyzers && self.data.replies == ReplyRule::Readable {

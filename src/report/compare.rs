@@ -5,10 +5,7 @@ use std::fmt::Write as _;
 use crate::report::full_level_name;
 use crate::report::number::significant;
 use crate::result::Unit;
-use crate::result::compare::{Change, LevelChange};
-
-/// The line below the table.
-const WITHIN: &str = "Within these two runs only: the same server, started again, may differ by more.\n";
+use crate::result::compare::{Change, LevelChange, reach};
 
 /// A block for each level; `unmatched` levels are in only one of the results.
 pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String {
@@ -26,11 +23,10 @@ pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String
     }
     let _ = writeln!(
         text,
-        "Changes up to {}% count as no change. {WITHIN}",
-        significant(100.0 * margin).trim_end_matches(".0")
+        "Changes up to {}% count as no change. {}.",
+        significant(100.0 * margin).trim_end_matches(".0"),
+        reach(levels)
     );
-    text.truncate(text.trim_end().len());
-    text.push('\n');
     text
 }
 
@@ -70,6 +66,7 @@ mod tests {
             values: [12_345_678.0, 12_740_000.0],
             ratio: 1.032,
             interval: Some(Interval { low: 1.012, high: 1.059 }),
+            across_starts: false,
             verdict: Direction::Undecided,
         };
         let unknown = Change {
@@ -94,7 +91,7 @@ concurrency 4:
 concurrency 4:
   not compared: valid in the first result, failed in the second
 In one result only: concurrency 8
-Changes up to 5% count as no change. Within these two runs only: the same server, started again, may differ by more.
+Changes up to 5% count as no change. Within these two runs only: the same server, started again, may differ by more (--restarts).
 ";
         assert_eq!(text(&[level, failed], 0.05, &["concurrency 8".to_owned()]), expected);
     }

@@ -12,7 +12,7 @@ use crate::report::figures::{MARGIN, Shown, full_name, load, rate, short, time};
 use crate::report::requirements::{cells, notes, word};
 use crate::report::{Interrupts, console, headline, html, percentiles, restarts};
 use crate::result::answer::compared;
-use crate::result::compare::{Direction, changes};
+use crate::result::compare::{Direction, changes, reach};
 use crate::result::figures::{FigureAt, further};
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::result::{Checked, RunResult, Unit};
@@ -166,7 +166,9 @@ fn named(of: FigureAt, level: &LevelSummary) -> String {
 fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
     let mut text = "| load | figure | change | 95 % interval | verdict |\n|---|---|---:|---:|---|\n".to_owned();
     let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
-    for change in changes(first.result, other.result, MARGIN) {
+    let levels = changes(first.result, other.result, MARGIN);
+    let reach = reach(&levels);
+    for change in levels {
         let name = full_name(change.load, change.distinction);
         for figure in change.figures {
             let known = figure.interval.map(|known| format!("{} to {}", signed(known.low), signed(known.high)));
@@ -176,8 +178,7 @@ fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
             let _ = writeln!(text, "| {name} | {of} | {} | {known} | {word} |", signed(figure.ratio));
         }
     }
-    let _ =
-        writeln!(text, "\nChanges up to {} % count as no change. Within these two runs only.", short(100.0 * MARGIN));
+    let _ = writeln!(text, "\nChanges up to {} % count as no change. {reach}.", short(100.0 * MARGIN));
     text
 }
 

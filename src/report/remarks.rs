@@ -33,7 +33,7 @@ fn unstable(plan: &MeasurementPlan, load: LevelLoad) -> String {
     };
     format!(
         "{FAILED} within {} measurement windows for concurrency {concurrency}. Please try to increase the {flag}.",
-        plan.max_trials
+        plan.most_windows()
     )
 }
 

@@ -5,14 +5,15 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::measure::gate::Figures;
 use crate::measure::outcome::{Outcome, is_comparable};
 use crate::measure::precision::PERCENTILES;
-use crate::measure::ratio::{Estimate, ratio};
+use crate::measure::ratio::{bounds_of_ratio, ratio};
 use crate::measure::summary::{LevelLoad, LevelSummary};
-use crate::result::figures::{CATALOGUE, FigureAt, Value, at_points};
+use crate::result::figures::{CATALOGUE, FigureAt, at_points};
 use crate::result::level::Distinction;
 use crate::result::{RunResult, Setup};
-use crate::stats::Interval;
+use crate::stats::{Bounds, Interval};
 
 /// What became of a level from one result to the other.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,10 +37,21 @@ pub struct Change {
     pub values: [f64; 2],
     /// The later value as a share of the earlier one.
     pub ratio: f64,
-    /// Where the true ratio of these two runs lies, at 95 % confidence; none if too little is known.
+    /// Where the true ratio lies, at 95 % confidence: of these two runs, or of any starts of the server where one of them was
+    /// measured at several; none if too little is known.
     pub interval: Option<Interval>,
+    /// Whether the interval covers how much starts of the server differ.
+    pub across_starts: bool,
     /// What that means.
     pub verdict: Direction,
+}
+
+/// What the intervals of changes hold for, as a sentence without its end.
+pub fn reach(levels: &[LevelChange]) -> &'static str {
+    match levels.iter().flat_map(|level| &level.figures).any(|change| change.across_starts) {
+        true => "Across starts of the server, as far as the results have several (--restarts)",
+        false => "Within these two runs only: the same server, started again, may differ by more (--restarts)",
+    }
 }
 
 /// What a change means.
@@ -135,11 +147,25 @@ fn figures(levels: [&LevelSummary; 2], percentiles: &[f64], margin: f64) -> Vec<
 fn figure(of: FigureAt, levels: [&LevelSummary; 2], margin: f64) -> Option<Change> {
     let more_is_better = of.figure.more_is_better?;
     let [one, other] = [of.value(levels[0])?, of.value(levels[1])?];
-    let estimate = |Value { value, interval, .. }| Estimate { value, interval };
-    let interval = ratio(estimate(other), estimate(one));
-    let ratio = if one.value > 0.0 { other.value / one.value } else { f64::NAN };
+    let starts = across_starts(of, levels);
+    let across_starts = starts.is_some();
+    let (ratio, interval) = starts.unwrap_or_else(|| {
+        let interval = ratio(other.estimate(), one.estimate());
+        (if one.value > 0.0 { other.value / one.value } else { f64::NAN }, interval)
+    });
     let verdict = direction(more_is_better, interval, margin);
-    Some(Change { of, values: [one.value, other.value], ratio, interval, verdict })
+    Some(Change { of, values: [one.value, other.value], ratio, interval, across_starts, verdict })
+}
+
+/// The ratio of a figure and its interval where one of the levels was measured at several starts of the server: a gate's rule.
+fn across_starts(of: FigureAt, levels: [&LevelSummary; 2]) -> Option<(f64, Option<Interval>)> {
+    let side = |level| Figures::of(level).side(of.statistic()?);
+    let [theirs, own] = [side(levels[0])?, side(levels[1])?];
+    if own.starts.is_none() && theirs.starts.is_none() {
+        return None;
+    }
+    let (ratio, Bounds { low, high }) = bounds_of_ratio(&own, &theirs, 1.0);
+    Some((ratio, low.zip(high).map(|(low, high)| Interval { low, high })))
 }
 
 /// The meaning of a ratio's interval, for a figure of which more is better, or less. Two one-sided tests: it counts as
@@ -166,6 +192,7 @@ pub(super) fn direction(more_is_better: bool, interval: Option<Interval>, margin
 mod tests {
     use super::*;
     use crate::measure::precision::value;
+    use crate::measure::restarts::restarts;
     use crate::measure::summary::{Ending, Known, sample};
     use crate::plan::Statistic;
     use crate::report::tests::sample as plans;
@@ -197,6 +224,20 @@ mod tests {
         assert!(verdicts(level(1, 1_000_000, 0.1), level(1, 1_100_000, 0.1)).iter().all(|word| *word == Undecided));
         let unknown = LevelSummary { intervals: Vec::new(), ..level(1, 1_000_000, 0.0) };
         assert!(verdicts(unknown, level(1, 9_000_000, 0.01)).iter().all(|word| *word == Undecided));
+    }
+
+    /// Each run knows its figures to within 1 %; starts are 15 % apart.
+    #[test]
+    fn what_starts_of_the_server_explain_is_no_change() {
+        let started = |nanoseconds: u64| {
+            let starts = [90, 100, 105].map(|percent| level(1, nanoseconds * percent / 100, 0.01));
+            LevelSummary { restarts: restarts(&starts, None), ..level(1, nanoseconds, 0.01) }
+        };
+        let words = |one, other, word| verdicts(one, other).iter().filter(|verdict| **verdict == word).count();
+        assert_eq!(words(started(1_000_000), level(1, 1_100_000, 0.01), Direction::Undecided), 6);
+        assert_eq!(words(level(1, 1_000_000, 0.01), started(1_100_000), Direction::Undecided), 6);
+        assert_eq!(words(level(1, 1_000_000, 0.01), level(1, 1_100_000, 0.01), Direction::Worse), 6);
+        assert_eq!(words(started(1_000_000), started(3_000_000), Direction::Worse), 6);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::measure::precision::{CONFIDENCE, PERCENTILES};
+use crate::measure::ratio::Estimate;
 use crate::measure::summary::{ClientSummary, Distribution, Known, LevelSummary};
 use crate::plan::{FigureName, MeasurementPlan, Point, Statistic};
 use crate::result::Unit;
@@ -83,6 +84,11 @@ impl Value {
     /// One whose interval is known, or is not.
     pub fn by(value: f64, interval: Option<Interval>) -> Self {
         Self { value, interval, bounds: interval.into() }
+    }
+
+    /// As a side of a ratio.
+    pub fn estimate(self) -> Estimate {
+        Estimate { value: self.value, interval: self.interval }
     }
 }
 

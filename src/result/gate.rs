@@ -206,8 +206,7 @@ fn find(
     if theirs.value <= 0.0 {
         return Ok(Found { unit, value, interval, bounds, bound: theirs.value * (1.0 + change) });
     }
-    let estimate = |Value { value, interval, .. }| Estimate { value, interval };
-    let (interval, change) = (ratio(Estimate { value, interval }, estimate(theirs)), 1.0 + change);
+    let (interval, change) = (ratio(Estimate { value, interval }, theirs.estimate()), 1.0 + change);
     let ratio = value / theirs.value;
     let bounds = if is_taken_as_it_is(name) { Bounds { low: Some(ratio), high: Some(ratio) } } else { interval.into() };
     Ok(Found { unit: Unit::Ratio, value: ratio, interval, bounds, bound: change })

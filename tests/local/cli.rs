@@ -70,6 +70,12 @@ fn defaults_are_perf_analyzers() {
     assert_eq!(plan.measurement.window, WindowRule::Time(Duration::from_secs(5)));
     assert!((plan.measurement.stability - 0.1).abs() < 1e-12);
     assert_eq!((plan.measurement.max_trials, plan.measurement.percentile), (10, None));
+    let most = |codes, length| plan.clone().for_callers_of(codes).measurement.windows_left(0, Duration::ZERO, length);
+    assert_eq!(
+        (most(Codes::PerfAnalyzers, Duration::from_millis(1)), most(Codes::Own, Duration::from_secs(5))),
+        (10, 10)
+    );
+    assert_eq!(most(Codes::Own, Duration::from_millis(100)), 200, "20 s, as nobody says how many windows are enough");
     assert_eq!(plan.measurement.latency_threshold, None);
     assert_eq!((plan.load.calls, plan.load.max_threads), (Calls::ByModel, 16));
     assert_eq!((plan.data.batch_size, &plan.data.source, plan.data.string_length), (1, &DataSource::Random, 128));

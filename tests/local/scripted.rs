@@ -1,6 +1,7 @@
 //! Callback orders, threads and faults that a real server rarely shows, from a scripted library that checks its client:
 //! no rule of the interface may be broken, and nothing may leak.
 
+use std::fs;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -404,4 +405,25 @@ fn two_models_may_not_be_asked_for_what_one_lacks() {
     let finished = scripted.program().args("-x 9").run();
     finished.refusal(&["-x", "9", "'fake'", "1"]);
     scripted.clean();
+}
+
+#[test]
+fn timed_a_level_that_does_not_settle_is_measured_for_a_while_however_short_its_windows() {
+    // No figure is known to within nothing.
+    let windows = |more: &str| {
+        let scripted = Scripted::requests(json!([{"delay_us": 3_000}, {"delay_us": 6_000}]));
+        let path = scripted.path("result.json");
+        let program = scripted.program().args("-p 400 -s 0 --on-disturbance ignore").args(more);
+        let finished = program.arg("--summary-file").arg(&path).run();
+        scripted.clean();
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{error}: {finished:#?}"));
+        let result: Value = serde_json::from_str(&text).unwrap();
+        let level = &result["levels"][0];
+        assert_eq!(level["outcome"], "unstable", "{finished:#?}");
+        level["windows"].as_array().unwrap().iter().map(|row| row["windows"].as_u64().unwrap()).sum::<u64>()
+    };
+    let usual = windows("");
+    assert!((45..=50).contains(&usual), "{usual} windows are not 20 s");
+    assert_eq!(windows("--max-trials 4"), 4);
+    assert!((3..=5).contains(&windows("--max-level-time 2s")));
 }

@@ -145,16 +145,11 @@ fn measurement(plan: &MeasurementPlan, lengths: Lengths, percentile: f64) -> Mea
     MeasurementPlan {
         window: WindowRule::Time(lengths.window),
         warmup: lengths.warmup,
-        max_trials: 1,
-        level_time: None,
         percentile: Some(percentile),
-        latency_threshold: None,
         request_count: None,
         warmup_requests: 0,
-        precision: None,
-        restarts: 1,
         on_disturbance: Some(OnDisturbance::Mark),
-        ..plan.clone()
+        ..plan.clone().once()
     }
 }
 

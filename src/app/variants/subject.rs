@@ -138,18 +138,13 @@ impl Subject {
         };
         MeasurementPlan {
             window,
-            max_trials: 1,
-            precision: None,
-            level_time: None,
-            latency_threshold: None,
-            restarts: 1,
             warmup: if asked || counted_out { plan.warmup } else { usual },
             // Rounds are replaced as a whole.
             on_disturbance: plan.on_disturbance.map(|on| match on {
                 OnDisturbance::Replace => OnDisturbance::Mark,
                 other => other,
             }),
-            ..plan.clone()
+            ..plan.clone().once()
         }
     }
 
