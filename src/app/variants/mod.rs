@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::app::conclude;
 use crate::app::context::RunContext;
 use crate::app::phase;
+use crate::app::progress::Parts;
 use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
 use crate::app::variants::field::Field;
@@ -280,7 +281,7 @@ impl Comparison<'_> {
         let take = |turn: Turn| {
             let subject = &subjects[usable[turn.subject]];
             let at = format!("{}, {}", place(turn.round), subject.name);
-            context.screen.at(&at, counted.map(|_| (turn_number, starts as usize * cells * turns)));
+            context.screen.at(&at, counted.map(|_| Parts { over: turn_number, of: starts as usize * cells * turns }));
             turn_number = (turn_number + 1).min((earlier_cells + 1) * turns - 1);
             subject.measure(level, sequel.times(), context)
         };
