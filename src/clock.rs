@@ -60,6 +60,22 @@ impl Sub for Stamp {
     }
 }
 
+/// A stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimeSpan {
+    /// Where it begins.
+    pub start: Stamp,
+    /// Where it ends; that moment is not in it.
+    pub end: Stamp,
+}
+
+impl TimeSpan {
+    /// How long it is; zero if it ends before it begins.
+    pub fn duration(self) -> Duration {
+        self.end - self.start
+    }
+}
+
 /// Ties the monotonic clock to wall time, once, for exported stamps.
 #[derive(Clone, Copy, Debug)]
 pub struct WallAnchor {

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::app::context::RunContext;
 use crate::app::levels;
 use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
-use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::backends::Connected;
 use crate::error::{Error, Result};
-use crate::exit::Codes;
 use crate::observe::Observers;
-use crate::ranks::Ranks;
-use crate::report::{Interrupts, console};
+use crate::report::console;
 use crate::result::RunResult;
 
 /// Checks, before anything is measured, that the models accept all batch sizes.
@@ -30,9 +28,9 @@ pub fn check(session: &Session) -> Result<()> {
 /// What keeps a level from being measured; those before it are in the result.
 pub fn further(
     session: &mut Session,
-    screen: &Screen,
-    (interrupts, codes): (Interrupts, Codes),
-    (earlier, baseline, ranks): (&EarlierRun, Option<&RunResult>, Option<&Ranks>),
+    context: RunContext<'_>,
+    earlier: &EarlierRun,
+    baseline: Option<&RunResult>,
     result: &mut RunResult,
 ) -> Result<()> {
     let sizes: Vec<u64> = session.plan.data.batch_sizes.iter().skip(1).copied().collect();
@@ -42,13 +40,11 @@ pub fn further(
         let server = Connected { backend: Arc::clone(&session.backend), traces: None };
         let own = Session::through(server, session.plan.clone().with_batch_size(size))?;
         let observers = own.observers()?;
-        let observers_of = observers.as_ref();
-        let runner =
-            Runner { earlier, baseline, session: &own, screen, interrupts, codes, observers: observers_of, ranks };
+        let runner = Runner { context, session: &own, earlier, baseline, observers: observers.as_ref() };
         if runner.must_stop() {
             break;
         }
-        screen.print(&console::settings(&own.plan, &own.setup))?;
+        context.screen.print(&console::settings(&own.plan, &own.setup))?;
         let ended = levels::run(&runner, result);
         let validated = observers.map_or(Ok(()), Observers::finish);
         own.close();

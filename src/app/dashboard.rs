@@ -124,7 +124,8 @@ impl Dashboard {
         let Some(machine) = machine.filter(|_| last.is_none_or(|last| now - last >= USAGE_EVERY)) else { return };
         let busy = machine.busy();
         if let Some((at, before)) = &board.busy {
-            board.usage = usage::between((*at, before), (now, &busy));
+            board.usage =
+                usage::between(usage::Reading { at: *at, busy: before }, usage::Reading { at: now, busy: &busy });
         }
         board.busy = Some((now, busy));
     }

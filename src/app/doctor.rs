@@ -111,7 +111,8 @@ fn load(others: f64, stolen: f64) -> Finding {
 fn of_memory(_: &Checkup) -> Vec<Finding> {
     let space = rustix::fs::statvfs("/dev/shm").ok();
     let bytes = |blocks: u64, size: u64| blocks.saturating_mul(size);
-    let space = space.map(|fs| (bytes(fs.f_blocks, fs.f_frsize), bytes(fs.f_bavail, fs.f_frsize)));
+    let space =
+        space.map(|fs| memory::Space { all: bytes(fs.f_blocks, fs.f_frsize), free: bytes(fs.f_bavail, fs.f_frsize) });
     vec![
         memory::shared(space),
         memory::locked(&own_limits()),

@@ -1,5 +1,6 @@
 //! The load of one level with all decisions made: shape, lanes, threads, when it ends.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::affinity::client_processors;
@@ -89,12 +90,9 @@ impl Job {
         Self { shape: LoadShape::Sessions(shape), quota: None, finite: true, ..base }
     }
 
-    /// Runs the conversations of a stage: `count` of them, from `first` on.
-    pub fn some_sessions(
-        session: &Session,
-        (concurrency, rate): (u32, Option<f64>),
-        (first, count): (usize, usize),
-    ) -> Self {
+    /// Runs the conversations of a stage, each played once: all at a time where `concurrency` is 0.
+    pub fn some_sessions(session: &Session, conversations: Range<usize>, concurrency: u32, rate: Option<f64>) -> Self {
+        let (first, count) = (conversations.start, conversations.len());
         let at_a_time = if concurrency == 0 { count.max(1) } else { concurrency as usize };
         let job = Self::sessions(session, u32::try_from(at_a_time).unwrap_or(u32::MAX));
         match job.shape {
@@ -168,7 +166,7 @@ impl Job {
                     _ => left,
                 };
                 let first = std::mem::replace(begun, *begun + count);
-                Ok(Self::some_sessions(session, (concurrency, rate), (first, count)))
+                Ok(Self::some_sessions(session, first..*begun, concurrency, rate))
             }
         }
     }

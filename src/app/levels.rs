@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
+use crate::measure::sweep::SweepPlan;
 use crate::plan::{LevelValue, LoadMode, Outcome, Range, Search};
 use crate::report;
 use crate::result::RunResult;
@@ -48,7 +49,7 @@ fn walk(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
             search(runner, &bounded, result, &|concurrency| Ok(Job::closed(session, concurrency)))?;
             if range.end.is_none()
                 && !runner.is_interrupted()
-                && result.levels.last().is_some_and(|level| passes(runner.codes, level))
+                && result.levels.last().is_some_and(|level| passes(runner.context.codes, level))
             {
                 note!("{}", end_of_growth(session.setup.synchronous, range, limit));
             }
@@ -57,11 +58,10 @@ fn walk(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
         LoadMode::RequestRate { range, distribution } => {
             search(runner, range, result, &|rate| Job::rate(session, rate, *distribution))
         }
-        LoadMode::Stages { stages, distribution, edges } => {
-            stages::run(runner, stages, (*distribution, *edges), result)
-        }
+        LoadMode::Stages { stages, distribution, edges } => stages::run(runner, stages, *distribution, *edges, result),
         LoadMode::Sweep { spacing, points, distribution } => {
-            sweep::run(runner, (*spacing, *points), *distribution, result)
+            let plan = SweepPlan { spacing: *spacing, rates: *points as usize };
+            sweep::run(runner, plan, *distribution, result)
         }
         LoadMode::Periodic(periodic) => periodic::run(runner, periodic, result),
         LoadMode::Intervals(_) | LoadMode::TraceReplay { .. } | LoadMode::FixedSchedule | LoadMode::Sessions(_) => {
@@ -118,7 +118,7 @@ fn search<T: LevelValue>(
         if level.ending == Ending::Unstable {
             unsettled.push((result.levels.len() - 1, value));
         }
-        last = Some(if passes(runner.codes, level) { Outcome::Pass } else { Outcome::Fail });
+        last = Some(if passes(runner.context.codes, level) { Outcome::Pass } else { Outcome::Fail });
         if runner.must_stop() {
             break;
         }
@@ -135,7 +135,7 @@ fn settle<T: LevelValue>(
     unsettled: Vec<(usize, T)>,
     job: &dyn Fn(T) -> Result<Job>,
 ) -> Result<()> {
-    if runner.codes == Codes::PerfAnalyzers || result.levels.len() < 2 {
+    if runner.context.codes == Codes::PerfAnalyzers || result.levels.len() < 2 {
         return Ok(());
     }
     for (index, value) in unsettled.into_iter().take(MAX_REPEATED) {
@@ -176,7 +176,7 @@ fn ends_a_range(runner: &Runner<'_>, levels: &[LevelSummary]) -> bool {
     // A growing queue is not chance.
     let by_chance = |level: &LevelSummary| level.ending == Ending::OverThreshold && !is_overloaded(level);
     let over = levels.last().is_some_and(by_chance);
-    over && levels.len() > 1 && runner.codes == Codes::Own && !runner.must_stop()
+    over && levels.len() > 1 && runner.context.codes == Codes::Own && !runner.must_stop()
 }
 
 fn is_overloaded(level: &LevelSummary) -> bool {

@@ -4,6 +4,7 @@ mod baseline;
 mod batches;
 mod compare;
 mod composing;
+mod context;
 mod dashboard;
 mod doctor;
 mod ending;
@@ -48,6 +49,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::affinity;
+use crate::app::context::RunContext;
 use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
@@ -103,8 +105,8 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
         phase::loading();
     }
     let outcome = match plan.rounds {
-        Some(rounds) => variants::run(&plan, rounds, codes, (interrupts, connect)),
-        None => measure(plan, codes, interrupts, (connect, ranks)),
+        Some(rounds) => variants::run(&plan, rounds, codes, interrupts, connect),
+        None => measure(plan, codes, interrupts, connect, ranks),
     };
     // What an interrupt broke off, such as a load, is not an error.
     outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
@@ -116,11 +118,8 @@ fn limit_replies(plan: &Plan) {
     held::limit(plan.target.max_reply_memory.unwrap_or_else(usual));
 }
 
-/// How the server is reached, and the other processes of the run.
-type Way<'a> = (Connect, Option<&'a Ranks>);
-
 /// Prepares everything to be measured, here and in the other processes.
-fn open(plan: Plan, codes: Codes, (connect, ranks): Way<'_>) -> Result<Session> {
+fn open(plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks>) -> Result<Session> {
     let mut session = Session::open(plan, connect)?;
     let is_asynchronous = session.plan.asks_for_asynchronous_calls(&session.models);
     session.plan.measurement.throughput_suffices = codes == Codes::PerfAnalyzers && is_asynchronous;
@@ -130,10 +129,10 @@ fn open(plan: Plan, codes: Codes, (connect, ranks): Way<'_>) -> Result<Session> 
 }
 
 /// Measures level after level, and reports.
-fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): Way<'_>) -> Result<u8> {
+fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, connect: Connect, ranks: Option<&Ranks>) -> Result<u8> {
     let baseline = baseline(&plan)?;
     let mut earlier = EarlierRun::read(&plan)?;
-    let mut session = open(plan, codes, (connect, ranks))?;
+    let mut session = open(plan, codes, connect, ranks)?;
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
     }
@@ -151,29 +150,22 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, (connect, ranks): W
     };
     let acted_on = if ranks.is_some() { interrupt::agreed() } else { interrupts };
     let mut result = RunResult::new(setup);
-    let runner = Runner {
-        earlier: &earlier,
-        baseline: baseline.as_ref(),
-        session: &session,
-        screen: &screen,
-        interrupts: acted_on,
-        codes,
-        observers: observers.as_ref(),
-        ranks,
-    };
+    let context = RunContext { screen: &screen, interrupts: acted_on, codes, connect, ranks };
+    let baseline = baseline.as_ref();
+    let runner = Runner { context, session: &session, earlier: &earlier, baseline, observers: observers.as_ref() };
     let ended = levels::run(&runner, &mut result);
-    let beside = (&earlier, baseline.as_ref(), ranks);
-    let ended = ended.and_then(|()| batches::further(&mut session, &screen, (acted_on, codes), beside, &mut result));
+    let further = |()| batches::further(&mut session, context, &earlier, baseline, &mut result);
+    let ended = ended.and_then(further);
     // What an earlier run has measured stays, wherever this one ended.
     result.levels.extend(earlier.unreached(&result));
     screen.end();
     // What was measured is kept, even if standard output or another file fails.
     let printed = if result.levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&result)) };
-    result.judge(&session.plan.gate, baseline.as_ref());
+    result.judge(&session.plan.gate, baseline);
     let printed = printed.and_then(|()| conclude(&result, codes, &screen));
     // If an error comes before the first level, files stay as they were: there is nothing to put into them.
     let failed = ended.is_err() && result.levels.is_empty() && result.periodic.is_none();
-    let written = if failed { Ok(()) } else { write(&session.plan, interrupts, &result, baseline.as_ref()) };
+    let written = if failed { Ok(()) } else { write(&session.plan, interrupts, &result, baseline) };
     let traced = write_traces(&session, interrupts);
     let exported = observers.map_or(Ok(()), if failed { Observers::give_up } else { Observers::finish });
     let exported =
@@ -232,10 +224,10 @@ fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult, baseline: Opti
     let result = &result.closed();
     let (csv, summary, junit) = (&plan.output.csv, &plan.output.summary, &plan.gate.junit);
     let rows = if plan.output.as_upstream { result.as_upstream() } else { Cow::Borrowed(result) };
-    let csv = csv.as_ref().map(|path| reports::csv::write((path, interrupts), &rows));
-    let summary = summary.as_ref().map(|path| reports::summary::write((path, interrupts), result));
-    let junit = junit.as_ref().map(|path| reports::requirements::write_junit((path, interrupts), result));
-    let folder = plan.output.folder.as_ref().map(|folder| reports::lifecycle::write((folder, interrupts), result));
+    let csv = csv.as_ref().map(|path| reports::csv::write(path, interrupts, &rows));
+    let summary = summary.as_ref().map(|path| reports::summary::write(path, interrupts, result));
+    let junit = junit.as_ref().map(|path| reports::requirements::write_junit(path, interrupts, result));
+    let folder = plan.output.folder.as_ref().map(|folder| reports::lifecycle::write(folder, interrupts, result));
     let pages = Some(report::write_run(&plan.output.pages, interrupts, result, baseline));
     [csv, summary, junit, folder, pages].into_iter().flatten().fold(Ok(()), Error::both)
 }
@@ -244,7 +236,7 @@ fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult, baseline: Opti
 fn write_requests(plan: &Plan, interrupts: Interrupts, result: &RunResult) -> Result<()> {
     let (Some(folder), Some(export)) = (&plan.output.folder, &plan.output.profile_export) else { return Ok(()) };
     match folder.has(ReportPart::Requests) {
-        true => reports::lifecycle::write_requests((folder, interrupts), export, result),
+        true => reports::lifecycle::write_requests(folder, interrupts, export, result),
         false => Ok(()),
     }
 }
@@ -263,8 +255,8 @@ fn write_traces(session: &Session, interrupts: Interrupts) -> Result<()> {
                 every trace"
         );
     }
-    let chrome = tracing.export.as_deref().map(|path| reports::chrome::write((path, interrupts), &traces));
-    let own = tracing.file.as_ref().map(|file| reports::trace_file::write((file, interrupts), &traces));
+    let chrome = tracing.export.as_deref().map(|path| reports::chrome::write(path, interrupts, &traces));
+    let own = tracing.file.as_ref().map(|file| reports::trace_file::write(file, interrupts, &traces));
     [chrome, own].into_iter().flatten().fold(Ok(()), Error::both)
 }
 

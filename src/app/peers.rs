@@ -190,7 +190,7 @@ struct Ready {
 ///
 /// # Errors
 /// If a process cannot continue or was interrupted, or clocks are not known well enough.
-pub fn agree_on_start(ranks: &Ranks, (plan, job): (&Plan, &Job), interrupts: Interrupts) -> Result<Stamp> {
+pub fn agree_on_start(ranks: &Ranks, plan: &Plan, job: &Job, interrupts: Interrupts) -> Result<Stamp> {
     let turns = job.is_open().then_some(job.issuers);
     let ready = Ready { interrupted: interrupt::counter().load(Ordering::Relaxed) > 0, turns, issuers: job.issuers };
     let all = ranks.exchange(&ready, STEP_LIMIT)?;

@@ -56,7 +56,7 @@ pub fn run(runner: &Runner<'_>, periodic: &Periodic, result: &mut RunResult) -> 
     let played = result.periodic.insert(played);
     report::periodic::failures(played).for_each(|line| note!("{line}"));
     played.remarks.iter().for_each(|remark| note!("{}", remark.text));
-    runner.screen.print(&(report::periodic::text(played) + &runner.losses()))
+    runner.context.screen.print(&(report::periodic::text(played) + &runner.losses()))
 }
 
 fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<PeriodicResult> {
@@ -78,10 +78,10 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
         observers.begin(load);
     }
     let running = runner.begin(&level.recorder, &job)?;
-    let joint = runner.ranks.filter(|ranks| ranks.is_joint());
+    let joint = runner.context.ranks.filter(|ranks| ranks.is_joint());
     match joint {
         Some(ranks) => {
-            let followed = follow(ranks, (&running, &shape.progress), runner.interrupts);
+            let followed = follow(ranks, &running, &shape.progress, runner.context.interrupts);
             followed.inspect_err(|error| give_up(ranks, error))?;
         }
         None => wait(runner, &running, || {
@@ -125,7 +125,7 @@ fn wait(runner: &Runner<'_>, running: &RunningLoad, save: impl Fn()) {
     while !running.is_finished() && !runner.is_interrupted() {
         thread::sleep(INTERRUPT_POLL);
         // Unlike with separate loads, no other code forwards the interrupt.
-        runner.interrupts.fetch_max(interrupt::counter().load(Ordering::Relaxed).min(1), Ordering::Relaxed);
+        runner.context.interrupts.fetch_max(interrupt::counter().load(Ordering::Relaxed).min(1), Ordering::Relaxed);
         if Stamp::now().since(saved) >= SAVE_EVERY_NS {
             save();
             saved = Stamp::now();

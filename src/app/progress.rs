@@ -103,6 +103,15 @@ pub struct LevelProgress {
     began: Stamp,
 }
 
+/// Where a run is that does not go through levels.
+#[derive(Clone, Copy)]
+pub struct Parts {
+    /// How many are over.
+    pub over: usize,
+    /// How many there are.
+    pub of: usize,
+}
+
 impl LevelProgress {
     /// Before the first level.
     pub fn new(mode: &LoadMode, binary: bool) -> Self {
@@ -123,13 +132,13 @@ impl LevelProgress {
         }
     }
 
-    /// Counts `parts` instead of levels: how many are over, and the total; `None` if that is not known.
-    pub fn at(&mut self, parts: Option<(usize, usize)>) {
+    /// Counts `parts` instead of levels; `None` if their number is not known.
+    pub fn at(&mut self, parts: Option<Parts>) {
         if self.number > 0 && parts.is_some() {
             self.finished();
         }
-        self.of = parts.map(|(_, of)| of);
-        self.number = parts.map_or(0, |(done, _)| done + 1);
+        self.of = parts.map(|parts| parts.of);
+        self.number = parts.map_or(0, |parts| parts.over + 1);
         self.began = Stamp::now();
     }
 

@@ -21,13 +21,13 @@ impl Runner<'_> {
             Runner { observers: None, ..*self }.measure_quietly(job, plan)
         };
         // Others wait for this start, wherever it has failed.
-        measure().inspect_err(|error| self.ranks.into_iter().for_each(|ranks| ranks.give_up(error)))
+        measure().inspect_err(|error| self.context.ranks.into_iter().for_each(|ranks| ranks.give_up(error)))
     }
 
     /// Whether another start is measured: here, and by all processes that begin together.
     pub(super) fn all_repeat(&self, is_of_use: bool) -> bool {
         let own = is_of_use && !self.must_stop();
-        let Some(ranks) = self.ranks else { return own };
+        let Some(ranks) = self.context.ranks else { return own };
         peers::share(ranks, Ok(own)).is_ok_and(|all| all.into_iter().all(|one| one))
     }
 
@@ -46,7 +46,7 @@ impl Runner<'_> {
     fn reload(&self) -> Result<bool> {
         let session = self.session;
         let reload = || session.backend.reload(&session.roots);
-        let Some(ranks) = self.ranks else { return reload() };
+        let Some(ranks) = self.context.ranks else { return reload() };
         let reloaded = if ranks.owns_server() { reload() } else { Ok(true) };
         peers::share(ranks, reloaded).map(|all| all.into_iter().all(|reloaded| reloaded))
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::getppid;
 
 use crate::clock::Stamp;
+use crate::signals::Heard;
 
 /// How soon after the first the second signal of one sender comes.
 const AGAIN: Duration = Duration::from_millis(1);
@@ -30,8 +31,9 @@ impl Repeats {
         Self { within, last: None }
     }
 
-    /// Whether `signal`, with the kernel's `code` for its cause, repeats the one before. Keys of a terminal never do.
-    pub fn contain(&mut self, (signal, code): (i32, i32), now: Stamp) -> bool {
+    /// Whether a signal repeats the one before. Keys of a terminal never do.
+    pub fn contain(&mut self, heard: Heard, now: Stamp) -> bool {
+        let Heard { signal, code } = heard;
         let is_repeat = code == libc::SI_USER
             && self.last.is_some_and(|(last, at)| last == signal && now < at.plus_duration(self.within));
         if !is_repeat {
@@ -72,7 +74,7 @@ mod tests {
             ((libc::SIGINT, USER), 100_100, true),
             ((libc::SIGINT, libc::SI_KERNEL), 100_200, false),
         ] {
-            assert_eq!(repeats.contain((signal, code), at(us)), expected, "{signal} {code} at {us} us");
+            assert_eq!(repeats.contain(Heard { signal, code }, at(us)), expected, "{signal} {code} at {us} us");
         }
     }
 }

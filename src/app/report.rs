@@ -53,17 +53,17 @@ pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
     let (result, output) = (result.so_far(), &plan.output);
     let is_kept = |path: &&Path| !report::is_special(path);
     let rows = if output.as_upstream { result.as_upstream() } else { Cow::Borrowed(&result) };
-    let table = output.csv.as_deref().filter(is_kept).map(|path| report::csv::write((path, interrupts), &rows));
+    let table = output.csv.as_deref().filter(is_kept).map(|path| report::csv::write(path, interrupts, &rows));
     let shown = [Shown::of("this run", &result)];
     let page = Page { results: &shown, main: 0 };
     let page =
-        output.pages.html.as_deref().filter(is_kept).map(|path| html::write("--report", (path, interrupts), &page));
+        output.pages.html.as_deref().filter(is_kept).map(|path| html::write("--report", path, interrupts, &page));
     table.into_iter().chain(page).fold(Ok(()), Error::both).unwrap_or_else(|error| stdio::note!("{error}"));
 }
 
 fn write(pages: &Pages, flag: &str, interrupts: Interrupts, page: &Page<'_>) -> Result<()> {
-    let html = pages.html.as_ref().map(|path| html::write(flag, (path, interrupts), page));
-    let markdown = pages.markdown.as_ref().map(|path| markdown::write((path, interrupts), page.results));
+    let html = pages.html.as_ref().map(|path| html::write(flag, path, interrupts, page));
+    let markdown = pages.markdown.as_ref().map(|path| markdown::write(path, interrupts, page.results));
     let figures = pages.figures.iter().map(|file| html::write_figure(file, interrupts, page));
     html.into_iter().chain(markdown).chain(figures).fold(Ok(()), Error::both)
 }

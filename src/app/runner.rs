@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use log::debug;
 
+use crate::app::context::RunContext;
 use crate::app::job::Job;
 use crate::app::resume::EarlierRun;
-use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::app::{peers, questions, report as pages, restarts};
 use crate::backend::Threading;
 use crate::clock::Stamp;
 use crate::error::Result;
-use crate::exit::Codes;
 use crate::interrupt;
 use crate::load::{LoadContext, LoadReport, PreparedLoad, RunningLoad, prepare};
 use crate::machine::gauge::Gauge;
@@ -29,9 +28,8 @@ use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::observe::Observers;
 use crate::plan::{Goodput, LatencyEnd, MeasurementPlan, Plan, StopRule, Wait};
-use crate::ranks::Ranks;
 use crate::record::{Limits, Recorder, RecorderSpec};
-use crate::report::{self, Interrupts, console, remarks};
+use crate::report::{self, console, remarks};
 use crate::result::RunResult;
 use crate::stdio::{self, note};
 
@@ -41,22 +39,16 @@ const DRAIN_BETWEEN_LEVELS: Duration = Duration::from_secs(60);
 
 /// Everything needed to measure the levels of a run.
 pub struct Runner<'a> {
+    /// What it shares with other parts of the run.
+    pub context: RunContext<'a>,
     /// The plan, the server, the models, the data.
     pub session: &'a Session,
-    /// Where results are printed.
-    pub screen: &'a Screen,
-    /// How often the user has interrupted.
-    pub interrupts: Interrupts,
-    /// Which program's conventions apply.
-    pub codes: Codes,
     /// What an earlier run has finished.
     pub earlier: &'a EarlierRun,
     /// What requirements are compared with.
     pub baseline: Option<&'a RunResult>,
     /// Observers of requests, if any.
     pub observers: Option<&'a Observers>,
-    /// The other processes that measure with this one, if any.
-    pub ranks: Option<&'a Ranks>,
 }
 
 impl<'a> Runner<'a> {
@@ -67,7 +59,7 @@ impl<'a> Runner<'a> {
 
     /// Whether the user has interrupted.
     pub fn is_interrupted(&self) -> bool {
-        self.interrupts.load(Ordering::Relaxed) > 0
+        self.context.interrupts.load(Ordering::Relaxed) > 0
     }
 
     /// Whether no further level can be measured: the user has interrupted, or the server is gone.
@@ -77,7 +69,7 @@ impl<'a> Runner<'a> {
 
     /// Whether the other processes of the run no longer measure with this one: the launcher ends all, or one is lost.
     pub fn is_deserted(&self) -> bool {
-        self.ranks.is_some_and(|ranks| interrupt::is_terminated() || ranks.over().is_some())
+        self.context.ranks.is_some_and(|ranks| interrupt::is_terminated() || ranks.over().is_some())
     }
 
     /// Measures a level as the plan says, adds it to `result`, and prints it. Returns whether it was measured now,
@@ -86,7 +78,7 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// If it cannot be started, nothing of it could be measured, or it cannot be printed.
     pub fn level(&self, job: &Job, result: &mut RunResult) -> Result<bool> {
-        self.screen.next();
+        self.context.screen.next();
         let batch_size = self.plan().data.batch_size;
         if let Some(level) = self.earlier.level(job.load, batch_size) {
             note!("{}: measured before (--resume)", report::level_name(job.load));
@@ -119,8 +111,8 @@ impl<'a> Runner<'a> {
     }
 
     fn save_all(&self, result: &RunResult) {
-        report::summary::save(self.plan(), self.interrupts, result);
-        pages::save(self.plan(), self.interrupts, result);
+        report::summary::save(self.plan(), self.context.interrupts, result);
+        pages::save(self.plan(), self.context.interrupts, result);
     }
 
     /// Measures `level` again, and prints it; the new result counts.
@@ -128,7 +120,7 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// As [`Runner::level`].
     pub fn again(&self, job: &Job, level: &mut LevelSummary) -> Result<()> {
-        self.screen.again();
+        self.context.screen.again();
         self.show_measured(job, &self.plan().measurement, |repeated| {
             // A repetition that the user broke off says less than the first measurement.
             if repeated.ending != Ending::Interrupted {
@@ -148,18 +140,18 @@ impl<'a> Runner<'a> {
         keep: impl FnOnce(LevelSummary),
     ) -> Result<()> {
         if let Some(header) = console::header(job.load) {
-            self.screen.print(&header)?;
+            self.context.screen.print(&header)?;
         }
-        let level = self.measure(job, measurement, (self.observers, true))?;
-        if let Some(agreement) = self.ranks.and_then(|ranks| peers::agreement(ranks, self.plan(), &level)) {
-            self.screen.print(agreement)?;
+        let level = self.measure(job, measurement, self.observers, true)?;
+        if let Some(agreement) = self.context.ranks.and_then(|ranks| peers::agreement(ranks, self.plan(), &level)) {
+            self.context.screen.print(agreement)?;
         }
         let results = console::results(&self.session.setup, &level);
         let remark = remarks::remark(measurement, &level);
         // What was measured is kept even if it cannot be printed.
         keep(level.clone());
-        self.screen.print(&(results + &self.losses()))?;
-        self.screen.finished(&level);
+        self.context.screen.print(&(results + &self.losses()))?;
+        self.context.screen.finished(&level);
         if let Some(remark) = remark {
             stdio::say(format_args!("{remark}\n"));
         }
@@ -173,9 +165,9 @@ impl<'a> Runner<'a> {
     pub fn show(&self, levels: &[LevelSummary]) -> Result<()> {
         levels.iter().try_for_each(|level| {
             let header = console::header(level.load).unwrap_or_default();
-            self.screen.print(&(header + &console::results(&self.session.setup, level)))
+            self.context.screen.print(&(header + &console::results(&self.session.setup, level)))
         })?;
-        self.screen.print(&self.losses())
+        self.context.screen.print(&self.losses())
     }
 
     /// What observers missed of the ended levels, for the report.
@@ -190,7 +182,7 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// It cannot be started, or nothing of it could be measured.
     pub fn measure_quietly(&self, job: &Job, plan: &MeasurementPlan) -> Result<LevelSummary> {
-        self.measure(job, plan, (None, false))
+        self.measure(job, plan, None, false)
     }
 
     /// Measures a level, as an experiment of `exporting`, and at further starts if the plan asks for them and `repeats`
@@ -199,10 +191,11 @@ impl<'a> Runner<'a> {
         &self,
         job: &Job,
         plan: &MeasurementPlan,
-        (exporting, repeats): (Option<&Observers>, bool),
+        exporting: Option<&Observers>,
+        repeats: bool,
     ) -> Result<LevelSummary> {
         let mut run = self.level_run(job);
-        if repeats && self.ranks.is_none() {
+        if repeats && self.context.ranks.is_none() {
             run.questions = questions::of(self.plan(), plan, job, self.baseline);
         }
         if let Some(log) = &self.session.trace_log {
@@ -293,7 +286,7 @@ impl<'a> Runner<'a> {
 
     /// Calls `act` with everything that a measurement needs.
     pub fn with_measurement<T>(&self, job: &Job, plan: &MeasurementPlan, act: impl FnOnce(&Measurement<'_>) -> T) -> T {
-        let watcher = self.screen.level(self.session, job);
+        let watcher = self.context.screen.level(self.session, job);
         let settle = || self.observers.into_iter().for_each(Observers::settle);
         act(&Measurement {
             plan,
@@ -303,13 +296,13 @@ impl<'a> Runner<'a> {
                 specs: &self.session.all_models,
                 bls: &self.plan().target.bls_composing,
             },
-            interrupts: self.interrupts,
+            interrupts: self.context.interrupts,
             metrics: self.session.metrics.as_ref(),
             gauge: self.session.gauge.as_ref().map(|machine| machine as &dyn Gauge),
             breaker: Breaker::new(&plan.stop_on),
             watcher: &watcher,
             settle: &settle,
-            ranks: self.ranks,
+            ranks: self.context.ranks,
         })
     }
 
@@ -327,8 +320,8 @@ impl<'a> Runner<'a> {
     /// As [`Runner::start`]; or one of the others cannot continue.
     pub fn begin(&self, recorder: &Arc<Recorder>, job: &Job) -> Result<RunningLoad> {
         let prepared = self.prepare(recorder, job, job.quota)?;
-        let running = match self.ranks {
-            Some(ranks) => prepared.go_at(peers::agree_on_start(ranks, (self.plan(), job), self.interrupts)?),
+        let running = match self.context.ranks {
+            Some(ranks) => prepared.go_at(peers::agree_on_start(ranks, self.plan(), job, self.context.interrupts)?),
             None => prepared.go(),
         };
         Ok(self.let_go(running))

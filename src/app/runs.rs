@@ -141,7 +141,7 @@ impl Watch {
         let watch = Self(Arc::clone(&passed_on));
         let mut repeats = Repeats::here();
         let listener = Listener::start(move |heard| {
-            if repeats.contain((heard.signal, heard.code), Stamp::now()) {
+            if repeats.contain(heard, Stamp::now()) {
                 return;
             }
             passed_on.lock().hear(heard);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::app::dashboard::Dashboard;
 use crate::app::job::Job;
-use crate::app::progress::{Length, LevelProgress};
+use crate::app::progress::{Length, LevelProgress, Parts};
 use crate::app::session::Session;
 use crate::clock::Stamp;
 use crate::error::Result;
@@ -88,9 +88,8 @@ impl Screen {
         if self.quiet { stdio::print(&console::as_upstream(text)) } else { stdio::print(text) }
     }
 
-    /// Sets the position of a run that does not walk through levels, with the parts that are over and their total, if
-    /// known.
-    pub fn at(&self, place: &str, parts: Option<(usize, usize)>) {
+    /// Sets the position of a run that does not walk through levels, with its parts where their number is known.
+    pub fn at(&self, place: &str, parts: Option<Parts>) {
         self.progress.borrow_mut().at(parts);
         self.call(place);
     }

@@ -26,7 +26,7 @@ use crate::measure::calibrate::client_cost_ns;
 use crate::measure::collect::Collector;
 use crate::measure::summary::{EntrySummary, Headline};
 use crate::model::{ModelId, ModelSpec, TensorSpec};
-use crate::observe::Observers;
+use crate::observe::{Expectations, Observers};
 use crate::plan::{DecoupledLatency, LatencyOrigin, MixEntry, Plan};
 use crate::ranks::Part;
 use crate::record::{Observer, Recorder, TextLog, TraceLog};
@@ -237,7 +237,7 @@ impl Session {
         });
         let validates = self.payloads.iter().any(|payload| payload.expected.is_some());
         let tolerance = plan.data.tolerance.map(|(relative, absolute)| Tolerance { relative, absolute });
-        let expectations = validates.then(|| (Arc::clone(&self.payloads), tolerance));
+        let expectations = validates.then(|| Expectations { payloads: Arc::clone(&self.payloads), tolerance });
         let finite = plan.measurement.request_count.is_some()
             || plan.load.mode.sessions().is_some()
             || self.arrivals.as_ref().is_some_and(|arrivals| arrivals.len().is_some());

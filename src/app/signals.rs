@@ -97,7 +97,7 @@ struct Watcher {
 
 impl Watcher {
     fn hear(&mut self, heard: Heard) {
-        let Heard { signal, code } = heard;
+        let signal = heard.signal;
         if signal == SIGBUS {
             // The handler has printed the reason, and waits.
             ending::leave(exit::FAILED);
@@ -106,7 +106,7 @@ impl Watcher {
             ending::clean_up();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
-        if self.repeats.contain((signal, code), Stamp::now()) {
+        if self.repeats.contain(heard, Stamp::now()) {
             return;
         }
         if let Some(name) = heard.warning() {

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use crate::app::context::RunContext;
 use crate::app::job::Job;
 use crate::app::peers;
 use crate::app::runner::Runner;
@@ -22,14 +23,15 @@ use crate::stdio::note;
 pub fn run(
     runner: &Runner<'_>,
     stages: &[Stage],
-    (distribution, edges): (GapDistribution, StageEdges),
+    distribution: GapDistribution,
+    edges: StageEdges,
     result: &mut RunResult,
 ) -> Result<()> {
     // Stages that an earlier run has finished are already there.
     let done = runner.earlier.levels().len().min(stages.len());
     for level in &runner.earlier.levels()[..done] {
         note!("{}: measured before (--resume)", report::level_name(level.load));
-        runner.screen.next();
+        runner.context.screen.next();
         result.levels.push(level.clone());
     }
     let mut begun = 0;
@@ -140,13 +142,13 @@ impl Director for Play<'_> {
     }
 
     fn agree(&self) -> Result<Option<Stamp>> {
-        let Runner { ranks: Some(ranks), interrupts, .. } = *self.runner else { return Ok(None) };
-        peers::agree_on_start(ranks, (self.runner.plan(), &self.jobs[0]), interrupts).map(Some)
+        let RunContext { ranks: Some(ranks), interrupts, .. } = self.runner.context else { return Ok(None) };
+        peers::agree_on_start(ranks, self.runner.plan(), &self.jobs[0], interrupts).map(Some)
     }
 
     fn begun(&self, number: usize) {
-        self.runner.screen.stage(self.jobs[number].load, &self.stages[number]);
-        self.places.borrow_mut().push(self.runner.screen.place());
+        self.runner.context.screen.stage(self.jobs[number].load, &self.stages[number]);
+        self.places.borrow_mut().push(self.runner.context.screen.place());
         self.export(number);
     }
 
@@ -164,10 +166,10 @@ impl Director for Play<'_> {
             level.course.began = self.began;
         }
         result.levels.push(level);
-        report::summary::save(self.runner.plan(), self.runner.interrupts, &result);
+        report::summary::save(self.runner.plan(), self.runner.context.interrupts, &result);
         let printed = self.runner.show(std::slice::from_ref(summary));
         let place = self.places.borrow().get(number).cloned().unwrap_or_default();
-        self.runner.screen.finished_at(&place, summary);
+        self.runner.context.screen.finished_at(&place, summary);
         self.printed.borrow_mut().clone_from(&printed);
         printed
     }

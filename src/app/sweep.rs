@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::sweep::{Replay, StepTaken, Sweep, SweepObservation, SweepPlan, SweepResult, SweepStep};
-use crate::plan::{GapDistribution, MeasurementPlan, Spacing, WindowRule};
+use crate::plan::{GapDistribution, MeasurementPlan, WindowRule};
 use crate::report::{console, significant};
 use crate::result::RunResult;
 use crate::stdio::note;
@@ -20,15 +20,10 @@ const SEARCH_WINDOW: (Duration, Duration) = (Duration::from_millis(500), Duratio
 
 /// Searches, then measures and prints each rate, then reports what was found. Steps that an earlier run has taken are
 /// answered from its result.
-pub fn run(
-    runner: &Runner<'_>,
-    (spacing, points): (Spacing, u32),
-    distribution: GapDistribution,
-    result: &mut RunResult,
-) -> Result<()> {
-    let mut sweep = Sweep::new(SweepPlan { spacing, rates: points as usize });
+pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, result: &mut RunResult) -> Result<()> {
+    let mut sweep = Sweep::new(plan);
     let mut replay = Replay::of(runner.earlier.sweep_steps());
-    runner.screen.at("search", None);
+    runner.context.screen.at("search", None);
     let may_go_on = || !runner.is_interrupted() && !runner.session.backend.is_gone();
     while let Some(step) = sweep.next() {
         let known = replay.answer(step);
@@ -102,7 +97,7 @@ fn conclude(runner: &Runner<'_>, found: Option<SweepResult>, result: &mut RunRes
     match found.filter(|_| !runner.is_interrupted()) {
         Some(found) => {
             let found = result.sweep.insert(found);
-            runner.screen.print(&console::sweep(found))
+            runner.context.screen.print(&console::sweep(found))
         }
         None if runner.is_interrupted() => {
             note!("--sweep: interrupted before the saturation rate was known");

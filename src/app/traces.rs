@@ -37,7 +37,7 @@ pub fn summarise(wanted: &TraceFiles) -> Result<u8> {
         }
     }
     if let Some(path) = &wanted.export {
-        chrome::write_groups((path, interrupt::counter()), &all)?;
+        chrome::write_groups(path, interrupt::counter(), &all)?;
     }
     Ok(exit::OK)
 }

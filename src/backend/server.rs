@@ -26,8 +26,9 @@ impl ServerIdentity {
     }
 
     /// Whether it is a Triton older than this release of its core.
-    pub fn is_triton_before(&self, wanted: (u32, u32)) -> bool {
-        self.name == "triton" && (1, 0) <= release(&self.version) && release(&self.version) < wanted
+    pub fn is_triton_before(&self, major: u32, minor: u32) -> bool {
+        let release = release(&self.version);
+        self.name == "triton" && (1, 0) <= release && release < (major, minor)
     }
 }
 
@@ -61,7 +62,7 @@ mod tests {
         assert!(release("2.61.0") > release("2.9.1"));
         assert_eq!(release("unknown"), (0, 0));
         let is_old = |name: &str, version: &str| {
-            ServerIdentity::of(Some(name.to_owned()), Some(version.to_owned())).unwrap().is_triton_before((2, 35))
+            ServerIdentity::of(Some(name.to_owned()), Some(version.to_owned())).unwrap().is_triton_before(2, 35)
         };
         assert!(is_old("triton", "2.33.0") && !is_old("triton", "2.35.0"));
         assert!(!is_old("triton", "custom") && !is_old("other", "1.0.0"));

@@ -145,8 +145,9 @@ impl CompletionSink for Counter {
 }
 
 impl Generation {
-    /// A response has arrived, with a number of tokens if they can be counted.
-    fn add(&mut self, (content, tokens): (bool, Option<u64>), at: Stamp, streams: bool) {
+    /// A response has arrived.
+    fn add(&mut self, brought: Brought, at: Stamp, streams: bool) {
+        let Brought { content, tokens } = brought;
         if !content {
             return;
         }
@@ -164,18 +165,27 @@ impl Generation {
     }
 }
 
-/// Whether an output has content, and its tokens: each number is one; for text the count is not known.
-fn tokens(output: &OutputView<'_>) -> (bool, Option<u64>) {
+/// What a response has brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Brought {
+    /// Whether that is anything.
+    content: bool,
+    /// Its tokens, where they can be counted: each number is one, and of text the count is not known.
+    tokens: Option<u64>,
+}
+
+fn tokens(output: &OutputView<'_>) -> Brought {
+    let brought = |content, tokens| Brought { content, tokens };
     match output.datatype.size() {
         Some(size) => {
             let elements = (output.bytes.len() / size) as u64;
-            (elements > 0, Some(elements))
+            brought(elements > 0, Some(elements))
         }
         None if output.datatype == DataType::Bytes => {
             let elements = count_strings(output.bytes).unwrap_or(0) as usize;
-            (output.bytes.len() > LENGTH * elements, None)
+            brought(output.bytes.len() > LENGTH * elements, None)
         }
-        None => (!output.bytes.is_empty(), None),
+        None => brought(!output.bytes.is_empty(), None),
     }
 }
 
@@ -214,14 +224,15 @@ mod tests {
 
     #[test]
     fn numbers_are_tokens_and_text_is_a_chunk() {
+        let brought = |content, tokens| Brought { content, tokens };
         let of = |datatype, bytes: &[u8]| tokens(&OutputView { name: "O", datatype, shape: &[], bytes });
-        assert_eq!(of(DataType::Int32, &[0; 12]), (true, Some(3)));
-        assert_eq!(of(DataType::Int32, &[]), (false, Some(0)));
-        assert_eq!(of(DataType::Bytes, b"\x01\0\0\0a"), (true, None));
-        assert_eq!(of(DataType::Bytes, b"\0\0\0\0\0\0\0\0"), (false, None), "an empty text is no content");
+        assert_eq!(of(DataType::Int32, &[0; 12]), brought(true, Some(3)));
+        assert_eq!(of(DataType::Int32, &[]), brought(false, Some(0)));
+        assert_eq!(of(DataType::Bytes, b"\x01\0\0\0a"), brought(true, None));
+        assert_eq!(of(DataType::Bytes, b"\0\0\0\0\0\0\0\0"), brought(false, None), "an empty text is no content");
         let mut generation = Generation::default();
-        for (at, tokens) in [(1, (false, None)), (2, (true, Some(2))), (3, (true, Some(1))), (4, (true, Some(1)))] {
-            generation.add(tokens, Stamp(at), true);
+        for (at, content, tokens) in [(1, false, None), (2, true, Some(2)), (3, true, Some(1)), (4, true, Some(1))] {
+            generation.add(brought(content, tokens), Stamp(at), true);
         }
         let expected = Generation {
             first: Some(Stamp(2)),

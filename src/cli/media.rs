@@ -2,7 +2,7 @@
 
 use crate::cli::lengths::seconds;
 use crate::cli::values::{decimal, integer};
-use crate::data::{Coding, LengthShape, MediaKind, MediaSpec, TokenLength, VideoCoding};
+use crate::data::{Coding, Frame, LengthShape, MediaKind, MediaSpec, TokenLength, VideoCoding};
 
 /// The largest side of a picture, in pixels.
 const MAX_SIDE: u64 = 16_384;
@@ -81,13 +81,13 @@ fn weighted<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<V
 }
 
 /// `WIDTHxHEIGHT`.
-fn frame(text: &str) -> Result<(u32, u32), String> {
+fn frame(text: &str) -> Result<Frame, String> {
     let (width, height) = text.split_once('x').ok_or_else(|| format!("'{text}' is not WIDTHxHEIGHT"))?;
-    Ok((integer(width, 1, MAX_SIDE)?, integer(height, 1, MAX_SIDE)?))
+    Ok(Frame { width: integer(width, 1, MAX_SIDE)?, height: integer(height, 1, MAX_SIDE)? })
 }
 
 /// `WIDTHxHEIGHTxFRAMES`.
-fn film(text: &str) -> Result<((u32, u32), u32), String> {
+fn film(text: &str) -> Result<(Frame, u32), String> {
     let (size, frames) = text.rsplit_once('x').ok_or_else(|| format!("'{text}' is not WIDTHxHEIGHTxFRAMES"))?;
     Ok((frame(size)?, integer(frames, 1, MAX_FRAMES)?))
 }
@@ -102,7 +102,10 @@ mod tests {
         assert_eq!(
             video.kind,
             MediaKind::Video {
-                sizes: vec![(((1280, 720), 32), 3.0), (((640, 360), 8), 1.0)],
+                sizes: vec![
+                    ((Frame { width: 1280, height: 720 }, 32), 3.0),
+                    ((Frame { width: 640, height: 360 }, 8), 1.0)
+                ],
                 coding: VideoCoding::Frames(Coding::Png)
             }
         );

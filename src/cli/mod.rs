@@ -219,14 +219,14 @@ fn run(command: &clap::Command, words: Vec<OsString>, codes: Codes) -> Result<Pl
     let (matches, flags) = matched(command, words.clone())?;
     let variants = flags.rounds.variants()?;
     if variants.is_empty() {
-        return one(command, (&matches, &flags), codes, false);
+        return one(command, &matches, &flags, codes, false);
     }
     if flags.rounds.matrix().is_some() {
         return Err(Error::usage("--matrix brings its own variants: leave out --variant or --matrix"));
     }
-    let variants = variants::plans(command, (&words, variants), codes, |words| {
+    let variants = variants::plans(command, &words, variants, codes, |words| {
         let (matches, flags) = matched(command, words)?;
-        one(command, (&matches, &flags), codes, true)
+        one(command, &matches, &flags, codes, true)
     })?;
     let notes = variants::notes(&variants);
     Ok(Plan { words: words_of(command, &matches), notes, variants: variants.clone(), ..variants[0].plan.clone() })
@@ -244,12 +244,7 @@ fn matched(command: &clap::Command, words: Vec<OsString>) -> Result<(ArgMatches,
 }
 
 /// The plan of a run, or of one of its variants.
-fn one(
-    command: &clap::Command,
-    (matches, flags): (&ArgMatches, &Flags),
-    codes: Codes,
-    is_variant: bool,
-) -> Result<Plan> {
+fn one(command: &clap::Command, matches: &ArgMatches, flags: &Flags, codes: Codes, is_variant: bool) -> Result<Plan> {
     let given = given(command, matches);
     let mut plan = Plan { words: words_of(command, matches), ..flags.plan(&given, codes)? };
     if is_variant {

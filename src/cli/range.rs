@@ -1,5 +1,7 @@
 //! Parses `start[:end[:step]]`, where a step may be a factor (`*2`), and lists of such.
 
+use std::ops::RangeInclusive;
+
 use std::fmt::Display;
 
 use crate::cli::values::{decimal, integer};
@@ -55,8 +57,8 @@ pub fn listed(text: &str, usual: Step, read: impl Fn(&str) -> Result<f64, String
         match part.split(':').collect::<Vec<_>>()[..] {
             [""] => return Err(form()),
             [value] => values.push(read(value)?),
-            [start, end] => spread((read(start)?, read(end)?), usual, &mut values)?,
-            [start, end, by] => spread((read(start)?, read(end)?), step(by)?, &mut values)?,
+            [start, end] => spread(read(start)?..=read(end)?, usual, &mut values)?,
+            [start, end, by] => spread(read(start)?..=read(end)?, step(by)?, &mut values)?,
             _ => return Err(form()),
         }
     }
@@ -75,8 +77,9 @@ fn step(text: &str) -> Result<Step, String> {
     decimal(text.trim_start_matches('+'), f64::MIN_POSITIVE, f64::MAX).map(Step::Add).map_err(rule)
 }
 
-/// Adds the values from `start` to `end`; a factor's are rounded where both ends are whole.
-fn spread((start, end): (f64, f64), by: Step, values: &mut Vec<f64>) -> Result<(), String> {
+/// Adds the values of a range; a factor's are rounded where both ends are whole.
+fn spread(range: RangeInclusive<f64>, by: Step, values: &mut Vec<f64>) -> Result<(), String> {
+    let (start, end) = range.into_inner();
     if end < start {
         return Err(format!("the end, {end}, must not be below the start, {start}: a list has an end"));
     }

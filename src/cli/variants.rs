@@ -60,7 +60,8 @@ const ALTERNATIVES: &[&[&str]] = &[
 /// Those of the flags, with the variant's name in front.
 pub fn plans(
     command: &clap::Command,
-    (words, variants): (&[OsString], &[VariantWords]),
+    words: &[OsString],
+    variants: &[VariantWords],
     codes: Codes,
     plan: impl Fn(Vec<OsString>) -> Result<Plan>,
 ) -> Result<Vec<Variant>> {

@@ -135,8 +135,8 @@ fn check(corpus: &Corpus, elements: &Elements<'_>, cycle: Cycle) -> Result<()> {
         let (one, other) = (elements.get(cycle.element(position)), elements.get(cycle.element(position + 1)));
         let inputs = corpus.model.inputs.iter().zip(one.inputs.iter().zip(other.inputs));
         let mut problem = None;
-        for (spec, values) in inputs {
-            problem = check_inputs(&corpus.regions, spec, values)?;
+        for (spec, (value, next)) in inputs {
+            problem = check_inputs(&corpus.regions, spec, value.as_ref(), next.as_ref())?;
             if problem.is_some() {
                 break;
             }
@@ -152,9 +152,10 @@ fn check(corpus: &Corpus, elements: &Elements<'_>, cycle: Cycle) -> Result<()> {
 fn check_inputs(
     regions: &[Arc<Region>],
     spec: &TensorSpec,
-    values: (&Option<Value>, &Option<Value>),
+    one: Option<&Value>,
+    other: Option<&Value>,
 ) -> Result<Option<String>> {
-    let (one, other) = match values {
+    let (one, other) = match (one, other) {
         (Some(one), Some(other)) => (one, other),
         (None, None) => return Ok(None),
         _ => {

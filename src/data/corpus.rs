@@ -34,7 +34,7 @@ impl Corpus {
             DataSource::Random => synthetic::load(&target, Some(spec.seed))?,
             DataSource::Prompts(given) => match &given.talks {
                 Some(talks) => talks::load(&target, given, talks)?,
-                None => prompts::load(&target, given, (spec.lengths, spec.blocks))?,
+                None => prompts::load(&target, given, spec.lengths, spec.blocks)?,
             },
             DataSource::SessionTrace(trace) => session_trace::load(&target, trace)?,
             DataSource::Lines(files, form) => lines::load(&target, files, *form)?,

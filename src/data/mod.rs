@@ -43,7 +43,7 @@ pub use lengths::{
     Blocks, Dataset, LengthShape, MAX_TOKENS, PromptLength, SharedPrefix, TalkSpec, TalkTurns, TokenCounts, TokenLength,
 };
 pub use lines::is_lines;
-pub use media::{Coding, MediaKind, MediaSpec, VideoCoding};
+pub use media::{Coding, Frame, MediaKind, MediaSpec, VideoCoding};
 pub use pack::{Packing, PayloadTable};
 pub use parameter::{Parameter, ParameterValue, hide_values, is_hidden};
 pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, OutputView, Payload, PayloadId, Responses};

@@ -35,7 +35,8 @@ const DRAWS: u64 = 4;
 pub(crate) fn load(
     target: &Target<'_>,
     spec: &PromptSpec,
-    (rows, blocks): (&[TokenCounts], Option<&Blocks>),
+    rows: &[TokenCounts],
+    blocks: Option<&Blocks>,
 ) -> Result<Loaded> {
     let mut payloads = Documents::new(target)?;
     let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
@@ -55,33 +56,42 @@ pub(crate) fn load(
     let (mut inexact, mut studio) = (0, Studio::default());
     for number in 0..count {
         let group = order.get(number as usize).copied();
-        let prefix = group.map(|group| &prefixes[group as usize]);
+        let shared = group.map(|group| GroupPrefix { group, prefix: &prefixes[group as usize] });
         if !spec.media.is_empty() || !spec.prefix_media.is_empty() {
             let (question, output, is_exact) = writer.prompt(number, None)?;
             inexact += u32::from(!is_exact);
-            let content = with_media(&mut studio, &writer, (prefix, group), (number, &question))?;
+            let content = with_media(&mut studio, &writer, shared, number, &question)?;
             let message = serde_json::json!({ "role": "user", "content": content });
             payloads.add(&dataset::Prompt::Messages(vec![message]).fields(spec.form), output, None)?;
             continue;
         }
-        let (prompt, output, is_exact) = writer.prompt(number, prefix)?;
+        let (prompt, output, is_exact) = writer.prompt(number, shared.map(|shared| shared.prefix))?;
         inexact += u32::from(!is_exact);
         payloads.add(&dataset::Prompt::Text(prompt).fields(spec.form), output, None)?;
     }
     Ok(payloads.loaded(inexact_warning(inexact).into_iter().collect()))
 }
 
+/// The prefix of a prompt, which those of its group share.
+#[derive(Clone, Copy)]
+struct GroupPrefix<'a> {
+    group: u32,
+    prefix: &'a Prefix,
+}
+
 /// The content of a prompt with media: its prefix, which has its own, and its question.
 fn with_media(
     studio: &mut Studio,
     writer: &Writer<'_>,
-    (prefix, group): (Option<&Prefix>, Option<u32>),
-    (number, question): (u32, &str),
+    shared: Option<GroupPrefix<'_>>,
+    number: u32,
+    question: &str,
 ) -> Result<Vec<serde_json::Value>> {
     let stream = |purpose, number: u32| seed::hash(seed::derive(writer.seed, purpose), u64::from(number));
     let PromptSpec { media, prefix_media, .. } = writer.spec;
-    let text = prefix.map_or("", |prefix| prefix.text.as_str());
-    let mut all = studio.content(text, prefix_media, stream(Purpose::Prefixes, group.unwrap_or(0)))?;
+    let text = shared.map_or("", |shared| shared.prefix.text.as_str());
+    let group = shared.map_or(0, |shared| shared.group);
+    let mut all = studio.content(text, prefix_media, stream(Purpose::Prefixes, group))?;
     let mut own = studio.content(question, media, stream(Purpose::Prompts, number))?;
     let said = |part: Option<&serde_json::Value>| part.and_then(|part| part["text"].as_str()).map(str::to_owned);
     // A blank is between both, as in a prompt without media.
@@ -146,7 +156,7 @@ impl Writer<'_> {
         let draws = Draws::new(self.seed, Purpose::Prompts, u64::from(number));
         let (tokens, output) = draws.lengths(self.spec, self.rows.get(at));
         let own = match self.blocks {
-            Some(blocks) => self.of_blocks(&draws, tokens, (&blocks.each[at], blocks.tokens)),
+            Some(blocks) => self.of_blocks(&draws, tokens, &blocks.each[at], blocks.tokens),
             None => draws.words(tokens),
         };
         let (text, tokens) = match prefix {
@@ -172,7 +182,7 @@ impl Writer<'_> {
     }
 
     /// Words that are the same where blocks have the same number; the prompt's own beyond them.
-    fn of_blocks(&self, own: &Draws, tokens: u64, (blocks, size): (&[u64], u32)) -> String {
+    fn of_blocks(&self, own: &Draws, tokens: u64, blocks: &[u64], size: u32) -> String {
         let mut parts = Vec::new();
         let mut left = tokens;
         for block in blocks.iter().take_while(|_| tokens > 0) {

@@ -78,25 +78,25 @@ impl BatchProgress {
 }
 
 impl PeriodicLoop {
-    /// First and last (exclusive) request of each batch, over all processes.
-    fn batches(&self) -> impl Iterator<Item = (u32, u32)> {
+    /// The requests of each batch, over all processes.
+    fn batches(&self) -> impl Iterator<Item = Range<u32>> {
         let (start, end, step) = (self.start.clamp(1, self.end.max(1)), self.end, self.step.max(1));
         let ends =
             std::iter::successors(Some(start), move |&done| (done < end).then(|| done.saturating_add(step).min(end)));
-        ends.scan(0, |from, to| Some((std::mem::replace(from, to), to)))
+        ends.scan(0, |from, to| Some(std::mem::replace(from, to)..to))
     }
 
-    /// The slots of this process for the requests `from..to` of all.
-    fn own(&self, (from, to): (u32, u32)) -> Range<u32> {
+    /// The slots of this process for these requests of all.
+    fn own(&self, requests: &Range<u32>) -> Range<u32> {
         let own = |count: u32| u32::try_from(self.part.of(count as usize)).unwrap_or(u32::MAX);
-        own(from)..own(to)
+        own(requests.start)..own(requests.end)
     }
 
     /// The results of each batch in this process; preliminary while the load runs.
     pub fn results(&self) -> Vec<PeriodicBatch> {
-        let batch = |(from, to): (u32, u32)| {
-            let own = self.own((from, to));
-            self.book.batch(own.start as usize, own.end as usize, to as usize)
+        let batch = |requests: Range<u32>| {
+            let own = self.own(&requests);
+            self.book.batch(own.start as usize, own.end as usize, requests.end as usize)
         };
         self.batches().filter_map(batch).collect()
     }
@@ -271,7 +271,7 @@ impl Progress {
 fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop) -> Result<()> {
     let period = u64::from(shape.period.max(1));
     let policy = Progress { book: Arc::clone(&shape.book), period, reached: Arc::clone(&shape.progress) };
-    let (numbers, slots) = (Numbers { first: 0, stride: 1 }, shape.own((0, shape.end)).end as usize);
+    let (numbers, slots) = (Numbers { first: 0, stride: 1 }, shape.own(&(0..shape.end)).end as usize);
     let setup = Setup { policy, numbers, worker: 0, workers: 1, slots, alone: false, reissues: false, watches: true };
     engine::work(context, control, setup, |issuer| {
         launch(issuer, shape)?;
@@ -282,8 +282,8 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop
 /// Sends batch after batch.
 fn launch(issuer: &mut Issuer<Progress>, shape: &PeriodicLoop) -> Result<()> {
     let flight = Arc::clone(&issuer.flight);
-    for (from, to) in shape.batches() {
-        let own = shape.own((from, to));
+    for requests in shape.batches() {
+        let own = shape.own(&requests);
         if !own.is_empty() {
             flight.policy.book.open_batch(own.start, own.end);
         }
@@ -293,7 +293,7 @@ fn launch(issuer: &mut Issuer<Progress>, shape: &PeriodicLoop) -> Result<()> {
             }
             submit(issuer, slot)?;
         }
-        let reached = || shape.progress.reached(shape.part) >= to as usize;
+        let reached = || shape.progress.reached(shape.part) >= requests.end as usize;
         while !reached() && !flight.control.is_stopped() {
             // Progress of other processes wakes nobody here.
             let due = if shape.part.is_shared() { Stamp::now().plus_duration(POLL) } else { Stamp::NEVER };

@@ -186,7 +186,7 @@ impl Player<'_> {
                     self.idle.push(slot);
                     return Ok(());
                 }
-                self.send(issuer, slot, (number, turn))?;
+                self.send(issuer, slot, number, turn)?;
             }
             let due = self.due.peek().filter(|_| !self.idle.is_empty()).map_or(Stamp::NEVER, |due| due.0.0);
             issuer.rest_until(due.min(next), || false)?;
@@ -265,7 +265,7 @@ impl Player<'_> {
         self.running.insert(number, Running { open, due, sent: 0, over: 0, played: Played::default() });
     }
 
-    fn send(&mut self, issuer: &mut Issuer<Rest<false>>, slot: SlotId, (number, turn): (usize, u32)) -> Result<()> {
+    fn send(&mut self, issuer: &mut Issuer<Rest<false>>, slot: SlotId, number: usize, turn: u32) -> Result<()> {
         let turns = &self.shape.sessions[number];
         let Some(session) = self.running.get_mut(&number) else { return Ok(()) };
         session.sent += 1;

@@ -20,13 +20,20 @@ pub struct Usage {
 }
 
 /// Processor time by process, at a moment.
-type Reading<'a> = (Stamp, &'a HashMap<i32, Duration>);
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    /// The moment.
+    pub at: Stamp,
+    /// By process ID.
+    pub busy: &'a HashMap<i32, Duration>,
+}
 
 /// The usage of this process between two readings, and that of the others; `None` if there are none, or no time has
 /// passed.
-pub fn between((start, before): Reading<'_>, (end, after): Reading<'_>) -> (Option<Usage>, Option<Usage>) {
+pub fn between(first: Reading<'_>, last: Reading<'_>) -> (Option<Usage>, Option<Usage>) {
+    let (before, after) = (first.busy, last.busy);
     let own = getpid().as_raw_nonzero().get();
-    let seconds = (end - start).as_secs_f64();
+    let seconds = (last.at - first.at).as_secs_f64();
     let usage = |is_meant: &dyn Fn(i32) -> bool| {
         let pids: Vec<i32> = after.keys().copied().filter(|pid| is_meant(*pid) && before.contains_key(pid)).collect();
         let had: Duration = pids.iter().map(|pid| after[pid].saturating_sub(before[pid])).sum();
@@ -56,11 +63,13 @@ mod tests {
         let seconds = Duration::from_secs;
         let before = HashMap::from([(own, seconds(1)), (-5, seconds(1))]);
         let after = HashMap::from([(own, seconds(2)), (-5, seconds(7)), (-6, seconds(9))]);
-        let (client, server) = between((Stamp(0), &before), (Stamp(2_000_000_000), &after));
+        let at = |ns, busy| Reading { at: Stamp(ns), busy };
+        let (client, server) = between(at(0, &before), at(2_000_000_000, &after));
         let client = client.unwrap();
         assert!(client.processors == 0.5 && client.memory_bytes > Some(1 << 20), "{client:?}");
         assert_eq!(server, Some(Usage { processors: 3.0, memory_bytes: None }), "there is no such process");
-        assert_eq!(between((Stamp(0), &before), (Stamp(0), &after)), (None, None));
-        assert_eq!(between((Stamp(0), &HashMap::new()), (Stamp(5), &HashMap::new())), (None, None));
+        assert_eq!(between(at(0, &before), at(0, &after)), (None, None));
+        let none = HashMap::new();
+        assert_eq!(between(at(0, &none), at(5, &none)), (None, None));
     }
 }

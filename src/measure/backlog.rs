@@ -71,6 +71,15 @@ pub(super) struct BacklogTrend {
     end: (u64, u64),
 }
 
+/// Times of the same load.
+#[derive(Clone, Copy)]
+struct ServiceTimes<'a> {
+    /// Those of its first requests.
+    early: &'a Distribution,
+    /// Those of all.
+    all: &'a Distribution,
+}
+
 impl BacklogTrend {
     /// No sample yet of a load that sends like this.
     pub(super) fn of(sending: Option<Sending>) -> Self {
@@ -90,9 +99,9 @@ impl BacklogTrend {
         }
     }
 
-    /// By how many requests a second the backlog of `count` requests grew, of which the first took the times `early` and all took
-    /// `all`; `None` if unknown.
-    fn per_second(&self, (early, all): (&Distribution, &Distribution), count: u64) -> Option<f64> {
+    /// By how many requests a second the backlog of `count` requests grew, which took these times; `None` if unknown.
+    fn per_second(&self, times: ServiceTimes<'_>, count: u64) -> Option<f64> {
+        let early = times.early;
         let span = self.sending.span();
         if span < SHORTEST_SENDING || early.count() < FEWEST {
             return None;
@@ -100,7 +109,7 @@ impl BacklogTrend {
         let place = self.sending.early_place()?;
         let certain = student_t_quantile(CERTAIN, early.count() as f64 - 1.0);
         if early.percentile_ns(50.0) as f64 >= LONG * span.as_nanos() as f64 {
-            return Some(self.by_times((early, all), certain, count));
+            return Some(self.by_times(times, certain, count));
         }
         let grown = |(sum, looks): (u64, u64), stretch: Stretch| {
             let (explained, variance) = self.sending.explained(stretch, early, count);
@@ -120,14 +129,14 @@ impl BacklogTrend {
     }
 
     /// The same from how much longer the requests after the first ones took.
-    fn by_times(&self, (early, all): (&Distribution, &Distribution), certain: f64, count: u64) -> f64 {
+    fn by_times(&self, times: ServiceTimes<'_>, certain: f64, count: u64) -> f64 {
         let span = self.sending.span().as_secs_f64();
         let place = self.sending.early_place().unwrap_or_default();
         let moments = |times: &Distribution| {
             let (count, mean) = (times.count() as f64, times.mean_ns() / 1e9);
             (count, count * mean, count * ((times.std_ns() / 1e9).powi(2) + mean.powi(2)))
         };
-        let (first, whole) = (moments(early), moments(all));
+        let (first, whole) = (moments(times.early), moments(times.all));
         let of = |(count, sum, squares): (f64, f64, f64)| {
             (sum / count, (squares / count - (sum / count).powi(2)).max(0.0) / count)
         };
@@ -150,10 +159,11 @@ impl BacklogTrend {
 pub(super) fn settle(
     client: &mut ClientSummary,
     load: &RunningLoad,
-    (trend, early): (&BacklogTrend, Option<&Distribution>),
+    trend: &BacklogTrend,
+    early: Option<&Distribution>,
 ) {
     let (start, sends) = (client.start, load.sends());
-    settle_rates(client, sends, (trend, early));
+    settle_rates(client, sends, trend, early);
     let sent = sends.map(|sends| (sends.first, sends.last)).or(load.closed().map(|last| (start, last)));
     let sending = sent.map(|(first, last)| SendingTime { first: first - start, last: last - start });
     client.sending = sending;
@@ -162,11 +172,7 @@ pub(super) fn settle(
 
 /// Corrects the rates of an open loop that was measured whole: sends from the first one to the last, where these are known,
 /// and completions by what piled up, which the times of its first requests tell, `early`.
-fn settle_rates(
-    client: &mut ClientSummary,
-    sends: Option<Sends>,
-    (trend, early): (&BacklogTrend, Option<&Distribution>),
-) {
+fn settle_rates(client: &mut ClientSummary, sends: Option<Sends>, trend: &BacklogTrend, early: Option<&Distribution>) {
     let Some(open) = &mut client.open_loop else { return };
     let before = (open.achieved_rate, open.completed_rate);
     if let Some(Sends { first, last, count }) = sends {
@@ -175,7 +181,7 @@ fn settle_rates(
         open.achieved_rate = if seconds > 0.0 { gaps / seconds } else { open.requested_rate };
     }
     let count = sends.map_or(client.sent, |sends| sends.count);
-    let grown = early.and_then(|early| trend.per_second((early, &open.service_time), count));
+    let grown = early.and_then(|early| trend.per_second(ServiceTimes { early, all: &open.service_time }, count));
     let piled_up = grown.unwrap_or(0.0);
     // Where much piles up, the server is busy from the first send to the last answer, and its own pace is known better from
     // all of them.
@@ -237,14 +243,18 @@ mod tests {
         }
 
         /// Of a rate: `count` requests, one in `gap` milliseconds.
-        fn steady((count, gap): (usize, f64), took: impl FnMut(usize, f64) -> f64) -> Self {
+        fn steady(count: usize, gap: f64, took: impl FnMut(usize, f64) -> f64) -> Self {
             let sent: Vec<f64> = (0..count).map(|number| number as f64 * gap).collect();
             Self::of(Sending::steady(Duration::from_secs_f64(count as f64 * gap / 1e3)), &sent, took)
         }
 
+        fn times(&self) -> ServiceTimes<'_> {
+            ServiceTimes { early: &self.early, all: &self.all }
+        }
+
         /// What piles up, as a share of the rate.
         fn share(&self) -> Option<f64> {
-            let grown = self.trend.per_second((&self.early, &self.all), self.count)?;
+            let grown = self.trend.per_second(self.times(), self.count)?;
             Some(grown * self.trend.sending.span().as_secs_f64() / self.count as f64)
         }
     }
@@ -282,18 +292,18 @@ mod tests {
     fn long_answers_are_no_queue() {
         // Ten a second for 6 s, whose answers take 2 to 8 s; for 3 s, all of which outlast the sending.
         let long = |number: usize, _: f64| 2_000.0 + 6_000.0 * noise(number).powi(2);
-        assert_eq!(Seen::steady((60, 100.0), long).share(), Some(0.0));
-        assert_eq!(Seen::steady((30, 100.0), |number, _| 4_000.0 + 2_000.0 * noise(number)).share(), Some(0.0));
-        assert_eq!(Seen::steady((600, 10.0), |_, _| 5_000.0).share(), Some(0.0));
-        assert_eq!(Seen::steady((2_000, 10.0), |_, _| 3.0).share(), Some(0.0));
-        assert_eq!(Seen::steady((2_000, 10.0), queue(9.0, 0.0)).share(), Some(0.0), "busy");
+        assert_eq!(Seen::steady(60, 100.0, long).share(), Some(0.0));
+        assert_eq!(Seen::steady(30, 100.0, |number, _| 4_000.0 + 2_000.0 * noise(number)).share(), Some(0.0));
+        assert_eq!(Seen::steady(600, 10.0, |_, _| 5_000.0).share(), Some(0.0));
+        assert_eq!(Seen::steady(2_000, 10.0, |_, _| 3.0).share(), Some(0.0));
+        assert_eq!(Seen::steady(2_000, 10.0, queue(9.0, 0.0)).share(), Some(0.0), "busy");
     }
 
     #[test]
     fn a_queue_grows_by_what_the_server_falls_short_of() {
         for (each, share) in [(10.5, 0.048), (12.0, 0.167), (20.0, 0.5), (50.0, 0.8), (1_000.0, 0.99)] {
             for delay in [0.0, 3_000.0] {
-                let found = Seen::steady((1_000, 10.0), queue(each, delay)).share().unwrap();
+                let found = Seen::steady(1_000, 10.0, queue(each, delay)).share().unwrap();
                 assert!((share / 4.5..=share * 1.1).contains(&found), "{each} ms, {delay} ms: {found}");
             }
         }
@@ -310,7 +320,7 @@ mod tests {
                 took[chosen] = idle - sent;
             }
         }
-        assert!(Seen::steady((2_000, 5.0), |number, _| took[number]).share().unwrap() > 0.1);
+        assert!(Seen::steady(2_000, 5.0, |number, _| took[number]).share().unwrap() > 0.1);
     }
 
     #[test]
@@ -319,19 +329,19 @@ mod tests {
         for stall in [2_000.0, 6_000.0, 7_800.0] {
             let until = stall + 1_500.0;
             let took = |_: usize, ms: f64| if (stall..until).contains(&ms) { until - ms } else { 2.0 };
-            assert_eq!(Seen::steady((1_500, 1e3 / 150.0), took).share(), Some(0.0), "from {stall} ms on");
+            assert_eq!(Seen::steady(1_500, 1e3 / 150.0, took).share(), Some(0.0), "from {stall} ms on");
         }
         let late = |_: usize, ms: f64| if ms > 8_500.0 { 10_000.0 - ms + 2.0 } else { 2.0 };
-        assert!(Seen::steady((1_500, 1e3 / 150.0), late).share().unwrap() > 0.0, "nobody knows whether it ends");
+        assert!(Seen::steady(1_500, 1e3 / 150.0, late).share().unwrap() > 0.0, "nobody knows whether it ends");
     }
 
     #[test]
     fn too_little_says_nothing() {
-        assert_eq!(Seen::steady((40, 10.0), queue(20.0, 0.0)).share(), None, "400 ms");
-        assert_eq!(Seen::steady((16, 100.0), queue(200.0, 0.0)).share(), None, "four early requests");
-        assert!(Seen::steady((60, 100.0), queue(200.0, 0.0)).share().unwrap() > 0.1);
-        let seen = Seen::steady((1_000, 10.0), queue(20.0, 0.0));
-        assert_eq!(BacklogTrend::of(None).per_second((&seen.early, &seen.all), 1_000), None);
+        assert_eq!(Seen::steady(40, 10.0, queue(20.0, 0.0)).share(), None, "400 ms");
+        assert_eq!(Seen::steady(16, 100.0, queue(200.0, 0.0)).share(), None, "four early requests");
+        assert!(Seen::steady(60, 100.0, queue(200.0, 0.0)).share().unwrap() > 0.1);
+        let seen = Seen::steady(1_000, 10.0, queue(20.0, 0.0));
+        assert_eq!(BacklogTrend::of(None).per_second(seen.times(), 1_000), None);
     }
 
     #[test]
@@ -371,11 +381,11 @@ mod tests {
         let rates = |sends, seen: Option<&Seen>| {
             let mut client = client.clone();
             let (trend, early) = seen.map_or((BacklogTrend::default(), None), |seen| (seen.trend, Some(&seen.early)));
-            settle_rates(&mut client, sends, (&trend, early));
+            settle_rates(&mut client, sends, &trend, early);
             let open = client.open_loop.unwrap();
             (open.achieved_rate, open.completed_rate.round())
         };
-        let seen = Seen::steady((1_000, 10.0), queue(20.0, 0.0));
+        let seen = Seen::steady(1_000, 10.0, queue(20.0, 0.0));
         let sends = |last| Some(Sends { first: Stamp(5), last: Stamp(last), count: client.sent });
         let second = sends(1_000_000_005);
         assert_eq!(rates(second, None), (200.0, 200.0));
@@ -385,7 +395,7 @@ mod tests {
         assert_eq!(rates(None, None), (100.0, 100.0));
         assert_eq!(rates(sends(5), None).0, 200.0);
         client.entries = vec![client.clone()];
-        settle_rates(&mut client, second, (&BacklogTrend::default(), None));
+        settle_rates(&mut client, second, &BacklogTrend::default(), None);
         assert_eq!(client.entries[0].open_loop.as_ref().unwrap().achieved_rate, 200.0);
     }
 }

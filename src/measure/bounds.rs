@@ -10,7 +10,7 @@ use crate::measure::precision::{CONFIDENCE, PERCENTILES, interval};
 use crate::measure::summary::{ClientSummary, Known};
 use crate::measure::worth::{Worth, worth_below, worth_for_mean, worth_if_independent};
 use crate::plan::Statistic;
-use crate::stats::{Bounds, MIN_TERMS, percentile_bounds};
+use crate::stats::{Bounds, EffectiveSize, MIN_TERMS, percentile_bounds};
 
 /// So few blocks do not tell what neighbours have in common: this many requests count as one.
 pub(super) const ALIKE_IF_UNKNOWN: f64 = 3.0;
@@ -41,7 +41,9 @@ pub fn known(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Known {
 
 fn of_percentile(percentile: f64, blocks: &Blocks, all: &ClientSummary) -> Bounds {
     let (p, n) = (percentile / 100.0, all.latency.count() as f64);
-    let within = |low: f64, high: f64| percentile_bounds(&all.latency.histogram, percentile, (low, high), CONFIDENCE);
+    let within = |low: f64, high: f64| {
+        percentile_bounds(&all.latency.histogram, percentile, EffectiveSize { low, high }, CONFIDENCE)
+    };
     if blocks.each().len() < MIN_TERMS {
         let few = n / ALIKE_IF_UNKNOWN;
         return within(few, few);

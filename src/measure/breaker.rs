@@ -52,7 +52,7 @@ impl<'a> Breaker<'a> {
             let found = match *rule {
                 StopRule::Share { share, over, least } => {
                     let found =
-                        state.within((over, least), now).filter(|(all, failed)| *failed as f64 > share * *all as f64);
+                        state.within(over, least, now).filter(|(all, failed)| *failed as f64 > share * *all as f64);
                     found.map(|(all, failed)| format!("{failed} of the latest {all} requests failed"))
                 }
                 StopRule::InARow { failures } => {
@@ -81,7 +81,7 @@ impl State {
     }
 
     /// Requests that ended within a rule's time and how many of them failed, once known.
-    fn within(&self, (over, least): (Duration, u64), now: Stamp) -> Option<(u64, u64)> {
+    fn within(&self, over: Duration, least: u64, now: Stamp) -> Option<(u64, u64)> {
         let whole = self.looks.iter().rev().find(|(at, _)| now - *at >= over);
         let since = if least > 0 { whole.or(self.looks.front()) } else { whole };
         let (_, since) = since?;

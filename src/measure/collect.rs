@@ -45,7 +45,7 @@ impl Collector {
         let shared = Arc::new(Shared { open: Mutex::new(MetricsFold::new(model)), stop: AtomicBool::new(false) });
         let poll = {
             let (shared, model) = (Arc::clone(&shared), model.to_owned());
-            move || poll(backend.as_ref(), interval, (&model, &shared))
+            move || poll(backend.as_ref(), interval, &model, &shared)
         };
         let failed = |error| Error::machine(format!("a thread for --collect-metrics cannot be started: {error}"));
         let thread = thread::Builder::new().name("metrics".to_owned()).spawn(poll).map_err(failed)?;
@@ -80,7 +80,7 @@ fn read(backend: &dyn Backend, model: &str) -> Result<Page> {
     Ok(page)
 }
 
-fn poll(backend: &dyn Backend, interval: Duration, (model, shared): (&str, &Shared)) {
+fn poll(backend: &dyn Backend, interval: Duration, model: &str, shared: &Shared) {
     let (mut warned, mut doubted) = (false, false);
     while !shared.stop.load(Ordering::Relaxed) {
         match read(backend, model) {

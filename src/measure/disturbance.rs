@@ -170,7 +170,10 @@ impl<'a> Sentry<'a> {
     /// What the client's and the server's processes have had since the first edge, where that is known.
     pub(super) fn usage(&self) -> (Option<Usage>, Option<Usage>) {
         let (Some(first), Some(last)) = (&self.first, &self.last) else { return (None, None) };
-        usage::between((first.at, &first.busy), (last.at, &last.busy))
+        usage::between(
+            usage::Reading { at: first.at, busy: &first.busy },
+            usage::Reading { at: last.at, busy: &last.busy },
+        )
     }
 
     /// The last edge is the first of another level.

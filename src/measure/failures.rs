@@ -1,7 +1,7 @@
 //! Failure reasons, merged to as few as are informative: servers put numbers into their texts, and a level may have any
 //! number of windows.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::backend::{ErrorCode, InferError};
@@ -13,14 +13,14 @@ const MOST: usize = 32;
 /// The reasons, most frequent first. Where there are many, those that differ in numbers only become one; where there are still
 /// too many, the rarest are counted under their codes alone.
 pub fn few(mut errors: Vec<(InferError, u64)>) -> Vec<(InferError, u64)> {
-    errors.sort_by(by_frequency);
+    sort_by_frequency(&mut errors);
     if errors.len() > MOST {
         errors = alike(errors);
-        errors.sort_by(by_frequency);
+        sort_by_frequency(&mut errors);
     }
     if errors.len() > MOST {
         errors = rest(errors);
-        errors.sort_by(by_frequency);
+        sort_by_frequency(&mut errors);
     }
     errors
 }
@@ -60,12 +60,14 @@ pub fn take_away(errors: &mut Vec<(InferError, u64)>, part: &[(InferError, u64)]
 }
 
 /// Most frequent reasons first; what stands for several comes last, however many there were.
-fn by_frequency(one: &(InferError, u64), other: &(InferError, u64)) -> Ordering {
+fn sort_by_frequency(errors: &mut [(InferError, u64)]) {
     let further = |reason: &InferError| reason.message == FURTHER_REASONS;
-    (further(&one.0).cmp(&further(&other.0)))
-        .then(other.1.cmp(&one.1))
-        .then_with(|| one.0.message.cmp(&other.0.message))
-        .then_with(|| one.0.code.to_string().cmp(&other.0.code.to_string()))
+    errors.sort_by(|(one, count), (other, count_of_other)| {
+        (further(one).cmp(&further(other)))
+            .then(count_of_other.cmp(count))
+            .then_with(|| one.message.cmp(&other.message))
+            .then_with(|| one.code.to_string().cmp(&other.code.to_string()))
+    });
 }
 
 /// Reasons that differ in numbers only as one.

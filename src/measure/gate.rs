@@ -17,7 +17,9 @@ use crate::measure::ratio::{Side, Starts, bounds_of_ratio};
 use crate::measure::summary::{ClientSummary, Known, LevelLoad, LevelSummary, Restarts};
 use crate::measure::unit::Unit;
 use crate::plan::{Bound, Figure, LevelName, Requirement, Statistic};
-use crate::stats::{Bounds, CERTAIN_HALF_WIDTH, Interval, share_difference, share_interval, student_t_quantile};
+use crate::stats::{
+    Bounds, CERTAIN_HALF_WIDTH, Interval, Proportion, share_difference, share_interval, student_t_quantile,
+};
 
 /// Outcome of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +50,7 @@ pub struct Found {
 
 impl Found {
     /// A figure of which bounds on both sides are its interval.
-    pub fn by(unit: Unit, (value, bounds): (f64, Bounds), bound: f64) -> Self {
+    pub fn by(unit: Unit, value: f64, bounds: Bounds, bound: f64) -> Self {
         let interval = bounds.low.zip(bounds.high).map(|(low, high)| Interval { low, high });
         Self { unit, value, interval, bounds, bound }
     }
@@ -135,8 +137,9 @@ impl<'a> Figures<'a> {
         Bounds { low: Some(rate / factor), high: Some(rate * factor) }
     }
 
-    fn failures(&self) -> (u64, u64) {
-        (self.client.failed, self.client.requests + self.client.failed)
+    /// The share of failures among requests.
+    fn failures(&self) -> Proportion {
+        Proportion { hits: self.client.failed, all: self.client.requests + self.client.failed }
     }
 
     /// The figure that a requirement is about, compared with its bound; or why there is none. `baseline` is the level that
@@ -162,7 +165,7 @@ impl<'a> Figures<'a> {
         let theirs = baseline.side(of).ok_or("the baseline tells nothing of that figure")?;
         let unknown = || Side { value: value(of, self.client), bounds: Bounds::default(), starts: None };
         let (ratio, bounds) = bounds_of_ratio(&self.side(of).unwrap_or_else(unknown), &theirs, wider);
-        Ok(Found::by(Unit::Ratio, (ratio, bounds), 1.0 + change))
+        Ok(Found::by(Unit::Ratio, ratio, bounds, 1.0 + change))
     }
 
     /// A figure by itself; the share of errors, if it is no statistic.
@@ -176,8 +179,7 @@ impl<'a> Figures<'a> {
                 bound,
             },
             None => {
-                let (failed, all) = self.failures();
-                let interval = share_interval(failed, all, CONFIDENCE);
+                let interval = share_interval(self.failures(), CONFIDENCE);
                 Found { unit, value: self.client.failed_share(), interval, bounds: interval.into(), bound }
             }
         }
@@ -194,15 +196,13 @@ pub fn is_about(requirement: &Requirement, load: LevelLoad) -> bool {
     }
 }
 
-/// The share of errors among requests, both as (errors, requests), against that of a reference, which may grow by
-/// `change`. Shares are often 0, which has no ratio, so the interval is that of their difference, from the reference's
-/// share on.
-pub fn errors_against(own: (u64, u64), reference: (u64, u64), change: f64) -> Found {
-    let share = |(failed, all): (u64, u64)| failed as f64 / all.max(1) as f64;
-    let base = share(reference);
+/// The share of errors among requests against that of a reference, which may grow by `change`. Shares are often 0, which has
+/// no ratio, so the interval is that of their difference, from the reference's share on.
+pub fn errors_against(own: Proportion, reference: Proportion, change: f64) -> Found {
+    let base = reference.share();
     let interval = share_difference(own, reference, CONFIDENCE)
         .map(|known| Interval { low: (base + known.low).max(0.0), high: (base + known.high).min(1.0) });
-    Found::by(Unit::Share, (share(own), interval.into()), base * (1.0 + change))
+    Found::by(Unit::Share, own.share(), interval.into(), base * (1.0 + change))
 }
 
 /// How many times as far away bounds are at that look as at the first, or at the only one.
@@ -267,7 +267,8 @@ impl Looks {
     pub(super) fn open<'q>(
         &mut self,
         questions: &'q Questions,
-        (measured, window): (Duration, Duration),
+        measured: Duration,
+        window: Duration,
         windows: impl FnOnce() -> Option<WindowSet>,
     ) -> Option<&'q Question> {
         let question = questions.all.first()?;

@@ -62,8 +62,9 @@ impl WindowSet {
         models: &Models<'_>,
         load: LevelLoad,
         counted: Option<Counted>,
-        (ending, limit, intervals): (Ending, Option<LimitCheck>, Vec<Known>),
+        conclusion: Conclusion,
     ) -> LevelSummary {
+        let Conclusion { ending, limit, intervals } = conclusion;
         let Self { client, readings, .. } = self;
         let failed = client.requests == 0 && ending != Ending::Interrupted;
         let ending = if failed { Ending::Failed } else { ending };
@@ -104,6 +105,15 @@ impl WindowSet {
             connections: None,
         }
     }
+}
+
+/// What is known of a level once it is over.
+pub(super) struct Conclusion {
+    pub(super) ending: Ending,
+    /// How it stands to `--latency-threshold`.
+    pub(super) limit: Option<LimitCheck>,
+    /// How well its figures are known.
+    pub(super) intervals: Vec<Known>,
 }
 
 /// The windows of a level so far. Whole distributions stay of the last three, and of all that make the result together; of

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use log::debug;
 
-use crate::clock::Stamp;
+use crate::clock::{Stamp, TimeSpan};
 use crate::error::{Error, Result};
 use crate::load::{LoadReport, RunningLoad};
 use crate::machine::pauses::{self, Vigil};
@@ -20,7 +20,7 @@ use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
 use crate::measure::disturbance::{Disturbance, Sentry};
 use crate::measure::gate::{Looks, Questions};
-use crate::measure::history::WindowSet;
+use crate::measure::history::{Conclusion, WindowSet};
 use crate::measure::log::Log;
 use crate::measure::measurement::{Measurement, Moment};
 use crate::measure::pulse::Pulse;
@@ -161,18 +161,18 @@ fn measure_with(
     if run.finite {
         counted = counted.map(Counted::of_whole_load);
     }
-    let mut summary = result.summarize(&measurement.models, run.load, counted, (ending, limit, intervals));
+    let mut summary = result.summarize(&measurement.models, run.load, counted, Conclusion { ending, limit, intervals });
     let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
     run.tracing.fill(&mut summary, end, &run.facts, *run.recorder.spec());
     (summary.cost, summary.disturbances) = (cost.as_mut().and_then(CostMeter::result), history.disturbances());
     (summary.windows, summary.course) = log.finish(began, &summary.disturbances);
     (summary.client_usage, summary.server_usage) = usage;
     (summary.threads, summary.connections, summary.looks) = (Some(run.facts.issuers), connections, looks.count);
-    edges::remark(&mut summary, measurement, &oddities, (began, end, evidence.still));
+    edges::remark(&mut summary, measurement, &oddities, TimeSpan { start: began, end }, evidence.still);
     summary.verdict = judge(&summary, &evidence);
     let mut requests = stopped.unwrap_or_default();
     if let Some(ranks) = measurement.joint().filter(|ranks| ranks.over().is_none()) {
-        let finished = together::finish((&mut summary, &mut evidence), (&mut requests, &each), ranks);
+        let finished = together::finish(&mut summary, &mut evidence, &mut requests, &each, ranks);
         trouble = trouble.or(finished.err());
     }
     Ok(MeasuredLevel { summary, requests, boundaries, trouble })
@@ -220,7 +220,7 @@ impl<'a> Trials<'a> {
             }
             thread::sleep(GRACE);
             self.outgrow();
-            self.close((start, end), self.planned_end(end));
+            self.close(TimeSpan { start, end }, self.planned_end(end));
             start = end;
             let ending = self.early_ending().or_else(|| self.decide());
             debug!("after {} windows: {ending:?}", self.history.closed());
@@ -238,8 +238,9 @@ impl<'a> Trials<'a> {
         }
         let (questions, first) = (&self.run.questions, self.looks.count == 0);
         let window = self.history.latest().map_or(Duration::ZERO, |window| window.duration);
-        let lengths = (self.history.measured(), window);
-        let Some(open) = self.looks.open(questions, lengths, || self.history.result()) else { return Some(ending) };
+        let measured = self.history.measured();
+        let open = self.looks.open(questions, measured, window, || self.history.result());
+        let Some(open) = open else { return Some(ending) };
         if first {
             let (text, most) = (&open.requirement.text, questions.time);
             note!("{text} is undecided: the level is measured on, for {most:?} at most (--gate-time)");
@@ -276,7 +277,7 @@ impl<'a> Trials<'a> {
         loop {
             self.running.settle_if_stranded();
             self.counters.poll()?;
-            if let Some(end) = self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
+            if let Some(end) = self.slicer.poll(&self.run.recorder, &self.run.facts, self.measurement.watcher) {
                 return Ok(end);
             }
             let is_over = self.is_full(start) || self.is_interrupted() || self.running.is_finished();
@@ -299,23 +300,24 @@ impl<'a> Trials<'a> {
 
     /// Closes the window in the recorder and remembers it; the next one ends at `next_end`, or later where that has passed
     /// meanwhile.
-    fn close(&mut self, (start, end): (Stamp, Stamp), next_end: Stamp) {
-        let (window, disturbance) = self.cut((start, end), next_end, |_, _| ());
+    fn close(&mut self, span: TimeSpan, next_end: Stamp) {
+        let (window, disturbance) = self.cut(span, next_end, |_, _| ());
         // What is measured only because others need more is shown.
         if let Some(further) = self.pulse.further() {
             return self.measurement.watcher.window(self.history.closed() + further, &window.client);
         }
         self.keep(window, disturbance);
-        self.boundaries.push(end);
+        self.boundaries.push(span.end);
     }
 
     /// Closes the window in the recorder, which `complete` completes with the times of the first requests, and opens the next one.
     fn cut(
         &mut self,
-        (start, end): (Stamp, Stamp),
+        span: TimeSpan,
         next_end: Stamp,
         complete: impl FnOnce(&mut ClientSummary, Option<&Distribution>),
     ) -> (WindowSet, Option<Disturbance>) {
+        let TimeSpan { start, end } = span;
         (self.measurement.settle)();
         let mut next = Slicer::new(end, next_end);
         let (mut tally, block_end) = self.run.recorder.next_window(next.end());

@@ -21,8 +21,7 @@ const LOOK: Duration = Duration::from_millis(1);
 ///
 /// # Errors
 /// A process is lost, or cannot continue; or the launcher ends this one.
-pub fn follow(ranks: &Ranks, load: (&RunningLoad, &BatchProgress), interrupts: &AtomicUsize) -> Result<()> {
-    let (running, progress) = load;
+pub fn follow(ranks: &Ranks, running: &RunningLoad, progress: &BatchProgress, interrupts: &AtomicUsize) -> Result<()> {
     let mut beats = Beats::<()>::new(ranks).every(BETWEEN);
     loop {
         let own = || State {

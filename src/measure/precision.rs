@@ -16,7 +16,7 @@ use crate::measure::blocks::{Block, Blocks};
 use crate::measure::summary::ClientSummary;
 use crate::measure::worth::{RARER_SIDE_OF_MEAN, Ratio, Worth, half_of, worth_below, worth_for_mean};
 use crate::plan::{Precision, Statistic};
-use crate::stats::{AIM, CERTAIN_HALF_WIDTH, Interval, MIN_TERMS, batch_means, percentile_interval};
+use crate::stats::{AIM, CERTAIN_HALF_WIDTH, EffectiveSize, Interval, MIN_TERMS, batch_means, percentile_interval};
 
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
@@ -92,7 +92,7 @@ fn of_percentile(percentile: f64, blocks: &Blocks, all: &ClientSummary) -> Optio
     let worth = Worth::new(below.min(worth_for_mean(blocks, all)), all.latency.count(), rarer);
     // Few that are rare make a skewed figure.
     let certain = below - 1.0 / rarer;
-    let effective = (certain, certain / worth.reach().powi(2));
+    let effective = EffectiveSize { low: certain, high: certain / worth.reach().powi(2) };
     let interval = percentile_interval(&all.latency.histogram, percentile, effective, AIM)?;
     (worth.is_enough() || interval.relative_half_width(value as f64) <= NARROW).then_some(interval)
 }

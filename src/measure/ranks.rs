@@ -30,14 +30,19 @@ pub(super) struct Told {
     pub(super) broken: bool,
 }
 
+/// What ends a level early.
+#[derive(Clone, Copy, Default)]
+pub(super) struct EarlyEnd {
+    /// The user of this process has asked for it.
+    pub(super) interrupted: bool,
+    /// The load of this process broke off.
+    pub(super) broken: bool,
+}
+
 impl Told {
     /// A window of this process, whose clock `ranks` know.
-    pub(super) fn of(
-        ranks: &Ranks,
-        window: &WindowSet,
-        disturbance: Option<Disturbance>,
-        (interrupted, broken): (bool, bool),
-    ) -> Self {
+    pub(super) fn of(ranks: &Ranks, window: &WindowSet, disturbance: Option<Disturbance>, early_end: EarlyEnd) -> Self {
+        let EarlyEnd { interrupted, broken } = early_end;
         let mut client = window.client.clone();
         client.start.0 = ranks.offset().to_zero(client.start.0);
         Self { client, blocks: window.blocks.clone(), disturbance, interrupted, broken }
@@ -58,7 +63,8 @@ pub(super) enum Span {
 pub(super) fn joined(
     ranks: &Ranks,
     told: Vec<Told>,
-    (readings, span): (Option<MetricsFold>, Span),
+    readings: Option<MetricsFold>,
+    span: Span,
 ) -> Option<(WindowSet, Option<Disturbance>)> {
     let spans = told.iter().map(|one| (one.client.requests, one.client.duration.as_secs_f64()));
     let shared = Duration::try_from_secs_f64(shared_seconds(spans)).ok();
@@ -105,8 +111,11 @@ impl Closing {
 
 /// Completes a level and its evidence with what all have sent; returns the outcomes of all requests.
 pub(super) fn close(
-    (level, evidence): (&mut LevelSummary, &mut Evidence),
-    (ranks, told, each): (&Ranks, &[Closing], &[RankPart]),
+    level: &mut LevelSummary,
+    evidence: &mut Evidence,
+    ranks: &Ranks,
+    told: &[Closing],
+    each: &[RankPart],
 ) -> LoadReport {
     evidence.held_back = told.iter().map(|one| one.held_back).sum();
     let outstanding: Option<Vec<(f64, u64)>> = told.iter().map(|one| one.outstanding).collect();
@@ -211,9 +220,9 @@ mod tests {
     fn the_windows_of_all_are_one_with_every_latency_in_its_place() {
         let joined = together(3, |ranks| {
             let own = window(ranks.place().rank as u64, 20);
-            let told = Told::of(&ranks, &own, None, (false, false));
+            let told = Told::of(&ranks, &own, None, EarlyEnd::default());
             let told = ranks.exchange(&told, ANSWER_LIMIT).unwrap();
-            super::joined(&ranks, told, (None, Span::Window)).unwrap().0
+            super::joined(&ranks, told, None, Span::Window).unwrap().0
         });
         let each: Vec<WindowSet> = (0..3).map(|rank| window(rank, 20)).collect();
         let mut whole = each[0].client.latency.clone();
@@ -241,8 +250,8 @@ mod tests {
                 let late = 6 * ranks.place().rank as u64;
                 let mut own = window(ranks.place().rank as u64, 10 + late);
                 own.client.duration = Duration::from_millis(100 + 10 * late);
-                let told = ranks.exchange(&Told::of(&ranks, &own, None, (false, false)), ANSWER_LIMIT).unwrap();
-                super::joined(&ranks, told, (None, span)).unwrap().0.client
+                let told = ranks.exchange(&Told::of(&ranks, &own, None, EarlyEnd::default()), ANSWER_LIMIT).unwrap();
+                super::joined(&ranks, told, None, span).unwrap().0.client
             })
         };
         for client in joined(Span::Window) {
@@ -253,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_window_is_told_in_few_bytes() {
-        let bytes = together(1, |ranks| message_bytes(&Told::of(&ranks, &window(0, 60), None, (false, false))))[0];
+        let bytes = together(1, |ranks| message_bytes(&Told::of(&ranks, &window(0, 60), None, EarlyEnd::default())))[0];
         assert!(bytes < 40_000, "{bytes}");
     }
 }

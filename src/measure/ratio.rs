@@ -45,16 +45,22 @@ impl Starts {
     }
 }
 
-/// The interval of `own / theirs`, each a value above 0 and its interval at the same confidence: deviations of
+/// A figure of one run, and its interval where that is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Estimate {
+    /// A value above 0.
+    pub value: f64,
+    /// In the same unit.
+    pub interval: Option<Interval>,
+}
+
+/// The interval of `own / theirs`, whose intervals have the same confidence: deviations of
 /// logarithms add up as squares, because the runs are independent. `None` if one of the intervals is not known.
 ///
 /// It holds for these two runs: variation between starts of a server is in neither.
-pub fn ratio(
-    (own, known): (f64, Option<Interval>),
-    (theirs, their_known): (f64, Option<Interval>),
-) -> Option<Interval> {
-    let side = |value, known: Option<Interval>| Side { value, bounds: known.into(), starts: None };
-    let Bounds { low, high } = bounds_of_ratio(&side(own, known), &side(theirs, their_known), 1.0).1;
+pub fn ratio(own: Estimate, theirs: Estimate) -> Option<Interval> {
+    let side = |Estimate { value, interval }| Side { value, bounds: interval.into(), starts: None };
+    let Bounds { low, high } = bounds_of_ratio(&side(own), &side(theirs), 1.0).1;
     Some(Interval { low: low?, high: high? })
 }
 
@@ -122,17 +128,17 @@ mod tests {
 
     #[test]
     fn deviations_of_both_sides_count() {
-        let known = |low, high| Some(Interval { low, high });
-        let interval = ratio((110.0, known(110.0, 110.0)), (100.0, known(100.0, 100.0))).unwrap();
+        let of = |value, low, high| Estimate { value, interval: Some(Interval { low, high }) };
+        let interval = ratio(of(110.0, 110.0, 110.0), of(100.0, 100.0, 100.0)).unwrap();
         assert!((interval.low - 1.1).abs() < 1e-12 && (interval.high - 1.1).abs() < 1e-12);
-        let interval = ratio((100.0, known(90.0, 112.0)), (100.0, known(95.0, 105.0))).unwrap();
+        let interval = ratio(of(100.0, 90.0, 112.0), of(100.0, 95.0, 105.0)).unwrap();
         assert!(
             interval.low < 0.9 && interval.low > 0.85 && interval.high > 1.12 && interval.high < 1.17,
             "{interval:?}"
         );
-        assert_eq!(ratio((1.0, None), (1.0, known(1.0, 1.0))), None);
-        assert_eq!(ratio((0.0, known(0.0, 1.0)), (1.0, known(1.0, 1.0))), None);
-        assert_eq!(ratio((1.0, known(1.0, 1.0)), (1.0, known(5e-324, 1.0))), None, "no number tells how much that is");
+        assert_eq!(ratio(Estimate { value: 1.0, interval: None }, of(1.0, 1.0, 1.0)), None);
+        assert_eq!(ratio(of(0.0, 0.0, 1.0), of(1.0, 1.0, 1.0)), None);
+        assert_eq!(ratio(of(1.0, 1.0, 1.0), of(1.0, 5e-324, 1.0)), None, "no number tells how much that is");
     }
 
     fn run(value: f64, share: f64) -> Side {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Oddities, Oddity, OddityKind};
-use crate::clock::Stamp;
+use crate::clock::TimeSpan;
 use crate::machine::pauses;
 
 /// A remark.
@@ -76,9 +76,9 @@ impl Remark {
         Self { kind, count, of, text }
     }
 
-    /// How long this process stood still between two moments, besides the time `counted` elsewhere.
-    pub(super) fn of_pauses((from, to): (Stamp, Stamp), counted: Duration) -> Option<Self> {
-        let still = pauses::between(from, to).saturating_sub(counted);
+    /// How long this process stood still meanwhile, besides the time `counted` elsewhere.
+    pub(super) fn of_pauses(span: TimeSpan, counted: Duration) -> Option<Self> {
+        let still = pauses::between(span.start, span.end).saturating_sub(counted);
         if still.is_zero() {
             return None;
         }

@@ -80,11 +80,7 @@ impl Slicer {
     }
 
     /// Opens the next block when one is over, and notifies `watcher`. Returns when the window ended, if it has.
-    pub(super) fn poll(
-        &mut self,
-        (recorder, facts): (&Recorder, &WindowFacts),
-        watcher: &dyn Watcher,
-    ) -> Option<Stamp> {
+    pub(super) fn poll(&mut self, recorder: &Recorder, facts: &WindowFacts, watcher: &dyn Watcher) -> Option<Stamp> {
         if Stamp::now() < self.end {
             return None;
         }

@@ -94,8 +94,8 @@ pub fn measure_stages(
         let ending = VecDeque::new();
         let mut play = Play { measurement, director, counters, sentry, ending, pulse, played };
         match measurement.joint() {
-            Some(ranks) => play.all_together(ranks, count, (first, start))?,
-            None => play.all(count, (first, start))?,
+            Some(ranks) => play.all_together(ranks, count, first, start)?,
+            None => play.all(count, first, start)?,
         }
         // None waits after the others.
         let last = Stamp::now().plus_duration(INTERRUPTED_DRAIN);
@@ -131,14 +131,14 @@ struct Play<'a> {
 }
 
 impl Play<'_> {
-    fn all(&mut self, count: usize, first: (StageRun, Option<Stamp>)) -> Result<()> {
-        self.walk(count, first)?;
+    fn all(&mut self, count: usize, first: StageRun, start: Option<Stamp>) -> Result<()> {
+        self.walk(count, first, start)?;
         // Others may have more to do; their outcome is reported at the end of the run.
         drop(self.pulse.wait_with(Ending::Complete));
         Ok(())
     }
 
-    fn walk(&mut self, count: usize, (first, start): (StageRun, Option<Stamp>)) -> Result<()> {
+    fn walk(&mut self, count: usize, first: StageRun, start: Option<Stamp>) -> Result<()> {
         let mut current = Some(self.begin_first(first, start));
         let mut number = 0;
         while let Some(stage) = current.take() {
@@ -168,7 +168,7 @@ impl Play<'_> {
                 }
                 Some(_) => later = next,
             }
-            self.leave(stage, (stopped, ending), current.is_some().then_some(number));
+            self.leave(stage, stopped, ending, current.is_some().then_some(number));
             if current.is_none() {
                 self.settle();
             }
@@ -189,7 +189,7 @@ impl Play<'_> {
     }
 
     /// Stops a stage whose time has passed. `next`: the number of the one that already runs.
-    fn leave(&mut self, stage: RunningStage, (stopped, ending): (Stamp, Ending), next: Option<usize>) {
+    fn leave(&mut self, stage: RunningStage, stopped: Stamp, ending: Ending, next: Option<usize>) {
         if ending == Ending::Complete {
             stage.load.catch_up(CATCH_UP);
         }
@@ -223,7 +223,7 @@ impl Play<'_> {
         // A reading that fails does so again at the stage's end.
         self.counters.ask();
         drop(self.counters.wait());
-        Some(self.begin_idle(next, (number, None)))
+        Some(self.begin_idle(next, number, None))
     }
 
     /// Whether nothing more is to be sent: the user has asked for the end, here or in another process.
@@ -232,7 +232,7 @@ impl Play<'_> {
     }
 
     /// Begins a stage where none runs, and the server's counters have been read.
-    fn begin_idle(&mut self, next: StageRun, (number, start): (usize, Option<Stamp>)) -> RunningStage {
+    fn begin_idle(&mut self, next: StageRun, number: usize, start: Option<Stamp>) -> RunningStage {
         self.director.begun(number);
         let stage = RunningStage::begin(next, start);
         drop(self.measurement.readings());
@@ -305,7 +305,7 @@ impl Play<'_> {
             over.ending = Ending::Failed;
         }
         let (window, disturbance) = over.window(self.measurement);
-        let (summary, _) = over.summarize(self.measurement, (window, disturbance));
+        let (summary, _) = over.summarize(self.measurement, window, disturbance);
         self.keep(over, summary, trouble);
     }
 
@@ -448,15 +448,16 @@ mod tests {
     }
 
     fn run(stages: &[(LevelLoad, StageLength)], interrupts: usize) -> Vec<MeasuredLevel> {
-        run_on((None, None), stages, interrupts)
+        run_on(None, None, stages, interrupts)
     }
 
     fn run_on(
-        (gauge, rest): (Option<&dyn Gauge>, Option<Duration>),
+        gauge: Option<&dyn Gauge>,
+        rest: Option<Duration>,
         stages: &[(LevelLoad, StageLength)],
         interrupts: usize,
     ) -> Vec<MeasuredLevel> {
-        let (played, told) = play((gauge, rest), stages, (interrupts, None));
+        let (played, told) = play(gauge, rest, stages, interrupts, None);
         let played = played.unwrap();
         let begun: Vec<&String> = told.iter().filter(|told| told.starts_with("begun")).collect();
         assert_eq!(
@@ -468,9 +469,11 @@ mod tests {
     }
     /// With so many interrupts, and a stage that cannot be made ready; and what the director was told.
     fn play(
-        (gauge, rest): (Option<&dyn Gauge>, Option<Duration>),
+        gauge: Option<&dyn Gauge>,
+        rest: Option<Duration>,
         stages: &[(LevelLoad, StageLength)],
-        (interrupts, broken): (usize, Option<usize>),
+        interrupts: usize,
+        broken: Option<usize>,
     ) -> (Result<Vec<MeasuredLevel>>, Vec<String>) {
         let backend = Arc::new(NullBackend);
         let plan = sample::plan();
@@ -497,7 +500,7 @@ mod tests {
     #[test]
     fn a_stage_that_cannot_be_made_ready_takes_nothing_from_those_before_it() {
         let stages = [(LevelLoad::RequestRate(500.0), StageLength::Time(Duration::from_millis(50))); 4];
-        let (played, told) = play((None, None), &stages, (0, Some(2)));
+        let (played, told) = play(None, None, &stages, 0, Some(2));
         assert_eq!(played.err().map(|error| error.to_string()), Some("broken".to_owned()));
         assert_eq!(told, ["begun 0", "begun 1", "ended", "ended"]);
     }
@@ -506,7 +509,7 @@ mod tests {
     fn a_disturbed_stage_is_marked() {
         let stages = [(LevelLoad::RequestRate(500.0), StageLength::Time(Duration::from_millis(50))); 3];
         let quota = Quota::stopping(&[false, true]);
-        let levels = run_on((Some(&quota), None), &stages, 0);
+        let levels = run_on(Some(&quota), None, &stages, 0);
         let found: Vec<_> = levels.iter().map(|level| level.summary.disturbances.disturbed).collect();
         assert_eq!(found, [0, 1, 0]);
     }
@@ -516,7 +519,7 @@ mod tests {
         let stages = [(LevelLoad::Concurrency(1), StageLength::Requests(50)); 3];
         let rest = Duration::from_millis(60);
         let edges: Vec<Vec<Stamp>> =
-            run_on((None, Some(rest)), &stages, 0).into_iter().map(|level| level.boundaries).collect();
+            run_on(None, Some(rest), &stages, 0).into_iter().map(|level| level.boundaries).collect();
         assert_eq!(edges.len(), 3);
         assert!(edges.windows(2).all(|pair| pair[1][0] - pair[0][1] >= rest), "{edges:?}");
     }

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::clock::Stamp;
-use crate::data::{Payload, Tolerance};
 use crate::error::Result;
 use crate::load::{LoadReport, PeriodicBatch};
 use crate::measure::summary::{LevelLoad, LevelSummary};
@@ -21,6 +20,8 @@ use crate::report::console;
 use crate::report::export::{ExperimentEnd, ExportStream, ExportWriter, figures};
 use crate::result::Setup;
 use crate::stdio::note;
+
+pub use crate::observe::validator::Expectations;
 
 /// The observers of a run.
 pub struct Observers {
@@ -45,7 +46,7 @@ impl Observers {
     /// If a thread cannot be started.
     pub fn start(
         export: Option<ExportWriter>,
-        expectations: Option<(Arc<[Payload]>, Option<Tolerance>)>,
+        expectations: Option<Expectations>,
         most_bytes: usize,
     ) -> Result<Option<Self>> {
         if export.is_none() && expectations.is_none() {

@@ -43,6 +43,14 @@ impl Checks {
     }
 }
 
+/// What outputs are held against.
+pub struct Expectations {
+    /// The payloads, with the outputs that they expect.
+    pub payloads: Arc<[Payload]>,
+    /// How far floating-point outputs may be off; exact without one.
+    pub tolerance: Option<Tolerance>,
+}
+
 /// The thread that compares.
 pub struct Validator {
     outbox: Outbox<Check, Event>,
@@ -54,7 +62,7 @@ impl Validator {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(expected: (Arc<[Payload]>, Option<Tolerance>), pool: Arc<RecordPool>) -> Result<Self> {
+    pub fn start(expected: Expectations, pool: Arc<RecordPool>) -> Result<Self> {
         let (outbox, inbox) = inbox(pool.most_records());
         let thread = thread::Builder::new()
             .name("validation".to_owned())
@@ -83,11 +91,8 @@ impl Validator {
     }
 }
 
-fn check_all(
-    inbox: Inbox<Check, Event>,
-    (payloads, tolerance): &(Arc<[Payload]>, Option<Tolerance>),
-    pool: &RecordPool,
-) {
+fn check_all(inbox: Inbox<Check, Event>, expected: &Expectations, pool: &RecordPool) {
+    let Expectations { payloads, tolerance } = expected;
     for received in inbox {
         match received {
             Received::Item(Check { load, record }) => {

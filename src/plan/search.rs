@@ -154,7 +154,10 @@ impl<T: LevelValue> Search<T> {
             State::Linear { index } => self.after_linear(index, outcome),
             State::BinaryStart => self.after_start(outcome),
             State::BinaryEnd { end } => self.after_end(end, outcome),
-            State::Halving { low, high, tried } => self.after_half((low, high), tried, outcome),
+            State::Halving { low, high, tried } => match outcome {
+                Outcome::Pass => self.halve(tried, high),
+                Outcome::Fail => self.halve(low, tried),
+            },
             State::Done => (State::Done, None),
         };
         self.state = state;
@@ -189,13 +192,6 @@ impl<T: LevelValue> Search<T> {
             return (State::Done, None);
         }
         self.halve(self.range.start, end)
-    }
-
-    fn after_half(&self, (low, high): (T, T), tried: T, outcome: Outcome) -> (State<T>, Option<T>) {
-        match outcome {
-            Outcome::Pass => self.halve(tried, high),
-            Outcome::Fail => self.halve(low, tried),
-        }
     }
 
     fn halve(&self, low: T, high: T) -> (State<T>, Option<T>) {

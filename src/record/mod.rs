@@ -33,5 +33,5 @@ pub use recorder::{Recorder, Source};
 pub use sample::{RecorderSpec, Sample};
 pub use sessions::{Played, Sessions};
 pub use tally::{Completed, Tally};
-pub use texts::{CountTokens, TextLog};
+pub use texts::{CountTokens, Origin, TextLog};
 pub use traces::{KeptTrace, TraceLog, TracedRequest};

@@ -34,6 +34,15 @@ struct Text {
     answer: Vec<u8>,
 }
 
+/// Whose an answer is.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// Who sent the request.
+    pub source: Source,
+    /// When it began.
+    pub start: Stamp,
+}
+
 /// What both sides look at.
 struct Shared {
     waiting: AtomicU64,
@@ -64,22 +73,24 @@ impl TextLog {
         Ok(Arc::new(Self { outbox, shared }))
     }
 
-    /// Records what a request generated that began at `place.1`: through the `log`, where there is one and an `answer` to be counted.
+    /// Records what a request generated: through the `log`, where there is one and an `answer` to be counted.
     pub fn record(
-        (log, recorder): (Option<&Arc<Self>>, &Arc<Recorder>),
-        place: (Source, Stamp),
+        log: Option<&Arc<Self>>,
+        recorder: &Arc<Recorder>,
+        origin: Origin,
         generation: &Generation,
         answer: &[u8],
     ) {
         match log.filter(|_| !answer.is_empty()) {
-            Some(log) => log.take(recorder, place, generation, answer),
-            None => recorder.generation(place.0, place.1, generation),
+            Some(log) => log.take(recorder, origin, generation, answer),
+            None => recorder.generation(origin.source, origin.start, generation),
         }
     }
 
     /// Takes an `answer`, whose `generation` is recorded when it has been counted. Where there is no room for it, it is recorded at
     /// once as it is.
-    fn take(&self, recorder: &Arc<Recorder>, (source, start): (Source, Stamp), generation: &Generation, answer: &[u8]) {
+    fn take(&self, recorder: &Arc<Recorder>, origin: Origin, generation: &Generation, answer: &[u8]) {
+        let Origin { source, start } = origin;
         let Shared { waiting, bytes, spare } = &*self.shared;
         if bytes.fetch_add(answer.len(), Ordering::Relaxed) + answer.len() <= MAX_BYTES {
             let mut copy = spare.pop().unwrap_or_default();
@@ -139,7 +150,7 @@ mod tests {
         let recorder = Arc::new(Recorder::new(RecorderSpec { generates: true, ..RecorderSpec::default() }, 1));
         let log = TextLog::start(Box::new(|answer| (answer != b"?").then_some(answer.len() as u64))).unwrap();
         for answer in [&b"seven b"[..], b"?", b""] {
-            log.take(&recorder, (SOURCE, Stamp(0)), &generation(), answer);
+            log.take(&recorder, Origin { source: SOURCE, start: Stamp(0) }, &generation(), answer);
         }
         while !log.is_settled() {
             thread::sleep(Duration::from_millis(1));
@@ -161,7 +172,7 @@ mod tests {
         }))
         .unwrap();
         for _ in 0..MAX_WAITING + 100 {
-            log.take(&recorder, (SOURCE, Stamp(0)), &generation(), b"x");
+            log.take(&recorder, Origin { source: SOURCE, start: Stamp(0) }, &generation(), b"x");
         }
         assert!(!log.is_settled());
         drop(gate);

@@ -48,15 +48,15 @@ const STAGES: [(&str, Moment, Moment); 5] = [
 ///
 /// # Errors
 /// If the file cannot be written; the message names it.
-pub fn write((path, interrupts): (&Path, Interrupts), traces: &[KeptTrace]) -> Result<()> {
-    write_groups((path, interrupts), &groups(traces))
+pub fn write(path: &Path, interrupts: Interrupts, traces: &[KeptTrace]) -> Result<()> {
+    write_groups(path, interrupts, &groups(traces))
 }
 
 /// Writes slices from any source.
 ///
 /// # Errors
 /// As [`write()`].
-pub fn write_groups((path, interrupts): (&Path, Interrupts), groups: &[Group]) -> Result<()> {
+pub fn write_groups(path: &Path, interrupts: Interrupts, groups: &[Group]) -> Result<()> {
     write_file(path, interrupts, groups).map_err(|error| {
         let rule = "cannot be written";
         Error::output(format!("--trace-export {}: {rule}: {error}; free space or name another file", path.display()))

@@ -27,18 +27,18 @@ use crate::stdio::{acts, shown};
 ///
 /// # Errors
 /// All files that cannot be written.
-pub fn write((path, interrupts): (&Path, Interrupts), result: &RunResult) -> Result<()> {
+pub fn write(path: &Path, interrupts: Interrupts, result: &RunResult) -> Result<()> {
     let files = match (&result.periodic, &result.variants) {
         (Some(periodic), _) => vec![(path.to_owned(), periodic::rows(&periodic.batches))],
         (None, Some(variants)) => vec![(path.to_owned(), variants::rows(variants))],
         (None, None) => files(path, &result.setup, &result.levels),
     };
-    let written = files.iter().map(|(path, table)| write_file((path, interrupts), table));
+    let written = files.iter().map(|(path, table)| write_file(path, interrupts, table));
     written.fold(Ok(()), Error::both)
 }
 
 /// Writes one file; the wait for the reader of a pipe ends with an interrupt.
-fn write_file((path, interrupts): (&Path, Interrupts), table: &Table) -> Result<()> {
+fn write_file(path: &Path, interrupts: Interrupts, table: &Table) -> Result<()> {
     write_table(path, interrupts, table).map_err(|error| {
         Error::output(format!("-f {}: cannot be written: {error}; free space or name another file", path.display()))
     })
@@ -152,8 +152,8 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
     }
     breakdown::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     generation::columns(levels, setup.detail.as_upstream).into_iter().for_each(|(name, cell)| columns.add(name, cell));
-    sessions::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
-    restarts::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
+    let of_starts = restarts::columns(levels);
+    sessions::columns(levels).into_iter().chain(of_starts).for_each(|(name, cell)| columns.add(name, cell));
     if setup.detail.verbose_csv || !setup.detail.as_upstream {
         columns.add("Outcome", |level| Outcome::of(level).to_string());
     }
@@ -272,8 +272,7 @@ fn verbose_columns<'a>(columns: &mut Columns<'a>, setup: &'a Setup, levels: &[&L
         wait.to_string()
     });
     // perf_analyzer has these columns wherever metrics are collected, and empty without a GPU.
-    let has_column = |gpus: &Vec<GpuMetrics>| setup.detail.as_upstream || !gpus.is_empty();
-    if levels.iter().any(|level| level.gpus.as_ref().is_some_and(has_column)) {
+    if levels.iter().flat_map(|level| &level.gpus).any(|gpus| setup.detail.as_upstream || !gpus.is_empty()) {
         gpu_column(columns, "Avg GPU Utilization", |gpu| gpu.utilization.map(significant));
         gpu_column(columns, "Avg GPU Power Usage", |gpu| gpu.power_watts.map(significant));
         gpu_column(columns, "Max GPU Memory Usage", |gpu| gpu.memory_used_bytes.map(|bytes| bytes.to_string()));
@@ -572,7 +571,7 @@ mod tests {
         level.server.as_mut().unwrap().composing = vec![part];
         let scratch = Scratch::new("csv");
         let path = scratch.path().join("x.csv");
-        write((&path, &NEVER), &plans::result(&plans::setup(), &[level])).unwrap();
+        write(&path, &NEVER, &plans::result(&plans::setup(), &[level])).unwrap();
         assert_eq!(scratch.names(), ["ns_part_v1.x.csv", "x.csv"]);
         let text = std::fs::read_to_string(scratch.path().join("ns_part_v1.x.csv")).unwrap();
         let header = HEADER.split_once(",p50").unwrap().0;
@@ -590,7 +589,7 @@ mod tests {
         let scratch = Scratch::new("csv-names");
         let folder = scratch.path().join("deep/results");
         std::fs::create_dir_all(&folder).unwrap();
-        write((&folder.join("x.csv"), &NEVER), &plans::result(&plans::setup(), &[level])).unwrap();
+        write(&folder.join("x.csv"), &NEVER, &plans::result(&plans::setup(), &[level])).unwrap();
         assert_eq!(scratch.names(), ["deep"]);
         let mut names: Vec<_> = std::fs::read_dir(&folder)
             .unwrap()
@@ -608,7 +607,7 @@ mod tests {
         let scratch = Scratch::new("csv-one-bad");
         std::fs::create_dir_all(scratch.path().join("bad_v1.x.csv/taken")).unwrap();
         let path = scratch.path().join("x.csv");
-        let message = write((&path, &NEVER), &plans::result(&plans::setup(), &[level])).unwrap_err().to_string();
+        let message = write(&path, &NEVER, &plans::result(&plans::setup(), &[level])).unwrap_err().to_string();
         assert!(message.contains("bad_v1.x.csv: cannot be written"), "{message}");
         assert!(path.is_file() && scratch.path().join("good_v1.x.csv").is_file(), "{:?}", scratch.names());
     }
@@ -642,7 +641,7 @@ mod tests {
             Some(vec![GpuMetrics { uuid: "@SUM(A1)".to_owned(), utilization: Some(0.5), ..GpuMetrics::default() }]);
         let scratch = Scratch::new("csv-formula");
         let path = scratch.path().join("x.csv");
-        write((&path, &NEVER), &plans::result(&setup, &[level])).unwrap();
+        write(&path, &NEVER, &plans::result(&setup, &[level])).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.contains(",'=cmd|' /C calc'!A1 Inferences/Second,"), "{text}");
         assert!(text.contains(",'@SUM(A1):0.5;,"), "{text}");
@@ -720,7 +719,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_told() {
         let message =
-            write((Path::new("/dev/full"), &NEVER), &plans::result(&plans::setup(), &[level(1, 1)])).unwrap_err();
+            write(Path::new("/dev/full"), &NEVER, &plans::result(&plans::setup(), &[level(1, 1)])).unwrap_err();
         assert!(message.to_string().starts_with("-f /dev/full: cannot be written: No space left"), "{message}");
     }
 }

@@ -50,6 +50,17 @@ struct Point {
     late_ns: Option<u64>,
 }
 
+/// A line chart over the time of the run.
+struct Diagram<'a> {
+    border: Border<'a>,
+    /// The lowest value of the vertical axis, and the highest.
+    bounds: [f64; 2],
+    /// The text of a value on that axis.
+    label: fn(f64) -> String,
+    /// Points of seconds and values.
+    lines: &'a [(Color, Vec<(f64, f64)>)],
+}
+
 impl Board {
     /// The board of a run on those models, still without figures.
     pub fn new(title: &str) -> Self {
@@ -156,7 +167,8 @@ impl Board {
         let border = Border::bordered().title(" infer/s ");
         let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
         let top = if most > 0.0 { most * 1.1 } else { 1.0 };
-        self.draw_chart(frame, area, (border, [0.0, top], digits), &[(Color::Green, points)]);
+        let lines = [(Color::Green, points)];
+        self.draw_chart(frame, area, Diagram { border, bounds: [0.0, top], label: digits, lines: &lines });
     }
 
     fn draw_latencies(&self, frame: &mut Frame<'_>, area: Rect) {
@@ -176,16 +188,12 @@ impl Board {
         let all = || lines.iter().flat_map(|(_, points)| points).map(|point| point.1);
         let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
         let bounds = if most > 0.0 { [least - 0.1, most + 0.1] } else { [3.0, 6.0] };
-        self.draw_chart(frame, area, (border, bounds, |power| latency(10_f64.powf(power))), &lines);
+        let label = |power| latency(10_f64.powf(power));
+        self.draw_chart(frame, area, Diagram { border, bounds, label, lines: &lines });
     }
 
-    fn draw_chart(
-        &self,
-        frame: &mut Frame<'_>,
-        area: Rect,
-        (border, [bottom, top], name): (Border<'_>, [f64; 2], fn(f64) -> String),
-        lines: &[(Color, Vec<(f64, f64)>)],
-    ) {
+    fn draw_chart(&self, frame: &mut Frame<'_>, area: Rect, diagram: Diagram<'_>) {
+        let Diagram { border, bounds: [bottom, top], label: name, lines } = diagram;
         let from = self.points.front().map_or(0.0, |point| point.at);
         let to = self.points.back().map_or(1.0, |point| point.at).max(from + 1.0);
         let datasets = lines.iter().map(|(colour, points)| {

@@ -23,8 +23,8 @@ use crate::stdio::shown;
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn write((path, interrupts): (&Path, Interrupts), results: &[Shown<'_>]) -> Result<()> {
-    html::put((path, interrupts), text(results).as_bytes()).map_err(|error| html::refused("--markdown", path, &error))
+pub fn write(path: &Path, interrupts: Interrupts, results: &[Shown<'_>]) -> Result<()> {
+    html::put(path, interrupts, text(results).as_bytes()).map_err(|error| html::refused("--markdown", path, &error))
 }
 
 /// A table for each result, and one of the changes from the first to the others.

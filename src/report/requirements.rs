@@ -142,7 +142,7 @@ fn unit(checked: &Checked) -> String {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write_junit((path, interrupts): (&Path, Interrupts), result: &RunResult) -> Result<()> {
+pub fn write_junit(path: &Path, interrupts: Interrupts, result: &RunResult) -> Result<()> {
     write_xml(path, interrupts, result).map_err(|error| {
         let rule = "cannot be written";
         Error::output(format!("--junit {}: {rule}: {error}; free space or name another file", path.display()))

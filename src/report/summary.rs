@@ -13,7 +13,7 @@ use crate::stdio::note;
 /// writing fails, the run continues.
 pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
     let path = plan.output.summary.as_ref().filter(|path| !file::is_special(path));
-    if let Some(Err(error)) = path.map(|path| write((path, interrupts), &result.so_far())) {
+    if let Some(Err(error)) = path.map(|path| write(path, interrupts, &result.so_far())) {
         note!("{error}");
     }
 }
@@ -22,7 +22,7 @@ pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn write((path, interrupts): (&Path, Interrupts), result: &RunResult) -> Result<()> {
+pub fn write(path: &Path, interrupts: Interrupts, result: &RunResult) -> Result<()> {
     write_file(path, interrupts, result).map_err(|error| {
         let rule = "cannot be written";
         Error::output(format!("--summary-file {}: {rule}: {error}; free space or name another file", path.display()))

@@ -16,7 +16,7 @@ use crate::report::{Interrupts, SafeFile, inert};
 ///
 /// # Errors
 /// If the file cannot be written; the message names it.
-pub fn write((plan, interrupts): (&TraceFilePlan, Interrupts), traces: &[KeptTrace]) -> Result<()> {
+pub fn write(plan: &TraceFilePlan, interrupts: Interrupts, traces: &[KeptTrace]) -> Result<()> {
     let traces = &traces[..plan.count.unwrap_or(usize::MAX).min(traces.len())];
     write_file(&plan.path, interrupts, traces).map_err(|error| {
         let (path, rule) = (plan.path.display(), "cannot be written");

@@ -188,7 +188,7 @@ fn ways(result: &VariantsResult, cell: &Cell) -> String {
 fn remarks(result: &VariantsResult, cell: &Cell) -> String {
     let mut text = String::new();
     for number in 0..result.variants.len() {
-        let (name, (failed, _)) = (name(result, number), cell.failures(number));
+        let (name, failed) = (name(result, number), cell.failures(number).hits);
         if failed > 0 {
             text += &wrapped(&format!("  {name}: {failed} requests failed"));
         }

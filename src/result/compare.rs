@@ -150,7 +150,7 @@ fn figure(of: FigureAt, levels: [&LevelSummary; 2], margin: f64) -> Option<Chang
     let starts = across_starts(of, levels);
     let across_starts = starts.is_some();
     let (ratio, interval) = starts.unwrap_or_else(|| {
-        let interval = ratio((other.value, other.interval), (one.value, one.interval));
+        let interval = ratio(other.estimate(), one.estimate());
         (if one.value > 0.0 { other.value / one.value } else { f64::NAN }, interval)
     });
     let verdict = direction(more_is_better, interval, margin);

@@ -19,7 +19,7 @@ impl RunResult {
             return exit::NO_VALID_REQUESTS;
         }
         let binary = self.setup.measurement.binary_search;
-        match of_levels((&self.setup.mode, binary), codes, &self.levels) {
+        match of_levels(&self.setup.mode, binary, codes, &self.levels) {
             exit::OK => self.code_of_gate(),
             // A gate has its answer wherever figures could be judged, however well others of that level are known.
             exit::UNSTABLE | exit::INVALID if codes == Codes::Own && self.is_judged() => self.code_of_gate(),
@@ -55,12 +55,12 @@ fn that_count(mode: &LoadMode, levels: usize) -> usize {
 }
 
 /// A search ends at its threshold, so levels above that after the first are no fault.
-fn of_levels((mode, binary): (&LoadMode, bool), codes: Codes, levels: &[LevelSummary]) -> u8 {
+fn of_levels(mode: &LoadMode, binary: bool, codes: Codes, levels: &[LevelSummary]) -> u8 {
     let levels = &levels[..that_count(mode, levels.len())];
     let outcomes: Vec<Outcome> = levels.iter().map(Outcome::of).collect();
     let is_unstable = match codes {
         Codes::Own => outcomes.contains(&Outcome::Unstable),
-        Codes::PerfAnalyzers => is_unstable_upstream((mode, binary), levels),
+        Codes::PerfAnalyzers => is_unstable_upstream(mode, binary, levels),
     };
     if outcomes.contains(&Outcome::Failed) {
         exit::NO_VALID_REQUESTS
@@ -84,7 +84,7 @@ fn is_invalid(outcome: Outcome) -> bool {
 /// Whether perf_analyzer would call the run unstable: only if it walks through a range that ends with its first level. A
 /// later level just ends the range, to a search it is one that fails, and a file of intervals has no such end. It has no
 /// word for a server that does not keep up: its windows do not agree.
-fn is_unstable_upstream((mode, binary): (&LoadMode, bool), levels: &[LevelSummary]) -> bool {
+fn is_unstable_upstream(mode: &LoadMode, binary: bool, levels: &[LevelSummary]) -> bool {
     let disagree = |level: &LevelSummary| level.ending == Ending::Unstable;
     match levels {
         [only] if mode.is_range() => !binary && disagree(only),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn code(levels: &[LevelSummary]) -> u8 {
-        of_levels((&LoadMode::FixedSchedule, false), Codes::Own, levels)
+        of_levels(&LoadMode::FixedSchedule, false, Codes::Own, levels)
     }
 
     #[test]
@@ -116,9 +116,9 @@ mod tests {
         let mode = LoadMode::Sweep { spacing: Spacing::Linear, points: 3, distribution };
         let stable = || level(Ending::Stable, &[]);
         let past = || level(Ending::Unstable, &[InvalidReason::Overloaded(2.0, 1.0)]);
-        assert_eq!(of_levels((&mode, false), Codes::Own, &[stable(), stable(), past(), past()]), exit::OK);
-        assert_eq!(of_levels((&mode, false), Codes::Own, &[stable(), past(), past(), past()]), exit::INVALID);
-        assert_eq!(of_levels((&mode, false), Codes::Own, &[stable()]), exit::OK);
+        assert_eq!(of_levels(&mode, false, Codes::Own, &[stable(), stable(), past(), past()]), exit::OK);
+        assert_eq!(of_levels(&mode, false, Codes::Own, &[stable(), past(), past(), past()]), exit::INVALID);
+        assert_eq!(of_levels(&mode, false, Codes::Own, &[stable()]), exit::OK);
     }
 
     #[test]
@@ -156,18 +156,18 @@ mod tests {
             distribution: GapDistribution::Constant,
         };
         let spoken = |mode: &LoadMode, binary, levels: &[LevelSummary]| {
-            Codes::PerfAnalyzers.spoken(of_levels((mode, binary), Codes::PerfAnalyzers, levels))
+            Codes::PerfAnalyzers.spoken(of_levels(mode, binary, Codes::PerfAnalyzers, levels))
         };
         for mode in [&walked, &rates] {
             assert_eq!(spoken(mode, false, &[unstable()]), exit::UNSTABLE);
             assert_eq!(spoken(mode, false, std::slice::from_ref(&overloaded)), exit::UNSTABLE);
             assert_eq!(spoken(mode, false, &[stable(), unstable()]), exit::OK);
             assert_eq!(spoken(mode, true, &[unstable()]), exit::OK);
-            assert_eq!(of_levels((mode, true), Codes::Own, &[unstable()]), exit::UNSTABLE);
-            assert_eq!(of_levels((mode, false), Codes::Own, &[stable(), unstable()]), exit::UNSTABLE);
+            assert_eq!(of_levels(mode, true, Codes::Own, &[unstable()]), exit::UNSTABLE);
+            assert_eq!(of_levels(mode, false, Codes::Own, &[stable(), unstable()]), exit::UNSTABLE);
         }
         let intervals = LoadMode::Intervals("gaps".into());
         assert_eq!(spoken(&intervals, false, &[unstable()]), exit::OK);
-        assert_eq!(of_levels((&intervals, false), Codes::Own, &[unstable()]), exit::UNSTABLE);
+        assert_eq!(of_levels(&intervals, false, Codes::Own, &[unstable()]), exit::UNSTABLE);
     }
 }

@@ -9,10 +9,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::measure::precision::{CONFIDENCE, PERCENTILES};
+use crate::measure::ratio::Estimate;
 use crate::measure::summary::{ClientSummary, Distribution, Known, LevelSummary};
 use crate::plan::{FigureName, MeasurementPlan, Point, Statistic};
 use crate::result::Unit;
-use crate::stats::{Bounds, Interval, percentile_bounds, share_interval, student_t_quantile};
+use crate::stats::{
+    Bounds, EffectiveSize, Interval, Proportion, percentile_bounds, share_interval, student_t_quantile,
+};
 
 pub use rows::CATALOGUE;
 
@@ -81,6 +84,11 @@ impl Value {
     /// One whose interval is known, or is not.
     pub fn by(value: f64, interval: Option<Interval>) -> Self {
         Self { value, interval, bounds: interval.into() }
+    }
+
+    /// As a side of a ratio.
+    pub fn estimate(self) -> Estimate {
+        Estimate { value: self.value, interval: self.interval }
     }
 }
 
@@ -231,7 +239,8 @@ impl FigureAt {
             (Source::Value(of), _) => of(client).map(|value| Value::by(value, None)),
             (Source::Share(of), _) => {
                 let (part, all) = of(client)?;
-                Some(Value::by(part as f64 / all.max(1) as f64, share_interval(part, all, CONFIDENCE)))
+                let of = Proportion { hits: part, all };
+                Some(Value::by(of.share(), share_interval(of, CONFIDENCE)))
             }
             (Source::Times(_), point) => Some(of_times(self.figure.times(client)?, point?)),
         }
@@ -281,7 +290,7 @@ fn of_times(times: &Distribution, point: Point) -> Value {
             return Value::by(value, (few >= LEAST).then_some(interval));
         }
     };
-    let within = |confidence| percentile_bounds(&times.histogram, percentile, (few, few), confidence);
+    let within = |confidence| percentile_bounds(&times.histogram, percentile, EffectiveSize::of_both(few), confidence);
     let both = within(0.5 + CONFIDENCE / 2.0);
     let interval = both.low.zip(both.high).map(|(low, high)| Interval { low, high });
     Value { value, interval, bounds: within(CONFIDENCE) }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::gate::{Figures, Found, Judgement, is_about};
 use crate::measure::outcome::{Outcome, is_comparable};
-use crate::measure::ratio::ratio;
+use crate::measure::ratio::{Estimate, ratio};
 use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::plan::{Bound, Decision, Figure, FigureName, GatePlan, Requirement};
 use crate::result::figures::{FigureAt, Value};
@@ -206,7 +206,7 @@ fn find(
     if theirs.value <= 0.0 {
         return Ok(Found { unit, value, interval, bounds, bound: theirs.value * (1.0 + change) });
     }
-    let (interval, change) = (ratio((value, interval), (theirs.value, theirs.interval)), 1.0 + change);
+    let (interval, change) = (ratio(Estimate { value, interval }, theirs.estimate()), 1.0 + change);
     let ratio = value / theirs.value;
     let bounds = if is_taken_as_it_is(name) { Bounds { low: Some(ratio), high: Some(ratio) } } else { interval.into() };
     Ok(Found { unit: Unit::Ratio, value: ratio, interval, bounds, bound: change })

@@ -100,15 +100,16 @@ fn find(requirement: &Requirement, cell: &Cell, variant: usize, result: &Variant
         Bound::Value(bound) => (cell.values(variant, statistic), unit, bound),
         Bound::Change(change) => (cell.ratios(variant, statistic), Unit::Ratio, 1.0 + change),
     };
-    Some((Found::by(unit, logs.bounds(result.reading())?, bound), logs.lacking))
+    let (value, bounds) = logs.bounds(result.reading())?;
+    Some((Found::by(unit, value, bounds, bound), logs.lacking))
 }
 
 fn errors(requirement: &Requirement, cell: &Cell, variant: usize) -> Option<Found> {
-    let (failed, all) = cell.failures(variant);
+    let failures = cell.failures(variant);
     let bound = match requirement.bound {
         Bound::Value(bound) => bound,
-        Bound::Change(change) => return (all > 0).then(|| errors_against((failed, all), cell.failures(0), change)),
+        Bound::Change(change) => return (failures.all > 0).then(|| errors_against(failures, cell.failures(0), change)),
     };
-    let bounds = Bounds::from(share_interval(failed, all, CONFIDENCE));
-    (all > 0).then(|| Found::by(Unit::Share, (failed as f64 / all as f64, bounds), bound))
+    let bounds = Bounds::from(share_interval(failures, CONFIDENCE));
+    (failures.all > 0).then(|| Found::by(Unit::Share, failures.share(), bounds, bound))
 }

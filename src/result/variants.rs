@@ -9,7 +9,7 @@ use crate::plan::Rounds;
 use crate::result::Distinction;
 use crate::result::compare::{Direction, direction};
 use crate::seed::{self, Purpose};
-use crate::stats::{Bounds, Interval, Paired, Sequence, share_difference, two_sample_t};
+use crate::stats::{Bounds, Interval, Paired, Proportion, Sequence, share_difference, two_sample_t};
 
 /// Confidence of what is said of shares of errors.
 const CONFIDENCE: f64 = 0.95;
@@ -247,13 +247,13 @@ impl Cell {
         Distinction { input_bytes: self.size, ..Distinction::default() }
     }
 
-    /// A variant's failed requests, and all its requests, over the measured rounds.
-    pub fn failures(&self, variant: usize) -> (u64, u64) {
+    /// A variant's failed requests among all its requests, over the measured rounds.
+    pub fn failures(&self, variant: usize) -> Proportion {
         let units =
             self.rounds.iter().filter(|round| !round.set_aside).filter_map(|round| round.units[variant].as_ref());
-        units.fold((0, 0), |(failed, all), unit| {
-            let own = unit.failed.saturating_add(unit.requests);
-            (u64::saturating_add(failed, unit.failed), u64::saturating_add(all, own))
+        units.fold(Proportion { hits: 0, all: 0 }, |sum, unit| Proportion {
+            hits: sum.hits.saturating_add(unit.failed),
+            all: sum.all.saturating_add(unit.failed.saturating_add(unit.requests)),
         })
     }
 
@@ -323,8 +323,7 @@ pub fn verdict(of: Figure, paired: &Paired, margin: f64) -> Direction {
 
 fn errors(cell: &Cell, variant: usize) -> Option<ErrorsChange> {
     let (reference, own) = (cell.failures(0), cell.failures(variant));
-    let share = |(failed, all): (u64, u64)| failed as f64 / (all as f64).max(1.0);
-    if reference.0 + own.0 == 0 {
+    if reference.hits + own.hits == 0 {
         return None;
     }
     let interval = share_difference(own, reference, CONFIDENCE);
@@ -333,7 +332,7 @@ fn errors(cell: &Cell, variant: usize) -> Option<ErrorsChange> {
         Some(known) if known.high < 0.0 => Direction::Better,
         _ => Direction::Undecided,
     };
-    Some(ErrorsChange { reference: share(reference), value: share(own), interval, verdict })
+    Some(ErrorsChange { reference: reference.share(), value: own.share(), interval, verdict })
 }
 
 fn order_effect(rounds: &[&Round], variant: usize, key: Figure) -> Option<f64> {

@@ -40,14 +40,31 @@ impl From<Option<Interval>> for Bounds {
     }
 }
 
-/// Interval of a share from `hits` of `all` (Wilson 1927), at a `confidence` such as 0.95. `None` if `all` is 0.
-pub fn share_interval(hits: u64, all: u64, confidence: f64) -> Option<Interval> {
+/// So many of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proportion {
+    /// Those that are meant.
+    pub hits: u64,
+    /// How many there are of all kinds.
+    pub all: u64,
+}
+
+impl Proportion {
+    /// The share of the hits; 0 of none.
+    pub fn share(self) -> f64 {
+        self.hits as f64 / self.all.max(1) as f64
+    }
+}
+
+/// Interval of a share (Wilson 1927), at a `confidence` such as 0.95. `None` if there are no cases.
+pub fn share_interval(of: Proportion, confidence: f64) -> Option<Interval> {
+    let Proportion { hits, all } = of;
     if all == 0 {
         return None;
     }
     // With this many degrees of freedom, Student's t is the normal distribution.
     let z = student_t_quantile(0.5 + confidence / 2.0, 1e7);
-    let (n, share) = (all as f64, hits as f64 / all as f64);
+    let (n, share) = (all as f64, of.share());
     let middle = share + z * z / (2.0 * n);
     let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
     let scale = 1.0 + z * z / n;
@@ -57,50 +74,69 @@ pub fn share_interval(hits: u64, all: u64, confidence: f64) -> Option<Interval> 
     Some(Interval { low, high })
 }
 
-/// Interval of how much larger the share of `own` (hits, all) is than that of `theirs` (Newcombe 1998, method 10: from
+/// Interval of how much larger the share of `own` is than that of `theirs` (Newcombe 1998, method 10: from
 /// Wilson's intervals of both). `None` if one side has no cases.
-pub fn share_difference(own: (u64, u64), theirs: (u64, u64), confidence: f64) -> Option<Interval> {
-    let known = |(hits, all): (u64, u64)| Some((hits as f64 / all as f64, share_interval(hits, all, confidence)?));
-    let ((p, own), (q, theirs)) = (known(own)?, known(theirs)?);
+pub fn share_difference(own: Proportion, theirs: Proportion, confidence: f64) -> Option<Interval> {
+    let (p, q) = (own.share(), theirs.share());
+    let (own, theirs) = (share_interval(own, confidence)?, share_interval(theirs, confidence)?);
     let below = (p - own.low).hypot(theirs.high - q);
     let above = (own.high - p).hypot(q - theirs.low);
     Some(Interval { low: p - q - below, high: p - q + above })
+}
+
+/// How many independent samples a histogram is worth, whole or not (its effective sample size), for each end of what it
+/// tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EffectiveSize {
+    /// For the lower end.
+    pub low: f64,
+    /// For the upper one.
+    pub high: f64,
+}
+
+impl EffectiveSize {
+    /// The same for both ends.
+    pub fn of_both(samples: f64) -> Self {
+        Self { low: samples, high: samples }
+    }
 }
 
 /// Interval of a percentile (0 to 100) from order statistics: where the sample of rank `r` among `n` lies in its distribution
 /// is a beta variable of `r` and `n + 1 - r`, whatever the distribution, which tells the ranks between which the percentile
 /// lies (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).
 ///
-/// `effective` is the number of independent samples that the histogram is worth, whole or not, for the lower end and for the upper one;
 /// `confidence` is such as 0.95.
 /// `None` if there are too few samples for a two-sided interval.
 pub fn percentile_interval(
     values: &Histogram<u64>,
     percentile: f64,
-    effective: (f64, f64),
+    effective: EffectiveSize,
     confidence: f64,
 ) -> Option<Interval> {
     let p = percentile / 100.0;
-    if values.is_empty() || effective.0.min(effective.1) < 1.0 || !(p > 0.0 && p < 1.0) {
+    if values.is_empty() || effective.low.min(effective.high) < 1.0 || !(p > 0.0 && p < 1.0) {
         return None;
     }
     let tail = (1.0 - confidence) / 2.0;
-    let (low, high) = (rank(effective.0, p, 1.0 - tail), rank(effective.1, p, tail));
-    if low < 1.0 || high > effective.1 {
+    let (low, high) = (rank(effective.low, p, 1.0 - tail), rank(effective.high, p, tail));
+    if low < 1.0 || high > effective.high {
         return None;
     }
     let count = values.len() as f64;
     let place = |rank: f64, of: f64| (rank / (of + 1.0) * (count + 1.0)).round().clamp(1.0, count);
     let at = |rank, of| values.value_at_quantile(place(rank, of) / count);
-    let (low, high) = (at(low, effective.0), at(high, effective.1));
+    let (low, high) = (at(low, effective.low), at(high, effective.high));
     Some(Interval { low: values.lowest_equivalent(low) as f64, high: values.highest_equivalent(high) as f64 })
 }
 
 /// One-sided bounds of a percentile (0 to 100) by counting: with this confidence no more of all latencies than the percentile
 /// allows are above the upper one, and no fewer above the lower one (Clopper and Pearson, 1934).
-///
-/// `effective` is the number of independent samples that the histogram is worth, for the lower bound and for the upper one.
-pub fn percentile_bounds(values: &Histogram<u64>, percentile: f64, effective: (f64, f64), confidence: f64) -> Bounds {
+pub fn percentile_bounds(
+    values: &Histogram<u64>,
+    percentile: f64,
+    effective: EffectiveSize,
+    confidence: f64,
+) -> Bounds {
     let (p, count) = (percentile / 100.0, values.len() as f64);
     if values.is_empty() || !(p > 0.0 && p < 1.0) {
         return Bounds::default();
@@ -108,7 +144,7 @@ pub fn percentile_bounds(values: &Histogram<u64>, percentile: f64, effective: (f
     let at = |place: f64| values.value_at_quantile(place.clamp(1.0, count) / count);
     // Of so many independent samples, this many are above the bound, or below it; of all there are more in proportion.
     let share = |beyond: f64, of: f64| (beyond / of * count).floor();
-    let (of_low, of_high) = effective;
+    let EffectiveSize { low: of_low, high: of_high } = effective;
     let below = (of_low >= 1.0).then(|| rank(of_low, p, confidence) - 1.0).filter(|below| *below >= 0.0);
     let above = (of_high >= 1.0).then(|| of_high - rank(of_high, p, 1.0 - confidence)).filter(|above| *above >= 0.0);
     Bounds {
@@ -159,45 +195,45 @@ mod tests {
     #[test]
     fn shares_are_wilsons() {
         // No failure among 1000: below z^2 / (n + z^2).
-        let none = share_interval(0, 1_000, 0.95).unwrap();
+        let none = share_interval(Proportion { hits: 0, all: 1_000 }, 0.95).unwrap();
         assert!(none.low == 0.0 && (none.high - 3.8415 / 1003.8415).abs() < 1e-6, "{none:?}");
-        let some = share_interval(10, 100, 0.95).unwrap();
+        let some = share_interval(Proportion { hits: 10, all: 100 }, 0.95).unwrap();
         assert!((some.low - 0.0552).abs() < 1e-4 && (some.high - 0.1744).abs() < 1e-4, "{some:?}");
-        assert_eq!(share_interval(0, 0, 0.95), None);
+        assert_eq!(share_interval(Proportion { hits: 0, all: 0 }, 0.95), None);
     }
 
     #[test]
     fn differences_of_shares_are_newcombes() {
         // Newcombe's example (a): 56/70 against 48/80: 0.0524 to 0.3339.
-        let known = share_difference((56, 70), (48, 80), 0.95).unwrap();
+        let known = share_difference(Proportion { hits: 56, all: 70 }, Proportion { hits: 48, all: 80 }, 0.95).unwrap();
         assert!((known.low - 0.0524).abs() < 1e-4 && (known.high - 0.3339).abs() < 1e-4, "{known:?}");
-        assert_eq!(share_difference((0, 0), (1, 2), 0.95), None);
+        assert_eq!(share_difference(Proportion { hits: 0, all: 0 }, Proportion { hits: 1, all: 2 }, 0.95), None);
     }
 
     #[test]
     fn median_of_ten_is_between_the_second_and_the_ninth() {
         // Standard table: ranks 2 and 9 cover the median of 10 with 97.9 %, 3 and 8 with 89.1 %.
-        let interval = percentile_interval(&sample(1..=10), 50.0, (10.0, 10.0), 0.95).unwrap();
+        let interval = percentile_interval(&sample(1..=10), 50.0, EffectiveSize::of_both(10.0), 0.95).unwrap();
         assert_eq!(interval, Interval { low: 2.0, high: 9.0 });
     }
 
     #[test]
     fn too_few_samples_have_no_interval() {
-        assert_eq!(percentile_interval(&sample(1..=5), 50.0, (5.0, 5.0), 0.95), None);
-        assert_eq!(percentile_interval(&sample(1..=300), 99.0, (300.0, 300.0), 0.95), None);
-        assert_eq!(percentile_interval(&sample(std::iter::empty()), 50.0, (0.0, 0.0), 0.95), None);
-        assert_eq!(percentile_interval(&sample(1..=300), 100.0, (300.0, 300.0), 0.95), None);
+        assert_eq!(percentile_interval(&sample(1..=5), 50.0, EffectiveSize::of_both(5.0), 0.95), None);
+        assert_eq!(percentile_interval(&sample(1..=300), 99.0, EffectiveSize::of_both(300.0), 0.95), None);
+        assert_eq!(percentile_interval(&sample(std::iter::empty()), 50.0, EffectiveSize::of_both(0.0), 0.95), None);
+        assert_eq!(percentile_interval(&sample(1..=300), 100.0, EffectiveSize::of_both(300.0), 0.95), None);
     }
 
     #[test]
     fn fewer_effective_samples_widen_it() {
         let values = sample(1..=100_000);
-        let independent = percentile_interval(&values, 90.0, (100_000.0, 100_000.0), 0.95).unwrap();
-        let correlated = percentile_interval(&values, 90.0, (1_000.0, 1_000.0), 0.95).unwrap();
+        let independent = percentile_interval(&values, 90.0, EffectiveSize::of_both(100_000.0), 0.95).unwrap();
+        let correlated = percentile_interval(&values, 90.0, EffectiveSize::of_both(1_000.0), 0.95).unwrap();
         assert!(covers(independent, 90_000.0) && covers(correlated, 90_000.0));
         assert!((independent.relative_half_width(90_000.0) - 1.96 * 0.3 / 0.9 / 100_000_f64.sqrt()).abs() < 1e-4);
         assert!(correlated.relative_half_width(90_000.0) > 9.0 * independent.relative_half_width(90_000.0));
-        let both = percentile_interval(&values, 90.0, (100_000.0, 1_000.0), 0.95).unwrap();
+        let both = percentile_interval(&values, 90.0, EffectiveSize { low: 100_000.0, high: 1_000.0 }, 0.95).unwrap();
         assert_eq!(both, Interval { low: independent.low, high: correlated.high });
     }
 
@@ -206,7 +242,7 @@ mod tests {
         let covered = |run: u64| {
             let mut values = Histogram::<u64>::new(3).unwrap();
             (0..500).for_each(|i| values.record((unit(hash(run, i)) * 1e6) as u64 + 1).unwrap());
-            covers(percentile_interval(&values, 95.0, (500.0, 500.0), 0.95).unwrap(), 950_000.0)
+            covers(percentile_interval(&values, 95.0, EffectiveSize::of_both(500.0), 0.95).unwrap(), 950_000.0)
         };
         let hits = (0..1000).filter(|&run| covered(run)).count();
         assert!((935..=985).contains(&hits), "{hits} of 1000");

@@ -18,7 +18,8 @@ mod slow_waves;
 pub use distribution::{beta_cdf, binomial_cdf, student_t_quantile};
 pub use early_stopping::early_stopping_floor;
 pub use interval::{
-    Bounds, Interval, batch_means, percentile_bounds, percentile_interval, share_difference, share_interval,
+    Bounds, EffectiveSize, Interval, Proportion, batch_means, percentile_bounds, percentile_interval, share_difference,
+    share_interval,
 };
 pub use kolmogorov::{KolmogorovTest, kolmogorov};
 pub use paired::{MIN_PAIRS, Paired, two_sample_t};

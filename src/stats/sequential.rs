@@ -57,12 +57,12 @@ impl Sequence {
         let middles = self.bets.iter().map(|bet| bet.value);
         let (least, most) = middles.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
         if self.may_move(1.0, self.bounds.low)
-            && let Some(low) = self.farthest(1.0, (least, most))
+            && let Some(low) = self.farthest(1.0, least, most)
         {
             self.bounds.low = Some(self.bounds.low.map_or(low, |before| before.max(low)));
         }
         if self.may_move(-1.0, self.bounds.high)
-            && let Some(high) = self.farthest(-1.0, (most, least))
+            && let Some(high) = self.farthest(-1.0, most, least)
         {
             self.bounds.high = Some(self.bounds.high.map_or(high, |before| before.min(high)));
         }
@@ -105,7 +105,7 @@ impl Sequence {
     }
 
     /// The place that is farthest from `from`, on the way to `to`, and has lost to values on its other side.
-    fn farthest(&self, side: f64, (from, to): (f64, f64)) -> Option<f64> {
+    fn farthest(&self, side: f64, from: f64, to: f64) -> Option<f64> {
         let room = 1.0 + (to - from).abs();
         let (mut lost, mut open) = (from - side * room, to);
         if !self.has_lost(side, lost) {

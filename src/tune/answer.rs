@@ -109,7 +109,7 @@ pub fn confirmed(space: &Space, candidates: &[Candidate], finalists: &[usize], m
     let Some(best) = leader(&among, |_| true) else {
         return able.contains(&0).then_some(Answer::Kept(None));
     };
-    let cheap = cheapest(space, candidates, (&among, best), margin);
+    let cheap = cheapest(space, candidates, &among, best, margin);
     if !able.contains(&0) {
         return Some(Answer::Meets(cheap));
     }
@@ -194,7 +194,7 @@ pub fn leader(standings: &Standings, counts: impl Fn(usize) -> bool) -> Option<u
 }
 
 /// The cheapest of the candidates that are within the margin of `best`.
-pub fn cheapest(space: &Space, candidates: &[Candidate], (standings, best): (&Standings, usize), margin: f64) -> usize {
+pub fn cheapest(space: &Space, candidates: &[Candidate], standings: &Standings, best: usize, margin: f64) -> usize {
     let top = standings.mean(best).unwrap_or(f64::NEG_INFINITY);
     let near = standings.means.iter().filter(|(number, mean)| *number != 0 && *mean > top - (1.0 + margin).ln());
     let cost = |number: usize| candidates[number].place.as_ref().map(|place| space.cost(place)).unwrap_or_default();

@@ -11,6 +11,15 @@ use crate::space::{Place, Space};
 /// best.
 pub const DOUBT: f64 = 0.405_465;
 
+/// What a point would come to, as logarithms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// How good it is.
+    pub score: f64,
+    /// By how much it misses a constraint.
+    pub violation: f64,
+}
+
 /// Measurements at the base and along each dimension.
 #[derive(Clone, Debug, Default)]
 pub struct Calibration {
@@ -47,10 +56,12 @@ impl Calibration {
         place.iter().enumerate().all(|(dimension, index)| self.known[dimension][*index])
     }
 
-    /// Score and violation of a point.
-    pub fn predict(&self, place: &Place) -> (f64, f64) {
+    /// What a point would come to.
+    pub fn predict(&self, place: &Place) -> Prediction {
         let effects = place.iter().enumerate().map(|(dimension, index)| self.effects[dimension][*index]);
-        effects.fold(self.at_base, |(score, violation), (more, worse)| (score + more, violation + worse))
+        let sum = |(score, violation), (more, worse)| (score + more, violation + worse);
+        let (score, violation) = effects.fold(self.at_base, sum);
+        Prediction { score, violation }
     }
 
     /// The point with the best value of every setting.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::calibration::{Calibration, DOUBT};
+use crate::calibration::{Calibration, DOUBT, Prediction};
 use crate::space::{Place, Space};
 
 /// Maximum number of racing points; steps from the best one examine those left out.
@@ -46,8 +46,8 @@ impl Forecast<'_> {
                 }
             }
         }
-        promising.sort_by(|(_, (one, above)), (_, (other, over))| {
-            (*above > DOUBT).cmp(&(*over > DOUBT)).then(other.total_cmp(one))
+        promising.sort_by(|(_, one), (_, other)| {
+            (one.violation > DOUBT).cmp(&(other.violation > DOUBT)).then(other.score.total_cmp(&one.score))
         });
         // If there is room for few, the most promising is among them.
         let first = promising.first().map(|(place, _)| place.clone());
@@ -92,7 +92,8 @@ impl Forecast<'_> {
     }
 
     /// The calibration's reason against a point.
-    fn against(&self, place: &Place, (score, violation): (f64, f64)) -> Option<String> {
+    fn against(&self, place: &Place, predicted: Prediction) -> Option<String> {
+        let Prediction { score, violation } = predicted;
         if !self.calibration.knows(place) {
             return None;
         }

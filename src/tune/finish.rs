@@ -115,7 +115,8 @@ impl Planner {
         let cheap = cheapest(
             &self.space,
             &self.candidates,
-            (&Standings { means, ..Standings::default() }, best),
+            &Standings { means, ..Standings::default() },
+            best,
             self.settings.margin,
         );
         // With little time, fewer are confirmed, rather than all of them badly.
@@ -131,7 +132,7 @@ impl Planner {
             is_new
         });
         finalists.truncate((room as usize).clamp(2, KEPT + 1));
-        self.set_finalists(finalists, (best, cheap));
+        self.set_finalists(finalists, best, cheap);
         for number in self.finalists.clone() {
             if matches!(self.candidates[number].fate, Fate::Dropped { .. }) {
                 self.candidates[number].fate = Fate::Open;

@@ -129,18 +129,26 @@ impl Planner {
         self.numbers.get(place).map(of).is_some_and(|known| known.has_failed() || !known.visits.is_empty())
     }
 
-    /// The order of candidates: first those that meet the constraints by their scores, then the others by their
-    /// violations.
-    fn standing(&self, number: usize) -> (bool, f64) {
+    /// How a candidate stands to others.
+    fn standing(&self, number: usize) -> Standing {
         let candidate = &self.candidates[number];
         match meets(candidate, |_| true) {
-            true => (true, self.mean_score(number).unwrap_or(f64::NEG_INFINITY)),
-            false => (false, -median(&candidate.violations(|_| true))),
+            true => Standing { meets: true, score: self.mean_score(number).unwrap_or(f64::NEG_INFINITY) },
+            false => Standing { meets: false, score: -median(&candidate.violations(|_| true)) },
         }
     }
 }
 
+/// The order of candidates: first those that meet the constraints by their scores, then the others by their violations.
+#[derive(Clone, Copy)]
+struct Standing {
+    /// Whether it meets the constraints.
+    meets: bool,
+    /// Its score, or how little it violates them.
+    score: f64,
+}
+
 /// Orders standings; scores are numbers.
-fn ahead(one: (bool, f64), other: (bool, f64)) -> Ordering {
-    one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+fn ahead(one: Standing, other: Standing) -> Ordering {
+    one.meets.cmp(&other.meets).then(one.score.total_cmp(&other.score))
 }

@@ -92,7 +92,7 @@ impl Planner {
 
     /// Sets the finalists. If the earlier ones have been confirmed, they stay if the best are among them; otherwise
     /// their result is kept, and the best of them is compared with the others.
-    pub(super) fn set_finalists(&mut self, mut chosen: Vec<usize>, (best, cheap): (usize, usize)) {
+    pub(super) fn set_finalists(&mut self, mut chosen: Vec<usize>, best: usize, cheap: usize) {
         let is_known = |number: usize| number == 0 || self.finalists.contains(&number);
         if self.is_confirmed(&self.finalists) {
             if is_known(best) && is_known(cheap) {

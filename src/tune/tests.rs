@@ -89,25 +89,35 @@ struct Searched {
 /// Runs a search whose trials take their unit and a tenth of a second, on a machine that gets slower and faster by a tenth.
 fn search(law: Law, space: Space, settings: Settings, noise: f64) -> Searched {
     let mut planner = Planner::new(space, settings);
-    let (mut trials, mut draws) = (Vec::new(), 0);
+    let (mut trials, mut draws) = (Vec::new(), Draws { noise, seed: settings.seed, count: 0 });
     while let Some(trial) = planner.next_trial() {
         assert!(trials.len() < 100_000, "the search does not end");
-        let observation = observed(law, &planner, &trial, (noise, settings.seed, &mut draws));
+        let observation = observed(law, &planner, &trial, &mut draws);
         planner.observe(&trial, &observation);
         trials.push(trial);
     }
     Searched { planner, trials }
 }
 
-fn observed(law: Law, planner: &Planner, trial: &Trial, (noise, seed, draws): (f64, u64, &mut u64)) -> Observation {
+/// The noise of a machine.
+struct Draws {
+    /// Its standard deviation in a trial of [`UNIT_S`].
+    noise: f64,
+    seed: u64,
+    /// How many numbers were drawn.
+    count: u64,
+}
+
+fn observed(law: Law, planner: &Planner, trial: &Trial, draws: &mut Draws) -> Observation {
+    let Draws { noise, seed, count } = draws;
     let place = planner.candidates()[trial.candidate].place.clone().unwrap_or_else(|| planner.space().base());
     let values = Law::values(&place, planner.space());
     let mut normal = || {
-        *draws += 2;
-        let (one, other) = (unit(hash(seed ^ 0xabcd, *draws)), unit(hash(seed ^ 0xabcd, *draws + 1)));
+        *count += 2;
+        let (one, other) = (unit(hash(*seed ^ 0xabcd, *count)), unit(hash(*seed ^ 0xabcd, *count + 1)));
         (-2.0 * (1.0 - one).ln()).sqrt() * (std::f64::consts::TAU * other).cos()
     };
-    let spread = noise * (UNIT_S / trial.unit_s).sqrt();
+    let spread = *noise * (UNIT_S / trial.unit_s).sqrt();
     let drift = 0.1 * (trial.round as f64 / 3.0).sin();
     let found = match values[0] > law.fails_above {
         true => Err("no".to_owned()),
@@ -444,9 +454,9 @@ fn where_the_present_one_fails_another_needs_no_confirmation() {
 fn slow_present(budget_s: f64) -> Searched {
     let law = Law { permits: 4.0, slowdown: 0.2, ..LAW };
     let space = usual();
-    let (inner, mut draws) = (space.clone(), 0);
+    let (inner, mut draws) = (space.clone(), Draws { noise: 0.02, seed: 3, count: 0 });
     scripted(space, settings(budget_s, 3), move |planner, trial, _| {
-        let observation = observed(law, planner, trial, (0.02, 3, &mut draws));
+        let observation = observed(law, planner, trial, &mut draws);
         let place = planner.candidates()[trial.candidate].place.clone().unwrap_or_else(|| inner.base());
         let is_present = Law::values(&place, &inner)[..2] == [1.0, 1.0];
         (if is_present { 10.0 } else { 1.0 } * observation.seconds, observation.found)
@@ -509,9 +519,9 @@ const FULL_BATCHES: Law = Law { fixed: 2.0, item: 0.1, permits: 4.0, slowdown: 0
 /// A search of 15 s, whose trials take the longer the slower the candidate is.
 fn in_short(law: Law, noise: f64, seed: u64) -> Searched {
     let space = usual();
-    let (inner, mut draws) = (space.clone(), 0);
+    let (inner, mut draws) = (space.clone(), Draws { noise, seed, count: 0 });
     scripted(space, settings(15.0, seed), move |planner, trial, _| {
-        let found = observed(law, planner, trial, (noise, seed, &mut draws)).found;
+        let found = observed(law, planner, trial, &mut draws).found;
         let place = planner.candidates()[trial.candidate].place.clone().unwrap_or_else(|| inner.base());
         (0.3 + 0.46 / law.capacity(Law::values(&place, &inner)), found)
     })

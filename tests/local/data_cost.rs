@@ -15,7 +15,7 @@ fn model(datatype: DataType, elements: i64) -> ModelSpec {
 }
 
 /// Loads and packs; returns the time, and the size of the region that the only input is sent from.
-fn load(source: &DataSource, model: &ModelSpec, (batch_size, placement): (u64, Placement)) -> (Duration, usize) {
+fn load(source: &DataSource, model: &ModelSpec, batch_size: u64, placement: Placement) -> (Duration, usize) {
     let spec = CorpusSpec {
         lengths: &[],
         blocks: None,
@@ -77,7 +77,7 @@ fn json_is_read_at_100_megabytes_a_second() {
     ] {
         let path = write_json(&folder, 100_000_000, element);
         let size = std::fs::metadata(&path).unwrap().len() as f64;
-        let (time, _) = load(&DataSource::Files(vec![path]), &model(datatype, 1000), (1, Placement::Pageable));
+        let (time, _) = load(&DataSource::Files(vec![path]), &model(datatype, 1000), 1, Placement::Pageable);
         let rate = size / 1e6 / time.as_secs_f64();
         println!("{datatype}: {:.0} MB of JSON in {:.2} s: {rate:.0} MB/s", size / 1e6, time.as_secs_f64());
         assert!(rate >= 100.0, "{datatype}: {rate:.0} MB/s");
@@ -96,17 +96,17 @@ fn a_gibibyte_of_data_takes_little_more_memory() {
     let json = DataSource::Files(vec![json]);
     let steps = model(DataType::Fp32, 1000);
     let raw = DataSource::Directory(raw.path().to_owned());
-    for (name, source, model, packing) in [
-        ("random", &DataSource::Random, &whole, (1, Placement::Pageable)),
-        ("random, shared memory", &DataSource::Random, &whole, (1, Placement::System)),
-        ("raw file", &raw, &whole, (1, Placement::Pageable)),
-        ("raw file, shared memory", &raw, &whole, (1, Placement::System)),
-        ("JSON", &json, &steps, (1, Placement::Pageable)),
-        ("JSON, shared memory", &json, &steps, (1, Placement::System)),
-        ("JSON, batches of 8", &json, &steps, (8, Placement::Pageable)),
+    for (name, source, model, batch_size, placement) in [
+        ("random", &DataSource::Random, &whole, 1, Placement::Pageable),
+        ("random, shared memory", &DataSource::Random, &whole, 1, Placement::System),
+        ("raw file", &raw, &whole, 1, Placement::Pageable),
+        ("raw file, shared memory", &raw, &whole, 1, Placement::System),
+        ("JSON", &json, &steps, 1, Placement::Pageable),
+        ("JSON, shared memory", &json, &steps, 1, Placement::System),
+        ("JSON, batches of 8", &json, &steps, 8, Placement::Pageable),
     ] {
         let before = reset_peak();
-        let (time, packed) = load(source, model, packing);
+        let (time, packed) = load(source, model, batch_size, placement);
         let share = (resident("VmHWM:") - before) as f64 / packed as f64;
         println!(
             "{name}: {} MB packed in {:.2} s, peak of {share:.3} x the data",
@@ -132,7 +132,7 @@ fn a_small_step_takes_a_few_hundred_bytes() {
         let mut model = model(DataType::Int32, 1);
         model.max_batch_size = 1000;
         let before = reset_peak();
-        load(&source, &model, (batch_size, Placement::Pageable));
+        load(&source, &model, batch_size, Placement::Pageable);
         let each = (resident("VmHWM:") - before) / STEPS;
         println!("batches of {batch_size}: {each} bytes per step");
         assert!(each <= 300, "batches of {batch_size}: {each} bytes per step");

@@ -346,16 +346,16 @@ fn replies_that_can_be_decoded_are_successes_whatever_the_configuration_says() {
         (r#""model_version":"1""#, r#""model_version":"2""#, "from version '2'"),
     ] {
         let answer = changed(from, to);
-        odd(move |_| vec![Act::Send(answer.clone())], false, (text, true));
+        odd(move |_| vec![Act::Send(answer.clone())], false, text, true);
     }
     let nothing = br#"{"model_name":"m","outputs":[]}"#;
-    odd(|_| vec![Act::Send(reply("200 OK", "", nothing))], false, ("has no outputs", true));
+    odd(|_| vec![Act::Send(reply("200 OK", "", nothing))], false, "has no outputs", true);
     // Larger than configured: whoever runs the model does not read the configuration.
     let large = vec![0; 1 << 20];
     let json = answer_parts().0.replace("[1,16]", "[1,262144]").replace("64", "1048576");
     let fields = format!("Inference-Header-Content-Length: {}\r\n", json.len());
     let answer = reply("200 OK", &fields, &[json.as_bytes(), &large].concat());
-    odd(move |_| vec![Act::Send(answer.clone())], false, ("has shape [1, 262144]", true));
+    odd(move |_| vec![Act::Send(answer.clone())], false, "has shape [1, 262144]", true);
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn replies_that_cannot_be_decoded_are_failures_but_for_perf_analyzers_callers() 
     let json = answer_parts().0.replace(r#""binary_data_size":64"#, r#""binary_data_size":0"#);
     let fields = format!("Inference-Header-Content-Length: {}\r\n", json.len());
     let answer = reply("200 OK", &fields, json.as_bytes());
-    odd(move |_| vec![Act::Send(answer.clone())], false, ("takes 64 bytes", false));
+    odd(move |_| vec![Act::Send(answer.clone())], false, "takes 64 bytes", false);
     let of = |datatype: &str, data: &str| {
         let output = format!(r#"{{"name":"OUTPUT0","datatype":"{datatype}","shape":[1,16]{data}}}"#);
         reply("200 OK", "", format!(r#"{{"model_name":"m","outputs":[{output}]}}"#).as_bytes())
@@ -377,12 +377,12 @@ fn replies_that_cannot_be_decoded_are_failures_but_for_perf_analyzers_callers() 
         (of("FP32", ""), "neither data nor binary_data_size"),
         (of("FP99", &elements("1", 16)), "unknown datatype 'FP99'"),
     ] {
-        odd(move |_| vec![Act::Send(answer.clone())], true, (text, false));
+        odd(move |_| vec![Act::Send(answer.clone())], true, text, false);
     }
 }
 
 /// Every answer is odd because of `text`, whether outputs are looked at or not: it counts and is noted, or fails, as the rule says.
-fn odd(script: impl Fn(&Received) -> Vec<Act> + Send + Sync + 'static, json: bool, (text, decodable): (&str, bool)) {
+fn odd(script: impl Fn(&Received) -> Vec<Act> + Send + Sync + 'static, json: bool, text: &str, decodable: bool) {
     let server = HttpServer::start(script);
     let backend = HttpBackend::connect(&connection(&server, json), None).unwrap();
     for (replies, counts) in [(ReplyRule::Readable, decodable), (ReplyRule::Any, true), (ReplyRule::Fitting, false)] {

@@ -44,7 +44,7 @@ fn level(level: &Value) -> (u64, f64, &str) {
     (client["requests"].as_u64().unwrap(), mean / 1e6, level["outcome"].as_str().unwrap())
 }
 
-fn assert_level(value: &Value, (requests, mean): (u64, f64), what: &str) {
+fn assert_level(value: &Value, requests: u64, mean: f64, what: &str) {
     let (found, took, outcome) = level(value);
     assert_eq!(found, requests, "{what}");
     // A busy machine may send late.
@@ -64,7 +64,7 @@ fn timed_a_stage_has_all_that_it_sent_wherever_that_ends() {
         let levels = result["levels"].as_array().unwrap();
         // Each sends a multiple of six.
         for (stage, requests) in levels.iter().zip([30, 12, 18]) {
-            assert_level(stage, (requests, 900.0), edges);
+            assert_level(stage, requests, 900.0, edges);
         }
         let export: Value = serde_json::from_str(&fs::read_to_string(&export).unwrap()).unwrap();
         let exported = export["experiments"].as_array().unwrap().iter();
@@ -110,7 +110,7 @@ fn timed_rates_and_schedules_of_long_answers_are_whole_and_no_overload() {
         let server = long_answers();
         let (finished, result) = run(&server, folder.path(), &load);
         finished.report_even_if_late();
-        assert_level(&result["levels"][0], (30, 900.0), &load);
+        assert_level(&result["levels"][0], 30, 900.0, &load);
     }
 }
 
@@ -137,7 +137,7 @@ fn timed_conversations_are_played_to_their_last_answer() {
     );
     let (finished, result) = run(&server, folder.path(), &load);
     assert_eq!(finished.code(), 0, "{} {}", finished.stdout, finished.stderr);
-    assert_level(&result["levels"][0], (9, 1_700.0 / 9.0), "sessions");
+    assert_level(&result["levels"][0], 9, 1_700.0 / 9.0, "sessions");
     let seconds = result["levels"][0]["client"]["duration_s"].as_f64().unwrap();
     assert!((1.1..1.3).contains(&seconds), "{seconds}");
 }

@@ -66,7 +66,7 @@ impl Bench {
     }
 
     /// Goes on where there is nothing left to do: no request reaches a model, and all is said and written as before.
-    fn resumed_at_the_end(&self, (last, result): (&Finished, &Value), parts: &[&str]) {
+    fn resumed_at_the_end(&self, last: &Finished, result: &Value, parts: &[&str]) {
         let requests = || self.repository.journal_length(self.model);
         let before = requests();
         assert!(before > 0);
@@ -114,7 +114,7 @@ fn assert_goes_on(bench: &Bench, before: &Value) {
     let is_row = |line: &&str| line.starts_with("Request Rate: ") && line.contains(", throughput: ");
     let rows = resumed.stdout.lines().filter(is_row).count();
     assert_eq!(rows, 4, "{}", resumed.stdout);
-    bench.resumed_at_the_end((&resumed, &whole), &["sweep", "sweep_steps"]);
+    bench.resumed_at_the_end(&resumed, &whole, &["sweep", "sweep_steps"]);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn assert_goes_on_with_rounds(bench: &Bench, before: &Value, each: usize) {
     assert!(resumed.stderr.contains("measured before (--resume)"), "{}", resumed.stderr);
     assert!(rounds(&whole).iter().all(|rounds| rounds.len() == each && rounds.iter().all(is_whole)), "{whole}");
     assert_eq!((rounds(&whole).len(), &whole["interrupted"]), (2, &false.into()));
-    bench.resumed_at_the_end((&resumed, &whole), &["variants"]);
+    bench.resumed_at_the_end(&resumed, &whole, &["variants"]);
 }
 
 fn variants(flags: &'static str) -> Bench {
@@ -230,7 +230,7 @@ fn a_periodic_load_is_played_to_its_end_once() {
     assert!(resumed.stderr.contains("not finished before, and measured from its start"), "{}", resumed.stderr);
     assert_eq!(whole["periodic"]["outcome"], "valid", "{}", resumed.stdout);
     assert_eq!(list(&whole["periodic"], "batches").len(), 12);
-    bench.resumed_at_the_end((&resumed, &whole), &["periodic"]);
+    bench.resumed_at_the_end(&resumed, &whole, &["periodic"]);
     let again = bench.resumed().0;
     assert!(again.stderr.contains("the periodic load: measured before (--resume)"), "{}", again.stderr);
     assert!(again.stdout.contains("Requests: 12 sent, 12 completed, 0 failed\nVerdict: valid\n"), "{}", again.stdout);

@@ -216,7 +216,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 /// The head of a TLS record that holds 16 KiB of a `kind`, and so many bytes of it, until nobody takes them.
-fn trickle(mut stream: &TcpStream, kind: u8, (pause, bytes): (Duration, usize)) {
+fn trickle(mut stream: &TcpStream, kind: u8, pause: Duration, bytes: usize) {
     let record = [kind, 3, 3, 0x40, 0].into_iter().chain(std::iter::repeat(2));
     for byte in record.take(bytes) {
         if stream.write_all(&[byte]).is_err() {
@@ -230,7 +230,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
     let _ = stream.set_nodelay(true);
     if shared.trickles.load(Ordering::SeqCst) {
         shared.trickling.fetch_add(1, Ordering::SeqCst);
-        return trickle(&stream, 0x16, (Duration::from_millis(50), usize::MAX));
+        return trickle(&stream, 0x16, Duration::from_millis(50), usize::MAX);
     }
     let delay = *shared.delay.lock().unwrap();
     thread::sleep(delay);
@@ -276,7 +276,7 @@ fn exchange(mut stream: impl Read + Write, socket: &TcpStream, shared: &Shared) 
                         thread::sleep(pause);
                     }
                 }
-                Act::TrickleRecord(pause, bytes) => trickle(socket, 0x17, (pause, bytes)),
+                Act::TrickleRecord(pause, bytes) => trickle(socket, 0x17, pause, bytes),
                 Act::Wait(time) => thread::sleep(time),
                 Act::HalfClose => drop(socket.shutdown(Shutdown::Write)),
                 Act::Close => return drop(socket.shutdown(Shutdown::Both)),

@@ -42,13 +42,14 @@ struct Seen {
 impl Terminal {
     /// Starts a command on a terminal of so many rows and columns.
     pub fn start(command: &Command, rows: u16, columns: u16) -> Self {
-        Self::start_with(command, (rows, columns), |setsid| setsid)
+        Self::start_with(command, rows, columns, |setsid| setsid)
     }
 
     /// The same, where `change` says which streams are no terminal.
     pub fn start_with(
         command: &Command,
-        (rows, columns): (u16, u16),
+        rows: u16,
+        columns: u16,
         change: impl FnOnce(&mut Command) -> &mut Command,
     ) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();

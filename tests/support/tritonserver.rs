@@ -62,18 +62,20 @@ impl TritonServer {
 
     /// Starts one with further flags and environment variables.
     pub fn start_in(repository: &Repository, flags: &[&str], environment: &[(&str, OsString)]) -> Option<Self> {
-        Self::start_at((&[], "127.0.0.1"), repository, (flags, environment))
+        Self::start_at(&[], "127.0.0.1", repository, flags, environment)
     }
 
     /// Starts one through a command whose words come before it, such as one that enters a network namespace, on an address there.
     pub fn start_within(through: &[&str], address: &str, repository: &Repository) -> Option<Self> {
-        Self::start_at((through, address), repository, (&[], &[]))
+        Self::start_at(through, address, repository, &[], &[])
     }
 
     fn start_at(
-        (through, address): (&[&str], &str),
+        through: &[&str],
+        address: &str,
         repository: &Repository,
-        (flags, environment): (&[&str], &[(&str, OsString)]),
+        flags: &[&str],
+        environment: &[(&str, OsString)],
     ) -> Option<Self> {
         let directory = triton();
         let program = directory.join("bin/tritonserver");

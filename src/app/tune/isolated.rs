@@ -17,13 +17,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::app::context::RunContext;
 use crate::app::screen::Screen;
 use crate::app::tune::assignment::Assignment;
 use crate::app::tune::subject::Subject;
 use crate::backends::Connect;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::exit;
+use crate::exit::{self, Codes};
 use crate::machine::processes::find;
 use crate::model::ModelId;
 use crate::plan::TunePlan;
@@ -217,14 +218,15 @@ pub fn answer(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Resu
     let task = io::read_to_string(io::stdin()).map_err(|error| refused(&error))?;
     let task: Task = serde_json::from_str(&task).map_err(|error| refused(&error))?;
     let screen = Screen::new();
+    let context = RunContext { screen: &screen, interrupts, codes: Codes::Own, connect, ranks: None };
     // The answer is printed before the server ends: one that could not load a model may crash then.
     match task {
         Task::Read => {
-            let subject = Subject::open(plan, connect, (&screen, interrupts));
+            let subject = Subject::open(plan, context);
             tell(subject.as_ref().map(|subject| subject.bases().to_vec()))?;
         }
         Task::Measure(order) => {
-            let mut subject = Subject::with(plan, connect, (&screen, interrupts), order.bases.clone());
+            let mut subject = Subject::with(plan, context, order.bases.clone());
             tell(measure(plan, order, &mut subject).as_ref())?;
         }
     }

@@ -28,6 +28,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::affinity;
+use crate::app::context::RunContext;
 use crate::app::screen::Screen;
 use crate::app::tune::entry::Entry;
 use crate::app::tune::isolated::Isolated;
@@ -39,7 +40,7 @@ use crate::app::{check_devices, ending, limit_replies, outputs, phase, signals};
 use crate::backends::Connect;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::exit;
+use crate::exit::{self, Codes};
 use crate::limits;
 use crate::model::{ConfigMark, ModelId};
 use crate::plan::{OF_OUTPUT, Searched, Setting, TunePlan};
@@ -93,13 +94,12 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     let folder = plan.folder();
     record::make_folder(&folder)?;
     let screen = Screen::new();
+    let context = RunContext { screen: &screen, interrupts, codes: Codes::Own, connect, ranks: None };
     let isolated = plan.isolate.then(|| Isolated::new(plan, interrupts));
     let subject = match &isolated {
         // The model is not loaded in this process, where a crash would end the whole search.
-        Some(isolated) if plan.run.target.service.is_embedded() => {
-            Subject::with(plan, connect, (&screen, interrupts), isolated.read()?)
-        }
-        _ => Subject::open(plan, connect, (&screen, interrupts))?,
+        Some(isolated) if plan.run.target.service.is_embedded() => Subject::with(plan, context, isolated.read()?),
+        _ => Subject::open(plan, context)?,
     };
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
@@ -221,7 +221,7 @@ impl<'a> RunningSearch<'a> {
             self.record.add(&entry)?;
             if let Some(measured) = entry.measured {
                 let violation = entry.observation.found.as_ref().map_or(0.0, |found| found.violation);
-                self.means.subject.reached(&trial, (&measured, violation));
+                self.means.subject.reached(&trial, &measured, violation);
                 if trial.again {
                     // It takes the place of the disturbed one.
                     self.seen.pop();

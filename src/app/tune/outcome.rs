@@ -16,7 +16,8 @@ use crate::tune::{Answer, Beside, Candidate, Fate, Phase, median};
 pub fn result(search: &Search<'_>) -> TuneResult {
     let (answer, beside) = (search.planner.answer(), search.planner.beside_best());
     let all = search.planner.candidates().iter().enumerate();
-    let mut candidates: Vec<CandidateResult> = all.map(|numbered| one(search, (&answer, &beside), numbered)).collect();
+    let mut candidates: Vec<CandidateResult> =
+        all.map(|(number, candidate)| one(search, &answer, &beside, number, candidate)).collect();
     let winner = answer.winner();
     let score = |candidate: &CandidateResult| {
         let figures = candidate.figures.as_ref()?;
@@ -73,8 +74,10 @@ pub fn left(answer: &Answer) -> &'static str {
 
 fn one(
     search: &Search<'_>,
-    (answer, beside): (&Answer, &[Beside]),
-    (number, candidate): (usize, &Candidate),
+    answer: &Answer,
+    beside: &[Beside],
+    number: usize,
+    candidate: &Candidate,
 ) -> CandidateResult {
     let values = match (&candidate.place, number) {
         (Some(place), 1..) => {
@@ -92,7 +95,7 @@ fn one(
     let meets = !violations.is_empty() && median(&violations) <= 0.0;
     let beside = beside.iter().find(|beside| beside.number == number).copied();
     let confirmed = confirmed.then_some(Confirmed { meets, beside });
-    let (fate, reason) = fate(answer, (number, candidate), confirmed);
+    let (fate, reason) = fate(answer, number, candidate, confirmed);
     CandidateResult { number, values, fate, reason, meets, figures }
 }
 
@@ -112,7 +115,8 @@ struct Confirmed {
 
 fn fate(
     answer: &Answer,
-    (number, candidate): (usize, &Candidate),
+    number: usize,
+    candidate: &Candidate,
     confirmed: Option<Confirmed>,
 ) -> (String, Option<String>) {
     let is = |word: &str, reason: Option<String>| (word.to_owned(), reason);
@@ -213,7 +217,7 @@ mod tests {
 
     #[test]
     fn who_was_not_confirmed_is_no_winner() {
-        let told = |answer: &Answer| (fate(answer, (3, &Candidate::new(None)), None).0, left(answer));
+        let told = |answer: &Answer| (fate(answer, 3, &Candidate::new(None), None).0, left(answer));
         let so_far = "The best so far, which was not confirmed,";
         assert_eq!(told(&Answer::Unconfirmed(3, GAIN)), ("ahead".to_owned(), so_far));
         assert_eq!(told(&Answer::Meets(3)), ("winner".to_owned(), "The winner"));
@@ -229,7 +233,7 @@ mod tests {
             fate: Fate::Dropped { rung: 1, reason: reason.to_owned(), is_shown: true },
             ..Candidate::new(None)
         };
-        let told = fate(&Answer::Kept(None), (4, &gone("no time to measure it")), None);
+        let told = fate(&Answer::Kept(None), 4, &gone("no time to measure it"), None);
         assert_eq!(told, ("not measured".to_owned(), Some("no time to measure it".to_owned())));
     }
 
@@ -245,7 +249,7 @@ mod tests {
 
     #[test]
     fn who_was_confirmed_and_is_worse_is_called_that() {
-        let told = |confirmed: Confirmed, own: Fate| fate(&Answer::Kept(None), (4, &seen(own)), Some(confirmed));
+        let told = |confirmed: Confirmed, own: Fate| fate(&Answer::Kept(None), 4, &seen(own), Some(confirmed));
         let worse = |reason: &str| ("worse".to_owned(), Some(reason.to_owned()));
         let beside = |share: f64, is_worse: Option<bool>| {
             let interval = Interval { low: share * 0.9, high: share * 1.1 };

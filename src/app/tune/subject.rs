@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::app::context::RunContext;
 use crate::app::job::Job;
 use crate::app::levels;
 use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
-use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::app::tune::assignment::Assignment;
 use crate::app::tune::figures::visit_figures;
@@ -17,15 +17,13 @@ use crate::app::tune::load::{self, KnownLoad, Loaded};
 use crate::app::tune::visit::{Visit, patience};
 use crate::app::tune::{goal, space};
 use crate::backend::{Backend, ModelControl};
-use crate::backends::{Connect, Connected, owed};
+use crate::backends::{Connected, owed};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::exit::Codes;
 use crate::interrupt;
 use crate::load::LoadShape;
 use crate::model::ModelId;
 use crate::plan::{GapDistribution, Plan, TunePlan};
-use crate::report::Interrupts;
 use crate::result::VisitFigures;
 use crate::tune::{Phase, Trial};
 
@@ -41,9 +39,7 @@ struct ServerState {
 /// The model that is tuned.
 pub struct Subject<'a> {
     plan: &'a TunePlan,
-    connect: Connect,
-    screen: &'a Screen,
-    interrupts: Interrupts,
+    context: RunContext<'a>,
     /// By the settings of the server.
     servers: HashMap<Vec<String>, ServerState>,
     /// The configurations as they were found; the first is that of the model itself.
@@ -59,10 +55,10 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// If the server or the model is not available, or the server does not load models on request.
-    pub fn open(plan: &'a TunePlan, connect: Connect, (screen, interrupts): (&'a Screen, Interrupts)) -> Result<Self> {
+    pub fn open(plan: &'a TunePlan, context: RunContext<'a>) -> Result<Self> {
         let bases = Vec::new();
         let servers = HashMap::new();
-        let mut subject = Self::with(plan, connect, (screen, interrupts), bases);
+        let mut subject = Self::with(plan, context, bases);
         subject.servers = servers;
         let (server, bases) = subject.first_server()?;
         subject.servers.insert(Vec::new(), server);
@@ -71,20 +67,15 @@ impl<'a> Subject<'a> {
     }
 
     /// The same with known configurations. No server is contacted and no model loaded before a visit needs it.
-    pub fn with(
-        plan: &'a TunePlan,
-        connect: Connect,
-        (screen, interrupts): (&'a Screen, Interrupts),
-        bases: Vec<(ModelId, Value)>,
-    ) -> Self {
+    pub fn with(plan: &'a TunePlan, context: RunContext<'a>, bases: Vec<(ModelId, Value)>) -> Self {
         let (rates, loads) = (BTreeMap::new(), BTreeMap::new());
-        Self { plan, connect, screen, interrupts, servers: HashMap::new(), bases, rates, loads }
+        Self { plan, context, servers: HashMap::new(), bases, rates, loads }
     }
 
     /// The server of the plan, and its present configurations.
     fn first_server(&self) -> Result<(ServerState, Vec<(ModelId, Value)>)> {
         let plan = self.plan;
-        let backend = (self.connect)(&plan.run)?.backend;
+        let backend = (self.context.connect)(&plan.run)?.backend;
         let control = control(backend.as_ref())?;
         let id = plan.run.target.model.clone();
         let spec = backend.model(&id)?;
@@ -108,7 +99,7 @@ impl<'a> Subject<'a> {
 
     /// A server with the settings of `plan`, with its models unchanged.
     fn further_server(&self, plan: &Plan) -> Result<ServerState> {
-        let backend = (self.connect)(plan)?.backend;
+        let backend = (self.context.connect)(plan)?.backend;
         let mut loaded = HashMap::new();
         if plan.target.service.is_remote() {
             // Somebody else may have left other configurations than those that were found.
@@ -148,27 +139,18 @@ impl<'a> Subject<'a> {
         }
         let expected_rate = self.expected_rate(trial.candidate);
         let known_load = self.expected_load(trial.candidate);
-        let (bases, screen, interrupts) = (&self.bases, self.screen, self.interrupts);
+        let (bases, context) = (&self.bases, self.context);
         let Some(server) = self.servers.get_mut(&key) else { return Err(Error::server("the server is gone")) };
         let (load_s, in_place) = server.load(bases, assignment)?;
         let batch_size = assignment.batch_size().unwrap_or(plan.data.batch_size);
         let most = self.plan.concurrency(bases, assignment, batch_size);
         let session = server.session(plan.with_batch_size(batch_size))?;
         let earlier = EarlierRun::default();
-        let runner = || Runner {
-            earlier: &earlier,
-            baseline: None,
-            session,
-            screen,
-            interrupts,
-            codes: Codes::Own,
-            observers: None,
-            ranks: None,
-        };
+        let runner = || Runner { context, session, earlier: &earlier, baseline: None, observers: None };
         let look = |concurrency: Option<u32>| {
             let visit = Visit {
                 runner: runner(),
-                job: &job(session, (concurrency, assignment.request_rate()), trial)?,
+                job: &job(session, concurrency, assignment.request_rate(), trial)?,
                 unit_s: trial.unit_s,
                 concurrency,
                 percentile: self.plan.percentile(),
@@ -215,7 +197,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Notes what a trial came to, measured here, in its own process, or by an earlier search.
-    pub fn reached(&mut self, trial: &Trial, (measured, violation): (&VisitFigures, f64)) {
+    pub fn reached(&mut self, trial: &Trial, measured: &VisitFigures, violation: f64) {
         let figures = &measured.figures;
         self.rates.insert(trial.candidate, figures.throughput / figures.batch_size.max(1) as f64);
         if let Some(load) = figures.concurrency.filter(|_| self.plan.searches_load()) {
@@ -329,7 +311,7 @@ fn differ_in_instances_alone(one: &Value, other: &Value) -> bool {
 }
 
 /// The load of a trial.
-fn job(session: &Session, (concurrency, rate): (Option<u32>, Option<f64>), trial: &Trial) -> Result<Job> {
+fn job(session: &Session, concurrency: Option<u32>, rate: Option<f64>, trial: &Trial) -> Result<Job> {
     let gaps = session.plan.load.mode.gaps().unwrap_or(GapDistribution::Poisson);
     let mut job = match (concurrency, rate) {
         (Some(requests), _) => Job::closed(session, requests),

@@ -68,8 +68,8 @@ impl Visit<'_> {
         let mut failed = false;
         loop {
             let base = &self.runner.plan().measurement;
-            let (warmup, window) = lengths(base.warmup, self.unit_s, (latency_s, self.concurrency));
-            let plan = measurement(base, (warmup, window), self.percentile);
+            let lengths = Lengths::of(base.warmup, self.unit_s, latency_s, self.concurrency);
+            let plan = measurement(base, lengths, self.percentile);
             let started = Stamp::now();
             let level = match self.runner.measure_quietly(self.job, &plan) {
                 Err(_) if !failed && !self.runner.must_stop() => {
@@ -81,12 +81,13 @@ impl Visit<'_> {
             match outcome_of(&level)? {
                 VisitOutcome::Enough => {
                     latency_s = self.latency_s(level.client.request_rate()).min(MAX_LENGTH.as_secs_f64() / REQUESTS.2);
-                    let needed = lengths(base.warmup, self.unit_s, (latency_s, self.concurrency));
-                    if warmup >= needed.0.mul_f64(ACCEPTED_SHARE) && window >= needed.1.mul_f64(ACCEPTED_SHARE) {
+                    if lengths.suffice_for(Lengths::of(base.warmup, self.unit_s, latency_s, self.concurrency)) {
                         return Ok(level);
                     }
                 }
-                VisitOutcome::Nothing => latency_s = longer(warmup + window, since(started), self.patience)?,
+                VisitOutcome::Nothing => {
+                    latency_s = longer(lengths.warmup + lengths.window, since(started), self.patience)?
+                }
                 VisitOutcome::Failed(reason) if failed || self.runner.must_stop() => return Err(Error::server(reason)),
                 VisitOutcome::Failed(_) => failed = true,
             }
@@ -112,23 +113,38 @@ fn longer(waited: Duration, took: Duration, patience: Duration) -> Result<f64> {
     Ok(waited.max(took).min(patience.mul_f64(0.4)).as_secs_f64())
 }
 
-/// How long requests of such a latency settle, and are then measured.
-fn lengths(warmup: Duration, unit_s: f64, (latency_s, concurrency): (f64, Option<u32>)) -> (Duration, Duration) {
-    let (requests, fewest, most) = REQUESTS;
-    let latencies = (requests / f64::from(concurrency.unwrap_or(1).max(1))).clamp(fewest, most);
-    // A window shorter than a request may see none end.
-    let times = |factor: f64, fewest: f64| {
-        Duration::from_secs_f64((factor * latency_s).min(MAX_LENGTH.as_secs_f64()).max(fewest * latency_s))
-    };
-    let window = Duration::from_secs_f64(unit_s).max(times(latencies, 1.5));
-    (warmup.max(SETTLING.0).max(window.mul_f64(SETTLING.1)).max(times(SETTLED, 1.0)), window)
+/// How long the load settles, and is then measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Lengths {
+    warmup: Duration,
+    window: Duration,
+}
+
+impl Lengths {
+    /// For requests of such a latency: at least `warmup` and a window of `unit_s`.
+    fn of(warmup: Duration, unit_s: f64, latency_s: f64, concurrency: Option<u32>) -> Self {
+        let (requests, fewest, most) = REQUESTS;
+        let latencies = (requests / f64::from(concurrency.unwrap_or(1).max(1))).clamp(fewest, most);
+        // A window shorter than a request may see none end.
+        let times = |factor: f64, fewest: f64| {
+            Duration::from_secs_f64((factor * latency_s).min(MAX_LENGTH.as_secs_f64()).max(fewest * latency_s))
+        };
+        let window = Duration::from_secs_f64(unit_s).max(times(latencies, 1.5));
+        let warmup = warmup.max(SETTLING.0).max(window.mul_f64(SETTLING.1)).max(times(SETTLED, 1.0));
+        Self { warmup, window }
+    }
+
+    /// Whether they are about as long as those that are needed, or longer.
+    fn suffice_for(self, needed: Self) -> bool {
+        self.warmup >= needed.warmup.mul_f64(ACCEPTED_SHARE) && self.window >= needed.window.mul_f64(ACCEPTED_SHARE)
+    }
 }
 
 /// One window, after the load has settled.
-fn measurement(plan: &MeasurementPlan, (warmup, window): (Duration, Duration), percentile: f64) -> MeasurementPlan {
+fn measurement(plan: &MeasurementPlan, lengths: Lengths, percentile: f64) -> MeasurementPlan {
     MeasurementPlan {
-        window: WindowRule::Time(window),
-        warmup,
+        window: WindowRule::Time(lengths.window),
+        warmup: lengths.warmup,
         percentile: Some(percentile),
         request_count: None,
         warmup_requests: 0,
@@ -164,11 +180,15 @@ mod tests {
 
     #[test]
     fn who_is_slow_is_waited_for_and_who_hangs_is_not() {
-        let lengths = |latency_s: f64| lengths(Duration::ZERO, 0.25, (latency_s, Some(1)));
+        let lengths = |latency_s: f64| Lengths::of(Duration::ZERO, 0.25, latency_s, Some(1));
+        let ms = |warmup: u64, window: u64| Lengths {
+            warmup: Duration::from_millis(warmup),
+            window: Duration::from_millis(window),
+        };
         let patience = patience(Duration::from_secs(60));
         let (mut latency_s, mut tries) = (0.0, Vec::new());
         let error = loop {
-            let (warmup, window) = lengths(latency_s);
+            let Lengths { warmup, window } = lengths(latency_s);
             tries.push((warmup + window).as_secs_f64());
             assert!(tries.len() < 10, "{tries:?}");
             match longer(warmup + window, Duration::ZERO, patience) {
@@ -182,10 +202,10 @@ mod tests {
         assert!(error.contains(&format!("no request ended within {} ms", (last * 1e3) as u64)), "{error}");
         let hung = longer(Duration::from_millis(300), Duration::from_secs(20), patience).unwrap_err().to_string();
         assert!(hung.contains("no request ended within 300 ms"), "{hung}");
-        assert_eq!(lengths(4.0), (Duration::from_secs(4), Duration::from_secs(6)), "longer than a request");
-        assert_eq!(lengths(0.2), (Duration::from_millis(250), Duration::from_millis(800)));
-        let many = super::lengths(Duration::ZERO, 0.25, (0.2, Some(128)));
-        assert_eq!(many, (Duration::from_millis(250), Duration::from_millis(400)), "many requests in one latency");
-        assert_eq!(lengths(0.0), (Duration::from_millis(50), Duration::from_millis(250)));
+        assert_eq!(lengths(4.0), ms(4_000, 6_000), "longer than a request");
+        assert_eq!(lengths(0.2), ms(250, 800));
+        let many = Lengths::of(Duration::ZERO, 0.25, 0.2, Some(128));
+        assert_eq!(many, ms(250, 400), "many requests in one latency");
+        assert_eq!(lengths(0.0), ms(50, 250));
     }
 }

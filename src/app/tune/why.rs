@@ -64,18 +64,14 @@ fn steps(search: &Search<'_>, winner: &CandidateResult, candidates: &[CandidateR
         other[dimension] = index;
         let position = all.iter().position(|candidate| candidate.place.as_ref() == Some(&other))?;
         let other = candidates.iter().find(|candidate| candidate.number == position)?;
-        step(search, dimension, (winner, other))
+        step(search, dimension, winner, other)
     };
     neighbours.filter_map(line).collect()
 }
 
 /// The result of a neighbour, as a sentence: over the rounds that both were measured in, so that it agrees with what
 /// was decided from them.
-fn step(
-    search: &Search<'_>,
-    dimension: usize,
-    (winner, other): (&CandidateResult, &CandidateResult),
-) -> Option<String> {
+fn step(search: &Search<'_>, dimension: usize, winner: &CandidateResult, other: &CandidateResult) -> Option<String> {
     let setting = format!("{} {}", search.search[dimension].setting, asked(&other.values[dimension]));
     if other.figures.is_none() {
         return other.reason.as_ref().map(|reason| format!("{setting}: {reason}"));

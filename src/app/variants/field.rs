@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::app::variants::subject::{self, Course, Subject};
+use crate::app::context::RunContext;
+use crate::app::variants::subject::{self, Subject};
 use crate::app::variants::{memory, sizes, transports};
 use crate::backend::Backend;
 use crate::backends;
@@ -30,7 +31,7 @@ impl Field<'_> {
     ///
     /// # Errors
     /// If the one in this process does not start.
-    pub fn serve(&self, course: Course<'_>) -> Result<Servers> {
+    pub fn serve(&self, context: RunContext<'_>) -> Result<Servers> {
         match self {
             Self::Variants(_) => {
                 let plans: Vec<&Plan> = self.embedded().collect();
@@ -46,7 +47,7 @@ impl Field<'_> {
                 let urls = match kind {
                     Matrix::Memory => None,
                     Matrix::Transports { running } => {
-                        Some(transports::urls(plan, running.as_deref(), course.interrupts))
+                        Some(transports::urls(plan, running.as_deref(), context.interrupts))
                     }
                 };
                 Ok(Servers { host, urls })
@@ -93,17 +94,17 @@ impl Field<'_> {
     ///
     /// # Errors
     /// If a variant cannot be measured, the first row of a matrix cannot, or no input can have another size.
-    pub fn open(&self, servers: &Servers, size: Option<u64>, course: Course<'_>) -> Result<Vec<Subject>> {
+    pub fn open(&self, servers: &Servers, size: Option<u64>, context: RunContext<'_>) -> Result<Vec<Subject>> {
         match self {
-            Self::Variants(variants) => self.open_variants(servers, variants, course),
-            Self::Matrix(plan, kind) => open_matrix(servers, (*plan, *kind), size, course),
+            Self::Variants(variants) => self.open_variants(servers, variants, context),
+            Self::Matrix(plan, kind) => open_matrix(servers, plan, kind, size, context),
         }
     }
 
-    fn open_variants(&self, servers: &Servers, variants: &[Variant], course: Course<'_>) -> Result<Vec<Subject>> {
+    fn open_variants(&self, servers: &Servers, variants: &[Variant], context: RunContext<'_>) -> Result<Vec<Subject>> {
         let mut subjects = Vec::new();
         for Variant { name, plan, .. } in variants {
-            if subject::is_interrupted(course) {
+            if subject::is_interrupted(context) {
                 return Err(Error::machine("interrupted before all variants were ready"));
             }
             let (name, plan) = (name.clone(), plan.clone());
@@ -113,10 +114,10 @@ impl Field<'_> {
                     let through = backends::through(host, &plan);
                     Subject::kept(name, plan, Ok(through))
                 }
-                None if plan.target.service.is_embedded() => Subject::per_turn(name, plan, course.connect),
-                _ if remote && self.changes_servers() => Subject::per_turn(name, plan, course.connect),
+                None if plan.target.service.is_embedded() => Subject::per_turn(name, plan, context.connect),
+                _ if remote && self.changes_servers() => Subject::per_turn(name, plan, context.connect),
                 _ => {
-                    let server = (course.connect)(&plan);
+                    let server = (context.connect)(&plan);
                     Subject::kept(name, plan, server)
                 }
             };
@@ -131,9 +132,10 @@ impl Field<'_> {
 
 fn open_matrix(
     servers: &Servers,
-    (plan, kind): (&Plan, &Matrix),
+    plan: &Plan,
+    kind: &Matrix,
     size: Option<u64>,
-    course: Course<'_>,
+    context: RunContext<'_>,
 ) -> Result<Vec<Subject>> {
     let host = servers.host.as_ref().ok_or_else(|| Error::server("no server was started"))?;
     let models = plan.target.models().map(|id| host.model(id)).collect::<Result<Vec<_>>>()?;
@@ -152,7 +154,7 @@ fn open_matrix(
             Subject::kept(name, way, Ok(through))
         }
         Ok(way) => {
-            let server = (course.connect)(&way);
+            let server = (context.connect)(&way);
             Subject::kept(name, way, server)
         }
         Err(error) => Subject::unusable(name, plan.clone(), error),

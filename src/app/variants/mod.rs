@@ -12,12 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::app::conclude;
+use crate::app::context::RunContext;
 use crate::app::phase;
+use crate::app::progress::Parts;
 use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
 use crate::app::variants::field::Field;
 use crate::app::variants::sequel::Sequel;
-use crate::app::variants::subject::{Course, Subject};
+use crate::app::variants::subject::Subject;
 use crate::app::write;
 use crate::backends::Connect;
 use crate::error::{Error, Result};
@@ -33,7 +35,7 @@ use crate::stdio::note;
 ///
 /// # Errors
 /// If a variant, or the first row of a matrix, cannot be measured at all, or the result cannot be written.
-pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (Interrupts, Connect)) -> Result<u8> {
+pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, interrupts: Interrupts, connect: Connect) -> Result<u8> {
     let field = match &plan.matrix {
         Some(kind) => Field::Matrix(plan, kind),
         None => Field::Variants(&plan.variants),
@@ -45,8 +47,8 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, (interrupts, connect): (In
         phase::loading();
     }
     let screen = Screen::new();
-    let course = Course { screen: &screen, interrupts, codes, connect };
-    let mut comparison = Comparison { field, plan, rounds, course, earlier, result: None };
+    let context = RunContext { screen: &screen, interrupts, codes, connect, ranks: None };
+    let mut comparison = Comparison { field, plan, rounds, context, earlier, result: None };
     let ended = comparison.measure();
     let Some(mut result) = comparison.result.take() else {
         return ended.map(|()| exit::INTERRUPTED);
@@ -92,12 +94,34 @@ fn check_libraries(variants: &[Variant]) -> Result<()> {
     )))
 }
 
+/// One of the starts of the servers.
+#[derive(Clone, Copy)]
+struct Start {
+    /// From one on.
+    number: u32,
+    /// How many there are.
+    of: u32,
+}
+
+/// One of the cells of the result: a level with an input size.
+#[derive(Clone, Copy)]
+struct CellPlace {
+    /// From zero on.
+    number: usize,
+    /// How many cells there are.
+    of: usize,
+    /// Which level it is.
+    level: usize,
+    /// Bytes of input, if it is not the flags that decide.
+    size: Option<u64>,
+}
+
 /// A running comparison.
 struct Comparison<'a> {
     field: Field<'a>,
     plan: &'a Plan,
     rounds: Rounds,
-    course: Course<'a>,
+    context: RunContext<'a>,
     /// What an earlier run has finished.
     earlier: EarlierRun,
     /// The result so far.
@@ -108,13 +132,13 @@ impl Comparison<'_> {
     /// Measures everything, once for each start of the servers.
     fn measure(&mut self) -> Result<()> {
         let starts = self.plan.measurement.restarts;
-        for start in 1..=starts {
-            let servers = self.field.serve(self.course)?;
-            let ended = self.at_start((start, starts), &servers);
-            if start == starts || self.is_interrupted() || ended.is_err() {
+        for number in 1..=starts {
+            let servers = self.field.serve(self.context)?;
+            let ended = self.at_start(Start { number, of: starts }, &servers);
+            if number == starts || self.is_interrupted() || ended.is_err() {
                 return ended;
             }
-            if !self.field.is_embedded() && start == 1 {
+            if !self.field.is_embedded() && number == 1 {
                 note!("--restarts: servers on the network are not restarted; each start only opens new connections");
             }
             servers.halt()?;
@@ -122,9 +146,9 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    fn at_start(&mut self, (start, starts): (u32, u32), servers: &field::Servers) -> Result<()> {
-        for (number, size) in self.field.sizes().into_iter().enumerate() {
-            let subjects = match self.field.open(servers, size, self.course) {
+    fn at_start(&mut self, start: Start, servers: &field::Servers) -> Result<()> {
+        for (size_number, size) in self.field.sizes().into_iter().enumerate() {
+            let subjects = match self.field.open(servers, size, self.context) {
                 Err(_) if self.is_interrupted() => return Ok(()),
                 subjects => subjects?,
             };
@@ -134,7 +158,7 @@ impl Comparison<'_> {
                 }
                 self.begin(&subjects)?;
             }
-            let measured = self.at_size(&subjects, (start, starts), (number, size));
+            let measured = self.at_size(&subjects, start, size_number, size);
             // In reverse order: each restores the settings that it found on a server.
             let closed = subjects.into_iter().rev().map(Subject::close).fold(Ok(()), Error::both);
             measured.and(closed)?;
@@ -177,8 +201,8 @@ impl Comparison<'_> {
         (setup.command_line, setup.flags) = (self.plan.words.command_line.clone(), self.plan.words.flags.clone());
         self.earlier.check(&setup)?;
         self.earlier.check_variants(&variants.variants)?;
-        self.course.screen.print(&console::settings(self.plan, &setup))?;
-        self.course.screen.print(&report::variants::heading(&variants, measurement))?;
+        self.context.screen.print(&console::settings(self.plan, &setup))?;
+        self.context.screen.print(&report::variants::heading(&variants, measurement))?;
         for variant in &variants.variants {
             if let Some(problem) = &variant.problem {
                 note!("--matrix: {}: {problem}", variant.name);
@@ -188,25 +212,20 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    fn at_size(
-        &mut self,
-        subjects: &[Subject],
-        (start, starts): (u32, u32),
-        (size_number, size): (usize, Option<u64>),
-    ) -> Result<()> {
+    fn at_size(&mut self, subjects: &[Subject], start: Start, size_number: usize, size: Option<u64>) -> Result<()> {
         let levels = subjects.iter().filter_map(|subject| subject.seen.as_ref()).map(|seen| seen.loads.len()).max();
         let levels = levels.unwrap_or(0);
         for level in 0..levels {
             let cell = size_number * levels + level;
-            self.add_cell(subjects, (cell, level), size);
-            let cells = levels * self.field.sizes().len();
-            self.rounds_of(subjects, level, (cell, cells), (start, starts));
+            let place = CellPlace { number: cell, of: levels * self.field.sizes().len(), level, size };
+            self.add_cell(subjects, place);
+            self.rounds_of(subjects, place, start);
             let Some(result) = &self.result else { break };
-            if (start == starts || self.is_interrupted())
+            if (start.number == start.of || self.is_interrupted())
                 && let Some(variants) = &result.variants
                 && !variants.cells[cell].rounds.is_empty()
             {
-                self.course.screen.print(&report::variants::cell(variants, &variants.cells[cell]))?;
+                self.context.screen.print(&report::variants::cell(variants, &variants.cells[cell]))?;
             }
             if self.is_interrupted() {
                 break;
@@ -216,9 +235,10 @@ impl Comparison<'_> {
     }
 
     /// Adds the cell with that number, unless an earlier start or an earlier run has.
-    fn add_cell(&mut self, subjects: &[Subject], (cell, level): (usize, usize), size: Option<u64>) {
+    fn add_cell(&mut self, subjects: &[Subject], place: CellPlace) {
+        let CellPlace { number, level, size, .. } = place;
         let Some(variants) = self.result.as_mut().and_then(|result| result.variants.as_mut()) else { return };
-        if variants.cells.len() > cell {
+        if variants.cells.len() > number {
             return;
         }
         let first = subjects.iter().find_map(|subject| subject.seen.as_ref());
@@ -229,14 +249,11 @@ impl Comparison<'_> {
     }
 
     /// Measures the missing rounds of a cell, and keeps them as they come.
-    fn rounds_of(
-        &mut self,
-        subjects: &[Subject],
-        level: usize,
-        (cell, cells): (usize, usize),
-        (start, starts): (u32, u32),
-    ) {
-        let (course, plan) = (self.course, self.plan);
+    fn rounds_of(&mut self, subjects: &[Subject], cell_place: CellPlace, start: Start) {
+        let CellPlace { number: cell, of: cells, level, .. } = cell_place;
+        let part = part(start, cell_place);
+        let Start { number: start, of: starts } = start;
+        let (context, plan) = (self.context, self.plan);
         let Some(result) = self.result.as_mut() else { return };
         let usable: Vec<usize> = (0..subjects.len()).filter(|&number| subjects[number].open.is_ok()).collect();
         let interleaving = Interleaving {
@@ -246,7 +263,6 @@ impl Comparison<'_> {
             replaces: plan.measurement.on_disturbance == Some(OnDisturbance::Replace),
             start,
         };
-        let part = part((start, starts), (cell, cells));
         let counted = self.rounds.until_decided.is_none().then_some(self.rounds.count);
         let place = |round: usize| {
             // Disturbed rounds are measured again.
@@ -265,9 +281,9 @@ impl Comparison<'_> {
         let take = |turn: Turn| {
             let subject = &subjects[usable[turn.subject]];
             let at = format!("{}, {}", place(turn.round), subject.name);
-            course.screen.at(&at, counted.map(|_| (turn_number, starts as usize * cells * turns)));
+            context.screen.at(&at, counted.map(|_| Parts { over: turn_number, of: starts as usize * cells * turns }));
             turn_number = (turn_number + 1).min((earlier_cells + 1) * turns - 1);
-            subject.measure(level, sequel.times(), course)
+            subject.measure(level, sequel.times(), context)
         };
         let keep = |rounds: &[Round]| {
             let all = rounds.iter().map(|round| spread(round, &usable, subjects.len()));
@@ -275,27 +291,27 @@ impl Comparison<'_> {
                 let (before, after) = (of(Ordering::Less).cloned(), of(Ordering::Greater).cloned());
                 variants.cells[cell].measured_s = sequel.measured_s();
                 variants.cells[cell].rounds = before.chain(all).chain(after).collect();
-                course.screen.log(&format!("{} is done", place(rounds.len() - 1)));
+                context.screen.log(&format!("{} is done", place(rounds.len() - 1)));
             }
-            report::summary::save(plan, course.interrupts, result);
+            report::summary::save(plan, context.interrupts, result);
             sequel.see(rounds);
         };
         let all = |rounds: &[Round]| rounds.iter().map(|round| spread(round, &usable, subjects.len())).collect();
         interleave(&interleaving, kept, take, keep, |rounds| sequel.is_wanted(all(rounds)));
-        course.screen.at("", None);
-        if !part.is_empty() && course.interrupts.load(Relaxed) == 0 {
-            course.screen.done(&format!("{} is done", part.join(", ")));
+        context.screen.at("", None);
+        if !part.is_empty() && context.interrupts.load(Relaxed) == 0 {
+            context.screen.done(&format!("{} is done", part.join(", ")));
         }
     }
 
     fn is_interrupted(&self) -> bool {
-        self.course.interrupts.load(Relaxed) > 0
+        self.context.interrupts.load(Relaxed) > 0
     }
 }
 
 /// Which start and cell this is, if there are several.
-fn part((start, starts): (u32, u32), (cell, cells): (usize, usize)) -> Vec<String> {
-    let part = [("start", start as usize, starts as usize), ("cell", cell + 1, cells)];
+fn part(start: Start, cell: CellPlace) -> Vec<String> {
+    let part = [("start", start.number as usize, start.of as usize), ("cell", cell.number + 1, cell.of)];
     let part = part.into_iter().filter(|(_, _, of)| *of > 1);
     part.map(|(noun, number, of)| format!("{noun} {number}/{of}")).collect()
 }

@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::app::context::RunContext;
 use crate::app::job::Job;
 use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
-use crate::app::screen::Screen;
 use crate::app::session::Session;
 use crate::app::{ending, levels};
 use crate::backends::{self, Connect, Connected};
 use crate::error::{Error, Result};
-use crate::exit::{self, Codes};
+use crate::exit;
 use crate::measure::rounds::{Measured, Unit};
 use crate::measure::summary::LevelLoad;
 use crate::observe::Observers;
 use crate::plan::{MeasurementPlan, OnDisturbance, Plan, WindowRule};
-use crate::report::Interrupts;
 use crate::result::Setup;
 
 /// A turn begins with a lead-in of this fraction of its window, which does not count.
@@ -31,19 +30,6 @@ const SETTLE_COUNTED: Duration = Duration::from_millis(300);
 const LONGEST_AGAIN: Duration = Duration::from_secs(2);
 /// How long a server in this process may take to stop in the middle of a run.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
-
-/// What all turns share.
-#[derive(Clone, Copy)]
-pub struct Course<'a> {
-    /// Where progress is shown.
-    pub screen: &'a Screen,
-    /// How often the user has interrupted.
-    pub interrupts: Interrupts,
-    /// Which program's conventions apply.
-    pub codes: Codes,
-    /// How servers are reached.
-    pub connect: Connect,
-}
 
 /// One variant of a run.
 pub struct Subject {
@@ -113,24 +99,24 @@ impl Subject {
     }
 
     /// Measures a level, by its number, for one window, `times` as long as planned.
-    pub fn measure(&self, level: usize, times: u32, course: Course<'_>) -> Measured {
+    pub fn measure(&self, level: usize, times: u32, context: RunContext<'_>) -> Measured {
         let measurement = self.measurement(times);
         let unit = match &self.open {
-            Ok(Some(open)) => open.measure(level, &measurement, course),
-            Ok(None) => self.measure_reopened(level, &measurement, course),
+            Ok(Some(open)) => open.measure(level, &measurement, context),
+            Ok(None) => self.measure_reopened(level, &measurement, context),
             Err(error) => Err(error.clone()),
         };
         match unit {
             Ok(Some(unit)) => Measured::Unit(unit),
             Ok(None) => Measured::Interrupted,
-            Err(_) if is_interrupted(course) => Measured::Interrupted,
+            Err(_) if is_interrupted(context) => Measured::Interrupted,
             Err(error) => Measured::Unit(Unit::failed(error.to_string())),
         }
     }
 
-    fn measure_reopened(&self, level: usize, plan: &MeasurementPlan, course: Course<'_>) -> Result<Option<Unit>> {
-        let open = Open::new((course.connect)(&self.plan)?, self.plan.clone())?;
-        let unit = open.measure(level, plan, course);
+    fn measure_reopened(&self, level: usize, plan: &MeasurementPlan, context: RunContext<'_>) -> Result<Option<Unit>> {
+        let open = Open::new((context.connect)(&self.plan)?, self.plan.clone())?;
+        let unit = open.measure(level, plan, context);
         let closed = open.close().and_then(|()| leave(&self.plan));
         let unit = unit?;
         closed.map(|()| unit)
@@ -172,8 +158,8 @@ impl Subject {
 }
 
 /// Whether the user has interrupted.
-pub fn is_interrupted(course: Course<'_>) -> bool {
-    course.interrupts.load(std::sync::atomic::Ordering::Relaxed) > 0
+pub fn is_interrupted(context: RunContext<'_>) -> bool {
+    context.interrupts.load(std::sync::atomic::Ordering::Relaxed) > 0
 }
 
 /// Stops the server in this process that was started for this plan alone.
@@ -208,10 +194,10 @@ impl Open {
 
     /// One turn. If others use the processors, a short window may pass without a request: then a longer one is
     /// measured.
-    fn measure(&self, level: usize, plan: &MeasurementPlan, course: Course<'_>) -> Result<Option<Unit>> {
+    fn measure(&self, level: usize, plan: &MeasurementPlan, context: RunContext<'_>) -> Result<Option<Unit>> {
         let mut plan = plan.clone();
         loop {
-            let unit = self.measure_once(level, &plan, course)?;
+            let unit = self.measure_once(level, &plan, context)?;
             let is_empty = unit.as_ref().is_some_and(|unit| unit.requests + unit.failed == 0);
             match longer(plan.window).filter(|_| is_empty) {
                 Some(window) => plan.window = window,
@@ -220,17 +206,13 @@ impl Open {
         }
     }
 
-    fn measure_once(&self, level: usize, plan: &MeasurementPlan, course: Course<'_>) -> Result<Option<Unit>> {
-        let Course { screen, interrupts, codes, .. } = course;
+    fn measure_once(&self, level: usize, plan: &MeasurementPlan, context: RunContext<'_>) -> Result<Option<Unit>> {
         let runner = Runner {
+            context,
+            session: &self.session,
             earlier: &EarlierRun::default(),
             baseline: None,
-            session: &self.session,
-            screen,
-            interrupts,
-            codes,
             observers: self.observers.as_ref(),
-            ranks: None,
         };
         let summary = runner.measure_quietly(&self.job(level)?, plan)?;
         Ok(Unit::of(&summary, &plan.asked_percentiles().collect::<Vec<_>>()).filter(|_| !runner.is_interrupted()))

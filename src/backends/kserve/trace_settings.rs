@@ -113,7 +113,7 @@ impl ChangedTraces {
     /// # Errors
     /// If it does not write them to a file.
     pub fn reader(&self) -> Result<Option<Box<dyn ServerTraces>>> {
-        let of = |now| FileTraces::of(Arc::clone(&self.change.server), &self.change.model, (&self.values, now));
+        let of = |now| FileTraces::of(Arc::clone(&self.change.server), &self.change.model, &self.values, now);
         let reader = self.now.as_ref().map(of).transpose()?;
         Ok(reader.map(|reader| Box::new(reader) as Box<dyn ServerTraces>))
     }

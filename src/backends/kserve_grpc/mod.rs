@@ -167,7 +167,7 @@ impl GrpcBackend {
 
     /// Whether it is a Triton before 23.06.
     fn marks_no_final(&self) -> bool {
-        self.server.as_ref().is_some_and(|server| server.is_triton_before((2, 35)))
+        self.server.as_ref().is_some_and(|server| server.is_triton_before(2, 35))
     }
 
     /// Whether the server has finished loading, and does not know the model.

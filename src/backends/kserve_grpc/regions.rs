@@ -93,7 +93,7 @@ pub struct PlacedOutputs<'a> {
 
 impl<'a> PlacedOutputs<'a> {
     /// The outputs of a reply to a request for the model with that index; shared memory is read if an observer watches.
-    pub fn read(reply: &'a InferReply<'a>, slot: Option<&PlacedSlot>, (model, watch): (usize, bool)) -> Self {
+    pub fn read(reply: &'a InferReply<'a>, slot: Option<&PlacedSlot>, model: usize, watch: bool) -> Self {
         let mut read = Self { reply, placed: Vec::new(), unreadable: None };
         if slot.is_none() && reply.lacks_contents() {
             let why = "it has different numbers of outputs and of output contents";

@@ -63,9 +63,11 @@ impl ReplyRules {
     #[inline]
     pub fn check(
         &mut self,
-        (slot, payload): (usize, PayloadId),
+        slot: usize,
+        payload: PayloadId,
         reply: &InferReply<'_>,
-        (outputs, contents): (&PlacedOutputs<'_>, bool),
+        outputs: &PlacedOutputs<'_>,
+        contents: bool,
     ) -> Result<(), InferError> {
         if reply.has_outputs && outputs.is_readable() && !self.is_due(slot, payload) {
             return Ok(());

@@ -81,12 +81,12 @@ impl KserveGrpc {
         let empty = decoupled && last && !failed && !reply.response.has_outputs;
         let watched = exchanges.watched();
         let contents = watched || self.outputs[slot].is_none();
-        let placed = PlacedOutputs::read(&reply.response, self.outputs[slot].as_ref(), (model, watched));
+        let placed = PlacedOutputs::read(&reply.response, self.outputs[slot].as_ref(), model, watched);
         let early = !exchanges.has_departed(slot);
         let fits = match failed || empty {
             _ if early => Err(status::error(BROKEN, EARLY)),
             true => Ok(()),
-            false => self.rules.check((slot, payload), &reply.response, (&placed, contents)),
+            false => self.rules.check(slot, payload, &reply.response, &placed, contents),
         };
         match fits {
             _ if failed => exchanges.respond_failed(slot, status::error(FAILED, reply.error)),
@@ -178,9 +178,9 @@ impl Method for KserveGrpc {
         }
         let reply = reply.response;
         let contents = watched || self.outputs[slot].is_none();
-        let of = (self.model_of(request), watched);
-        let outputs = PlacedOutputs::read(&reply, self.outputs[slot].as_ref(), of);
-        self.rules.check((slot, request.payload), &reply, (&outputs, contents))?;
+        let model = self.model_of(request);
+        let outputs = PlacedOutputs::read(&reply, self.outputs[slot].as_ref(), model, watched);
+        self.rules.check(slot, request.payload, &reply, &outputs, contents)?;
         exchanges.respond(slot, &outputs);
         Ok(())
     }

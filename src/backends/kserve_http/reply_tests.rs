@@ -35,12 +35,22 @@ fn checks(replies: ReplyRule) -> ReplyChecks {
     ReplyChecks::new(&ClientSpec { replies, ..ClientSpec::new(Vec::new().into(), Vec::new().into()) })
 }
 
+/// A reply, of which `total` bytes have come.
+#[derive(Clone, Copy)]
+struct Reply<'a> {
+    head: &'a Head,
+    body: &'a Kept,
+    total: u64,
+}
+
 /// A reply to a request for `model`, checked by the quick way.
 fn check_with(
     checker: &mut Checker,
-    (head, body, total): (&Head, &Kept, u64),
-    (model, checks): (&ModelSpec, &ReplyChecks),
+    reply: Reply<'_>,
+    model: &ModelSpec,
+    checks: &ReplyChecks,
 ) -> Result<(), InferError> {
+    let Reply { head, body, total } = reply;
     let form = || ReplyForm { model, batch: 1, contents: true };
     checker.check(head, body, total, Wanted { shared: false, payload: PayloadId(0), form: &form, checks })
 }
@@ -57,7 +67,7 @@ fn judge(head: &Head, body: &[u8]) -> (Result<(), InferError>, Result<(), InferE
 fn judge_by(rule: ReplyRule, head: &Head, body: &[u8]) -> (Result<(), InferError>, Result<(), InferError>) {
     let (quick, strict) = (kept(head, body, false), kept(head, body, true));
     let (model, total) = (anything(), body.len() as u64);
-    let checked = check_with(&mut Checker::default(), (head, &quick, total), (&model, &checks(rule)));
+    let checked = check_with(&mut Checker::default(), Reply { head, body: &quick, total }, &model, &checks(rule));
     let read = ReplyOutputs::read(head, &strict, None)
         .and_then(|outputs| checks(rule).settle(PayloadId(0), &model, outputs.decoded()));
     (checked, read)
@@ -175,7 +185,7 @@ fn a_known_json_is_still_measured_against_its_bytes() {
     let (head, json) = (head(Some(BINARY.len())), BINARY.as_bytes());
     let (body, total) = (kept(&head, json, false), json.len() as u64 + 8);
     for (total, fits) in [(total, true), (total, true), (total + 1, false)] {
-        assert_eq!(check_with(&mut checker, (&head, &body, total), (&model, &checks)).is_ok(), fits);
+        assert_eq!(check_with(&mut checker, Reply { head: &head, body: &body, total }, &model, &checks).is_ok(), fits);
     }
 }
 
@@ -219,8 +229,8 @@ fn replies_are_held_against_the_model_where_that_is_wanted() {
     let head = head(Some(BINARY.len()));
     let body = kept(&head, BINARY.as_bytes(), false);
     let check = |model: &ModelSpec, rule| {
-        let kept = (&head, &body, BINARY.len() as u64 + 8);
-        check_with(&mut Checker::default(), kept, (model, &checks(rule)))
+        let reply = Reply { head: &head, body: &body, total: BINARY.len() as u64 + 8 };
+        check_with(&mut Checker::default(), reply, model, &checks(rule))
     };
     for (outputs, word) in [(vec![tensor("O", &[1, 3])], "has shape"), (vec![tensor("P", &[1, 2])], "no output 'O'")] {
         model.outputs = outputs;

@@ -72,6 +72,14 @@ struct Stream {
     failed: bool,
 }
 
+/// Where parts of an answer are kept.
+struct Kept<'a> {
+    /// The text of its message.
+    text: &'a mut Held,
+    /// The content that tokens are counted in.
+    content: &'a mut Held,
+}
+
 impl Answer {
     /// None yet.
     pub(super) fn new(wanted: Wanted) -> Self {
@@ -104,7 +112,8 @@ impl Answer {
     pub(super) fn take(
         &mut self,
         head: &Head,
-        (piece, total): (&[u8], u64),
+        piece: &[u8],
+        total: u64,
         slot: usize,
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
@@ -122,7 +131,7 @@ impl Answer {
             let Some(event) = event else { break };
             let Self { wanted, stream, text, content, shown, .. } = self;
             stream.take(event, shown, slot, exchanges)?;
-            stream.keep(event.data, *wanted, (text, content))?;
+            stream.keep(event.data, *wanted, Kept { text, content })?;
         }
         Ok(())
     }
@@ -175,7 +184,7 @@ impl Answer {
         {
             let Self { wanted, stream, text, content, shown, .. } = self;
             stream.take(event, shown, slot, exchanges)?;
-            stream.keep(event.data, *wanted, (text, content))?;
+            stream.keep(event.data, *wanted, Kept { text, content })?;
         }
         let Stream { generation, choices, others, ends, first_tokens, finished, done, failed, .. } = self.stream;
         if failed {
@@ -222,7 +231,8 @@ impl Stream {
     /// # Errors
     /// If all answers together take too much memory.
     #[inline]
-    fn keep(&mut self, data: &[u8], wanted: Wanted, (text, content): (&mut Held, &mut Held)) -> Result<(), InferError> {
+    fn keep(&mut self, data: &[u8], wanted: Wanted, kept: Kept<'_>) -> Result<(), InferError> {
+        let Kept { text, content } = kept;
         if wanted.message {
             text.extend(turns::delta(data).as_bytes()).map_err(malformed)?;
         }

@@ -68,7 +68,8 @@ impl Bodies {
     /// # Errors
     /// If fields must be set in a payload that is not an object.
     pub(super) fn new(
-        (endpoint, headers): (&Endpoint, &Headers),
+        endpoint: &Endpoint,
+        headers: &Headers,
         plan: &OpenAiPlan,
         mixed: bool,
         spec: &ClientSpec,
@@ -172,7 +173,7 @@ fn head(endpoint: &Endpoint, headers: &Headers, path: &str) -> Vec<u8> {
 fn body(plan: &OpenAiPlan, model: Option<String>, options: &RequestOptions, payload: &Payload) -> Result<Body> {
     let input = payload.inputs.first().filter(|input| &*input.name == PAYLOAD);
     let input = input.ok_or_else(|| Error::input(format!("a request has one input, '{PAYLOAD}'")))?;
-    let document = document(plan, model, options, (payload, input))?;
+    let document = document(plan, model, options, payload, input)?;
     let mut length = Vec::new();
     write_length(&mut length, document.text().len());
     Ok(Body { length, document })
@@ -183,7 +184,8 @@ fn document(
     plan: &OpenAiPlan,
     model: Option<String>,
     options: &RequestOptions,
-    (payload, input): (&Payload, &InputTensor),
+    payload: &Payload,
+    input: &InputTensor,
 ) -> Result<Document> {
     let len = input.len.checked_sub(LENGTH).ok_or_else(|| Error::input("the payload is empty"))?;
     let unchanged = Document::Unchanged { region: input.region.clone(), offset: input.offset + LENGTH, len };

@@ -97,7 +97,7 @@ pub(super) fn spec(payloads: Vec<Payload>) -> ClientSpec {
 
 pub(super) fn service(spec: &ClientSpec, plan: &OpenAiPlan, mixed: bool, limit: u64) -> OpenAi {
     let endpoint = crate::engine::Endpoint::parse("http://h:80/base", 1).unwrap();
-    let bodies = Bodies::new((&endpoint, &Headers::default()), plan, mixed, spec).unwrap();
+    let bodies = Bodies::new(&endpoint, &Headers::default(), plan, mixed, spec).unwrap();
     OpenAi::new(
         Arc::new(bodies),
         Headers::default(),

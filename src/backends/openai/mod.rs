@@ -107,7 +107,7 @@ impl OpenAiBackend {
         if let Some(bodies) = known.as_ref().filter(|bodies| bodies.fit(spec)) {
             return Ok(bodies.clone());
         }
-        let bodies = Arc::new(Bodies::new((self.route.endpoint(), &self.headers), &self.plan, self.mixed, spec)?);
+        let bodies = Arc::new(Bodies::new(self.route.endpoint(), &self.headers, &self.plan, self.mixed, spec)?);
         *known = Some(bodies.clone());
         Ok(bodies)
     }

@@ -71,8 +71,8 @@ impl HttpService for OpenAi {
         }
         history.note_send(position.end);
         let named = self.bodies.session_header(position.id);
-        let payload = (self.bodies.text(slot.payload), self.bodies.is_whole(slot.payload));
-        slot.turn.write(&[self.bodies.head(), &named], payload, history)
+        let (payload, whole) = (self.bodies.text(slot.payload), self.bodies.is_whole(slot.payload));
+        slot.turn.write(&[self.bodies.head(), &named], payload, whole, history)
     }
 
     fn gather<'a>(&'a self, slot: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
@@ -102,7 +102,7 @@ impl HttpService for OpenAi {
 
     fn body(&mut self, slot: usize, piece: &[u8], total: u64, exchanges: &mut Exchanges) -> Result<(), InferError> {
         let Slot { head, answer, .. } = &mut self.slots[slot];
-        answer.take(head, (piece, total), slot, exchanges)
+        answer.take(head, piece, total, slot, exchanges)
     }
 
     fn complete(&mut self, slot: usize, head: &Head, _: u64, exchanges: &mut Exchanges) -> Result<(), InferError> {
@@ -115,7 +115,7 @@ impl HttpService for OpenAi {
         if completed.is_ok() {
             exchanges.carried(slot, turn.body());
             if let Some(message) = answer.message() {
-                history.hear((self.bodies.turn(*payload), self.bodies.is_whole(*payload)), &message);
+                history.hear(self.bodies.turn(*payload), self.bodies.is_whole(*payload), &message);
             }
         }
         if history.note_end() {

@@ -55,7 +55,7 @@ impl History {
     }
 
     /// The answer to a turn, as a message; `whole` where turns hold the whole conversation.
-    pub(super) fn hear(&mut self, (turn, whole): (u32, bool), message: &[u8]) {
+    pub(super) fn hear(&mut self, turn: u32, whole: bool, message: &[u8]) {
         if whole {
             self.answers.insert(turn, message.to_vec());
         } else if self.asked.is_empty() {
@@ -109,7 +109,8 @@ impl TurnRequest {
     pub(super) fn write(
         &mut self,
         head: &[&[u8]],
-        (payload, whole): (&[u8], bool),
+        payload: &[u8],
+        whole: bool,
         history: &mut History,
     ) -> Result<usize, InferError> {
         let unusable = |what: &str| InferError::new("Request", what.to_owned());
@@ -225,13 +226,13 @@ mod tests {
     use super::*;
 
     /// The body of a turn, whose answer is heard.
-    fn say(history: &mut History, payload: &str, (turn, whole): (u32, bool), answer: &[u8]) -> String {
+    fn say(history: &mut History, payload: &str, turn: u32, whole: bool, answer: &[u8]) -> String {
         let mut turn_request = TurnRequest::default();
-        let length = turn_request.write(&[b"HEAD\r\n", b"X: 1\r\n"], (payload.as_bytes(), whole), history);
+        let length = turn_request.write(&[b"HEAD\r\n", b"X: 1\r\n"], payload.as_bytes(), whole, history);
         assert_eq!(length, Ok(turn_request.request().len()));
         let request = String::from_utf8(turn_request.request().to_vec()).unwrap();
         if !answer.is_empty() {
-            history.hear((turn, whole), answer);
+            history.hear(turn, whole, answer);
         }
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
         assert_eq!(head, format!("HEAD\r\nX: 1\r\nContent-Length: {}", body.len()));
@@ -242,28 +243,28 @@ mod tests {
     fn each_turn_sends_all_that_was_said_before() {
         let mut history = History::default();
         let first = r#"{"model":"m","messages":[{"a":1}],"n":1}"#;
-        assert_eq!(say(&mut history, first, (0, false), b"{\"b\":2}"), first);
-        let second = say(&mut history, r#"{"messages":[ {"c":3} ]}"#, (1, false), b"");
+        assert_eq!(say(&mut history, first, 0, false, b"{\"b\":2}"), first);
+        let second = say(&mut history, r#"{"messages":[ {"c":3} ]}"#, 1, false, b"");
         assert_eq!(second, r#"{"messages":[{"a":1},{"b":2},{"c":3}]}"#);
-        assert_eq!(say(&mut History::default(), first, (0, false), b""), first, "another session");
-        assert!(TurnRequest::default().write(&[b""], (b"{}", false), &mut History::default()).is_err());
+        assert_eq!(say(&mut History::default(), first, 0, false, b""), first, "another session");
+        assert!(TurnRequest::default().write(&[b""], b"{}", false, &mut History::default()).is_err());
     }
 
     #[test]
     fn completions_continue_the_text() {
         let mut history = History::default();
-        assert_eq!(say(&mut history, r#"{"prompt":"a b"}"#, (0, false), &message("c")), r#"{"prompt":"a b"}"#);
-        assert_eq!(say(&mut history, r#"{"prompt":"d"}"#, (1, false), b""), r#"{"prompt":"a b c d"}"#, "not answered");
-        assert_eq!(say(&mut history, r#"{"prompt":"e"}"#, (2, false), b""), r#"{"prompt":"a b c e"}"#);
+        assert_eq!(say(&mut history, r#"{"prompt":"a b"}"#, 0, false, &message("c")), r#"{"prompt":"a b"}"#);
+        assert_eq!(say(&mut history, r#"{"prompt":"d"}"#, 1, false, b""), r#"{"prompt":"a b c d"}"#, "not answered");
+        assert_eq!(say(&mut history, r#"{"prompt":"e"}"#, 2, false, b""), r#"{"prompt":"a b c e"}"#);
     }
 
     #[test]
     fn answers_stand_where_a_turn_refers_to_them() {
         let mut history = History::default();
-        say(&mut history, r#"{"messages":[{"a":1}]}"#, (0, true), br#"{"live":1}"#);
+        say(&mut history, r#"{"messages":[{"a":1}]}"#, 0, true, br#"{"live":1}"#);
         let payload =
             r#"{"messages":[{"a":1},{"role":"assistant","content":"r","answer_of":0},{"answer_of":7,"x":2}],"n":1}"#;
-        let sent = say(&mut history, payload, (1, true), b"");
+        let sent = say(&mut history, payload, 1, true, b"");
         assert_eq!(sent, r#"{"messages":[{"a":1},{"live":1},{"x":2}],"n":1}"#);
     }
 

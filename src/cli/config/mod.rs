@@ -147,7 +147,8 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
 /// # Errors
 /// As [`command`].
 pub fn each(
-    (command, name): (&clap::Command, &str),
+    command: &clap::Command,
+    name: &str,
     words: Vec<OsString>,
     read: impl Fn(Vec<OsString>, Vec<String>, Meant) -> Result<Command>,
 ) -> Result<Command> {

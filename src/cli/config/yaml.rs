@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
         if depth > DEEPEST {
             return Err(Fault::new(at, format!("lists and mappings are nested more than {DEEPEST} deep")));
         }
-        self.count((1, 0), at)?;
+        self.count(Size { nodes: 1, bytes: 0 }, at)?;
         let (value, anchor) = match event {
             Event::Alias(anchor) => {
                 let node = self.anchors.get(&anchor);
@@ -227,8 +227,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn count(&mut self, (nodes, bytes): (usize, usize), at: Place) -> Result<(), Fault> {
-        (self.nodes, self.bytes) = (self.nodes + nodes, self.bytes + bytes);
+    fn count(&mut self, size: Size, at: Place) -> Result<(), Fault> {
+        (self.nodes, self.bytes) = (self.nodes + size.nodes, self.bytes + size.bytes);
         if self.nodes > MAX_NODES {
             return Err(Fault::new(at, format!("more than {MAX_NODES} values")));
         }
@@ -237,14 +237,24 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Number of nodes in a subtree, and the bytes of their texts.
-fn size(node: &Node) -> (usize, usize) {
-    let sum = |of: (usize, usize), more: (usize, usize)| (of.0 + more.0, of.1 + more.1);
+/// How large a subtree is.
+#[derive(Clone, Copy)]
+struct Size {
+    nodes: usize,
+    /// Those of its texts.
+    bytes: usize,
+}
+
+fn size(node: &Node) -> Size {
+    let alone = |bytes: usize| Size { nodes: 1, bytes };
+    let sum = |of: Size, more: Size| Size { nodes: of.nodes + more.nodes, bytes: of.bytes + more.bytes };
     match &node.value {
-        Value::List(list) => list.iter().map(size).fold((1, 0), sum),
-        Value::Map(map) => map.iter().map(|(key, node)| sum((0, key.name.len()), size(node))).fold((1, 0), sum),
-        Value::Text(text) => (1, text.len()),
-        Value::Null | Value::Bool(_) => (1, 0),
+        Value::List(list) => list.iter().map(size).fold(alone(0), sum),
+        Value::Map(map) => {
+            map.iter().map(|(key, node)| sum(Size { nodes: 0, bytes: key.name.len() }, size(node))).fold(alone(0), sum)
+        }
+        Value::Text(text) => alone(text.len()),
+        Value::Null | Value::Bool(_) => alone(0),
     }
 }
 

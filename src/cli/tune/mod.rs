@@ -133,7 +133,7 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
         CommandLine::Run(words, strays) if !strays.is_empty() => {
             Err(help::stray(called, &strays, secrets::may_hold_secret(&words)))
         }
-        CommandLine::Run(words, _) => config::each((&command, WORD.name), words, |words, notes, meant| {
+        CommandLine::Run(words, _) => config::each(&command, WORD.name, words, |words, notes, meant| {
             let plan = plan(&command, words, given_words.clone());
             let mut plan = plan.map_err(|error| meant.place(&command, error))?;
             plan.run.notes.extend(notes);

@@ -15,11 +15,21 @@ const FRAME_RATE: u32 = 10;
 /// Quality of JPEGs, of 100.
 const QUALITY: u8 = 75;
 
+/// The size of a picture, in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// From left to right.
+    pub width: u32,
+    /// From top to bottom.
+    pub height: u32,
+}
+
 /// Red, green and blue.
 pub(super) type Colour = [u8; 3];
 
 /// A PNG.
-pub(super) fn png((width, height): (u32, u32), colour: Colour) -> Vec<u8> {
+pub(super) fn png(size: Frame, colour: Colour) -> Vec<u8> {
+    let Frame { width, height } = size;
     let mut out = b"\x89PNG\r\n\x1a\n".to_vec();
     let header = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, 2, 0, 0, 0]].concat();
     chunk(&mut out, *b"IHDR", &header);
@@ -46,7 +56,8 @@ fn chunk(out: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
 ///
 /// # Errors
 /// If it is wider or higher than the format allows.
-pub(super) fn jpeg((width, height): (u32, u32), colour: Colour) -> Result<Vec<u8>> {
+pub(super) fn jpeg(size: Frame, colour: Colour) -> Result<Vec<u8>> {
+    let Frame { width, height } = size;
     let unfit = || Error::input(format!("a JPEG has at most 65535 pixels a side, and {width}x{height} is asked for"));
     let (wide, high) = (u16::try_from(width).map_err(|_| unfit())?, u16::try_from(height).map_err(|_| unfit())?);
     let pixels = colour.repeat(width as usize * height as usize);
@@ -73,7 +84,7 @@ pub(super) fn wav(seconds: f64) -> Vec<u8> {
 }
 
 /// An MP4 of these JPEGs (Motion JPEG).
-pub(super) fn mp4((width, height): (u32, u32), frames: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn mp4(size: Frame, frames: &[Vec<u8>]) -> Vec<u8> {
     let mut out = part(b"ftyp", &[b"isom\0\0\x02\0isomiso2mp41"]);
     let first = out.len() as u32 + 8;
     let pictures: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
@@ -83,13 +94,13 @@ pub(super) fn mp4((width, height): (u32, u32), frames: &[Vec<u8>]) -> Vec<u8> {
     let sizes: Vec<u32> = frames.iter().map(|frame| frame.len() as u32).collect();
     let movie =
         [big(&[0, 0, 0, FRAME_RATE, count, 0x1_0000, 0x0100_0000, 0, 0]), unity.clone(), big(&[0; 6]), big(&[2])];
-    let track = [big(&[3, 0, 0, 1, 0, count, 0, 0, 0, 0]), unity, big(&[width << 16, height << 16])].concat();
+    let track = [big(&[3, 0, 0, 1, 0, count, 0, 0, 0, 0]), unity, big(&[size.width << 16, size.height << 16])].concat();
     let media = big(&[0, 0, 0, FRAME_RATE, count, 0x55c4_0000]);
     let handler = [&big(&[0, 0]), &b"vide"[..], &[0; 12], &b"video\0"[..]].concat();
     let table = part(
         b"stbl",
         &[
-            &part(b"stsd", &[&big(&[0, 1]), &entry((width, height))]),
+            &part(b"stsd", &[&big(&[0, 1]), &entry(size)]),
             &part(b"stts", &[&big(&[0, 1, count, 1])]),
             &part(b"stsc", &[&big(&[0, 1, 1, count, 1])]),
             &part(b"stsz", &[&big(&[0, 0, count]), &big(&sizes)]),
@@ -105,13 +116,13 @@ pub(super) fn mp4((width, height): (u32, u32), frames: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// The entry that says that samples are JPEGs.
-fn entry((width, height): (u32, u32)) -> Vec<u8> {
+fn entry(size: Frame) -> Vec<u8> {
     let short = |number: u32| (number as u16).to_be_bytes();
     let mut fields = vec![0; 6];
     fields.extend_from_slice(&[0, 1]);
     fields.extend_from_slice(&[0; 16]);
-    fields.extend_from_slice(&short(width));
-    fields.extend_from_slice(&short(height));
+    fields.extend_from_slice(&short(size.width));
+    fields.extend_from_slice(&short(size.height));
     fields.extend_from_slice(&[0, 0x48, 0, 0, 0, 0x48, 0, 0, 0, 0, 0, 0, 0, 1]);
     fields.extend_from_slice(&[0; 32]);
     fields.extend_from_slice(&[0, 24, 0xff, 0xff]);
@@ -145,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_png_has_its_size_and_its_colour() {
-        let png = png((5, 3), [1, 2, 3]);
+        let png = png(Frame { width: 5, height: 3 }, [1, 2, 3]);
         assert_eq!(&png[16..24], [0, 0, 0, 5, 0, 0, 0, 3]);
         let at = png.windows(4).position(|found| found == b"IDAT").unwrap() + 4;
         let mut pixels = Vec::new();
@@ -155,10 +166,10 @@ mod tests {
 
     #[test]
     fn a_jpeg_has_its_size() {
-        let jpeg = jpeg((640, 360), [200, 10, 10]).unwrap();
+        let jpeg = jpeg(Frame { width: 640, height: 360 }, [200, 10, 10]).unwrap();
         let at = jpeg.windows(2).position(|found| found == [0xff, 0xc0]).unwrap();
         assert_eq!(&jpeg[at + 5..at + 9], [1, 104, 2, 128], "height and width");
-        assert!(super::jpeg((70_000, 1), [0; 3]).is_err());
+        assert!(super::jpeg(Frame { width: 70_000, height: 1 }, [0; 3]).is_err());
     }
 
     #[test]
@@ -171,7 +182,7 @@ mod tests {
     #[test]
     fn a_video_has_all_frames_where_its_tables_say() {
         let frames = vec![vec![1; 10], vec![2; 20], vec![3; 5]];
-        let mp4 = mp4((640, 360), &frames);
+        let mp4 = mp4(Frame { width: 640, height: 360 }, &frames);
         let after = |kind: &[u8]| mp4.windows(4).position(|found| found == kind).unwrap() + 4;
         let number = |at: usize| u32::from_be_bytes(mp4[at..at + 4].try_into().unwrap()) as usize;
         let (sizes, start) = (after(b"stsz") + 12, number(after(b"stco") + 8));

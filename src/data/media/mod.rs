@@ -13,6 +13,8 @@ use crate::data::media::encode::Colour;
 use crate::error::Result;
 use crate::seed;
 
+pub use crate::data::media::encode::Frame;
+
 /// Different pictures of one size, at most.
 const COLOURS: u64 = 256;
 /// Draws of one kind of medium, and of one piece of it.
@@ -53,9 +55,6 @@ pub enum MediaKind {
         seconds: Vec<(f64, f64)>,
     },
 }
-
-/// Width and height, in pixels.
-pub type Frame = (u32, u32);
 
 /// How a picture is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -205,7 +204,7 @@ mod tests {
     #[test]
     fn media_are_where_they_should_be_in_the_text() {
         let image = |at| MediaSpec {
-            kind: MediaKind::Image { sizes: vec![((8, 4), 1.0)], coding: Coding::Png },
+            kind: MediaKind::Image { sizes: vec![(Frame { width: 8, height: 4 }, 1.0)], coding: Coding::Png },
             count: exactly(1.0),
             at: Some(at),
         };
@@ -222,7 +221,7 @@ mod tests {
     #[test]
     fn videos_are_one_file_or_their_frames() {
         let video = |coding| MediaSpec {
-            kind: MediaKind::Video { sizes: vec![(((16, 16), 3), 1.0)], coding },
+            kind: MediaKind::Video { sizes: vec![((Frame { width: 16, height: 16 }, 3), 1.0)], coding },
             count: exactly(2.0),
             at: Some(0.0),
         };

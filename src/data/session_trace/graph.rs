@@ -88,26 +88,28 @@ fn sources(calls: &[Call], number: usize, before: &BTreeSet<usize>, links: &[Lin
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use serde_json::{Value, json};
 
     use super::*;
     use crate::data::session_trace::call::of_spans;
 
-    fn span(id: &str, (start, end): (&str, &str), messages: &[(&str, &str)], answer: &str) -> Value {
+    fn span(id: &str, seconds: Range<&str>, messages: &[(&str, &str)], answer: &str) -> Value {
         let message = |(role, content): &(&str, &str)| json!({ "role": role, "content": content });
         let messages: Vec<Value> = messages.iter().map(message).collect();
-        json!({ "span_id": id, "name": "chat m", "start_time": format!("2026-01-01T00:00:{start}"), "end_time":
-            format!("2026-01-01T00:00:{end}Z"), "attributes": { "gen_ai.input.messages": Value::from(messages).to_string(),
+        json!({ "span_id": id, "name": "chat m", "start_time": format!("2026-01-01T00:00:{}", seconds.start), "end_time":
+            format!("2026-01-01T00:00:{}Z", seconds.end), "attributes": { "gen_ai.input.messages": Value::from(messages).to_string(),
             "gen_ai.output.text": answer } })
     }
 
     #[test]
     fn calls_follow_those_whose_answers_they_send() {
         let spans = [
-            span("a", ("00", "02"), &[("user", "q")], "one"),
-            span("b", ("02.5", "04"), &[("user", "q"), ("assistant", "one"), ("user", "left")], "two"),
-            span("c", ("02.6", "05"), &[("user", "q"), ("assistant", "one"), ("user", "right")], "three"),
-            span("d", ("06", "07"), &[("user", "sum"), ("assistant", "two"), ("assistant", "three")], "four"),
+            span("a", "00".."02", &[("user", "q")], "one"),
+            span("b", "02.5".."04", &[("user", "q"), ("assistant", "one"), ("user", "left")], "two"),
+            span("c", "02.6".."05", &[("user", "q"), ("assistant", "one"), ("user", "right")], "three"),
+            span("d", "06".."07", &[("user", "sum"), ("assistant", "two"), ("assistant", "three")], "four"),
         ];
         let calls = of_spans(&spans, true).unwrap();
         let found = links(&calls);
@@ -130,9 +132,9 @@ mod tests {
     #[test]
     fn calls_that_share_nothing_follow_the_last_that_was_over() {
         let spans = [
-            span("a", ("00", "02"), &[("user", "x")], "one"),
-            span("b", ("01", "03"), &[("user", "y")], "two"),
-            span("c", ("02.1", "04"), &[("user", "z")], "three"),
+            span("a", "00".."02", &[("user", "x")], "one"),
+            span("b", "01".."03", &[("user", "y")], "two"),
+            span("c", "02.1".."04", &[("user", "z")], "three"),
         ];
         let calls = of_spans(&spans, true).unwrap();
         let after: Vec<Vec<u32>> = links(&calls).into_iter().map(|link| link.after).collect();

@@ -41,7 +41,7 @@ pub(crate) fn load(target: &Target<'_>, trace: &SessionTrace) -> Result<Loaded> 
     let mut out = Documents::new(target)?;
     let count = trace.options.sessions.map_or(sessions.len(), |count| sessions.len().max(count as usize));
     for number in 0..count {
-        write(&mut out, (number, &sessions[number % sessions.len()]), trace.options, &target.model.id.name)?;
+        write(&mut out, number, &sessions[number % sessions.len()], trace.options, &target.model.id.name)?;
     }
     let warning = |files: Vec<String>| format!("--session-trace: left out {}", files.join(", "));
     Ok(out.loaded((!left_out.is_empty()).then(|| warning(left_out)).into_iter().collect()))
@@ -99,12 +99,7 @@ fn read(path: &Path, options: TraceOptions) -> Result<Vec<Vec<Call>>, String> {
 }
 
 /// Writes the turns of a session.
-fn write(
-    out: &mut Documents<'_, '_>,
-    (number, calls): (usize, &[Call]),
-    options: TraceOptions,
-    model: &str,
-) -> Result<()> {
+fn write(out: &mut Documents<'_, '_>, number: usize, calls: &[Call], options: TraceOptions, model: &str) -> Result<()> {
     for (call, Link { after, wait_ms, answers }) in calls.iter().zip(links(calls)) {
         let mut messages: Vec<Value> = call.messages.iter().map(|message| message.wire.clone()).collect();
         for (at, turn) in answers.iter().filter(|_| options.live_answers) {

@@ -12,7 +12,7 @@ use crate::clock::Stamp;
 use crate::engine::calls::events::{CallEvents, CallTable};
 use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket, Opening};
 use crate::engine::calls::status::{self, UNAVAILABLE};
-use crate::engine::calls::streams::{request_id, stream_token};
+use crate::engine::calls::streams::{SequenceKey, request_id, stream_token};
 use crate::engine::calls::{CallPlan, Method};
 use crate::engine::{Deadline, ExchangeId, Exchanges, Progress, TalliedConnection, Transport, late, wait_for};
 use crate::error::{Error, Result};
@@ -304,7 +304,8 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
         self.calls.slots[slot].begin();
         if self.plan.streaming {
             let model = self.method.model_of(request);
-            let ends = request.sequence.filter(|position| position.end).map(|position| (model, position.id));
+            let ends =
+                request.sequence.filter(|position| position.end).map(|position| SequenceKey { model, id: position.id });
             let shared = self.calls.streams.assign(slot, model, request.sequence);
             let call = &mut self.calls.slots[slot];
             (call.ends, call.shared) = (ends, shared);

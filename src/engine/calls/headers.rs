@@ -26,7 +26,7 @@ impl CallHeaders {
     /// # Errors
     /// A usage error where a metadata name or value cannot be sent.
     pub fn new(service: &str, endpoint: &Endpoint, connection: &ConnectionPlan) -> Result<Self> {
-        let metadata = connection.headers.iter().map(checked).collect::<Result<_>>()?;
+        let metadata = connection.headers.iter().map(|(name, value)| checked(name, value)).collect::<Result<_>>()?;
         let scheme = if endpoint.secure { "https" } else { "http" };
         let service = service.to_owned();
         Ok(Self { service, scheme, authority: endpoint.authority(), prefix: endpoint.prefix.clone(), metadata })
@@ -69,7 +69,7 @@ fn timeout(duration: Duration) -> String {
 }
 
 /// Checks that HTTP/2 can carry the name and value of a metadata entry.
-fn checked((name, value): &(String, String)) -> Result<(String, String)> {
+fn checked(name: &str, value: &str) -> Result<(String, String)> {
     // The value is not shown: it may be a credential.
     let refuse = |rule: &str| Err(Error::usage(format!("-H: {rule}")));
     let lower = name.to_ascii_lowercase();
@@ -104,12 +104,11 @@ mod tests {
 
     #[test]
     fn metadata_is_lowered_and_checked() {
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        assert_eq!(checked(&pair("X-Key", " a b")).unwrap(), pair("x-key", "a b"));
+        assert_eq!(checked("X-Key", " a b").unwrap(), ("x-key".to_owned(), "a b".to_owned()));
         for (name, value) in
             [("", "v"), ("a b", "v"), (":path", "v"), ("grpc-timeout", "1S"), ("a", "\n"), ("a", "\u{e4}")]
         {
-            assert!(checked(&pair(name, value)).is_err(), "{name:?} {value:?}");
+            assert!(checked(name, value).is_err(), "{name:?} {value:?}");
         }
     }
 }

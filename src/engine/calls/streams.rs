@@ -16,8 +16,14 @@ pub const ID_LEN: usize = 17;
 /// Distinguishes tokens of streams from those of requests, whose generations leave this bit free.
 const STREAM: u64 = 1 << 63;
 
-/// A sequence: the index of its model, and its correlation ID.
-pub type SequenceKey = (usize, u64);
+/// What tells a sequence from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SequenceKey {
+    /// The index of its model.
+    pub model: usize,
+    /// Its correlation ID.
+    pub id: u64,
+}
 
 /// One stream.
 #[derive(Debug, Default)]
@@ -76,7 +82,7 @@ impl InferStreams {
     /// other sequence uses, if possible the slot's own; the slot's own if there is none.
     pub fn assign(&mut self, slot: usize, model: usize, position: Option<SequencePosition>) -> usize {
         let Some(position) = position else { return slot };
-        let key = (model, position.id);
+        let key = SequenceKey { model, id: position.id };
         if !self.live.contains_key(&key) {
             let stream = self.unused(slot);
             self.list[stream].sequences += 1;
@@ -249,11 +255,11 @@ mod tests {
         assert_eq!(streams.assign(1, 0, at(1, "e")), 0);
         // The same id begins again before the answer: it must not overtake the end.
         assert_eq!(streams.assign(1, 0, at(1, "se")), 0);
-        streams.ended((0, 1));
+        streams.ended(SequenceKey { model: 0, id: 1 });
         assert_eq!(streams.assign(0, 0, at(2, "s")), 1);
-        streams.ended((0, 1));
+        streams.ended(SequenceKey { model: 0, id: 1 });
         assert_eq!(streams.assign(1, 0, at(3, "s")), 0);
-        streams.ended((0, 4));
+        streams.ended(SequenceKey { model: 0, id: 4 });
     }
 
     #[test]

@@ -166,7 +166,8 @@ impl SerialConnection {
         common: &Common,
         dialogue: &mut D,
         slot: usize,
-        (total, exchanges): (usize, &mut Exchanges),
+        total: usize,
+        exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
         (self.written, self.total, self.answered) = (0, total, false);
         if self.is_dead(common) {
@@ -270,7 +271,8 @@ impl SerialConnection {
         common: &Common,
         dialogue: &mut D,
         slot: usize,
-        (buffer, exchanges): (&mut [u8], &mut Exchanges),
+        buffer: &mut [u8],
+        exchanges: &mut Exchanges,
     ) -> Result<Step, InferError> {
         let mut reads = 1;
         loop {
@@ -488,7 +490,7 @@ mod tests {
     fn a_new_connection_is_not_watched_for_writes_once_its_request_has_left() {
         let (_listener, mut common, mut line, mut exchanges) = watched();
         line.hang_up();
-        line.begin(&common, &mut Same(b"four"), 0, (4, &mut exchanges)).unwrap();
+        line.begin(&common, &mut Same(b"four"), 0, 4, &mut exchanges).unwrap();
         assert!(!line.is_sending());
         assert_eq!(ready(&mut common, Duration::ZERO), 0);
     }
@@ -505,7 +507,7 @@ mod tests {
             }
             line.hang_up();
             let started = Stamp::now();
-            line.begin(&common, &mut Same(b"four"), 0, (4, &mut exchanges)).unwrap();
+            line.begin(&common, &mut Same(b"four"), 0, 4, &mut exchanges).unwrap();
             assert!(line.is_connecting() && line.is_sending() && Stamp::now() - started < Duration::from_secs(1));
             assert!(line.connecting_due() > Stamp::now().plus_duration(Duration::from_secs(10)));
             drop(queued);
@@ -537,7 +539,7 @@ mod tests {
                 break;
             }
         }
-        line.begin(&common, &mut Same(b"four"), 0, (4, &mut exchanges)).unwrap();
+        line.begin(&common, &mut Same(b"four"), 0, 4, &mut exchanges).unwrap();
         assert_eq!((line.written, line.is_sending(), ready(&mut common, Duration::ZERO)), (0, true, 0));
         read_all(&listener);
         while line.is_sending() {
@@ -554,7 +556,7 @@ mod tests {
             let (listener, common, mut line, mut exchanges) = connected(poller);
             read_all(&listener);
             let started = Stamp::now();
-            line.begin(&common, &mut Same(&BYTES), 0, (1 << 34, &mut exchanges)).unwrap();
+            line.begin(&common, &mut Same(&BYTES), 0, 1 << 34, &mut exchanges).unwrap();
             let took = Stamp::now() - started;
             assert!(line.is_sending() && took < 10 * TICK, "{took:?}");
         }

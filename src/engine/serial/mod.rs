@@ -203,7 +203,7 @@ impl<D: Dialogue> Connections<D> {
                 return;
             }
         }
-        match line.receive(common, dialogue, slot, (buffer, exchanges)) {
+        match line.receive(common, dialogue, slot, buffer, exchanges) {
             Ok(Step::Partly) => {}
             Ok(Step::Whole | Step::Enough) => exchanges.end(slot),
             Err(error) => {
@@ -254,7 +254,7 @@ impl<D: Dialogue> Connections<D> {
             } else {
                 exchanges.sends(slot)
             }
-            line.begin(common, dialogue, slot, (total, exchanges))
+            line.begin(common, dialogue, slot, total, exchanges)
         });
         if !had_connection && line.is_connecting() {
             self.connecting_due = self.connecting_due.min(line.connecting_due());

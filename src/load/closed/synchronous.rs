@@ -23,7 +23,7 @@ use crate::load::control::Control;
 use crate::load::engine::Over;
 use crate::load::worker::WorkerShare;
 use crate::plan::Wait;
-use crate::record::{Observer, Recorder, RecorderSpec, Sample, Source, TextLog};
+use crate::record::{Observer, Origin, Recorder, RecorderSpec, Sample, Source, TextLog};
 
 /// Where the completing thread leaves the answer.
 struct SyncSink {
@@ -102,8 +102,8 @@ impl CompletionSink for SyncSink {
 
     fn generated(&self, _slot: SlotId, generation: &Generation, answer: &[u8]) {
         let source = Source { writer: self.lane, entry: self.entry.load(Ordering::Relaxed) };
-        let log = (self.texts.as_ref(), &self.recorder);
-        TextLog::record(log, (source, generation.sent), generation, answer);
+        let origin = Origin { source, start: generation.sent };
+        TextLog::record(self.texts.as_ref(), &self.recorder, origin, generation, answer);
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use crate::load::context::LoadContext;
 use crate::load::control::Control;
 use crate::load::engine::slots::{Slot, SlotTable, bump};
 use crate::load::engine::{Over, Policy};
-use crate::record::{Sample, TextLog};
+use crate::record::{Origin, Sample, TextLog};
 
 /// How a worker's slots are numbered among those of all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +163,7 @@ impl<P: Policy> CompletionSink for InFlight<P> {
         let source = self.context.source(self.numbers.of(slot), state.payload());
         let start = if P::SCHEDULED { state.intended() } else { generation.sent };
         let LoadContext { recorder, texts, .. } = &*self.context;
-        TextLog::record((texts.as_ref(), recorder), (source, start), generation, answer);
+        TextLog::record(texts.as_ref(), recorder, Origin { source, start }, generation, answer);
     }
 
     #[inline]

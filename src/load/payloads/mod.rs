@@ -51,7 +51,7 @@ impl Payloads {
         let mut bodies = Vec::new();
         let mut payloads = Self::default();
         for (number, model) in models.iter().enumerate() {
-            let corpus = load((plan, &memory), models, model, recorded)?;
+            let corpus = load(plan, &memory, models, model, recorded)?;
             payloads.warnings.extend_from_slice(corpus.warnings());
             payloads.from_files |= corpus.from_files();
             if number == 0 {
@@ -113,7 +113,8 @@ impl Payloads {
 }
 
 fn load(
-    (plan, memory): (&Plan, &Arc<Allowance>),
+    plan: &Plan,
+    memory: &Arc<Allowance>,
     models: &[ModelSpec],
     model: &ModelSpec,
     recorded: &Recorded,

@@ -47,7 +47,7 @@ pub fn by_row(
         if id == next {
             let mut payload = body.payloads[base.0 as usize].clone();
             if let Some(input) = &tokens.input {
-                shorten(&mut payload, model, &input.name, (length(input, row), longest))?;
+                shorten(&mut payload, model, &input.name, Cut { from: longest, to: length(input, row) })?;
             }
             payload.parameters.extend(generated.map(|(name, tokens)| Parameter {
                 name: name.clone(),
@@ -60,9 +60,16 @@ pub fn by_row(
     Ok((payloads, cycle))
 }
 
-/// Cuts an input, generated `longest` long, to `length`. Generated elements all have one size and their order means
+/// How many elements an input has, and how many it is to have.
+#[derive(Clone, Copy)]
+struct Cut {
+    from: u64,
+    to: u64,
+}
+
+/// Shortens a generated input. Generated elements all have one size and their order means
 /// nothing, so a prefix will do, whichever dimension is the free one.
-fn shorten(payload: &mut Payload, model: &ModelSpec, name: &str, (length, longest): (u64, u64)) -> Result<()> {
+fn shorten(payload: &mut Payload, model: &ModelSpec, name: &str, cut: Cut) -> Result<()> {
     let lacking = || Error::input(format!("--trace-input {name}: the input data lack this input"));
     let spec = model.inputs.iter().find(|input| input.name == name).ok_or_else(lacking)?;
     let tensor = payload.inputs.iter_mut().find(|tensor| &*tensor.name == name).ok_or_else(lacking)?;
@@ -70,9 +77,9 @@ fn shorten(payload: &mut Payload, model: &ModelSpec, name: &str, (length, longes
     let before = tensor.shape.len() - spec.shape.len();
     let free = spec.shape.iter().position(|&dim| dim < 0).ok_or_else(lacking)?;
     let mut shape = tensor.shape.to_vec();
-    shape[before + free] = length as i64;
+    shape[before + free] = cut.to as i64;
     tensor.shape = shape.into();
-    tensor.len = tensor.len / longest as usize * length as usize;
+    tensor.len = tensor.len / cut.from as usize * cut.to as usize;
     Ok(())
 }
 

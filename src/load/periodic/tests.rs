@@ -190,9 +190,9 @@ fn server(responses: u32, threading: Threading) -> Decoupled {
 #[test]
 fn batches_grow_to_the_end_and_no_further() {
     let batches = |start, end, step| shape(start, end, step, 1).batches().collect::<Vec<_>>();
-    assert_eq!(batches(10, 100, 30), [(0, 10), (10, 40), (40, 70), (70, 100)]);
-    assert_eq!(batches(2, 5, 2), [(0, 2), (2, 4), (4, 5)]);
-    assert_eq!(batches(4, 4, 9), [(0, 4)]);
+    assert_eq!(batches(10, 100, 30), [0..10, 10..40, 40..70, 70..100]);
+    assert_eq!(batches(2, 5, 2), [0..2, 2..4, 4..5]);
+    assert_eq!(batches(4, 4, 9), std::iter::once(0..4).collect::<Vec<_>>());
 }
 
 #[test]

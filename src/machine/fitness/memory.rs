@@ -9,12 +9,20 @@ const SCARCE_BYTES: u64 = 64 << 20;
 /// Space for locked staging buffers of network cards and GPUs.
 const LOCKED_BYTES: u64 = 64 << 20;
 
-/// Checks the file system of shared memory from its total and free bytes; `None` if it does not exist. Without a size
-/// limit, the total is 0.
-pub fn shared(space: Option<(u64, u64)>) -> Finding {
+/// The size of a file system.
+#[derive(Clone, Copy)]
+pub struct Space {
+    /// Its bytes; 0 without a limit.
+    pub all: u64,
+    /// Bytes that are free.
+    pub free: u64,
+}
+
+/// Checks the file system of shared memory; `None` if it does not exist.
+pub fn shared(space: Option<Space>) -> Finding {
     const ADVICE: &str = "--shared-memory system and python models keep tensors there, and fail where it is full; \
         mount -o remount,size=8G /dev/shm, or docker run --shm-size=8g";
-    let Some((all, free)) = space else { return Finding::warning("/dev/shm: not there", ADVICE) };
+    let Some(Space { all, free }) = space else { return Finding::warning("/dev/shm: not there", ADVICE) };
     if all == 0 {
         return Finding::good("/dev/shm: not limited");
     }
@@ -61,11 +69,12 @@ mod tests {
 
     #[test]
     fn little_shared_memory_is_told() {
-        assert_eq!(shared(Some((64 << 20, 64 << 20))).grade, Grade::Warning, "docker's default");
-        assert_eq!(shared(Some((24 << 30, 500 << 20))).grade, Grade::Note);
-        assert_eq!(shared(Some((24 << 30, 20 << 30))).what, "/dev/shm: 24576 MiB, 20480 MiB free");
+        let of = |all, free| Some(Space { all, free });
+        assert_eq!(shared(of(64 << 20, 64 << 20)).grade, Grade::Warning, "docker's default");
+        assert_eq!(shared(of(24 << 30, 500 << 20)).grade, Grade::Note);
+        assert_eq!(shared(of(24 << 30, 20 << 30)).what, "/dev/shm: 24576 MiB, 20480 MiB free");
         assert_eq!(shared(None).grade, Grade::Warning);
-        assert_eq!(shared(Some((0, 0))).grade, Grade::Good);
+        assert_eq!(shared(of(0, 0)).grade, Grade::Good);
     }
 
     #[test]

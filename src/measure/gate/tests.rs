@@ -68,7 +68,7 @@ fn gate(world: World, truth: f64, seed: u64) -> (Judgement, u32) {
         let theirs = of_baseline.side(OF).unwrap();
         let own = Side { value: middle, bounds, starts: None };
         let (ratio, bounds) = bounds_of_ratio(&own, &theirs, wider(looks));
-        let judgement = Found::by(Unit::Ratio, (ratio, bounds), 1.05).judge(&below(Bound::Change(0.05)));
+        let judgement = Found::by(Unit::Ratio, ratio, bounds, 1.05).judge(&below(Bound::Change(0.05)));
         if judgement != Judgement::Undecided {
             return (judgement, looks);
         }
@@ -128,20 +128,20 @@ fn a_level_is_looked_at_when_it_has_been_measured_twice_as_long() {
     let mut looks = Looks::default();
     // One block tells nothing of a mean, so no look decides it.
     let uncut = || Some(WindowSet::uncut(sample::client(1_600, 1_000_000), None));
-    let mut asked = |seconds: u32| looks.open(&open, (seconds * SECOND, SECOND), uncut).is_some();
+    let mut asked = |seconds: u32| looks.open(&open, seconds * SECOND, SECOND, uncut).is_some();
     let going: Vec<bool> = (3..=20).map(&mut asked).collect();
     assert!(going[..17].iter().all(|on| *on) && !going[17], "{going:?}");
     assert_eq!(looks.count, 4, "after 3, 6, 12 and 20 s");
     let mut looks = Looks::default();
-    assert!(looks.open(&open, (3 * SECOND, SECOND), windows).is_none() && looks.count == 1);
+    assert!(looks.open(&open, 3 * SECOND, SECOND, windows).is_none() && looks.count == 1);
     let none = Questions::default();
     let mut looks = Looks::default();
-    assert!(looks.open(&none, (3 * SECOND, SECOND), windows).is_none() && looks.count == 0);
+    assert!(looks.open(&none, 3 * SECOND, SECOND, windows).is_none() && looks.count == 0);
 }
 
 #[test]
 fn further_bounds_are_further_on_the_scale_of_the_figure() {
-    let found = |unit, value, bounds| Found::by(unit, (value, bounds), 0.0).wider(2.0).bounds;
+    let found = |unit, value, bounds| Found::by(unit, value, bounds, 0.0).wider(2.0).bounds;
     let of = |low, high| Bounds { low: Some(low), high: Some(high) };
     let time = found(Unit::Nanoseconds, 100.0, of(80.0, 125.0));
     assert!((time.low.unwrap() - 64.0).abs() < 1e-9 && (time.high.unwrap() - 156.25).abs() < 1e-9, "{time:?}");

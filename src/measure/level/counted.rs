@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::thread;
 use std::time::Duration;
 
-use crate::clock::Stamp;
+use crate::clock::{Stamp, TimeSpan};
 use crate::error::Result;
 use crate::measure::beats::{Beats, State};
 use crate::measure::level::{COUNT_POLL, GRACE, Trials};
 use crate::measure::metrics::MetricsFold;
-use crate::measure::ranks::Told;
+use crate::measure::ranks::{EarlyEnd, Told};
 use crate::measure::summary::Ending;
 use crate::ranks::Ranks;
 
@@ -39,14 +39,15 @@ impl Trials<'_> {
         let mut start = start;
         self.open_first(start, Stamp::NEVER);
         for number in 0.. {
-            let end = match self.count_together((ranks, &mut talk), number, start)? {
+            let end = match self.count_together(ranks, &mut talk, number, start)? {
                 (Some(ending), _) => return Ok(ending),
                 (None, end) => end,
             };
             self.counters.ask();
             thread::sleep(GRACE);
-            let (window, disturbance) = self.cut((start, end), Stamp::NEVER, |_, _| ());
-            talk.beats.tell(Told::of(ranks, &window, disturbance, (self.is_interrupted_here(), self.is_broken())));
+            let (window, disturbance) = self.cut(TimeSpan { start, end }, Stamp::NEVER, |_, _| ());
+            let early_end = EarlyEnd { interrupted: self.is_interrupted_here(), broken: self.is_broken() };
+            talk.beats.tell(Told::of(ranks, &window, disturbance, early_end));
             talk.readings.push_back(window.readings);
             self.boundaries.push(end);
             start = end;
@@ -58,7 +59,8 @@ impl Trials<'_> {
     /// about earlier ones. Returns what the level ends with, or when the window ended.
     fn count_together(
         &mut self,
-        (ranks, talk): (&Ranks, &mut Talk<'_>),
+        ranks: &Ranks,
+        talk: &mut Talk<'_>,
         number: usize,
         start: Stamp,
     ) -> Result<(Option<Ending>, Stamp)> {
@@ -73,12 +75,12 @@ impl Trials<'_> {
                         return Ok((Some(ending), start));
                     }
                 }
-                if !end_is_known && is_over((&states, number), talk.requests) {
+                if !end_is_known && is_over(&states, number, talk.requests) {
                     end_is_known = true;
                     self.slicer.end_at(&self.run.recorder, talk.beats.after(&states, LEAD));
                 }
             }
-            if let Some(end) = self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
+            if let Some(end) = self.slicer.poll(&self.run.recorder, &self.run.facts, self.measurement.watcher) {
                 return Ok((None, end));
             }
             self.measurement.watcher.progress(&|| self.moment(Some(self.history.closed() + 1), start));
@@ -112,7 +114,7 @@ impl Trials<'_> {
 
 /// Whether the window with that number ends: all processes are in it, and together they have what it needs, or one
 /// cannot continue. It follows from what all have said, and from nothing else, so that all find the same.
-fn is_over((states, number): (&[State], usize), requests: u64) -> bool {
+fn is_over(states: &[State], number: usize, requests: u64) -> bool {
     let is_full = states.iter().map(|state| state.requests).sum::<u64>() >= requests
         && states.iter().all(|state| state.long_enough);
     let ends_early = states.iter().any(|state| state.interrupted || state.broken);
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn a_window_is_over_when_all_together_have_its_requests() {
         let state = |over, requests| State { over, requests, long_enough: true, ..State::default() };
-        let is_over = |states: &[State]| is_over((states, 3), 100);
+        let is_over = |states: &[State]| is_over(states, 3, 100);
         assert!(is_over(&[state(3, 60), state(3, 40)]));
         let late = State { long_enough: false, ..state(3, 40) };
         assert!(!is_over(&[state(3, 60), late]), "one has opened it later than the other");

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::backend::Oddities;
-use crate::clock::Stamp;
+use crate::clock::{Stamp, TimeSpan};
 use crate::error::Result;
 use crate::interrupt;
 use crate::load::{LoadReport, RunningLoad};
@@ -45,18 +45,19 @@ pub(super) fn stop(measurement: &Measurement<'_>, mut running: RunningLoad, answ
     if answers { running.stop() } else { running.abandon() }
 }
 
-/// Adds what contradicts itself in a level between two moments, besides a time in which this process stood `still`.
+/// Adds what contradicts itself in a level, besides a time in which this process stood `still`.
 pub(super) fn remark(
     summary: &mut LevelSummary,
     measurement: &Measurement<'_>,
     oddities: &Oddities,
-    (began, end, still): (Stamp, Stamp, Duration),
+    level: TimeSpan,
+    still: Duration,
 ) {
     if measurement.ranks.is_some() {
         // The server has counted the requests of the other processes, too.
         summary.remarks.clear();
     }
-    summary.remarks.extend(Remark::of_replies(oddities).chain(Remark::of_pauses((began, end), still)));
+    summary.remarks.extend(Remark::of_replies(oddities).chain(Remark::of_pauses(level, still)));
 }
 
 impl Trials<'_> {

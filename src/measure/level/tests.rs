@@ -129,15 +129,21 @@ fn load(backend: &Arc<dyn Backend>, recorder: &Arc<Recorder>, log: &Arc<Log>) ->
     start(context, shape).unwrap()
 }
 
-/// Measures eight windows as `rule` has them, where reading counters, settling and closing take so long.
-fn measured(
-    seed: u64,
-    rule: WindowRule,
-    delays: (Delays, u64, u64),
-) -> (MeasuredLevel, Vec<ClientSummary>, Vec<Stamp>) {
+/// What takes its time while a level is measured.
+struct Slowness {
+    /// Reading the server's counters.
+    reading: Delays,
+    /// Settling, in milliseconds at most.
+    settling: u64,
+    /// Closing a window, in milliseconds at most.
+    closing: u64,
+}
+
+/// Measures eight windows as `rule` has them.
+fn measured(seed: u64, rule: WindowRule, slowness: Slowness) -> (MeasuredLevel, Vec<ClientSummary>, Vec<Stamp>) {
     // No two windows agree so closely.
     let plan = MeasurementPlan { window: rule, stability: 1e-12, max_trials: 8, ..sample::plan() };
-    measured_on(None, seed, &plan, delays)
+    measured_on(None, seed, &plan, slowness)
 }
 
 /// Measures as in `plan`, on the machine described by `gauge`.
@@ -145,8 +151,9 @@ fn measured_on(
     gauge: Option<&dyn Gauge>,
     seed: u64,
     plan: &MeasurementPlan,
-    (reading, settling, closing): (Delays, u64, u64),
+    slowness: Slowness,
 ) -> (MeasuredLevel, Vec<ClientSummary>, Vec<Stamp>) {
+    let Slowness { reading, settling, closing } = slowness;
     let slow = Arc::new(Slow { delays: reading, readings: AtomicU64::new(0) });
     let backend: Arc<dyn Backend> = slow;
     let roots = [ModelId::latest("null")];
@@ -202,7 +209,8 @@ fn windows_count_what_ended_in_them_whatever_is_slow() {
     let rules = [WindowRule::Time(Duration::from_millis(50)), WindowRule::Count(100)];
     let cases = rules.into_iter().flat_map(|rule| [(1, rule, 1), (2, rule, 40), (3, rule, 200)]);
     for (seed, rule, most_ms) in cases {
-        let (level, windows, ends) = measured(seed, rule, (Delays::new(seed, most_ms), most_ms / 3, most_ms / 3));
+        let slowness = Slowness { reading: Delays::new(seed, most_ms), settling: most_ms / 3, closing: most_ms / 3 };
+        let (level, windows, ends) = measured(seed, rule, slowness);
         assert_eq!((windows.len(), level.boundaries.len()), (8, 9), "{rule:?} {most_ms}");
         for (window, edges) in windows.iter().zip(level.boundaries.windows(2)) {
             assert_eq!((window.start, window.start.plus_duration(window.duration)), (edges[0], edges[1]));
@@ -223,7 +231,7 @@ fn windows_count_what_ended_in_them_whatever_is_slow() {
 fn timed_slow_counters_hold_up_no_window() {
     let rule = WindowRule::Time(Duration::from_millis(50));
     let reading = Delays { least_ms: 400, ..Delays::new(7, 400) };
-    let (level, windows, _) = measured(7, rule, (reading, 0, 0));
+    let (level, windows, _) = measured(7, rule, Slowness { reading, settling: 0, closing: 0 });
     let lengths: Vec<Duration> = windows.iter().map(|window| window.duration).collect();
     let on_time = lengths.iter().filter(|length| **length == Duration::from_millis(50)).count();
     assert!(on_time >= 6, "{lengths:?}");
@@ -237,7 +245,7 @@ fn timed_slow_counters_hold_up_no_window() {
 fn timed_disturbed_windows_are_not_in_the_result() {
     let rule = WindowRule::Time(Duration::from_millis(50));
     let plan = MeasurementPlan { window: rule, stability: 1e6, max_trials: 8, ..sample::plan() };
-    let at_once = || (Delays::new(1, 0), 0, 0);
+    let at_once = || Slowness { reading: Delays::new(1, 0), settling: 0, closing: 0 };
     let quota = Quota::stopping(&[true, false, true]);
     let (level, windows, _) = measured_on(Some(&quota), 1, &plan, at_once());
     let found = level.summary.disturbances;

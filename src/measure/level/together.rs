@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use crate::clock::Stamp;
+use crate::clock::{Stamp, TimeSpan};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::load::LoadReport;
@@ -19,7 +19,7 @@ use crate::measure::level::edges::ramp_limit;
 use crate::measure::level::{COUNT_POLL, GRACE, Trials, WINDOW_POLL};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::rank_part::RankPart;
-use crate::measure::ranks::{Closing, Span, Told, close, joined};
+use crate::measure::ranks::{Closing, EarlyEnd, Span, Told, close, joined};
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::verdict::Evidence;
 use crate::plan::WindowRule;
@@ -65,7 +65,8 @@ impl Trials<'_> {
         };
         self.running.halt();
         self.pulse.wait_with(Ending::Complete)?;
-        let told = Told::of(ranks, &window, disturbance, (self.is_interrupted_here(), self.is_stopped()));
+        let early_end = EarlyEnd { interrupted: self.is_interrupted_here(), broken: self.is_stopped() };
+        let told = Told::of(ranks, &window, disturbance, early_end);
         let told = ranks.exchange(&told, ANSWER_LIMIT)?;
         Ok(self.hear(ranks, told, window.readings).unwrap_or(Ending::Complete))
     }
@@ -94,9 +95,10 @@ impl Trials<'_> {
             };
             self.counters.ask();
             thread::sleep(GRACE);
-            let (window, disturbance) = self.cut((start, end), grid(number), |_, _| ());
+            let (window, disturbance) = self.cut(TimeSpan { start, end }, grid(number), |_, _| ());
             let broken = self.is_stopped() || self.running.is_finished();
-            untold.waiting.push_back(Told::of(ranks, &window, disturbance, (self.is_interrupted_here(), broken)));
+            let early_end = EarlyEnd { interrupted: self.is_interrupted_here(), broken };
+            untold.waiting.push_back(Told::of(ranks, &window, disturbance, early_end));
             untold.readings.push_back(window.readings);
             self.boundaries.push(end);
             self.tell(ranks, &mut untold)?;
@@ -125,7 +127,7 @@ impl Trials<'_> {
                 }
                 self.tell(ranks, untold)?;
             }
-            if let Some(end) = self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher) {
+            if let Some(end) = self.slicer.poll(&self.run.recorder, &self.run.facts, self.measurement.watcher) {
                 return Ok((None, end));
             }
             self.measurement.watcher.progress(&|| self.moment(Some(self.history.closed() + 1), start));
@@ -154,7 +156,7 @@ impl Trials<'_> {
         let interrupted = told.iter().any(|one| one.interrupted);
         let broken = told.iter().any(|one| one.broken);
         let span = if self.run.finite { Span::Whole } else { Span::Window };
-        let (window, disturbance) = joined(ranks, told, (readings, span))?;
+        let (window, disturbance) = joined(ranks, told, readings, span)?;
         let failed = self.measurement.exceeds_errors(window.client.requests, window.client.failed);
         self.keep(window, disturbance);
         if interrupted {
@@ -198,12 +200,14 @@ impl Trials<'_> {
 /// # Errors
 /// A process is lost, or cannot continue.
 pub(super) fn finish(
-    (level, evidence): (&mut LevelSummary, &mut Evidence),
-    (requests, each): (&mut LoadReport, &[RankPart]),
+    level: &mut LevelSummary,
+    evidence: &mut Evidence,
+    requests: &mut LoadReport,
+    each: &[RankPart],
     ranks: &Ranks,
 ) -> Result<()> {
     let told = ranks.exchange(&Closing::of(level, evidence, *requests, ranks.owns_server()), CLOSE_LIMIT)?;
-    *requests = close((level, evidence), (ranks, &told, each));
+    *requests = close(level, evidence, ranks, &told, each);
     *level = ranks.hear_first(ranks.is_first().then_some(&*level), ANSWER_LIMIT)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::clock::Stamp;
+use crate::clock::{Stamp, TimeSpan};
 use crate::error::Result;
 use crate::machine::pauses::Vigil;
 use crate::measure::backlog::{BacklogTrend, settle};
@@ -44,7 +44,7 @@ impl Trials<'_> {
             }
             let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed().all());
             trend.poll(elapsed, self.running.under_way());
-            self.slicer.poll((&self.run.recorder, &self.run.facts), self.measurement.watcher);
+            self.slicer.poll(&self.run.recorder, &self.run.facts, self.measurement.watcher);
             silence = stall.poll(elapsed, completed, self.running.under_way());
             self.measurement.watcher.progress(&|| self.moment(None, start));
             vigil.sleep(COUNT_POLL);
@@ -57,8 +57,8 @@ impl Trials<'_> {
         thread::sleep(GRACE);
         let running = self.running;
         let complete =
-            |client: &mut ClientSummary, early: Option<&Distribution>| settle(client, running, (&trend, early));
-        let (window, disturbance) = self.cut((start, end), Stamp::NEVER, complete);
+            |client: &mut ClientSummary, early: Option<&Distribution>| settle(client, running, &trend, early);
+        let (window, disturbance) = self.cut(TimeSpan { start, end }, Stamp::NEVER, complete);
         self.boundaries.push(end);
         self.whole(window, disturbance)
     }

@@ -9,7 +9,7 @@ use crate::measure::backlog::settle;
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
 use crate::measure::disturbance::Disturbance;
-use crate::measure::history::WindowSet;
+use crate::measure::history::{Conclusion, WindowSet};
 use crate::measure::level::LevelRun;
 use crate::measure::log::Log;
 use crate::measure::measurement::{Measurement, Unwatched};
@@ -129,7 +129,7 @@ impl EndingStage {
         let mut tally = stage.level.recorder.close();
         let early = tally.early.take();
         let mut client = summarize(tally, start, end - start, &stage.level.facts);
-        settle(&mut client, &stage.load, (&stage.trend.get(), early.as_ref()));
+        settle(&mut client, &stage.load, &stage.trend.get(), early.as_ref());
         let blocks = stage.slicer.replace(Slicer::new(end, Stamp::NEVER)).blocks(&client);
         (WindowSet { client, readings: self.readings.take(), blocks, ranks: Vec::new() }, self.disturbance)
     }
@@ -143,7 +143,8 @@ impl EndingStage {
     pub(super) fn summarize(
         &self,
         measurement: &Measurement<'_>,
-        (window, disturbance): (WindowSet, Option<Disturbance>),
+        window: WindowSet,
+        disturbance: Option<Disturbance>,
     ) -> (LevelSummary, Evidence) {
         let (stage, plan, start) = (&self.stage, measurement.plan, self.stage.load.started());
         if self.next.is_none() {
@@ -158,8 +159,8 @@ impl EndingStage {
         };
         let limit = check_with(plan, client, &intervals);
         let ending = if ending == Ending::Complete { complete(limit) } else { ending };
-        let mut summary =
-            window.summarize(&measurement.models, stage.level.load, self.counted(), (ending, limit, intervals));
+        let conclusion = Conclusion { ending, limit, intervals };
+        let mut summary = window.summarize(&measurement.models, stage.level.load, self.counted(), conclusion);
         let LevelRun { tracing, facts, recorder, .. } = &stage.level;
         tracing.fill(&mut summary, self.end(), facts, *recorder.spec());
         summary.disturbances = Disturbances::of_one(disturbance);

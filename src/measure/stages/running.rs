@@ -95,7 +95,7 @@ impl RunningStage {
 
     /// Opens the next block when one is over, and counts the requests under way. Returns for how long no request has ended.
     pub(super) fn look(&self, watcher: &dyn Watcher) -> Duration {
-        self.slicer.borrow_mut().poll((&self.level.recorder, &self.level.facts), watcher);
+        self.slicer.borrow_mut().poll(&self.level.recorder, &self.level.facts, watcher);
         let (elapsed, under_way) = (Stamp::now() - self.load.started(), self.load.under_way());
         let mut trend = self.trend.get();
         trend.poll(elapsed, under_way);

@@ -14,9 +14,10 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::load::LoadReport;
 use crate::measure::beats::{Beats, State};
+use crate::measure::history::Conclusion;
 use crate::measure::level::MeasuredLevel;
 use crate::measure::metrics::MetricsFold;
-use crate::measure::ranks::{Closing, Span, Told, close, joined};
+use crate::measure::ranks::{Closing, EarlyEnd, Span, Told, close, joined};
 use crate::measure::stages::over::EndingStage;
 use crate::measure::stages::running::RunningStage;
 use crate::measure::stages::{Play, STAGE_POLL, StageRun};
@@ -62,11 +63,17 @@ impl Talk<'_> {
 
 impl Play<'_> {
     /// Walks through the stages in step with the others.
-    pub(super) fn all_together(&mut self, ranks: &Ranks, count: usize, first: (StageRun, Option<Stamp>)) -> Result<()> {
+    pub(super) fn all_together(
+        &mut self,
+        ranks: &Ranks,
+        count: usize,
+        first: StageRun,
+        start: Option<Stamp>,
+    ) -> Result<()> {
         self.pulse.rest();
         let (beats, untold, heard) = (Beats::new(ranks), VecDeque::new(), Vec::new());
         let mut talk = Talk { ranks, beats, untold, own: State::default(), heard, trouble: None };
-        let walked = self.walk_together(&mut talk, count, first).and_then(|()| self.hear_the_last(&mut talk));
+        let walked = self.walk_together(&mut talk, count, first, start).and_then(|()| self.hear_the_last(&mut talk));
         let walked = walked.and_then(|()| talk.trouble.take().map_or(Ok(()), Err));
         if let Err(error) = &walked {
             match interrupt::is_terminated() {
@@ -82,7 +89,8 @@ impl Play<'_> {
         &mut self,
         talk: &mut Talk<'_>,
         count: usize,
-        (first, start): (StageRun, Option<Stamp>),
+        first: StageRun,
+        start: Option<Stamp>,
     ) -> Result<()> {
         let mut current = Some(self.begin_first(first, start));
         let mut number = 0;
@@ -117,10 +125,10 @@ impl Play<'_> {
                 }
                 next => later = next,
             }
-            self.leave(stage, (stopped, ending), current.is_some().then_some(number));
+            self.leave(stage, stopped, ending, current.is_some().then_some(number));
             if let Some(next) = later {
                 let start = self.agree_on_next(talk, number, rest).filter(|start| self.wait_until(*start, talk));
-                current = start.map(|start| self.begin_idle(next, (number, Some(start))));
+                current = start.map(|start| self.begin_idle(next, number, Some(start)));
             }
         }
         Ok(())
@@ -215,11 +223,12 @@ impl Play<'_> {
         let Some(mut over) = self.ending.pop_front() else { return };
         let (mut window, disturbance) = over.window(self.measurement);
         let readings = window.readings.take();
-        let flags = (over.ending == Ending::Interrupted, over.ending == Ending::Failed);
-        let told = Told::of(talk.ranks, &window, disturbance, flags);
+        let early_end =
+            EarlyEnd { interrupted: over.ending == Ending::Interrupted, broken: over.ending == Ending::Failed };
+        let told = Told::of(talk.ranks, &window, disturbance, early_end);
         let models = &self.measurement.models;
-        let mut level =
-            window.summarize(models, over.stage.level.load, over.counted(), (over.ending, None, Vec::new()));
+        let conclusion = Conclusion { ending: over.ending, limit: None, intervals: Vec::new() };
+        let mut level = window.summarize(models, over.stage.level.load, over.counted(), conclusion);
         (level.client_usage, level.server_usage) = over.usage;
         let (evidence, owns_server) = (over.evidence(self.measurement), talk.ranks.owns_server());
         talk.beats.tell((told, Closing::of(&level, &evidence, LoadReport::default(), owns_server)));
@@ -235,10 +244,10 @@ impl Play<'_> {
         } else if told.iter().any(|one| one.broken) {
             over.ending = Ending::Failed;
         }
-        let Some((window, disturbance)) = joined(talk.ranks, told, (readings, Span::Whole)) else { return };
+        let Some((window, disturbance)) = joined(talk.ranks, told, readings, Span::Whole) else { return };
         let each = window.ranks.clone();
-        let (mut summary, mut evidence) = over.summarize(self.measurement, (window, disturbance));
-        close((&mut summary, &mut evidence), (talk.ranks, &closings, &each));
+        let (mut summary, mut evidence) = over.summarize(self.measurement, window, disturbance);
+        close(&mut summary, &mut evidence, talk.ranks, &closings, &each);
         self.keep(over, summary, None);
         // Nobody may be left to show it to.
         talk.own.broken |= self.is_in_trouble();

@@ -20,7 +20,7 @@ pub(super) fn of(server: &ServerSummary, client: &ClientSummary) -> Breakdown {
     let delay = client.open_loop.as_ref().map(|times| latency_ns - times.service_time.mean_ns());
     stages.extend(delay.filter(|ns| *ns > 0.0).map(|ns| own("schedule delay", ns)));
     stages.push(own("send", client.send_ns));
-    of_model(server, (server.delta.success.count, 0), !server.composing.is_empty(), &mut stages);
+    of_model(server, server.delta.success.count, 0, !server.composing.is_empty(), &mut stages);
     stages.push(own("receive", client.receive_ns));
     stages.iter_mut().for_each(|stage| stage.share = share(stage.mean_ns));
     // What a model does while the models that it calls are at work is counted twice.
@@ -42,7 +42,7 @@ pub(super) fn of(server: &ServerSummary, client: &ClientSummary) -> Breakdown {
 }
 
 /// Adds the stages of a model and of those that it calls, per request of the `requests` from outside.
-fn of_model(server: &ServerSummary, (requests, depth): (u64, usize), several: bool, stages: &mut Vec<RequestStage>) {
+fn of_model(server: &ServerSummary, requests: u64, depth: usize, several: bool, stages: &mut Vec<RequestStage>) {
     let delta = &server.delta;
     let per_request = |ns: u64| ns as f64 / requests.max(1) as f64;
     let parts = [
@@ -67,5 +67,5 @@ fn of_model(server: &ServerSummary, (requests, depth): (u64, usize), several: bo
             share: 0.0,
         });
     }
-    server.composing.iter().for_each(|part| of_model(part, (requests, depth + 1), several, stages));
+    server.composing.iter().for_each(|part| of_model(part, requests, depth + 1, several, stages));
 }

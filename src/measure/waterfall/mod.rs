@@ -7,7 +7,7 @@ mod weighted;
 use std::sync::Arc;
 
 use crate::backend::ModelName;
-use crate::clock::Stamp;
+use crate::clock::{Stamp, TimeSpan};
 use crate::measure::breakdown::Breakdown;
 use crate::measure::summary::{ClientSummary, Headline, LevelSummary, ServerSummary};
 use crate::measure::window::{WindowFacts, join};
@@ -32,15 +32,15 @@ impl Tracing {
     pub(super) fn fill(&self, level: &mut LevelSummary, end: Stamp, facts: &WindowFacts, spec: RecorderSpec) {
         if self.breakdown && level.client.requests > 0 {
             let ends = Ends { from_intended: facts.headline == Headline::ResponseTime, to_wakeup: spec.until_wakeup };
-            let traced = self.traced(ends, (level.client.start, end));
+            let traced = self.traced(ends, TimeSpan { start: level.client.start, end });
             level.breakdown = with_averages(traced, level, &facts.models);
         }
     }
 
-    /// From the traces of requests that ended within these stamps.
-    fn traced(&self, ends: Ends, (start, end): (Stamp, Stamp)) -> Vec<Breakdown> {
+    /// From the traces of requests that ended within this time.
+    fn traced(&self, ends: Ends, span: TimeSpan) -> Vec<Breakdown> {
         let Some(log) = &self.log else { return Vec::new() };
-        let is_in = |trace: &&KeptTrace| trace.succeeded && (start..end).contains(&ends.end(trace));
+        let is_in = |trace: &&KeptTrace| trace.succeeded && (span.start..span.end).contains(&ends.end(trace));
         log.gather();
         let mut found = log.with_kept(|all| Tables::of(all.iter().filter(is_in), ends).breakdowns());
         let lost = log.take_lost();
@@ -64,8 +64,8 @@ fn averages(level: &LevelSummary, models: &[ModelId]) -> Vec<Breakdown> {
     if level.client.entries.is_empty() {
         return servers.map(|server| averages::of(server, &level.client)).collect();
     }
-    let (counted, entries) = (counted(level, models), (models, level.client.entries.as_slice()));
-    servers.filter_map(|server| Some(averages::of(server, &client_of(server, &counted, entries)?))).collect()
+    let (counted, entries) = (counted(level, models), level.client.entries.as_slice());
+    servers.filter_map(|server| Some(averages::of(server, &client_of(server, &counted, models, entries)?))).collect()
 }
 
 /// Each of `models`, and the server's figures of it. The figures are in the same order, but a model that the server did
@@ -86,7 +86,8 @@ fn is_of(server: &ServerSummary, id: &ModelId) -> bool {
 fn client_of(
     server: &ServerSummary,
     counted: &[(&ModelId, &ServerSummary)],
-    (models, entries): (&[ModelId], &[ClientSummary]),
+    models: &[ModelId],
+    entries: &[ClientSummary],
 ) -> Option<ClientSummary> {
     let is_same = |other: &ServerSummary| (&other.name, &other.version) == (&server.name, &server.version);
     let is_own = |id: &ModelId| counted.iter().any(|(model, other)| *model == id && is_same(other));

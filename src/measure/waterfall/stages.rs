@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::backend::{ModelName, ModelTrace, Moment, Transit};
-use crate::clock::Stamp;
+use crate::clock::{Stamp, TimeSpan};
 use crate::measure::breakdown::{Breakdown, RequestStage, SlowStage, Slowest, Source};
 use crate::measure::precision::PERCENTILES;
 use crate::measure::waterfall::weighted::{mean, percentiles};
@@ -87,9 +87,6 @@ impl Tables {
     }
 }
 
-/// A stretch of time.
-type Span = (Stamp, Stamp);
-
 /// A model of a trace, with its depth below the one that the request was for.
 fn with_depths(models: &[ModelTrace]) -> Vec<(&ModelTrace, usize)> {
     let by_id: HashMap<u64, &ModelTrace> = models.iter().map(|model| (model.id, model)).collect();
@@ -101,11 +98,11 @@ fn with_depths(models: &[ModelTrace]) -> Vec<(&ModelTrace, usize)> {
 }
 
 /// How much of `whole` is covered by any of `spans`, in nanoseconds.
-fn covered(mut spans: Vec<Span>, whole: Span) -> u64 {
+fn covered(mut spans: Vec<TimeSpan>, whole: TimeSpan) -> u64 {
     spans.sort_unstable();
-    let (mut sum, mut reached) = (0, whole.0);
-    for (start, end) in spans {
-        let end = end.min(whole.1);
+    let (mut sum, mut reached) = (0, whole.start);
+    for TimeSpan { start, end } in spans {
+        let end = end.min(whole.end);
         sum += end.since(start.max(reached));
         reached = reached.max(end);
     }
@@ -127,16 +124,17 @@ impl Table {
     }
 
     fn add(&mut self, trace: &KeptTrace, ends: Ends) {
-        let (start, end) = (ends.start(trace), ends.end(trace));
+        let whole = TimeSpan { start: ends.start(trace), end: ends.end(trace) };
         let models = with_depths(&trace.models);
         self.several |= models.len() > 1;
-        let spans = spans(trace, &models, (start, end));
+        let spans = spans(trace, &models, whole);
         for (key, span) in &spans {
-            self.note(*key, span.1.min(end).since(span.0.max(start)));
+            self.note(*key, span.end.min(whole.end).since(span.start.max(whole.start)));
         }
-        let explained = covered(spans.into_iter().map(|(_, span)| span).collect(), (start, end));
-        self.latency.push(end.since(start));
-        self.unexplained.push(end.since(start).saturating_sub(explained));
+        let explained = covered(spans.into_iter().map(|(_, span)| span).collect(), whole);
+        let latency = whole.end.since(whole.start);
+        self.latency.push(latency);
+        self.unexplained.push(latency.saturating_sub(explained));
         self.wake_up.push(trace.awake.filter(|_| !ends.to_wakeup).map(|awake| awake.since(trace.last_response)));
         self.weights.push(trace.weight);
         self.cut += u64::from(trace.more);
@@ -232,38 +230,40 @@ impl Table {
 }
 
 /// The stages of a trace, each with its stretch of time.
-fn spans(trace: &KeptTrace, models: &[(&ModelTrace, usize)], (start, end): Span) -> Vec<(Key, Span)> {
+fn spans(trace: &KeptTrace, models: &[(&ModelTrace, usize)], whole: TimeSpan) -> Vec<(Key, TimeSpan)> {
+    let TimeSpan { start, end } = whole;
+    let span = |start: Stamp, end: Stamp| TimeSpan { start, end };
     let own = |name| Key { name, model: None };
     let mut spans = Vec::new();
     if start < trace.sent {
-        spans.push((own("schedule delay"), (start, trace.sent)));
+        spans.push((own("schedule delay"), span(start, trace.sent)));
     }
     // What comes after the server has let go of its answer is no part of the latency.
     let answered = trace.last_response.min(end).min(trace.transit.map_or(Stamp::NEVER, |transit| transit.answering));
     let until = if trace.transit.is_some() { answered } else { Stamp::NEVER };
     let root = models.first().and_then(|(model, _)| model.at(Moment::RequestStart));
     match trace.transit {
-        None => spans.extend(root.map(|begun| (own("submit"), (trace.sent, begun)))),
+        None => spans.extend(root.map(|begun| (own("submit"), span(trace.sent, begun)))),
         Some(Transit { received, .. }) => {
-            spans.push((own("network in"), (trace.sent, received)));
-            spans.extend(root.map(|begun| (own("parse"), (received, begun))));
+            spans.push((own("network in"), span(trace.sent, received)));
+            spans.extend(root.map(|begun| (own("parse"), span(received, begun))));
         }
     }
     for (model, depth) in models {
         for (name, from, to) in OF_MODELS {
             if let (Some(from), Some(to)) = (model.at(from), model.at(to)) {
-                let span = (from.min(until), to.max(from).min(until));
+                let span = span(from.min(until), to.max(from).min(until));
                 spans.push((Key { name, model: Some((model.name, *depth)) }, span));
             }
         }
     }
     let computed = models.iter().filter_map(|(model, _)| model.at(Moment::ComputeEnd)).max();
-    spans.extend(computed.map(|computed| (own("response"), (computed.min(answered), answered))));
+    spans.extend(computed.map(|computed| (own("response"), span(computed.min(answered), answered))));
     if trace.transit.is_some() {
-        spans.push((own("network out"), (answered, trace.last_response.min(end))));
+        spans.push((own("network out"), span(answered, trace.last_response.min(end))));
     }
     if end > trace.last_response {
-        spans.push((own("wake-up"), (trace.last_response, end)));
+        spans.push((own("wake-up"), span(trace.last_response, end)));
     }
     spans
 }

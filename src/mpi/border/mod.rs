@@ -143,13 +143,13 @@ pub(super) fn open(name: &Path) -> Result<Option<Opened>> {
     let line = version.lines().next().unwrap_or_default().trim().to_owned();
     let calls: Box<dyn Calls> = match functions {
         Some((abi @ Abi::OpenMpi, library)) => {
-            Box::new(Functions::find(library, name, (abi, addresses(library, name)?))?)
+            Box::new(Functions::find(library, name, abi, addresses(library, name)?)?)
         }
         Some((abi @ Abi::Mpich, library)) => {
-            Box::new(Functions::<c_int>::find(library, name, (abi, [0x4400_0000, 0x4c00_010d, 0x5400_0001]))?)
+            Box::new(Functions::<c_int>::find(library, name, abi, [0x4400_0000, 0x4c00_010d, 0x5400_0001])?)
         }
         Some((abi @ Abi::Standard, library)) => {
-            Box::new(Functions::<usize>::find(library, name, (abi, [0x101, 0x247, 0x143]))?)
+            Box::new(Functions::<usize>::find(library, name, abi, [0x101, 0x247, 0x143])?)
         }
         None => {
             let rule = "is not one of Open MPI, MPICH, Intel MPI, MVAPICH or a library of the MPI 5.0 interface";
@@ -204,7 +204,8 @@ fn addresses(library: &Library, name: &Path) -> Result<[*mut c_void; 3]> {
 }
 
 impl<H: Copy + 'static> Functions<H> {
-    fn find(library: &Library, name: &Path, (abi, [world, byte, errors_return]): (Abi, [H; 3])) -> Result<Self> {
+    fn find(library: &Library, name: &Path, abi: Abi, handles: [H; 3]) -> Result<Self> {
+        let [world, byte, errors_return] = handles;
         Ok(Self {
             abi,
             world,

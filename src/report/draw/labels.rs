@@ -40,7 +40,7 @@ impl Labels {
     }
 
     /// Labels keep away from the point at `(x, y)`.
-    pub fn avoid(&mut self, (x, y): (f64, f64)) {
+    pub fn avoid(&mut self, x: f64, y: f64) {
         let area = Area { left: x - POINT, right: x + POINT, top: y - POINT, bottom: y + POINT };
         self.wide.push(area);
         self.narrow.push(area);
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(labels.place("c 32", &at(65.0)), Some((at(65.0)[0], true)));
         assert_eq!(labels.place("c 64", &at(80.0)), Some((at(80.0)[0], false)), "what is hidden takes no room");
         assert_eq!(labels.place("c 64", &[spot(20.0, 200.0, Anchor::End)]), None, "outside");
-        labels.avoid((300.0, 100.0));
+        labels.avoid(300.0, 100.0);
         assert_eq!(labels.place("c 64", &[spot(305.0, 103.0, Anchor::End)]), None, "over a point");
     }
 }

@@ -16,5 +16,5 @@ pub use basics::{
     Anchor, Colour, Frame, HEAT, KINDS, WIDTH, coloured, colours, dim, n, of_kind, of_order, picture, text,
 };
 pub use labels::{Labels, Spot};
-pub use scale::{Scale, Tick};
+pub use scale::{Scale, Scales, Tick};
 pub use series::{Polyline, dash, peaks, spread, step_path};

@@ -19,6 +19,15 @@ pub enum Scale {
     },
 }
 
+/// The scales of a picture.
+#[derive(Clone, Copy, Debug)]
+pub struct Scales {
+    /// Of the horizontal axis.
+    pub x: Scale,
+    /// Of the vertical one.
+    pub y: Scale,
+}
+
 /// A value that is labelled on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {

@@ -1,9 +1,10 @@
 //! Lines, and reducing them to the points worth drawing.
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use crate::report::draw::basics::{Colour, Frame, n};
-use crate::report::draw::scale::Scale;
+use crate::report::draw::scale::Scales;
 
 use maud::{Markup, html};
 
@@ -53,7 +54,8 @@ fn path(places: &[(f64, f64)]) -> String {
 }
 
 /// A step for each interval `(from, to, value)`, in order; gaps between them are left open.
-pub fn step_path(frame: &Frame, (x, y): (Scale, Scale), stretches: &[(f64, f64, f64)]) -> String {
+pub fn step_path(frame: &Frame, scales: Scales, stretches: &[(f64, f64, f64)]) -> String {
+    let Scales { x, y } = scales;
     let (mut data, mut last) = (String::new(), f64::NAN);
     for (from, to, value) in stretches {
         let (left, right, at) = (frame.x(x.place(*from)), frame.x(x.place(*to)), frame.y(y.place(*value)));
@@ -84,9 +86,10 @@ pub fn peaks(stretches: Vec<(f64, f64, f64)>, choose: fn(f64, f64) -> f64) -> Ve
     joined
 }
 
-/// Positions at least `apart` from each other, as near to the wanted ones as that allows, within `low` and `high`; in
+/// Positions at least `apart` from each other, as near to the wanted ones as that allows, within these; in
 /// the order of `wanted`.
-pub fn spread(wanted: &[f64], apart: f64, (low, high): (f64, f64)) -> Vec<f64> {
+pub fn spread(wanted: &[f64], apart: f64, within: RangeInclusive<f64>) -> Vec<f64> {
+    let (low, high) = within.into_inner();
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|one, other| wanted[*one].total_cmp(&wanted[*other]));
     let mut places = wanted.to_vec();
@@ -106,6 +109,7 @@ pub fn spread(wanted: &[f64], apart: f64, (low, high): (f64, f64)) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::draw::scale::Scale;
 
     #[test]
     fn peaks_are_kept_whatever_is_left_out() {
@@ -119,8 +123,8 @@ mod tests {
 
     #[test]
     fn labels_do_not_overlap() {
-        assert_eq!(spread(&[50.0, 52.0, 10.0], 12.0, (0.0, 60.0)), [48.0, 60.0, 10.0]);
-        let close = spread(&[5.0; 4], 10.0, (0.0, 100.0));
+        assert_eq!(spread(&[50.0, 52.0, 10.0], 12.0, 0.0..=60.0), [48.0, 60.0, 10.0]);
+        let close = spread(&[5.0; 4], 10.0, 0.0..=100.0);
         assert_eq!(close, [5.0, 15.0, 25.0, 35.0]);
     }
 
@@ -128,7 +132,8 @@ mod tests {
     fn steps_leave_gaps_open() {
         let frame = Frame { left: 0.0, top: 0.0, width: 100.0, height: 10.0 };
         let scale = Scale::Linear { low: 0.0, high: 10.0 };
-        let data = step_path(&frame, (scale, scale), &[(0.0, 1.0, 5.0), (1.0, 2.0, 10.0), (5.0, 6.0, 0.0)]);
+        let data =
+            step_path(&frame, Scales { x: scale, y: scale }, &[(0.0, 1.0, 5.0), (1.0, 2.0, 10.0), (5.0, 6.0, 0.0)]);
         assert_eq!(data, "M0 5H10V0H20M50 10H60");
     }
 }

@@ -7,7 +7,8 @@ use crate::measure::precision::value;
 use crate::measure::summary::{Known, LevelSummary};
 use crate::plan::Statistic;
 use crate::report::draw::{
-    Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Spot, axes, coloured, dash, n, of_kind, picture, spread,
+    Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Scales, Spot, axes, coloured, dash, n, of_kind, picture,
+    spread,
 };
 use crate::report::figures::common::{Shown, legend, letter, level, with_requests};
 use crate::report::number::{rate, time};
@@ -56,15 +57,16 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
         (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(curve.of, &level.client))))
     };
     let points = curves.iter().flat_map(|curve| curve.levels.iter().map(|level| place(curve, level)));
-    points.for_each(|point| labels.avoid(point));
+    points.for_each(|(x, y)| labels.avoid(x, y));
+    let scales = Scales { x, y };
     let content = html! {
         (legend(shown))
         (axes(&FRAME, &horizontal, &upright))
         @for limit in &limits { (threshold(&mut labels, y, *limit, &key)) }
-        @for curve in &curves { (draw_curve(curve, (x, y))) }
-        @if let [_] = shown { (ring(&curves, (x, y))) }
+        @for curve in &curves { (draw_curve(curve, scales)) }
+        @if let [_] = shown { (ring(&curves, scales)) }
         (names(&curves, y))
-        (level_names(&mut labels, &curves, (x, y)))
+        (level_names(&mut labels, &curves, scales))
     };
     Some(picture(352.0, "Latency against throughput, a point for each level", &content))
 }
@@ -120,7 +122,8 @@ fn threshold(labels: &mut Labels, y: Scale, limit: f64, key: &str) -> Markup {
     }
 }
 
-fn draw_curve(curve: &Curve<'_>, (x, y): (Scale, Scale)) -> Markup {
+fn draw_curve(curve: &Curve<'_>, scales: Scales) -> Markup {
+    let Scales { x, y } = scales;
     let Curve { of, colour, dashes, .. } = curve;
     let place = |level: &LevelSummary| {
         (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(*of, &level.client))))
@@ -156,7 +159,8 @@ fn knee<'a>(curve: &Curve<'a>) -> Option<&'a LevelSummary> {
 }
 
 /// A ring around the knee of the first line, on all lines.
-fn ring(curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
+fn ring(curves: &[Curve<'_>], scales: Scales) -> Markup {
+    let Scales { x, y } = scales;
     let Some(knee) = curves.first().and_then(knee) else { return html! {} };
     let colour = of_kind(5);
     html! { @for curve in curves {
@@ -178,7 +182,7 @@ fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
     let last = |curve: &Curve<'_>| {
         curve.levels.last().map_or(FRAME.top, |level| FRAME.y(y.place(value(curve.of, &level.client))))
     };
-    let places = spread(&curves.iter().map(last).collect::<Vec<_>>(), 22.0, (FRAME.top, FRAME.bottom()));
+    let places = spread(&curves.iter().map(last).collect::<Vec<_>>(), 22.0, FRAME.top..=FRAME.bottom());
     html! {
         @for (curve, place) in curves.iter().zip(places) {
             (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, curve.colour, &curve.name))
@@ -187,7 +191,8 @@ fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
 }
 
 /// At the highest line, the load of each point, the ends first; those without room are left out.
-fn level_names(labels: &mut Labels, curves: &[Curve<'_>], (x, y): (Scale, Scale)) -> Markup {
+fn level_names(labels: &mut Labels, curves: &[Curve<'_>], scales: Scales) -> Markup {
+    let Scales { x, y } = scales;
     let Some(highest) = curves.last() else { return html! {} };
     let mut levels: Vec<&LevelSummary> = highest.levels.clone();
     levels.rotate_right(1);

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::plan::asked;
 use crate::report::draw::{
-    Anchor, Axis, Colour, Frame, Polyline, Scale, axes, coloured, dim, n, of_kind, picture, spread,
+    Anchor, Axis, Colour, Frame, Polyline, Scale, Scales, axes, coloured, dim, n, of_kind, picture, spread,
 };
 use crate::report::number::{rate, time};
 use crate::result::{CandidateResult, TuneFigures, TuneResult};
@@ -54,7 +54,7 @@ pub fn draw(result: &TuneResult) -> Option<Markup> {
         (legend(result))
         (axes(&FRAME, &horizontal, &upright))
         (Polyline { colour: of_kind(KINDS[2]), width: 1.2, dashes: "5 3" }.through(&frontier(&points)))
-        @for point in &points { (draw_point(point, result, (x, y))) }
+        @for point in &points { (draw_point(point, result, Scales { x, y })) }
         (names(&points, result))
     };
     Some(picture(372.0, "Latency against throughput, a point for each candidate", &content))
@@ -92,7 +92,8 @@ fn frontier(points: &[Point<'_>]) -> Vec<(f64, f64)> {
     steps
 }
 
-fn draw_point(point: &Point<'_>, result: &TuneResult, (x, y): (Scale, Scale)) -> Markup {
+fn draw_point(point: &Point<'_>, result: &TuneResult, scales: Scales) -> Markup {
+    let Scales { x, y } = scales;
     let colour = point.colour(result);
     let (lines, areas) = (format!("s{}", colour.class), format!("f{}", colour.class));
     let (at, up) = point.at;
@@ -130,7 +131,7 @@ fn tip(point: &Point<'_>, result: &TuneResult) -> String {
 fn names(points: &[Point<'_>], result: &TuneResult) -> Markup {
     let named: Vec<&Point<'_>> = points.iter().filter(|point| point.is_named(result)).collect();
     let heights: Vec<f64> = named.iter().map(|point| point.at.1).collect();
-    let places = spread(&heights, 22.0, (FRAME.top, FRAME.bottom()));
+    let places = spread(&heights, 22.0, FRAME.top..=FRAME.bottom());
     html! {
         @for (point, place) in named.iter().zip(places) {
             (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, point.colour(result), &format!("#{}", point.candidate.number)))

@@ -1,11 +1,13 @@
 //! Latency against the share of requests that took no longer, on a scale that gives every further nine the same width.
 
+use std::ops::RangeInclusive;
+
 use maud::{Markup, html};
 
 use crate::measure::summary::{Distribution, LevelSummary};
 use crate::report::draw::{
-    Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Spot, Tick, WIDTH, axes, coloured, dash, dim, n, of_kind,
-    of_order, picture, spread,
+    Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Scales, Spot, Tick, WIDTH, axes, coloured, dash, dim, n,
+    of_kind, of_order, picture, spread,
 };
 use crate::report::figures::common::{MAX_LEVELS, Shown, chosen, legend, letter, level, with_requests};
 use crate::report::number::time;
@@ -41,7 +43,7 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
     let content = html! {
         (legend(shown))
         (axes(&FRAME, &horizontal, &upright))
-        @for curve in &curves { (draw_curve(curve, (x, y), alone)) }
+        @for curve in &curves { (draw_curve(curve, Scales { x, y }, alone)) }
         (names(&curves, y))
     };
     Some(picture(372.0, "Latency by percentile, a line for each level", &content))
@@ -96,7 +98,8 @@ fn share(value: f64) -> String {
     format!("{percent:.decimals$} %")
 }
 
-fn places(times: &Distribution, (x, y): (Scale, Scale), (from, to): (f64, f64)) -> Vec<(f64, f64)> {
+fn places(times: &Distribution, scales: Scales, shown: RangeInclusive<f64>) -> Vec<(f64, f64)> {
+    let (Scales { x, y }, (from, to)) = (scales, shown.into_inner());
     let mut places: Vec<(f64, f64)> = Vec::new();
     for step in 0..=PLACES {
         let at = from * (to / from).powf(step as f64 / PLACES as f64);
@@ -114,20 +117,20 @@ fn places(times: &Distribution, (x, y): (Scale, Scale), (from, to): (f64, f64)) 
     places
 }
 
-fn draw_curve(curve: &Curve<'_>, scales: (Scale, Scale), alone: bool) -> Markup {
+fn draw_curve(curve: &Curve<'_>, scales: Scales, alone: bool) -> Markup {
     let Curve { colour, dashes, times, .. } = curve;
     let count = (times.count() as f64).max(2.0);
     // Beyond this, chance alone decides how high the line is.
     let known = (count / -OPEN_ABOVE.ln()).clamp(1.0, count);
-    let main = places(times, scales, (1.0, known));
+    let main = places(times, scales, 1.0..=known);
     html! {
         @if let Some(service) = curve.service {
-            @let below = places(service, scales, (1.0, count));
-            @if alone { (waiting(curve, &below, &places(times, scales, (1.0, count)))) }
+            @let below = places(service, scales, 1.0..=count);
+            @if alone { (waiting(curve, &below, &places(times, scales, 1.0..=count))) }
             (Polyline { colour: *colour, width: 1.0, dashes: "2 2" }.through(&below))
         }
         (Polyline { colour: *colour, width: 2.0, dashes }.through(&main))
-        (Polyline { colour: *colour, width: 1.5, dashes: "1 3" }.through(&places(times, scales, (known, count))))
+        (Polyline { colour: *colour, width: 1.5, dashes: "1 3" }.through(&places(times, scales, known..=count)))
     }
 }
 
@@ -145,7 +148,7 @@ fn waiting(curve: &Curve<'_>, below: &[(f64, f64)], above: &[(f64, f64)]) -> Mar
 fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
     let last = |curve: &Curve<'_>| FRAME.y(y.place(curve.times.percentile_ns(100.0) as f64));
     let wanted: Vec<f64> = curves.iter().map(last).collect();
-    let places = spread(&wanted, 22.5, (FRAME.top - 2.0, FRAME.bottom() - 4.0));
+    let places = spread(&wanted, 22.5, FRAME.top - 2.0..=FRAME.bottom() - 4.0);
     let mut labels = Labels::before(WIDTH);
     let spot = |place: f64| Spot { x: FRAME.right() + 8.0, y: place + 4.0, anchor: Anchor::Start };
     html! {

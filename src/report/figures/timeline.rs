@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::report::draw::{
-    Anchor, Axis, Colour, Frame, KINDS, Polyline, Scale, axes, coloured, grid, n, peaks, picture, spread, step_path,
+    Anchor, Axis, Colour, Frame, KINDS, Polyline, Scale, Scales, axes, coloured, grid, n, peaks, picture, spread,
+    step_path,
 };
 use crate::report::figures::common::Shown;
 use crate::report::figures::time_axis::TimeAxis;
@@ -166,13 +167,14 @@ fn asked(axis: &TimeAxis<'_>) -> Vec<Stretch> {
 }
 
 fn line(frame: &Frame, axis: &TimeAxis<'_>, scale: Scale, series: &Series) -> Markup {
+    let scales = Scales { x: axis.scale, y: scale };
     let data = if series.name == "done" {
         // Both envelopes: a rate that broke down must be as visible as one that shot up.
-        let low = step_path(frame, (axis.scale, scale), &peaks(series.stretches.clone(), f64::min));
-        let high = step_path(frame, (axis.scale, scale), &peaks(series.stretches.clone(), f64::max));
+        let low = step_path(frame, scales, &peaks(series.stretches.clone(), f64::min));
+        let high = step_path(frame, scales, &peaks(series.stretches.clone(), f64::max));
         if low == high { high } else { high + &low }
     } else {
-        step_path(frame, (axis.scale, scale), &peaks(series.stretches.clone(), f64::max))
+        step_path(frame, scales, &peaks(series.stretches.clone(), f64::max))
     };
     Polyline { colour: series.colour, width: series.width, dashes: series.dashes }.path(&data)
 }
@@ -181,7 +183,7 @@ fn names(frame: &Frame, band: &Band) -> Markup {
     let last =
         |series: &Series| series.stretches.last().map_or(frame.top, |stretch| frame.y(band.scale.place(stretch.2)));
     let wanted: Vec<f64> = band.series.iter().map(last).collect();
-    let places = spread(&wanted, 22.0, (frame.top, frame.bottom()));
+    let places = spread(&wanted, 22.0, frame.top..=frame.bottom());
     html! {
         @for (series, place) in band.series.iter().zip(places) {
             (coloured(frame.right() + 8.0, place + 4.0, Anchor::Start, series.colour, series.name))

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::{LevelLoad, LevelSummary};
-use crate::plan::{FigureName, Point};
+use crate::plan::{self, FigureName};
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Polyline, Scale, axes, coloured, dash, dim, n, of_kind, picture, spread,
 };
@@ -21,12 +21,19 @@ struct Line<'a> {
     name: String,
     colour: Colour,
     dashes: &'static str,
-    /// Levels with their places on both axes, in the units of these.
-    points: Vec<(&'a LevelSummary, f64, f64)>,
+    points: Vec<Point<'a>>,
+}
+
+/// A level with its values on both axes, in the units of these.
+#[derive(Clone, Copy)]
+struct Point<'a> {
+    level: &'a LevelSummary,
+    x: f64,
+    y: f64,
 }
 
 fn value(level: &LevelSummary, key: &'static str, percentile: Option<f64>) -> Option<f64> {
-    let point = percentile.map(Point::Percentile);
+    let point = percentile.map(plan::Point::Percentile);
     Some(FigureAt::of(FigureName { key, point }).value(level)?.value)
 }
 
@@ -46,9 +53,11 @@ pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
             for (order, percentile) in percentiles.iter().enumerate() {
                 let mut points: Vec<_> = with_requests(one.result)
                     .into_iter()
-                    .filter_map(|(_, level)| Some((level, load(level), value(level, key, Some(*percentile))?)))
+                    .filter_map(|(_, level)| {
+                        Some(Point { level, x: load(level), y: value(level, key, Some(*percentile))? })
+                    })
                     .collect();
-                points.sort_by(|one, other| one.1.total_cmp(&other.1));
+                points.sort_by(|one, other| one.x.total_cmp(&other.x));
                 let name = format!("{short} p{percentile}");
                 let several = shown.len() > 1;
                 lines.push(Line {
@@ -61,9 +70,9 @@ pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
         }
     }
     let is_rate =
-        lines.iter().flat_map(|line| &line.points).any(|(level, ..)| !matches!(level.load, LevelLoad::Concurrency(_)));
+        lines.iter().flat_map(|line| &line.points).any(|point| !matches!(point.level.load, LevelLoad::Concurrency(_)));
     let words = if is_rate { "load, requests/s" } else { "load, requests outstanding" };
-    let y = Scale::of_latencies(lines.iter().flat_map(|line| line.points.iter().map(|point| point.2)));
+    let y = Scale::of_latencies(lines.iter().flat_map(|line| line.points.iter().map(|point| point.y)));
     drawn(
         shown,
         &lines,
@@ -80,7 +89,7 @@ pub fn interactivity(shown: &[Shown<'_>]) -> Option<Markup> {
         points: users(one.result),
     });
     let lines: Vec<Line<'_>> = lines.collect();
-    let y = Scale::from_zero(lines.iter().flat_map(|line| line.points.iter().map(|point| point.2)));
+    let y = Scale::from_zero(lines.iter().flat_map(|line| line.points.iter().map(|point| point.y)));
     let words = "interactivity, tokens/s of each user";
     let title = "throughput, tokens/s of all users";
     drawn(
@@ -91,10 +100,10 @@ pub fn interactivity(shown: &[Shown<'_>]) -> Option<Markup> {
 }
 
 /// The levels with both rates, in their order.
-fn users(result: &RunResult) -> Vec<(&LevelSummary, f64, f64)> {
+fn users(result: &RunResult) -> Vec<Point<'_>> {
     let point = |(_, level)| {
-        let user = value(level, "output_token_throughput_per_user", None)?;
-        Some((level, user, value(level, "output_token_throughput", None)?))
+        let x = value(level, "output_token_throughput_per_user", None)?;
+        Some(Point { level, x, y: value(level, "output_token_throughput", None)? })
     };
     with_requests(result).into_iter().filter_map(point).collect()
 }
@@ -113,12 +122,12 @@ struct Axes<'a> {
 fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], of: &Axes<'_>) -> Option<Markup> {
     let lines: Vec<&Line<'_>> = lines.iter().filter(|line| !line.points.is_empty()).collect();
     let longest = lines.iter().max_by_key(|line| line.points.len())?;
-    let (x, y) = (Scale::from_zero(lines.iter().flat_map(|line| line.points.iter().map(|point| point.1))), of.y);
+    let (x, y) = (Scale::from_zero(lines.iter().flat_map(|line| line.points.iter().map(|point| point.x))), of.y);
     let horizontal = Axis { scale: x, ticks: x.ticks(6), label: &short, title: of.words };
     let upright = Axis { scale: y, ticks: y.ticks(6), label: of.upright, title: of.title };
-    let place = |point: &(&LevelSummary, f64, f64)| (FRAME.x(x.place(point.1)), FRAME.y(y.place(point.2)));
+    let place = |point: &Point<'_>| (FRAME.x(x.place(point.x)), FRAME.y(y.place(point.y)));
     let ends: Vec<f64> = lines.iter().filter_map(|line| line.points.last()).map(|point| place(point).1).collect();
-    let names = spread(&ends, 18.0, (FRAME.top, FRAME.bottom()));
+    let names = spread(&ends, 18.0, FRAME.top..=FRAME.bottom());
     let content = html! {
         (legend(shown))
         (axes(&FRAME, &horizontal, &upright))
@@ -127,7 +136,7 @@ fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], of: &Axes<'_>) -> Option<Marku
                 &line.points.iter().map(place).collect::<Vec<_>>()))
             @for point in &line.points {
                 @let (at, up) = place(point);
-                (dot(line, point, (at, up), of))
+                (dot(line, point, at, up, of))
             }
         }
         @for (line, place) in lines.iter().zip(names) {
@@ -136,7 +145,7 @@ fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], of: &Axes<'_>) -> Option<Marku
         @for point in named(&longest.points).into_iter().filter(|_| of.names_levels) {
             @let (at, up) = place(point);
             @let beside = if up < FRAME.top + 16.0 { up + 18.0 } else { up - 9.0 };
-            (dim(at, beside, Anchor::Middle, &level(point.0)))
+            (dim(at, beside, Anchor::Middle, &level(point.level)))
         }
     };
     Some(picture(352.0, of.name, &content))
@@ -154,13 +163,13 @@ fn named<T>(points: &[T]) -> Vec<&T> {
         .collect()
 }
 
-fn dot(line: &Line<'_>, point: &(&LevelSummary, f64, f64), (at, up): (f64, f64), of: &Axes<'_>) -> Markup {
-    let hollow = !Outcome::of(point.0).is_valid();
+fn dot(line: &Line<'_>, point: &Point<'_>, at: f64, up: f64, of: &Axes<'_>) -> Markup {
+    let hollow = !Outcome::of(point.level).is_valid();
     let class = if hollow { format!("hollow s{}", line.colour.class) } else { format!("f{}", line.colour.class) };
     html! {
         circle class=(class) cx=(n(at)) cy=(n(up)) r="3.6" fill=(if hollow { "#ffffff" } else { line.colour.light })
             stroke=[hollow.then_some(line.colour.light)] {
-            title { (level(point.0)) ": " (line.name) " " ((of.upright)(point.2)) " at " (short(point.1)) }
+            title { (level(point.level)) ": " (line.name) " " ((of.upright)(point.y)) " at " (short(point.x)) }
         }
     }
 }

@@ -40,8 +40,8 @@ pub struct Page<'a> {
 ///
 /// # Errors
 /// If it cannot be written; the message names `flag`.
-pub fn write(flag: &str, (path, interrupts): (&Path, Interrupts), page: &Page<'_>) -> Result<()> {
-    put((path, interrupts), page.text().as_bytes()).map_err(|error| refused(flag, path, &error))
+pub fn write(flag: &str, path: &Path, interrupts: Interrupts, page: &Page<'_>) -> Result<()> {
+    put(path, interrupts, page.text().as_bytes()).map_err(|error| refused(flag, path, &error))
 }
 
 /// Writes a single picture.
@@ -62,11 +62,11 @@ pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>)
         return Err(Error::output(format!("{flag}{}: the figure {why}", path.display())));
     };
     let text = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", style::alone(&drawn.into_string()));
-    put((path, interrupts), text.as_bytes()).map_err(|error| refused(&flag, path, &error))
+    put(path, interrupts, text.as_bytes()).map_err(|error| refused(&flag, path, &error))
 }
 
 /// Writes a file that appears when it is complete.
-pub fn put((path, interrupts): (&Path, Interrupts), bytes: &[u8]) -> io::Result<()> {
+pub fn put(path: &Path, interrupts: Interrupts, bytes: &[u8]) -> io::Result<()> {
     let mut file = SafeFile::create(path, interrupts)?;
     file.write_all(bytes)?;
     file.finish()

@@ -33,10 +33,10 @@ fn table(breakdown: &Breakdown) -> Markup {
             } }
             tbody {
                 @for (number, stage) in breakdown.stages.iter().chain([&breakdown.unexplained]).enumerate() {
-                    @let slow = slow.and_then(|slow| slow.stages.get(number)).map(|slow| (slow.mean_ns, slow.median_mean_ns));
+                    @let slow = slow.and_then(|slow| slow.stages.get(number)).map(|slow| Slow { mean_ns: slow.mean_ns, median_mean_ns: slow.median_mean_ns });
                     (row(stage, slow))
                 }
-                (row(&breakdown.latency, slow.map(|slow| (slow.mean_ns, slow.median_mean_ns))))
+                (row(&breakdown.latency, slow.map(|slow| Slow { mean_ns: slow.mean_ns, median_mean_ns: slow.median_mean_ns })))
             }
         } }
         p.note {
@@ -50,12 +50,20 @@ fn table(breakdown: &Breakdown) -> Markup {
     }
 }
 
-fn row(stage: &RequestStage, slow: Option<(f64, f64)>) -> Markup {
+/// How long a stage takes in the slowest requests.
+#[derive(Clone, Copy)]
+struct Slow {
+    mean_ns: f64,
+    /// In those around the median.
+    median_mean_ns: f64,
+}
+
+fn row(stage: &RequestStage, slow: Option<Slow>) -> Markup {
     html! { tr {
         th.left { (shown(&stage.title())) } td { (time(stage.mean_ns)) }
         @for place in 0..PERCENTILES.len() { td { (stage.percentiles_ns.map_or("–".to_owned(), |all| time(all[place] as f64))) } }
         td { (short(100.0 * stage.share)) " %" }
-        @if let Some((slowest, median)) = slow { td { (time(slowest)) } td { (time(median)) } }
+        @if let Some(slow) = slow { td { (time(slow.mean_ns)) } td { (time(slow.median_mean_ns)) } }
     } }
 }
 

@@ -30,12 +30,12 @@ const PERCENTILES: [f64; 11] = [0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.
 ///
 /// # Errors
 /// If the folder or a file cannot be written.
-pub fn write((folder, interrupts): (&ReportFolder, Interrupts), result: &RunResult) -> Result<()> {
+pub fn write(folder: &ReportFolder, interrupts: Interrupts, result: &RunResult) -> Result<()> {
     fs::create_dir_all(&folder.path).map_err(|error| failed(&folder.path, &error))?;
     let asked = &result.setup.measurement.percentiles;
     let percentiles = if asked.is_empty() { PERCENTILES.as_slice() } else { asked };
     let (levels, adapters) = (result.levels.as_slice(), adapters(result));
-    let put = |name: &str, value: Value| write_file((folder, interrupts), name, &value);
+    let put = |name: &str, value: Value| write_file(folder, interrupts, name, &value);
     if folder.has(ReportPart::Summary) && !levels.is_empty() {
         let all = Figures::sum(levels.iter().map(|level| &level.client));
         put("summary_lifecycle_metrics", all.report(percentiles, None))?;
@@ -104,7 +104,7 @@ fn adapter_load(level: &LevelSummary, part: &ClientSummary) -> LevelLoad {
     }
 }
 
-fn write_file((folder, interrupts): (&ReportFolder, Interrupts), name: &str, value: &Value) -> Result<()> {
+fn write_file(folder: &ReportFolder, interrupts: Interrupts, name: &str, value: &Value) -> Result<()> {
     let path = folder.file(name);
     let written = || {
         let mut file = io::BufWriter::new(SafeFile::create(&path, interrupts)?);

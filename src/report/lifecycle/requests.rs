@@ -19,7 +19,7 @@ const NS: f64 = 1e9;
 ///
 /// # Errors
 /// If the export cannot be read, or the file cannot be written.
-pub fn write((folder, interrupts): (&ReportFolder, Interrupts), export: &Path, result: &RunResult) -> Result<()> {
+pub fn write(folder: &ReportFolder, interrupts: Interrupts, export: &Path, result: &RunResult) -> Result<()> {
     let file = File::open(export).map_err(|error| failed(export, &error))?;
     let export: Value = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
         Error::output(format!("--report-dir: {} is not a complete export: {error}", export.display()))
@@ -30,7 +30,7 @@ pub fn write((folder, interrupts): (&ReportFolder, Interrupts), export: &Path, r
         let requests = experiment["requests"].as_array().map(Vec::as_slice).unwrap_or_default();
         requests.iter().map(move |request| entry(stage, request))
     });
-    write_file((folder, interrupts), &folder.requests(), &all.collect())
+    write_file(folder, interrupts, &folder.requests(), &all.collect())
 }
 
 /// The number of the level that an experiment is the measurement of; `None` if another measurement of it counts. A

@@ -55,7 +55,7 @@ fn every_stage_and_their_sum_have_a_file() {
     closed.client.start = Stamp(1_500_000_000);
     let result = plans::result(&plans::setup(), &[first, closed]);
     check(&folder).unwrap();
-    write((&folder, &NEVER), &result).unwrap();
+    write(&folder, &NEVER, &result).unwrap();
     let names =
         ["x-stage_0_lifecycle_metrics.json", "x-stage_1_lifecycle_metrics.json", "x-summary_lifecycle_metrics.json"];
     assert_eq!(written(&folder), names);
@@ -99,7 +99,7 @@ fn adapters_have_files_of_harmless_names() {
     one.client.entries = [30, 70].map(|requests| level(one.load, requests, 20_000_000).client).into();
     let entries = ["mo/vie", "mo:vie"].map(|name| EntrySummary { name: name.to_owned(), share: 0.5 });
     let setup = Setup { entries: entries.into(), ..plans::setup() };
-    write((&folder, &NEVER), &plans::result(&setup, &[one.clone(), one])).unwrap();
+    write(&folder, &NEVER, &plans::result(&setup, &[one.clone(), one])).unwrap();
     let names = written(&folder);
     assert_eq!(names.len(), 6, "{names:?}");
     assert!(names.contains(&"x-adapter_mo_vie_lifecycle_metrics.json".to_owned()), "{names:?}");

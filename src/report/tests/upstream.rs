@@ -115,7 +115,7 @@ impl Run {
         let scratch = Scratch::new(&format!("shape-{:?}", std::thread::current().id()));
         let mut setup = self.setup.clone();
         setup.detail.as_upstream = true;
-        csv::write((&scratch.path().join("x.csv"), &NEVER), &plans::result(&setup, &self.levels)).unwrap();
+        csv::write(&scratch.path().join("x.csv"), &NEVER, &plans::result(&setup, &self.levels)).unwrap();
         // The main file's name sorts after those of composing models here.
         let names = scratch.names();
         names.iter().map(|name| std::fs::read_to_string(scratch.path().join(name)).unwrap()).collect()

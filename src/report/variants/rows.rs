@@ -37,7 +37,7 @@ pub fn rows(result: &VariantsResult) -> Table {
         let comparisons = result.comparisons(cell);
         for number in 0..result.variants.len() {
             let comparison = comparisons.iter().find(|comparison| comparison.variant == number);
-            table.push(row(result, (cell, number), comparison, &figures));
+            table.push(row(result, cell, number, comparison, &figures));
         }
     }
     table
@@ -45,7 +45,8 @@ pub fn rows(result: &VariantsResult) -> Table {
 
 fn row(
     result: &VariantsResult,
-    (cell, number): (&Cell, usize),
+    cell: &Cell,
+    number: usize,
     comparison: Option<&Comparison>,
     figures: &[Figure],
 ) -> Vec<String> {
@@ -61,7 +62,7 @@ fn row(
         variant.name.clone(),
         variant.flags.clone(),
         rounds.to_string(),
-        cell.failures(number).0.to_string(),
+        cell.failures(number).hits.to_string(),
         show(megabytes),
     ];
     for &of in figures {

@@ -9,10 +9,17 @@ use crate::result::PeriodicResult;
 use crate::result::answer::{Answer, Missing, Question, Sureness, Told, told};
 use crate::result::figures::FigureAt;
 
-/// What is told of each batch.
-const FIGURES: [(&str, &str, fn(&PeriodicBatch) -> &Distribution); 2] = [
-    ("first_response_p99", "first response p99", |batch| &batch.first_response),
-    ("response_gap_p99", "gap between responses p99", |batch| &batch.gap),
+/// What is said of each batch.
+struct Said {
+    /// Its key in the catalogue.
+    key: &'static str,
+    title: &'static str,
+    times: fn(&PeriodicBatch) -> &Distribution,
+}
+
+const FIGURES: [Said; 2] = [
+    Said { key: "first_response_p99", title: "first response p99", times: |batch| &batch.first_response },
+    Said { key: "response_gap_p99", title: "gap between responses p99", times: |batch| &batch.gap },
 ];
 const POINT: Point = Point::Percentile(99.0);
 
@@ -26,7 +33,7 @@ pub(super) fn answer(result: &PeriodicResult) -> Option<Answer> {
     };
     let ends = if first.concurrency == last.concurrency { vec![*last] } else { vec![*first, *last] };
     let outstanding: Vec<String> = ends.iter().map(|batch| batch.concurrency.to_string()).collect();
-    let figures = FIGURES.into_iter().filter_map(|(key, title, times)| {
+    let figures = FIGURES.into_iter().filter_map(|Said { key, title, times }| {
         let figure = FigureAt::named(key).filter(|_| ends.iter().all(|batch| times(batch).count() > 0))?;
         let values: Vec<f64> = ends.iter().map(|batch| POINT.of(times(batch))).collect();
         let shown: Vec<String> = values.iter().map(|value| figure.figure.unit.show(*value)).collect();

@@ -31,9 +31,17 @@ fn known(name: &'static str, dimensions: Vec<Dimension>, truth: Truth) -> Known 
 const INSTANCES: [u64; 4] = [1, 2, 3, 4];
 const SIZES: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
-/// A member's capacity: so many instances execute batches that take a fixed time and a time for each row.
-fn capacity(instances: f64, batch: f64, (fixed, item): (f64, f64)) -> f64 {
-    instances * batch / (fixed + item * batch)
+/// How long a batch takes.
+#[derive(Clone, Copy)]
+struct Cost {
+    fixed: f64,
+    /// For each row.
+    item: f64,
+}
+
+/// A member's capacity: so many instances execute batches.
+fn capacity(instances: f64, batch: f64, cost: Cost) -> f64 {
+    instances * batch / (cost.fixed + cost.item * batch)
 }
 
 /// The laws of the study, `scripts/check-tune`.
@@ -66,26 +74,31 @@ fn laws() -> Vec<Known> {
         known("instances that contend", vec![own("instances", &[1, 2, 3, 4, 5, 6, 7, 8])], |at| {
             (100.0 * at[0] / (1.0 + 0.08 * (at[0] - 1.0).powi(2)), 0.5, 0)
         }),
-        known("large batches", vec![own("batch", &SIZES)], |at| (1e3 * capacity(1.0, at[0], (5.0, 0.1)), 0.5, 0)),
+        known("large batches", vec![own("batch", &SIZES)], |at| {
+            (1e3 * capacity(1.0, at[0], Cost { fixed: 5.0, item: 0.1 }), 0.5, 0)
+        }),
         known("middle batches", vec![own("batch", &SIZES)], |at| {
             (100.0 * at[0].min(8.0) * (8.0 / at[0].max(8.0)).powf(0.3), 0.5, 0)
         }),
         known(
             "instances and batches",
             vec![own("instances", &INSTANCES), own("batch", &SIZES), own("delay", &[0, 100, 500])],
-            |at| (1e3 * capacity(at[0].min(2.0), at[1], (5.0, 0.2)) * (1.0 - at[2] / 5e3), 0.5, 0),
+            |at| (1e3 * capacity(at[0].min(2.0), at[1], Cost { fixed: 5.0, item: 0.2 }) * (1.0 - at[2] / 5e3), 0.5, 0),
         ),
         known("instances of a member", ensemble(2), |at| {
-            let capacities = [capacity(at[0], at[1].min(2.0), (4.0, 0.0)), capacity(at[3], 1.0, (16.0, 0.0))];
+            let capacities = [
+                capacity(at[0], at[1].min(2.0), Cost { fixed: 4.0, item: 0.0 }),
+                capacity(at[3], 1.0, Cost { fixed: 16.0, item: 0.0 }),
+            ];
             (1e3 * capacities[0].min(capacities[1]), 0.5, usize::from(capacities[1] < capacities[0]))
         }),
         known("batches of a member", ensemble(3), |at| {
-            let members = [at[0] * 3.0, capacity(1.0, at[4], (10.0, 0.1)), at[6] * 3.0];
+            let members = [at[0] * 3.0, capacity(1.0, at[4], Cost { fixed: 10.0, item: 0.1 }), at[6] * 3.0];
             let least = (0..3).min_by(|one, other| members[*one].total_cmp(&members[*other])).unwrap();
             (1e3 * members[least], 0.5, least)
         }),
         known("a limit", vec![own("batch", &SIZES)], |at| {
-            (1e3 * capacity(1.0, at[0], (2.0, 1.0)), 2.0 * (2.0 + at[0]) / 15.0, 0)
+            (1e3 * capacity(1.0, at[0], Cost { fixed: 2.0, item: 1.0 }), 2.0 * (2.0 + at[0]) / 15.0, 0)
         }),
         known("nothing helps", vec![own("delay", &[0, 1, 2, 3])], |_| (1000.0, 0.5, 0)),
         known("one permit", vec![own("instances", &[1, 2, 3])], |_| (200.0, 0.5, 0)),

@@ -1,5 +1,6 @@
 //! One execution: a batch of requests, from the server's call to the last response.
 
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -107,9 +108,9 @@ impl InstanceState {
         let batch = Batch { start, execution, first_ordinal, size: requests.len() };
         self.fail_whole(batch, requests)?;
         let computing = self.spend(start, self.model.plan.settings.input_delay_us);
-        let computed = self.compute(batch, computing, (requests, together));
+        let computed = self.compute(batch, computing, requests, together);
         if self.model.plan.decoupled {
-            self.stream(batch, (computing, computed), requests);
+            self.stream(batch, computing..computed, requests);
             return Ok(());
         }
         let mut rows = 0;
@@ -161,7 +162,7 @@ impl InstanceState {
     }
 
     /// Spends the configured time from `start` on; answers when it was over.
-    fn compute(&mut self, batch: Batch, start: u64, (requests, together): (&[*mut Request], u64)) -> u64 {
+    fn compute(&mut self, batch: Batch, start: u64, requests: &[*mut Request], together: u64) -> u64 {
         let settings = &self.model.plan.settings;
         let ordinals = batch.first_ordinal..batch.first_ordinal + batch.size as u64;
         let rows = || requests.iter().map(|request| self.model.rows(*request).max(0) as u64).sum::<u64>();
@@ -197,11 +198,12 @@ impl InstanceState {
         now()
     }
 
-    fn stream(&mut self, batch: Batch, (computing, computed): (u64, u64), requests: &[*mut Request]) {
+    fn stream(&mut self, batch: Batch, compute: Range<u64>, requests: &[*mut Request]) {
+        let Range { start: computing, end: computed } = compute;
         let rows = requests.iter().map(|request| self.model.rows(*request).max(0) as u64).sum();
         Report { start: batch.start, computing, computed, end: now() }.batch(&self.model, self.handle, rows);
         for (index, request) in requests.iter().enumerate() {
-            match Stream::open(&self.model, self.handle, (batch, index), *request) {
+            match Stream::open(&self.model, self.handle, batch, index, *request) {
                 Ok(stream) => self.send(stream),
                 Err(fault) => {
                     let response = request::response(self.model.api, *request).unwrap_or(null_mut());
@@ -230,7 +232,7 @@ impl InstanceState {
         let model = &*self.model;
         let (response, fault, rows) = match request::response(model.api, request) {
             Err(fault) => (null_mut(), Some(fault), 1),
-            Ok(response) => match fill(model, batch, index, (request, response)) {
+            Ok(response) => match fill(model, batch, index, request, response) {
                 Ok(rows) => (response, None, rows),
                 Err(fault) => (response, Some(fault), 1),
             },
@@ -270,7 +272,8 @@ fn fill(
     model: &ModelState,
     batch: Batch,
     index: usize,
-    (request, response): (*mut Request, *mut Response),
+    request: *mut Request,
+    response: *mut Response,
 ) -> Result<u64, Fault> {
     let (api, plan) = (model.api, &model.plan);
     model.admit(request, batch.first_ordinal + index as u64)?;

@@ -58,7 +58,8 @@ impl Stream {
     pub fn open(
         model: &Arc<ModelState>,
         instance: *mut Instance,
-        (batch, index): (Batch, usize),
+        batch: Batch,
+        index: usize,
         request: *mut Request,
     ) -> Result<Stream, Fault> {
         let mut factory = null_mut();

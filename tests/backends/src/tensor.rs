@@ -93,8 +93,8 @@ impl View {
     #[inline]
     pub fn repeat_as(&self, response: *mut Response, name: &CStr) -> Result<(), Fault> {
         let first = if self.buffers == 0 { None } else { Some(self.buffer(0)?) };
-        let preferred = first.map_or((0, 0), |(place, _)| (place.memory, place.device));
-        let target = output(self.api, response, name, (self.form, self.bytes), preferred)?;
+        let preferred = first.map_or(Memory::HOST, |(place, _)| Memory { kind: place.memory, device: place.device });
+        let target = output(self.api, response, name, self.form, self.bytes, preferred)?;
         let mut offset = 0;
         for index in 0..self.buffers {
             let (source, bytes) = match first {
@@ -114,7 +114,7 @@ impl View {
     /// # Errors
     /// The server's, when it yields no buffer.
     pub fn reserve_as(&self, response: *mut Response, name: &CStr) -> Result<(), Fault> {
-        output(self.api, response, name, (self.form, self.bytes), (0, 0)).map(drop)
+        output(self.api, response, name, self.form, self.bytes, Memory::HOST).map(drop)
     }
 
     /// All bytes, gathered into memory of our own.
@@ -148,10 +148,22 @@ impl View {
 /// # Errors
 /// The server's, when it yields no buffer; the CUDA driver's.
 pub fn write(api: &Api, response: *mut Response, name: &CStr, form: Form, content: &[u8]) -> Result<(), Fault> {
-    let target = output(api, response, name, (form, content.len() as u64), (0, 0))?;
+    let target = output(api, response, name, form, content.len() as u64, Memory::HOST)?;
     let source = Place { base: content.as_ptr().cast_mut().cast(), memory: 0, device: 0 };
     // SAFETY: the server's buffer has the size that was asked for.
     unsafe { copy(target, source, content.len()) }
+}
+
+/// The memory that an output is asked for in.
+#[derive(Clone, Copy)]
+struct Memory {
+    /// `TRITONSERVER_MemoryType`.
+    kind: i32,
+    device: i64,
+}
+
+impl Memory {
+    const HOST: Self = Self { kind: 0, device: 0 };
 }
 
 #[inline]
@@ -159,9 +171,11 @@ fn output(
     api: &Api,
     response: *mut Response,
     name: &CStr,
-    (form, bytes): (Form, u64),
-    (mut memory, mut device): (i32, i64),
+    form: Form,
+    bytes: u64,
+    preferred: Memory,
 ) -> Result<Place, Fault> {
+    let Memory { kind: mut memory, mut device } = preferred;
     let (mut output, mut base): (*mut Output, _) = (null_mut(), null_mut());
     // SAFETY: the response is unsent; the server copies name and shape and writes through the other pointers.
     unsafe {

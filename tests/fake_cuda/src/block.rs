@@ -11,6 +11,15 @@ use crate::status::{MAP_FAILED, OUT_OF_MEMORY, Outcome};
 /// A page of the processor, and what stands behind the bytes of a block: how often other processes have it open.
 const PAGE: usize = 4096;
 
+/// What tells a block from others, of other processes too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The process that allocated it.
+    pub process: u32,
+    /// Its number there.
+    pub number: u64,
+}
+
 /// Addresses that the processor cannot touch, and the bytes that copies find behind them.
 pub struct Block {
     /// The address that was handed out.
@@ -19,8 +28,7 @@ pub struct Block {
     pub size: usize,
     pub device: u32,
     pub interface: Interface,
-    /// The process that allocated it, and its number there.
-    pub identity: (u32, u64),
+    pub identity: Identity,
     bytes: *mut u8,
     file: File,
 }
@@ -34,7 +42,7 @@ unsafe impl Sync for Block {}
 impl Block {
     /// New memory. What it holds is not zero.
     pub fn new(size: usize, device: u32, interface: Interface, number: u64) -> Outcome<Self> {
-        let identity = (std::process::id(), number);
+        let identity = Identity { process: std::process::id(), number };
         let name = std::ffi::CString::new(name(identity)).expect("the name has no zero byte");
         // SAFETY: the name ends with a zero byte.
         let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
@@ -44,7 +52,7 @@ impl Block {
         // SAFETY: just opened, and nobody else's.
         let file = unsafe { File::from_raw_fd(descriptor) };
         file.set_len((span(size) + PAGE) as u64).map_err(|_| OUT_OF_MEMORY)?;
-        let block = Self::over(file, size, (device, interface), identity)?;
+        let block = Self::over(file, size, device, interface, identity)?;
         if interface == Interface::Driver {
             // SAFETY: the mapping has that many bytes.
             unsafe { ptr::write_bytes(block.bytes, 0xA5, size) };
@@ -53,18 +61,13 @@ impl Block {
     }
 
     /// The block of another process, whose file was opened.
-    pub fn imported(
-        file: File,
-        size: usize,
-        (device, interface): (u32, Interface),
-        identity: (u32, u64),
-    ) -> Outcome<Self> {
-        let block = Self::over(file, size, (device, interface), identity)?;
+    pub fn imported(file: File, size: usize, device: u32, interface: Interface, identity: Identity) -> Outcome<Self> {
+        let block = Self::over(file, size, device, interface, identity)?;
         block.opened().fetch_add(1, Ordering::AcqRel);
         Ok(block)
     }
 
-    fn over(file: File, size: usize, (device, interface): (u32, Interface), identity: (u32, u64)) -> Outcome<Self> {
+    fn over(file: File, size: usize, device: u32, interface: Interface, identity: Identity) -> Outcome<Self> {
         let length = span(size) + PAGE;
         let map = |protection, flags, descriptor| {
             // SAFETY: a new mapping at an address that the system chooses.
@@ -104,7 +107,8 @@ impl Drop for Block {
 }
 
 /// The name of a block's file.
-pub fn name((process, number): (u32, u64)) -> String {
+pub fn name(identity: Identity) -> String {
+    let Identity { process, number } = identity;
     format!("fake_cuda:{process}:{number}")
 }
 

@@ -8,7 +8,7 @@ use crate::ledger::Interface;
 use crate::pending;
 use crate::pinned;
 use crate::settings::settings;
-use crate::space::{self, Place, Side};
+use crate::space::{self, Address, Place, Side};
 use crate::status::{INVALID_VALUE, NOT_SUPPORTED, Outcome, number, store, words};
 
 /// The one flag that `cuIpcOpenMemHandle` takes.
@@ -183,7 +183,13 @@ pub extern "C" fn cuMemsetD8_v2(address: u64, value: u8, count: usize) -> c_int 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemcpy(target: u64, source: u64, count: usize) -> c_int {
-    within(|| space::copy((target as usize, Side::Any), (source as usize, Side::Any), count))
+    within(|| {
+        space::copy(
+            Address { value: target as usize, side: Side::Any },
+            Address { value: source as usize, side: Side::Any },
+            count,
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -193,7 +199,13 @@ pub extern "C" fn cuMemcpyHtoD_v2(target: u64, source: *const c_void, count: usi
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemcpyDtoH_v2(target: *mut c_void, source: u64, count: usize) -> c_int {
-    within(|| space::copy((target as usize, Side::Host), (source as usize, Side::Device), count))
+    within(|| {
+        space::copy(
+            Address { value: target as usize, side: Side::Host },
+            Address { value: source as usize, side: Side::Device },
+            count,
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -7,7 +7,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 
-use crate::block::{self, Block};
+use crate::block::{self, Block, Identity};
 use crate::ledger::Interface;
 use crate::settings::settings;
 use crate::space;
@@ -23,7 +23,7 @@ const MAGIC: u64 = 0x6661_6b65_5f69_7063;
 /// The handle of the allocation that begins at `address`.
 pub fn export(address: usize) -> Outcome<Handle> {
     let block = space::base(address)?;
-    let (process, number) = block.identity;
+    let Identity { process, number } = block.identity;
     let words =
         [MAGIC, u64::from(process), block.descriptor() as u64, number, block.size as u64, u64::from(block.device)];
     let mut handle = Handle([0; 64]);
@@ -48,7 +48,7 @@ pub fn open(handle: Handle, interface: Interface) -> Outcome<usize> {
     if device >= settings().devices {
         return Err(INVALID_DEVICE);
     }
-    let identity = (process, number);
+    let identity = Identity { process, number };
     let path = PathBuf::from(format!("/proc/{process}/fd/{descriptor}"));
     let link = fs::read_link(&path).map_err(|_| MAP_FAILED)?;
     if !link.to_string_lossy().starts_with(&format!("/memfd:{} ", block::name(identity))) {
@@ -56,6 +56,6 @@ pub fn open(handle: Handle, interface: Interface) -> Outcome<usize> {
     }
     space::import(identity, || {
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(|_| MAP_FAILED)?;
-        Block::imported(file, size, (device, interface), identity)
+        Block::imported(file, size, device, interface, identity)
     })
 }

@@ -8,7 +8,7 @@ use crate::ledger::{self, Interface};
 use crate::pending;
 use crate::pinned;
 use crate::runtime::{noted, order, within};
-use crate::space::{self, Place, Side};
+use crate::space::{self, Address, Place, Side};
 use crate::status::{INVALID_VALUE, Outcome, store};
 
 #[unsafe(no_mangle)]
@@ -78,7 +78,7 @@ fn sides(kind: c_int) -> Outcome<(Side, Side)> {
 pub extern "C" fn cudaMemcpy(target: usize, source: usize, count: usize, kind: c_int) -> c_int {
     within(|_| {
         let (to, from) = sides(kind)?;
-        space::copy((target, to), (source, from), count)
+        space::copy(Address { value: target, side: to }, Address { value: source, side: from }, count)
     })
 }
 
@@ -93,7 +93,7 @@ pub extern "C" fn cudaMemcpyAsync(
     within(|_| {
         order(stream)?;
         let (to, from) = sides(kind)?;
-        space::copy_at_once((target, to), (source, from), count)
+        space::copy_at_once(Address { value: target, side: to }, Address { value: source, side: from }, count)
     })
 }
 
@@ -102,7 +102,7 @@ pub extern "C" fn cudaMemcpyPeer(target: usize, to: c_int, source: usize, from: 
     within(|_| {
         context::device(to)?;
         context::device(from)?;
-        space::copy((target, Side::Device), (source, Side::Device), count)
+        space::copy(Address { value: target, side: Side::Device }, Address { value: source, side: Side::Device }, count)
     })
 }
 

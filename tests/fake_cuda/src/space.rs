@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use crate::block::Block;
+use crate::block::{Block, Identity};
 use crate::ledger::{self, Interface, Kind, lock};
 use crate::pending;
 use crate::settings::settings;
@@ -94,7 +94,7 @@ pub fn free(address: usize, interface: Interface) -> Outcome {
 }
 
 /// Adds a block of another process; one that is open already is counted once more.
-pub fn import(identity: (u32, u64), open: impl FnOnce() -> Outcome<Block>) -> Outcome<usize> {
+pub fn import(identity: Identity, open: impl FnOnce() -> Outcome<Block>) -> Outcome<usize> {
     let mut entries = lock(&ENTRIES);
     let same = |entry: &&mut Entry| entry.block.as_ref().is_some_and(|block| block.identity == identity);
     let (base, interface) = if let Some(entry) = entries.values_mut().find(same) {
@@ -168,26 +168,35 @@ pub fn device_block(address: usize, count: usize) -> Outcome<Arc<Block>> {
     }
 }
 
+/// An address of which the caller says on which side it is.
+#[derive(Clone, Copy)]
+pub struct Address {
+    pub value: usize,
+    pub side: Side,
+}
+
 /// Copies on the default stream, and waits for it.
-pub fn copy(target: (usize, Side), source: (usize, Side), count: usize) -> Outcome {
+pub fn copy(target: Address, source: Address, count: usize) -> Outcome {
     pending::finish();
     copy_at_once(target, source, count)
 }
 
 /// Copies, whatever the default stream still has to do.
-pub fn copy_at_once(target: (usize, Side), source: (usize, Side), count: usize) -> Outcome {
+pub fn copy_at_once(target: Address, source: Address, count: usize) -> Outcome {
     let (to, from) = (resolve(target, count)?, resolve(source, count)?);
     if count > 0 {
         // SAFETY: memory of devices was checked; the caller vouches for memory of the host.
-        unsafe { ptr::copy(from.pointer(source.0).cast_const(), to.pointer(target.0), count) };
+        unsafe { ptr::copy(from.pointer(source.value).cast_const(), to.pointer(target.value), count) };
     }
     Ok(())
 }
 
 /// Copies from ordinary memory of the host: returns when that may be used again, which is before the bytes have arrived.
 pub fn upload(target: usize, source: usize, count: usize) -> Outcome {
-    let Place::Device(block) = resolve((target, Side::Device), count)? else { return Err(INVALID_VALUE) };
-    resolve((source, Side::Host), count)?;
+    let Place::Device(block) = resolve(Address { value: target, side: Side::Device }, count)? else {
+        return Err(INVALID_VALUE);
+    };
+    resolve(Address { value: source, side: Side::Host }, count)?;
     if count > 0 {
         // SAFETY: the caller vouches for memory of the host.
         let bytes = unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance::<u8>(source), count) };
@@ -196,7 +205,8 @@ pub fn upload(target: usize, source: usize, count: usize) -> Outcome {
     Ok(())
 }
 
-fn resolve((address, side): (usize, Side), count: usize) -> Outcome<Place> {
+fn resolve(address: Address, count: usize) -> Outcome<Place> {
+    let Address { value: address, side } = address;
     let place = place(address, count)?;
     let right = match (&place, side) {
         (_, Side::Any) => true,

@@ -71,15 +71,17 @@ pub fn name_if_any(trace: *mut Trace, model: &str, request: &str) {
 /// Timestamps are wanted at the level bits MIN, MAX and TIMESTAMPS.
 const TIMESTAMP_LEVELS: c_int = 1 | 2 | 4;
 
+/// What a trace is reported to.
+#[derive(Clone, Copy)]
+struct Callbacks {
+    activity: Option<ActivityFn>,
+    release: Option<TraceReleaseFn>,
+}
+
 /// What both makers of traces do. No exported function calls another: tests hide some by name.
-fn make(
-    trace: *mut *mut Trace,
-    (level, parent): (c_int, u64),
-    (activity, release): (Option<ActivityFn>, Option<TraceReleaseFn>),
-    userp: *mut c_void,
-) -> Status {
+fn make(trace: *mut *mut Trace, level: c_int, parent: u64, callbacks: Callbacks, userp: *mut c_void) -> Status {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    let (Some(activity), Some(release)) = (activity, release) else {
+    let Callbacks { activity: Some(activity), release: Some(release) } = callbacks else {
         ledger::violation("callbacks_missing", "InferenceTraceNew without activity or release function");
         return fail(INVALID_ARG, "a trace needs an activity and a release function");
     };
@@ -98,7 +100,7 @@ pub extern "C" fn TRITONSERVER_InferenceTraceNew(
     release: Option<TraceReleaseFn>,
     userp: *mut c_void,
 ) -> Status {
-    make(trace, (level, parent), (activity, release), userp)
+    make(trace, level, parent, Callbacks { activity, release }, userp)
 }
 
 /// As without tensors: the tensor function is never called.
@@ -112,7 +114,7 @@ pub extern "C" fn TRITONSERVER_InferenceTraceTensorNew(
     release: Option<TraceReleaseFn>,
     userp: *mut c_void,
 ) -> Status {
-    make(trace, (level, parent), (activity, release), userp)
+    make(trace, level, parent, Callbacks { activity, release }, userp)
 }
 
 #[unsafe(no_mangle)]

@@ -1,6 +1,7 @@
 //! Conversations, recorded sessions and media of files in inference-perf's format: what arrives at the server.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -143,11 +144,11 @@ fn shared_prefixes_go_on_as_conversations_at_a_rate() {
 }
 
 /// A span of a call, from and to these seconds.
-fn span(id: &str, (start, end): (f64, f64), messages: &[(&str, &str)], answer: &str) -> Value {
+fn span(id: &str, seconds: Range<f64>, messages: &[(&str, &str)], answer: &str) -> Value {
     let message = |(role, content): &(&str, &str)| json!({ "role": role, "content": content });
     let messages: Vec<Value> = messages.iter().map(message).collect();
-    let time = |seconds: f64| format!("2026-01-01T00:00:{seconds:06.3}");
-    json!({ "span_id": id, "trace_id": "t", "name": "chat gpt", "start_time": time(start), "end_time": time(end),
+    let time = |second: f64| format!("2026-01-01T00:00:{second:06.3}");
+    json!({ "span_id": id, "trace_id": "t", "name": "chat gpt", "start_time": time(seconds.start), "end_time": time(seconds.end),
         "attributes": { "gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt", "gen_ai.usage.completion_tokens": 9,
             "gen_ai.input.messages": Value::from(messages).to_string(), "gen_ai.output.text": answer }, "status": { "code": 1 } })
 }
@@ -155,15 +156,10 @@ fn span(id: &str, (start, end): (f64, f64), messages: &[(&str, &str)], answer: &
 /// A session that asks, asks two things about the answer at once, and sums these up.
 fn fan(folder: &Path, name: &str) -> String {
     let spans = [
-        span("a", (0.0, 1.0), &[("user", "q")], "recorded one"),
-        span("b", (1.3, 2.0), &[("user", "q"), ("assistant", "recorded one"), ("user", "left")], "recorded two"),
-        span("c", (1.3, 2.2), &[("user", "q"), ("assistant", "recorded one"), ("user", "right")], "recorded three"),
-        span(
-            "d",
-            (2.2, 3.0),
-            &[("user", name), ("assistant", "recorded two"), ("assistant", "recorded three")],
-            "four",
-        ),
+        span("a", 0.0..1.0, &[("user", "q")], "recorded one"),
+        span("b", 1.3..2.0, &[("user", "q"), ("assistant", "recorded one"), ("user", "left")], "recorded two"),
+        span("c", 1.3..2.2, &[("user", "q"), ("assistant", "recorded one"), ("user", "right")], "recorded three"),
+        span("d", 2.2..3.0, &[("user", name), ("assistant", "recorded two"), ("assistant", "recorded three")], "four"),
     ];
     let path = folder.join(format!("{name}.json"));
     fs::write(&path, json!({ "trace_id": "t", "spans": spans }).to_string()).unwrap();

@@ -129,11 +129,11 @@ async fn answer(request: Request<RecvStream>, answering: SendResponse<Bytes>, sh
         (shared.questions)(&call).unwrap_or_else(|| usual(&call.path))
     };
     match reply {
-        Reply::Message(message) => finish(answering, Some(&message), (0, "")).await,
-        Reply::Status(status, text) => finish(answering, None, (status, &text)).await,
+        Reply::Message(message) => finish(answering, Some(&message), 0, "").await,
+        Reply::Status(status, text) => finish(answering, None, status, &text).await,
         Reply::Late(pause, message) => {
             tokio::time::sleep(pause).await;
-            finish(answering, Some(&message), (0, "")).await;
+            finish(answering, Some(&message), 0, "").await;
         }
     }
 }
@@ -164,7 +164,7 @@ async fn whole(mut body: RecvStream) -> Vec<u8> {
     bytes
 }
 
-async fn finish(mut answering: SendResponse<Bytes>, message: Option<&[u8]>, (status, text): (u32, &str)) {
+async fn finish(mut answering: SendResponse<Bytes>, message: Option<&[u8]>, status: u32, text: &str) {
     let head = Response::builder().status(200).header("content-type", "application/grpc").body(()).unwrap();
     let Ok(mut stream) = answering.send_response(head, false) else { return };
     if let Some(message) = message {

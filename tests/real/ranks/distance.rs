@@ -34,7 +34,7 @@ impl Shared {
 }
 
 /// The program with its data and files, called `name`.
-fn program(repository: &Repository, server: &TritonServer, (name, flags): (&str, &str)) -> Program {
+fn program(repository: &Repository, server: &TritonServer, name: &str, flags: &str) -> Program {
     let data = repository.file("data.json");
     fs::write(&data, rows(60, 16)).unwrap();
     let file = |kind: &str| repository.file(&format!("{name}{kind}.json"));
@@ -48,9 +48,9 @@ fn program(repository: &Repository, server: &TritonServer, (name, flags): (&str,
 }
 
 /// The run of both machines.
-fn shared((hosts, mpi): (&Hosts, Mpi), repository: &Repository, server: &TritonServer, flags: &str) -> Shared {
+fn shared(hosts: &Hosts, mpi: Mpi, repository: &Repository, server: &TritonServer, flags: &str) -> Shared {
     let name = format!("{mpi:?}");
-    let program = program(repository, server, (&name, flags)).args("--enable-mpi");
+    let program = program(repository, server, &name, flags).args("--enable-mpi");
     let run = program.through(hosts.launcher(mpi, repository, 2)).run();
     run.report_even_if_late();
     let file = |kind: &str| repository.file(&format!("{name}{kind}.json"));
@@ -78,7 +78,7 @@ fn windows_that_are_no_longer_than_messages_take_are_refused() {
     let Some(server) = serve(&hosts, &repository) else { return };
     for mpi in Mpi::all() {
         let name = format!("{mpi:?}");
-        let program = program(&repository, &server, (&name, "--concurrency-range 2 -p 100 --enable-mpi"));
+        let program = program(&repository, &server, &name, "--concurrency-range 2 -p 100 --enable-mpi");
         let run = program.through(hosts.launcher(mpi, &repository, 2)).run();
         let said = ["more than a tenth of a window", "--measurement-interval"];
         let refused = run.code() == 99 && said.iter().all(|part| run.stderr.contains(part));
@@ -96,10 +96,10 @@ mod measured {
         let repository = Repository::of(&[Model::identity("m")]);
         let Some(server) = serve(&hosts, &repository) else { return };
         let flags = "--request-rate-range 40 --request-count 60 --request-distribution poisson --seed 9";
-        program(&repository, &server, ("one", flags)).through(hosts.in_the_middle()).run().report_even_if_late();
+        program(&repository, &server, "one", flags).through(hosts.in_the_middle()).run().report_even_if_late();
         let one = [Export::read(&repository.file("one.json"))];
         for mpi in Mpi::all() {
-            let both = shared((&hosts, mpi), &repository, &server, flags);
+            let both = shared(&hosts, mpi, &repository, &server, flags);
             assert_eq!(requests(&both.exports), requests(&one), "{mpi:?}");
             assert_eq!(both.level["client"]["requests"], 60);
             assert_clock_is_found(&both);
@@ -125,7 +125,7 @@ mod measured {
         let repository = Repository::of(&[Model::identity("m")]);
         let Some(server) = serve(&hosts, &repository) else { return };
         for mpi in Mpi::all() {
-            let both = shared((&hosts, mpi), &repository, &server, "--request-rate-range 200 -p 1000 -r 4 -s 1000");
+            let both = shared(&hosts, mpi, &repository, &server, "--request-rate-range 200 -p 1000 -r 4 -s 1000");
             assert_clock_is_found(&both);
             let clock_is_told = "known to within 2";
             assert!(
@@ -159,7 +159,7 @@ mod measured {
         let repository = Repository::of(&[Model::identity("m")]);
         let Some(server) = serve(&hosts, &repository) else { return };
         for mpi in Mpi::all() {
-            let both = shared((&hosts, mpi), &repository, &server, "--request-rate-range 50 --request-count 50");
+            let both = shared(&hosts, mpi, &repository, &server, "--request-rate-range 50 --request-count 50");
             // Rank 1 hears of the start 200 ms after rank 0 has named it, and its first request is due 20 ms after that start.
             let late = both.ranks()[1]["late_ns"].as_u64().unwrap();
             assert!(late < 60_000_000, "{mpi:?}: it heard of the start {late} ns too late\n{}", both.run.stdout);

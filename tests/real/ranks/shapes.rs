@@ -47,12 +47,12 @@ impl Written {
 /// Runs flags in one process (no MPI) or in so many.
 fn run(model: Model, flags: &str, mpi: Option<(Mpi, usize)>) -> Written {
     let data = rows(60, if flags.contains("sequence") { 1 } else { 16 });
-    run_with((model, data), flags, mpi)
+    run_with(model, &data, flags, mpi)
 }
 
-fn run_with((model, data): (Model, String), flags: &str, mpi: Option<(Mpi, usize)>) -> Written {
+fn run_with(model: Model, data: &str, flags: &str, mpi: Option<(Mpi, usize)>) -> Written {
     let repository = Repository::of(&[model]);
-    let program = sending(&repository, flags, &data).args("--summary-file").arg(repository.file("result.json"));
+    let program = sending(&repository, flags, data).args("--summary-file").arg(repository.file("result.json"));
     let run = match mpi {
         Some((mpi, ranks)) => program.ranks(mpi, ranks).run(),
         None => program.run(),
@@ -68,7 +68,7 @@ fn run_with((model, data): (Model, String), flags: &str, mpi: Option<(Mpi, usize
 
 /// The same for a model with inputs of one element.
 fn run_decoupled(model: Model, flags: &str, mpi: Option<(Mpi, usize)>) -> Written {
-    run_with((model, rows(60, 1)), flags, mpi)
+    run_with(model, &rows(60, 1), flags, mpi)
 }
 
 /// The sum over a level's ranks is the level.

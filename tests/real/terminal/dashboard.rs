@@ -154,14 +154,14 @@ fn without_a_terminal_it_is_refused() {
     let refused = |finished: Finished, words: &[&str]| drop(finished.refusal(words).to_owned());
     let repository = sleeping();
     refused(live(&repository, "").run(), &["--live", "standard error is not one"]);
-    let terminal = Terminal::start_with(live(&repository, "--matrix memory").command(), (24, 80), |command| command);
+    let terminal = Terminal::start_with(live(&repository, "--matrix memory").command(), 24, 80, |command| command);
     let (status, all) = terminal.finish();
     assert!(status.code() == Some(99) && all.contains("--live: the dashboard shows levels"), "{all}");
     // Data go where they are sent; the dashboard is on standard error.
     let file = tempfile::NamedTempFile::new().unwrap();
     let stdout = Stdio::from(file.reopen().unwrap());
     let program = live(&repository, "--concurrency-range 2 -p 1000 -r 3 -s 1000000");
-    let terminal = Terminal::start_with(program.command(), (24, 80), |command| command.stdout(stdout));
+    let terminal = Terminal::start_with(program.command(), 24, 80, |command| command.stdout(stdout));
     filled(&terminal);
     let (status, all) = terminal.finish();
     let text = std::fs::read_to_string(file.path()).unwrap();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::found::{Found, folder};
 use crate::support::{Model, Program, Repository, TritonServer};
 
-fn program((server, way): (&TritonServer, &str), repository: &Repository, arguments: &str) -> Program {
+fn program(server: &TritonServer, way: &str, repository: &Repository, arguments: &str) -> Program {
     let url = server.url(way);
     let tune = format!("tune -m m -i {way} -u {url} --search instances=1,3 --search max_batch_size=2,4");
     Program::new().args(&tune).arg("--output").arg(folder(repository)).args(arguments)
@@ -34,13 +34,13 @@ fn timed_a_server_that_loads_models_on_request_is_tuned_and_left_as_it_was() {
     let flags = ["--model-control-mode=explicit", "--load-model=m"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
     let before = configuration(&server);
-    let finished = program((&server, "http"), &repository, "--budget 12s").run();
+    let finished = program(&server, "http", &repository, "--budget 12s").run();
     let found = Found::read(finished, repository);
     assert_eq!((found.word(), found.winner()), ("better", vec![3, 4]), "{}", found.text());
     assert_eq!(configuration(&server), before);
     // Broken off, too.
     let repository = found.repository;
-    let running = program((&server, "http"), &repository, "--budget 60s").start();
+    let running = program(&server, "http", &repository, "--budget 60s").start();
     running.wait_for("racing");
     running.signal(2);
     assert_eq!(running.finish().code(), 0);
@@ -53,7 +53,7 @@ fn timed_over_grpc_it_is_the_same() {
     let flags = ["--model-control-mode=explicit", "--load-model=m"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
     let before = configuration(&server);
-    let finished = program((&server, "grpc"), &repository, "--budget 12s").run();
+    let finished = program(&server, "grpc", &repository, "--budget 12s").run();
     let found = Found::read(finished, repository);
     assert_eq!((found.word(), found.winner()), ("better", vec![3, 4]), "{}", found.text());
     assert_eq!(configuration(&server), before);
@@ -64,7 +64,7 @@ fn a_server_that_does_not_is_named() {
     let repository = Repository::of(&[model()]);
     let Some(server) = TritonServer::start(&repository) else { return };
     for way in ["http", "grpc"] {
-        let refused = program((&server, way), &repository, "--budget 5s").run();
+        let refused = program(&server, way, &repository, "--budget 5s").run();
         refused.failure_after_notes(&["--model-control-mode=explicit"]);
     }
 }

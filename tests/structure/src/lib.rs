@@ -1,11 +1,13 @@
 //! Source budgets: modules in the order of docs/architecture.md, no cycles among files, files of at most 400 lines and
-//! functions of at most 60, at most 5 parameters, `unsafe` only in a few places. Tests do not count. A file that breaks
-//! a budget gives its reason in a comment line `// budget: reason`. Types that wrap a backend pass every call on.
+//! functions of at most 60, at most 5 parameters and none of them a tuple, `unsafe` only in a few places. Tests do not
+//! count. A file that breaks a budget of size gives its reason in a comment line `// budget: reason`. Types that wrap a
+//! backend pass every call on.
 
 #![cfg(test)]
 
 mod graph;
 mod source;
+mod tuples;
 mod wrappers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,6 +101,11 @@ fn functions_are_short_and_take_little(sources: &[Source]) {
     assert_none(&broken, "a function has at most 60 lines and 5 parameters");
 }
 
+fn no_parameter_is_a_tuple(sources: &[Source]) {
+    let found = tuples::takers(sources);
+    assert!(found.is_empty(), "{} functions take a tuple, whose parts want names:\n{}", found.len(), found.join("\n"));
+}
+
 /// Modules that may hold unsafe code: those with `#[allow(unsafe_code)]`.
 #[derive(Default)]
 struct Doors(Vec<String>);
@@ -167,9 +174,10 @@ fn files_depend_in_one_direction(sources: &[Source]) {
 type Rule = fn(&[Source]);
 
 /// What all source files are held to. Each rule is a function, so that reading and parsing them takes its time once.
-const RULES: [(&str, Rule); 7] = [
+const RULES: [(&str, Rule); 8] = [
     ("files are short", files_are_short),
     ("functions are short and take little", functions_are_short_and_take_little),
+    ("no parameter is a tuple", no_parameter_is_a_tuple),
     ("unsafe code is in few places", unsafe_code_is_in_few_places),
     ("one file of each layer tells loads apart", one_file_of_each_layer_tells_loads_apart),
     ("modules depend on those below them in the table", modules_depend_on_those_below_them_in_the_table),
@@ -197,6 +205,22 @@ fn the_yardsticks_measure() {
     let paths = source.paths();
     assert!(paths.contains(&["crate", "y", "z"].map(str::to_owned).to_vec()), "{paths:?}");
     assert!(!paths.iter().flatten().any(|word| word == "unsafe"));
+}
+
+#[test]
+fn tuples_are_found_by_pattern_by_type_and_by_name() {
+    let sources = [
+        Source::parse(
+            "a.rs",
+            "pub type Way = (u8, u8);\nfn pattern((a, b): Pair) {}\nfn kind(a: &(u8, u8)) {}\nfn unit(a: ()) {}",
+        ),
+        Source::parse(
+            "b.rs",
+            "use crate::a::{Other, Way};\nimpl X {\n    fn name(&self, a: Way) {}\n}\nfn list(a: &[(u8, u8)]) {}",
+        ),
+        Source::parse("c.rs", "use crate::d::Way;\nfn another(a: Way) -> (u8, u8) {}"),
+    ];
+    assert_eq!(tuples::takers(&sources), ["a.rs:2: pattern", "a.rs:3: kind", "b.rs:3: name"]);
 }
 
 #[test]

@@ -58,6 +58,13 @@ impl ExchangeTables {
     }
 }
 
+/// What an object carries, and what it is to carry.
+#[derive(Clone, Copy)]
+pub(super) struct Change {
+    pub(super) from: PayloadId,
+    pub(super) to: PayloadId,
+}
+
 /// Numbers things in the order of their first appearance.
 struct Numbers<T>(HashMap<T, u32>);
 
@@ -105,17 +112,17 @@ impl ExchangeTable {
         table
     }
 
-    /// Changes `object`, which carries `before`, to carry `next`; returns whether that was possible.
+    /// Makes `object` carry another payload; returns whether that was possible.
     ///
     /// # Errors
     /// The server's, if it refuses an input.
     pub(super) fn exchange(
         &self,
         object: &mut InferenceRequest,
-        before: PayloadId,
-        (next, payload): (PayloadId, &Payload),
+        change: Change,
+        payload: &Payload,
     ) -> Result<bool, Status> {
-        let (from, to) = (self.rows[before.0 as usize], self.rows[next.0 as usize]);
+        let (from, to) = (self.rows[change.from.0 as usize], self.rows[change.to.0 as usize]);
         if from.kind != to.kind {
             return Ok(false);
         }

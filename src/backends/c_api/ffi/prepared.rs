@@ -1,5 +1,6 @@
 //! The request objects of one slot: made once, and reused without an allocation if the server allows it.
 
+use crate::backends::c_api::ffi::exchange::Change;
 use crate::backends::c_api::ffi::request::{Callbacks, InferenceRequest};
 use crate::backends::c_api::ffi::shared::{Reuse, Shared};
 use crate::backends::c_api::ffi::status::Status;
@@ -95,7 +96,7 @@ impl Requests {
         let next = &shared.spec.payloads[payload.0 as usize];
         // Taken out, so that an object with half-replaced inputs is dropped on an error.
         if let (Some(table), Some(mut kept), Some(before)) = (shared.exchange.get(), object.take(), before)
-            && table.exchange(&mut kept, before, (payload, next))?
+            && table.exchange(&mut kept, Change { from: before, to: payload }, next)?
         {
             return Ok(object.insert(kept));
         }

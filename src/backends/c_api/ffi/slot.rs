@@ -198,8 +198,11 @@ impl Slot {
         slot.progress.sent.store(sent.0, Ordering::Relaxed);
         // SAFETY: the object belongs to the slot, its last request is over, and no other thread replaces it.
         let issued = unsafe { InferenceRequest::issue(&slot.shared.server, object, trace.pointer) };
-        // SAFETY: the call that the trace went into has failed.
-        issued.map_err(|status| unsafe { slot.withdraw_trace(&trace, (sent, status)) })?;
+        issued.map_err(|status| {
+            // SAFETY: the call that the trace went into has failed.
+            unsafe { slot.withdraw_trace(&trace) };
+            (sent, status)
+        })?;
         if cancels {
             slot.hand_over.end(number);
         }

@@ -46,7 +46,7 @@ impl FileTraces {
     ///
     /// # Errors
     /// If the server does not write its traces to a file.
-    pub fn of(server: Arc<dyn TraceControl>, model: &str, (values, now): (&TraceValues, &TraceValues)) -> Result<Self> {
+    pub fn of(server: Arc<dyn TraceControl>, model: &str, values: &TraceValues, now: &TraceValues) -> Result<Self> {
         let word = |name: &str| now.get(name)?.as_ref()?.first().map(String::as_str);
         let refused =
             |why: &str| Error::server(format!("the server's traces of model '{model}' cannot be read: {why}"));
@@ -229,7 +229,7 @@ mod tests {
         let server = Arc::new(Server { path: path.clone(), written, put });
         let now = values(&[("trace_file", path.to_str().unwrap()), ("trace_rate", "25"), ("trace_mode", "triton")]);
         let asked = values(&[("trace_level", "TIMESTAMPS"), ("trace_count", "50")]);
-        let files = FileTraces::of(server.clone(), "m", (&asked, &now)).unwrap();
+        let files = FileTraces::of(server.clone(), "m", &asked, &now).unwrap();
         let traces = files.take().unwrap();
         assert_eq!(traces.len(), 1, "{traces:?}");
         let trace = &traces[0];
@@ -274,13 +274,13 @@ mod tests {
             Arc::new(Server { path: PathBuf::new(), written, put })
         };
         let why = |now: &[(&str, &str)]| {
-            FileTraces::of(server(), "m", (&TraceValues::new(), &values(now))).err().unwrap().to_string()
+            FileTraces::of(server(), "m", &TraceValues::new(), &values(now)).err().unwrap().to_string()
         };
         let mode = why(&[("trace_mode", "opentelemetry"), ("trace_file", "")]);
         assert!(mode.contains("its trace mode is 'opentelemetry', which writes no file"), "{mode}");
         assert!(why(&[("trace_file", "")]).contains("names no trace file") && why(&[]).contains("names no trace file"));
         let files =
-            FileTraces::of(server(), "m", (&TraceValues::new(), &values(&[("trace_file", "/none/t.json")]))).unwrap();
+            FileTraces::of(server(), "m", &TraceValues::new(), &values(&[("trace_file", "/none/t.json")])).unwrap();
         let error = files.take().unwrap_err().to_string();
         assert!(error.contains("'/none/t.json' cannot be read here: No such file"), "{error}");
     }

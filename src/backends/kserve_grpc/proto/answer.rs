@@ -108,8 +108,16 @@ fn number(value: Value<'_>) -> Result<u64, String> {
     if let Value::Number(number) = value { Ok(number) } else { Err(malformed()) }
 }
 
+/// The longest that a list may be, and what it lists.
+#[derive(Clone, Copy)]
+struct Limit {
+    most: usize,
+    what: &'static str,
+}
+
 /// Appends to a list with a maximum length.
-fn push<T>(list: &mut Vec<T>, (most, what): (usize, &str), entry: T) -> Result<(), String> {
+fn push<T>(list: &mut Vec<T>, limit: Limit, entry: T) -> Result<(), String> {
+    let Limit { most, what } = limit;
     if list.len() == most {
         return Err(format!("lists more than {most} {what}"));
     }
@@ -117,10 +125,10 @@ fn push<T>(list: &mut Vec<T>, (most, what): (usize, &str), entry: T) -> Result<(
     Ok(())
 }
 
-const TENSORS: (usize, &str) = (MAX_TENSORS, "tensors");
-const DIMS: (usize, &str) = (MAX_DIMS, "dimensions of a tensor");
-const VERSIONS: (usize, &str) = (MAX_ENTRIES, "versions of a model");
-const STEPS: (usize, &str) = (MAX_ENTRIES, "steps of an ensemble");
+const TENSORS: Limit = Limit { most: MAX_TENSORS, what: "tensors" };
+const DIMS: Limit = Limit { most: MAX_DIMS, what: "dimensions of a tensor" };
+const VERSIONS: Limit = Limit { most: MAX_ENTRIES, what: "versions of a model" };
+const STEPS: Limit = Limit { most: MAX_ENTRIES, what: "steps of an ensemble" };
 
 impl Answer for ModelMetadata {
     const MOST: u64 = LONG;

@@ -97,7 +97,9 @@ impl Answer {
         for (name, signature) in self.metadata.signature_def.signature_def {
             metadata.note(&name);
             if name == wanted {
-                let tensors = |tensors: BTreeMap<String, TensorJson>| tensors.into_iter().map(tensor).collect();
+                let tensors = |tensors: BTreeMap<String, TensorJson>| {
+                    tensors.into_iter().map(|(name, info)| tensor(name, info)).collect()
+                };
                 metadata.signature =
                     Some(Signature { inputs: tensors(signature.inputs), outputs: tensors(signature.outputs) });
             }
@@ -106,7 +108,8 @@ impl Answer {
     }
 }
 
-fn tensor((name, TensorJson { dtype, tensor_shape }): (String, TensorJson)) -> Tensor {
+fn tensor(name: String, info: TensorJson) -> Tensor {
+    let TensorJson { dtype, tensor_shape } = info;
     // Whole numbers of 64 bits are text in this JSON.
     let size = |DimJson { size }: &DimJson| {
         let number = size.as_i64().or_else(|| size.as_str()?.parse().ok());

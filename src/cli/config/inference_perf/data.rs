@@ -72,8 +72,8 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
             let rule = format!("'data.type: visionarena' has no counterpart: {VISION}");
             return Err(Fault::new(data.place("type"), rule));
         }
-        "random" | "synthetic" => generated(&mut data, (kind, node), flags)?,
-        set => dataset(&mut data, (set, node), flags)?,
+        "random" | "synthetic" => generated(&mut data, kind, node, flags)?,
+        set => dataset(&mut data, set, node, flags)?,
     }
     flags.notes.extend(data.idle("corpus_file_path", "no effect, because prompts are made of common words"));
     flags.notes.extend(data.idle("path", "no effect: prompts are generated"));
@@ -94,7 +94,7 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
 }
 
 /// Prompts of drawn or recorded lengths.
-fn generated(data: &mut Fields<'_>, (kind, node): (&str, &Node), flags: &mut Flags) -> Result<(), Fault> {
+fn generated(data: &mut Fields<'_>, kind: &str, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
     if let Some(trace) = data.take("trace") {
         flags.at(trace.at).add("prompt-tokens", format!("trace:{}", trace_file("data.trace", trace)?));
         let ignored = ["input_distribution", "output_distribution"].map(|key| data.take(key).is_some());
@@ -166,7 +166,7 @@ fn shared_prefix(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Resul
 }
 
 /// The prompts of a data set, which a file has.
-fn dataset(data: &mut Fields<'_>, (set, node): (&str, &Node), flags: &mut Flags) -> Result<(), Fault> {
+fn dataset(data: &mut Fields<'_>, set: &str, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
     let path = data.text("path")?;
     let source = SETS.iter().find(|(name, _)| *name == set).map_or("", |(_, source)| source);
     let path = path.ok_or_else(|| {

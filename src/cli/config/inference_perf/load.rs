@@ -18,6 +18,14 @@ const WINDOWS: f64 = 3.0;
 /// The type whose stages are sessions.
 const SESSIONS: &str = "trace_session_replay";
 
+/// The pause between stages.
+#[derive(Clone, Copy)]
+struct Interval {
+    seconds: f64,
+    /// Where the file says so.
+    at: Place,
+}
+
 /// What the other sections must know of it.
 pub struct Load {
     /// Whether it says which models requests are for.
@@ -36,7 +44,8 @@ impl Load {
             sent (rate, duration), and --model-mix mixes classes of requests";
         load.refuse("duration_seconds", foreign)?;
         let kind = load.word("type", &known)?.unwrap_or("constant");
-        let interval = (load.number("interval", 0.0)?.unwrap_or(INTERVAL), load.place("interval"));
+        let interval =
+            Interval { seconds: load.number("interval", 0.0)?.unwrap_or(INTERVAL), at: load.place("interval") };
         match kind {
             "concurrent" => concurrent(&mut load, interval, flags)?,
             "trace_replay" => replay(&mut load, node.at, flags)?,
@@ -65,10 +74,11 @@ impl Load {
 }
 
 /// Stages, with a pause before each but the first.
-fn stages(all: &[(String, Place)], (interval, rest): (f64, Place), flags: &mut Flags) {
+fn stages(all: &[(String, Place)], interval: Interval, flags: &mut Flags) {
+    let Interval { seconds, at: place } = interval;
     for (number, (stage, at)) in all.iter().enumerate() {
-        if number > 0 && interval > 0.0 {
-            flags.at(rest).add("stage", format!("pause:{interval}s"));
+        if number > 0 && seconds > 0.0 {
+            flags.at(place).add("stage", format!("pause:{seconds}s"));
         }
         flags.at(*at).add("stage", stage);
     }
@@ -77,7 +87,7 @@ fn stages(all: &[(String, Place)], (interval, rest): (f64, Place), flags: &mut F
     }
 }
 
-fn rates(load: &mut Fields<'_>, kind: &str, interval: (f64, Place), flags: &mut Flags) -> Result<(), Fault> {
+fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flags) -> Result<(), Fault> {
     let sweep = load.peek("sweep").map(|node| node.at);
     let mut all = Vec::new();
     for node in load.list("stages")? {
@@ -121,7 +131,7 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: (f64, Place), flags: &mut 
     Ok(())
 }
 
-fn concurrent(load: &mut Fields<'_>, interval: (f64, Place), flags: &mut Flags) -> Result<(), Fault> {
+fn concurrent(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> Result<(), Fault> {
     load.refuse("sweep", "load.sweep is for rates: choose the type constant or poisson")?;
     load.refuse("trace", "choose the type trace_replay for its times, and data.trace for its lengths")?;
     let mut all = Vec::new();
@@ -143,7 +153,7 @@ fn concurrent(load: &mut Fields<'_>, interval: (f64, Place), flags: &mut Flags) 
 }
 
 /// Stages of sessions, each of which is played once.
-fn sessions(load: &mut Fields<'_>, interval: (f64, Place), flags: &mut Flags) -> Result<(), Fault> {
+fn sessions(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> Result<(), Fault> {
     load.refuse("sweep", "load.sweep is for rates: choose the type constant or poisson")?;
     load.refuse("trace", "the section data has the traces of sessions")?;
     let mut all = Vec::new();

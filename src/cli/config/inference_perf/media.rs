@@ -23,11 +23,11 @@ pub fn media(name: &str, node: &Node, flag: &str, flags: &mut Flags) -> Result<(
         if is_misplaced {
             flags.note(format!("{name}: taken as {name}.image, because its settings are a level too high"));
             of.take(kind);
-            let settings = kind_of((&format!("{name}.image"), node), kind, list, true)?;
+            let settings = kind_of(&format!("{name}.image"), node, kind, list, true)?;
             settings.into_iter().for_each(|settings| flags.at(node.at).add(flag, settings));
             of.pass_over(MISPLACED);
         } else if let Some(node) = of.take(kind) {
-            let settings = kind_of((&of.name(kind), node), kind, list, false)?;
+            let settings = kind_of(&of.name(kind), node, kind, list, false)?;
             settings.into_iter().for_each(|settings| flags.at(node.at).add(flag, settings));
         }
     }
@@ -35,7 +35,7 @@ pub fn media(name: &str, node: &Node, flag: &str, flags: &mut Flags) -> Result<(
 }
 
 /// One kind as a value of `--media`; none if it says no count, as in inference-perf.
-fn kind_of((name, node): (&str, &Node), kind: &str, list: &str, is_misplaced: bool) -> Result<Option<String>, Fault> {
+fn kind_of(name: &str, node: &Node, kind: &str, list: &str, is_misplaced: bool) -> Result<Option<String>, Fault> {
     let mut of = Fields::of(name, node)?;
     let mut settings = Vec::new();
     let count = of.take("count").map(|count| length(&of.name("count"), count)).transpose()?;
@@ -48,7 +48,7 @@ fn kind_of((name, node): (&str, &Node), kind: &str, list: &str, is_misplaced: bo
     if let Some(sizes) = of.take(list) {
         let name = of.name(list);
         let key = if kind == "audio" { "seconds" } else { "sizes" };
-        settings.push(format!("{key}={}", weighted((&name, sizes), kind)?));
+        settings.push(format!("{key}={}", weighted(&name, sizes, kind)?));
     }
     if kind != "audio"
         && let Some(coding) = of.word("representation", &["png", "jpeg", "mp4", "png_frames", "jpeg_frames"])?
@@ -62,8 +62,8 @@ fn kind_of((name, node): (&str, &Node), kind: &str, list: &str, is_misplaced: bo
 }
 
 /// A value, or a list of values with weights.
-fn weighted((name, node): (&str, &Node), kind: &str) -> Result<String, Fault> {
-    let Value::List(list) = &node.value else { return size((name, node), kind) };
+fn weighted(name: &str, node: &Node, kind: &str) -> Result<String, Fault> {
+    let Value::List(list) = &node.value else { return size(name, node, kind) };
     let one = |node: &Node| {
         let mut of = Fields::of(name, node)?;
         let key = if kind == "image" {
@@ -74,7 +74,7 @@ fn weighted((name, node): (&str, &Node), kind: &str) -> Result<String, Fault> {
             "duration"
         };
         let missing = || Fault::new(node.at, format!("an entry of '{name}' needs '{key}'"));
-        let value = size((&of.name(key), of.take(key).ok_or_else(missing)?), kind)?;
+        let value = size(&of.name(key), of.take(key).ok_or_else(missing)?, kind)?;
         let weight = of.number("weight", 0.0)?.unwrap_or(1.0);
         of.finish().map(|()| format!("{value}*{weight}"))
     };
@@ -82,14 +82,14 @@ fn weighted((name, node): (&str, &Node), kind: &str) -> Result<String, Fault> {
 }
 
 /// A size of that kind.
-fn size((name, node): (&str, &Node), kind: &str) -> Result<String, Fault> {
+fn size(name: &str, node: &Node, kind: &str) -> Result<String, Fault> {
     match kind {
-        "image" => resolution((name, node)),
+        "image" => resolution(name, node),
         "video" => {
             let mut of = Fields::of(name, node)?;
             let missing = |key: &str, at: Place| Fault::new(at, format!("'{name}' needs '{key}'"));
             let size = of.take("resolution").ok_or_else(|| missing("resolution", node.at))?;
-            let size = resolution((&of.name("resolution"), size))?;
+            let size = resolution(&of.name("resolution"), size)?;
             let frames = of.whole("frames", 1)?.ok_or_else(|| missing("frames", node.at))?;
             of.finish().map(|()| format!("{size}x{frames}"))
         }
@@ -100,7 +100,7 @@ fn size((name, node): (&str, &Node), kind: &str) -> Result<String, Fault> {
     }
 }
 
-fn resolution((name, node): (&str, &Node)) -> Result<String, Fault> {
+fn resolution(name: &str, node: &Node) -> Result<String, Fault> {
     if let Some(preset) = text(node) {
         let known = PRESETS.iter().find(|(name, _)| *name == preset);
         let names = PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");

@@ -71,7 +71,7 @@ pub fn flags(command: &clap::Command, root: &Node, words: &[OsString]) -> Result
     if service == Service::OpenAi {
         prompts(&mut top, &line, &mut flags)?;
     } else {
-        other_data(&mut top, (&line, service), &mut flags)?;
+        other_data(&mut top, &line, service, &mut flags)?;
     }
     report::metrics(top.take("metrics"), &mut flags)?;
     let has_tokens = service == Service::OpenAi || line.has("tokens-from");
@@ -117,11 +117,7 @@ fn data_section<'a>(top: &mut Fields<'a>, flags: &mut Flags) -> Option<&'a Node>
 
 /// What requests to other services carry, which take no prompts: token counts of a trace, where the command line says what
 /// these are for.
-fn other_data(
-    top: &mut Fields<'_>,
-    (line, service): (&CommandLine<'_>, Service),
-    flags: &mut Flags,
-) -> Result<(), Fault> {
+fn other_data(top: &mut Fields<'_>, line: &CommandLine<'_>, service: Service, flags: &mut Flags) -> Result<(), Fault> {
     let section = top.take("data");
     if let Some(node) = section
         && (line.has("trace-input") || line.has("trace-parameter"))

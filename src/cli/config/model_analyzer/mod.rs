@@ -182,7 +182,7 @@ pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault>
     if models.is_empty() {
         return Err(Fault::new(root.at, format!("'{MODELS}' names no model")));
     }
-    let each = models.into_iter().map(|(key, node)| Ok((key.clone(), model(command, &usual, (key, node))?)));
+    let each = models.into_iter().map(|(key, node)| Ok((key.clone(), model(command, &usual, key, node)?)));
     Ok(Searches { common, models: each.collect::<Result<_, Fault>>()? })
 }
 
@@ -256,7 +256,7 @@ fn listed(node: &Node) -> Result<Vec<(Key, Option<&Node>)>, Fault> {
 }
 
 /// A model's own flags.
-fn model(command: &clap::Command, usual: &Usual<'_>, (key, node): (Key, Option<&Node>)) -> Result<Flags, Fault> {
+fn model(command: &clap::Command, usual: &Usual<'_>, key: Key, node: Option<&Node>) -> Result<Flags, Fault> {
     let empty = Node { at: key.at, value: Value::Null };
     let mut own = Fields::of(format!("{MODELS}.{}", key.name), node.unwrap_or(&empty))?;
     let mut flags = Flags::default();
@@ -279,7 +279,7 @@ fn model(command: &clap::Command, usual: &Usual<'_>, (key, node): (Key, Option<&
         Searched { called: Some(&model.name) }.parameters(node, &mut flags)?;
     }
     if own.switch("cpu_only")? == Some(true) {
-        processors_only((&own, is_searched), &mut flags);
+        processors_only(&own, is_searched, &mut flags);
     }
     let passed = Passed::take(&mut own);
     idle(&mut own, &mut flags);
@@ -290,7 +290,7 @@ fn model(command: &clap::Command, usual: &Usual<'_>, (key, node): (Key, Option<&
 }
 
 /// `cpu_only`: instances are on processors, where the search has settings of its own and says nothing else.
-fn processors_only((own, is_searched): (&Fields<'_>, bool), flags: &mut Flags) {
+fn processors_only(own: &Fields<'_>, is_searched: bool, flags: &mut Flags) {
     let is_kind = |word: &std::ffi::OsString| word.to_string_lossy().contains("=instance_group");
     let searched = flags.settings.iter().filter(|setting| setting.name == "search");
     if searched.flat_map(|setting| &setting.words).any(|word| is_kind(word) && word.to_string_lossy().contains("kind"))

@@ -35,7 +35,7 @@ impl Searched<'_> {
         })
     }
 
-    fn add(&self, path: &str, (node, values): (&Node, &[Json]), flags: &mut Flags) {
+    fn add(&self, path: &str, node: &Node, values: &[Json], flags: &mut Flags) {
         let model = self.called.map_or_else(String::new, |model| format!("{model}:"));
         let values: Vec<String> = values.iter().map(written).collect();
         flags.at(node.at).add("search", format!("{model}{path}={}", values.join(",")));
@@ -59,7 +59,7 @@ impl Searched<'_> {
         }
         let mut values = choices(path, node)?;
         values.dedup();
-        self.add(path, (node, &values), flags);
+        self.add(path, node, &values, flags);
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Searched<'_> {
             _ => Err(form(&Fault::new(node.at, format!("'{PARAMETERS}.{}'", key.name)))),
         });
         let texts = texts.collect::<Result<Vec<Json>, Fault>>()?;
-        self.add(&format!("{PARAMETERS}.{}", key.name), (value, &texts), flags);
+        self.add(&format!("{PARAMETERS}.{}", key.name), value, &texts, flags);
         Ok(())
     }
 }
@@ -158,7 +158,7 @@ fn lists_of(path: &str, list: &[Node]) -> Result<Vec<Json>, Fault> {
     let mut all = vec![Vec::new()];
     for node in list {
         let values = choices(&format!("{path}[0]"), node)?;
-        all = product(&all, &values, |list: &mut Vec<Json>, value| list.push(value), (path, node))?;
+        all = product(&all, &values, |list: &mut Vec<Json>, value| list.push(value), path, node)?;
     }
     Ok(all.into_iter().map(Json::Array).collect())
 }
@@ -169,7 +169,7 @@ fn messages_of(path: &str, entries: &[(Key, Node)]) -> Result<Vec<Json>, Fault> 
     for (key, node) in entries {
         let values = choices(&format!("{path}.{}", key.name), node)?;
         let insert = |message: &mut Map<String, Json>, value| drop(message.insert(key.name.clone(), value));
-        all = product(&all, &values, insert, (path, node))?;
+        all = product(&all, &values, insert, path, node)?;
     }
     Ok(all.into_iter().map(Json::Object).collect())
 }
@@ -179,7 +179,8 @@ fn product<T: Clone>(
     all: &[T],
     values: &[Json],
     add: impl Fn(&mut T, Json),
-    (path, node): (&str, &Node),
+    path: &str,
+    node: &Node,
 ) -> Result<Vec<T>, Fault> {
     if all.len().saturating_mul(values.len()) > MAX_VALUES {
         return Err(Fault::new(node.at, format!("'{path}' has more than {MAX_VALUES} values: name fewer")));

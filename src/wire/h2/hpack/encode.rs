@@ -66,14 +66,15 @@ impl Encoder {
                 }
                 continue;
             }
-            put_literal(&mut encoder.plain, PLAIN, field);
+            let (name, value) = field;
+            put_literal(&mut encoder.plain, PLAIN, name, value);
             if fits {
                 behind -= 1;
-                put_literal(&mut encoder.first, REMEMBERED, field);
+                put_literal(&mut encoder.first, REMEMBERED, name, value);
                 put_integer(&mut encoder.later, INDEXED, STATIC.len() + 1 + behind);
             } else {
-                put_literal(&mut encoder.first, PLAIN, field);
-                put_literal(&mut encoder.later, PLAIN, field);
+                put_literal(&mut encoder.first, PLAIN, name, value);
+                put_literal(&mut encoder.later, PLAIN, name, value);
             }
         }
         encoder
@@ -129,7 +130,7 @@ fn put_integer(out: &mut Vec<u8>, Form { pattern, prefix }: Form, value: usize) 
     out.push(rest as u8);
 }
 
-fn put_literal(out: &mut Vec<u8>, form: Form, (name, value): &(String, String)) {
+fn put_literal(out: &mut Vec<u8>, form: Form, name: &str, value: &str) {
     match STATIC.iter().position(|entry| entry.0 == name) {
         Some(index) => put_integer(out, form, index + 1),
         None => {

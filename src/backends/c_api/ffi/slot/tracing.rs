@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use crate::backend::RequestTrace;
 use crate::backends::c_api::ffi::slot::Slot;
-use crate::backends::c_api::ffi::status::Status;
 use crate::backends::c_api::ffi::tracing::Begun;
 use crate::clock::Stamp;
 
@@ -24,18 +23,17 @@ impl Slot {
         begun
     }
 
-    /// The server has refused the request that `begun` was issued with; returns the server's error.
+    /// The server has refused the request that `begun` was issued with.
     ///
     /// # Safety
     /// The trace is of this slot's last request, whose issue has failed.
     #[cold]
-    pub(super) unsafe fn withdraw_trace(&self, begun: &Begun, refusal: (Stamp, Status)) -> (Stamp, Status) {
+    pub(super) unsafe fn withdraw_trace(&self, begun: &Begun) {
         if let Some(tracing) = self.tracing.as_deref().filter(|_| !begun.pointer.is_null()) {
             self.progress.traced.store(false, Ordering::Relaxed);
             // SAFETY: guaranteed by the caller.
             unsafe { tracing.withdraw(begun) };
         }
-        refusal
     }
 
     /// The call that handed over a traced request has returned.
