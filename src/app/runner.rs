@@ -253,6 +253,7 @@ impl<'a> Runner<'a> {
             sessions: self.session.plays_whole_sessions(),
             limits: limits(&self.plan().measurement.goodput),
             entries: self.session.models.len(),
+            servers: self.session.setup.servers.len(),
             cancels: self.plan().data.cancel_after.is_some(),
             streaks: self.plan().measurement.stop_on.iter().any(|rule| matches!(rule, StopRule::InARow { .. })),
             wakeups: self.wakes_up(job),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{InferError, Network};
+use crate::backend::{Awaited, InferError, Network};
 use crate::clock::Stamp;
 use crate::engine::{ConnectionTally, Connector, Endpoint, Exchanges};
 use crate::error::Result;
@@ -95,6 +95,9 @@ pub trait Transport: Send {
     /// # Errors
     /// If the client is broken.
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()>;
+
+    /// What [`Transport::turn`] waits for where there are several slots: a single one may block.
+    fn awaited(&self) -> Awaited<'_>;
 
     /// Gives up the pending request in a slot, and tells the server as far as the protocol allows. The request then
     /// fails with `error`. With `politely`, does nothing and returns `false` if that would end other requests, too.

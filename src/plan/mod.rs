@@ -39,7 +39,7 @@ use crate::exit::Codes;
 use crate::model::ModelSpec;
 pub use checkup::Checkup;
 pub use comparison::Comparison;
-pub use connection::{Compression, ConnectionPlan, CredentialFile, Protocol, TensorFormat, Tls};
+pub use connection::{Compression, ConnectionPlan, CredentialFile, Protocol, Spread, TensorFormat, Tls};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
 pub use dynamic_grpc::{DynamicGrpcPlan, GrpcMethod};

@@ -18,6 +18,7 @@ mod many_steps;
 mod openai;
 mod other_servers;
 mod refused;
+mod replicas;
 mod results;
 mod scripted;
 mod shell;

@@ -214,6 +214,7 @@ mod tests {
         "--metrics-config",
         "--exit-timeout-secs",
         "-u",
+        "--spread",
         "-i",
         "-H",
         "--streaming",

@@ -24,12 +24,13 @@ mod seats;
 mod write;
 
 use std::io::IoSlice;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::PollFlags;
 
-use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
+use crate::backend::{Awaited, Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::clock::Stamp;
 use crate::engine::serial::common::Common;
 use crate::engine::serial::connection::SerialConnection;
@@ -366,6 +367,11 @@ impl<D: Dialogue> Transport for Connections<D> {
             self.begin_settled(exchanges);
         }
         done.map_err(|error| self.broken(&error))
+    }
+
+    fn awaited(&self) -> Awaited<'_> {
+        let until = self.rests.until(Stamp::NEVER, |number| self.lines[number].rest_due()).min(self.connecting_due);
+        Awaited { socket: self.common.poller.as_ref().map(AsFd::as_fd), writes: false, until }
     }
 
     fn give_up(&mut self, slot: usize, error: InferError, _politely: bool, exchanges: &mut Exchanges) -> bool {
