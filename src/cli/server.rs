@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use crate::cli::forms::header;
 use crate::cli::tls::TlsArgs;
@@ -73,6 +73,12 @@ pub struct ServerArgs {
     /// How long to wait for the server and the model to be ready, in seconds or as in 500ms
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     server_wait: Duration,
+
+    /// HTTP: whether requests share connections, or each makes a connection of its own, whose time (TLS included) is part of
+    /// its latency, as for clients that do not keep connections
+    #[arg(long, action = ArgAction::Set, value_name = "new|keep", default_value = "keep",
+        value_parser = one_of(&[("new", true), ("keep", false)]))]
+    connections: bool,
 
     /// Reconnects after a lost connection instead of ending the level. Default: off
     #[arg(long)]
@@ -175,13 +181,23 @@ impl ServerArgs {
         ConnectionPlan {
             protocol,
             url,
-            // Neither protocol tells names apart by their case.
-            headers: last_of_each(&self.header, |(name, _)| name.to_ascii_lowercase()),
+            headers: self.headers(),
             tls,
             server_wait: self.server_wait,
             reconnect: self.reconnect,
+            renew: self.connections,
             client_timeout: self.client_timeout_us,
         }
+    }
+
+    /// Headers of every request. Whoever keeps no connections must say so.
+    fn headers(&self) -> Vec<(String, String)> {
+        // Neither protocol tells names apart by their case.
+        let mut headers = last_of_each(&self.header, |(name, _)| name.to_ascii_lowercase());
+        if self.connections && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("connection")) {
+            headers.push(("Connection".to_owned(), "close".to_owned()));
+        }
+        headers
     }
 
     /// `-u` as it was given, if it was.

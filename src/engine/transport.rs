@@ -17,6 +17,8 @@ pub struct Route {
     pub connector: Arc<Connector>,
     /// Whether lost connections are remade.
     pub reconnect: bool,
+    /// Whether each exchange makes a connection of its own, where connections carry one at a time.
+    pub renew: bool,
     /// How long an answer may take.
     pub limit: Option<Duration>,
     /// All connections of the backend's clients.
@@ -35,7 +37,9 @@ impl Route {
         let tls = endpoint.secure.then(|| TlsClient::new(&connection.tls, protocols)).transpose()?;
         Ok(Self {
             connector: Arc::new(Connector::new(endpoint, tls)),
-            reconnect: connection.reconnect,
+            // One that is lost is no worse than one that is over.
+            reconnect: connection.reconnect || connection.renew,
+            renew: connection.renew,
             limit: connection.client_timeout,
             tally: Arc::default(),
         })

@@ -18,6 +18,8 @@ pub struct ConnectionPlan {
     pub server_wait: Duration,
     /// Whether lost connections are remade.
     pub reconnect: bool,
+    /// Whether each request has a connection of its own.
+    pub renew: bool,
     /// How long an answer may take before the client gives the request up and counts it as failed.
     pub client_timeout: Option<Duration>,
 }

@@ -2,6 +2,7 @@
 
 mod cli;
 mod config;
+mod connections;
 mod contradictions;
 mod data;
 mod data_cost;

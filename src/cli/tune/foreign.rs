@@ -224,6 +224,7 @@ mod tests {
         "--output-tensor-format",
         "--server-wait",
         "--reconnect",
+        "--connections",
         "--client-timeout-us",
         "--max-reply-bytes",
         "--max-reply-memory",

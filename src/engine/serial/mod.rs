@@ -388,7 +388,7 @@ impl<D: Dialogue> Transport for Connections<D> {
             Some(seats) => seats.leave(slot),
         };
         if let Some(number) = number {
-            self.lines[number].release(self.dialogue.keeps_open(slot));
+            self.lines[number].release(self.dialogue.keeps_open(slot) && !self.common.route.renew);
             if self.lines[number].has_rest() {
                 self.dialogue.leave_rest(slot, number);
             }
