@@ -33,6 +33,7 @@ mod texts;
 mod traces;
 mod tune;
 mod variants;
+mod warm_up;
 
 pub use compare::compare;
 pub use doctor::examine;

@@ -30,4 +30,5 @@ mod tfserving;
 mod torchserve;
 mod trace_summary;
 mod versions;
+mod warm_up;
 mod whole;

@@ -24,6 +24,7 @@ const FOREIGN: &[&str] = &[
     "--measurement-request-count",
     "--request-count",
     "--warmup-request-count",
+    "--warm-up",
     "--stability-rule",
     "--stability-percentage",
     "--max-trials",
