@@ -7,6 +7,7 @@ mod composing;
 mod dashboard;
 mod doctor;
 mod ending;
+mod exposition;
 mod gauge;
 mod job;
 mod levels;
@@ -96,6 +97,7 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
     limits::watch_address_space()?;
     outputs::check(&plan)?;
     dashboard::check(&plan)?;
+    exposition::check(&plan)?;
     check_devices(&plan)?;
     plan.variants.iter().try_for_each(|Variant { name, plan, .. }| {
         check_devices(plan).map_err(|error| error.context(format!("--variant '{name}'")))

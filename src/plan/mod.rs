@@ -168,6 +168,15 @@ pub struct TraceFiles {
     pub export: Option<PathBuf>,
 }
 
+/// Where this program listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenAddress {
+    /// Name or address of this machine; IPv6 addresses without brackets.
+    pub host: String,
+    /// TCP port; 0 for any that is free.
+    pub port: u16,
+}
+
 /// What is written where.
 #[derive(Clone, Debug, Default)]
 pub struct ReportPlan {
@@ -189,6 +198,8 @@ pub struct ReportPlan {
     pub verbosity: u8,
     /// A dashboard is shown during the run.
     pub live: bool,
+    /// Where the run's figures can be read while it goes on.
+    pub metrics_listen: Option<ListenAddress>,
     /// CSV and export have what perf_analyzer's callers expect: no row of a level beyond the limit, its version.
     pub as_upstream: bool,
 }

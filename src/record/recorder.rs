@@ -37,6 +37,8 @@ pub struct Recorder {
     /// Parts of the open window: its finished blocks, and what was recorded beyond an end that was then put off. Per
     /// entry, or empty.
     early: Mutex<Vec<Tally>>,
+    /// What closed windows had, by parts, where that is kept.
+    kept: Mutex<Vec<Tally>>,
     streak: Option<Streak>,
 }
 
@@ -56,7 +58,8 @@ impl Recorder {
         let shards = writers.clamp(1, most);
         let banks = (0..shards * spec.parts()).map(|_| [Bank::new(spec), Bank::new(spec)]).collect();
         let streak = spec.streaks.then(Streak::new);
-        Self { spec, boundary: AtomicU64::new(encode(Stamp::NEVER, 0)), shards, banks, early: Mutex::default(), streak }
+        let boundary = AtomicU64::new(encode(Stamp::NEVER, 0));
+        Self { spec, boundary, shards, banks, early: Mutex::default(), kept: Mutex::default(), streak }
     }
 
     /// What this recorder records.
@@ -151,6 +154,7 @@ impl Recorder {
     /// Closes the open block of the window, whose end has passed, and opens the next, whose end follows the rule of
     /// [`Recorder::end_window`]. Returns the content of the block, which stays in the window, and the end of the next.
     pub fn next_block(&self, end: Stamp) -> (Tally, Stamp) {
+        let kept = self.kept.lock();
         let (_, open) = self.boundary();
         self.set_boundary(Stamp::NEVER, open ^ 1);
         let mut block: Vec<Tally> = (0..self.spec.parts()).map(|_| Tally::empty(self.spec)).collect();
@@ -158,19 +162,40 @@ impl Recorder {
         let mut early = self.early.lock();
         early.resize_with(self.spec.parts(), || Tally::empty(self.spec));
         early.iter_mut().zip(&block).for_each(|(window, block)| window.absorb(block));
-        drop(early);
+        drop((early, kept));
         let block = block.into_iter().map(Tally::settle).collect();
         (Tally::sum(self.spec, block), self.publish(end))
     }
 
     /// Closes the open window, and returns its content; the next one has no end.
     pub fn close(&self) -> Tally {
+        let mut kept = self.kept.lock();
         let (_, open) = self.boundary();
         self.set_boundary(Stamp::NEVER, open ^ 1);
         let mut entries = mem::take(&mut *self.early.lock());
         entries.resize_with(self.spec.parts(), || Tally::empty(self.spec));
         self.drain(open, &mut entries);
+        if self.spec.keeps {
+            kept.resize_with(entries.len(), || Tally::empty(self.spec));
+            kept.iter_mut().zip(&entries).for_each(|(kept, part)| kept.absorb(part));
+        }
+        drop(kept);
         Tally::sum(self.spec, entries.into_iter().map(Tally::settle).collect())
+    }
+
+    /// Counts and times of all requests so far, of each server by itself, if closed windows are kept. Only whoever closes a window
+    /// at this moment waits for this.
+    pub fn so_far(&self) -> Vec<Tally> {
+        let kept = self.kept.lock();
+        let early = self.early.lock();
+        let mut servers: Vec<Tally> = (0..self.spec.servers).map(|_| Tally::empty(self.spec)).collect();
+        for part in 0..self.spec.parts() {
+            let server = &mut servers[part % self.spec.servers];
+            kept.get(part).into_iter().chain(early.get(part)).for_each(|tally| server.absorb(tally));
+            let shards = &self.banks[part * self.shards..][..self.shards];
+            shards.iter().flatten().for_each(|bank| bank.copy_into(server));
+        }
+        servers.into_iter().map(Tally::settle).collect()
     }
 
     /// Publishes the end of the open window. This thread may be preempted meanwhile, and requests be recorded beyond an
@@ -434,6 +459,29 @@ mod tests {
         let each: Vec<_> = tally.entries.iter().map(|entry| (entry.requests, entry.failed, entry.sent)).collect();
         assert_eq!(each, [(5, 0, 0), (0, 1, 0), (7, 0, 1)]);
         assert!(Recorder::new(RecorderSpec::default(), 1).close().entries.is_empty());
+    }
+
+    #[test]
+    fn what_was_recorded_so_far_is_that_of_open_and_closed_windows_by_server() {
+        let spec = RecorderSpec { entries: 2, servers: 2, keeps: true, ..RecorderSpec::default() };
+        let recorder = Recorder::new(spec, 2);
+        let error = InferError { code: "Internal".into(), message: "no".into() };
+        let so_far = || recorder.so_far().iter().map(|tally| (tally.requests, tally.failed)).collect::<Vec<_>>();
+        assert_eq!(so_far(), [(0, 0), (0, 0)]);
+        let record = |entry: usize, server: usize| recorder.record(Source { writer: 1, entry, server }, &sample(0, 10));
+        record(0, 1);
+        record(1, 1);
+        assert_eq!(so_far(), [(0, 0), (2, 0)]);
+        recorder.next_block(Stamp::NEVER);
+        record(1, 0);
+        recorder.fail(Source { writer: 0, entry: 0, server: 0 }, Stamp(10), &error);
+        assert_eq!(so_far(), [(1, 1), (2, 0)]);
+        let (window, _) = recorder.next_window(Stamp::NEVER);
+        assert_eq!(window.servers.iter().map(|server| server.requests).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(window.entries.iter().map(|entry| entry.requests).collect::<Vec<_>>(), [1, 2]);
+        recorder.mismatch(Source { writer: 0, entry: 1, server: 1 }, Stamp(0), Stamp(10), &error);
+        assert_eq!(so_far(), [(1, 1), (1, 1)]);
+        assert_eq!(recorder.so_far()[1].service.sum_ns, 20);
     }
 
     #[test]

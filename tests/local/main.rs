@@ -10,6 +10,7 @@ mod declarations;
 mod doctor;
 mod dynamic_grpc;
 mod every_mode;
+mod exposition;
 mod grpc_faults;
 mod http_bounds;
 mod http_faults;

@@ -82,5 +82,6 @@ fn what_is_no_load_to_warm_up_with_is_refused() {
     let run = |line: &str| Program::new().args("-m m -u h:1").args(line).run();
     run("--warm-up 10s").refusal(&["--warm-up", "10s", "rate:VALUE:LENGTH"]);
     run("--warm-up sessions:4:20").refusal(&["--warm-up", "sessions:4:20", "played once"]);
-    run("--warm-up rate:5:1s --variant a:--async --variant b:--sync").refusal(&["--warm-up rate:5:1s", "--warmup-duration"]);
+    run("--warm-up rate:5:1s --variant a:--async --variant b:--sync")
+        .refusal(&["--warm-up rate:5:1s", "--warmup-duration"]);
 }

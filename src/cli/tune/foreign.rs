@@ -25,6 +25,7 @@ const FOREIGN: &[&str] = &[
     "--request-count",
     "--warmup-request-count",
     "--warm-up",
+    "--metrics-listen",
     "--stability-rule",
     "--stability-percentage",
     "--max-trials",
