@@ -3,7 +3,7 @@
 use crate::engine::Endpoint;
 use crate::machine::gauge::{Machine, Server};
 use crate::machine::listener::{self, Place};
-use crate::plan::{OnDisturbance, Plan};
+use crate::plan::{ConnectionPlan, OnDisturbance, Plan};
 
 /// Measures disturbances, unless the plan ignores them.
 pub fn open(plan: &Plan) -> Option<Machine> {
@@ -16,12 +16,24 @@ fn server(plan: &Plan) -> Server {
     if !plan.target.service.is_remote() {
         return Server::NotAmongOthers;
     }
-    let connection = &plan.target.connection;
-    let port = plan.target.service.port(&connection.protocol);
-    let Ok(endpoint) = Endpoint::parse(&connection.url, port) else { return Server::OutOfSight };
-    match listener::place(&endpoint.host) {
-        Place::Here => Server::ListensOn(endpoint.port),
-        Place::Elsewhere => Server::NotAmongOthers,
-        Place::Unknown => Server::OutOfSight,
+    let place = |connection: &ConnectionPlan| {
+        let port = plan.target.service.port(&connection.protocol);
+        let Ok(endpoint) = Endpoint::parse(&connection.url, port) else { return Server::OutOfSight };
+        match listener::place(&endpoint.host) {
+            Place::Here => Server::ListensOn(endpoint.port),
+            Place::Elsewhere => Server::NotAmongOthers,
+            Place::Unknown => Server::OutOfSight,
+        }
+    };
+    let mut places = plan.target.connections().map(place);
+    match (places.next(), places.next()) {
+        (Some(only), None) => only,
+        (Some(Server::NotAmongOthers), Some(Server::NotAmongOthers))
+            if places.all(|place| place == Server::NotAmongOthers) =>
+        {
+            Server::NotAmongOthers
+        }
+        // Several may be on this machine.
+        _ => Server::OutOfSight,
     }
 }

@@ -3,7 +3,7 @@
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::app::session::Session;
-use crate::app::{periodic, stages, sweep};
+use crate::app::{periodic, stages, sweep, warm_up};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::measure::reasons::{InvalidReason, Verdict};
@@ -42,6 +42,7 @@ pub fn run(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
 
 fn walk(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
     let (plan, session) = (runner.plan(), runner.session);
+    warm_up::run(runner)?;
     match &plan.load.mode {
         LoadMode::Concurrency(range) => {
             let limit = plan.load.most_concurrency(session.setup.synchronous);

@@ -8,6 +8,7 @@ mod context;
 mod dashboard;
 mod doctor;
 mod ending;
+mod exposition;
 mod gauge;
 mod job;
 mod levels;
@@ -34,6 +35,7 @@ mod texts;
 mod traces;
 mod tune;
 mod variants;
+mod warm_up;
 
 pub use compare::compare;
 pub use doctor::examine;
@@ -97,6 +99,7 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
     limits::watch_address_space()?;
     outputs::check(&plan)?;
     dashboard::check(&plan)?;
+    exposition::check(&plan)?;
     check_devices(&plan)?;
     plan.variants.iter().try_for_each(|Variant { name, plan, .. }| {
         check_devices(plan).map_err(|error| error.context(format!("--variant '{name}'")))

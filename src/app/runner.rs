@@ -246,6 +246,8 @@ impl<'a> Runner<'a> {
             sessions: self.session.plays_whole_sessions(),
             limits: limits(&self.plan().measurement.goodput),
             entries: self.session.models.len(),
+            servers: self.session.setup.servers.len(),
+            keeps: self.context.screen.is_watched(),
             cancels: self.plan().data.cancel_after.is_some(),
             streaks: self.plan().measurement.stop_on.iter().any(|rule| matches!(rule, StopRule::InARow { .. })),
             wakeups: self.wakes_up(job),
@@ -253,7 +255,7 @@ impl<'a> Runner<'a> {
         };
         LevelRun {
             load: job.load,
-            recorder: Arc::new(Recorder::new(spec, job.lanes.count)),
+            recorder: self.context.screen.watched(job.load, Recorder::new(spec, job.lanes.count)),
             facts: WindowFacts {
                 batch_size: self.plan().data.batch_size,
                 headline: self.session.setup.headline,

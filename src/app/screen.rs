@@ -2,9 +2,11 @@
 //! lines.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::dashboard::Dashboard;
+use crate::app::exposition::Page;
 use crate::app::job::Job;
 use crate::app::progress::{Length, LevelProgress, Parts};
 use crate::app::session::Session;
@@ -16,6 +18,7 @@ use crate::measure::measurement::{Moment, Watcher};
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::{ClientSummary, LevelLoad, LevelSummary};
 use crate::plan::{LoadMode, Plan, Stage, WindowRule};
+use crate::record::Recorder;
 use crate::report::console;
 use crate::report::level_name;
 use crate::report::progress::{Progress, REDRAWN, Standing, digits, latency};
@@ -35,6 +38,8 @@ pub struct Screen {
     progress: RefCell<LevelProgress>,
     level: Cell<Level>,
     live: RefCell<Option<Dashboard>>,
+    /// The page of figures that others read.
+    page: Option<Page>,
     began: Stamp,
     /// When progress was last logged.
     said: Cell<Stamp>,
@@ -60,6 +65,7 @@ impl Screen {
             progress: RefCell::new(LevelProgress::new(&LoadMode::one_concurrency(1), false)),
             level: Cell::default(),
             live: RefCell::default(),
+            page: None,
             began: Stamp::now(),
             said: Cell::new(Stamp::now()),
         }
@@ -72,12 +78,33 @@ impl Screen {
     pub fn of(plan: &Plan, codes: Codes) -> Result<Self> {
         let progress = RefCell::new(LevelProgress::new(&plan.load.mode, plan.measurement.binary_search));
         let live = if plan.output.live { Some(Dashboard::start(plan)?) } else { None };
-        Ok(Self { quiet: codes == Codes::PerfAnalyzers, progress, live: RefCell::new(live), ..Self::new() })
+        let page = Page::start(plan)?;
+        Ok(Self { quiet: codes == Codes::PerfAnalyzers, progress, live: RefCell::new(live), page, ..Self::new() })
     }
 
     /// Measuring is over: shows what was held back.
     pub fn end(&self) {
         drop(self.live.take());
+    }
+
+    /// Whether others read figures while a load runs.
+    pub fn is_watched(&self) -> bool {
+        self.page.is_some()
+    }
+
+    fn begins(&self) {
+        if let Some(page) = &self.page {
+            page.begins();
+        }
+    }
+
+    /// The recorder of a load that is about to begin.
+    pub fn watched(&self, load: LevelLoad, recorder: Recorder) -> Arc<Recorder> {
+        let recorder = Arc::new(recorder);
+        if let Some(page) = &self.page {
+            page.add(load, &recorder);
+        }
+        recorder
     }
 
     /// Prints text on standard output.
@@ -122,6 +149,7 @@ impl Screen {
     /// The next of several stages begins.
     pub fn stage(&self, load: LevelLoad, stage: &Stage) {
         self.next();
+        self.begins();
         self.level.set(Level { load: Some(load), length: Length::of_stage(stage), ..Level::default() });
     }
 
@@ -160,6 +188,7 @@ impl Screen {
 
     /// Follows one level.
     pub fn level<'a>(&'a self, session: &'a Session, job: &Job) -> LevelScreen<'a> {
+        self.begins();
         self.level.set(Level { load: Some(job.load), length: Length::of(job), ..Level::default() });
         let line = if self.quiet || self.live.borrow().is_some() { None } else { Progress::new() };
         LevelScreen { screen: self, session, plan: &session.plan, line, due: Cell::new(Stamp::now()) }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::app::composing::with_composing;
-use crate::app::{gauge, texts};
+use crate::app::{composing::with_composing, gauge, texts};
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::kserve::trace_settings::ChangedTraces;
 use crate::backends::{Connect, Connected};
@@ -149,6 +148,7 @@ impl Session {
             client_times: backend.capabilities().client_times,
             times_transfers: backend.capabilities().client_times.is_some(),
             server: backend.server(),
+            servers: backend.servers().to_vec(),
             models: all_models.iter().map(ModelIdentity::of).collect(),
             decoupled: models.iter().any(|model| model.decoupled),
             sequences: models.iter().any(|model| model.sequences),

@@ -25,6 +25,10 @@ pub trait CompletionSink: Send + Sync {
     /// for every request, with a single model that has no moments and the slot's name as its id.
     fn traced(&self, _slot: SlotId, _trace: &RequestTrace) {}
 
+    /// The slot's next request goes to that server of [`Backend::servers`](crate::backend::Backend::servers). Called
+    /// before it is sent, if there are several.
+    fn placed(&self, _slot: SlotId, _server: usize) {}
+
     /// The slot is free again. The return value says what it does next.
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next;
 }

@@ -41,7 +41,7 @@ use std::time::Duration;
 pub use completion::{Completion, CompletionSink, Next, Outputs, Response};
 pub use failure::{ConnectionFault, ErrorCode, InferError};
 pub use generation::{Generation, InputTokens};
-pub use network::Network;
+pub use network::{Awaited, Network};
 pub use oddities::{Oddities, Oddity, OddityKind};
 pub use reply::{Misfit, ReplyChecks, ReplyForm, ReplyRule, ReplySource, reply_limit};
 pub use request::{Request, RequestOptions, SequencePosition, SlotId};
@@ -149,6 +149,11 @@ pub trait Backend: Send + Sync {
         false
     }
 
+    /// The addresses of its servers, if requests are spread over several.
+    fn servers(&self) -> &[String] {
+        &[]
+    }
+
     /// The connections of its clients; `None` without a network.
     fn network(&self) -> Option<&dyn Network> {
         None
@@ -210,6 +215,11 @@ pub trait Client: Send {
     /// # Errors
     /// If the client is broken.
     fn drive(&mut self, deadline: Stamp) -> Result<()>;
+
+    /// What [`Client::drive`] would wait for, over a network and with several slots: with one it may block.
+    fn awaited(&self) -> Awaited<'_> {
+        Awaited::NOTHING
+    }
 
     /// Asks the server to cancel the request in `slot`, if one is outstanding that was sent before `sent_before`: the
     /// slot may have started another since the caller decided. A cancelled request still completes. Returns `false` if

@@ -1,6 +1,9 @@
 //! [`Network`]: what a load asks about the connections to a server.
 
+use std::os::fd::BorrowedFd;
+
 use crate::backend::Backend;
+use crate::clock::Stamp;
 
 /// The connections of a backend's clients to a server on the network.
 pub trait Network: Send + Sync {
@@ -13,6 +16,21 @@ pub trait Network: Send + Sync {
 
     /// Whether lost connections are reopened: the load then continues without the server, which may come back.
     fn awaits_server(&self) -> bool;
+}
+
+/// What a driven client waits for: whoever drives several waits for all of them at once.
+pub struct Awaited<'a> {
+    /// The socket that brings something, if there is one.
+    pub socket: Option<BorrowedFd<'a>>,
+    /// Whether it also waits for room to write.
+    pub writes: bool,
+    /// When it goes on, even if the socket is silent.
+    pub until: Stamp,
+}
+
+impl Awaited<'_> {
+    /// Nothing.
+    pub const NOTHING: Self = Self { socket: None, writes: false, until: Stamp::NEVER };
 }
 
 /// What [`Backend::network`] says, and the answers of a backend without a network.

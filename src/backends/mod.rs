@@ -8,6 +8,7 @@
 //! openai, tfserving, torchserve, dynamic_grpc   other services
 //! null                                          no server: prices the instrument
 //! tokens                                        around any of them: counts generated tokens
+//! replicas                                      several servers of any of them, as one
 //!
 //! json, triton_json                             tensors and Triton's documents as JSON
 //! prepared                                      payloads as a service sends them, made once for all clients
@@ -29,6 +30,7 @@ mod offers;
 pub mod openai;
 pub mod owed;
 mod prepared;
+mod replicas;
 pub mod tfserving;
 pub mod tokens;
 pub mod torchserve;
@@ -43,7 +45,9 @@ use std::time::Duration;
 use crate::backend::Backend;
 use crate::backends::kserve::regions;
 use crate::backends::kserve::trace_settings::{self, ChangedTraces, TraceControl};
+use crate::backends::replicas::Replicas;
 use crate::clock::Stamp;
+use crate::engine::Endpoint;
 use crate::error::{Error, Result};
 use crate::plan::{MixEntry, Plan, Protocol, ServiceKind, Target};
 use crate::{processes, program};
@@ -141,6 +145,21 @@ pub fn halt_servers(waiting: &dyn Fn(String)) -> Result<()> {
 }
 
 fn reach(plan: &Plan) -> Result<Connected> {
+    if plan.target.replicas.is_empty() {
+        return reach_one(plan);
+    }
+    let (mut servers, mut addresses) = (Vec::new(), Vec::new());
+    for connection in plan.target.connections() {
+        let port = plan.target.service.port(&connection.protocol);
+        addresses.push(Endpoint::parse(&connection.url, port)?.to_string());
+        let target = Target { connection: connection.clone(), replicas: Vec::new(), ..plan.target.clone() };
+        servers.push(reach_one(&Plan { target, ..plan.clone() })?.backend);
+    }
+    let backend: Arc<dyn Backend> = Arc::new(Replicas::new(servers, addresses, plan.target.spread));
+    Ok(backend.into())
+}
+
+fn reach_one(plan: &Plan) -> Result<Connected> {
     let (target, batches) = (&plan.target, plan.data.batch_given);
     let here = |backend: Arc<dyn Backend>| Ok(backend.into());
     match target.service {

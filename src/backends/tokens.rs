@@ -7,8 +7,8 @@ use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Generation, IndexEntry, ModelControl,
-    Network, Next, OutputView, Request, RequestTrace, Response, ServerIdentity, SlotId,
+    Awaited, Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Generation, IndexEntry,
+    ModelControl, Network, Next, OutputView, Request, RequestTrace, Response, ServerIdentity, SlotId,
 };
 use crate::chunks::Chunks;
 use crate::clock::Stamp;
@@ -92,6 +92,10 @@ impl Backend for CountedTokens {
         self.inner.is_dying()
     }
 
+    fn servers(&self) -> &[String] {
+        self.inner.servers()
+    }
+
     fn network(&self) -> Option<&dyn Network> {
         self.inner.network()
     }
@@ -132,6 +136,10 @@ impl CompletionSink for Counter {
 
     fn traced(&self, slot: SlotId, trace: &RequestTrace) {
         self.sink.traced(slot, trace);
+    }
+
+    fn placed(&self, slot: SlotId, server: usize) {
+        self.sink.placed(slot, server);
     }
 
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {
@@ -207,6 +215,10 @@ impl Client for CountedClient {
 
     fn drive(&mut self, deadline: Stamp) -> Result<()> {
         self.client.drive(deadline)
+    }
+
+    fn awaited(&self) -> Awaited<'_> {
+        self.client.awaited()
     }
 
     fn cancel(&mut self, slot: SlotId, sent_before: Stamp) -> bool {

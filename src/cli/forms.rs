@@ -202,6 +202,16 @@ pub fn stage(text: &str) -> Result<StageForm, String> {
     Ok(StageForm::Stage(Stage { load, length, pause: Duration::ZERO }))
 }
 
+/// As [`stage`], for a load that is not measured.
+pub fn warm_up(text: &str) -> Result<StageForm, String> {
+    match stage(text)? {
+        StageForm::Stage(Stage { load: StageLoad::Sessions { .. }, .. }) => {
+            Err("sessions are played once, and measured: a warm-up is rate, ramp, concurrency or pause".to_owned())
+        }
+        form => Ok(form),
+    }
+}
+
 /// `sessions:N:COUNT|all[:RATE]`, of which the last three parts are given.
 fn sessions(concurrency: &str, count: &str, rate: &[&str]) -> Result<StageForm, String> {
     let rule = "it must be sessions:N:COUNT or sessions:N:all, perhaps with :RATE of sessions that begin in a second";

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use clap::Args;
 use jiff::Timestamp;
 
-use crate::cli::forms::{StageForm, SweepForm, parameter_name, stage, stages, sweep, token_input};
+use crate::cli::forms::{StageForm, SweepForm, parameter_name, stage, stages, sweep, token_input, warm_up};
 use crate::cli::range::{concurrency, periodic, rate};
 use crate::cli::ranks::RanksArgs;
 use crate::cli::values::{Processors, decimal, file, integer, number, one_of, processors, whole};
@@ -90,6 +90,12 @@ pub struct LoadArgs {
     /// but 2 a second. Default: off
     #[arg(long, value_name = "KIND:VALUE:LENGTH", value_parser = stage)]
     stage: Vec<StageForm>,
+
+    /// A load of its own before the first level, not measured, as in --stage: `rate:50:10s`, `concurrency:4:500req`; repeat
+    /// it for more, one after the other. --warmup-duration and --warmup-request-count are for each level, and of its load.
+    /// Default: none
+    #[arg(long, value_name = "KIND:VALUE:LENGTH", value_parser = warm_up)]
+    warm_up: Vec<StageForm>,
 
     /// Between stages without a pause: `overlap` starts the next load while requests of the last are still outstanding,
     /// so the server sees no gap; `drain` waits for them first, so it never has more than one stage's load
@@ -196,6 +202,7 @@ impl LoadArgs {
             cpus: self.cpus.clone().map(|list| list.0),
             worker_cpus: self.worker_cpus.clone().map(|list| list.0),
             sequences,
+            warm_up: stages(&self.warm_up),
             ranks: self.ranks.plan(),
             lengths: self.trace_lengths.clone().map(|file| (file, self.tokens())),
         }

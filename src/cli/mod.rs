@@ -284,7 +284,7 @@ impl Flags {
         notes.extend(self.load.notes(given));
         notes.extend(self.openai.note());
         notes.extend(self.data.note());
-        let target = self.target(in_process, given)?;
+        let target = self.target(in_process, given, codes)?;
         Ok(Plan {
             load,
             data: self.data(given, codes)?,
@@ -334,17 +334,24 @@ impl Flags {
     }
 
     /// A matrix or a repository implies Triton in this process.
-    fn target(&self, in_process: bool, given: &Given) -> Result<Target> {
+    fn target(&self, in_process: bool, given: &Given, codes: Codes) -> Result<Target> {
         let metrics = self.server.metrics();
         let service = if in_process { ServiceKind::TritonCApi } else { self.model.service() };
         let dynamic_grpc = self.dynamic_grpc.plan();
+        let mut connections = self.server.connections(service, codes);
+        if self.rounds.matrix().is_some() {
+            // Those of one server, for its two protocols.
+            connections.truncate(1);
+        }
         Ok(Target {
             service,
             version_label: self.model.version_label(),
             model: self.model.model(service, dynamic_grpc.method.as_ref())?,
             mix: self.model.mix(),
             bls_composing: self.model.bls_composing(),
-            connection: self.server.connection(service),
+            connection: connections.remove(0),
+            replicas: connections,
+            spread: self.server.spread(),
             server: self.embedded.plan(metrics.as_ref().map(|metrics| metrics.interval)),
             openai: self.openai.plan(self.server.streaming()),
             tokens_from: self.model.tokens_from(),

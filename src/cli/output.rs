@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 
 use crate::cli::requirement::requirement;
-use crate::cli::values::{SECOND, one_of, period};
-use crate::plan::{Decision, GatePlan, Pages, ReportPlan, Requirement};
+use crate::cli::values::{SECOND, integer, one_of, period};
+use crate::plan::{Decision, GatePlan, ListenAddress, Pages, ReportPlan, Requirement};
 
 /// What is written where.
 #[derive(Args, Debug)]
@@ -70,6 +70,11 @@ pub struct OutputArgs {
     #[arg(long)]
     live: bool,
 
+    /// Address of this machine where a page has the run's figures while it goes on, at /metrics in Prometheus' text format: a
+    /// port, or HOST:PORT. A port alone is open to this machine only; 0 takes one that is free. Default: off
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
+    metrics_listen: Option<ListenAddress>,
+
     /// Prints the version
     #[arg(long)]
     version: bool,
@@ -103,7 +108,20 @@ impl OutputArgs {
             profile_export: self.profile_export_file.clone(),
             verbosity: self.verbose,
             live: self.live,
+            metrics_listen: self.metrics_listen.clone(),
             as_upstream: false,
         }
     }
+}
+
+/// `PORT` or `HOST:PORT`.
+fn listen_address(text: &str) -> Result<ListenAddress, String> {
+    let rule = "it must be a port, or HOST:PORT such as 0.0.0.0:9400";
+    let (host, port) = text.rsplit_once(':').unwrap_or(("127.0.0.1", text));
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if bare.is_empty() || bare.contains(|c: char| c.is_whitespace() || "/[]".contains(c)) {
+        return Err(rule.to_owned());
+    }
+    let port = integer(port, 0, u64::from(u16::MAX)).map_err(|_| rule.to_owned())?;
+    Ok(ListenAddress { host: bare.to_owned(), port })
 }

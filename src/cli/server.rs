@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use crate::cli::forms::header;
 use crate::cli::tls::TlsArgs;
 use crate::cli::values::{MS, US, filled, integer, last_of_each, one_of, period, size, time, whole};
+use crate::exit::Codes;
 use crate::plan::{
-    Compression, ConnectionPlan, MetricsPlan, Protocol, ServiceKind, TensorFormat, TraceLevel, TraceSettings,
+    Compression, ConnectionPlan, MetricsPlan, Protocol, ServiceKind, Spread, TensorFormat, TraceLevel, TraceSettings,
 };
 
 /// Words of compression.
@@ -17,15 +18,26 @@ const COMPRESSIONS: &[(&str, Compression)] =
 /// Words of tensor formats.
 const FORMATS: &[(&str, TensorFormat)] = &[("binary", TensorFormat::Binary), ("json", TensorFormat::Json)];
 
+/// Words of spreading.
+const SPREADS: &[(&str, Spread)] =
+    &[("round-robin", Spread::RoundRobin), ("least-outstanding", Spread::LeastOutstanding), ("sticky", Spread::Sticky)];
+
 /// How a server on the network is reached, traced and watched.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Server on the network")]
 pub struct ServerArgs {
-    /// Address of the server: host:port, or a URL. With --matrix transports, its HTTP address, with gRPC on the next
+    /// Address of the server: host:port, or a URL. Repeat it, or separate them by commas, to spread requests over several
+    /// (--spread), with figures of each. With --matrix transports, its HTTP address, with gRPC on the next
     /// port, or both as HTTP,GRPC. Default: localhost:8000, with gRPC localhost:8001; for tfserving localhost:8500,
     /// with HTTP localhost:8501
     #[arg(short = 'u', long, value_name = "URL", value_parser = filled)]
-    url: Option<String>,
+    url: Vec<String>,
+
+    /// How requests are spread over several servers: in turn, to the one with the fewest of our requests, or all of a slot
+    /// (a concurrent user) to one. Sequences and sessions always stay on one server
+    #[arg(long, value_name = "round-robin|least-outstanding|sticky", default_value = "round-robin",
+        value_parser = one_of(SPREADS))]
+    spread: Spread,
 
     /// Protocol. Default: http, with tfserving grpc
     #[arg(short = 'i', long, value_name = "http|grpc",
@@ -61,6 +73,12 @@ pub struct ServerArgs {
     /// How long to wait for the server and the model to be ready, in seconds or as in 500ms
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     server_wait: Duration,
+
+    /// HTTP: whether requests share connections, or each makes a connection of its own, whose time (TLS included) is part of
+    /// its latency, as for clients that do not keep connections
+    #[arg(long, action = ArgAction::Set, value_name = "new|keep", default_value = "keep",
+        value_parser = one_of(&[("new", true), ("keep", false)]))]
+    connections: bool,
 
     /// Reconnects after a lost connection instead of ending the level. Default: off
     #[arg(long)]
@@ -125,8 +143,26 @@ enum Wire {
 }
 
 impl ServerArgs {
-    /// How a server of that kind is reached.
-    pub fn connection(&self, service: ServiceKind) -> ConnectionPlan {
+    /// How each server of that kind is reached, at least one.
+    pub fn connections(&self, service: ServiceKind, codes: Codes) -> Vec<ConnectionPlan> {
+        let urls: Vec<&str> = match codes {
+            Codes::Own => self.url.iter().flat_map(|urls| urls.split(',')).collect(),
+            // Of several, its last one counts.
+            Codes::PerfAnalyzers => self.url.last().into_iter().map(String::as_str).collect(),
+        };
+        match urls[..] {
+            [] => vec![self.connection(service, None)],
+            _ => urls.into_iter().map(|url| self.connection(service, Some(url))).collect(),
+        }
+    }
+
+    /// How requests are spread over several servers.
+    pub fn spread(&self) -> Spread {
+        self.spread
+    }
+
+    /// How a server of that kind is reached at that address, or at the usual one.
+    fn connection(&self, service: ServiceKind, url: Option<&str>) -> ConnectionPlan {
         let usual = if service == ServiceKind::TfServing { Wire::Grpc } else { Wire::Http };
         let wire = if service == ServiceKind::DynamicGrpc { Wire::Grpc } else { self.protocol.unwrap_or(usual) };
         let protocol = match wire {
@@ -137,7 +173,7 @@ impl ServerArgs {
             },
             Wire::Grpc => Protocol::Grpc { streaming: self.streaming, compression: self.grpc_compression_algorithm },
         };
-        let url = self.url.clone().unwrap_or_else(|| format!("localhost:{}", service.port(&protocol)));
+        let url = url.map_or_else(|| format!("localhost:{}", service.port(&protocol)), str::to_owned);
         let tls = match wire {
             Wire::Http => self.tls.https(&url),
             Wire::Grpc => self.tls.grpc(&url),
@@ -145,18 +181,28 @@ impl ServerArgs {
         ConnectionPlan {
             protocol,
             url,
-            // Neither protocol tells names apart by their case.
-            headers: last_of_each(&self.header, |(name, _)| name.to_ascii_lowercase()),
+            headers: self.headers(),
             tls,
             server_wait: self.server_wait,
             reconnect: self.reconnect,
+            renew: self.connections,
             client_timeout: self.client_timeout_us,
         }
     }
 
-    /// `-u`, if it was given.
+    /// Headers of every request. Whoever keeps no connections must say so.
+    fn headers(&self) -> Vec<(String, String)> {
+        // Neither protocol tells names apart by their case.
+        let mut headers = last_of_each(&self.header, |(name, _)| name.to_ascii_lowercase());
+        if self.connections && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("connection")) {
+            headers.push(("Connection".to_owned(), "close".to_owned()));
+        }
+        headers
+    }
+
+    /// `-u` as it was given, if it was.
     pub fn url(&self) -> Option<String> {
-        self.url.clone()
+        (!self.url.is_empty()).then(|| self.url.join(","))
     }
 
     /// Whether requests go through a stream.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Next, Request, SlotId};
+use crate::backend::{Awaited, Client, ClientSpec, CompletionSink, InferError, Next, Request, SlotId};
 use crate::clock::Stamp;
 use crate::engine::{ExchangeId, Exchanges, Transport, late};
 use crate::error::{Error, Result};
@@ -170,6 +170,13 @@ impl<T: Transport> Client for NetworkClient<T> {
         }
     }
 
+    fn awaited(&self) -> Awaited<'_> {
+        let awaited = self.transport.awaited();
+        let late = self.deadlines.front().map_or(Stamp::NEVER, |late| late.0);
+        let due = awaited.until.min(late).min(self.exchanges.next_failure());
+        Awaited { until: if self.exchanges.any_over() { Stamp(0) } else { due }, ..awaited }
+    }
+
     fn cancel(&mut self, slot: SlotId, _sent_before: Stamp) -> bool {
         if !self.exchanges.is_pending(slot.index()) {
             return true;
@@ -235,6 +242,10 @@ mod tests {
         fn turn(&mut self, _: Stamp, _: &mut Exchanges) -> Result<()> {
             self.turns += 1;
             Ok(())
+        }
+
+        fn awaited(&self) -> Awaited<'_> {
+            Awaited::NOTHING
         }
 
         fn give_up(&mut self, slot: usize, error: InferError, _: bool, exchanges: &mut Exchanges) -> bool {

@@ -18,6 +18,10 @@ pub fn failure(error: &io::Error) -> InferError {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => {
             (ConnectionFault::TimedOut, "the server did not answer in time".to_owned())
         }
+        ErrorKind::AddrNotAvailable => (
+            ConnectionFault::Failed,
+            "no port is free for another connection: closed ones keep theirs a minute".to_owned(),
+        ),
         ErrorKind::InvalidData => return InferError::new(ErrorCode::Tls, error.to_string()),
         _ => (ConnectionFault::Failed, error.to_string()),
     };

@@ -34,7 +34,7 @@ pub use connector::Connector;
 pub use deadline::Deadline;
 pub use exchanges::{ExchangeId, Exchanges};
 pub use failure::{closed, failure, is_unanswered, late, malformed};
-pub use poller::{Poller, wait_for};
+pub use poller::{MOST_CLIENTS, Poller, wait_for, wait_for_any};
 pub use server_wait::ServerWait;
 pub use stream::Stream;
 pub use tally::{ConnectionTally, TalliedConnection};

@@ -8,10 +8,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use arrayvec::ArrayVec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::backend::Awaited;
 use crate::clock::Stamp;
 
 /// Maximum number of events per wait.
@@ -91,21 +93,59 @@ impl Poller {
     }
 }
 
+impl AsFd for Poller {
+    /// Readable while one of its sockets is ready.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+/// The most clients that [`wait_for_any`] waits for.
+pub const MOST_CLIENTS: usize = 64;
+
+/// Waits until one of these clients can go on, or `until` has passed. Returns which can, as bits by their places.
+///
+/// # Errors
+/// As the system answers; an interrupted wait is not an error.
+pub fn wait_for_any<'a>(clients: impl Iterator<Item = Awaited<'a>>, until: Stamp) -> io::Result<u64> {
+    let mut sockets = ArrayVec::<PollFd<'a>, MOST_CLIENTS>::new();
+    let mut places = ArrayVec::<usize, MOST_CLIENTS>::new();
+    let mut due = ArrayVec::<Stamp, MOST_CLIENTS>::new();
+    for (place, awaited) in clients.take(MOST_CLIENTS).enumerate() {
+        due.push(awaited.until);
+        if let Some(socket) = awaited.socket {
+            let flags = if awaited.writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+            sockets.push(PollFd::from_borrowed_fd(socket, flags));
+            places.push(place);
+        }
+    }
+    poll_until(&mut sockets, due.iter().copied().fold(until, Stamp::min))?;
+    let is_ready = |socket: &PollFd<'_>| !socket.revents().is_empty();
+    let ready = places.iter().zip(&sockets).filter(|(_, socket)| is_ready(socket)).map(|(&place, _)| place);
+    let now = Stamp::now();
+    let overdue = due.iter().enumerate().filter(|(_, due)| **due <= now).map(|(place, _)| place);
+    Ok(ready.chain(overdue).fold(0, |bits, place| bits | 1 << place))
+}
+
 /// Waits until `socket` is ready for one of `awaited`, or `until` has passed; without a socket, just until then. Returns
 /// whether the socket is ready.
 ///
 /// # Errors
 /// As the system answers; an interrupted wait is not an error.
 pub fn wait_for(socket: Option<BorrowedFd<'_>>, awaited: PollFlags, until: Stamp) -> io::Result<bool> {
+    match socket {
+        Some(socket) => poll_until(&mut [PollFd::from_borrowed_fd(socket, awaited)], until),
+        None => poll_until(&mut [], until),
+    }
+}
+
+/// Returns whether any of the sockets is ready.
+fn poll_until(sockets: &mut [PollFd<'_>], until: Stamp) -> io::Result<bool> {
     let limit = (until != Stamp::NEVER).then(|| {
         let left = until.from_now();
         Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: i64::from(left.subsec_nanos()) }
     });
-    let result = match socket {
-        Some(socket) => poll(&mut [PollFd::from_borrowed_fd(socket, awaited)], limit.as_ref()),
-        None => poll(&mut [], limit.as_ref()),
-    };
-    match result {
+    match poll(sockets, limit.as_ref()) {
         Ok(count) => Ok(count > 0),
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),

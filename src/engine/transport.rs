@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{InferError, Network};
+use crate::backend::{Awaited, InferError, Network};
 use crate::clock::Stamp;
 use crate::engine::{ConnectionTally, Connector, Endpoint, Exchanges};
 use crate::error::Result;
@@ -17,6 +17,8 @@ pub struct Route {
     pub connector: Arc<Connector>,
     /// Whether lost connections are remade.
     pub reconnect: bool,
+    /// Whether each exchange makes a connection of its own, where connections carry one at a time.
+    pub renew: bool,
     /// How long an answer may take.
     pub limit: Option<Duration>,
     /// All connections of the backend's clients.
@@ -35,7 +37,9 @@ impl Route {
         let tls = endpoint.secure.then(|| TlsClient::new(&connection.tls, protocols)).transpose()?;
         Ok(Self {
             connector: Arc::new(Connector::new(endpoint, tls)),
-            reconnect: connection.reconnect,
+            // One that is lost is no worse than one that is over.
+            reconnect: connection.reconnect || connection.renew,
+            renew: connection.renew,
             limit: connection.client_timeout,
             tally: Arc::default(),
         })
@@ -95,6 +99,9 @@ pub trait Transport: Send {
     /// # Errors
     /// If the client is broken.
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()>;
+
+    /// What [`Transport::turn`] waits for where there are several slots: a single one may block.
+    fn awaited(&self) -> Awaited<'_>;
 
     /// Gives up the pending request in a slot, and tells the server as far as the protocol allows. The request then
     /// fails with `error`. With `politely`, does nothing and returns `false` if that would end other requests, too.

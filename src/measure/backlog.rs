@@ -167,7 +167,7 @@ pub(super) fn settle(
     let sent = sends.map(|sends| (sends.first, sends.last)).or(load.closed().map(|last| (start, last)));
     let sending = sent.map(|(first, last)| SendingTime { first: first - start, last: last - start });
     client.sending = sending;
-    client.entries.iter_mut().for_each(|entry| entry.sending = sending);
+    client.entries.iter_mut().chain(&mut client.servers).for_each(|part| part.sending = sending);
 }
 
 /// Corrects the rates of an open loop that was measured whole: sends from the first one to the last, where these are known,
@@ -194,8 +194,8 @@ fn settle_rates(client: &mut ClientSummary, sends: Option<Sends>, trend: &Backlo
     };
     let share = |now: f64, before: f64| if before > 0.0 { now / before } else { 1.0 };
     let (sends, completions) = (share(open.achieved_rate, before.0), share(open.completed_rate, before.1));
-    // Those of a mix share the sending.
-    for part in client.entries.iter_mut().filter_map(|entry| entry.open_loop.as_mut()) {
+    // Those of a mix, and the servers, share the sending.
+    for part in client.entries.iter_mut().chain(&mut client.servers).filter_map(|entry| entry.open_loop.as_mut()) {
         part.achieved_rate *= sends;
         part.completed_rate *= completions;
     }

@@ -91,6 +91,10 @@ pub struct ClientSummary {
     pub turnaround_ns: f64,
     /// The same for each entry of a mix, in the mix's order; empty with a single model.
     pub entries: Vec<ClientSummary>,
+    /// The same for each server that requests are spread over, in the order of their addresses; empty with a single one. Its
+    /// `sent` are those that ended: a request's server is known once it is under way.
+    #[serde(default)]
+    pub servers: Vec<ClientSummary>,
     /// Share of the window in which the issuing threads were busy with the client's own work, 0 to 1.
     pub overhead_share: f64,
 }
@@ -539,6 +543,7 @@ pub(crate) mod sample {
             wakeup: None,
             turnaround_ns: 0.0,
             entries: Vec::new(),
+            servers: Vec::new(),
             overhead_share: 0.0,
         }
     }

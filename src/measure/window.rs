@@ -32,15 +32,33 @@ pub struct WindowFacts {
     pub wakeups_apart: bool,
 }
 
+/// The summary of a part of the requests, of which that share was asked for.
+fn of_part(tally: Tally, share: f64, start: Stamp, duration: Duration, facts: &WindowFacts) -> ClientSummary {
+    let requested_rate = facts.requested_rate.map(|rate| rate * share);
+    let part = summarize(tally, start, duration, &WindowFacts { requested_rate, ..facts.clone() });
+    ClientSummary { sessions: None, ..part }
+}
+
+/// The summaries of servers that requests were spread over. Sends are recorded before their servers are known.
+fn of_servers(servers: Vec<Tally>, start: Stamp, duration: Duration, facts: &WindowFacts) -> Vec<ClientSummary> {
+    let share = 1.0 / servers.len().max(1) as f64;
+    let of_server = |mut server: Tally| {
+        (server.sent, server.delayed) = (count_completed(&server), 0);
+        of_part(server, share, start, duration, facts)
+    };
+    servers.into_iter().map(of_server).collect()
+}
+
+fn count_completed(tally: &Tally) -> u64 {
+    tally.requests + tally.failed + tally.cancelled
+}
+
 /// The summary of the window from `start` that lasted `duration`.
 pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowFacts) -> ClientSummary {
-    let of_entry = |(entry, share): (Tally, &f64)| {
-        let requested_rate = facts.requested_rate.map(|rate| rate * share);
-        let part = summarize(entry, start, duration, &WindowFacts { requested_rate, ..facts.clone() });
-        ClientSummary { sessions: None, ..part }
-    };
-    let entries = tally.entries.into_iter().zip(&*facts.shares).map(of_entry).collect();
-    let completed = tally.requests + tally.failed + tally.cancelled;
+    let completed = count_completed(&tally);
+    let entries = tally.entries.into_iter().zip(&*facts.shares);
+    let entries = entries.map(|(entry, share)| of_part(entry, *share, start, duration, facts)).collect();
+    let servers = of_servers(tally.servers, start, duration, facts);
     let open = tally.open_loop.is_some();
     let sent = if open { tally.sent } else { completed };
     let average = |sum: u64, count: u64| if count == 0 { 0.0 } else { sum as f64 / count as f64 };
@@ -90,6 +108,7 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         turnaround_ns: average(tally.turnaround_ns, tally.send_samples)
             + if facts.wakeups_apart { wakeup_ns } else { 0.0 },
         entries,
+        servers,
         overhead_share: (busy_ns / (duration.as_nanos() as f64 * facts.issuers.max(1) as f64)).min(1.0),
     }
 }
@@ -138,6 +157,7 @@ pub(super) fn merge(mut sum: ClientSummary, window: &ClientSummary) -> ClientSum
     sum.sequences += window.sequences;
     sum.responses += window.responses;
     sum.entries = sum.entries.into_iter().zip(&window.entries).map(|(sum, entry)| merge(sum, entry)).collect();
+    sum.servers = sum.servers.into_iter().zip(&window.servers).map(|(sum, server)| merge(sum, server)).collect();
     sum.errors = failures::sum(sum.errors, &window.errors);
     sum
 }
@@ -145,6 +165,7 @@ pub(super) fn merge(mut sum: ClientSummary, window: &ClientSummary) -> ClientSum
 /// What two processes, or two entries of a mix, saw of the same time, as one: counts and rates are added up, distributions merged.
 pub(super) fn join(one: ClientSummary, other: &ClientSummary) -> ClientSummary {
     let entries = one.entries.iter().cloned().zip(&other.entries).map(|(one, other)| join(one, other)).collect();
+    let servers = one.servers.iter().cloned().zip(&other.servers).map(|(one, other)| join(one, other)).collect();
     let end = |client: &ClientSummary| client.start.plus_duration(client.duration);
     let (start, end) = (one.start.min(other.start), end(&one).max(end(other)));
     let rates = |client: &ClientSummary| client.open_loop.as_ref().map(OpenLoopSummary::rates);
@@ -155,7 +176,8 @@ pub(super) fn join(one: ClientSummary, other: &ClientSummary) -> ClientSummary {
     };
     let sent = sent(&one).zip(sent(other)).map(|(one, other)| (one.0.min(other.0), one.1.max(other.1)));
     let mut all = merge(one, other);
-    (all.entries, all.start, all.duration) = (entries, start, end - start);
+    (all.entries, all.servers) = (entries, servers);
+    (all.start, all.duration) = (start, end - start);
     all.sending = sent.map(|(first, last)| SendingTime { first: first - start, last: last - start });
     if let (Some(open), Some((one, other))) = (&mut all.open_loop, rates) {
         let sum = |part: usize| one[part] + other[part];

@@ -150,6 +150,16 @@ impl StatisticsSnapshot {
         self.models.extend(other.models);
     }
 
+    /// The sum of two servers' counters, model by model.
+    #[must_use]
+    pub fn plus(mut self, other: Self) -> Self {
+        for (key, counters) in other.models {
+            let own = self.models.entry(key).or_default();
+            *own = own.plus(&counters);
+        }
+        self
+    }
+
     /// Keeps only the models `ids`, if it has counters of each.
     pub fn only(mut self, ids: &[&ModelId]) -> Option<Self> {
         let is = |id: &ModelId, name: &str, version: &str| {

@@ -18,8 +18,33 @@ pub struct ConnectionPlan {
     pub server_wait: Duration,
     /// Whether lost connections are remade.
     pub reconnect: bool,
+    /// Whether each request has a connection of its own.
+    pub renew: bool,
     /// How long an answer may take before the client gives the request up and counts it as failed.
     pub client_timeout: Option<Duration>,
+}
+
+/// How requests are spread over several servers. Those of a sequence or of a session go to one, whatever it says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spread {
+    /// One server after the other.
+    #[default]
+    RoundRobin,
+    /// To the server that has the fewest of our requests.
+    LeastOutstanding,
+    /// Each slot's requests to one server.
+    Sticky,
+}
+
+impl Spread {
+    /// Its value of `--spread`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round-robin",
+            Self::LeastOutstanding => "least-outstanding",
+            Self::Sticky => "sticky",
+        }
+    }
 }
 
 /// Which protocol, with its own options.

@@ -40,7 +40,7 @@ use crate::exit::Codes;
 use crate::model::ModelSpec;
 pub use checkup::Checkup;
 pub use comparison::Comparison;
-pub use connection::{Compression, ConnectionPlan, CredentialFile, Protocol, TensorFormat, Tls};
+pub use connection::{Compression, ConnectionPlan, CredentialFile, Protocol, Spread, TensorFormat, Tls};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
 pub use dynamic_grpc::{DynamicGrpcPlan, GrpcMethod};
@@ -176,6 +176,15 @@ pub struct TraceFiles {
     pub export: Option<PathBuf>,
 }
 
+/// Where this program listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenAddress {
+    /// Name or address of this machine; IPv6 addresses without brackets.
+    pub host: String,
+    /// TCP port; 0 for any that is free.
+    pub port: u16,
+}
+
 /// What is written where.
 #[derive(Clone, Debug, Default)]
 pub struct ReportPlan {
@@ -197,6 +206,8 @@ pub struct ReportPlan {
     pub verbosity: u8,
     /// A dashboard is shown during the run.
     pub live: bool,
+    /// Where the run's figures can be read while it goes on.
+    pub metrics_listen: Option<ListenAddress>,
     /// CSV and export have what perf_analyzer's callers expect: no row of a level beyond the limit, its version.
     pub as_upstream: bool,
 }

@@ -7,7 +7,7 @@ use crate::backend::{Parameter, ParameterValue};
 use crate::data::is_hidden;
 use crate::model::ModelId;
 use crate::plan::{
-    ConnectionPlan, DynamicGrpcPlan, OpenAiPlan, Plan, Protocol, ServerPlan, TfServingPlan, TorchServePlan,
+    ConnectionPlan, DynamicGrpcPlan, OpenAiPlan, Plan, Protocol, ServerPlan, Spread, TfServingPlan, TorchServePlan,
 };
 
 /// The major version of Triton's C API that this program speaks.
@@ -90,6 +90,10 @@ pub struct Target {
     pub bls_composing: Vec<ModelId>,
     /// How a server on the network is reached.
     pub connection: ConnectionPlan,
+    /// How further servers are reached that requests are spread over.
+    pub replicas: Vec<ConnectionPlan>,
+    /// How they are spread.
+    pub spread: Spread,
     /// How the embedded server is set up.
     pub server: ServerPlan,
     /// What is asked of services of the OpenAI kind.
@@ -113,6 +117,11 @@ pub struct Target {
 }
 
 impl Target {
+    /// How each server on the network is reached.
+    pub fn connections(&self) -> impl Iterator<Item = &ConnectionPlan> {
+        std::iter::once(&self.connection).chain(&self.replicas)
+    }
+
     /// Every model that requests may be for, each once: entries of a mix may differ only in their parameters.
     pub fn models(&self) -> impl Iterator<Item = &ModelId> {
         let mut models = vec![&self.model];

@@ -30,6 +30,7 @@ pub const OF_OUTPUT: &[&str] = &[
     "--report-parts",
     "--report-prefix",
     "--live",
+    "--metrics-listen",
     "-v",
     "--config",
     "--run",

@@ -249,6 +249,19 @@ impl Bank {
         (Completed { succeeded: read(&self.requests), failed: read(&self.failed), cancelled }, mismatched)
     }
 
+    /// Adds counts and times to `tally`, and leaves them here.
+    pub(super) fn copy_into(&self, tally: &mut Tally) {
+        let ((completed, mismatched), before) = (self.completed(), tally.service.count());
+        self.service.copy_into(&mut tally.service);
+        tally.requests += tally.service.count() - before;
+        tally.mismatched += mismatched;
+        tally.failed += completed.failed;
+        tally.cancelled += completed.cancelled;
+        if let (Some(bank), Some((response_time, _))) = (&self.open_loop, &mut tally.open_loop) {
+            bank.response_time.copy_into(response_time);
+        }
+    }
+
     /// Moves everything into `tally`.
     pub(super) fn drain_into(&self, tally: &mut Tally) {
         tally.mismatched += take(&self.mismatched);

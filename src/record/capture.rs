@@ -95,7 +95,7 @@ impl<D: Destination> Observer for Capture<D> {
         record.intended = finished.intended;
         record.end = finished.end;
         record.sequence_id = finished.request.sequence.map_or(0, |position| position.id);
-        record.payload = finished.request.payload;
+        (record.payload, record.server) = (finished.request.payload, finished.server);
         record.failed = finished.error.is_some();
         self.destination.take(finished, record);
     }
@@ -142,7 +142,10 @@ mod tests {
         };
         let end = |lane, payload| {
             let request = Request { payload: PayloadId(payload), sequence: None };
-            capture.complete(lane, &Finished { request, sent: Stamp(1), intended: None, end: Stamp(2), error: None });
+            capture.complete(
+                lane,
+                &Finished { request, server: 0, sent: Stamp(1), intended: None, end: Stamp(2), error: None },
+            );
         };
         let carried = |lane, bytes: usize| capture.carried(lane, &vec![b'x'; bytes]);
         // Two lanes at once, whose responses alternate; the second response of one does not fit.

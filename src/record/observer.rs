@@ -25,6 +25,8 @@ pub trait Observer: Send + Sync {
 pub struct Finished<'a> {
     /// What was asked.
     pub request: Request,
+    /// Which server, where there are several.
+    pub server: usize,
     /// When it was sent.
     pub sent: Stamp,
     /// When it should have been sent, in open loops.

@@ -23,6 +23,8 @@ pub struct RawRecord {
     pub sequence_id: u64,
     /// What it carried.
     pub payload: PayloadId,
+    /// Which server it went to, where there are several.
+    pub server: usize,
     /// Whether it failed.
     pub failed: bool,
     /// Its first input, if that was not its payload's; else empty.

@@ -18,6 +18,8 @@ pub struct Source {
     pub writer: usize,
     /// Entry of the mix, from 0.
     pub entry: usize,
+    /// Server, from 0.
+    pub server: usize,
 }
 
 /// Records requests by the window in which they complete.
@@ -30,11 +32,13 @@ pub struct Recorder {
     spec: RecorderSpec,
     boundary: AtomicU64,
     shards: usize,
-    /// Two banks per entry and shard.
+    /// Two banks per part (an entry's requests to one server) and shard.
     banks: Box<[[Bank; 2]]>,
     /// Parts of the open window: its finished blocks, and what was recorded beyond an end that was then put off. Per
     /// entry, or empty.
     early: Mutex<Vec<Tally>>,
+    /// What closed windows had, by parts, where that is kept.
+    kept: Mutex<Vec<Tally>>,
     streak: Option<Streak>,
 }
 
@@ -48,13 +52,14 @@ impl Recorder {
     /// A recorder for `writers` threads. The open window ends at [`Stamp::NEVER`].
     pub fn new(spec: RecorderSpec, writers: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let spec = RecorderSpec { entries: spec.entries.max(1), ..spec };
+        let spec = RecorderSpec { entries: spec.entries.max(1), servers: spec.servers.max(1), ..spec };
         // Threads that record different entries use different banks, so many entries need few shards.
-        let most = (MAX_SHARDS.min(cores * 2) / spec.entries).max(1);
+        let most = (MAX_SHARDS.min(cores * 2) / spec.parts()).max(1);
         let shards = writers.clamp(1, most);
-        let banks = (0..shards * spec.entries).map(|_| [Bank::new(spec), Bank::new(spec)]).collect();
+        let banks = (0..shards * spec.parts()).map(|_| [Bank::new(spec), Bank::new(spec)]).collect();
         let streak = spec.streaks.then(Streak::new);
-        Self { spec, boundary: AtomicU64::new(encode(Stamp::NEVER, 0)), shards, banks, early: Mutex::default(), streak }
+        let boundary = AtomicU64::new(encode(Stamp::NEVER, 0));
+        Self { spec, boundary, shards, banks, early: Mutex::default(), kept: Mutex::default(), streak }
     }
 
     /// What this recorder records.
@@ -108,7 +113,7 @@ impl Recorder {
 
     /// Records a conversation that is over. It is of no entry of a mix: its turns may be of several.
     pub fn session(&self, writer: usize, played: &Played) {
-        self.bank(Source { writer, entry: 0 }, played.end).session(played);
+        self.bank(Source { writer, entry: 0, server: 0 }, played.end).session(played);
     }
 
     /// Records the time between two responses of one request, the later of which arrived at `at`.
@@ -149,26 +154,48 @@ impl Recorder {
     /// Closes the open block of the window, whose end has passed, and opens the next, whose end follows the rule of
     /// [`Recorder::end_window`]. Returns the content of the block, which stays in the window, and the end of the next.
     pub fn next_block(&self, end: Stamp) -> (Tally, Stamp) {
+        let kept = self.kept.lock();
         let (_, open) = self.boundary();
         self.set_boundary(Stamp::NEVER, open ^ 1);
-        let mut block: Vec<Tally> = (0..self.spec.entries).map(|_| Tally::empty(self.spec)).collect();
+        let mut block: Vec<Tally> = (0..self.spec.parts()).map(|_| Tally::empty(self.spec)).collect();
         self.drain(open, &mut block);
         let mut early = self.early.lock();
-        early.resize_with(self.spec.entries, || Tally::empty(self.spec));
+        early.resize_with(self.spec.parts(), || Tally::empty(self.spec));
         early.iter_mut().zip(&block).for_each(|(window, block)| window.absorb(block));
-        drop(early);
+        drop((early, kept));
         let block = block.into_iter().map(Tally::settle).collect();
         (Tally::sum(self.spec, block), self.publish(end))
     }
 
     /// Closes the open window, and returns its content; the next one has no end.
     pub fn close(&self) -> Tally {
+        let mut kept = self.kept.lock();
         let (_, open) = self.boundary();
         self.set_boundary(Stamp::NEVER, open ^ 1);
         let mut entries = mem::take(&mut *self.early.lock());
-        entries.resize_with(self.spec.entries, || Tally::empty(self.spec));
+        entries.resize_with(self.spec.parts(), || Tally::empty(self.spec));
         self.drain(open, &mut entries);
+        if self.spec.keeps {
+            kept.resize_with(entries.len(), || Tally::empty(self.spec));
+            kept.iter_mut().zip(&entries).for_each(|(kept, part)| kept.absorb(part));
+        }
+        drop(kept);
         Tally::sum(self.spec, entries.into_iter().map(Tally::settle).collect())
+    }
+
+    /// Counts and times of all requests so far, of each server by itself, if closed windows are kept. Only whoever closes a window
+    /// at this moment waits for this.
+    pub fn so_far(&self) -> Vec<Tally> {
+        let kept = self.kept.lock();
+        let early = self.early.lock();
+        let mut servers: Vec<Tally> = (0..self.spec.servers).map(|_| Tally::empty(self.spec)).collect();
+        for part in 0..self.spec.parts() {
+            let server = &mut servers[part % self.spec.servers];
+            kept.get(part).into_iter().chain(early.get(part)).for_each(|tally| server.absorb(tally));
+            let shards = &self.banks[part * self.shards..][..self.shards];
+            shards.iter().flatten().for_each(|bank| bank.copy_into(server));
+        }
+        servers.into_iter().map(Tally::settle).collect()
     }
 
     /// Publishes the end of the open window. This thread may be preempted meanwhile, and requests be recorded beyond an
@@ -181,7 +208,7 @@ impl Recorder {
             if passed {
                 self.set_boundary(Stamp::NEVER, open);
                 let mut early = self.early.lock();
-                early.resize_with(self.spec.entries, || Tally::empty(self.spec));
+                early.resize_with(self.spec.parts(), || Tally::empty(self.spec));
                 self.drain(open ^ 1, &mut early);
             }
             let end = wanted.max(Stamp::now().plus(lead));
@@ -221,7 +248,8 @@ impl Recorder {
     fn bank(&self, source: Source, at: Stamp) -> &Bank {
         let (boundary, open) = self.boundary();
         let bank = if at < boundary { open } else { open ^ 1 };
-        &self.banks[source.entry * self.shards + source.writer % self.shards][bank]
+        let part = source.entry * self.spec.servers + source.server;
+        &self.banks[part * self.shards + source.writer % self.shards][bank]
     }
 }
 
@@ -247,7 +275,7 @@ mod tests {
         tally
     }
 
-    const FIRST: Source = Source { writer: 0, entry: 0 };
+    const FIRST: Source = Source { writer: 0, entry: 0, server: 0 };
 
     fn sample(sent: u64, end: u64) -> Sample {
         Sample {
@@ -267,7 +295,7 @@ mod tests {
         let recorder = Recorder::new(RecorderSpec::default(), 4);
         recorder.set_boundary(Stamp(1_000), 0);
         for (writer, (sent, end)) in [(0, 999), (10, 998), (900, 1_000), (999, 5_000), (5, 6)].into_iter().enumerate() {
-            recorder.record(Source { writer, entry: 0 }, &sample(sent, end));
+            recorder.record(Source { writer, entry: 0, server: 0 }, &sample(sent, end));
         }
         assert_eq!(recorder.completed(), Completed { succeeded: 3, ..Completed::default() });
         let first = advance(&recorder, Stamp(2_000));
@@ -340,10 +368,11 @@ mod tests {
     fn failures_in_a_row_are_counted_over_threads_and_windows() {
         let recorder = Recorder::new(RecorderSpec { streaks: true, cancels: true, ..RecorderSpec::default() }, 4);
         let error = InferError::new("Unavailable", "no");
-        let fail =
-            |writer, times| (0..times).for_each(|at| recorder.fail(Source { writer, entry: 0 }, Stamp(at), &error));
+        let fail = |writer, times| {
+            (0..times).for_each(|at| recorder.fail(Source { writer, entry: 0, server: 0 }, Stamp(at), &error))
+        };
         fail(0, 3);
-        recorder.record(Source { writer: 1, entry: 0 }, &sample(0, 5));
+        recorder.record(Source { writer: 1, entry: 0, server: 0 }, &sample(0, 5));
         fail(2, 2);
         assert_eq!(recorder.failed_in_a_row(), 3);
         advance(&recorder, Stamp(2_000));
@@ -368,7 +397,7 @@ mod tests {
         let error = InferError { code: "Validation".into(), message: "wrong".into() };
         recorder.set_boundary(Stamp(1_000), 0);
         for writer in 0..4 {
-            recorder.record(Source { writer, entry: 0 }, &sample(0, 500 + 200 * writer as u64));
+            recorder.record(Source { writer, entry: 0, server: 0 }, &sample(0, 500 + 200 * writer as u64));
         }
         recorder.mismatch(FIRST, Stamp(0), Stamp(900), &error);
         recorder.mismatch(FIRST, Stamp(0), Stamp(1_100), &error);
@@ -397,7 +426,8 @@ mod tests {
             for writer in 0..2 {
                 let recorder = &recorder;
                 scope.spawn(move || {
-                    (0..200_000_u64).for_each(|n| recorder.record(Source { writer, entry: 0 }, &sample(0, n)))
+                    (0..200_000_u64)
+                        .for_each(|n| recorder.record(Source { writer, entry: 0, server: 0 }, &sample(0, n)))
                 });
             }
             for end in 1..50_u64 {
@@ -417,11 +447,11 @@ mod tests {
         let error = InferError { code: "Internal".into(), message: "no".into() };
         for (entry, requests) in [(0, 5), (2, 7)] {
             for writer in 0..requests {
-                recorder.record(Source { writer, entry }, &sample(0, 10 + entry as u64));
+                recorder.record(Source { writer, entry, server: 0 }, &sample(0, 10 + entry as u64));
             }
         }
-        recorder.fail(Source { writer: 3, entry: 1 }, Stamp(1), &error);
-        recorder.sent(Source { writer: 4, entry: 2 }, Stamp(1), 2_000_000);
+        recorder.fail(Source { writer: 3, entry: 1, server: 0 }, Stamp(1), &error);
+        recorder.sent(Source { writer: 4, entry: 2, server: 0 }, Stamp(1), 2_000_000);
         assert_eq!(recorder.completed(), Completed { succeeded: 12, failed: 1, cancelled: 0 });
         let tally = recorder.close();
         assert_eq!((tally.requests, tally.failed, tally.delayed, tally.service.sum_ns), (12, 1, 1, 5 * 10 + 7 * 12));
@@ -432,17 +462,40 @@ mod tests {
     }
 
     #[test]
+    fn what_was_recorded_so_far_is_that_of_open_and_closed_windows_by_server() {
+        let spec = RecorderSpec { entries: 2, servers: 2, keeps: true, ..RecorderSpec::default() };
+        let recorder = Recorder::new(spec, 2);
+        let error = InferError { code: "Internal".into(), message: "no".into() };
+        let so_far = || recorder.so_far().iter().map(|tally| (tally.requests, tally.failed)).collect::<Vec<_>>();
+        assert_eq!(so_far(), [(0, 0), (0, 0)]);
+        let record = |entry: usize, server: usize| recorder.record(Source { writer: 1, entry, server }, &sample(0, 10));
+        record(0, 1);
+        record(1, 1);
+        assert_eq!(so_far(), [(0, 0), (2, 0)]);
+        recorder.next_block(Stamp::NEVER);
+        record(1, 0);
+        recorder.fail(Source { writer: 0, entry: 0, server: 0 }, Stamp(10), &error);
+        assert_eq!(so_far(), [(1, 1), (2, 0)]);
+        let (window, _) = recorder.next_window(Stamp::NEVER);
+        assert_eq!(window.servers.iter().map(|server| server.requests).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(window.entries.iter().map(|entry| entry.requests).collect::<Vec<_>>(), [1, 2]);
+        recorder.mismatch(Source { writer: 0, entry: 1, server: 1 }, Stamp(0), Stamp(10), &error);
+        assert_eq!(so_far(), [(1, 1), (1, 1)]);
+        assert_eq!(recorder.so_far()[1].service.sum_ns, 20);
+    }
+
+    #[test]
     fn blocks_are_parts_of_their_window() {
         let recorder = Recorder::new(RecorderSpec { entries: 2, ..RecorderSpec::default() }, 2);
         let error = InferError { code: "Validation".into(), message: "wrong".into() };
         let requests_of = |requests: usize, entry: usize| {
-            (0..requests).for_each(|writer| recorder.record(Source { writer, entry }, &sample(0, 10)));
+            (0..requests).for_each(|writer| recorder.record(Source { writer, entry, server: 0 }, &sample(0, 10)));
         };
         requests_of(3, 0);
         requests_of(2, 1);
         assert_eq!(recorder.next_block(Stamp::NEVER).0.requests, 5);
         requests_of(4, 1);
-        recorder.mismatch(Source { writer: 0, entry: 0 }, Stamp(0), Stamp(10), &error);
+        recorder.mismatch(Source { writer: 0, entry: 0, server: 0 }, Stamp(0), Stamp(10), &error);
         assert_eq!(recorder.completed(), Completed { succeeded: 8, failed: 1, cancelled: 0 });
         assert_eq!(recorder.next_block(Stamp::NEVER).0.requests, 4);
         requests_of(1, 0);
@@ -457,7 +510,7 @@ mod tests {
         let recorder = Recorder::new(RecorderSpec::default(), 2);
         recorder.set_boundary(Stamp(1_000), 0);
         recorder.record(FIRST, &sample(0, 999));
-        recorder.record(Source { writer: 1, entry: 0 }, &sample(0, 1_000));
+        recorder.record(Source { writer: 1, entry: 0, server: 0 }, &sample(0, 1_000));
         let wanted = Stamp(2_000);
         let end = recorder.end_window(wanted);
         assert!(end > wanted && Stamp::now() - end < std::time::Duration::from_secs(5));

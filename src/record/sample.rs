@@ -27,8 +27,19 @@ pub struct RecorderSpec {
     pub streaks: bool,
     /// Service times of the first requests of an open loop, separately; see [`crate::record::Recorder::keep_early`].
     pub early: bool,
+    /// Closed windows, too, for whoever looks at the load while it runs.
+    pub keeps: bool,
     /// Number of separate entries of the mix; 0 and 1 mean one model.
     pub entries: usize,
+    /// Number of servers that requests are spread over; 0 and 1 mean one.
+    pub servers: usize,
+}
+
+impl RecorderSpec {
+    /// What is recorded separately: each entry's requests to each server.
+    pub(super) fn parts(&self) -> usize {
+        self.entries.max(1) * self.servers.max(1)
+    }
 }
 
 /// A successful request.

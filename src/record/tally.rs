@@ -85,6 +85,8 @@ pub struct Tally {
     pub errors: HashMap<InferError, u64>,
     /// The same for each entry of a mix; empty if there is one model.
     pub entries: Vec<Tally>,
+    /// The same for each server; empty if there is one.
+    pub servers: Vec<Tally>,
 }
 
 impl Tally {
@@ -127,20 +129,29 @@ impl Tally {
             good: spec.limits.is_any().then_some(0),
             errors: HashMap::new(),
             entries: Vec::new(),
+            servers: Vec::new(),
         }
     }
 
-    /// The whole of a mix, or the only model.
-    pub(super) fn sum(spec: RecorderSpec, mut entries: Vec<Self>) -> Self {
-        match entries.pop() {
-            Some(only) if entries.is_empty() => only,
-            last => {
-                entries.extend(last);
-                let mut whole = Self::empty(spec);
-                entries.iter().for_each(|entry| whole.absorb(entry));
-                Self { entries, ..whole }
-            }
+    /// The whole of what was recorded in `parts`: the servers of the first entry, those of the second, and so on.
+    pub(super) fn sum(spec: RecorderSpec, mut parts: Vec<Self>) -> Self {
+        if parts.len() == 1
+            && let Some(only) = parts.pop()
+        {
+            return only;
         }
+        let of = |is_own: &dyn Fn(usize) -> bool| {
+            let mut sum = Self::empty(spec);
+            parts.iter().enumerate().filter(|(part, _)| is_own(*part)).for_each(|(_, part)| sum.absorb(part));
+            sum
+        };
+        let each = |count: usize, place: &dyn Fn(usize) -> usize| match count {
+            0 | 1 => Vec::new(),
+            _ => (0..count).map(|number| of(&|part| place(part) == number)).collect(),
+        };
+        let servers = each(spec.servers, &|part| part % spec.servers);
+        let entries = each(spec.entries, &|part| part / spec.servers.max(1));
+        Self { entries, servers, ..of(&|_| true) }
     }
 
     pub(super) fn absorb(&mut self, other: &Self) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::{GapDistribution, LoadMode, Plan, StageEdges, TokenInput};
+use crate::plan::{GapDistribution, LoadMode, Plan, Ramp, Stage, StageEdges, StageLength, StageLoad, TokenInput};
 use crate::report::number::{msec, significant};
 
 /// What it is, in a few words.
@@ -85,6 +85,21 @@ pub fn settings(plan: &Plan) -> String {
         LoadMode::Concurrency(_) => {}
     }
     text
+}
+
+/// A stage in words.
+pub fn stage(stage: &Stage) -> String {
+    let load = match stage.load {
+        StageLoad::Concurrency(requests) => format!("concurrency {requests}"),
+        StageLoad::RequestRate(rate) => format!("{} requests/sec", significant(rate)),
+        StageLoad::Ramp(Ramp { from, to }) => format!("{} to {} requests/sec", significant(from), significant(to)),
+        StageLoad::Sessions { .. } => "sessions".to_owned(),
+    };
+    match stage.length {
+        StageLength::Time(time) => format!("{load} for {} s", significant(time.as_secs_f64())),
+        StageLength::Requests(requests) => format!("{load} for {requests} requests"),
+        StageLength::Sessions(_) => load,
+    }
 }
 
 /// How gaps between sends are drawn.

@@ -7,6 +7,7 @@ pub mod console;
 pub mod csv;
 mod draw;
 pub mod export;
+pub mod exposition;
 pub mod figures;
 mod file;
 mod file_name;

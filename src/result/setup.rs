@@ -60,6 +60,9 @@ pub struct Setup {
     /// The server's name for itself, if it reports one.
     #[serde(default)]
     pub server: Option<ServerIdentity>,
+    /// The addresses of the servers that requests are spread over; empty with a single one.
+    #[serde(default)]
+    pub servers: Vec<String>,
     /// The models that requests go to, and the models that those call.
     pub models: Vec<ModelIdentity>,
     /// Whether the model is decoupled.
@@ -145,6 +148,7 @@ impl Setup {
             client_times: None,
             times_transfers: false,
             server: None,
+            servers: Vec::new(),
             models: Vec::new(),
             decoupled: false,
             sequences: false,

@@ -72,6 +72,7 @@ fn connection(server: &HttpServer, json_outputs: bool) -> ConnectionPlan {
         tls: Tls::default(),
         server_wait: Duration::ZERO,
         reconnect: false,
+        renew: false,
         client_timeout: None,
     }
 }

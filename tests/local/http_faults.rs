@@ -32,6 +32,7 @@ fn connection(url: &str) -> ConnectionPlan {
         tls: Tls::default(),
         server_wait: Duration::ZERO,
         reconnect: false,
+        renew: false,
         client_timeout: None,
     }
 }

@@ -36,6 +36,7 @@ fn connection(server: &HttpServer, host: &str, tls: Tls) -> ConnectionPlan {
         tls,
         server_wait: Duration::ZERO,
         reconnect: false,
+        renew: false,
         client_timeout: None,
     }
 }

@@ -48,6 +48,7 @@ fn connection(server: &TritonServer, streaming: bool, compression: Compression) 
         tls: Tls::default(),
         server_wait: LIMIT,
         reconnect: false,
+        renew: false,
         client_timeout: None,
     }
 }

@@ -34,6 +34,7 @@ fn connection(server: &TritonServer) -> ConnectionPlan {
         tls: Tls::default(),
         server_wait: Duration::from_secs(60),
         reconnect: false,
+        renew: false,
         client_timeout: None,
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::event::PollFlags;
 
-use crate::backend::InferError;
+use crate::backend::{Awaited, InferError};
 use crate::clock::Stamp;
 use crate::engine::calls::events::{CallEvents, CallTable};
 use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket, Opening};
@@ -347,6 +347,18 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
         self.take(exchanges);
         self.retire_line(exchanges);
         self.open_queued(exchanges)
+    }
+
+    fn awaited(&self) -> Awaited<'_> {
+        let until = if self.unread { Stamp(0) } else { Stamp::NEVER };
+        match (&self.line, &self.opening) {
+            (Some(line), _) => line.awaited(until),
+            (None, Some(opening)) => {
+                let writes = opening.awaited().contains(PollFlags::OUT);
+                Awaited { socket: Some(opening.as_fd()), writes, until: opening.due() }
+            }
+            (None, None) => Awaited::NOTHING,
+        }
     }
 
     fn give_up(&mut self, slot: usize, error: InferError, politely: bool, exchanges: &mut Exchanges) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::event::PollFlags;
 
-use crate::backend::{ConnectionFault, InferError};
+use crate::backend::{Awaited, ConnectionFault, InferError};
 use crate::clock::Stamp;
 use crate::engine::calls::status;
 use crate::engine::{Connecting, Connector, Deadline, Progress, Stream, closed, failure, wait_for};
@@ -116,6 +116,11 @@ impl Http2Socket {
     /// If the system cannot wait.
     pub fn wait(&self, deadline: Stamp) -> io::Result<()> {
         wait_for(Some(self.stream.as_fd()), self.interest(), deadline).map(drop)
+    }
+
+    /// What [`Http2Socket::wait`] waits for, until `until`.
+    pub fn awaited(&self, until: Stamp) -> Awaited<'_> {
+        Awaited { socket: Some(self.stream.as_fd()), writes: self.interest().contains(PollFlags::OUT), until }
     }
 
     /// Reads what has arrived, at most one buffer. Returns `false` if there was nothing.

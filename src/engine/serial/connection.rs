@@ -101,13 +101,16 @@ impl SerialConnection {
         self.stream.as_mut().is_some_and(Stream::holds_bytes)
     }
 
-    /// Connects before the load, unless that was done before, and waits for it.
+    /// Connects before the load, unless that was done before or is done by each request, and waits for it.
     ///
     /// # Errors
     /// As the connection fails.
     pub(super) fn connect(&mut self, common: &Common, limit: Duration) -> io::Result<()> {
         if self.stream.is_some() {
             return Ok(());
+        }
+        if common.route.renew {
+            return common.route.connector.resolve(Deadline::within(limit));
         }
         let stream = connect(&common.route.connector, Deadline::within(limit))?;
         self.connected(common, stream)
@@ -455,7 +458,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = Endpoint::parse(&listener.local_addr().unwrap().to_string(), 0).unwrap();
         let connector = Arc::new(Connector::new(endpoint, None));
-        let mut common = Common::new(Route { connector, reconnect: false, limit: None, tally: Arc::default() });
+        let mut common =
+            Common::new(Route { connector, reconnect: false, renew: false, limit: None, tally: Arc::default() });
         common.poller = poller;
         let mut line = SerialConnection::new(&common, 0);
         line.connect(&common, Duration::from_secs(5)).unwrap();

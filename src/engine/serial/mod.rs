@@ -24,12 +24,13 @@ mod seats;
 mod write;
 
 use std::io::IoSlice;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::PollFlags;
 
-use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
+use crate::backend::{Awaited, Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::clock::Stamp;
 use crate::engine::serial::common::Common;
 use crate::engine::serial::connection::SerialConnection;
@@ -368,6 +369,11 @@ impl<D: Dialogue> Transport for Connections<D> {
         done.map_err(|error| self.broken(&error))
     }
 
+    fn awaited(&self) -> Awaited<'_> {
+        let until = self.rests.until(Stamp::NEVER, |number| self.lines[number].rest_due()).min(self.connecting_due);
+        Awaited { socket: self.common.poller.as_ref().map(AsFd::as_fd), writes: false, until }
+    }
+
     fn give_up(&mut self, slot: usize, error: InferError, _politely: bool, exchanges: &mut Exchanges) -> bool {
         if let Some(line) = self.line(slot) {
             line.hang_up();
@@ -382,7 +388,7 @@ impl<D: Dialogue> Transport for Connections<D> {
             Some(seats) => seats.leave(slot),
         };
         if let Some(number) = number {
-            self.lines[number].release(self.dialogue.keeps_open(slot));
+            self.lines[number].release(self.dialogue.keeps_open(slot) && !self.common.route.renew);
             if self.lines[number].has_rest() {
                 self.dialogue.leave_rest(slot, number);
             }

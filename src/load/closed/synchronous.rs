@@ -38,8 +38,9 @@ struct SyncSink {
     texts: Option<Arc<TextLog>>,
     /// When the request's latest response came; 0 before the first.
     before: AtomicU64,
-    /// The request's entry of a mix.
+    /// The request's entry of a mix, and its server where there are several.
     entry: AtomicUsize,
+    server: AtomicUsize,
 }
 
 /// The answer and the signal that announces it, in one cache line. The answer is written before the signal is raised
@@ -78,6 +79,8 @@ struct Reply {
     first_response: Stamp,
     last_response: Stamp,
     responses: u32,
+    /// The server of its request, where there are several.
+    server: usize,
     error: Option<InferError>,
 }
 
@@ -86,7 +89,7 @@ impl CompletionSink for SyncSink {
         let carries = !response.empty && response.error.is_none();
         let before = if carries { self.before.swap(response.at.0, Ordering::Relaxed) } else { 0 };
         if before != 0 {
-            let source = Source { writer: self.lane, entry: self.entry.load(Ordering::Relaxed) };
+            let source = self.source();
             self.recorder.gap(source, response.at, response.at.since(Stamp(before)));
         }
         if let Some(observer) = &self.observer {
@@ -101,9 +104,12 @@ impl CompletionSink for SyncSink {
     }
 
     fn generated(&self, _slot: SlotId, generation: &Generation, answer: &[u8]) {
-        let source = Source { writer: self.lane, entry: self.entry.load(Ordering::Relaxed) };
-        let origin = Origin { source, start: generation.sent };
+        let origin = Origin { source: self.source(), start: generation.sent };
         TextLog::record(self.texts.as_ref(), &self.recorder, origin, generation, answer);
+    }
+
+    fn placed(&self, _slot: SlotId, server: usize) {
+        self.server.store(server, Ordering::Relaxed);
     }
 
     #[inline]
@@ -125,6 +131,16 @@ impl CompletionSink for SyncSink {
 }
 
 impl SyncSink {
+    /// The source of records about the request with watched responses.
+    fn source(&self) -> Source {
+        Source { writer: self.lane, entry: self.entry.load(Ordering::Relaxed), server: self.server() }
+    }
+
+    /// The server of the request, where there are several.
+    fn server(&self) -> usize {
+        self.server.load(Ordering::Relaxed)
+    }
+
     /// A request with watched responses is about to be sent.
     fn expect(&self, entry: usize) {
         self.entry.store(entry, Ordering::Relaxed);
@@ -149,6 +165,7 @@ impl SyncSink {
             first_response: stamp(&answer.first_response),
             last_response: stamp(&answer.last_response),
             responses: answer.responses.load(Ordering::Relaxed),
+            server: self.server(),
             error: answer.failed.load(Ordering::Relaxed).then(|| self.take_error()).flatten(),
         }
     }
@@ -210,6 +227,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Worker
         texts: context.texts.clone(),
         before: AtomicU64::new(0),
         entry: AtomicUsize::new(0),
+        server: AtomicUsize::new(0),
     });
     let spec = context.client_spec(1, share.worker, share.workers);
     let client = context.backend.open_client(spec, Arc::clone(&sink) as Arc<dyn CompletionSink>)?;
@@ -264,7 +282,7 @@ impl Worker<'_> {
     fn infer(&mut self, request: Request, control: &Control) -> Result<bool> {
         self.sent += 1;
         if self.context.client.watch_responses {
-            self.sink.expect(self.context.source(self.share.worker, request.payload).entry);
+            self.sink.expect(self.context.source(self.share.worker, request.payload, || 0).entry);
         }
         let submitted = self.client.submit(SLOT, request);
         // Record while the server works: a signal is received faster by a thread that has not gone to sleep yet.
@@ -366,12 +384,12 @@ impl Worker<'_> {
             sequence_end: request.sequence.is_some_and(|position| position.end),
         };
         let number = self.share.first_lane;
+        let source = self.context.source(number, request.payload, || reply.server);
         if let Some(awake) = awake.filter(|_| reply.error.is_none()) {
-            let source = self.context.source(number, request.payload);
             self.context.recorder.wakeup(source, end, awake.since(reply.last_response));
         }
         let error = reply.error.as_ref();
-        self.context.book(&Over { payload: request.payload, number, sample, error }, || request);
+        self.context.book(&Over { source, sample, error }, || request);
         if error.is_some() {
             self.context.cut_short(request, number);
         }

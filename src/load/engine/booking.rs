@@ -2,16 +2,13 @@
 
 use crate::backend::{InferError, Request, RequestTrace};
 use crate::clock::Stamp;
-use crate::data::PayloadId;
 use crate::load::context::LoadContext;
 use crate::record::{Finished, Sample, Source, TracedRequest};
 
 /// A finished request.
 pub(in crate::load) struct Over<'a> {
-    /// What it carried.
-    pub(in crate::load) payload: PayloadId,
-    /// The source of its record, by which observers know its slot.
-    pub(in crate::load) number: usize,
+    /// The source of its record, by whose writer observers know its slot.
+    pub(in crate::load) source: Source,
     /// Its times.
     pub(in crate::load) sample: Sample,
     /// Why it failed, if it did.
@@ -22,15 +19,15 @@ impl LoadContext {
     /// Records a finished request, then shows it to the observer with the details from `request`.
     #[inline(always)]
     pub(in crate::load) fn book(&self, over: &Over<'_>, request: impl FnOnce() -> Request) {
-        let Over { payload, number, sample, error } = over;
-        let source: Source = self.source(*number, *payload);
+        let Over { source, sample, error } = over;
         match error {
-            None => self.recorder.record(source, sample),
-            Some(error) => self.recorder.fail(source, sample.end, error),
+            None => self.recorder.record(*source, sample),
+            Some(error) => self.recorder.fail(*source, sample.end, error),
         }
         if let Some(observer) = &self.observer {
             let Sample { sent, intended, end, .. } = *sample;
-            observer.complete(*number, &Finished { request: request(), sent, intended, end, error: *error });
+            let Source { writer, server, .. } = *source;
+            observer.complete(writer, &Finished { request: request(), server, sent, intended, end, error: *error });
         }
     }
 

@@ -10,7 +10,7 @@ use crate::load::context::LoadContext;
 use crate::load::control::Control;
 use crate::load::engine::slots::{Slot, SlotTable, bump};
 use crate::load::engine::{Over, Policy};
-use crate::record::{Origin, Sample, TextLog};
+use crate::record::{Origin, Sample, Source, TextLog};
 
 /// How a worker's slots are numbered among those of all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +110,12 @@ impl<P: Policy> InFlight<P> {
         }
     }
 
+    /// The source of records about a slot's request.
+    #[inline]
+    fn source(&self, slot: SlotId, state: &Slot) -> Source {
+        self.context.source(self.numbers.of(slot), state.payload(), || state.server())
+    }
+
     #[inline]
     fn book(&self, slot: SlotId, state: &Slot, completion: &Completion<'_>) {
         let before = state.end.load(Ordering::Relaxed);
@@ -119,8 +125,8 @@ impl<P: Policy> InFlight<P> {
         let is_first = before == 0 || P::SCHEDULED;
         let turnaround_ns = if is_first { 0 } else { completion.sent.since(Stamp(before)) };
         let sample = Sample { turnaround_ns, ..Sample::of(completion, intended, state.ends_sequence()) };
-        let (payload, number, error) = (state.payload(), self.numbers.of(slot), completion.error);
-        self.context.book(&Over { payload, number, sample, error }, || state.request());
+        let (source, error) = (self.source(slot, state), completion.error);
+        self.context.book(&Over { source, sample, error }, || state.request());
         self.policy.recorded(self, slot, &sample, error.is_some());
         if error.is_some() && self.alone {
             self.context.cut_short(state.request(), self.lane(slot));
@@ -136,7 +142,7 @@ impl<P: Policy> CompletionSink for InFlight<P> {
             let before = state.last_response.swap(response.at.0, Ordering::Relaxed);
             let gap_ns = (before != 0).then(|| response.at.since(Stamp(before)));
             if let Some(gap_ns) = gap_ns {
-                let source = self.context.source(self.numbers.of(slot), state.payload());
+                let source = self.source(slot, state);
                 self.context.recorder.gap(source, response.at, gap_ns);
             }
             self.policy.responded(self, slot, response.at, gap_ns);
@@ -160,10 +166,14 @@ impl<P: Policy> CompletionSink for InFlight<P> {
 
     fn generated(&self, slot: SlotId, generation: &Generation, answer: &[u8]) {
         let state = self.slots.get(slot);
-        let source = self.context.source(self.numbers.of(slot), state.payload());
+        let source = self.source(slot, state);
         let start = if P::SCHEDULED { state.intended() } else { generation.sent };
         let LoadContext { recorder, texts, .. } = &*self.context;
         TextLog::record(texts.as_ref(), recorder, Origin { source, start }, generation, answer);
+    }
+
+    fn placed(&self, slot: SlotId, server: usize) {
+        self.slots.get(slot).place(server);
     }
 
     #[inline]

@@ -109,7 +109,7 @@ impl<P: Policy> Issuer<P> {
     ) -> Result<()> {
         let flight = &self.flight;
         flight.slots.get(slot).intended.store(intended.0, Ordering::Relaxed);
-        let source = flight.context.source(flight.numbers.of(slot), request.payload);
+        let source = flight.context.source(flight.numbers.of(slot), request.payload, || 0);
         flight.context.recorder.sent(source, now, now.since(intended));
         flight.control.note_issue();
         self.submit(slot, request, lane, now)

@@ -41,6 +41,8 @@ pub(super) struct Slot {
     /// Lane of the feed that its request came from.
     pub(super) lane: AtomicU32,
     next_free: AtomicU32,
+    /// The server of its request, where there are several.
+    server: AtomicU32,
 }
 
 /// Flag in `request`, above the payload.
@@ -77,6 +79,16 @@ impl Slot {
     #[inline]
     pub(super) fn ends_sequence(&self) -> bool {
         self.request.load(Ordering::Relaxed) & ENDS != 0
+    }
+
+    /// Its request goes to that server.
+    pub(super) fn place(&self, server: usize) {
+        self.server.store(server as u32, Ordering::Relaxed);
+    }
+
+    /// The server of its request, where there are several.
+    pub(super) fn server(&self) -> usize {
+        self.server.load(Ordering::Relaxed) as usize
     }
 
     /// The stored request.

@@ -34,6 +34,8 @@ pub struct LoadPlan {
     pub worker_cpus: Option<Vec<usize>>,
     /// How sequences are made.
     pub sequences: SequencePlan,
+    /// Loads before the first level that are not measured.
+    pub warm_up: Vec<Stage>,
     /// What it has to do with other processes.
     pub ranks: RanksPlan,
     /// A trace whose token counts requests have one after the other, under another load than its own.

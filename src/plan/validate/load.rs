@@ -9,6 +9,15 @@ use crate::plan::{Calls, DataSource, Draft, ServiceKind};
 /// Rules of the load.
 pub(super) const RULES: &[Rule] = &[
     Rule {
+        broken: |draft| draft.given.has("--warm-up") && (draft.plan.matrix.is_some() || draft.plan.rounds.is_some()),
+        message: |draft| {
+            format!(
+                "{} comes before the first level, and variants take turns: warm up each of their rounds with --warmup-duration",
+                draft.given.show("--warm-up")
+            )
+        },
+    },
+    Rule {
         broken: |draft| loads(draft).len() > 1,
         message: |draft| format!("{} are different loads: choose one of them", loads(draft).join(" and ")),
     },

@@ -10,6 +10,17 @@ use crate::plan::{Draft, Picture};
 pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| {
+            draft.given.has("--metrics-listen") && (draft.plan.matrix.is_some() || draft.plan.rounds.is_some())
+        },
+        message: |draft| {
+            format!(
+                "{} shows one load, and variants take turns: leave it out, or measure one at a time",
+                draft.given.show("--metrics-listen")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| {
             draft.plan.gate.needs_baseline() && draft.plan.gate.baseline.is_none() && draft.plan.rounds.is_none()
         },
         message: |draft| format!("{} compares with a baseline: add --baseline FILE", draft.given.show("--require")),

@@ -6,6 +6,7 @@ mod idle;
 mod load;
 mod measurement;
 mod openai;
+mod replicas;
 mod service;
 mod tls;
 mod tracing;
@@ -47,6 +48,7 @@ fn check(draft: &Draft) -> Result<()> {
         openai::RULES,
         load::RULES,
         measurement::RULES,
+        replicas::RULES,
         service::DATA_RULES,
         service::SERVER_RULES,
         tls::RULES,

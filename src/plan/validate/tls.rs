@@ -44,8 +44,8 @@ fn asking(draft: &Draft) -> Vec<&'static str> {
 fn is_encrypted(draft: &Draft) -> bool {
     let target = &draft.plan.target;
     let metrics = target.metrics.as_ref().and_then(|metrics| metrics.url.as_deref());
-    target.connection.tls.enabled
-        || [Some(target.connection.url.as_str()), metrics].into_iter().flatten().any(is_secure)
+    target.connections().any(|connection| connection.tls.enabled || is_secure(&connection.url))
+        || metrics.is_some_and(is_secure)
 }
 
 fn is_secure(url: &str) -> bool {

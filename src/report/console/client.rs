@@ -60,6 +60,7 @@ pub fn client(setup: &Setup, level: &LevelSummary) -> String {
     let sessions = setup.mode.sessions().is_some();
     let title = if sessions { "Turns of the sessions" } else { "Models of the mix" };
     text += &mix::mix(title, &setup.entries, client);
+    text += &mix::servers(&setup.servers, client);
     text
 }
 

@@ -1,4 +1,4 @@
-//! The results of each entry of a mix.
+//! The results of each entry of a mix, and of each server.
 
 use std::fmt::Write as _;
 
@@ -9,24 +9,45 @@ use crate::stdio::shown;
 
 /// A title, and a block for each entry: its share of the requests, throughput, failures and the headline latency.
 pub fn mix(title: &str, entries: &[EntrySummary], client: &ClientSummary) -> String {
-    if client.entries.is_empty() {
+    let asked = |entry: &EntrySummary| format!(", {} asked for", percent(entry.share));
+    let named = entries.iter().map(|entry| (entry.name.as_str(), asked(entry))).zip(&client.entries);
+    let parts = named.map(|((name, asked), client)| Part { name, asked, client });
+    blocks(title, &parts.collect::<Vec<_>>())
+}
+
+/// The same for each server that requests are spread over.
+pub fn servers(servers: &[String], client: &ClientSummary) -> String {
+    let parts = servers.iter().zip(&client.servers);
+    let parts = parts.map(|(name, client)| Part { name, asked: String::new(), client });
+    blocks("Servers", &parts.collect::<Vec<_>>())
+}
+
+/// A part of the requests.
+struct Part<'a> {
+    name: &'a str,
+    /// What was asked for, after its share.
+    asked: String,
+    client: &'a ClientSummary,
+}
+
+fn blocks(title: &str, parts: &[Part<'_>]) -> String {
+    if parts.is_empty() {
         return String::new();
     }
-    let all: u64 = client.entries.iter().map(ClientSummary::completed).sum();
+    let all: u64 = parts.iter().map(|part| part.client.completed()).sum();
     let mut text = format!("    {title}:\n");
-    for (entry, part) in entries.iter().zip(&client.entries) {
-        let share = if all == 0 { 0.0 } else { part.completed() as f64 / all as f64 };
+    for Part { name, asked, client } in parts {
+        let share = if all == 0 { 0.0 } else { client.completed() as f64 / all as f64 };
         let _ = writeln!(
             text,
-            "      {}: {} requests ({} of all, {} asked for), {} infer/sec, {} failed",
-            shown(&entry.name),
-            part.requests,
+            "      {}: {} requests ({} of all{asked}), {} infer/sec, {} failed",
+            shown(name),
+            client.requests,
             percent(share),
-            percent(entry.share),
-            significant(part.throughput()),
-            part.failed
+            significant(client.throughput()),
+            client.failed
         );
-        let _ = write!(text, "    {}", row("Latency", false, &part.latency));
+        let _ = write!(text, "    {}", row("Latency", false, &client.latency));
     }
     text
 }

@@ -90,6 +90,9 @@ fn other_devices(plan: &Plan) -> String {
 fn windows(plan: &Plan) -> String {
     let measurement = &plan.measurement;
     let mut text = String::new();
+    for stage in &plan.load.warm_up {
+        let _ = writeln!(text, "  Warming up with {}", loads::stage(stage));
+    }
     if measurement.warmup_requests > 0 {
         let _ = writeln!(text, "  Sending {} warmup requests", measurement.warmup_requests);
     }

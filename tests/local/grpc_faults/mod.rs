@@ -160,6 +160,7 @@ pub fn connection(address: &str, setup: Setup) -> ConnectionPlan {
         tls: Tls::default(),
         server_wait: Duration::ZERO,
         reconnect: setup.reconnect,
+        renew: false,
         client_timeout: setup.deadline,
     }
 }

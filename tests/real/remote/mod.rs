@@ -9,6 +9,7 @@ mod metrics;
 mod models;
 mod parameters;
 mod regions;
+mod replicas;
 mod restarts;
 mod streams;
 mod tls;

@@ -1,0 +1,78 @@
+//! Rules of several servers.
+
+use crate::plan::Draft;
+use crate::plan::validate::Rule;
+
+/// Rules of several servers.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        broken: |draft| are_several(draft) && draft.plan.matrix.is_none() && !draft.plan.target.service.is_remote(),
+        message: |draft| {
+            format!(
+                "{}: requests are spread over servers on the network only: leave out all but one, or use --service-kind triton",
+                shown_urls(draft)
+            )
+        },
+    },
+    Rule {
+        broken: |draft| are_several(draft) && !draft.given.among(OF_ONE_SERVER).is_empty(),
+        message: |draft| {
+            format!(
+                "{} is for one server, but {} names several: leave it out, or measure each server by itself",
+                draft.given.among(OF_ONE_SERVER).join(" and "),
+                shown_urls(draft)
+            )
+        },
+    },
+    Rule {
+        broken: |draft| are_several(draft) && draft.plan.target.connections().count() > MOST_SERVERS,
+        message: |draft| {
+            let given = draft.plan.target.connections().count();
+            format!(
+                "-u names {given} servers: at most {MOST_SERVERS} can be measured together; put a balancer before them"
+            )
+        },
+    },
+    Rule {
+        broken: |draft| are_several(draft) && draft.plan.load.ranks.mpi,
+        message: |draft| {
+            format!(
+                "{}: the processes of an MPI job have figures of one server each: give each its own -u, or leave out \
+                 --enable-mpi",
+                shown_urls(draft)
+            )
+        },
+    },
+    Rule {
+        broken: |draft| draft.given.has("--spread") && !are_several(draft),
+        message: |draft| {
+            format!(
+                "{} spreads requests over several servers: name them, as in -u A -u B",
+                draft.given.show("--spread")
+            )
+        },
+    },
+];
+
+/// Whether requests are spread over several servers.
+fn are_several(draft: &Draft) -> bool {
+    !draft.plan.target.replicas.is_empty()
+}
+
+fn shown_urls(draft: &Draft) -> String {
+    draft.given.values("-u").map(|url| format!("-u {url}")).collect::<Vec<_>>().join(" ")
+}
+
+/// As many as one worker waits for.
+const MOST_SERVERS: usize = 64;
+
+/// Flags that apply to one server at a time.
+const OF_ONE_SERVER: &[&str] = &[
+    "--collect-metrics",
+    "--metrics-url",
+    "--management-url",
+    "--trace-level",
+    "--trace-rate",
+    "--trace-count",
+    "--log-frequency",
+];

@@ -1,0 +1,69 @@
+//! `--connections new`: each request makes a connection of its own, and its latency includes that.
+
+use std::time::Duration;
+
+use crate::support::http_server::{Act, HttpServer, Received, good_answer};
+use crate::support::{Finished, Program};
+
+/// Connections of questions beside the load.
+const BESIDE: usize = 3;
+
+/// A server whose connections are served after 20 ms each.
+fn server() -> HttpServer {
+    let server = HttpServer::start(|_: &Received| vec![Act::Send(good_answer())]);
+    server.delay_connections(Duration::from_millis(20));
+    server
+}
+
+fn run(server: &HttpServer, more: &str) -> Finished {
+    Program::new().args("-m m --on-disturbance ignore --request-count 60 -u").arg(server.url()).args(more).run()
+}
+
+#[test]
+fn each_request_has_its_own_and_pays_for_it() {
+    for load in [
+        "--sync --concurrency-range 3",
+        "--async --concurrency-range 3",
+        "--async --concurrency-range 6 --max-connections 2",
+        "--request-rate-range 60",
+    ] {
+        let renewed = server();
+        let level = run(&renewed, &format!("--connections new {load}")).report_even_if_late();
+        assert_eq!(level.level().client_number("Request count"), 60.0, "{load}");
+        assert!((60..=60 + BESIDE).contains(&renewed.connections()), "{load}: {}", renewed.connections());
+        let p50 = level.level().client_number("p50 latency");
+        assert!(p50 > 20_000.0, "{load}: {p50}");
+        let kept = server();
+        let level = run(&kept, load).report_even_if_late();
+        assert!(kept.connections() <= 60 / 2, "{load}: {}", kept.connections());
+        assert!(level.level().client_number("p50 latency") < p50, "{load}");
+    }
+}
+
+#[test]
+fn one_that_is_lost_costs_its_request_alone() {
+    let server = HttpServer::start(|request: &Received| match request.ordinal % 3 {
+        0 => vec![Act::Close],
+        _ => vec![Act::Send(good_answer())],
+    });
+    let run = run(&server, "--connections new");
+    assert_eq!(server.inferences(), 60, "{run:#?}");
+    assert!(run.stdout.contains("Failed request count: 20 (33.33%)"), "{run:#?}");
+}
+
+#[test]
+fn each_request_says_that_it_keeps_no_connection() {
+    let server = HttpServer::start(|request: &Received| {
+        assert_eq!(request.field("Connection"), Some("close"));
+        vec![Act::Send(good_answer())]
+    });
+    run(&server, "--connections new").report();
+}
+
+#[test]
+fn it_is_refused_where_it_has_no_meaning() {
+    let run = |line: &str| Program::new().args("-m m").args(line).run();
+    run("-u h:1 -i grpc --connections new").refusal(&["--connections new", "gRPC", "-i http"]);
+    run("--service-kind triton_c_api --model-repository /nowhere --connections new").refusal(&["--connections"]);
+    run("--connections sometimes").refusal(&["--connections", "new", "keep"]);
+}
