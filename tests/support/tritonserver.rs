@@ -205,6 +205,11 @@ impl TritonServer {
 
     /// The program on a model of this server, over `http` or `grpc`.
     pub fn program(&self, protocol: &str, model: &str) -> Program {
-        Program::new().args(&format!("--on-disturbance mark -i {protocol} -u {} -m {model}", self.url(protocol)))
+        Self::program_at(&self.url(protocol), protocol, model)
+    }
+
+    /// The same at another address, such as that of something between.
+    pub fn program_at(url: &str, protocol: &str, model: &str) -> Program {
+        Program::new().args(&format!("--on-disturbance mark -i {protocol} -u {url} -m {model}"))
     }
 }

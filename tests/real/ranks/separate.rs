@@ -87,7 +87,7 @@ fn one_that_can_no_longer_ask_its_server_tells_the_others_why() {
         let Some(server) = TritonServer::start(&repository) else { return };
         let url = breaking(&server.url("http"), once_measured("/stats "));
         let flags = "--enable-mpi --ranks separate --concurrency-range 1 -p 300 -s 1000000";
-        let remote = server.program("http", "m").args(&format!("-u {url} {flags}"));
+        let remote = TritonServer::program_at(&url, "http", "m").args(flags);
         let run = two(mpi.launcher(1), &Program::on(&repository, "m").args(flags), &remote).run();
         assert!(run.code() != 0 && run.stderr.contains("statistics"), "{mpi:?}: {}", run.stderr);
         assert!(!run.stderr.contains("out of step"), "{mpi:?}: {}", run.stderr);

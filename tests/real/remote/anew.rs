@@ -65,7 +65,7 @@ fn a_model_whose_configuration_cannot_be_asked_for_stays_as_it_is() {
     let before = load_with_three(&server);
     // What the model is, a run asks before its first inference; what it was loaded with, after it.
     let url = breaking(&server.url("http"), once_measured("/config "));
-    let finished = server.program("http", "m").args(&format!("-u {url} {STARTS}")).run();
+    let finished = TritonServer::program_at(&url, "http", "m").args(STARTS).run();
     let report = finished.report();
     assert_eq!(report.level().client_number("Request count"), 200.0, "{}", report.text);
     for said in ["configuration of model 'm'", "--restarts: 1 of 3 starts were measured"] {

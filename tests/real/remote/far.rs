@@ -27,9 +27,9 @@ fn far_ensemble(protocol: &str) -> (Repository, TritonServer, String) {
 #[test]
 fn timed_a_rate_is_what_was_sent() {
     for protocol in PROTOCOLS {
-        let (_repository, server, url) = far_ensemble(protocol);
+        let (_repository, _server, url) = far_ensemble(protocol);
         let program =
-            server.program(protocol, "both").args(&format!("-u {url} --request-rate-range 50 -p 500 -s 0.001 -r 8"));
+            TritonServer::program_at(&url, protocol, "both").args("--request-rate-range 50 -p 500 -s 0.001 -r 8");
         // On a busy machine the verdict may be any: the windows are what is tried here.
         let report = Report::parse(&program.run().stdout);
         let throughput = report.level().client_number("Throughput");
@@ -42,9 +42,9 @@ fn timed_a_rate_is_what_was_sent() {
 #[test]
 fn timed_a_closed_loop_keeps_littles_law() {
     for protocol in PROTOCOLS {
-        let (_repository, server, url) = far_ensemble(protocol);
+        let (_repository, _server, url) = far_ensemble(protocol);
         let program =
-            server.program(protocol, "both").args(&format!("-u {url} -a --concurrency-range 16 -p 400 -s 0.001 -r 6"));
+            TritonServer::program_at(&url, protocol, "both").args("-a --concurrency-range 16 -p 400 -s 0.001 -r 6");
         let report = Report::parse(&program.run().stdout);
         // 16 under way, each for 300 ms and a little.
         let throughput = report.level().client_number("Throughput");
