@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn wrong_outputs_are_failures_and_cancelled_requests_neither() {
         let recorder = Recorder::new(RecorderSpec { cancels: true, ..RecorderSpec::default() }, 1);
-        let source = Source { writer: 0, entry: 0, server: 0 };
+        let source = Source { writer: 0, part: 0 };
         let sample = Sample {
             intended: None,
             sent: Stamp(0),

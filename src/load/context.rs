@@ -38,8 +38,8 @@ pub struct LoadContext {
     pub texts: Option<Arc<TextLog>>,
     /// Observer of requests and responses, if any.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Number of servers that requests are spread over.
-    pub servers: usize,
+    /// Whether anything is recorded separately: models, or servers.
+    pub has_parts: bool,
 }
 
 /// Default time to wait for outstanding requests.
@@ -49,7 +49,7 @@ impl LoadContext {
     /// The minimum that workers need. They sleep for their answers, run until they are stopped, and nothing observes
     /// them.
     pub fn new(backend: Arc<dyn Backend>, client: ClientSpec, feed: Feed, recorder: Arc<Recorder>) -> Self {
-        let servers = backend.servers().len().max(1);
+        let has_parts = recorder.spec().parts() > 1;
         Self {
             backend,
             client,
@@ -64,17 +64,20 @@ impl LoadContext {
             traces: None,
             texts: None,
             observer: None,
-            servers,
+            has_parts,
         }
     }
 
     /// The source of a record about a request; `server` is asked where there are several.
     #[inline]
     pub(super) fn source(&self, writer: usize, payload: PayloadId, server: impl FnOnce() -> usize) -> Source {
-        // With one model there is no need to read the payload, which may be cold in memory.
-        let several = self.client.models.len() > 1;
-        let entry = if several { self.client.payloads[payload.0 as usize].model } else { 0 };
-        Source { writer, entry, server: if self.servers > 1 { server() } else { 0 } }
+        // With one there is no need to read the payload, which may be cold in memory.
+        Source { writer, part: if self.has_parts { self.part(payload, server()) } else { 0 } }
+    }
+
+    #[inline(never)]
+    fn part(&self, payload: PayloadId, server: usize) -> usize {
+        self.recorder.spec().part(self.client.payloads[payload.0 as usize].model, server)
     }
 
     /// Prepares the observer for the lanes below `lanes`.

@@ -104,7 +104,8 @@ fn check_all(inbox: Inbox<Check, Event>, expected: &Expectations, pool: &RecordP
                     Ok(()) => load.export(record, pool),
                     Err(mismatch) => {
                         let error = InferError::new("Validation", mismatch.to_string());
-                        let source = Source { writer: 0, entry: payload.model, server: record.server };
+                        let part = load.recorder.spec().part(payload.model, record.server);
+                        let source = Source { writer: 0, part };
                         let start = record.intended.unwrap_or(record.sent);
                         load.recorder.mismatch(source, start, record.end, &error);
                         pool.give_back(record);

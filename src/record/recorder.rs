@@ -16,10 +16,8 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 pub struct Source {
     /// Any number that spreads the threads over shards.
     pub writer: usize,
-    /// Entry of the mix, from 0.
-    pub entry: usize,
-    /// Server, from 0.
-    pub server: usize,
+    /// What is recorded separately ([`RecorderSpec::part`]).
+    pub part: usize,
 }
 
 /// Records requests by the window in which they complete.
@@ -113,7 +111,7 @@ impl Recorder {
 
     /// Records a conversation that is over. It is of no entry of a mix: its turns may be of several.
     pub fn session(&self, writer: usize, played: &Played) {
-        self.bank(Source { writer, entry: 0, server: 0 }, played.end).session(played);
+        self.bank(Source { writer, part: 0 }, played.end).session(played);
     }
 
     /// Records the time between two responses of one request, the later of which arrived at `at`.
@@ -248,8 +246,7 @@ impl Recorder {
     fn bank(&self, source: Source, at: Stamp) -> &Bank {
         let (boundary, open) = self.boundary();
         let bank = if at < boundary { open } else { open ^ 1 };
-        let part = source.entry * self.spec.servers + source.server;
-        &self.banks[part * self.shards + source.writer % self.shards][bank]
+        &self.banks[source.part * self.shards + source.writer % self.shards][bank]
     }
 }
 
@@ -275,7 +272,7 @@ mod tests {
         tally
     }
 
-    const FIRST: Source = Source { writer: 0, entry: 0, server: 0 };
+    const FIRST: Source = Source { writer: 0, part: 0 };
 
     fn sample(sent: u64, end: u64) -> Sample {
         Sample {
@@ -295,7 +292,7 @@ mod tests {
         let recorder = Recorder::new(RecorderSpec::default(), 4);
         recorder.set_boundary(Stamp(1_000), 0);
         for (writer, (sent, end)) in [(0, 999), (10, 998), (900, 1_000), (999, 5_000), (5, 6)].into_iter().enumerate() {
-            recorder.record(Source { writer, entry: 0, server: 0 }, &sample(sent, end));
+            recorder.record(Source { writer, part: 0 }, &sample(sent, end));
         }
         assert_eq!(recorder.completed(), Completed { succeeded: 3, ..Completed::default() });
         let first = advance(&recorder, Stamp(2_000));
@@ -368,11 +365,10 @@ mod tests {
     fn failures_in_a_row_are_counted_over_threads_and_windows() {
         let recorder = Recorder::new(RecorderSpec { streaks: true, cancels: true, ..RecorderSpec::default() }, 4);
         let error = InferError::new("Unavailable", "no");
-        let fail = |writer, times| {
-            (0..times).for_each(|at| recorder.fail(Source { writer, entry: 0, server: 0 }, Stamp(at), &error))
-        };
+        let fail =
+            |writer, times| (0..times).for_each(|at| recorder.fail(Source { writer, part: 0 }, Stamp(at), &error));
         fail(0, 3);
-        recorder.record(Source { writer: 1, entry: 0, server: 0 }, &sample(0, 5));
+        recorder.record(Source { writer: 1, part: 0 }, &sample(0, 5));
         fail(2, 2);
         assert_eq!(recorder.failed_in_a_row(), 3);
         advance(&recorder, Stamp(2_000));
@@ -397,7 +393,7 @@ mod tests {
         let error = InferError { code: "Validation".into(), message: "wrong".into() };
         recorder.set_boundary(Stamp(1_000), 0);
         for writer in 0..4 {
-            recorder.record(Source { writer, entry: 0, server: 0 }, &sample(0, 500 + 200 * writer as u64));
+            recorder.record(Source { writer, part: 0 }, &sample(0, 500 + 200 * writer as u64));
         }
         recorder.mismatch(FIRST, Stamp(0), Stamp(900), &error);
         recorder.mismatch(FIRST, Stamp(0), Stamp(1_100), &error);
@@ -426,8 +422,7 @@ mod tests {
             for writer in 0..2 {
                 let recorder = &recorder;
                 scope.spawn(move || {
-                    (0..200_000_u64)
-                        .for_each(|n| recorder.record(Source { writer, entry: 0, server: 0 }, &sample(0, n)))
+                    (0..200_000_u64).for_each(|n| recorder.record(Source { writer, part: 0 }, &sample(0, n)))
                 });
             }
             for end in 1..50_u64 {
@@ -447,11 +442,11 @@ mod tests {
         let error = InferError { code: "Internal".into(), message: "no".into() };
         for (entry, requests) in [(0, 5), (2, 7)] {
             for writer in 0..requests {
-                recorder.record(Source { writer, entry, server: 0 }, &sample(0, 10 + entry as u64));
+                recorder.record(Source { writer, part: entry }, &sample(0, 10 + entry as u64));
             }
         }
-        recorder.fail(Source { writer: 3, entry: 1, server: 0 }, Stamp(1), &error);
-        recorder.sent(Source { writer: 4, entry: 2, server: 0 }, Stamp(1), 2_000_000);
+        recorder.fail(Source { writer: 3, part: 1 }, Stamp(1), &error);
+        recorder.sent(Source { writer: 4, part: 2 }, Stamp(1), 2_000_000);
         assert_eq!(recorder.completed(), Completed { succeeded: 12, failed: 1, cancelled: 0 });
         let tally = recorder.close();
         assert_eq!((tally.requests, tally.failed, tally.delayed, tally.service.sum_ns), (12, 1, 1, 5 * 10 + 7 * 12));
@@ -468,18 +463,20 @@ mod tests {
         let error = InferError { code: "Internal".into(), message: "no".into() };
         let so_far = || recorder.so_far().iter().map(|tally| (tally.requests, tally.failed)).collect::<Vec<_>>();
         assert_eq!(so_far(), [(0, 0), (0, 0)]);
-        let record = |entry: usize, server: usize| recorder.record(Source { writer: 1, entry, server }, &sample(0, 10));
+        let record = |entry: usize, server: usize| {
+            recorder.record(Source { writer: 1, part: spec.part(entry, server) }, &sample(0, 10))
+        };
         record(0, 1);
         record(1, 1);
         assert_eq!(so_far(), [(0, 0), (2, 0)]);
         recorder.next_block(Stamp::NEVER);
         record(1, 0);
-        recorder.fail(Source { writer: 0, entry: 0, server: 0 }, Stamp(10), &error);
+        recorder.fail(Source { writer: 0, part: 0 }, Stamp(10), &error);
         assert_eq!(so_far(), [(1, 1), (2, 0)]);
         let (window, _) = recorder.next_window(Stamp::NEVER);
         assert_eq!(window.servers.iter().map(|server| server.requests).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(window.entries.iter().map(|entry| entry.requests).collect::<Vec<_>>(), [1, 2]);
-        recorder.mismatch(Source { writer: 0, entry: 1, server: 1 }, Stamp(0), Stamp(10), &error);
+        recorder.mismatch(Source { writer: 0, part: spec.part(1, 1) }, Stamp(0), Stamp(10), &error);
         assert_eq!(so_far(), [(1, 1), (1, 1)]);
         assert_eq!(recorder.so_far()[1].service.sum_ns, 20);
     }
@@ -489,13 +486,13 @@ mod tests {
         let recorder = Recorder::new(RecorderSpec { entries: 2, ..RecorderSpec::default() }, 2);
         let error = InferError { code: "Validation".into(), message: "wrong".into() };
         let requests_of = |requests: usize, entry: usize| {
-            (0..requests).for_each(|writer| recorder.record(Source { writer, entry, server: 0 }, &sample(0, 10)));
+            (0..requests).for_each(|writer| recorder.record(Source { writer, part: entry }, &sample(0, 10)));
         };
         requests_of(3, 0);
         requests_of(2, 1);
         assert_eq!(recorder.next_block(Stamp::NEVER).0.requests, 5);
         requests_of(4, 1);
-        recorder.mismatch(Source { writer: 0, entry: 0, server: 0 }, Stamp(0), Stamp(10), &error);
+        recorder.mismatch(Source { writer: 0, part: 0 }, Stamp(0), Stamp(10), &error);
         assert_eq!(recorder.completed(), Completed { succeeded: 8, failed: 1, cancelled: 0 });
         assert_eq!(recorder.next_block(Stamp::NEVER).0.requests, 4);
         requests_of(1, 0);
@@ -510,7 +507,7 @@ mod tests {
         let recorder = Recorder::new(RecorderSpec::default(), 2);
         recorder.set_boundary(Stamp(1_000), 0);
         recorder.record(FIRST, &sample(0, 999));
-        recorder.record(Source { writer: 1, entry: 0, server: 0 }, &sample(0, 1_000));
+        recorder.record(Source { writer: 1, part: 0 }, &sample(0, 1_000));
         let wanted = Stamp(2_000);
         let end = recorder.end_window(wanted);
         assert!(end > wanted && Stamp::now() - end < std::time::Duration::from_secs(5));

@@ -37,8 +37,18 @@ pub struct RecorderSpec {
 
 impl RecorderSpec {
     /// What is recorded separately: each entry's requests to each server.
-    pub(super) fn parts(&self) -> usize {
+    pub fn parts(&self) -> usize {
         self.entries.max(1) * self.servers.max(1)
+    }
+
+    /// The number of an entry's requests to a server among them.
+    pub fn part(&self, entry: usize, server: usize) -> usize {
+        entry * self.servers.max(1) + server
+    }
+
+    /// The server of a part.
+    pub fn server_of(&self, part: usize) -> usize {
+        part % self.servers.max(1)
     }
 }
 

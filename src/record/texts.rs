@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::record::RecorderSpec;
 
-    const SOURCE: Source = Source { writer: 0, entry: 0, server: 0 };
+    const SOURCE: Source = Source { writer: 0, part: 0 };
 
     fn generation() -> Generation {
         let at = |ms: u64| Stamp(ms * 1_000_000);

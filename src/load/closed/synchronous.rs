@@ -133,7 +133,8 @@ impl CompletionSink for SyncSink {
 impl SyncSink {
     /// The source of records about the request with watched responses.
     fn source(&self) -> Source {
-        Source { writer: self.lane, entry: self.entry.load(Ordering::Relaxed), server: self.server() }
+        let part = self.recorder.spec().part(self.entry.load(Ordering::Relaxed), self.server());
+        Source { writer: self.lane, part }
     }
 
     /// The server of the request, where there are several.
@@ -282,7 +283,7 @@ impl Worker<'_> {
     fn infer(&mut self, request: Request, control: &Control) -> Result<bool> {
         self.sent += 1;
         if self.context.client.watch_responses {
-            self.sink.expect(self.context.source(self.share.worker, request.payload, || 0).entry);
+            self.sink.expect(self.context.client.payloads[request.payload.0 as usize].model);
         }
         let submitted = self.client.submit(SLOT, request);
         // Record while the server works: a signal is received faster by a thread that has not gone to sleep yet.

@@ -26,8 +26,9 @@ impl LoadContext {
         }
         if let Some(observer) = &self.observer {
             let Sample { sent, intended, end, .. } = *sample;
-            let Source { writer, server, .. } = *source;
-            observer.complete(writer, &Finished { request: request(), server, sent, intended, end, error: *error });
+            let server = self.recorder.spec().server_of(source.part);
+            observer
+                .complete(source.writer, &Finished { request: request(), server, sent, intended, end, error: *error });
         }
     }
 
