@@ -34,7 +34,7 @@ fn record(recorder: Recorder) -> Recorder {
     for request in 0..CALLS {
         let end = Stamp(request * 1_000 + 1_500);
         recorder.record(
-            Source { writer: 0, entry: 0, server: 0 },
+            Source { writer: 0, part: 0 },
             &Sample {
                 intended: None,
                 sent: Stamp(request * 1_000),
