@@ -42,6 +42,14 @@ pub struct LoadContext {
     pub has_parts: bool,
 }
 
+/// What a request carried, and to which server.
+pub(super) struct Carried {
+    /// Its payload.
+    pub(super) payload: PayloadId,
+    /// The server, where there are several.
+    pub(super) server: usize,
+}
+
 /// Default time to wait for outstanding requests.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
@@ -68,15 +76,17 @@ impl LoadContext {
         }
     }
 
-    /// The source of a record about a request; `server` is asked where there are several.
+    /// The source of a record about a request. What it carried, and to which server, is asked where that is recorded
+    /// separately: the payload may be cold in memory.
     #[inline]
-    pub(super) fn source(&self, writer: usize, payload: PayloadId, server: impl FnOnce() -> usize) -> Source {
-        // With one there is no need to read the payload, which may be cold in memory.
-        Source { writer, part: if self.has_parts { self.part(payload, server()) } else { 0 } }
+    pub(super) fn source(&self, writer: usize, carried: impl FnOnce() -> Carried) -> Source {
+        Source { writer, part: if self.has_parts { self.part(carried) } else { 0 } }
     }
 
+    #[cold]
     #[inline(never)]
-    fn part(&self, payload: PayloadId, server: usize) -> usize {
+    fn part(&self, carried: impl FnOnce() -> Carried) -> usize {
+        let Carried { payload, server } = carried();
         self.recorder.spec().part(self.client.payloads[payload.0 as usize].model, server)
     }
 

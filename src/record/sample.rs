@@ -41,9 +41,10 @@ impl RecorderSpec {
         self.entries.max(1) * self.servers.max(1)
     }
 
-    /// The number of an entry's requests to a server among them.
+    /// The number of an entry's requests to a server among them; `server` means nothing where there is one.
     pub fn part(&self, entry: usize, server: usize) -> usize {
-        entry * self.servers.max(1) + server
+        let servers = self.servers.max(1);
+        entry * servers + server.min(servers - 1)
     }
 
     /// The server of a part.

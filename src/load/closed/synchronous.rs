@@ -18,7 +18,7 @@ use crate::backend::{
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::load::closed::wait::Signal;
-use crate::load::context::LoadContext;
+use crate::load::context::{Carried, LoadContext};
 use crate::load::control::Control;
 use crate::load::engine::Over;
 use crate::load::worker::WorkerShare;
@@ -385,7 +385,7 @@ impl Worker<'_> {
             sequence_end: request.sequence.is_some_and(|position| position.end),
         };
         let number = self.share.first_lane;
-        let source = self.context.source(number, request.payload, || reply.server);
+        let source = self.context.source(number, || Carried { payload: request.payload, server: reply.server });
         if let Some(awake) = awake.filter(|_| reply.error.is_none()) {
             self.context.recorder.wakeup(source, end, awake.since(reply.last_response));
         }

@@ -6,7 +6,7 @@ use std::thread::{self, Thread};
 
 use crate::backend::{Completion, CompletionSink, Generation, Next, Request, RequestTrace, Response, SlotId};
 use crate::clock::Stamp;
-use crate::load::context::LoadContext;
+use crate::load::context::{Carried, LoadContext};
 use crate::load::control::Control;
 use crate::load::engine::slots::{Slot, SlotTable, bump};
 use crate::load::engine::{Over, Policy};
@@ -113,7 +113,7 @@ impl<P: Policy> InFlight<P> {
     /// The source of records about a slot's request.
     #[inline]
     fn source(&self, slot: SlotId, state: &Slot) -> Source {
-        self.context.source(self.numbers.of(slot), state.payload(), || state.server())
+        self.context.source(self.numbers.of(slot), || Carried { payload: state.payload(), server: state.server() })
     }
 
     #[inline]

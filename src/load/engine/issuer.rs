@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::backend::{Client, ClientSpec, CompletionSink, Request, SlotId, Threading};
 use crate::clock::Stamp;
 use crate::error::Result;
-use crate::load::context::LoadContext;
+use crate::load::context::{Carried, LoadContext};
 use crate::load::control::Control;
 use crate::load::engine::cancel::Overdue;
 use crate::load::engine::slots::Counts;
@@ -109,7 +109,7 @@ impl<P: Policy> Issuer<P> {
     ) -> Result<()> {
         let flight = &self.flight;
         flight.slots.get(slot).intended.store(intended.0, Ordering::Relaxed);
-        let source = flight.context.source(flight.numbers.of(slot), request.payload, || 0);
+        let source = flight.context.source(flight.numbers.of(slot), || Carried { payload: request.payload, server: 0 });
         flight.context.recorder.sent(source, now, now.since(intended));
         flight.control.note_issue();
         self.submit(slot, request, lane, now)

@@ -40,9 +40,9 @@ pub(super) struct Slot {
     sequence_id: AtomicU64,
     /// Lane of the feed that its request came from.
     pub(super) lane: AtomicU32,
-    next_free: AtomicU32,
-    /// The server of its request, where there are several.
-    server: AtomicU32,
+    /// The next free slot, while it is free; the server of its request, where there are several, while it is not: together
+    /// the slot keeps its size.
+    next_free_or_server: AtomicU32,
 }
 
 /// Flag in `request`, above the payload.
@@ -83,12 +83,12 @@ impl Slot {
 
     /// Its request goes to that server.
     pub(super) fn place(&self, server: usize) {
-        self.server.store(server as u32, Ordering::Relaxed);
+        self.next_free_or_server.store(server as u32, Ordering::Relaxed);
     }
 
     /// The server of its request, where there are several.
     pub(super) fn server(&self) -> usize {
-        self.server.load(Ordering::Relaxed) as usize
+        self.next_free_or_server.load(Ordering::Relaxed) as usize
     }
 
     /// The stored request.
@@ -163,7 +163,7 @@ impl SlotTable {
         let state = self.get(slot);
         let mut head = self.freed.load(Ordering::Relaxed);
         loop {
-            state.next_free.store(head, Ordering::Relaxed);
+            state.next_free_or_server.store(head, Ordering::Relaxed);
             match self.freed.compare_exchange_weak(head, slot.0, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -181,7 +181,7 @@ impl SlotTable {
         let held = free.len();
         while slot != NONE {
             free.push_back(SlotId(slot));
-            slot = self.get(SlotId(slot)).next_free.load(Ordering::Relaxed);
+            slot = self.get(SlotId(slot)).next_free_or_server.load(Ordering::Relaxed);
         }
         free.make_contiguous()[held..].reverse();
     }
