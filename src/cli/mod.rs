@@ -95,7 +95,7 @@ const NARROWEST: usize = 40;
 const AFTER_HELP: &str = "Flags may be shortened as long as they stay unambiguous; if one is repeated, the last counts. \
     Exit codes: 0 measured, 2 unstable, 3 nothing succeeded or too many errors, 4 overloaded, not delivered or too \
     few requests, 5 the first level is above the latency threshold, 6 a requirement is not met, 7 one is undecided, 99 bad flags, bad \
-    input or no server, 130 interrupted twice or before the load.";
+    input or no server, 130 interrupted twice or before a figure.";
 
 /// Every flag of a run.
 #[derive(Parser, Debug)]

@@ -64,6 +64,8 @@ fn of_levels(mode: &LoadMode, binary: bool, codes: Codes, levels: &[LevelSummary
     };
     if outcomes.contains(&Outcome::Failed) {
         exit::NO_VALID_REQUESTS
+    } else if codes == Codes::Own && measured_nothing(levels) {
+        exit::INTERRUPTED
     } else if is_unstable {
         exit::UNSTABLE
     } else if outcomes.first() == Some(&Outcome::OverThreshold) {
@@ -73,6 +75,12 @@ fn of_levels(mode: &LoadMode, binary: bool, codes: Codes, levels: &[LevelSummary
     } else {
         exit::OK
     }
+}
+
+/// Whether the run was interrupted when its load had begun, but had no figure yet.
+fn measured_nothing(levels: &[LevelSummary]) -> bool {
+    let is_empty = |level: &LevelSummary| level.client.requests == 0 && level.client.cancelled == 0;
+    levels.last().is_some_and(|last| last.ending == Ending::Interrupted) && levels.iter().all(is_empty)
 }
 
 /// Whether the numbers are not those that were asked for. Little's law alone is only a hint: in a short run on a busy
@@ -136,7 +144,14 @@ mod tests {
         assert_eq!(code(&[LevelSummary { disturbances, ..level(Ending::Stable, &[]) }]), exit::OK, "a disturbed level");
         let few = level(Ending::Stable, &[InvalidReason::TooFewSamples(99.0, 7, 662)]);
         assert_eq!(code(&[few]), exit::INVALID);
-        assert_eq!(code(&[level(Ending::Interrupted, &[InvalidReason::Interrupted])]), exit::OK);
+        let interrupted = level(Ending::Interrupted, &[InvalidReason::Interrupted]);
+        assert_eq!(code(std::slice::from_ref(&interrupted)), exit::OK);
+        let mut empty = interrupted.clone();
+        empty.client.requests = 0;
+        assert_eq!(code(&[stable.clone(), empty.clone()]), exit::OK, "what was measured before stays measured");
+        let mode = LoadMode::FixedSchedule;
+        assert_eq!(of_levels(&mode, false, Codes::PerfAnalyzers, std::slice::from_ref(&empty)), exit::OK);
+        assert_eq!(code(&[empty]), exit::INTERRUPTED);
         assert_eq!(code(&[stable, over.clone()]), exit::OK, "a search ends at its threshold");
         assert_eq!(code(&[over]), exit::OVER_THRESHOLD, "no level is within the threshold");
         assert_eq!(code(&[]), exit::OK);

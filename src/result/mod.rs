@@ -25,6 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
+use crate::clock::Stamp;
 use crate::load::{LoadReport, PeriodicBatch};
 use crate::measure::outcome::Outcome;
 use crate::measure::remark::Remark;
@@ -86,10 +87,12 @@ impl RunResult {
         self.levels.iter().any(|other| other.client.batch_size != own).then_some(own)
     }
 
-    /// The same, complete now.
+    /// The same, complete now. How long that took is read off the monotonic clock: a step of the wall clock must not put the
+    /// end before the beginning.
     #[must_use]
     pub fn closed(&self) -> Self {
-        Self { ended: Some(Timestamp::now()), ..self.clone() }
+        let ended = self.setup.began.checked_add(Stamp::now() - self.setup.began_stamp);
+        Self { ended: Some(ended.unwrap_or_else(|_| Timestamp::now())), ..self.clone() }
     }
 
     /// The same as far as it got, for a file that stays if the run is killed: interrupted, unless another one follows.

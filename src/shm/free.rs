@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::error::{Error, Result};
 use crate::limits;
 use crate::machine::cgroup;
 use crate::shm::{Placement, cuda, dev_shm};
@@ -25,9 +27,43 @@ fn host() -> Option<u64> {
     system.into_iter().chain(left).chain(limits::address_space_left()).min()
 }
 
-/// `MemAvailable` of `/proc/meminfo`, which counts in KiB.
+/// Smaller allocations are not worth the look at what is free.
+const WORTH_A_LOOK: usize = 1 << 20;
+
+/// Makes sure that `len` bytes can be touched without the system ending a process for it, which neither leaves a result nor
+/// says why. While the answer is held, no other large allocation is decided on: let go of it when the pages are there.
+///
+/// # Errors
+/// If `len` bytes would take more than four fifths of what is free; a server in this process needs some, too.
+pub(super) fn room_for(len: usize) -> Result<Option<MutexGuard<'static, ()>>> {
+    static DECIDING: Mutex<()> = Mutex::new(());
+    if len < WORTH_A_LOOK {
+        return Ok(None);
+    }
+    let deciding = DECIDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let free = host().map(|free| free.saturating_add(kibibytes(&text, "SwapFree:").unwrap_or(0)));
+    fits(len as u64, free).map(|()| Some(deciding))
+}
+
+fn fits(len: u64, free: Option<u64>) -> Result<()> {
+    match free {
+        Some(free) if len.saturating_add(len / 4) > free => Err(Error::machine(format!(
+            "{len} bytes of memory are needed, but {free} are free on this machine and in its control groups, and some must stay \
+             free for the server; use smaller shapes, batches or less concurrency, or allow more (docker run --memory)"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// `MemAvailable` of `/proc/meminfo`.
 fn available(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    kibibytes(text, "MemAvailable:")
+}
+
+/// A line of `/proc/meminfo`, which counts in KiB, in bytes.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -50,6 +86,16 @@ mod tests {
     fn the_machine_tells() {
         assert!(free_bytes(Placement::Pageable).is_some_and(|bytes| bytes > 1 << 20));
         assert!(free_bytes(Placement::System).is_some());
+    }
+
+    #[test]
+    fn what_would_take_all_that_is_free_is_refused_with_its_figures() {
+        assert!(fits(800, Some(1000)).is_ok() && fits(u64::MAX, None).is_ok());
+        let refused = fits(801, Some(1000)).unwrap_err().to_string();
+        assert!(refused.contains("801 bytes") && refused.contains("1000 are free"), "{refused}");
+        assert!(room_for(100).unwrap().is_none(), "small memory costs no look");
+        assert!(room_for(usize::MAX).is_err());
+        assert!(room_for(1 << 20).unwrap().is_some());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use rustix::shm::OFlags;
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
 use crate::error::{Error, Result};
+use crate::shm::free::room_for;
 use crate::shm::{dev_shm, names};
 
 /// How many existing names are skipped before giving up: names left by a dead process with our number.
@@ -63,6 +64,7 @@ impl Drop for Named {
 impl HostMemory {
     /// Anonymous memory of `len` zero bytes, with every page resident.
     pub(super) fn anonymous(len: usize) -> Result<Self> {
+        let _deciding = room_for(len)?;
         let mapping = MmapOptions::new().len(len.max(1)).populate().map_anon().map_err(|e| lacking(len, &e))?;
         Ok(Self::mapped(mapping.into(), len))
     }
@@ -89,6 +91,7 @@ impl HostMemory {
 
     /// Named shared memory of `len` zero bytes, with every page resident.
     pub(super) fn named(len: usize) -> Result<Self> {
+        let _deciding = room_for(len)?;
         let mut memory = Self::named_unfilled(len)?;
         memory.reserve(0, len.max(1))?;
         // SAFETY: the mapping is `len` bytes long, writable, and not shared yet; its pages are reserved.

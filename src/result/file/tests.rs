@@ -88,6 +88,17 @@ fn every_value_is_the_same_after_it_was_written_and_read() {
     assert_eq!(one, other);
 }
 
+/// As if the wall clock had been set back by an hour since the run began.
+#[test]
+fn a_step_of_the_wall_clock_puts_no_end_before_the_beginning() {
+    let mut setup = (*result().setup).clone();
+    let hour = jiff::SignedDuration::from_hours(1);
+    (setup.began, setup.began_stamp) = (jiff::Timestamp::now() + hour, crate::clock::Stamp::now());
+    let closed = RunResult::new(Arc::new(setup)).closed();
+    let took = closed.ended.unwrap().duration_since(closed.setup.began);
+    assert!(!took.is_negative() && took.as_secs() < 60, "{took:?}");
+}
+
 #[test]
 fn what_is_no_result_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
