@@ -106,14 +106,12 @@ impl SerialConnection {
     /// # Errors
     /// As the connection fails.
     pub(super) fn connect(&mut self, common: &Common, limit: Duration) -> io::Result<()> {
-        if self.stream.is_some() {
-            return Ok(());
+        let (connector, deadline) = (&common.route.connector, Deadline::within(limit));
+        match self.stream {
+            Some(_) => Ok(()),
+            None if common.route.renew => connector.resolve(deadline),
+            None => self.connected(common, connect(connector, deadline)?),
         }
-        if common.route.renew {
-            return common.route.connector.resolve(Deadline::within(limit));
-        }
-        let stream = connect(&common.route.connector, Deadline::within(limit))?;
-        self.connected(common, stream)
     }
 
     fn connected(&mut self, common: &Common, stream: Stream) -> io::Result<()> {
