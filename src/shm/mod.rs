@@ -15,6 +15,7 @@ mod placements;
 #[allow(unsafe_code)]
 mod posix;
 mod region;
+mod room;
 
 pub use allowance::Allowance;
 pub use builder::{ALIGNMENT, RegionBuilder};

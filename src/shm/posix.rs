@@ -14,7 +14,7 @@ use rustix::shm::OFlags;
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
 use crate::error::{Error, Result};
-use crate::shm::free::room_for;
+use crate::shm::room::room_for;
 use crate::shm::{dev_shm, names};
 
 /// How many existing names are skipped before giving up: names left by a dead process with our number.
