@@ -91,7 +91,9 @@ impl HostMemory {
 
     /// Named shared memory of `len` zero bytes, with every page resident.
     pub(super) fn named(len: usize) -> Result<Self> {
-        let _deciding = room_for(len)?;
+        // What /dev/shm does not hold is refused below, in its own words.
+        let held = dev_shm::free().is_none_or(|free| len as u64 <= free);
+        let _deciding = if held { room_for(len)? } else { None };
         let mut memory = Self::named_unfilled(len)?;
         memory.reserve(0, len.max(1))?;
         // SAFETY: the mapping is `len` bytes long, writable, and not shared yet; its pages are reserved.
