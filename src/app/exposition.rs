@@ -18,10 +18,10 @@ use crate::record::{Distribution, Recorder, Tally};
 use crate::report::exposition::{Exposition, ServerFigures, page};
 use crate::stdio::note;
 
-/// How long one that asks may take.
+/// Longest time that a request may take to arrive, or its answer to leave.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Most bytes of a question.
-const MAX_QUESTION: usize = 8192;
+/// Most bytes of a request's head.
+const MAX_HEAD: usize = 8192;
 
 /// The page, until this is dropped.
 pub struct Page {
@@ -221,7 +221,7 @@ fn serve(listener: &TcpListener, board: &Board, stop: &AtomicBool) {
             return;
         }
         match stream {
-            // Whoever asks badly learns nothing, and the run goes on.
+            // A request that cannot be answered must not disturb the run.
             Ok(stream) => drop(answer(stream, board)),
             // Such as too many open files.
             Err(_) => thread::sleep(Duration::from_millis(10)),
@@ -254,7 +254,7 @@ fn question(stream: &mut TcpStream) -> io::Result<String> {
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
     while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
         let left = end.from_now();
-        if left.is_zero() || head.len() > MAX_QUESTION {
+        if left.is_zero() || head.len() > MAX_HEAD {
             return Err(io::ErrorKind::TimedOut.into());
         }
         stream.set_read_timeout(Some(left))?;
