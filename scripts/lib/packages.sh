@@ -87,7 +87,7 @@ missing_python_backend() {
 # has_library NAME: does the dynamic loader find it by name alone? (ldconfig is in /sbin, outside a user's PATH.)
 has_library() {
     compgen -G "/usr/lib/*-linux-gnu/$1" >/dev/null ||
-        PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -q "$1"
+        PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep "$1" >/dev/null
 }
 
 as_root() {

@@ -64,7 +64,7 @@ bench() {
 
 # said NAME: the first number behind `NAME: ` in the last report.
 said() {
-    sed -n "s/^ *$1: \([0-9.]*\).*/\1/p" <<<"$REPORT" | head -n 1
+    sed -n "/^ *$1: [0-9]/{s/^ *$1: \([0-9.]*\).*/\1/p;q}" <<<"$REPORT"
 }
 
 # sum_said NAME: the sum of those of all levels.

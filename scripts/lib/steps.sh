@@ -33,6 +33,6 @@ print_slowest() {
     [[ -e $file ]] || return 0
     say "the slowest twenty tests, in seconds"
     # A test that was tried again has one line for each try; the last one counts.
-    sed -nE 's/.*<testcase name="([^"]*)" classname="([^"]*)".* time="([0-9.]+)".*/\3 \2 \1/p' "$file" | sort -rn | head -n 20 |
-        awk '{ printf "%8.1f  %s %s\n", $1, $2, $3 }' >&2
+    sed -nE 's/.*<testcase name="([^"]*)" classname="([^"]*)".* time="([0-9.]+)".*/\3 \2 \1/p' "$file" | sort -rn |
+        awk 'NR <= 20 { printf "%8.1f  %s %s\n", $1, $2, $3 }' >&2
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
@@ -150,6 +150,62 @@ fn what_a_test_needs_is_there_or_it_fails() {
         assert_eq!(run.status.success(), passes, "{allowed:?}: {said}");
         assert!(said.contains("bin/tritonserver does not exist"), "{said}");
     }
+}
+
+/// The end of a run must not change how it ended: once a long list that was cut short by `head` killed what wrote it.
+#[test]
+fn the_slowest_of_many_tests_are_printed_and_the_run_stays_passed() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("nextest/default/junit.xml");
+    fs::create_dir_all(results.parent().unwrap()).unwrap();
+    let tests: String = (0..5000)
+        .map(|i| format!("<testcase name=\"test_{i}\" classname=\"a_package_with_a_name\" time=\"{i}.5\">\n"))
+        .collect();
+    fs::write(&results, tests).unwrap();
+    let commands = format!(
+        "source '{ROOT}/scripts/lib/steps.sh'\nTARGET_DIR='{}'\ntrap 'print_slowest; print_steps' EXIT\nstep tests true",
+        folder.path().display()
+    );
+    let run = script(folder.path(), &folder.path().join("deaths"), &commands);
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(0), "{said}");
+    let slowest: Vec<&str> = said.lines().filter(|line| line.contains("a_package")).collect();
+    assert_eq!(slowest.len(), 20, "{said}");
+    assert!(slowest[0].ends_with("test_4999"), "{said}");
+    assert!(said.trim_end().ends_with("all"), "{said}");
+}
+
+/// Does a command behind a pipe end before it has read everything?
+fn stops_reading(line: &str) -> bool {
+    line.replace("||", "\n").lines().flat_map(|command| command.split('|').skip(1)).any(|command| {
+        let mut words = command.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("head"), _) => true,
+            (Some("grep"), Some(flags)) => flags.starts_with('-') && flags.contains('q'),
+            _ => false,
+        }
+    })
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// Under `pipefail` a reader that stops early may fail the script: what writes to it dies by a signal, or not, by chance.
+#[test]
+fn no_script_pipes_into_what_stops_reading() {
+    assert!(
+        stops_reading("sort x | head -n 1") && stops_reading("a || b | grep -qx 1") && !stops_reading("a || grep -q b")
+    );
+    let mut found = Vec::new();
+    for path in ["scripts", ".ci"].iter().flat_map(|folder| files(&Path::new(ROOT).join(folder))) {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let lines = text.lines().filter(|line| stops_reading(line));
+        found.extend(lines.map(|line| format!("{}: {line}", path.display())));
+    }
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 /// A copy of `scripts/check-soundness` with checks that end with these codes.
