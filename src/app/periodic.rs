@@ -3,9 +3,6 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +11,10 @@ use crate::app::peers;
 use crate::app::runner::Runner;
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::error::{Error, Result};
-use crate::interrupt;
-use crate::load::{BatchBook, LoadReport, LoadShape, PeriodicBatch, PeriodicLoop, RunningLoad};
+use crate::error::Result;
+use crate::load::{BatchBook, LoadReport, LoadShape, PeriodicBatch, PeriodicLoop};
 use crate::measure::outcome::Outcome;
-use crate::measure::periodic::follow;
+use crate::measure::periodic::{follow, wait_for_end};
 use crate::measure::remark::Remark;
 use crate::measure::summary::LevelLoad;
 use crate::measure::verdict::exceeds_errors;
@@ -29,8 +25,6 @@ use crate::report;
 use crate::result::{PeriodicResult, RunResult};
 use crate::stdio::note;
 
-/// How often to check whether the load has ended.
-const INTERRUPT_POLL: Duration = Duration::from_millis(5);
 /// How often the batches so far are saved, which is the most that a kill loses. Batches may follow each other faster.
 const SAVE_EVERY_NS: u64 = 1_000_000_000;
 
@@ -80,18 +74,18 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
     let running = runner.begin(&level.recorder, &job)?;
     let joint = runner.context.ranks.filter(|ranks| ranks.is_joint());
     match joint {
-        Some(ranks) => {
-            let followed = follow(ranks, &running, &shape.progress, runner.context.interrupts);
-            followed.inspect_err(|error| give_up(ranks, error))?;
+        Some(ranks) => follow(ranks, &running, &shape.progress, runner.context.interrupts)?,
+        None => {
+            let mut saved = Stamp::now();
+            wait_for_end(&running, runner.context.interrupts, || {
+                // Summing up a thousand batches takes a while, during which nobody sees that the load has ended.
+                if runner.saves() && Stamp::now().since(saved) >= SAVE_EVERY_NS {
+                    let periodic = Some(so_far(&shape, &level.recorder));
+                    runner.save(&RunResult { periodic, ..result.clone() });
+                    saved = Stamp::now();
+                }
+            });
         }
-        None => wait(runner, &running, || {
-            // Summing up a thousand batches takes a while, during which nobody sees that the load has ended.
-            if !runner.saves() {
-                return;
-            }
-            let periodic = Some(so_far(&shape, &level.recorder));
-            runner.save(&RunResult { periodic, ..result.clone() });
-        }),
     }
     let (stranded, oddities) = (running.is_stranded(), running.oddities());
     let stopped = running.stop();
@@ -117,20 +111,6 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
     };
     let remarks = Remark::of_replies(&oddities).collect();
     Ok(PeriodicResult { batches, requests, errors, remarks, outcome })
-}
-
-/// Waits until the load has ended, and calls `save` from time to time.
-fn wait(runner: &Runner<'_>, running: &RunningLoad, save: impl Fn()) {
-    let mut saved = Stamp::now();
-    while !running.is_finished() && !runner.is_interrupted() {
-        thread::sleep(INTERRUPT_POLL);
-        // Unlike with separate loads, no other code forwards the interrupt.
-        runner.context.interrupts.fetch_max(interrupt::counter().load(Ordering::Relaxed).min(1), Ordering::Relaxed);
-        if Stamp::now().since(saved) >= SAVE_EVERY_NS {
-            save();
-            saved = Stamp::now();
-        }
-    }
 }
 
 /// The result so far while the load runs, like that of one that was broken off.
@@ -177,14 +157,6 @@ fn joined(joint: Option<&Ranks>, own: PartResult, requests: Result<LoadReport>) 
 fn own_of(runner: &Runner<'_>, requests: u32) -> u32 {
     let own = runner.plan().load.ranks.part.of(requests as usize);
     u32::try_from(own).unwrap_or(u32::MAX)
-}
-
-/// Tells the others that this process cannot continue, if there is time.
-fn give_up(ranks: &Ranks, error: &Error) {
-    match interrupt::is_terminated() {
-        true => ranks.fall_silent(error),
-        false => ranks.give_up(error),
-    }
 }
 
 #[cfg(test)]

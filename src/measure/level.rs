@@ -1,9 +1,7 @@
 //! One level: starts a load, watches it window by window until the numbers are stable, and stops it.
 
-use std::cell::Cell;
 use std::hint;
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -12,75 +10,30 @@ use log::debug;
 
 use crate::clock::{Stamp, TimeSpan};
 use crate::error::{Error, Result};
-use crate::load::{LoadReport, RunningLoad};
-use crate::machine::pauses::{self, Vigil};
-use crate::measure::backlog::OutstandingSamples;
+use crate::load::RunningLoad;
+use crate::machine::pauses;
 use crate::measure::cost::CostMeter;
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
 use crate::measure::disturbance::{Disturbance, Sentry};
-use crate::measure::gate::{Looks, Questions};
+use crate::measure::end_barrier::EndBarrier;
+use crate::measure::gate::Looks;
 use crate::measure::history::{Conclusion, WindowSet};
+use crate::measure::level_run::{LevelRun, MeasuredLevel};
 use crate::measure::log::Log;
-use crate::measure::measurement::{Measurement, Moment};
-use crate::measure::pulse::Pulse;
-use crate::measure::sending::Sending;
+use crate::measure::measurement::Measurement;
 use crate::measure::slicer::Slicer;
-use crate::measure::summary::{ClientSummary, Distribution, Ending, LevelLoad, LevelSummary};
+use crate::measure::summary::{ClientSummary, Distribution, Ending};
 use crate::measure::verdict::{Evidence, judge};
-use crate::measure::waterfall::Tracing;
-use crate::measure::window::{WindowFacts, summarize};
+use crate::measure::waiting::{Sample, Sampled, Sampler};
+use crate::measure::window::summarize;
 use crate::measure::windows::Windows;
-use crate::model::statistics::StatisticsSnapshot;
-use crate::plan::WindowRule;
-use crate::record::Recorder;
 use crate::stdio::note;
-
-/// A load that is to be measured.
-pub struct LevelRun {
-    /// Its name in reports.
-    pub load: LevelLoad,
-    /// Where it records.
-    pub recorder: Arc<Recorder>,
-    /// What its windows' summaries need.
-    pub facts: WindowFacts,
-    /// Requests that must have completed before the first window, so that the start is not measured.
-    pub ramp: u64,
-    /// The load ends by itself: it is one window.
-    pub finite: bool,
-    /// How many requests such a load has, where that is known.
-    pub requests: Option<u64>,
-    /// The server's counters before such a load began, and when they were read, so that none of its requests is missing from
-    /// their difference.
-    pub baseline: Option<(Stamp, StatisticsSnapshot)>,
-    /// Standard deviation of the gaps between intended sends, as a multiple of their mean.
-    pub gap_variation: f64,
-    /// How long an open loop sends, where that is known.
-    pub sending: Option<Sending>,
-    /// What is traced of its requests.
-    pub tracing: Tracing,
-    /// What is to be decided of it before it ends.
-    pub questions: Questions,
-}
-
-/// A level, and what became of all its requests.
-pub struct MeasuredLevel {
-    /// Its result.
-    pub summary: LevelSummary,
-    /// Requests of the whole load, those outside the windows included.
-    pub requests: LoadReport,
-    /// When its windows began and ended, in order.
-    pub boundaries: Vec<Stamp>,
-    /// What ended it early: a client broke, or the server does not answer any more.
-    pub trouble: Option<Error>,
-}
 
 /// Poll interval of a waiting measurement.
 const WINDOW_POLL: Duration = Duration::from_millis(20);
 /// How often completed requests are counted where their number ends the window.
 const COUNT_POLL: Duration = Duration::from_millis(1);
-/// Threads that were recording when a window ended get this long to finish.
-const GRACE: Duration = Duration::from_micros(200);
 
 /// The trials of one level.
 struct Trials<'a> {
@@ -96,14 +49,12 @@ struct Trials<'a> {
     boundaries: Vec<Stamp>,
     /// How many times as long as the plan says a window is, because requests are longer.
     times: u32,
-    /// The open window's blocks.
-    slicer: Slicer,
+    /// Looks at the load while a window is open.
+    sampler: Sampler,
     /// The looks at what is to be decided of it.
     looks: Looks,
-    /// Looks at the requests under way in an open loop.
-    under_way: Cell<OutstandingSamples>,
-    /// Keeps in touch with other processes, if there are any.
-    pulse: Pulse<'a>,
+    /// Holds until other processes, if there are any, have what they need.
+    barrier: EndBarrier<'a>,
 }
 
 /// Measures a load that has just been started, and stops it.
@@ -128,7 +79,7 @@ fn measure_with(
     let ended = trials.read_to_the_end(ended);
     let (held_back, began, usage) = (running.report().held_back, running.started(), trials.sentry.usage());
     let oddities = running.oddities();
-    let Trials { history, log, boundaries, under_way, counters, mut cost, looks, .. } = trials;
+    let Trials { history, log, boundaries, sampler, counters, mut cost, looks, .. } = trials;
     let stopped = edges::stop(measurement, running, ended.is_ok());
     // Its connections are gone by now, so that those of the next level are counted from none.
     let connections = measurement.backend.connections();
@@ -150,7 +101,7 @@ fn measure_with(
         disagreement: history.unsettled(measurement.plan),
         max_errors: measurement.plan.max_errors,
         gap_variation: run.gap_variation,
-        outstanding: under_way.get().mean(),
+        outstanding: sampler.outstanding(),
         held_back,
         still: pauses::between(result.client.start, boundaries.last().copied().unwrap_or(began)),
     };
@@ -172,7 +123,7 @@ fn measure_with(
     summary.verdict = judge(&summary, &evidence);
     let mut requests = stopped.unwrap_or_default();
     if let Some(ranks) = measurement.joint().filter(|ranks| ranks.over().is_none()) {
-        let finished = together::finish(&mut summary, &mut evidence, &mut requests, &each, ranks);
+        let finished = joint::finish(&mut summary, &mut evidence, &mut requests, &each, ranks);
         trouble = trouble.or(finished.err());
     }
     Ok(MeasuredLevel { summary, requests, boundaries, trouble })
@@ -191,42 +142,9 @@ impl<'a> Trials<'a> {
             counters,
             boundaries: Vec::new(),
             times: 1,
-            slicer: Slicer::new(Stamp::now(), Stamp::NEVER),
+            sampler: Sampler::of_windows(Slicer::new(Stamp::now(), Stamp::NEVER)),
             looks: Looks::default(),
-            under_way: Cell::default(),
-            pulse: Pulse::of(measurement),
-        }
-    }
-
-    /// Windows that abut, until they agree or there are enough.
-    fn until_stable(&mut self) -> Result<Ending> {
-        self.sentry.prepare();
-        self.leave_out_start();
-        let mut start = self.end_now();
-        self.open_first(start, self.planned_end(start));
-        loop {
-            let end = match self.wait_for_end(start) {
-                Ok(end) => end,
-                Err(error) => {
-                    self.close_tail(start);
-                    return Err(error);
-                }
-            };
-            if let Some(ending) = self.pulse.is_over_with()? {
-                return Ok(ending);
-            }
-            if !self.pulse.has_settled() {
-                self.counters.ask();
-            }
-            thread::sleep(GRACE);
-            self.outgrow();
-            self.close(TimeSpan { start, end }, self.planned_end(end));
-            start = end;
-            let ending = self.early_ending().or_else(|| self.decide());
-            debug!("after {} windows: {ending:?}", self.history.closed());
-            if let Some(ending) = self.pulse.settle(ending)? {
-                return Ok(ending);
-            }
+            barrier: EndBarrier::of(measurement),
         }
     }
 
@@ -253,9 +171,10 @@ impl<'a> Trials<'a> {
         self.counters.ask();
         drop(self.measurement.readings());
         self.boundaries.push(start);
-        self.slicer = Slicer::new(start, planned_end);
-        let (_, block_end) = self.run.recorder.next_window(self.slicer.end());
-        self.slicer.put_off(block_end);
+        let mut slicer = Slicer::new(start, planned_end);
+        let (_, block_end) = self.run.recorder.next_window(slicer.end());
+        slicer.put_off(block_end);
+        self.sampler.slicer = slicer;
         self.sentry.edge();
         self.cost = self.run.tracing.cost.then(CostMeter::begin);
     }
@@ -269,45 +188,15 @@ impl<'a> Trials<'a> {
         end
     }
 
-    /// Waits until the window that began at `start` is over, as planned if nothing ends it earlier; returns when it
-    /// ended.
-    fn wait_for_end(&mut self, start: Stamp) -> Result<Stamp> {
-        let timed = matches!(self.measurement.plan.window, WindowRule::Time(_));
-        let mut vigil = Vigil::begin();
-        loop {
-            self.running.settle_if_stranded();
-            self.counters.poll()?;
-            if let Some(end) = self.slicer.poll(&self.run.recorder, &self.run.facts, self.measurement.watcher) {
-                return Ok(end);
-            }
-            let is_over = self.is_full(start) || self.is_interrupted() || self.running.is_finished();
-            if self.measurement.fails_too_often(&self.run.recorder, start, self.run.requests) || is_over {
-                return Ok(self.end_now());
-            }
-            let look_up = if timed { WINDOW_POLL } else { COUNT_POLL };
-            self.measurement.watcher.progress(&|| self.moment(Some(self.history.closed() + 1), start));
-            let looks = self.under_way.get().and(self.running.under_way());
-            self.under_way.set(looks);
-            vigil.sleep(looks.uneven(look_up).min(self.slicer.end().from_now()));
-        }
-    }
-
-    /// Whether a window of requests, which began at `start`, has them.
-    fn is_full(&self, start: Stamp) -> bool {
-        let WindowRule::Count(requests) = self.measurement.plan.window else { return false };
-        self.run.recorder.completed().all() >= requests && self.is_long_enough(start)
-    }
-
-    /// Closes the window in the recorder and remembers it; the next one ends at `next_end`, or later where that has passed
-    /// meanwhile.
-    fn close(&mut self, span: TimeSpan, next_end: Stamp) {
-        let (window, disturbance) = self.cut(span, next_end, |_, _| ());
-        // What is measured only because others need more is shown.
-        if let Some(further) = self.pulse.further() {
-            return self.measurement.watcher.window(self.history.closed() + further, &window.client);
-        }
-        self.keep(window, disturbance);
-        self.boundaries.push(span.end);
+    /// One look at the load, in a window that began at `start`.
+    fn look(&mut self, start: Stamp) -> Result<Sample> {
+        let (watcher, load) = (self.measurement.watcher, Sampled { run: self.run, load: self.running });
+        self.running.settle_if_stranded();
+        self.counters.poll()?;
+        let sample = self.sampler.look(load, watcher);
+        let window = (!self.run.finite).then_some(self.history.closed() + 1);
+        watcher.progress(&|| load.moment(window, start));
+        Ok(sample)
     }
 
     /// Closes the window in the recorder, which `complete` completes with the times of the first requests, and opens the next one.
@@ -331,7 +220,7 @@ impl<'a> Trials<'a> {
         if let Some(cost) = &mut self.cost {
             cost.window(client.requests * client.batch_size);
         }
-        let blocks = mem::replace(&mut self.slicer, next).blocks(&client);
+        let blocks = mem::replace(&mut self.sampler.slicer, next).blocks(&client);
         (WindowSet { client, readings, blocks, ranks: Vec::new() }, disturbance)
     }
 
@@ -344,15 +233,9 @@ impl<'a> Trials<'a> {
         self.history.push(window, disturbance, plan);
     }
 
-    /// How far the level is in its window, which began at `start`.
-    fn moment(&self, window: Option<usize>, start: Stamp) -> Moment {
-        let completed = self.run.recorder.completed();
-        Moment { window, elapsed: Stamp::now() - start, completed, under_way: self.running.under_way() }
-    }
-
     /// Whether there is nothing more to wait for: the user has asked for the end, or other processes are done, too.
     fn is_interrupted(&self) -> bool {
-        self.pulse.is_over() || self.measurement.interrupts.load(Ordering::Relaxed) > 0
+        self.barrier.is_over() || self.measurement.interrupts.load(Ordering::Relaxed) > 0
     }
 
     /// Why the level ends with the window that has just been closed, whatever its numbers are.
@@ -375,10 +258,10 @@ impl<'a> Trials<'a> {
     }
 }
 
-mod counted;
 mod edges;
-mod together;
+mod joint;
 mod whole;
+mod windows;
 
 #[cfg(test)]
 mod tests;

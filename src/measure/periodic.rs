@@ -1,20 +1,37 @@
-//! A periodic load that several processes share: a batch joins when those before it have had their responses, wherever
-//! these were sent.
+//! A periodic load: waits for its end. Where several processes share it, a batch joins when those before it have had their
+//! responses, wherever these were sent.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use crate::error::Result;
 use crate::interrupt;
 use crate::load::{BatchProgress, RunningLoad};
-use crate::measure::beats::{Beats, State};
+use crate::measure::heartbeat::{Heartbeat, Progress};
+use crate::measure::waiting::{try_wait, wait};
 use crate::ranks::Ranks;
 
-/// Between two beats: what all have reached is waited for.
-const BETWEEN: Duration = Duration::from_millis(2);
+/// Between two exchanges: what all have reached is waited for.
+const INTERVAL: Duration = Duration::from_millis(2);
 /// How often it is looked for one that is under way.
-const LOOK: Duration = Duration::from_millis(1);
+const EXCHANGE_POLL: Duration = Duration::from_millis(1);
+/// How often to check whether a load of this process alone has ended.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Waits until the load has ended in this process, or was interrupted, which is passed to `interrupts`. Calls `turn` in
+/// between.
+pub fn wait_for_end(running: &RunningLoad, interrupts: &AtomicUsize, mut turn: impl FnMut()) {
+    wait(|| {
+        // Unlike with separate loads, no other code forwards the interrupt.
+        interrupts.fetch_max(interrupt::counter().load(Ordering::Relaxed).min(1), Ordering::Relaxed);
+        if running.is_finished() || interrupts.load(Ordering::Relaxed) > 0 {
+            return ControlFlow::Break(());
+        }
+        turn();
+        ControlFlow::Continue(POLL)
+    });
+}
 
 /// Tells the load the progress of all, until it has ended in all processes, or one was interrupted, which is passed to
 /// `interrupts`.
@@ -22,26 +39,23 @@ const LOOK: Duration = Duration::from_millis(1);
 /// # Errors
 /// A process is lost, or cannot continue; or the launcher ends this one.
 pub fn follow(ranks: &Ranks, running: &RunningLoad, progress: &BatchProgress, interrupts: &AtomicUsize) -> Result<()> {
-    let mut beats = Beats::<()>::new(ranks).every(BETWEEN);
-    loop {
-        let own = || State {
+    let mut heartbeat = Heartbeat::<()>::every(INTERVAL, ranks);
+    try_wait(|| {
+        let own = || Progress {
             requests: progress.here() as u64,
-            interrupted: interrupt::counter().load(Ordering::Relaxed) > 0,
             broken: running.is_stranded(),
-            leaves: running.is_finished(),
-            ..State::default()
+            done: running.is_finished(),
+            ..Progress::default()
         };
-        if let Some(all) = beats.poll(own)? {
-            let reached: u64 = all.iter().map(|state| state.requests).sum();
-            progress.tell_all(usize::try_from(reached).unwrap_or(usize::MAX));
-            if all.iter().any(|state| state.interrupted) {
-                interrupts.fetch_max(1, Ordering::Relaxed);
-                return Ok(());
-            }
-            if all.iter().all(|state| state.leaves) || all.iter().any(|state| state.broken) {
-                return Ok(());
-            }
+        let Some(all) = heartbeat.poll(own)? else { return Ok(ControlFlow::Continue(EXCHANGE_POLL)) };
+        let reached: u64 = all.iter().map(|one| one.requests).sum();
+        progress.tell_all(usize::try_from(reached).unwrap_or(usize::MAX));
+        if all.iter().any(|one| one.interrupted) {
+            interrupts.fetch_max(1, Ordering::Relaxed);
+            return Ok(ControlFlow::Break(()));
         }
-        thread::sleep(LOOK);
-    }
+        let is_over = all.iter().all(|one| one.done) || all.iter().any(|one| one.broken);
+        Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(EXCHANGE_POLL) })
+    })
+    .inspect_err(|error| ranks.break_off(error))
 }

@@ -19,7 +19,7 @@ use crate::ranks::Ranks;
 
 /// What a process sends about a window.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct WindowReport {
     /// What it saw; the start is on rank 0's clock.
     client: ClientSummary,
     blocks: Blocks,
@@ -39,7 +39,7 @@ pub(super) struct EarlyEnd {
     pub(super) broken: bool,
 }
 
-impl Told {
+impl WindowReport {
     /// A window of this process, whose clock `ranks` know.
     pub(super) fn of(ranks: &Ranks, window: &WindowSet, disturbance: Option<Disturbance>, early_end: EarlyEnd) -> Self {
         let EarlyEnd { interrupted, broken } = early_end;
@@ -62,7 +62,7 @@ pub(super) enum Span {
 /// metrics as it read them.
 pub(super) fn joined(
     ranks: &Ranks,
-    told: Vec<Told>,
+    told: Vec<WindowReport>,
     readings: Option<MetricsFold>,
     span: Span,
 ) -> Option<(WindowSet, Option<Disturbance>)> {
@@ -220,7 +220,7 @@ mod tests {
     fn the_windows_of_all_are_one_with_every_latency_in_its_place() {
         let joined = together(3, |ranks| {
             let own = window(ranks.place().rank as u64, 20);
-            let told = Told::of(&ranks, &own, None, EarlyEnd::default());
+            let told = WindowReport::of(&ranks, &own, None, EarlyEnd::default());
             let told = ranks.exchange(&told, ANSWER_LIMIT).unwrap();
             super::joined(&ranks, told, None, Span::Window).unwrap().0
         });
@@ -250,7 +250,8 @@ mod tests {
                 let late = 6 * ranks.place().rank as u64;
                 let mut own = window(ranks.place().rank as u64, 10 + late);
                 own.client.duration = Duration::from_millis(100 + 10 * late);
-                let told = ranks.exchange(&Told::of(&ranks, &own, None, EarlyEnd::default()), ANSWER_LIMIT).unwrap();
+                let told =
+                    ranks.exchange(&WindowReport::of(&ranks, &own, None, EarlyEnd::default()), ANSWER_LIMIT).unwrap();
                 super::joined(&ranks, told, None, span).unwrap().0.client
             })
         };
@@ -262,7 +263,8 @@ mod tests {
 
     #[test]
     fn a_window_is_told_in_few_bytes() {
-        let bytes = together(1, |ranks| message_bytes(&Told::of(&ranks, &window(0, 60), None, EarlyEnd::default())))[0];
+        let bytes =
+            together(1, |ranks| message_bytes(&WindowReport::of(&ranks, &window(0, 60), None, EarlyEnd::default())))[0];
         assert!(bytes < 40_000, "{bytes}");
     }
 }

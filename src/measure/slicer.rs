@@ -62,8 +62,11 @@ impl Slicer {
         self.end = end;
     }
 
-    /// The window, whose end was not known, ends at `end`, or a moment from now where that has passed.
+    /// The window ends at `end`, or a moment from now where that has passed, unless it ends before that anyway.
     pub(super) fn end_at(&mut self, recorder: &Recorder, end: Stamp) {
+        if end >= self.window_end {
+            return;
+        }
         self.window_end = end;
         if self.end.plus_duration(MIN_AT_END) > end {
             self.end = recorder.end_window(end);

@@ -5,9 +5,10 @@
 //! completes beside the next stage's requests and counts for its own stage, which is summed up once all its requests are over.
 //! A stage with a *rest* before it waits for outstanding requests, and for this long.
 //!
-//! Several processes that share the stages walk through them in [`together`].
+//! Several processes that share the stages walk through them in [`joint`].
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -17,20 +18,19 @@ use crate::error::{Error, Result};
 use crate::load::PreparedLoad;
 use crate::measure::counters::Counters;
 use crate::measure::disturbance::Sentry;
-use crate::measure::level::{LevelRun, MeasuredLevel};
+use crate::measure::end_barrier::EndBarrier;
+use crate::measure::level_run::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::Measurement;
-use crate::measure::pulse::Pulse;
 use crate::measure::stages::over::{CounterReading, EndingStage};
 use crate::measure::stages::running::RunningStage;
 use crate::measure::summary::{Ending, LevelSummary};
+use crate::measure::waiting::wait;
 use crate::plan::StageLength;
 
 /// Poll interval of a waiting stage.
 const STAGE_POLL: Duration = Duration::from_millis(1);
 /// Poll interval during a pause.
 const REST_POLL: Duration = Duration::from_millis(20);
-/// Threads that are recording when a stage is cut short get this long to finish.
-const GRACE: Duration = Duration::from_micros(200);
 /// How long a stage whose time is over may still send what was due before; who is behind by more does not hold its rate.
 const CATCH_UP: Duration = Duration::from_millis(100);
 /// After an interrupt, the outstanding requests of all stages get this long before they are left behind.
@@ -89,10 +89,10 @@ pub fn measure_stages(
         counters.wait()?;
         let sentry = Sentry::new(measurement.gauge);
         sentry.prepare();
-        let (start, pulse) = (director.agree()?, Pulse::of(measurement));
+        let (start, barrier) = (director.agree()?, EndBarrier::of(measurement));
         let played = Vec::with_capacity(count);
         let ending = VecDeque::new();
-        let mut play = Play { measurement, director, counters, sentry, ending, pulse, played };
+        let mut play = Play { measurement, director, counters, sentry, ending, barrier, played };
         match measurement.joint() {
             Some(ranks) => play.all_together(ranks, count, first, start)?,
             None => play.all(count, first, start)?,
@@ -108,7 +108,7 @@ pub fn measure_stages(
         };
         let measured = play.played.into_iter().map(finish).collect();
         match measurement.joint() {
-            Some(ranks) => together::account(ranks, measured),
+            Some(ranks) => joint::account(ranks, measured),
             None => Ok(measured),
         }
     })
@@ -125,8 +125,8 @@ struct Play<'a> {
     sentry: Sentry<'a>,
     /// Stages that send nothing more, in order.
     ending: VecDeque<EndingStage>,
-    /// Keeps in touch with other processes, each with its own stages.
-    pulse: Pulse<'a>,
+    /// Holds until other processes, each with its own stages, are done.
+    barrier: EndBarrier<'a>,
     played: Vec<Played>,
 }
 
@@ -134,17 +134,20 @@ impl Play<'_> {
     fn all(&mut self, count: usize, first: StageRun, start: Option<Stamp>) -> Result<()> {
         self.walk(count, first, start)?;
         // Others may have more to do; their outcome is reported at the end of the run.
-        drop(self.pulse.wait_with(Ending::Complete));
+        drop(self.barrier.wait_with(Ending::Complete));
         Ok(())
     }
 
     fn walk(&mut self, count: usize, first: StageRun, start: Option<Stamp>) -> Result<()> {
         let mut current = Some(self.begin_first(first, start));
         let mut number = 0;
-        while let Some(stage) = current.take() {
+        while let Some(mut stage) = current.take() {
             number += 1;
             let prepared = (number < count).then(|| self.director.prepare(number)).transpose();
-            let ending = stage.wait(self.measurement, || self.poll());
+            let ending = stage.wait(self.measurement, || {
+                let may_go_on = self.poll();
+                self.goes_on(may_go_on)
+            });
             self.read_the_last();
             if self.is_in_trouble() {
                 // The server is gone: this stage's result is not worth reporting.
@@ -214,9 +217,10 @@ impl Play<'_> {
             return None;
         }
         let until = Stamp::now().plus_duration(rest);
-        while Stamp::now() < until && !self.is_interrupted() {
-            thread::sleep(until.from_now().min(REST_POLL));
-        }
+        wait(|| match until.from_now() {
+            left if left.is_zero() || self.is_interrupted() => ControlFlow::Break(()),
+            left => ControlFlow::Continue(left.min(REST_POLL)),
+        });
         if self.is_interrupted() {
             return None;
         }
@@ -228,7 +232,7 @@ impl Play<'_> {
 
     /// Whether nothing more is to be sent: the user has asked for the end, here or in another process.
     fn is_interrupted(&self) -> bool {
-        self.pulse.is_over() || self.measurement.interrupts.load(Ordering::Relaxed) > 0
+        self.barrier.is_over() || self.measurement.interrupts.load(Ordering::Relaxed) > 0
     }
 
     /// Begins a stage where none runs, and the server's counters have been read.
@@ -251,7 +255,16 @@ impl Play<'_> {
             }
             Err(error) => self.break_off(&error),
         }
-        !self.is_in_trouble() && !self.pulse.is_over()
+        !self.is_in_trouble() && !self.barrier.is_over()
+    }
+
+    /// Whether the stage under way goes on, as far as interrupts and the rest of the run are concerned.
+    fn goes_on(&self, may_go_on: bool) -> ControlFlow<Ending> {
+        match (self.measurement.interrupts.load(Ordering::Relaxed), may_go_on) {
+            (0, true) => ControlFlow::Continue(()),
+            (0, false) => ControlFlow::Break(Ending::Failed),
+            _ => ControlFlow::Break(Ending::Interrupted),
+        }
     }
 
     /// Looks after the last requests of stages and the server's counters.
@@ -275,13 +288,12 @@ impl Play<'_> {
 
     /// Waits until all stages that send nothing more are over.
     fn settle(&mut self) {
-        while !self.ending.is_empty() {
+        wait(|| {
             self.poll();
-            if let Some(over) = self.ending.front() {
-                over.stage.show(self.measurement);
-                thread::sleep(STAGE_POLL);
-            }
-        }
+            let Some(over) = self.ending.front() else { return ControlFlow::Break(()) };
+            over.stage.show(self.measurement);
+            ControlFlow::Continue(STAGE_POLL)
+        });
     }
 
     /// The server's counters cannot be read any more: sums up what there is.
@@ -322,9 +334,9 @@ pub fn boundaries(stage: &LevelSummary) -> Vec<Stamp> {
     vec![stage.client.start, stage.client.start.plus_duration(stage.client.duration)]
 }
 
+mod joint;
 mod over;
 mod running;
-mod together;
 
 #[cfg(test)]
 mod tests {

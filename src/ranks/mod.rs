@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::ranks::clocks::{Comparison, Offset, ROUNDS, RoundTimes};
 use crate::ranks::messages::Message;
 
@@ -274,6 +275,15 @@ impl Ranks {
         // A rank that does not receive it notices on its own.
         drop(told);
         self.fall_silent(reason);
+    }
+
+    /// Takes part in no further exchange, and tells the others why, unless the launcher is ending this process: then there is
+    /// no time for that.
+    pub fn break_off(&self, reason: &Error) {
+        match interrupt::is_terminated() {
+            true => self.fall_silent(reason),
+            false => self.give_up(reason),
+        }
     }
 
     /// Whether rank 0 is still there to report for this rank, too.

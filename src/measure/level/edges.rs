@@ -61,14 +61,6 @@ pub(super) fn remark(
 }
 
 impl Trials<'_> {
-    /// When a window ends that begins at `start`, if nothing ends it earlier.
-    pub(super) fn planned_end(&self, start: Stamp) -> Stamp {
-        match self.measurement.plan.window {
-            WindowRule::Time(length) => start.plus_duration(length * self.times),
-            WindowRule::Count(_) => Stamp::NEVER,
-        }
-    }
-
     /// The open window ends: if fewer requests have ended in it than are outstanding, requests are longer than windows, and
     /// the next one is twice as long.
     pub(super) fn outgrow(&mut self) {
@@ -81,8 +73,9 @@ impl Trials<'_> {
         }
     }
 
-    /// Waits for the load to ramp up: until every slot has been used, or the time limit for that has passed.
-    pub(super) fn leave_out_start(&self) {
+    /// Waits for the load to ramp up: until every slot has been used, or the time limit for that has passed. Returns when what
+    /// comes before the first window has ended.
+    pub(super) fn leave_out_start(&self) -> Stamp {
         let started = Stamp::now();
         let warmup = self.measurement.plan.warmup;
         let limit = ramp_limit(self.measurement.plan);
@@ -94,6 +87,7 @@ impl Trials<'_> {
             }
             thread::sleep(COUNT_POLL.min(limit));
         }
+        self.end_now()
     }
 
     /// Waits for the last reading of the server's counters; a run that was interrupted does without it where it fails.

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
@@ -15,13 +16,16 @@ use crate::machine::gauge::Gauge;
 use crate::measure::blocks::Block;
 use crate::measure::breaker::Breaker;
 use crate::measure::disturbance::sample::Quota;
+use crate::measure::gate::Questions;
 use crate::measure::measurement::{Moment, Watcher};
 use crate::measure::server::Models;
-use crate::measure::summary::{Headline, sample};
+use crate::measure::summary::{Headline, LevelLoad, sample};
+use crate::measure::waterfall::Tracing;
+use crate::measure::window::WindowFacts;
 use crate::model::statistics::{ModelStatistics, StatisticsSnapshot};
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{GapDistribution, MeasurementPlan};
-use crate::record::{Finished, Observer, RecorderSpec};
+use crate::plan::{GapDistribution, MeasurementPlan, WindowRule};
+use crate::record::{Finished, Observer, Recorder, RecorderSpec};
 use crate::seed::hash;
 
 /// Delays in milliseconds, between these two, from a seed.

@@ -1,17 +1,17 @@
 //! A load that ends by itself: one window, from its first request to its last answer.
 
+use std::ops::ControlFlow;
 use std::thread;
-use std::time::Duration;
 
 use crate::clock::{Stamp, TimeSpan};
 use crate::error::Result;
-use crate::machine::pauses::Vigil;
 use crate::measure::backlog::{BacklogTrend, settle};
 use crate::measure::cost::CostMeter;
-use crate::measure::level::{COUNT_POLL, GRACE, Trials};
+use crate::measure::level::{COUNT_POLL, Trials};
 use crate::measure::slicer::Slicer;
-use crate::measure::stall::{LONGEST_SILENCE, StallWatch, say_given_up};
+use crate::measure::stall::{LONGEST_SILENCE, say_given_up};
 use crate::measure::summary::{ClientSummary, Distribution, Ending};
+use crate::measure::waiting::{GRACE, Sampled, Sampler, try_wait};
 
 impl Trials<'_> {
     /// One window over the whole load, which ends by itself.
@@ -25,37 +25,29 @@ impl Trials<'_> {
         self.cost = self.run.tracing.cost.then(CostMeter::begin);
         let start = self.running.started();
         self.boundaries.push(start);
-        self.slicer = Slicer::new(start, Stamp::NEVER);
-        self.slicer.put_off(self.run.recorder.end_window(self.slicer.end()));
-        let mut trend = BacklogTrend::of(self.run.sending);
-        let mut stall = StallWatch::of(self.run.load, self.run.recorder.spec().sessions);
-        self.run.recorder.keep_early(start.plus_duration(trend.early_until()));
-        let (mut silence, mut vigil) = (Duration::ZERO, Vigil::begin());
-        loop {
-            if silence >= LONGEST_SILENCE {
-                say_given_up(silence);
-                self.running.give_up();
-                break;
-            }
+        let load = Sampled { run: self.run, load: self.running };
+        self.sampler = Sampler::of_whole(Slicer::new(start, Stamp::NEVER), load, BacklogTrend::of(self.run.sending));
+        try_wait(|| {
             // In this order: the last requests may all have failed.
             let is_over = self.running.is_finished() || self.is_interrupted();
+            let sample = self.look(start)?;
             if self.measurement.fails_too_often(&self.run.recorder, start, self.run.requests) || is_over {
-                break;
+                return Ok(ControlFlow::Break(()));
             }
-            let (elapsed, completed) = (Stamp::now() - start, self.run.recorder.completed().all());
-            trend.poll(elapsed, self.running.under_way());
-            self.slicer.poll(&self.run.recorder, &self.run.facts, self.measurement.watcher);
-            silence = stall.poll(elapsed, completed, self.running.under_way());
-            self.measurement.watcher.progress(&|| self.moment(None, start));
-            vigil.sleep(COUNT_POLL);
-        }
+            if sample.silence >= LONGEST_SILENCE {
+                say_given_up(sample.silence);
+                self.running.give_up();
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok(ControlFlow::Continue(self.sampler.pause(COUNT_POLL)))
+        })?;
         self.running.settle_if_stranded();
         // What was recorded after the open block's end belongs to the load, too.
         let now = self.end_now();
         let end = self.running.ended().unwrap_or(now);
         self.counters.ask();
         thread::sleep(GRACE);
-        let running = self.running;
+        let (running, trend) = (self.running, self.sampler.trend());
         let complete =
             |client: &mut ClientSummary, early: Option<&Distribution>| settle(client, running, &trend, early);
         let (window, disturbance) = self.cut(TimeSpan { start, end }, Stamp::NEVER, complete);

@@ -1,6 +1,6 @@
 //! [`EndingStage`]: a stage that sends nothing more, and its results.
 
-use std::thread;
+use std::{mem, thread};
 
 use crate::clock::Stamp;
 use crate::machine::pauses;
@@ -10,17 +10,17 @@ use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::history::{Conclusion, WindowSet};
-use crate::measure::level::LevelRun;
+use crate::measure::level_run::LevelRun;
 use crate::measure::log::Log;
 use crate::measure::measurement::{Measurement, Unwatched};
 use crate::measure::metrics::MetricsFold;
 use crate::measure::remark::Remark;
 use crate::measure::slicer::Slicer;
-use crate::measure::stages::GRACE;
 use crate::measure::stages::running::RunningStage;
 use crate::measure::stall::{say_given_up, silence_of_a_stage};
 use crate::measure::summary::{Disturbances, Ending, LevelSummary};
 use crate::measure::verdict::{Evidence, judge};
+use crate::measure::waiting::GRACE;
 use crate::measure::window::summarize;
 
 /// A stage that sends nothing more. Its last requests are answered while the next one runs, or nothing does; then what the
@@ -67,7 +67,7 @@ impl EndingStage {
         } else if is_interrupted {
             self.end_as(Ending::Interrupted);
             self.cut();
-        } else if silence >= silence_of_a_stage(self.stage.slicer.borrow().longest()) {
+        } else if silence >= silence_of_a_stage(self.stage.sampler.slicer.longest()) {
             say_given_up(silence);
             self.stage.load.give_up();
             self.end_as(Ending::Failed);
@@ -124,13 +124,14 @@ impl EndingStage {
 
     /// What this process saw of the stage, and what others took from it.
     pub(super) fn window(&mut self, measurement: &Measurement<'_>) -> (WindowSet, Option<Disturbance>) {
-        let (stage, start, end) = (&self.stage, self.stage.load.started(), self.end());
+        let (start, end) = (self.stage.load.started(), self.end());
         (measurement.settle)();
+        let stage = &mut self.stage;
         let mut tally = stage.level.recorder.close();
         let early = tally.early.take();
         let mut client = summarize(tally, start, end - start, &stage.level.facts);
-        settle(&mut client, &stage.load, &stage.trend.get(), early.as_ref());
-        let blocks = stage.slicer.replace(Slicer::new(end, Stamp::NEVER)).blocks(&client);
+        settle(&mut client, &stage.load, &stage.sampler.trend(), early.as_ref());
+        let blocks = mem::replace(&mut stage.sampler.slicer, Slicer::new(end, Stamp::NEVER)).blocks(&client);
         (WindowSet { client, readings: self.readings.take(), blocks, ranks: Vec::new() }, self.disturbance)
     }
 

@@ -1,28 +1,25 @@
 //! [`RunningStage`]: a stage under way.
 
-use std::cell::{Cell, RefCell};
-use std::sync::atomic::Ordering;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::error::Error;
 use crate::load::{LoadReport, RunningLoad};
-use crate::machine::pauses::Vigil;
 use crate::measure::backlog::BacklogTrend;
-use crate::measure::level::{LevelRun, MeasuredLevel};
-use crate::measure::measurement::{Measurement, Moment, Watcher};
+use crate::measure::level_run::{LevelRun, MeasuredLevel};
+use crate::measure::measurement::{Measurement, Watcher};
 use crate::measure::sending::Sending;
 use crate::measure::slicer::Slicer;
 use crate::measure::stages::{STAGE_POLL, StageRun, boundaries};
-use crate::measure::stall::{LONGEST_SILENCE, StallWatch, say_given_up};
+use crate::measure::stall::{LONGEST_SILENCE, say_given_up};
 use crate::measure::summary::{Ending, LevelSummary};
+use crate::measure::waiting::{Sampled, Sampler, wait};
 use crate::plan::StageLength;
 
 /// A stage under way, or over.
 pub(super) struct RunningStage {
-    pub(super) trend: Cell<BacklogTrend>,
-    pub(super) stall: RefCell<StallWatch>,
-    pub(super) slicer: RefCell<Slicer>,
+    pub(super) sampler: Sampler,
     pub(super) level: LevelRun,
     pub(super) load: RunningLoad,
     pub(super) planned_end: Stamp,
@@ -36,51 +33,59 @@ impl RunningStage {
             Some(start) => prepared.go_at(start),
             None => prepared.go(),
         };
-        let planned_end = match length {
-            StageLength::Time(length) => load.started().plus_duration(length),
-            StageLength::Requests(_) | StageLength::Sessions(_) => Stamp::NEVER,
-        };
         let timed = if let StageLength::Time(length) = length { Some(length) } else { None };
-        let mut slicer = Slicer::of_about(load.started(), timed.unwrap_or_default());
-        slicer.put_off(level.recorder.end_window(slicer.end()));
+        let planned_end = timed.map_or(Stamp::NEVER, |length| load.started().plus_duration(length));
+        let slicer = Slicer::of_about(load.started(), timed.unwrap_or_default());
         let trend = BacklogTrend::of(level.sending.or(timed.map(Sending::steady)));
-        level.recorder.keep_early(load.started().plus_duration(trend.early_until()));
-        let stall = RefCell::new(StallWatch::of(level.load, level.recorder.spec().sessions));
-        Self { trend: Cell::new(trend), stall, slicer: RefCell::new(slicer), level, load, planned_end }
+        let sampler = Sampler::of_whole(slicer, Sampled { run: &level, load: &load }, trend);
+        Self { sampler, level, load, planned_end }
     }
 
-    /// Waits until the stage is over, or must not continue.
-    pub(super) fn wait(&self, measurement: &Measurement<'_>, mut may_go_on: impl FnMut() -> bool) -> Ending {
-        let is_counted = self.planned_end == Stamp::NEVER;
-        let mut vigil = Vigil::begin();
-        while Stamp::now() < self.planned_end {
+    fn sampled(&self) -> Sampled<'_> {
+        Sampled { run: &self.level, load: &self.load }
+    }
+
+    /// Waits until the stage is over, or must not continue, which `others` also tell. Returns what it ends with.
+    pub(super) fn wait(
+        &mut self,
+        measurement: &Measurement<'_>,
+        mut others: impl FnMut() -> ControlFlow<Ending>,
+    ) -> Ending {
+        wait(|| {
+            if Stamp::now() >= self.planned_end {
+                return ControlFlow::Break(Ending::Complete);
+            }
             let silence = self.look(measurement.watcher);
-            let may_go_on = may_go_on();
-            if measurement.interrupts.load(Ordering::Relaxed) > 0 {
-                return Ending::Interrupted;
-            }
-            if !may_go_on {
-                return Ending::Failed;
-            }
-            if self.fails_too_often(measurement) {
-                return Ending::Failed;
-            }
-            if is_counted && silence >= LONGEST_SILENCE {
-                say_given_up(silence);
-                self.load.give_up();
-                return Ending::Failed;
-            }
-            if self.load.is_finished() {
-                self.load.settle_if_stranded();
-                // The last requests may all have failed since the last poll.
-                let fails = self.fails_too_often(measurement);
-                let complete = is_counted && !self.load.is_stranded() && !fails;
-                return if complete { Ending::Complete } else { Ending::Failed };
+            let ended = match others() {
+                ControlFlow::Break(ending) => Some(ending),
+                ControlFlow::Continue(()) => self.ends(measurement, silence),
+            };
+            if let Some(ending) = ended {
+                return ControlFlow::Break(ending);
             }
             self.show(measurement);
-            vigil.sleep(STAGE_POLL.min(self.planned_end.from_now()));
+            ControlFlow::Continue(self.sampler.pause(STAGE_POLL).min(self.planned_end.from_now()))
+        })
+    }
+
+    /// What the stage ends with before its time, or with its last request, if it does.
+    fn ends(&self, measurement: &Measurement<'_>, silence: Duration) -> Option<Ending> {
+        let is_counted = self.planned_end == Stamp::NEVER;
+        if self.fails_too_often(measurement) {
+            return Some(Ending::Failed);
         }
-        Ending::Complete
+        if is_counted && silence >= LONGEST_SILENCE {
+            say_given_up(silence);
+            self.load.give_up();
+            return Some(Ending::Failed);
+        }
+        if !self.load.is_finished() {
+            return None;
+        }
+        self.load.settle_if_stranded();
+        // The last requests may all have failed since the last look.
+        let complete = is_counted && !self.load.is_stranded() && !self.fails_too_often(measurement);
+        Some(if complete { Ending::Complete } else { Ending::Failed })
     }
 
     /// Whether more of its requests have failed than may, so that no further stage is to begin.
@@ -94,23 +99,14 @@ impl RunningStage {
     }
 
     /// Opens the next block when one is over, and counts the requests under way. Returns for how long no request has ended.
-    pub(super) fn look(&self, watcher: &dyn Watcher) -> Duration {
-        self.slicer.borrow_mut().poll(&self.level.recorder, &self.level.facts, watcher);
-        let (elapsed, under_way) = (Stamp::now() - self.load.started(), self.load.under_way());
-        let mut trend = self.trend.get();
-        trend.poll(elapsed, under_way);
-        self.trend.set(trend);
-        self.stall.borrow_mut().poll(elapsed, self.level.recorder.completed().all(), under_way)
+    pub(super) fn look(&mut self, watcher: &dyn Watcher) -> Duration {
+        let load = Sampled { run: &self.level, load: &self.load };
+        self.sampler.look(load, watcher).silence
     }
 
     /// Shows how far it is.
     pub(super) fn show(&self, measurement: &Measurement<'_>) {
-        measurement.watcher.progress(&|| Moment {
-            window: None,
-            elapsed: Stamp::now() - self.load.started(),
-            completed: self.level.recorder.completed(),
-            under_way: self.load.under_way(),
-        });
+        measurement.watcher.progress(&|| self.sampled().moment(None, self.load.started()));
     }
 
     /// When it stops sending: as planned, or now.

@@ -193,6 +193,29 @@ fn an_interrupt_of_one_rank_ends_the_run_of_all_in_order() {
 }
 
 #[test]
+fn timed_an_interrupt_does_not_wait_for_the_end_of_a_long_window() {
+    for mpi in Mpi::all() {
+        let repository = Repository::of(&[Model::identity("m")]);
+        let run = Program::on(&repository, "m")
+            .args("--concurrency-range 4 --async -p 60000 --warmup-request-count 1 -v --summary-file")
+            .arg(repository.file("result.json"))
+            .ranks(mpi, 2)
+            .start();
+        run.wait_for("Request concurrency: 4");
+        thread::sleep(Duration::from_secs(1));
+        let interrupted = Instant::now();
+        signal(process(&repository, mpi, 1), SIGINT);
+        let ended = run.finish();
+        assert!(interrupted.elapsed() < Duration::from_secs(15), "{:?}", interrupted.elapsed());
+        assert!(ended.stdout.contains("Verdict: invalid [interrupted]"), "{}\n{}", ended.stdout, ended.stderr);
+        let result = result(&repository);
+        let level = &result["levels"][0];
+        assert_eq!(level["ranks"].as_array().unwrap().len(), 2, "{level}");
+        assert!(level["client"]["requests"].as_u64() > Some(0), "{level}");
+    }
+}
+
+#[test]
 fn timed_an_interrupt_of_the_launcher_leaves_what_was_measured() {
     for mpi in Mpi::all() {
         let repository = Repository::of(&[Model::identity("m")]);

@@ -1,0 +1,235 @@
+//! A level whose load several processes share: windows at agreed stamps, judged from everybody's values.
+//!
+//! While one window runs, all exchange their values of those before it, and each decides from the same sums. So the load
+//! runs everywhere until the last window that counts has ended; what comes after it is dropped. Only all of them together
+//! know when a window of requests has them, or that somebody was interrupted, so they report their progress while it is
+//! open; it ends a moment after all know.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::clock::Stamp;
+use crate::error::Result;
+use crate::interrupt;
+use crate::load::LoadReport;
+use crate::measure::disturbance::Disturbance;
+use crate::measure::heartbeat::{Heartbeat, Progress, check_terminated};
+use crate::measure::history::WindowSet;
+use crate::measure::level::Trials;
+use crate::measure::metrics::MetricsFold;
+use crate::measure::rank_part::RankPart;
+use crate::measure::ranks::{Closing, EarlyEnd, Span, WindowReport, close, joined};
+use crate::measure::summary::{Ending, LevelSummary};
+use crate::measure::verdict::Evidence;
+use crate::plan::{MeasurementPlan, WindowRule};
+use crate::ranks::{ANSWER_LIMIT, Ranks};
+
+/// Time between two exchanges, where their progress decides when a window ends.
+const COUNT_INTERVAL: Duration = Duration::from_millis(50);
+/// The same where only an interrupt or a failure ends one early.
+const TIME_INTERVAL: Duration = Duration::from_millis(200);
+/// A window ends this long after all have reported their progress.
+const LEAD: Duration = Duration::from_millis(50);
+/// How long outstanding requests may be waited for before a process must report how its load has ended.
+const CLOSE_LIMIT: Duration = Duration::from_secs(90);
+
+/// What is exchanged about the windows of a joint load.
+pub(super) struct JointWindows<'a> {
+    ranks: &'a Ranks,
+    heartbeat: Heartbeat<'a, WindowReport>,
+    /// When the first one begins for all.
+    pub(super) first: Stamp,
+    /// Requests that a window has at least, where these end it.
+    requests: Option<u64>,
+    /// Windows that are over here.
+    over: usize,
+    /// The open window's end is known to all.
+    is_ending: bool,
+    /// The server's metrics of windows that not all have reported.
+    readings: VecDeque<Option<MetricsFold>>,
+}
+
+impl<'a> JointWindows<'a> {
+    pub(super) fn of(ranks: &'a Ranks, plan: &MeasurementPlan) -> Self {
+        let (interval, requests) = match plan.window {
+            WindowRule::Time(_) => (TIME_INTERVAL, None),
+            WindowRule::Count(requests) => (COUNT_INTERVAL, Some(requests)),
+        };
+        Self {
+            ranks,
+            heartbeat: Heartbeat::every(interval, ranks),
+            first: Stamp::NEVER,
+            requests,
+            over: 0,
+            is_ending: false,
+            readings: VecDeque::new(),
+        }
+    }
+
+    /// The number of the open window, from 1.
+    pub(super) fn next_number(&self) -> u32 {
+        u32::try_from(self.over + 1).unwrap_or(u32::MAX)
+    }
+
+    /// Whether an exchange is under way.
+    pub(super) fn is_exchanging(&self) -> bool {
+        self.heartbeat.is_under_way()
+    }
+
+    /// The open window has ended here, and the next one begins.
+    pub(super) fn begin_next(&mut self) {
+        (self.over, self.is_ending) = (self.over + 1, false);
+    }
+
+    /// Sends what the window came to that has just ended.
+    pub(super) fn send(&mut self, window: WindowSet, disturbance: Option<Disturbance>, early_end: EarlyEnd) {
+        self.heartbeat.send(WindowReport::of(self.ranks, &window, disturbance, early_end));
+        self.readings.push_back(window.readings);
+    }
+
+    /// The launcher gives a process that it wants to end but a moment: no time for other processes.
+    pub(super) fn check_terminated(&self) -> Result<()> {
+        check_terminated(self.ranks)
+    }
+}
+
+impl Trials<'_> {
+    /// Measures until there is enough; alone or together with others.
+    pub(super) fn until_ended(&mut self) -> Result<Ending> {
+        let ended = if self.run.finite { self.until_finished() } else { self.until_settled() };
+        // Those with loads of their own are in touch, too, until all have what they need.
+        if let (Some(ranks), Err(error)) = (self.measurement.ranks, &ended) {
+            ranks.break_off(error);
+        }
+        ended
+    }
+
+    /// The one window of a load that has ended by itself: waits until the others have ended, too, and takes in theirs where they
+    /// share the load. Returns what the level ends with.
+    pub(super) fn whole(&mut self, window: WindowSet, disturbance: Option<Disturbance>) -> Result<Ending> {
+        let Some(ranks) = self.measurement.joint() else {
+            self.keep(window, disturbance);
+            let ending = self.early_ending().unwrap_or(Ending::Complete);
+            return self.barrier.wait_with(ending);
+        };
+        self.running.halt();
+        self.barrier.wait_with(Ending::Complete)?;
+        let early_end = EarlyEnd { broken: self.is_stopped(), ..self.early_end() };
+        let report = WindowReport::of(ranks, &window, disturbance, early_end);
+        let all = ranks.exchange(&report, ANSWER_LIMIT)?;
+        Ok(self.receive(ranks, all, window.readings).unwrap_or(Ending::Complete))
+    }
+
+    /// Exchanges with the others what is known while the window is open that began at `start`. Returns what the level ends with,
+    /// if it does.
+    pub(super) fn exchange(&mut self, joint: &mut JointWindows<'_>, start: Stamp) -> Result<Option<Ending>> {
+        // Its result is sent with the progress.
+        self.measurement.fails_too_often(&self.run.recorder, self.running.started(), self.run.requests);
+        let over = joint.over;
+        let progress = || Progress {
+            over,
+            requests: self.run.recorder.completed().all(),
+            long_enough: self.is_long_enough(start),
+            broken: self.early_end().broken,
+            ..Progress::default()
+        };
+        let Some(all) = joint.heartbeat.poll(progress)? else { return Ok(None) };
+        while let Some(reports) = joint.heartbeat.receive() {
+            let readings = joint.readings.pop_front().flatten();
+            if let Some(ending) = self.receive(joint.ranks, reports, readings) {
+                return Ok(Some(ending));
+            }
+        }
+        if !joint.is_ending && is_over(&all, joint.over, joint.requests) {
+            joint.is_ending = true;
+            self.sampler.slicer.end_at(&self.run.recorder, joint.heartbeat.after(&all, LEAD));
+        }
+        Ok(None)
+    }
+
+    /// Processes a window that all have reported; returns what the level ends with, if it does.
+    fn receive(&mut self, ranks: &Ranks, all: Vec<WindowReport>, readings: Option<MetricsFold>) -> Option<Ending> {
+        let interrupted = all.iter().any(|report| report.interrupted);
+        let broken = all.iter().any(|report| report.broken);
+        let span = if self.run.finite { Span::Whole } else { Span::Window };
+        let (window, disturbance) = joined(ranks, all, readings, span)?;
+        let failed = self.measurement.exceeds_errors(window.client.requests, window.client.failed);
+        self.keep(window, disturbance);
+        if interrupted {
+            self.measurement.interrupts.fetch_max(1, Ordering::Relaxed);
+            return Some(Ending::Interrupted);
+        }
+        if failed || broken {
+            return Some(Ending::Failed);
+        }
+        if self.run.finite { Some(Ending::Complete) } else { self.history.decide(self.measurement.plan) }
+    }
+
+    /// What ends a window or the level early in this process.
+    pub(super) fn early_end(&self) -> EarlyEnd {
+        EarlyEnd {
+            interrupted: interrupt::counter().load(Ordering::Relaxed) > 0,
+            broken: self.is_stopped() || self.running.is_finished(),
+        }
+    }
+
+    /// Whether this process's load cannot or must not continue.
+    fn is_stopped(&self) -> bool {
+        self.running.is_stranded() || self.measurement.breaker.is_open()
+    }
+}
+
+/// Whether the window with that number ends before its time, or with its requests: all processes are in it, and together they
+/// have what it needs, or one cannot continue. It follows from what all have said, and from nothing else, so that all find
+/// the same.
+fn is_over(all: &[Progress], number: usize, requests: Option<u64>) -> bool {
+    let sum: u64 = all.iter().map(|one| one.requests).sum();
+    let is_full = requests.is_some_and(|least| sum >= least) && all.iter().all(|one| one.long_enough);
+    let ends_early = all.iter().any(|one| one.interrupted || one.broken);
+    all.iter().all(|one| one.over == number) && (is_full || ends_early)
+}
+
+/// Completes the level with what all report about its end, and gives all the same one: rank 0's. Where they cannot be
+/// reached any more, it stays what this process knows.
+///
+/// # Errors
+/// A process is lost, or cannot continue.
+pub(super) fn finish(
+    level: &mut LevelSummary,
+    evidence: &mut Evidence,
+    requests: &mut LoadReport,
+    each: &[RankPart],
+    ranks: &Ranks,
+) -> Result<()> {
+    let all = ranks.exchange(&Closing::of(level, evidence, *requests, ranks.owns_server()), CLOSE_LIMIT)?;
+    *requests = close(level, evidence, ranks, &all, each);
+    *level = ranks.hear_first(ranks.is_first().then_some(&*level), ANSWER_LIMIT)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_over_when_all_together_have_its_requests() {
+        let progress = |over, requests| Progress { over, requests, long_enough: true, ..Progress::default() };
+        let is_over = |all: &[Progress]| is_over(all, 3, Some(100));
+        assert!(is_over(&[progress(3, 60), progress(3, 40)]));
+        let late = Progress { long_enough: false, ..progress(3, 40) };
+        assert!(!is_over(&[progress(3, 60), late]), "one has opened it later than the other");
+        assert!(!is_over(&[progress(3, 60), progress(3, 39)]));
+        assert!(!is_over(&[progress(3, 60), progress(2, 90)]), "one still has the window before");
+        let interrupted = Progress { interrupted: true, ..late };
+        assert!(is_over(&[progress(3, 1), interrupted]));
+    }
+
+    #[test]
+    fn a_window_of_time_ends_early_only_where_one_process_cannot_go_on() {
+        let progress = Progress { over: 1, requests: 1_000, long_enough: true, ..Progress::default() };
+        assert!(!is_over(&[progress; 2], 1, None));
+        assert!(is_over(&[progress, Progress { interrupted: true, ..progress }], 1, None));
+        assert!(is_over(&[progress, Progress { broken: true, ..progress }], 1, None));
+    }
+}

@@ -1,0 +1,171 @@
+//! Windows that abut, until they agree or there are enough: of a load of this process alone, or of one that several share.
+
+use std::ops::ControlFlow;
+use std::thread;
+use std::time::Duration;
+
+use log::debug;
+
+use crate::clock::{Stamp, TimeSpan};
+use crate::error::Result;
+use crate::measure::level::edges::ramp_limit;
+use crate::measure::level::joint::JointWindows;
+use crate::measure::level::{COUNT_POLL, Trials, WINDOW_POLL};
+use crate::measure::summary::Ending;
+use crate::measure::waiting::{GRACE, try_wait};
+use crate::plan::WindowRule;
+
+/// Minimum length of a window of requests: a few fast requests fit into one time slice of a thread, and such windows
+/// never agree.
+const COUNT_WINDOW_LEAST: Duration = Duration::from_millis(500);
+/// The same for perf_analyzer's, by its documentation.
+const UPSTREAM_COUNT_WINDOW_LEAST: Duration = Duration::from_secs(1);
+
+/// What has ended while a window was open.
+enum Ended {
+    /// The window, then.
+    Window(Stamp),
+    /// The level.
+    Level(Ending),
+}
+
+impl Trials<'_> {
+    /// Windows that abut, until they agree or there are enough; those of all together, where several processes share the load.
+    pub(super) fn until_settled(&mut self) -> Result<Ending> {
+        let plan = self.measurement.plan;
+        let mut joint = self.measurement.joint().map(|ranks| JointWindows::of(ranks, plan));
+        if joint.is_some() {
+            self.barrier.remove();
+        }
+        self.sentry.prepare();
+        let mut start = match &mut joint {
+            Some(joint) => self.first_of_all(joint)?,
+            None => self.leave_out_start(),
+        };
+        self.open_first(start, self.planned_end(start, joint.as_ref()));
+        loop {
+            let end = match self.wait_for_end(joint.as_mut(), start) {
+                Ok(Ended::Window(end)) => end,
+                Ok(Ended::Level(ending)) => return Ok(ending),
+                Err(error) => {
+                    if joint.is_none() {
+                        self.close_tail(start);
+                    }
+                    return Err(error);
+                }
+            };
+            let span = TimeSpan { start, end };
+            match &mut joint {
+                Some(joint) => self.report(joint, span),
+                None => {
+                    if let Some(ending) = self.close(span)? {
+                        return Ok(ending);
+                    }
+                }
+            }
+            start = end;
+        }
+    }
+
+    /// When the first window of a joint load begins: at a moment that all know, if this process is not late for it.
+    fn first_of_all(&self, joint: &mut JointWindows<'_>) -> Result<Stamp> {
+        let plan = self.measurement.plan;
+        joint.first = self.running.started().plus_duration(plan.warmup + ramp_limit(plan));
+        let start = self.run.recorder.end_window(joint.first);
+        try_wait(|| {
+            joint.check_terminated()?;
+            Ok(match start.from_now() {
+                Duration::ZERO => ControlFlow::Break(start),
+                left => ControlFlow::Continue(WINDOW_POLL.min(left)),
+            })
+        })
+    }
+
+    /// When a window ends that begins at `start`, if nothing ends it earlier.
+    fn planned_end(&self, start: Stamp, joint: Option<&JointWindows<'_>>) -> Stamp {
+        match (self.measurement.plan.window, joint) {
+            (WindowRule::Count(_), _) => Stamp::NEVER,
+            (WindowRule::Time(length), None) => start.plus_duration(length * self.times),
+            // By a grid that is the same for all, also for one that was late.
+            (WindowRule::Time(length), Some(joint)) => joint.first.plus_duration(length * joint.next_number()),
+        }
+    }
+
+    /// Waits until the window that began at `start` is over, as planned if nothing ends it earlier.
+    fn wait_for_end(&mut self, mut joint: Option<&mut JointWindows<'_>>, start: Stamp) -> Result<Ended> {
+        let is_timed = matches!(self.measurement.plan.window, WindowRule::Time(_));
+        try_wait(|| {
+            let sample = self.look(start)?;
+            let mut is_exchanging = false;
+            if let Some(joint) = joint.as_deref_mut() {
+                if let Some(ending) = self.exchange(joint, start)? {
+                    return Ok(ControlFlow::Break(Ended::Level(ending)));
+                }
+                is_exchanging = joint.is_exchanging();
+            }
+            if let Some(end) = sample.ended {
+                return Ok(ControlFlow::Break(Ended::Window(end)));
+            }
+            if joint.is_none() && self.ends_early(start) {
+                return Ok(ControlFlow::Break(Ended::Window(self.end_now())));
+            }
+            let about = if is_timed && !is_exchanging { WINDOW_POLL } else { COUNT_POLL };
+            Ok(ControlFlow::Continue(self.sampler.pause(about)))
+        })
+    }
+
+    /// Whether the open window of a load of this process alone ends before its planned end.
+    fn ends_early(&self, start: Stamp) -> bool {
+        self.measurement.fails_too_often(&self.run.recorder, start, self.run.requests)
+            || self.is_full(start)
+            || self.is_interrupted()
+            || self.running.is_finished()
+    }
+
+    /// Whether a window of requests, which began at `start`, has them.
+    fn is_full(&self, start: Stamp) -> bool {
+        let WindowRule::Count(requests) = self.measurement.plan.window else { return false };
+        self.run.recorder.completed().all() >= requests && self.is_long_enough(start)
+    }
+
+    /// Whether a window of requests that began at `start` has reached its least length.
+    pub(super) fn is_long_enough(&self, start: Stamp) -> bool {
+        let long = self.measurement.plan.long_count_windows;
+        Stamp::now() - start >= if long { UPSTREAM_COUNT_WINDOW_LEAST } else { COUNT_WINDOW_LEAST }
+    }
+
+    /// Closes the window in the recorder and remembers it; returns what the level ends with, if it does.
+    fn close(&mut self, span: TimeSpan) -> Result<Option<Ending>> {
+        if let Some(ending) = self.barrier.is_over_with()? {
+            return Ok(Some(ending));
+        }
+        if !self.barrier.has_arrived() {
+            self.counters.ask();
+        }
+        thread::sleep(GRACE);
+        self.outgrow();
+        let (window, disturbance) = self.cut(span, self.planned_end(span.end, None), |_, _| ());
+        // What is measured only because others need more is shown.
+        match self.barrier.further() {
+            Some(further) => self.measurement.watcher.window(self.history.closed() + further, &window.client),
+            None => {
+                self.keep(window, disturbance);
+                self.boundaries.push(span.end);
+            }
+        }
+        let ending = self.early_ending().or_else(|| self.decide());
+        debug!("after {} windows: {ending:?}", self.history.closed());
+        self.barrier.arrive(ending)
+    }
+
+    /// Closes the window in the recorder, and sends the others what it came to. The next one has begun: nobody waits.
+    fn report(&mut self, joint: &mut JointWindows<'_>, span: TimeSpan) {
+        self.counters.ask();
+        thread::sleep(GRACE);
+        joint.begin_next();
+        let next_end = self.planned_end(span.end, Some(joint));
+        let (window, disturbance) = self.cut(span, next_end, |_, _| ());
+        joint.send(window, disturbance, self.early_end());
+        self.boundaries.push(span.end);
+    }
+}
