@@ -6,6 +6,7 @@ use clap::Parser;
 
 use crate::cli::Command;
 use crate::cli::getopt::{self, nearest};
+use crate::cli::habits;
 use crate::cli::secrets::names_secret;
 use crate::cli::word::{self, Called, Word, Words, help_of};
 use crate::error::{Error, Result};
@@ -41,7 +42,7 @@ Usage: triton-bench -m MODEL [FLAGS]
 Examples:
   triton-bench -m resnet50 --model-repository /models --concurrency-range 1:8
   triton-bench -m resnet50 -u server:8001 -i grpc --request-rate-range 100:500
-  triton-bench compare yesterday.json today.json
+  triton-bench init model.onnx          (makes a repository of a model's file)
 ";
 
 /// The usual flags, and the names of all commands.
@@ -112,6 +113,9 @@ pub fn stray(called: &Called, words: &[OsString], private: bool) -> Error {
     }
     let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
     let first = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    if let Some(answer) = habits::stray(&first) {
+        return Error::usage(format!("{}: no flag takes it; {answer}; see --help", shown.join(" ")));
+    }
     let meant = nearest(&first, called.commands.iter().map(|word| word.name)).map_or_else(
         || format!(" ({}); quote a value that contains spaces;", called.names()),
         |name| format!(": did you mean {name}?"),

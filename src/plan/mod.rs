@@ -22,6 +22,7 @@ mod rounds;
 mod run_of_file;
 mod search;
 mod server;
+mod starter;
 mod stop_rule;
 mod target;
 mod tfserving;
@@ -61,6 +62,7 @@ pub use rounds::{Order, Rounds, Variant};
 pub use run_of_file::RunOfFile;
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{INSTALL_DIRECTORY, INSTALL_VARIABLE, LogLevel, ServerLog, ServerPlan};
+pub use starter::Starter;
 pub use stop_rule::StopRule;
 pub use target::{
     API_MAJOR, MetricsPlan, MixEntry, ServiceKind, Survey, Target, TraceLevel, TraceSettings, UPSTREAM_VERSION,

@@ -15,6 +15,7 @@ mod grpc_faults;
 mod http_bounds;
 mod http_faults;
 mod http_tls;
+mod init;
 mod line_service;
 mod many_steps;
 mod openai;

@@ -4,6 +4,7 @@ mod cuda;
 mod grpc_server;
 mod http_triton;
 mod in_process;
+mod init;
 mod input_data;
 mod load_modes;
 mod ranks;

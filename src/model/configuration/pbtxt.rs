@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::model::schema;
 
@@ -15,12 +15,17 @@ const FIRST: [&str; 8] =
 /// that are newer than this program are written as what they look like.
 pub fn text(configuration: &Value) -> String {
     let mut text = String::new();
-    let mut fields: Vec<(&String, &Value)> = configuration.as_object().into_iter().flatten().collect();
-    let place = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
-    fields.sort_by_key(|(name, _)| place(name));
     let config = schema::config();
-    fields.into_iter().for_each(|(name, value)| Field::of(Some(&config), name).write(&mut text, 0, value));
+    let fields = configuration.as_object().into_iter().flat_map(in_order);
+    fields.for_each(|(name, value)| Field::of(Some(&config), name).write(&mut text, 0, value));
     text
+}
+
+/// Members in the order in which a reader looks for them.
+fn in_order(members: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut fields: Vec<(&String, &Value)> = members.iter().collect();
+    fields.sort_by_key(|(name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
+    fields
 }
 
 /// A field by its name in the text, and what is known of it.
@@ -50,7 +55,8 @@ impl<'a> Field<'a> {
                 let is_map = self.known.as_ref().is_some_and(FieldDescriptor::is_map);
                 if !is_map {
                     let _ = writeln!(text, "{indent}{name} {{");
-                    members.iter().for_each(|(name, value)| Field::of(message, name).write(text, depth + 1, value));
+                    let fields = in_order(members).into_iter();
+                    fields.for_each(|(name, value)| Field::of(message, name).write(text, depth + 1, value));
                     let _ = writeln!(text, "{indent}}}");
                     return;
                 }
@@ -202,7 +208,7 @@ version_policy {
             lines(
                 json!({"model_warmup": [{"name": "w", "inputs": {"A": {"data_type": "TYPE_FP32", "dims": ["2"], "zero_data": true}}}]})
             ),
-            r#"model_warmup { inputs { key: "A" value { data_type: TYPE_FP32 dims: [2] zero_data: true } } name: "w" }"#
+            r#"model_warmup { name: "w" inputs { key: "A" value { data_type: TYPE_FP32 dims: [2] zero_data: true } } }"#
         );
     }
 }
