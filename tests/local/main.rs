@@ -7,6 +7,7 @@ mod contradictions;
 mod data;
 mod data_cost;
 mod declarations;
+mod docs;
 mod doctor;
 mod dynamic_grpc;
 mod every_mode;
