@@ -22,6 +22,8 @@ struct Help {
     name: Option<String>,
 }
 
+/// Width of the usual flags, which fit any terminal.
+const SHORT_WIDTH: usize = 80;
 /// The usual flags and examples, on one screen.
 const SHORT: &str = "\
 Measures inference servers: Triton in this process, or one on the network
@@ -47,10 +49,15 @@ Examples:
 
 /// The usual flags, and the names of all commands.
 pub fn short(called: &Called) -> String {
-    let names = called.names();
-    format!(
-        "{SHORT}\nCommands:\n  {names}\nAll flags: --help. Those of a section or command: --help load, --help tune\n"
-    )
+    let mut lines = vec!["Commands:".to_owned()];
+    for name in called.names().split_inclusive(", ") {
+        match lines.last_mut().filter(|line| line.len() + name.len() < SHORT_WIDTH) {
+            Some(line) => *line += &format!(" {}", name.trim_end()),
+            None => lines.push(format!("  {}", name.trim_end())),
+        }
+    }
+    let names = lines.join("\n");
+    format!("{SHORT}\n{names}\nAll flags: --help. Those of a section or command: --help load, --help tune\n")
 }
 
 /// The flags of the section whose title begins so, in any case, or a command's.

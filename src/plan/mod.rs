@@ -210,6 +210,8 @@ pub struct ReportPlan {
     pub live: bool,
     /// Where the run's figures can be read while it goes on.
     pub metrics_listen: Option<ListenAddress>,
+    /// A collector of OpenTelemetry that gets the figures at the end.
+    pub otlp_endpoint: Option<String>,
     /// CSV and export have what perf_analyzer's callers expect: no row of a level beyond the limit, its version.
     pub as_upstream: bool,
 }

@@ -21,6 +21,7 @@ mod line_service;
 mod many_steps;
 mod openai;
 mod other_servers;
+mod otlp;
 mod refused;
 mod replicas;
 mod results;

@@ -26,6 +26,7 @@ const FOREIGN: &[&str] = &[
     "--warmup-request-count",
     "--warm-up",
     "--metrics-listen",
+    "--otlp-endpoint",
     "--stability-rule",
     "--stability-percentage",
     "--max-trials",

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::model::schema;
 
-/// Fields that a reader looks for first.
+/// Fields that a reader looks for first; of those inside others only the name.
 const FIRST: [&str; 8] =
     ["name", "platform", "backend", "max_batch_size", "input", "output", "instance_group", "dynamic_batching"];
 /// `config.pbtxt` for a configuration in JSON. Empty and zero values are left out, because the server fills them in. Members
@@ -16,15 +16,15 @@ const FIRST: [&str; 8] =
 pub fn text(configuration: &Value) -> String {
     let mut text = String::new();
     let config = schema::config();
-    let fields = configuration.as_object().into_iter().flat_map(in_order);
+    let fields = configuration.as_object().into_iter().flat_map(|members| in_order(members, &FIRST));
     fields.for_each(|(name, value)| Field::of(Some(&config), name).write(&mut text, 0, value));
     text
 }
 
-/// Members in the order in which a reader looks for them.
-fn in_order(members: &Map<String, Value>) -> Vec<(&String, &Value)> {
+/// Members, these first.
+fn in_order<'a>(members: &'a Map<String, Value>, first: &[&str]) -> Vec<(&'a String, &'a Value)> {
     let mut fields: Vec<(&String, &Value)> = members.iter().collect();
-    fields.sort_by_key(|(name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
+    fields.sort_by_key(|(name, _)| first.iter().position(|first| first == name).unwrap_or(first.len()));
     fields
 }
 
@@ -55,7 +55,7 @@ impl<'a> Field<'a> {
                 let is_map = self.known.as_ref().is_some_and(FieldDescriptor::is_map);
                 if !is_map {
                     let _ = writeln!(text, "{indent}{name} {{");
-                    let fields = in_order(members).into_iter();
+                    let fields = in_order(members, &FIRST[..1]).into_iter();
                     fields.for_each(|(name, value)| Field::of(message, name).write(text, depth + 1, value));
                     let _ = writeln!(text, "{indent}}}");
                     return;
