@@ -123,6 +123,8 @@ fn execute(command: Command, codes: exit::Codes, connect: Connect) -> error::Res
         Command::Models(_) if codes == exit::Codes::PerfAnalyzers => Err(unknown_command("models")),
         Command::Models(wanted) => app::list_models(&wanted),
         Command::Doctor(wanted) => app::examine(&wanted),
+        Command::Init(_) if codes == exit::Codes::PerfAnalyzers => Err(unknown_command("init")),
+        Command::Init(wanted) => app::init(&wanted),
         Command::Runs(runs) => app::run_all(&runs),
         Command::Config(text) => stdio::print(&text).map(|()| exit::OK),
         Command::Help(text) => stdio::print_styled(&text).map(|()| exit::OK),

@@ -10,9 +10,11 @@ mod doctor;
 mod ending;
 mod exposition;
 mod gauge;
+mod init;
 mod job;
 mod levels;
 mod models;
+mod otlp;
 mod outputs;
 mod peers;
 mod periodic;
@@ -40,6 +42,7 @@ mod warm_up;
 pub use compare::compare;
 pub use doctor::examine;
 pub use ending::end;
+pub use init::init;
 pub use models::list as list_models;
 pub use report::report;
 pub use runs::run_all;
@@ -100,6 +103,7 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
     outputs::check(&plan)?;
     dashboard::check(&plan)?;
     exposition::check(&plan)?;
+    otlp::check(&plan)?;
     check_devices(&plan)?;
     plan.variants.iter().try_for_each(|Variant { name, plan, .. }| {
         check_devices(plan).map_err(|error| error.context(format!("--variant '{name}'")))
@@ -232,7 +236,8 @@ fn write(plan: &Plan, interrupts: Interrupts, result: &RunResult, baseline: Opti
     let junit = junit.as_ref().map(|path| reports::requirements::write_junit(path, interrupts, result));
     let folder = plan.output.folder.as_ref().map(|folder| reports::lifecycle::write(folder, interrupts, result));
     let pages = Some(report::write_run(&plan.output.pages, interrupts, result, baseline));
-    [csv, summary, junit, folder, pages].into_iter().flatten().fold(Ok(()), Error::both)
+    let written = [csv, summary, junit, folder, pages].into_iter().flatten().fold(Ok(()), Error::both);
+    Error::both(written, otlp::send(plan, result))
 }
 
 /// Writes what is made from the export, once that is complete.

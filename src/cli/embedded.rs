@@ -146,7 +146,7 @@ pub struct EmbeddedArgs {
 }
 
 /// Where Triton is if nobody says so.
-fn installed() -> PathBuf {
+pub fn installed() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let named = env::var_os(INSTALL_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
     named.unwrap_or_else(|| found(Path::new(INSTALL_DIRECTORY), &program))

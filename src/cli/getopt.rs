@@ -8,6 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use clap::{Arg, ArgAction, Command};
 
+use crate::cli::habits::{self, Habit};
 use crate::error::{Error, Result};
 
 /// What a command line asks for.
@@ -208,6 +209,11 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
     if let Some((_, instead)) = FORMER.iter().find(|(former, _)| *former == name) {
         return Err(Error::usage(format!("--{name} is no longer a flag of perf_analyzer; {instead}; see --help")));
     }
+    match habits::long(name) {
+        Some(Habit::Is(meant)) => return find_long(command, meant),
+        Some(Habit::Instead(rule)) => return Err(instead(&format!("--{name}"), rule)),
+        None => {}
+    }
     let begins = |long: Option<&str>| !name.is_empty() && long.is_some_and(|long| long.starts_with(name));
     let candidates: Vec<&Arg> = command.get_arguments().filter(|arg| begins(arg.get_long())).collect();
     let upstream: Vec<&Arg> =
@@ -282,12 +288,15 @@ fn short_flags<'a>(command: &'a Command, cluster: &[u8]) -> Result<Vec<Flag<'a>>
         let arg = command.get_arguments().find(|arg| {
             arg.get_short() == Some(ch) || arg.get_all_short_aliases().is_some_and(|all| all.contains(&ch))
         });
-        let arg = arg.ok_or_else(|| {
-            Error::usage(format!(
-                "-{} is not a flag of this program; see --help",
-                String::from_utf8_lossy(&cluster[index..])
-            ))
-        })?;
+        let arg = match (arg, habits::short(ch)) {
+            (Some(arg), _) => arg,
+            (None, Some(Habit::Is(meant))) => find_long(command, meant)?,
+            (None, Some(Habit::Instead(rule))) => return Err(instead(&format!("-{ch}"), rule)),
+            (None, None) => {
+                let rest = String::from_utf8_lossy(&cluster[index..]);
+                return Err(Error::usage(format!("-{rest} is not a flag of this program; see --help")));
+            }
+        };
         let rest = &cluster[index + 1..];
         if !matches!(need(arg), Need::Never) && !rest.is_empty() {
             let value = rest.strip_prefix(b"=").unwrap_or(rest);
@@ -297,6 +306,10 @@ fn short_flags<'a>(command: &'a Command, cluster: &[u8]) -> Result<Vec<Flag<'a>>
         flags.push(Flag { arg, attached: None });
     }
     Ok(flags)
+}
+
+fn instead(flag: &str, rule: &str) -> Error {
+    Error::usage(format!("{flag} is not a flag of this program: {rule}; see --help"))
 }
 
 fn joined(name: &str, value: Option<OsString>) -> OsString {
@@ -345,6 +358,16 @@ mod tests {
             let shortened = UPSTREAM.iter().chain(former).filter(|name| name.starts_with(long.as_str())).count();
             // --verbose was a prefix of --verbose-csv, but everyone who writes it means -v.
             assert!(shortened != 1 || long == "verbose", "--{long} was a prefix of one flag");
+        }
+    }
+
+    #[test]
+    fn no_habit_takes_a_flag_or_its_prefix_away() {
+        let longs = longs();
+        for name in ["rate", "qps", "requests", "duration", "time", "disable-keepalive"] {
+            assert!(habits::long(name).is_some());
+            assert!(longs.iter().all(|long| !UPSTREAM.contains(&long.as_str()) || !long.starts_with(name)), "{name}");
+            assert!(!longs.iter().any(|long| long == name), "{name}");
         }
     }
 

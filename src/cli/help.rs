@@ -6,6 +6,7 @@ use clap::Parser;
 
 use crate::cli::Command;
 use crate::cli::getopt::{self, nearest};
+use crate::cli::habits;
 use crate::cli::secrets::names_secret;
 use crate::cli::word::{self, Called, Word, Words, help_of};
 use crate::error::{Error, Result};
@@ -21,6 +22,8 @@ struct Help {
     name: Option<String>,
 }
 
+/// Width of the usual flags, which fit any terminal.
+const SHORT_WIDTH: usize = 80;
 /// The usual flags and examples, on one screen.
 const SHORT: &str = "\
 Measures inference servers: Triton in this process, or one on the network
@@ -41,15 +44,20 @@ Usage: triton-bench -m MODEL [FLAGS]
 Examples:
   triton-bench -m resnet50 --model-repository /models --concurrency-range 1:8
   triton-bench -m resnet50 -u server:8001 -i grpc --request-rate-range 100:500
-  triton-bench compare yesterday.json today.json
+  triton-bench init model.onnx          (makes a repository of a model's file)
 ";
 
 /// The usual flags, and the names of all commands.
 pub fn short(called: &Called) -> String {
-    let names = called.names();
-    format!(
-        "{SHORT}\nCommands:\n  {names}\nAll flags: --help. Those of a section or command: --help load, --help tune\n"
-    )
+    let mut lines = vec!["Commands:".to_owned()];
+    for name in called.names().split_inclusive(", ") {
+        match lines.last_mut().filter(|line| line.len() + name.len() < SHORT_WIDTH) {
+            Some(line) => *line += &format!(" {}", name.trim_end()),
+            None => lines.push(format!("  {}", name.trim_end())),
+        }
+    }
+    let names = lines.join("\n");
+    format!("{SHORT}\n{names}\nAll flags: --help. Those of a section or command: --help load, --help tune\n")
 }
 
 /// The flags of the section whose title begins so, in any case, or a command's.
@@ -112,6 +120,9 @@ pub fn stray(called: &Called, words: &[OsString], private: bool) -> Error {
     }
     let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
     let first = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    if let Some(answer) = habits::stray(&first) {
+        return Error::usage(format!("{}: no flag takes it; {answer}; see --help", shown.join(" ")));
+    }
     let meant = nearest(&first, called.commands.iter().map(|word| word.name)).map_or_else(
         || format!(" ({}); quote a value that contains spaces;", called.names()),
         |name| format!(": did you mean {name}?"),

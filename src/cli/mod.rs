@@ -11,13 +11,16 @@ mod folder;
 mod forms;
 mod getopt;
 mod goodput;
+mod habits;
 mod help;
+mod init;
 mod lengths;
 mod load;
 mod measurement;
 mod media;
 mod model;
 mod models;
+mod notes;
 mod openai;
 mod output;
 mod pages;
@@ -47,6 +50,7 @@ use std::time::Duration;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 use crate::cli::getopt::{CommandLine, HelpForm};
+use crate::cli::notes::{notes, too_few_windows};
 use crate::cli::rounds::{MatrixKind, until_decided};
 use crate::cli::word::{Called, columns, help_of, refused};
 use crate::cli::words::{given, words_of};
@@ -54,9 +58,8 @@ use crate::data::{OptionalInputs, is_lines};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Codes;
 use crate::plan::{
-    API_MAJOR, Checkup, Comparison, DataPlan, DataSource, Draft, Given, LoadMode, Matrix, MeasurementPlan, Plan,
-    ReportOf, ReportPlan, Rounds, RunOfFile, ServiceKind, Survey, Target, TraceFiles, TunePlan, UPSTREAM_VERSION,
-    Words,
+    API_MAJOR, Checkup, Comparison, DataPlan, DataSource, Draft, Given, Matrix, MeasurementPlan, Plan, ReportOf,
+    ReportPlan, Rounds, RunOfFile, ServiceKind, Starter, Survey, Target, TraceFiles, TunePlan, UPSTREAM_VERSION, Words,
 };
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
@@ -76,6 +79,8 @@ pub enum Command {
     Models(Box<Survey>),
     /// A look at the machine.
     Doctor(Checkup),
+    /// A model repository from a model's file.
+    Init(Starter),
     /// Several runs of a file, one after the other.
     Runs(Vec<RunOfFile>),
     /// These flags on standard output, as a file.
@@ -174,7 +179,10 @@ fn flags_of_a_run(called: &Called, words: impl IntoIterator<Item = OsString>, co
         CommandLine::Run(words, strays) if codes == Codes::Own && !strays.is_empty() => {
             Err(help::stray(called, &strays, secrets::may_hold_secret(&words)))
         }
-        CommandLine::Run(words, strays) => config::command(&called.run, words, &strays, codes),
+        CommandLine::Run(words, strays) => {
+            let words = if codes == Codes::Own { habits::own(words) } else { words };
+            config::command(&called.run, words, &strays, codes)
+        }
     }
 }
 
@@ -364,35 +372,4 @@ impl Flags {
             torchserve: self.torchserve.plan(self.server.metrics_url()),
         })
     }
-}
-
-/// The note if levels may not get as many windows as they need.
-fn too_few_windows(plan: &MeasurementPlan, mode: &LoadMode) -> Option<String> {
-    let few = plan.request_count.is_none() && plan.max_trials < 3 && mode.has_windows();
-    let rule = "a level is stable when three windows agree, so none can be";
-    few.then(|| format!("--max-trials {}: {rule}", plan.max_trials))
-}
-
-/// Notes that are not errors.
-fn notes(given: &Given) -> Vec<String> {
-    const OLD: [(&str, &str); 4] = [
-        ("-t", "--concurrency-range"),
-        ("-d", "--concurrency-range START:END"),
-        ("-z", "--input-data zero"),
-        ("--data-directory", "--input-data"),
-    ];
-    let old = OLD.iter().filter(|(flag, _)| given.has(flag));
-    let mut notes: Vec<String> = old.map(|(flag, new)| format!("{flag} is an old spelling: use {new}")).collect();
-    if given.has("--cancel-after-us") && given.has("--streaming") {
-        let rule = "a request is cancelled only while it is alone on its stream, which those of a sequence share";
-        notes.push(format!("--cancel-after-us: {rule}"));
-    }
-    let is_zero = |range: &str| range.split(':').next().is_some_and(|first| first.trim_start_matches('0').is_empty());
-    if given.value("--sequence-id-range").is_some_and(is_zero) {
-        notes.push("--sequence-id-range starts at 0, which means no sequence: IDs start at 1".to_owned());
-    }
-    if let Some(length) = given.value("--sequence-length").filter(|length| range::sequence_length(length) == Ok(0)) {
-        notes.push(format!("--sequence-length {length} is not a length: it is taken for the default, 20"));
-    }
-    notes
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 
 use crate::cli::requirement::requirement;
-use crate::cli::values::{SECOND, integer, one_of, period};
+use crate::cli::values::{SECOND, filled, integer, one_of, period};
 use crate::plan::{Decision, GatePlan, ListenAddress, Pages, ReportPlan, Requirement};
 
 /// What is written where.
@@ -75,6 +75,11 @@ pub struct OutputArgs {
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     metrics_listen: Option<ListenAddress>,
 
+    /// Hands the figures of all levels to a collector of OpenTelemetry when the run ends: OTLP over HTTP, to /v1/metrics below
+    /// this address, such as http://localhost:4318. Default: off
+    #[arg(long, value_name = "URL", value_parser = filled)]
+    otlp_endpoint: Option<String>,
+
     /// Prints the version
     #[arg(long)]
     version: bool,
@@ -109,6 +114,7 @@ impl OutputArgs {
             verbosity: self.verbose,
             live: self.live,
             metrics_listen: self.metrics_listen.clone(),
+            otlp_endpoint: self.otlp_endpoint.clone(),
             as_upstream: false,
         }
     }

@@ -77,7 +77,7 @@ pub struct ServerArgs {
     /// HTTP: whether requests share connections, or each makes a connection of its own, whose time (TLS included) is part of
     /// its latency, as for clients that do not keep connections
     #[arg(long, action = ArgAction::Set, value_name = "new|keep", default_value = "keep",
-        value_parser = one_of(&[("new", true), ("keep", false)]))]
+        value_parser = connections)]
     connections: bool,
 
     /// Reconnects after a lost connection instead of ending the level. Default: off
@@ -246,6 +246,18 @@ impl ServerArgs {
         let nothing = TraceSettings { levels: None, rate: None, count: None, log_frequency: None };
         (settings != nothing).then_some(settings)
     }
+}
+
+/// Whether each request makes a connection; other programs have a flag of this name for a number.
+fn connections(text: &str) -> Result<bool, String> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(
+            "it must be one of new, keep; -c N is the number of requests outstanding, --max-connections N that of \
+            connections"
+                .to_owned(),
+        );
+    }
+    one_of(&[("new", true), ("keep", false)])(text)
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

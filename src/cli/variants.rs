@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use clap::ArgAction;
 
 use crate::cli::getopt::{self, CommandLine, shown};
+use crate::cli::habits;
 use crate::cli::rounds::VariantWords;
 use crate::cli::secrets::{flags_without_secrets, may_hold_secret};
 use crate::error::{Error, Result};
@@ -88,6 +89,7 @@ fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, c
             return Err(Error::usage("--help and --version cannot be part of a variant"));
         }
     };
+    let own = if codes == Codes::Own { habits::own(own) } else { own };
     let arg =
         |word: &OsString| command.get_arguments().find(|arg| arg.get_long().is_some_and(|long| same(name(word), long)));
     if let Some(flag) = own.iter().filter_map(arg).find(|arg| is_common(arg)).map(shown) {

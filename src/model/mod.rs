@@ -4,8 +4,10 @@ mod canonical;
 pub mod configuration;
 mod dtype;
 mod mark;
+mod onnx;
 pub mod schema;
 mod spec;
+pub mod starter;
 pub mod statistics;
 
 pub use dtype::DataType;

@@ -22,6 +22,7 @@ mod rounds;
 mod run_of_file;
 mod search;
 mod server;
+mod starter;
 mod stop_rule;
 mod target;
 mod tfserving;
@@ -61,6 +62,7 @@ pub use rounds::{Order, Rounds, Variant};
 pub use run_of_file::RunOfFile;
 pub use search::{LevelValue, Outcome, Search};
 pub use server::{INSTALL_DIRECTORY, INSTALL_VARIABLE, LogLevel, ServerLog, ServerPlan};
+pub use starter::Starter;
 pub use stop_rule::StopRule;
 pub use target::{
     API_MAJOR, MetricsPlan, MixEntry, ServiceKind, Survey, Target, TraceLevel, TraceSettings, UPSTREAM_VERSION,
@@ -208,6 +210,8 @@ pub struct ReportPlan {
     pub live: bool,
     /// Where the run's figures can be read while it goes on.
     pub metrics_listen: Option<ListenAddress>,
+    /// A collector of OpenTelemetry that gets the figures at the end.
+    pub otlp_endpoint: Option<String>,
     /// CSV and export have what perf_analyzer's callers expect: no row of a level beyond the limit, its version.
     pub as_upstream: bool,
 }

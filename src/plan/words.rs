@@ -31,6 +31,7 @@ pub const OF_OUTPUT: &[&str] = &[
     "--report-prefix",
     "--live",
     "--metrics-listen",
+    "--otlp-endpoint",
     "-v",
     "--config",
     "--run",

@@ -19,6 +19,7 @@ pub mod lifecycle;
 pub mod live;
 mod loads;
 pub mod markdown;
+pub mod otlp;
 mod partial;
 pub mod periodic;
 pub mod progress;

@@ -252,7 +252,7 @@ fn typing_errors_are_answered_by_what_was_meant() {
         ("--concurency-range 1", "did you mean --concurrency-range?"),
         ("--request_rate_range 1", "did you mean --request-rate-range?"),
         ("--percentille 9", "did you mean --percentile or --percentiles?"),
-        ("--rate 5", "--request-rate-range"),
+        ("--qp 5", "not a flag"),
     ] {
         let refused = own(line).unwrap_err();
         assert!(refused.contains(flag), "{line}: {refused}");
@@ -268,6 +268,45 @@ fn typing_errors_are_answered_by_what_was_meant() {
             "{line}: {refused}"
         );
     }
+}
+
+#[test]
+fn habits_of_other_load_generators_are_understood_or_answered() {
+    let plan = |line: &str| match own(line) {
+        Ok(Command::Run(plan)) => *plan,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(concurrency(&plan("-m m -c 4")), Range::with_step(4, Some(4), 1));
+    assert!(plan("-m m -c 4").notes.is_empty(), "{:?}", plan("-m m -c 4").notes);
+    assert_eq!(concurrency(&plan("-m m --concurrency-range 2 -c 1:8")).end, Some(8), "the last one counts");
+    assert_eq!(concurrency(&plan("-m m -t 2 -c 8 -d")), Range::with_step(2, Some(8), 1), "perf_analyzer's old form");
+    let counted = plan("-m m -c 4 -n 200");
+    assert_eq!((counted.measurement.request_count, concurrency(&counted).start), (Some(200), 4));
+    assert_eq!(plan("-m m --requests 20").measurement.request_count, Some(20));
+    for line in ["-m m --rate 100", "-m m -R 100", "-m m --qps=100"] {
+        assert!(
+            matches!(plan(line).load.mode, LoadMode::RequestRate { range: Range { start, .. }, .. } if start == 100.0)
+        );
+    }
+    let variants = plan("-m m --variant a:-c4 --variant b:--async").variants;
+    assert_eq!(concurrency(&variants[0].plan).start, 4);
+    for (line, part) in [
+        ("-m m --duration 10s", "--max-level-time"),
+        ("-m m -c 4 -z 10s", "--max-level-time"),
+        ("-m m -c 4 -d 10s", "--stage concurrency:4:10s"),
+        ("-m m -q 100", "--request-rate-range 100"),
+        ("-m m --connections 8", "--max-connections N"),
+        ("http://localhost:8000/v2/models/m", "behind -u"),
+        ("nets/resnet.onnx", "'triton-bench init nets/resnet.onnx'"),
+        ("tests -m m", "--model-repository (tests)"),
+        ("tune -m m -c 4 --model-repository /r --search instances=1,2", "--at-concurrency"),
+    ] {
+        let refused = own(line).unwrap_err();
+        assert!(refused.contains(part), "{line}: {refused}");
+    }
+    // Under perf_analyzer's name `-c` keeps its meaning, and other words stay without one.
+    let Ok(Command::Run(old)) = cli::parse(words("-m m -c 8 10s"), Codes::PerfAnalyzers) else { panic!("it is good") };
+    assert_eq!((concurrency(&old).start, old.notes.len()), (1, 2));
 }
 
 #[test]
@@ -793,6 +832,11 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("-m m -i grpc --streaming --sync", &["--streaming", "--sync"]),
     ("-m m -a --wait spin", &["--wait spin", "asynchronous"]),
     ("-m m -t 4 -d -c 2", &["-c 2", "must not be below"]),
+    ("-m m --otlp-endpoint h:1 --variant a: --variant b:-a", &["--otlp-endpoint h:1", "leave it out"]),
+    (
+        "-m m -i grpc --streaming --periodic-concurrency-range 1:2 --otlp-endpoint h:1",
+        &["--otlp-endpoint", "leave it out"],
+    ),
     ("-m m -d", &["-d has no end", "--latency-threshold"]),
     ("-m m -t 2 --concurrency-range 3", &["--concurrency-range and -t", "choose one"]),
     ("-m m --request-rate-range 3 -d", &["--request-rate-range and -d", "choose one"]),
@@ -1122,6 +1166,14 @@ siblings, quota and clock stand in one line above the levels (not under the name
 platform, versions, batches, a line per tensor; for a model that cannot be loaded, the reason. `triton-bench models -u HOST:PORT [-i grpc]` asks a
 server. `-m MODEL` lists one. The other flags are those of a run that concern the server.
 
+## init
+
+`triton-bench init FILE [--repository DIR] [--name NAME] [--triton-server-directory DIR]` makes a model repository (`models`) of a model's
+file: `NAME/1/` with the file, and `NAME/config.pbtxt`. For ONNX it holds inputs and outputs, and weights that are stored in other files come
+along. For other formats, what the file does not tell is said, and stands in `config.pbtxt` as a comment. It prints the files on standard
+output; on standard error what you should know, whether this Triton has the backend, and the command that measures the model. It overwrites
+nothing. [your-model.md](your-model.md) goes on from there.
+
 ## help
 
 `-h` prints one screen, `--help` (or `help`) everything, `--help SECTION` (such as `--help load`) the flags of one section, `--help COMMAND`
@@ -1134,10 +1186,16 @@ hyphen it says how that was read. On a terminal the text uses its width, up to 1
 and values of `triton-bench`, or for the flags of `perf_analyzer` and `perf_client`; `triton-bench man` prints the manual page. The packages
 install both.
 
+## Habits
+
+`-c N` is `--concurrency-range N`, `-n N` (or `--requests`) is `--request-count N`, and `--rate N` (or `--qps`, `-R`) is
+`--request-rate-range N`, as in hey, oha, wrk and vegeta. What has no counterpart is answered with the flag that is meant: `--duration 10s`,
+`-z 10s`, `-q 100`, an address or a model's file as an argument.
+
 ## Older spellings
 
-`-t N` is a concurrency of N; with `-d` it grows from there (from 1 without `-t`) to that of `-c M`, or without end. `-c` has
-no effect without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is `--input-data DIR`.
+`-t N` is a concurrency of N; with `-d` it grows from there (from 1 without `-t`) to that of `-c M`, or without end. Beside `-t` alone, and
+under the name `perf_analyzer`, `-c` has no effect without `-d`. `-z` is `--input-data zero`, and `--data-directory DIR` is `--input-data DIR`.
 
 ## What differs from perf_analyzer
 

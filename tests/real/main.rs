@@ -1,9 +1,11 @@
 //! Tests that need a real Triton, in the program's own process and over the network.
 
 mod cuda;
+mod docs;
 mod grpc_server;
 mod http_triton;
 mod in_process;
+mod init;
 mod input_data;
 mod load_modes;
 mod ranks;

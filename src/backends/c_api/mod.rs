@@ -5,6 +5,7 @@ mod ffi;
 mod fold;
 mod loaded;
 mod log;
+mod missing_backend;
 mod repository;
 mod threads;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 use ffi::{ExchangeTables, Server, Slots, SlotsSpec};
 pub use ffi::{allow_exit, halt_servers, stop_servers};
 pub use log::flush as flush_log;
+pub use missing_backend::missing_backend;
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -22,6 +24,7 @@ use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, CompletionSink, IndexEntry, ModelControl, Request, ServerIdentity,
     SlotId, Threading, release,
 };
+use crate::backends::c_api::missing_backend::explained;
 use crate::backends::offers::{Offer, names};
 use crate::backends::triton_json;
 use crate::backends::unready::UNREADY;
@@ -86,7 +89,8 @@ impl TritonInProcess {
         repository::check(&target.server.repositories, target.bls_composing.iter().chain(target.models()))?;
         let server = start_server(target)?;
         for model in target.bls_composing.iter().chain(target.models()) {
-            load(&server, &model.name).map_err(|error| explain(&server, &model.name, error))?;
+            let loaded = load(&server, &model.name).map_err(|error| explain(&server, &model.name, error));
+            loaded.map_err(|error| explained(error, &target.server))?;
         }
         let server_wait = target.connection.server_wait;
         for model in target.models() {
@@ -113,7 +117,7 @@ impl TritonInProcess {
         let server = start_server(target)?;
         let offer = |name: String| {
             let loaded = load(&server, &name).and_then(|()| describe(&server, &ModelId::latest(&name)));
-            Offer { model: loaded.map_err(|error| error.to_string()), name }
+            Offer { model: loaded.map_err(|error| explained(error, &target.server).to_string()), name }
         };
         Ok(names(&index(&server)?, only).into_iter().map(offer).collect())
     }

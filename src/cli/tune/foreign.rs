@@ -26,6 +26,7 @@ const FOREIGN: &[&str] = &[
     "--warmup-request-count",
     "--warm-up",
     "--metrics-listen",
+    "--otlp-endpoint",
     "--stability-rule",
     "--stability-percentage",
     "--max-trials",
@@ -110,6 +111,7 @@ pub fn check(run: &Plan, given: &Given) -> Result<()> {
     let loads = LOADS.iter().filter(|flag| **flag != "--concurrency-range");
     if let Some(flag) = loads.chain(FOREIGN).find(|flag| given.has(flag)) {
         let instead = match *flag {
+            "-c" => "use --at-concurrency",
             "--request-rate-range" => "use --at-rate",
             "--latency-threshold" | "--require" => "use --constraint",
             "--percentiles" => "name percentiles in --objective and --constraint",

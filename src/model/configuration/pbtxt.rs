@@ -4,23 +4,28 @@
 use std::fmt::Write as _;
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::model::schema;
 
-/// Fields that a reader looks for first.
+/// Fields that a reader looks for first; of those inside others only the name.
 const FIRST: [&str; 8] =
     ["name", "platform", "backend", "max_batch_size", "input", "output", "instance_group", "dynamic_batching"];
 /// `config.pbtxt` for a configuration in JSON. Empty and zero values are left out, because the server fills them in. Members
 /// that are newer than this program are written as what they look like.
 pub fn text(configuration: &Value) -> String {
     let mut text = String::new();
-    let mut fields: Vec<(&String, &Value)> = configuration.as_object().into_iter().flatten().collect();
-    let place = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
-    fields.sort_by_key(|(name, _)| place(name));
     let config = schema::config();
-    fields.into_iter().for_each(|(name, value)| Field::of(Some(&config), name).write(&mut text, 0, value));
+    let fields = configuration.as_object().into_iter().flat_map(|members| in_order(members, &FIRST));
+    fields.for_each(|(name, value)| Field::of(Some(&config), name).write(&mut text, 0, value));
     text
+}
+
+/// Members, these first.
+fn in_order<'a>(members: &'a Map<String, Value>, first: &[&str]) -> Vec<(&'a String, &'a Value)> {
+    let mut fields: Vec<(&String, &Value)> = members.iter().collect();
+    fields.sort_by_key(|(name, _)| first.iter().position(|first| first == name).unwrap_or(first.len()));
+    fields
 }
 
 /// A field by its name in the text, and what is known of it.
@@ -50,7 +55,8 @@ impl<'a> Field<'a> {
                 let is_map = self.known.as_ref().is_some_and(FieldDescriptor::is_map);
                 if !is_map {
                     let _ = writeln!(text, "{indent}{name} {{");
-                    members.iter().for_each(|(name, value)| Field::of(message, name).write(text, depth + 1, value));
+                    let fields = in_order(members, &FIRST[..1]).into_iter();
+                    fields.for_each(|(name, value)| Field::of(message, name).write(text, depth + 1, value));
                     let _ = writeln!(text, "{indent}}}");
                     return;
                 }
@@ -202,7 +208,7 @@ version_policy {
             lines(
                 json!({"model_warmup": [{"name": "w", "inputs": {"A": {"data_type": "TYPE_FP32", "dims": ["2"], "zero_data": true}}}]})
             ),
-            r#"model_warmup { inputs { key: "A" value { data_type: TYPE_FP32 dims: [2] zero_data: true } } name: "w" }"#
+            r#"model_warmup { name: "w" inputs { key: "A" value { data_type: TYPE_FP32 dims: [2] zero_data: true } } }"#
         );
     }
 }

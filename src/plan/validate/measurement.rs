@@ -21,6 +21,18 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         broken: |draft| {
+            draft.given.has("--otlp-endpoint")
+                && (draft.plan.matrix.is_some() || draft.plan.rounds.is_some() || draft.plan.load.mode.is_periodic())
+        },
+        message: |draft| {
+            format!(
+                "{} hands over levels, which variants and periodic loads do not have: leave it out",
+                draft.given.show("--otlp-endpoint")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| {
             draft.plan.gate.needs_baseline() && draft.plan.gate.baseline.is_none() && draft.plan.rounds.is_none()
         },
         message: |draft| format!("{} compares with a baseline: add --baseline FILE", draft.given.show("--require")),

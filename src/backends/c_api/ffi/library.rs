@@ -112,15 +112,16 @@ fn find(directory: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Where else Triton has been looked for, if nobody has said where it is.
+/// Who has named that place, and where else Triton would be looked for.
 fn elsewhere(directory: &Path) -> String {
-    match directory == Path::new(INSTALL_DIRECTORY) {
-        true => format!(
-            " (without the flag, {INSTALL_VARIABLE} is looked at, then {INSTALL_DIRECTORY}, then what scripts/quickstart \
-             has installed in the checkout of this program)"
-        ),
-        false => String::new(),
+    if directory == Path::new(INSTALL_DIRECTORY) {
+        return format!(
+            ". It is looked for where --triton-server-directory says, then where {INSTALL_VARIABLE} says, then in \
+             {INSTALL_DIRECTORY}, then where scripts/quickstart has unpacked one in the checkout of this program"
+        );
     }
+    let is_named = std::env::var_os(INSTALL_VARIABLE).is_some_and(|name| Path::new(&name) == directory);
+    if is_named { format!(" ({INSTALL_VARIABLE} has this one)") } else { String::new() }
 }
 
 fn refused(path: &Path, error: &libloading::Error) -> Error {

@@ -1,0 +1,104 @@
+//! What users of other load generators (hey, oha, wrk, ab, vegeta) write by habit, and what it means here.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::model::starter::Format;
+
+/// What a flag of theirs is here.
+pub enum Habit {
+    /// It is this flag.
+    Is(&'static str),
+    /// It has no counterpart of the same meaning: what to use instead.
+    Instead(&'static str),
+}
+
+const TIME: &str = "a level is measured until its figures have settled: --max-level-time 30s limits that, and --stage \
+    concurrency:4:10s sends for exactly 10 s";
+const RATE: &str = "--request-rate-range 100 sends 100 requests a second in total, whether or not the server keeps up";
+
+const LONG: [(&str, Habit); 6] = [
+    ("rate", Habit::Is("request-rate-range")),
+    ("qps", Habit::Is("request-rate-range")),
+    ("requests", Habit::Is("request-count")),
+    ("duration", Habit::Instead(TIME)),
+    ("time", Habit::Instead(TIME)),
+    ("disable-keepalive", Habit::Instead("--connections new makes a connection for each request")),
+];
+
+const SHORT: [(char, Habit); 3] =
+    [('n', Habit::Is("request-count")), ('q', Habit::Instead(RATE)), ('R', Habit::Is("request-rate-range"))];
+
+/// What a long flag of theirs is, by its name.
+pub fn long(name: &str) -> Option<&'static Habit> {
+    LONG.iter().find(|(habit, _)| *habit == name).map(|(_, meant)| meant)
+}
+
+/// What a short one is.
+pub fn short(letter: char) -> Option<&'static Habit> {
+    SHORT.iter().find(|(habit, _)| *habit == letter).map(|(_, meant)| meant)
+}
+
+const CONCURRENCY: &[u8] = b"--old-end-concurrency";
+/// perf_analyzer's old flags, beside which `-c` ends a range.
+const OLD: [&[u8]; 2] = [b"--old-dynamic-concurrency", b"--old-start-concurrency"];
+
+/// The words of a run under this program's own name, where `-c` is the concurrency unless perf_analyzer's old `-d` or `-t`
+/// stand beside it.
+pub fn own(words: Vec<OsString>) -> Vec<OsString> {
+    let begins = |word: &OsString, with: &[u8]| word.as_encoded_bytes().starts_with(with);
+    if words.iter().any(|word| OLD.iter().any(|old| begins(word, old))) {
+        return words;
+    }
+    let is_one = |word: &OsString| begins(word, CONCURRENCY);
+    let renamed = |word: OsString| match word.to_str().filter(|_| is_one(&word)).and_then(|word| word.split_once('=')) {
+        Some((_, value)) => format!("--concurrency-range={value}").into(),
+        None => word,
+    };
+    words.into_iter().map(renamed).collect()
+}
+
+/// The answer to a word that belongs to no flag, if it tells what it was meant for.
+pub fn stray(word: &str) -> Option<String> {
+    if ["http://", "https://", "grpc://"].iter().any(|scheme| word.starts_with(scheme)) {
+        return Some("an address goes behind -u, and the model's name behind -m".to_owned());
+    }
+    let number = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &word[number.len()..];
+    if !number.is_empty() && ["ms", "s", "m", "h"].contains(&unit) && number.parse::<f64>().is_ok() {
+        return Some(TIME.to_owned());
+    }
+    let path = Path::new(word);
+    // Scripts and JSON files may be anything; under these names they are models.
+    let is_model = match Format::of(path) {
+        Some(Format::Python | Format::Vllm) => ["model.py", "model.json"].iter().any(|name| path.ends_with(name)),
+        format => format.is_some(),
+    };
+    if is_model && !path.is_dir() {
+        return Some(format!(
+            "it is a model's file: 'triton-bench init {word}' makes a model repository of it, which is then measured"
+        ));
+    }
+    path.is_dir()
+        .then(|| format!("a directory of models goes behind --model-repository ({word}), a model's name behind -m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strays_tell_what_they_were_meant_for() {
+        for (word, part) in [
+            ("http://localhost:8000", "behind -u"),
+            ("10s", "--max-level-time"),
+            ("500ms", "--stage"),
+            ("nets/resnet.onnx", "'triton-bench init nets/resnet.onnx'"),
+            ("src", "--model-repository (src)"),
+        ] {
+            let answer = stray(word).unwrap_or_default();
+            assert!(answer.contains(part), "{word}: {answer}");
+        }
+        assert!(["s", "foo", "4", "10x", "-5", "result.json"].iter().all(|word| stray(word).is_none()));
+    }
+}

@@ -1,0 +1,131 @@
+//! The documentation: every page is in the book's table of contents, every link leads somewhere, and the commands that it shows
+//! are good.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use triton_bench::cli;
+use triton_bench::exit::Codes;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The pages of the book, and those beside it.
+fn pages() -> Vec<PathBuf> {
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut pages: Vec<PathBuf> = docs.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect();
+    pages.extend(["README.md", "CONTRIBUTING.md"].map(|name| root().join(name)));
+    pages.sort();
+    pages
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Blocks of code, and the lines outside them.
+struct Parts {
+    blocks: Vec<String>,
+    prose: String,
+}
+
+fn parts(text: &str) -> Parts {
+    let mut parts = Parts { blocks: Vec::new(), prose: String::new() };
+    let mut inside = false;
+    for line in text.lines() {
+        let fence = line.trim_start().starts_with("```");
+        match (fence, inside) {
+            (true, false) => parts.blocks.push(String::new()),
+            (false, true) => *parts.blocks.last_mut().unwrap() += &format!("{}\n", line.trim_start()),
+            (false, false) => parts.prose += &format!("{line}\n"),
+            (true, true) => {}
+        }
+        inside ^= fence;
+    }
+    assert!(!inside, "a block without an end");
+    parts
+}
+
+/// Where links lead.
+fn links(prose: &str) -> Vec<&str> {
+    prose.match_indices("](").filter_map(|(at, _)| prose[at + 2..].split(')').next()).collect()
+}
+
+/// The anchors of a page, as GitHub and mdBook make them of its headings.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let anchor = |heading: &str| {
+        let kept = heading.to_lowercase().replace(' ', "-");
+        kept.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn every_page_is_in_the_table_of_contents() {
+    let summary = text(&root().join("docs/SUMMARY.md"));
+    let listed: BTreeSet<&str> = links(&summary).into_iter().collect();
+    let names = pages().into_iter().filter(|path| path.parent() == Some(&root().join("docs")));
+    let names: BTreeSet<String> = names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    let names: BTreeSet<&str> = names.iter().map(String::as_str).filter(|name| *name != "SUMMARY.md").collect();
+    assert_eq!(listed, names);
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let mut broken = Vec::new();
+    for page in pages() {
+        let whole = text(&page);
+        for link in links(&parts(&whole).prose).into_iter().filter(|link| !link.contains("://")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            let found = target.exists() && (anchor.is_empty() || anchors(&text(&target)).contains(anchor));
+            if !found {
+                broken.push(format!("{}: {link}", page.strip_prefix(root()).unwrap().display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// The commands of this program in a block: lines that call it, those that go on after a backslash joined.
+fn commands(block: &str) -> Vec<String> {
+    let joined = block.replace("\\\n", " ");
+    let lines = joined.lines().map(|line| line.strip_prefix("$ ").unwrap_or(line).to_owned());
+    // What a shell does with the output, or the program in place of something of its own, is not the program's.
+    let alone = |line: &String| {
+        line.starts_with("triton-bench ") && !["|", "$", "…", "..."].iter().any(|part| line.contains(part))
+    };
+    lines.filter(alone).collect()
+}
+
+/// A line without what a shell would take for itself: comments, and files that output goes to.
+fn words(line: &str) -> Option<Vec<OsString>> {
+    let words = shlex::split(line.split(" # ").next().unwrap_or_default().split(" > ").next()?)?;
+    Some(words.into_iter().map(OsString::from).collect())
+}
+
+/// Files and folders that commands in the docs name are the reader's. The program says so, and nothing else may be wrong.
+const READERS: [&str; 5] = ["No such file", "cannot be read", "does not exist", "is not a directory", "that exists"];
+
+#[test]
+fn every_command_shown_is_one_that_the_program_takes() {
+    let mut refused = Vec::new();
+    let mut count = 0;
+    for page in pages() {
+        for line in parts(&text(&page)).blocks.iter().flat_map(|block| commands(block)) {
+            let Some(words) = words(&line) else { continue };
+            count += 1;
+            match cli::parse(words, Codes::Own) {
+                Ok(_) => {}
+                Err(error) if READERS.iter().any(|part| error.to_string().contains(part)) => {}
+                Err(error) => refused.push(format!("{}: {line}: {error}", page.display())),
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{refused:#?}");
+    assert!(count > 30, "only {count} were found");
+}
