@@ -19,7 +19,7 @@ use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tc
 use crate::app::signals;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::machine::gauge::Machine;
+use crate::machine::host_monitor::Machine;
 use crate::machine::usage;
 use crate::measure::blocks::Block;
 use crate::plan::Plan;

@@ -10,7 +10,7 @@ use crate::clock::Stamp;
 use crate::error::Result;
 use crate::exit;
 use crate::machine::fitness::{Finding, Grade, gpu, limits, memory, processors, time};
-use crate::machine::gauge::{Machine, Server};
+use crate::machine::host_monitor::{Machine, Server};
 use crate::machine::processors::{allowed, times};
 use crate::machine::{cgroup, processes, read};
 use crate::measure::disturbance::sample;

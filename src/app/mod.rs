@@ -9,7 +9,7 @@ mod dashboard;
 mod doctor;
 mod ending;
 mod exposition;
-mod gauge;
+mod host_monitor;
 mod init;
 mod job;
 mod levels;

@@ -18,10 +18,10 @@ pub fn list(wanted: &Survey) -> Result<u8> {
     if plan.target.service.is_embedded() {
         phase::loading();
     }
-    let offers = backends::offers(plan, wanted.only.as_deref());
+    let listed = backends::model_list(plan, wanted.only.as_deref());
     if !phase::ready() {
         return Ok(exit::INTERRUPTED);
     }
-    let rows: Vec<_> = offers?.into_iter().map(|offer| (offer.name, offer.model)).collect();
-    Screen::new().print(&console::offers(&rows)).map(|()| exit::OK)
+    let rows: Vec<_> = listed?.into_iter().map(|model| (model.name, model.model)).collect();
+    Screen::new().print(&console::model_list(&rows)).map(|()| exit::OK)
 }

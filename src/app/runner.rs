@@ -17,7 +17,7 @@ use crate::clock::Stamp;
 use crate::error::Result;
 use crate::interrupt;
 use crate::load::{LoadContext, LoadReport, PreparedLoad, RunningLoad, prepare};
-use crate::machine::gauge::Gauge;
+use crate::machine::host_monitor::HostMonitor;
 use crate::measure::breaker::Breaker;
 use crate::measure::gate::Questions;
 use crate::measure::level::measure;
@@ -301,7 +301,7 @@ impl<'a> Runner<'a> {
             },
             interrupts: self.context.interrupts,
             metrics: self.session.metrics.as_ref(),
-            gauge: self.session.gauge.as_ref().map(|machine| machine as &dyn Gauge),
+            host_monitor: self.session.host_monitor.as_ref().map(|machine| machine as &dyn HostMonitor),
             breaker: Breaker::new(&plan.stop_on),
             watcher: &watcher,
             settle: &settle,

@@ -270,7 +270,7 @@ impl Watcher for LevelScreen<'_> {
                 Some(LevelLoad::Concurrency(requests)) => u64::from(requests),
                 _ => moment.under_way,
             };
-            return live.show(self.standing(&moment), outstanding, self.session.gauge.as_ref());
+            return live.show(self.standing(&moment), outstanding, self.session.host_monitor.as_ref());
         }
         match &self.line {
             Some(line) => line.show(&self.standing(&poll())),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::app::{composing::with_composing, gauge, texts};
+use crate::app::{composing::with_composing, host_monitor, texts};
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::kserve::trace_settings::ChangedTraces;
 use crate::backends::{Connect, Connected};
@@ -20,7 +20,7 @@ use crate::load::recorded::Recorded;
 use crate::load::schedule::Arrivals;
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::load::{LoadContext, Turn};
-use crate::machine::gauge::Machine;
+use crate::machine::host_monitor::Machine;
 use crate::measure::calibrate::client_cost_ns;
 use crate::measure::collect::Collector;
 use crate::measure::summary::{EntrySummary, Headline};
@@ -92,7 +92,7 @@ pub struct Session {
     /// What is measured, and how.
     pub setup: Arc<Setup>,
     /// Measures what others take from this machine, unless disturbance is ignored.
-    pub gauge: Option<Machine>,
+    pub host_monitor: Option<Machine>,
     announcement: Option<String>,
     /// Whether data files define the length of sequences.
     has_steps: bool,
@@ -171,7 +171,7 @@ impl Session {
             models: with_entries,
             roots: models.into_iter().map(|model| model.id).collect(),
             all_models,
-            gauge: gauge::open(&plan),
+            host_monitor: host_monitor::open(&plan),
             setup: Arc::new(setup),
             plan,
             announcement: payloads.announcement,

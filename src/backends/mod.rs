@@ -13,7 +13,7 @@
 //! json, triton_json                             tensors and Triton's documents as JSON
 //! prepared                                      payloads as a service sends them, made once for all clients
 //! metrics                                       a server's metrics, over HTTP
-//! offers                                        the models that a server offers
+//! model_list                                    the models that a server offers
 //! owed                                          configurations that servers get back
 //! unready                                       models that are loaded, but not ready
 //! ```
@@ -25,8 +25,8 @@ pub mod kserve;
 pub mod kserve_grpc;
 pub mod kserve_http;
 mod metrics;
+mod model_list;
 pub mod null;
-mod offers;
 pub mod openai;
 pub mod owed;
 mod prepared;
@@ -37,7 +37,7 @@ pub mod torchserve;
 pub mod triton_json;
 mod unready;
 
-pub use offers::Offer;
+pub use model_list::ListedModel;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,10 +76,10 @@ const FORGET_LIMIT: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// If the server cannot be reached or does not list its models, or has none of that name.
-pub fn offers(plan: &Plan, only: Option<&str>) -> Result<Vec<Offer>> {
+pub fn model_list(plan: &Plan, only: Option<&str>) -> Result<Vec<ListedModel>> {
     let found = match plan.target.service {
         ServiceKind::TritonCApi => c_api::TritonInProcess::survey(&plan.target, only)?,
-        ServiceKind::Triton => offers::survey(&reach(plan)?.backend, only)?,
+        ServiceKind::Triton => model_list::survey(&reach(plan)?.backend, only)?,
         other => {
             let rule = "only Triton and servers of KServe's protocol list their models";
             return Err(Error::usage(format!("--service-kind {}: {rule}; leave it out", other.word())));

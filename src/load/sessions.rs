@@ -123,7 +123,7 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &WorkerShare,
         let mut player = Player {
             shape,
             begun,
-            seats: share.slots,
+            most_at_once: share.slots,
             all_begun: false,
             running: HashMap::new(),
             places: vec![None; slots],
@@ -153,7 +153,7 @@ struct Player<'a> {
     /// How many sessions any of the threads has begun.
     begun: &'a AtomicUsize,
     /// How many this one plays at a time.
-    seats: usize,
+    most_at_once: usize,
     /// Whether all have begun.
     all_begun: bool,
     running: HashMap<usize, Running>,
@@ -234,7 +234,7 @@ impl Player<'_> {
     /// Begins sessions where there is room. Returns when the next may begin, if one must wait for its time.
     fn begin(&mut self, issuer: &Issuer<Rest<false>>) -> Stamp {
         let started = issuer.flight.control.started();
-        while !self.all_begun && self.running.len() < self.seats {
+        while !self.all_begun && self.running.len() < self.most_at_once {
             let next = self.begun.load(Ordering::Relaxed);
             let after = self.shape.rate.map_or(0.0, |rate| next as f64 / rate);
             let moment = started.plus_duration(Duration::try_from_secs_f64(after).unwrap_or(Duration::MAX));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::machine::gauge::{Gauge, Reading};
+use crate::machine::host_monitor::{HostMonitor, Reading};
 use crate::machine::processors::Times;
 use crate::machine::threads::{self, Waits};
 use crate::machine::usage::{self, Usage};
@@ -137,7 +137,7 @@ impl fmt::Display for Disturbance {
 
 /// Looks at the machine at every edge of a window.
 pub(super) struct Sentry<'a> {
-    gauge: Option<&'a dyn Gauge>,
+    host_monitor: Option<&'a dyn HostMonitor>,
     last: Option<Reading>,
     /// That of the first edge.
     first: Option<Reading>,
@@ -146,19 +146,19 @@ pub(super) struct Sentry<'a> {
 }
 
 impl<'a> Sentry<'a> {
-    /// Where no gauge is, nothing is a disturbance.
-    pub(super) fn new(gauge: Option<&'a dyn Gauge>) -> Self {
-        Self { gauge, last: None, first: None, khz: 0 }
+    /// Where no host_monitor is, nothing is a disturbance.
+    pub(super) fn new(host_monitor: Option<&'a dyn HostMonitor>) -> Self {
+        Self { host_monitor, last: None, first: None, khz: 0 }
     }
 
     /// The first window begins soon.
     pub(super) fn prepare(&self) {
-        self.gauge.into_iter().for_each(Gauge::look_around);
+        self.host_monitor.into_iter().for_each(HostMonitor::look_around);
     }
 
     /// A window has ended, or the first one begins: what others took since the last edge, where that counts.
     pub(super) fn edge(&mut self) -> Option<Disturbance> {
-        let now = self.gauge?.read();
+        let now = self.host_monitor?.read();
         self.khz = self.khz.max(now.khz.unwrap_or(0));
         let before = self.last.replace(now);
         if self.first.is_none() {
@@ -184,11 +184,11 @@ impl<'a> Sentry<'a> {
 
 /// What others take of the machine now, looked at for a while: other processes' share of the processors, and the hypervisor's of
 /// the time that they are wanted, from 0 to 1.
-pub fn sample(gauge: &dyn Gauge, length: Duration) -> (f64, f64) {
-    gauge.look_around();
-    let before = gauge.read();
+pub fn sample(host_monitor: &dyn HostMonitor, length: Duration) -> (f64, f64) {
+    host_monitor.look_around();
+    let before = host_monitor.read();
     thread::sleep(length);
-    let after = gauge.read();
+    let after = host_monitor.read();
     let found = shares(&before, &after, 0);
     let share = |wanted| Cause::ALL.into_iter().zip(found).find_map(|(cause, share)| share.filter(|_| cause == wanted));
     (share(Cause::Others).unwrap_or(0.0), share(Cause::Steal).unwrap_or(0.0))
@@ -272,7 +272,7 @@ pub(crate) mod sample {
         }
     }
 
-    impl Gauge for Quota {
+    impl HostMonitor for Quota {
         fn look_around(&self) {}
 
         fn read(&self) -> Reading {

@@ -137,7 +137,7 @@ impl<'a> Trials<'a> {
             running,
             history: Windows::new(measurement.plan),
             log: Log::default(),
-            sentry: Sentry::new(measurement.gauge),
+            sentry: Sentry::new(measurement.host_monitor),
             cost: None,
             counters,
             boundaries: Vec::new(),

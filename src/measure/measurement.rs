@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::clock::Stamp;
-use crate::machine::gauge::Gauge;
+use crate::machine::host_monitor::HostMonitor;
 use crate::measure::blocks::Block;
 use crate::measure::breaker::Breaker;
 use crate::measure::collect::Collector;
@@ -33,7 +33,7 @@ pub struct Measurement<'a> {
     /// Reads the server's metrics, where they are asked for.
     pub metrics: Option<&'a Collector>,
     /// Tells what others take from this machine, where that is to be seen.
-    pub gauge: Option<&'a dyn Gauge>,
+    pub host_monitor: Option<&'a dyn HostMonitor>,
     /// Ends the run where too many requests fail.
     pub breaker: Breaker<'a>,
     /// Told of every window as it ends.

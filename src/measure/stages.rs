@@ -87,7 +87,7 @@ pub fn measure_stages(
         let first = director.prepare(0)?;
         counters.ask();
         counters.wait()?;
-        let sentry = Sentry::new(measurement.gauge);
+        let sentry = Sentry::new(measurement.host_monitor);
         sentry.prepare();
         let (start, barrier) = (director.agree()?, EndBarrier::of(measurement));
         let played = Vec::with_capacity(count);
@@ -353,7 +353,7 @@ mod tests {
     use crate::load::pace::DEFAULT_SPIN;
     use crate::load::schedule::Arrivals;
     use crate::load::{ClosedLoop, LoadContext, LoadShape, OpenLoop, prepare};
-    use crate::machine::gauge::Gauge;
+    use crate::machine::host_monitor::HostMonitor;
     use crate::measure::blocks::Block;
     use crate::measure::breaker::Breaker;
     use crate::measure::disturbance::sample::Quota;
@@ -464,12 +464,12 @@ mod tests {
     }
 
     fn run_on(
-        gauge: Option<&dyn Gauge>,
+        host_monitor: Option<&dyn HostMonitor>,
         rest: Option<Duration>,
         stages: &[(LevelLoad, StageLength)],
         interrupts: usize,
     ) -> Vec<MeasuredLevel> {
-        let (played, told) = play(gauge, rest, stages, interrupts, None);
+        let (played, told) = play(host_monitor, rest, stages, interrupts, None);
         let played = played.unwrap();
         let begun: Vec<&String> = told.iter().filter(|told| told.starts_with("begun")).collect();
         assert_eq!(
@@ -481,7 +481,7 @@ mod tests {
     }
     /// With so many interrupts, and a stage that cannot be made ready; and what the director was told.
     fn play(
-        gauge: Option<&dyn Gauge>,
+        host_monitor: Option<&dyn HostMonitor>,
         rest: Option<Duration>,
         stages: &[(LevelLoad, StageLength)],
         interrupts: usize,
@@ -496,7 +496,7 @@ mod tests {
             backend: backend.as_ref(),
             models: Models { roots: &[], specs: &specs, bls: &[] },
             metrics: None,
-            gauge,
+            host_monitor,
             interrupts: &interrupts,
             breaker: Breaker::new(&[]),
             watcher: &Silent,

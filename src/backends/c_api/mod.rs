@@ -25,7 +25,7 @@ use crate::backend::{
     SlotId, Threading, release,
 };
 use crate::backends::c_api::missing_backend::explained;
-use crate::backends::offers::{Offer, names};
+use crate::backends::model_list::{ListedModel, names};
 use crate::backends::triton_json;
 use crate::backends::unready::UNREADY;
 use crate::clock::Stamp;
@@ -113,11 +113,11 @@ impl TritonInProcess {
     ///
     /// # Errors
     /// The library's or Triton's own reason.
-    pub fn survey(target: &Target, only: Option<&str>) -> Result<Vec<Offer>> {
+    pub fn survey(target: &Target, only: Option<&str>) -> Result<Vec<ListedModel>> {
         let server = start_server(target)?;
         let offer = |name: String| {
             let loaded = load(&server, &name).and_then(|()| describe(&server, &ModelId::latest(&name)));
-            Offer { model: loaded.map_err(|error| explained(error, &target.server).to_string()), name }
+            ListedModel { model: loaded.map_err(|error| explained(error, &target.server).to_string()), name }
         };
         Ok(names(&index(&server)?, only).into_iter().map(offer).collect())
     }

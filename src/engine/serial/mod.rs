@@ -19,8 +19,8 @@
 mod attempt;
 mod common;
 mod connection;
+mod connection_pool;
 mod rests;
-mod seats;
 mod write;
 
 use std::io::IoSlice;
@@ -34,8 +34,8 @@ use crate::backend::{Awaited, Client, ClientSpec, CompletionSink, InferError, Re
 use crate::clock::Stamp;
 use crate::engine::serial::common::Common;
 use crate::engine::serial::connection::SerialConnection;
+use crate::engine::serial::connection_pool::ConnectionPool;
 use crate::engine::serial::rests::Rests;
-use crate::engine::serial::seats::Seats;
 use crate::engine::serial::write::TICK;
 use crate::engine::{Exchanges, NetworkClient, Poller, Route, Transport, failure, wait_for};
 use crate::error::{Error, Result};
@@ -119,9 +119,9 @@ pub fn open<D: Dialogue + 'static>(
     let limit = route.limit;
     let (common, buffer) = (Common::new(route), vec![0; BUFFER]);
     let most = spec.connections.unwrap_or(usize::MAX);
-    let seats = spec.connections.map(|_| Seats::default());
+    let pool = spec.connections.map(|_| ConnectionPool::default());
     let (lines, rests, connecting_due) = (Vec::new(), Rests::default(), Stamp::NEVER);
-    let transport = Connections { common, lines, most, seats, rests, connecting_due, buffer, dialogue };
+    let transport = Connections { common, lines, most, pool, rests, connecting_due, buffer, dialogue };
     Ok(Box::new(NetworkClient::open(transport, spec, limit, sink)?))
 }
 
@@ -155,7 +155,7 @@ struct Connections<D> {
     /// Their maximum number.
     most: usize,
     /// Which slot has which connection; if `None`, each slot has the connection of its number.
-    seats: Option<Seats>,
+    pool: Option<ConnectionPool>,
     /// Who waits for what an earlier answer has left.
     rests: Rests,
     /// When to look at those that are being made, even if their sockets are silent.
@@ -181,9 +181,9 @@ impl<D: Dialogue> Connections<D> {
 
     /// Makes progress on a connection whose socket is ready.
     fn advance(&mut self, number: usize, exchanges: &mut Exchanges) {
-        let Self { common, lines, buffer, dialogue, seats, .. } = self;
+        let Self { common, lines, buffer, dialogue, pool, .. } = self;
         let line = &mut lines[number];
-        let slot = seats.as_ref().map_or(Some(number), |seats| seats.slot(number));
+        let slot = pool.as_ref().map_or(Some(number), |pool| pool.slot(number));
         let Some(slot) = slot.filter(|slot| exchanges.is_outstanding(*slot)) else {
             match line.has_rest() {
                 true => line.pass_over(dialogue, buffer),
@@ -295,7 +295,7 @@ impl<D: Dialogue> Connections<D> {
 
     /// The connection that a slot's request is on.
     fn line(&mut self, slot: usize) -> Option<&mut SerialConnection> {
-        let number = self.seats.as_ref().map_or(Some(slot), |seats| seats.line(slot))?;
+        let number = self.pool.as_ref().map_or(Some(slot), |pool| pool.line(slot))?;
         self.lines.get_mut(number)
     }
 }
@@ -309,8 +309,8 @@ impl<D: Dialogue> Transport for Connections<D> {
         while self.lines.len() < slots.min(self.most) {
             self.lines.push(SerialConnection::new(&self.common, self.lines.len()));
         }
-        if let Some(seats) = &mut self.seats {
-            seats.grow(slots, self.lines.len());
+        if let Some(pool) = &mut self.pool {
+            pool.grow(slots, self.lines.len());
         }
         Ok(())
     }
@@ -323,19 +323,19 @@ impl<D: Dialogue> Transport for Connections<D> {
 
     #[inline]
     fn enter(&mut self, slot: usize, _: &mut Exchanges) {
-        if self.seats.is_none() {
+        if self.pool.is_none() {
             self.lines[slot].enter();
         }
     }
 
     fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
-        let number = match &mut self.seats {
+        let number = match &mut self.pool {
             None => Some(slot),
-            Some(seats) => seats.take(slot, exchanges),
+            Some(pool) => pool.take(slot, exchanges),
         };
         match number {
             Some(number) => {
-                if self.seats.is_some() {
+                if self.pool.is_some() {
                     self.lines[number].enter();
                 }
                 self.begin(slot, number, false, exchanges);
@@ -347,7 +347,7 @@ impl<D: Dialogue> Transport for Connections<D> {
 
     /// Sends waiting requests on connections that are free again.
     fn flush(&mut self, exchanges: &mut Exchanges) {
-        while let Some((slot, number)) = self.seats.as_mut().and_then(|seats| seats.next(exchanges)) {
+        while let Some((slot, number)) = self.pool.as_mut().and_then(|pool| pool.next(exchanges)) {
             self.lines[number].enter();
             self.begin(slot, number, true, exchanges);
         }
@@ -383,9 +383,9 @@ impl<D: Dialogue> Transport for Connections<D> {
     }
 
     fn release(&mut self, slot: usize) {
-        let number = match &mut self.seats {
+        let number = match &mut self.pool {
             None => Some(slot),
-            Some(seats) => seats.leave(slot),
+            Some(pool) => pool.leave(slot),
         };
         if let Some(number) = number {
             self.lines[number].release(self.dialogue.keeps_open(slot) && !self.common.route.renew);

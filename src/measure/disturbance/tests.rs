@@ -147,7 +147,7 @@ fn a_disturbance_says_what_and_how_much() {
 /// Tells of one window after the other.
 struct Script(RefCell<(Vec<Window>, VecDeque<Window>)>);
 
-impl Gauge for Script {
+impl HostMonitor for Script {
     fn look_around(&self) {}
 
     fn read(&self) -> Reading {

@@ -12,7 +12,7 @@ use crate::load::mix::Mix;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{LoadContext, OpenLoop, start};
-use crate::machine::gauge::Gauge;
+use crate::machine::host_monitor::HostMonitor;
 use crate::measure::blocks::Block;
 use crate::measure::breaker::Breaker;
 use crate::measure::disturbance::sample::Quota;
@@ -150,9 +150,9 @@ fn measured(seed: u64, rule: WindowRule, slowness: Slowness) -> (MeasuredLevel, 
     measured_on(None, seed, &plan, slowness)
 }
 
-/// Measures as in `plan`, on the machine described by `gauge`.
+/// Measures as in `plan`, on the machine described by `host_monitor`.
 fn measured_on(
-    gauge: Option<&dyn Gauge>,
+    host_monitor: Option<&dyn HostMonitor>,
     seed: u64,
     plan: &MeasurementPlan,
     slowness: Slowness,
@@ -194,7 +194,7 @@ fn measured_on(
         models: Models { roots: &roots, specs: &specs, bls: &[] },
         interrupts: &AtomicUsize::new(0),
         metrics: None,
-        gauge,
+        host_monitor,
         breaker: Breaker::new(&[]),
         watcher: &watcher,
         settle: &|| settling.wait(),

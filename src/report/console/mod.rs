@@ -9,7 +9,7 @@ mod client;
 mod detail;
 mod disturbance;
 mod mix;
-mod offers;
+mod model_list;
 mod ranks;
 mod remarks;
 mod server;
@@ -32,7 +32,7 @@ use crate::stats::{Bounds, Interval};
 use crate::stdio::shown;
 
 pub use detail::row;
-pub use offers::offers;
+pub use model_list::model_list;
 pub use settings::settings;
 pub use upstream::as_upstream;
 

@@ -11,13 +11,13 @@ mod clock;
 #[path = "../../../src/backends/c_api/ffi/hand_over.rs"]
 mod hand_over;
 #[cfg(loom)]
-#[path = "../../../src/backends/c_api/ffi/life.rs"]
-#[allow(dead_code)]
-mod life;
-#[cfg(loom)]
 mod record;
 #[cfg(loom)]
 mod seat;
+#[cfg(loom)]
+#[path = "../../../src/backends/c_api/ffi/slot_state.rs"]
+#[allow(dead_code)]
+mod slot_state;
 #[cfg(loom)]
 mod sync;
 

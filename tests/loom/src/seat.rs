@@ -13,7 +13,7 @@ use loom::thread::{self, JoinHandle};
 
 use crate::backend::{Next, Request};
 use crate::hand_over::HandOver;
-use crate::life::{self, Holds, Stages};
+use crate::slot_state::{self, Holds, Stages};
 
 /// A callback of the server's.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Userp {
     pub fn submit(self, number: u32) {
         assert!(!self.is_outstanding(), "the last request is outstanding");
         // SAFETY: as the assertion says; the owner is the caller.
-        unsafe { life::issue(self.0, Request(number)) }
+        unsafe { slot_state::issue(self.0, Request(number)) }
     }
 
     /// As `Slot::cancel`.
@@ -214,10 +214,10 @@ impl Userp {
                         thread::yield_now();
                     }
                 }
-                Event::Response => life::respond(self.0, true, look),
-                Event::Final => life::respond_last(self.0, true, look),
-                Event::Null => life::respond_last(self.0, false, look),
-                Event::Release => life::release(self.0),
+                Event::Response => slot_state::respond(self.0, true, look),
+                Event::Final => slot_state::respond_last(self.0, true, look),
+                Event::Null => slot_state::respond_last(self.0, false, look),
+                Event::Release => slot_state::release(self.0),
             }
         }
     }

@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::backends::c_api::ffi::forks;
 use crate::backends::c_api::ffi::library::Library;
 use crate::backends::c_api::ffi::options::ServerOptions;
-use crate::backends::c_api::ffi::room::Room;
 use crate::backends::c_api::ffi::start_log::StartLog;
 use crate::backends::c_api::ffi::status::c_string;
 use crate::backends::c_api::ffi::sys;
+use crate::backends::c_api::ffi::trace_buffer::TraceBuffer;
 use crate::backends::c_api::threads;
 use crate::error::{Error, Result};
 use crate::model::ModelId;
@@ -43,8 +43,8 @@ pub struct Server {
     start_log: Mutex<Option<StartLog>>,
     /// The models that were loaded by name; others are parts of them.
     pub(super) named: Mutex<Vec<String>>,
-    /// Trace rooms that no slot uses.
-    pub(super) rooms: Mutex<Vec<&'static Room>>,
+    /// Trace trace_buffers that no slot uses.
+    pub(super) trace_buffers: Mutex<Vec<&'static TraceBuffer>>,
 }
 
 // SAFETY: the C API documents server-level calls as thread-safe; the options object is used under `&self` by the
@@ -91,7 +91,7 @@ impl Server {
             log,
             start_log,
             named: Mutex::default(),
-            rooms: Mutex::default(),
+            trace_buffers: Mutex::default(),
         });
         RUNNING.lock().push(Arc::clone(&server));
         Ok(server)
@@ -187,7 +187,7 @@ impl Server {
 
     /// Whether requests can be traced.
     pub fn traces(&self) -> bool {
-        Room::is_possible(&self.library)
+        TraceBuffer::is_possible(&self.library)
     }
 
     /// Every model of the repositories, with its state.

@@ -2,7 +2,7 @@
 //!
 //! After a successful issue the server owns the request. The slot is free when the *release* callback and every
 //! response, the *final* one included, have come; the server decides the order, and the final response may be null
-//! (`life` keeps count). The thread of the last one completes the request: it calls the sink, and issues the next
+//! (`slot_state` keeps count). The thread of the last one completes the request: it calls the sink, and issues the next
 //! request at once if the sink returns one. Callbacks read the clock first, take no lock unless an inference failed,
 //! a first response is odd or responses are watched, and never allocate in the steady state. A panic in one aborts the process, as Rust does at
 //! every `extern "C"` border.
@@ -22,12 +22,12 @@ use parking_lot::Mutex;
 use crate::backend::{Completion, InferError, Next, ReplyChecks, Request, SlotId};
 use crate::backends::c_api::ffi::hand_over::HandOver;
 use crate::backends::c_api::ffi::library::Library;
-use crate::backends::c_api::ffi::life::{self, Holds, Stages};
 use crate::backends::c_api::ffi::output_buffer::{OutputBuffer, OutputPlace};
 use crate::backends::c_api::ffi::prepared::{self, Requests};
 use crate::backends::c_api::ffi::request::{Callbacks, InferenceRequest};
 use crate::backends::c_api::ffi::response::InferenceResponse;
 use crate::backends::c_api::ffi::shared::{Reuse, Shared};
+use crate::backends::c_api::ffi::slot_state::{self, Holds, Stages};
 use crate::backends::c_api::ffi::status::Status;
 use crate::backends::c_api::ffi::sys;
 use crate::backends::c_api::ffi::tracing::{Begun, Tracing};
@@ -173,7 +173,7 @@ impl Slot {
     /// The slot is live until this returns and has no request outstanding; only its owner calls this.
     pub(super) unsafe fn issue(slot: NonNull<Self>, request: Request) {
         // SAFETY: guaranteed by the caller.
-        unsafe { life::issue(slot, request) }
+        unsafe { slot_state::issue(slot, request) }
     }
 
     /// Sends one request; on failure returns the time of the attempt, and why.
@@ -306,13 +306,15 @@ impl Slot {
         unsafe {
             match response {
                 Some(response) if is_final && slot.as_ref().only_ends(&response) => {
-                    life::respond_last(slot, false, |slot, before| slot.end_without_data(at, before));
+                    slot_state::respond_last(slot, false, |slot, before| slot.end_without_data(at, before));
                 }
                 Some(response) if is_final => {
-                    life::respond_last(slot, true, |slot, before| slot.take_in(at, response, before));
+                    slot_state::respond_last(slot, true, |slot, before| slot.take_in(at, response, before));
                 }
                 Some(response) => Self::on_further_response(slot, at, response),
-                None if is_final => life::respond_last(slot, false, |slot, before| slot.end_without_data(at, before)),
+                None if is_final => {
+                    slot_state::respond_last(slot, false, |slot, before| slot.end_without_data(at, before))
+                }
                 None => {} // it says nothing
             }
         }
@@ -323,7 +325,7 @@ impl Slot {
     #[inline(never)]
     unsafe fn on_further_response(slot: NonNull<Self>, at: Stamp, response: InferenceResponse<'_>) {
         // SAFETY: guaranteed by the caller.
-        unsafe { life::respond(slot, true, |slot, before| slot.take_in(at, response, before)) }
+        unsafe { slot_state::respond(slot, true, |slot, before| slot.take_in(at, response, before)) }
     }
 
     /// The server has released the request.
@@ -333,7 +335,7 @@ impl Slot {
     #[inline]
     pub(super) unsafe fn on_release(slot: NonNull<Self>) {
         // SAFETY: guaranteed by the caller.
-        unsafe { life::release(slot) }
+        unsafe { slot_state::release(slot) }
     }
 
     /// Asks the server to cancel the outstanding request, if it was sent before `sent_before`. Returns `false` if it

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::backend::{RequestTrace, TraceRate};
-use crate::backends::c_api::ffi::room::{Room, TracePointer};
 use crate::backends::c_api::ffi::server::Server;
+use crate::backends::c_api::ffi::trace_buffer::{TraceBuffer, TracePointer};
 use crate::clock::Stamp;
 use crate::seed;
 
@@ -23,7 +23,7 @@ impl Begun {
 
 /// A slot's state for its traces. Only the thread that has the slot changes it.
 pub(super) struct Tracing {
-    room: &'static Room,
+    buffer: &'static TraceBuffer,
     server: Arc<Server>,
     rate: TraceRate,
     /// When a request was last traced, and the planned gap since the previous traced request.
@@ -38,10 +38,10 @@ pub(super) struct Tracing {
 
 impl Tracing {
     pub(super) fn new(server: &Arc<Server>, rate: TraceRate) -> Self {
-        let room = server.rooms.lock().pop().unwrap_or_else(|| Room::new(&server.library));
+        let buffer = server.trace_buffers.lock().pop().unwrap_or_else(|| TraceBuffer::new(&server.library));
         let first = if let TraceRate::Every(n) = rate { n } else { 1 };
         Self {
-            room,
+            buffer,
             server: Arc::clone(server),
             rate,
             since: AtomicU64::new(0),
@@ -66,8 +66,8 @@ impl Tracing {
 
     /// A trace for the current request.
     pub(super) fn begin(&self) -> Begun {
-        match self.room.arm() {
-            Ok(Some(pointer)) => Begun { pointer, id: self.room.armed() },
+        match self.buffer.arm() {
+            Ok(Some(pointer)) => Begun { pointer, id: self.buffer.armed() },
             _ => Begun::NONE,
         }
     }
@@ -78,22 +78,22 @@ impl Tracing {
     /// The call that it was passed to has failed.
     pub(super) unsafe fn withdraw(&self, begun: &Begun) {
         // SAFETY: guaranteed by the caller.
-        unsafe { self.room.withdraw(begun.pointer) }
+        unsafe { self.buffer.withdraw(begun.pointer) }
     }
 
     /// The call that handed over the traced request has returned.
     pub(super) fn note_hand_over(&self, begun: &Begun) {
-        self.room.hand_over(begun.id, Stamp::now());
+        self.buffer.hand_over(begun.id, Stamp::now());
     }
 
     /// Takes the trace of the finished request.
     pub(super) fn take(&self) -> Option<RequestTrace> {
-        Some(RequestTrace { weight: self.weight.load(Ordering::Relaxed), ..self.room.take()? })
+        Some(RequestTrace { weight: self.weight.load(Ordering::Relaxed), ..self.buffer.take()? })
     }
 }
 
 impl Drop for Tracing {
     fn drop(&mut self) {
-        self.server.rooms.lock().push(self.room);
+        self.server.trace_buffers.lock().push(self.buffer);
     }
 }

@@ -4,7 +4,7 @@ use crate::model::{ModelSpec, TensorSpec};
 use crate::stdio::shown;
 
 /// A block for each model: its properties, with a line for each tensor, or why it is not available.
-pub fn offers(rows: &[(String, Result<ModelSpec, String>)]) -> String {
+pub fn model_list(rows: &[(String, Result<ModelSpec, String>)]) -> String {
     if rows.is_empty() {
         return "no models\n".to_owned();
     }

@@ -1,8 +1,8 @@
-//! The room of a slot's trace: the memory that the server's callbacks write into while it traces the slot's request.
+//! The buffer of a slot's trace: the memory that the server's callbacks write into while it traces the slot's request.
 //!
 //! A trace may outlive its request, its slot and its client: its release callback comes when the server's last
-//! reference to it is gone, and a model that calls others may answer before they have. So a room is never freed, and a
-//! callback compares the trace's number to see whether the room still belongs to it. Before a room is armed for another
+//! reference to it is gone, and a model that calls others may answer before they have. So a buffer is never freed, and a
+//! callback compares the trace's number to see whether the buffer still belongs to it. Before a buffer is armed for another
 //! request, no callback may be inside; a late one finds another number, and writes nothing.
 //!
 //! No lock, no allocation of ours: moments are atomic words at fixed places.
@@ -42,8 +42,8 @@ impl Place {
     }
 }
 
-/// A room for one trace at a time, and for those of models that the traced model calls.
-pub(super) struct Room {
+/// A buffer for one trace at a time, and for those of models that the traced model calls.
+pub(super) struct TraceBuffer {
     library: Arc<Library>,
     /// The number of its current trace; 0 for none.
     id: AtomicU64,
@@ -53,17 +53,17 @@ pub(super) struct Room {
     released: AtomicBool,
     /// When the call that handed the request over returned; 0 before.
     handed_over: AtomicU64,
-    /// Number of places requested, including those that there was no room for.
+    /// Number of places requested, including those that there was no buffer for.
     taken: AtomicUsize,
     places: [Place; MAX_TRACED],
 }
 
 // SAFETY: everything is atomic but a place's origin, which the thread that took the place writes before publishing it,
 // and which no thread reads before that.
-unsafe impl Sync for Room {}
+unsafe impl Sync for TraceBuffer {}
 
-impl Room {
-    /// A room that is never freed.
+impl TraceBuffer {
+    /// A buffer that is never freed.
     pub(super) fn new(library: &Arc<Library>) -> &'static Self {
         Box::leak(Box::new(Self {
             library: Arc::clone(library),
@@ -124,7 +124,7 @@ impl Room {
         self.released.store(false, Ordering::Relaxed);
         let (mut trace, mut id) = (ptr::null_mut(), 0);
         let api = &self.library.api;
-        // SAFETY: `trace` receives an object; the callbacks take this room, which stays for ever, as what it is.
+        // SAFETY: `trace` receives an object; the callbacks take this buffer, which stays for ever, as what it is.
         self.library.check(unsafe {
             api.TRITONSERVER_InferenceTraceNew(
                 &raw mut trace,
@@ -159,7 +159,7 @@ impl Room {
     /// either.
     ///
     /// # Safety
-    /// The room was armed with `trace`, and the call that it was passed to has failed.
+    /// The buffer was armed with `trace`, and the call that it was passed to has failed.
     #[cold]
     pub(super) unsafe fn withdraw(&self, trace: TracePointer) {
         self.id.store(0, Ordering::SeqCst);
@@ -178,7 +178,7 @@ impl Room {
         }
     }
 
-    /// Takes the recorded moments of the finished request; the room is then free.
+    /// Takes the recorded moments of the finished request; the buffer is then free.
     #[cold]
     pub(super) fn take(&self) -> Option<RequestTrace> {
         let root = self.id.swap(0, Ordering::SeqCst);
@@ -201,7 +201,7 @@ impl Room {
             if !place.is_named.load(Ordering::Acquire) {
                 continue;
             }
-            // SAFETY: it was written before `is_named`, and is not written again before the room is armed.
+            // SAFETY: it was written before `is_named`, and is not written again before the buffer is armed.
             let (parent, name, version) = unsafe { *place.origin.get() };
             let moments = std::array::from_fn(|moment| place.moments[moment].load(Ordering::Relaxed));
             let id = place.id.load(Ordering::Relaxed);
@@ -229,7 +229,7 @@ impl Room {
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Where to record moments of a trace: the room's own, or one of a model that it calls.
+    /// Where to record moments of a trace: the buffer's own, or one of a model that it calls.
     ///
     /// # Safety
     /// The trace is live.
@@ -275,19 +275,19 @@ unsafe extern "C" fn on_activity(
     ns: u64,
     userp: *mut c_void,
 ) {
-    // SAFETY: `userp` is the room that the trace was made for, which stays for ever; the server's trace is live in its callback.
-    unsafe { (*userp.cast::<Room>()).note(trace, activity, ns) }
+    // SAFETY: `userp` is the buffer that the trace was made for, which stays for ever; the server's trace is live in its callback.
+    unsafe { (*userp.cast::<TraceBuffer>()).note(trace, activity, ns) }
 }
 
 unsafe extern "C" fn on_trace_release(trace: TracePointer, userp: *mut c_void) {
     // SAFETY: as above.
-    let room = unsafe { &*userp.cast::<Room>() };
+    let buffer = unsafe { &*userp.cast::<TraceBuffer>() };
     let mut id = 0;
     // SAFETY: the trace is live until it is deleted below.
-    drop(room.library.check(unsafe { room.library.api.TRITONSERVER_InferenceTraceId(trace, &raw mut id) }));
-    if room.id.load(Ordering::SeqCst) == id {
-        room.released.store(true, Ordering::SeqCst);
+    drop(buffer.library.check(unsafe { buffer.library.api.TRITONSERVER_InferenceTraceId(trace, &raw mut id) }));
+    if buffer.id.load(Ordering::SeqCst) == id {
+        buffer.released.store(true, Ordering::SeqCst);
     }
     // SAFETY: the server has let go of the trace, which this call therefore owns.
-    drop(room.library.check(unsafe { room.library.api.TRITONSERVER_InferenceTraceDelete(trace) }));
+    drop(buffer.library.check(unsafe { buffer.library.api.TRITONSERVER_InferenceTraceDelete(trace) }));
 }

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::model::{ModelId, ModelSpec};
 
 /// A model of a repository or of a server.
-pub struct Offer {
+pub struct ListedModel {
     /// Its name.
     pub name: String,
     /// Its description, or why it is not available.
@@ -18,7 +18,7 @@ pub struct Offer {
 ///
 /// # Errors
 /// If the server does not list its models.
-pub fn survey(backend: &Arc<dyn Backend>, only: Option<&str>) -> Result<Vec<Offer>> {
+pub fn survey(backend: &Arc<dyn Backend>, only: Option<&str>) -> Result<Vec<ListedModel>> {
     let entries = backend.index()?;
     let offer = |name: String| {
         let rows = || entries.iter().filter(|entry| entry.name == name);
@@ -26,7 +26,7 @@ pub fn survey(backend: &Arc<dyn Backend>, only: Option<&str>) -> Result<Vec<Offe
             Some(_) => backend.model(&ModelId::latest(&name)).map_err(|error| error.to_string()),
             None => Err(rows().map(why_not).next().unwrap_or_default()),
         };
-        Offer { name, model }
+        ListedModel { name, model }
     };
     Ok(names(&entries, only).into_iter().map(offer).collect())
 }

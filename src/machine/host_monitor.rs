@@ -1,4 +1,4 @@
-//! [`Gauge`]: the state of the machine at a moment, and our share of it.
+//! [`HostMonitor`]: the state of the machine at a moment, and our share of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub struct Reading {
 }
 
 /// Reads the state of the machine.
-pub trait Gauge {
+pub trait HostMonitor {
     /// Updates the list of our processes, because models may have started some. Called before each level's first
     /// reading.
     fn look_around(&self);
@@ -128,7 +128,7 @@ impl Scope {
     }
 }
 
-impl Gauge for Machine {
+impl HostMonitor for Machine {
     fn look_around(&self) {
         let all = processes::all();
         let servers = self.server.processes(&all);

@@ -1,4 +1,4 @@
-//! [`Seats`]: assigns connections to slots where there are fewer connections than slots.
+//! [`ConnectionPool`]: assigns connections to slots where there are fewer connections than slots.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use crate::engine::{ExchangeId, Exchanges};
 /// Assigns connections to slots. A request that finds none free waits, and the one that has waited longest gets the
 /// next.
 #[derive(Debug, Default)]
-pub(super) struct Seats {
+pub(super) struct ConnectionPool {
     /// Each slot's connection.
     lines: Vec<Option<usize>>,
     /// Each connection's slot.
@@ -17,7 +17,7 @@ pub(super) struct Seats {
     waiting: VecDeque<ExchangeId>,
 }
 
-impl Seats {
+impl ConnectionPool {
     /// Sets the numbers of slots and connections.
     pub(super) fn grow(&mut self, slots: usize, lines: usize) {
         self.lines.resize(slots.max(self.lines.len()), None);
@@ -94,20 +94,20 @@ mod tests {
     fn who_has_waited_longest_gets_the_next_and_nobody_passes() {
         let mut exchanges = Exchanges::new(Arc::new(Nobody), false);
         exchanges.grow(5);
-        let mut seats = Seats::default();
-        seats.grow(5, 2);
+        let mut pool = ConnectionPool::default();
+        pool.grow(5, 2);
         for slot in 0..5 {
             exchanges.begin(slot, Request { payload: PayloadId(0), sequence: None });
         }
-        let taken: Vec<Option<usize>> = (0..4).map(|slot| seats.take(slot, &exchanges)).collect();
+        let taken: Vec<Option<usize>> = (0..4).map(|slot| pool.take(slot, &exchanges)).collect();
         assert_eq!(taken, [Some(0), Some(1), None, None]);
-        assert_eq!((seats.line(1), seats.slot(1), seats.next(&exchanges)), (Some(1), Some(1), None));
-        assert_eq!((seats.leave(1), seats.leave(1)), (Some(1), None));
-        assert_eq!(seats.take(4, &exchanges), None, "two were there before");
+        assert_eq!((pool.line(1), pool.slot(1), pool.next(&exchanges)), (Some(1), Some(1), None));
+        assert_eq!((pool.leave(1), pool.leave(1)), (Some(1), None));
+        assert_eq!(pool.take(4, &exchanges), None, "two were there before");
         exchanges.fail(2, InferError::new("No", "given up"));
-        assert_eq!(seats.next(&exchanges), Some((3, 1)));
-        assert_eq!(seats.next(&exchanges), None);
-        seats.leave(0);
-        assert_eq!((seats.next(&exchanges), seats.line(4)), (Some((4, 0)), Some(0)));
+        assert_eq!(pool.next(&exchanges), Some((3, 1)));
+        assert_eq!(pool.next(&exchanges), None);
+        pool.leave(0);
+        assert_eq!((pool.next(&exchanges), pool.line(4)), (Some((4, 0)), Some(0)));
     }
 }

@@ -1,7 +1,7 @@
 //! The other processes on this machine, and the server among them.
 
 use crate::engine::Endpoint;
-use crate::machine::gauge::{Machine, Server};
+use crate::machine::host_monitor::{Machine, Server};
 use crate::machine::listener::{self, Place};
 use crate::plan::{ConnectionPlan, OnDisturbance, Plan};
 
