@@ -40,8 +40,8 @@ pub use level::Distinction;
 pub use setup::Detail;
 pub use setup::{ModelIdentity, Setup};
 pub use tune::{
-    CandidateResult, Figures, LatencyAt, MemberFigures, TUNE_VERSION, TuneFigures, TuneResult, TuneVerdict,
-    VisitFigures,
+    CandidateResult, CandidateStatus, Figures, LatencyAt, MemberFigures, TUNE_VERSION, TuneFigures, TuneResult,
+    TuneVerdict, VisitFigures,
 };
 pub use unit::Unit;
 pub use variant_gate::lacks_figure;

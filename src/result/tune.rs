@@ -74,15 +74,62 @@ pub struct CandidateResult {
     pub number: usize,
     /// The values of the settings that were searched, in their order.
     pub values: Vec<Value>,
-    /// Its fate: `winner`, `ahead` (better than yours side by side, not confirmed), `yours`, `not worse` (than the best, by
-    /// more than the margin), `undecided`, `worse`, `dropped`, `failed`, `ruled out` or `not measured`.
-    pub fate: String,
+    /// What became of it; `fate` in files of before.
+    #[serde(alias = "fate")]
+    pub status: CandidateStatus,
     /// Why.
     pub reason: Option<String>,
     /// Whether it met the constraints in the median of its visits.
     pub meets: bool,
     /// Its figures; none if it could not be measured.
     pub figures: Option<TuneFigures>,
+}
+
+/// What became of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CandidateStatus {
+    /// Recommended.
+    Winner,
+    /// Better than yours side by side, not confirmed.
+    Ahead,
+    /// The present configuration.
+    Yours,
+    /// Not worse than the best by more than the margin.
+    #[serde(rename = "not worse")]
+    NotWorse,
+    /// Whether it is worse than the best is not known.
+    Undecided,
+    /// Worse than the best, or it misses a constraint.
+    Worse,
+    /// Left behind by others.
+    Dropped,
+    /// It could not be measured.
+    Failed,
+    /// Not tried, because of what was measured of others.
+    #[serde(rename = "ruled out")]
+    RuledOut,
+    /// There was no time to measure it.
+    #[serde(rename = "not measured")]
+    NotMeasured,
+}
+
+impl CandidateStatus {
+    /// Its word in tables and files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Winner => "winner",
+            Self::Ahead => "ahead",
+            Self::Yours => "yours",
+            Self::NotWorse => "not worse",
+            Self::Undecided => "undecided",
+            Self::Worse => "worse",
+            Self::Dropped => "dropped",
+            Self::Failed => "failed",
+            Self::RuledOut => "ruled out",
+            Self::NotMeasured => "not measured",
+        }
+    }
 }
 
 /// What is measured of a candidate.

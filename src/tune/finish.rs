@@ -5,7 +5,7 @@ use crate::planner::{CONFIRMATION, KEPT, Planner, SearchStage};
 use crate::race::Standings;
 use crate::racing::{CONFIDENCE, NO_TIME, is_race};
 use crate::space::Place;
-use crate::trial::{Fate, Phase, Visit};
+use crate::trial::{Phase, Status, Visit};
 
 /// Rounds in which a step is compared with the best.
 const STEP_ROUNDS: usize = 4;
@@ -134,8 +134,8 @@ impl Planner {
         finalists.truncate((room as usize).clamp(2, KEPT + 1));
         self.set_finalists(finalists, best, cheap);
         for number in self.finalists.clone() {
-            if matches!(self.candidates[number].fate, Fate::Dropped { .. }) {
-                self.candidates[number].fate = Fate::Open;
+            if matches!(self.candidates[number].status, Status::Dropped { .. }) {
+                self.candidates[number].status = Status::Open;
             }
         }
         self.judge_confirmation();

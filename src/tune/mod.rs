@@ -12,13 +12,13 @@
 mod answer;
 mod budget;
 mod calibration;
+mod extending;
 mod field;
 mod finish;
 mod narrowing;
 mod planner;
 mod race;
 mod racing;
-mod raising;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -28,4 +28,4 @@ pub use answer::{Answer, Beside, Gain};
 pub use planner::Planner;
 pub use race::median;
 pub use space::{Dimension, Place, Space};
-pub use trial::{Candidate, Fate, Found, Observation, Phase, Settings, Trial};
+pub use trial::{Candidate, Found, Observation, Phase, Settings, Status, Trial};

@@ -6,7 +6,7 @@ use crate::answer::{self, Answer, Beside, leader, meets};
 use crate::budget::Budget;
 use crate::race::{Standings, median};
 use crate::space::{Place, Space};
-use crate::trial::{Candidate, Fate, Found, Observation, Phase, Settings, Trial, Visit};
+use crate::trial::{Candidate, Found, Observation, Phase, Settings, Status, Trial, Visit};
 use stats::seed::{Purpose, derive, hash};
 
 /// Spaces up to this size race without a calibration.
@@ -172,7 +172,7 @@ impl Planner {
                 candidate.bottleneck = found.bottleneck;
                 self.react(trial, found);
             }
-            Err(reason) => candidate.fate = Fate::Failed(reason.clone()),
+            Err(reason) => candidate.status = Status::Failed(reason.clone()),
         }
     }
 
@@ -216,7 +216,8 @@ impl Planner {
             return best.unwrap_or_else(|| Answer::TooShort { needed_s: self.needed_s(), meets: false });
         }
         let is_out = |candidate: &Candidate| {
-            candidate.has_failed() || matches!(candidate.fate, Fate::RuledOut(_) | Fate::Dropped { is_shown: true, .. })
+            candidate.has_failed()
+                || matches!(candidate.status, Status::RuledOut(_) | Status::Dropped { is_shown: true, .. })
         };
         let is_over = self.stage == SearchStage::Done;
         if is_over && self.candidates[1..].iter().all(is_out) {

@@ -6,7 +6,7 @@ use crate::field::{Forecast, MAX_RACING, MIN_RACING};
 use crate::planner::{KEPT, Planner, SMALL, SearchStage};
 use crate::race::{Standings, is_violated, median, repeatability};
 use crate::space::Place;
-use crate::trial::{Fate, Phase, Visit};
+use crate::trial::{Phase, Status, Visit};
 
 /// How often one point is measured in the calibration.
 pub(super) const REPEATS: usize = 3;
@@ -67,7 +67,7 @@ impl Planner {
             let is_seen = (self.has_narrowed || self.since > 0) && !self.candidates[number].visits.is_empty();
             let candidate = &mut self.candidates[number];
             if number != 0 && candidate.is_open() && !is_seen {
-                candidate.fate = Fate::RuledOut(reason);
+                candidate.status = Status::RuledOut(reason);
             }
         }
         let chosen: Vec<usize> = chosen.into_iter().map(|place| self.number(place)).collect();
@@ -199,7 +199,7 @@ impl Planner {
 
     fn drop_for(&mut self, number: usize, reason: String, is_shown: bool) {
         if self.candidates[number].is_open() {
-            self.candidates[number].fate = Fate::Dropped { rung: self.rung, reason, is_shown };
+            self.candidates[number].status = Status::Dropped { rung: self.rung, reason, is_shown };
         }
         self.members.retain(|member| *member != number);
     }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::{Answer, Dimension, Fate, Found, Observation, Phase, Place, Planner, Settings, Space, Trial};
+use crate::{Answer, Dimension, Found, Observation, Phase, Place, Planner, Settings, Space, Status, Trial};
 use stats::seed::{hash, unit};
 
 const UNIT_S: f64 = 0.25;
@@ -150,7 +150,7 @@ fn finds(law: Law, space: impl Fn() -> Space, budget_s: f64, noise: f64) {
         let optimum = optimum(law, searched.planner.space());
         let gone = searched.planner.candidates().iter().find(|candidate| candidate.place.as_ref() == Some(&optimum));
         kept += u64::from(
-            gone.is_some_and(|candidate| matches!(candidate.fate, Fate::Open)) || share(law, &searched) >= 0.95,
+            gone.is_some_and(|candidate| matches!(candidate.status, Status::Open)) || share(law, &searched) >= 0.95,
         );
     }
     assert!(good * 20 >= SEEDS * 19, "within 5 % in {good} of {SEEDS} at noise {noise}");
@@ -204,9 +204,9 @@ fn a_constraint_binds() {
     let largest =
         searched.planner.candidates().iter().find(|candidate| candidate.place == Some(vec![0, 6, 0])).unwrap();
     assert!(
-        matches!(&largest.fate, Fate::Dropped { reason, .. } if reason.contains("constraint")),
+        matches!(&largest.status, Status::Dropped { reason, .. } if reason.contains("constraint")),
         "{:?}",
-        largest.fate
+        largest.status
     );
     assert!(matches!(searched.planner.answer(), Answer::Better(..)), "{:?}", searched.planner.answer());
 }
@@ -252,7 +252,7 @@ fn candidates_that_fail_are_results() {
     assert!((share(law, &searched) - 1.0).abs() < 1e-9, "{:?}", searched.planner.answer());
     let failed = searched.planner.candidates().iter().filter(|candidate| candidate.has_failed()).count();
     let ruled_out =
-        searched.planner.candidates().iter().filter(|candidate| matches!(candidate.fate, Fate::RuledOut(_)));
+        searched.planner.candidates().iter().filter(|candidate| matches!(candidate.status, Status::RuledOut(_)));
     assert!(failed >= 4 && failed + ruled_out.count() >= 24);
 }
 
@@ -324,7 +324,7 @@ fn a_short_calibration_rules_out_nothing_that_it_has_not_seen() {
         })
     };
     for candidate in searched.planner.candidates() {
-        let (Fate::RuledOut(_), Some(place)) = (&candidate.fate, &candidate.place) else { continue };
+        let (Status::RuledOut(_), Some(place)) = (&candidate.status, &candidate.place) else { continue };
         for (dimension, index) in place.iter().enumerate().filter(|(_, index)| **index > 0) {
             let last = searched.planner.space().dimensions[dimension].values.len();
             assert!((*index..last).any(|index| looked(dimension, index)), "{place:?} was ruled out unseen");
@@ -415,7 +415,7 @@ fn where_not_all_can_be_measured_the_best_that_was_is_confirmed() {
         assert_eq!(answer.winner(), Some(best), "{answer:?}");
         assert!(planner.spent() > 0.8 * budget_s && planner.spent() <= budget_s, "{} s", planner.spent());
         for candidate in planner.candidates().iter().filter(|candidate| candidate.visits.is_empty()) {
-            let Fate::Dropped { reason, .. } = &candidate.fate else { continue };
+            let Status::Dropped { reason, .. } = &candidate.status else { continue };
             assert_eq!(reason, "no time to measure it");
         }
     }
@@ -471,7 +471,7 @@ fn a_slow_present_one_does_not_take_the_time_of_others() {
     let of = |phase: Phase| searched.trials.iter().filter(move |trial| trial.candidate == 0 && trial.phase == phase);
     assert_eq!((of(Phase::Race).count(), of(Phase::Confirmation).count()), (0, 4), "{:?}", searched.trials);
     assert!(gain.interval.low > 50.0 && gain.interval.high < 110.0, "{gain:?}");
-    let far = |candidate: &&crate::Candidate| matches!(&candidate.fate, Fate::Dropped { reason, .. } if reason.starts_with("far behind"));
+    let far = |candidate: &&crate::Candidate| matches!(&candidate.status, Status::Dropped { reason, .. } if reason.starts_with("far behind"));
     for candidate in searched.planner.candidates().iter().filter(far) {
         assert!(
             candidate.visits.iter().filter(|visit| visit.phase != Phase::Calibration).count() <= 1,

@@ -82,7 +82,7 @@ pub struct Candidate {
     /// Its measurements.
     pub visits: Vec<Visit>,
     /// Its state in the search.
-    pub fate: Fate,
+    pub status: Status,
     /// The group of settings that held its requests up in the last visit.
     pub bottleneck: Option<usize>,
 }
@@ -106,7 +106,7 @@ pub struct Visit {
 
 /// The state of a candidate in the search.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Fate {
+pub enum Status {
     /// It is in the search.
     Open,
     /// It left the race after this rung, for this reason.
@@ -127,7 +127,7 @@ pub enum Fate {
 impl Candidate {
     /// A new candidate.
     pub fn new(place: Option<Place>) -> Self {
-        Self { place, visits: Vec::new(), fate: Fate::Open, bottleneck: None }
+        Self { place, visits: Vec::new(), status: Status::Open, bottleneck: None }
     }
 
     /// Its violations in visits that `counts` accepts.
@@ -137,11 +137,11 @@ impl Candidate {
 
     /// Whether it may still be measured.
     pub fn is_open(&self) -> bool {
-        self.fate == Fate::Open
+        self.status == Status::Open
     }
 
     /// Whether it could not be loaded or measured.
     pub fn has_failed(&self) -> bool {
-        matches!(self.fate, Fate::Failed(_))
+        matches!(self.status, Status::Failed(_))
     }
 }

@@ -8,9 +8,9 @@ use crate::app::tune::verdict::verdict;
 use crate::app::tune::why::why;
 use crate::exit;
 use crate::plan::{Searched, Statistic};
-use crate::result::{CandidateResult, TUNE_VERSION, TuneFigures, TuneResult, VisitFigures};
+use crate::result::{CandidateResult, CandidateStatus, TUNE_VERSION, TuneFigures, TuneResult, VisitFigures};
 use crate::stats::Interval;
-use crate::tune::{Answer, Beside, Candidate, Fate, Phase, median};
+use crate::tune::{Answer, Beside, Candidate, Phase, Status, median};
 
 /// The result.
 pub fn result(search: &Search<'_>) -> TuneResult {
@@ -29,11 +29,14 @@ pub fn result(search: &Search<'_>) -> TuneResult {
     };
     // The winner first, then candidates that meet the constraints and were not dropped, each group by its score.
     let standing = |candidate: &CandidateResult| {
-        let class = match candidate.fate.as_str() {
+        let class = match candidate.status {
             _ if winner == Some(candidate.number) => 0,
-            "yours" | "not worse" | "undecided" | "worse" => 1,
-            "dropped" => 2,
-            "failed" => 3,
+            CandidateStatus::Yours
+            | CandidateStatus::NotWorse
+            | CandidateStatus::Undecided
+            | CandidateStatus::Worse => 1,
+            CandidateStatus::Dropped => 2,
+            CandidateStatus::Failed => 3,
             _ => 4,
         };
         (class, !candidate.meets)
@@ -95,8 +98,8 @@ fn one(
     let meets = !violations.is_empty() && median(&violations) <= 0.0;
     let beside = beside.iter().find(|beside| beside.number == number).copied();
     let confirmed = confirmed.then_some(Confirmed { meets, beside });
-    let (fate, reason) = fate(answer, number, candidate, confirmed);
-    CandidateResult { number, values, fate, reason, meets, figures }
+    let (status, reason) = status_of(answer, number, candidate, confirmed);
+    CandidateResult { number, values, status, reason, meets, figures }
 }
 
 /// The value of a setting in the configuration as it was found.
@@ -113,43 +116,48 @@ struct Confirmed {
     beside: Option<Beside>,
 }
 
-fn fate(
+fn status_of(
     answer: &Answer,
     number: usize,
     candidate: &Candidate,
     confirmed: Option<Confirmed>,
-) -> (String, Option<String>) {
-    let is = |word: &str, reason: Option<String>| (word.to_owned(), reason);
-    match &candidate.fate {
-        Fate::Failed(reason) => return is("failed", Some(reason.clone())),
-        Fate::RuledOut(reason) => return is("ruled out", Some(reason.clone())),
+) -> (CandidateStatus, Option<String>) {
+    let is = |status: CandidateStatus, reason: Option<String>| (status, reason);
+    match &candidate.status {
+        Status::Failed(reason) => return is(CandidateStatus::Failed, Some(reason.clone())),
+        Status::RuledOut(reason) => return is(CandidateStatus::RuledOut, Some(reason.clone())),
         _ => {}
     }
     let missed = confirmed.filter(|confirmed| !confirmed.meets).map(|_| "misses a constraint".to_owned());
     if number == 0 {
-        return is("yours", missed);
+        return is(CandidateStatus::Yours, missed);
     }
     if answer.winner() == Some(number) {
-        return is(if matches!(answer, Answer::Unconfirmed(..)) { "ahead" } else { "winner" }, None);
+        return is(
+            if matches!(answer, Answer::Unconfirmed(..)) { CandidateStatus::Ahead } else { CandidateStatus::Winner },
+            None,
+        );
     }
     let beside = confirmed.and_then(|confirmed| confirmed.beside);
     let behind = |beside: Beside| format!("{:.1} % worse than the best", (1.0 - beside.share) * 100.0);
     let worse = beside.filter(|beside| beside.is_worse == Some(true)).map(behind);
     if let Some(reason) = missed.or(worse) {
-        return is("worse", Some(reason));
+        return is(CandidateStatus::Worse, Some(reason));
     }
     let undecided = beside.filter(|beside| beside.is_worse.is_none());
-    match (&candidate.fate, confirmed.is_some(), candidate.visits.is_empty()) {
+    match (&candidate.status, confirmed.is_some(), candidate.visits.is_empty()) {
         // After an earlier confirmation, a race may have shown that others are better.
-        (Fate::Open | Fate::Dropped { is_shown: false, .. }, true, _) => match undecided {
-            Some(beside) => is("undecided", Some(against_best(&beside))),
-            None => is("not worse", None),
+        (Status::Open | Status::Dropped { is_shown: false, .. }, true, _) => match undecided {
+            Some(beside) => is(CandidateStatus::Undecided, Some(against_best(&beside))),
+            None => is(CandidateStatus::NotWorse, None),
         },
-        (Fate::Dropped { reason, .. }, _, true) => is("not measured", Some(reason.clone())),
-        (Fate::Dropped { rung: 0, reason, .. }, ..) => is("dropped", Some(reason.clone())),
-        (Fate::Dropped { rung, reason, .. }, ..) => is("dropped", Some(format!("rung {rung}: {reason}"))),
-        (_, _, true) => is("not measured", None),
-        _ => is("dropped", Some("no time to measure it again".to_owned())),
+        (Status::Dropped { reason, .. }, _, true) => is(CandidateStatus::NotMeasured, Some(reason.clone())),
+        (Status::Dropped { rung: 0, reason, .. }, ..) => is(CandidateStatus::Dropped, Some(reason.clone())),
+        (Status::Dropped { rung, reason, .. }, ..) => {
+            is(CandidateStatus::Dropped, Some(format!("rung {rung}: {reason}")))
+        }
+        (_, _, true) => is(CandidateStatus::NotMeasured, None),
+        _ => is(CandidateStatus::Dropped, Some("no time to measure it again".to_owned())),
     }
 }
 
@@ -176,13 +184,13 @@ pub fn exit_code(answer: &Answer, interrupted: bool) -> u8 {
 /// What keeps all other candidates from being measured, if nothing else was found out about them.
 pub fn obstacle(candidates: &[Candidate]) -> Option<String> {
     let (yours, others) = candidates.split_first()?;
-    if matches!(yours.fate, Fate::Failed(_)) {
+    if matches!(yours.status, Status::Failed(_)) {
         // Then nothing could be measured at all, and the verdict says so.
         return None;
     }
-    let is_out = |candidate: &Candidate| matches!(candidate.fate, Fate::Failed(_) | Fate::RuledOut(_));
-    let reason = others.iter().find_map(|candidate| match &candidate.fate {
-        Fate::Failed(reason) => Some(reason),
+    let is_out = |candidate: &Candidate| matches!(candidate.status, Status::Failed(_) | Status::RuledOut(_));
+    let reason = others.iter().find_map(|candidate| match &candidate.status {
+        Status::Failed(reason) => Some(reason),
         _ => None,
     })?;
     let all = others.iter().all(|candidate| is_out(candidate) && candidate.visits.is_empty());
@@ -198,12 +206,12 @@ mod tests {
 
     #[test]
     fn a_search_in_which_all_others_fail_tells_why() {
-        let with = |fate: Fate| Candidate { fate, ..Candidate::new(None) };
-        let failed = || with(Fate::Failed("no such parameter".to_owned()));
-        let all = obstacle(&[with(Fate::Open), failed(), failed()]).unwrap();
+        let with = |status: Status| Candidate { status, ..Candidate::new(None) };
+        let failed = || with(Status::Failed("no such parameter".to_owned()));
+        let all = obstacle(&[with(Status::Open), failed(), failed()]).unwrap();
         assert_eq!(all, "none of the 2 other candidates could be measured: no such parameter");
-        assert_eq!(obstacle(&[failed(), with(Fate::Open), failed()]), None, "one is open");
-        assert_eq!(obstacle(&[with(Fate::Open)]), None, "there is no other");
+        assert_eq!(obstacle(&[failed(), with(Status::Open), failed()]), None, "one is open");
+        assert_eq!(obstacle(&[with(Status::Open)]), None, "there is no other");
     }
 
     #[test]
@@ -217,10 +225,10 @@ mod tests {
 
     #[test]
     fn who_was_not_confirmed_is_no_winner() {
-        let told = |answer: &Answer| (fate(answer, 3, &Candidate::new(None), None).0, left(answer));
+        let told = |answer: &Answer| (status_of(answer, 3, &Candidate::new(None), None).0, left(answer));
         let so_far = "The best so far, which was not confirmed,";
-        assert_eq!(told(&Answer::Unconfirmed(3, GAIN)), ("ahead".to_owned(), so_far));
-        assert_eq!(told(&Answer::Meets(3)), ("winner".to_owned(), "The winner"));
+        assert_eq!(told(&Answer::Unconfirmed(3, GAIN)), (CandidateStatus::Ahead, so_far));
+        assert_eq!(told(&Answer::Meets(3)), (CandidateStatus::Winner, "The winner"));
         let too_short = Answer::TooShort { needed_s: 9.0, meets: true };
         for yours in [too_short, Answer::Kept(None), Answer::NoneMeets(3), Answer::Nothing] {
             assert_eq!(left(&yours), "Your configuration", "{yours:?}");
@@ -230,45 +238,45 @@ mod tests {
     #[test]
     fn who_was_never_measured_was_not_worse() {
         let gone = |reason: &str| Candidate {
-            fate: Fate::Dropped { rung: 1, reason: reason.to_owned(), is_shown: true },
+            status: Status::Dropped { rung: 1, reason: reason.to_owned(), is_shown: true },
             ..Candidate::new(None)
         };
-        let told = fate(&Answer::Kept(None), 4, &gone("no time to measure it"), None);
-        assert_eq!(told, ("not measured".to_owned(), Some("no time to measure it".to_owned())));
+        let told = status_of(&Answer::Kept(None), 4, &gone("no time to measure it"), None);
+        assert_eq!(told, (CandidateStatus::NotMeasured, Some("no time to measure it".to_owned())));
     }
 
     /// A candidate that was measured.
-    fn seen(fate: Fate) -> Candidate {
+    fn seen(status: Status) -> Candidate {
         let mut planner =
             Planner::new(Space::default(), Settings { budget_s: 30.0, margin: 0.02, seed: 1, unit_s: 0.25 });
         let trial = planner.next_trial().unwrap();
         let found = Ok(Found { score: 0.0, violation: -1.0, disturbed: false, bottleneck: None });
         planner.observe(&trial, &Observation { seconds: 0.3, found });
-        Candidate { fate, ..planner.candidates()[0].clone() }
+        Candidate { status, ..planner.candidates()[0].clone() }
     }
 
     #[test]
     fn who_was_confirmed_and_is_worse_is_called_that() {
-        let told = |confirmed: Confirmed, own: Fate| fate(&Answer::Kept(None), 4, &seen(own), Some(confirmed));
-        let worse = |reason: &str| ("worse".to_owned(), Some(reason.to_owned()));
+        let told = |confirmed: Confirmed, own: Status| status_of(&Answer::Kept(None), 4, &seen(own), Some(confirmed));
+        let worse = |reason: &str| (CandidateStatus::Worse, Some(reason.to_owned()));
         let beside = |share: f64, is_worse: Option<bool>| {
             let interval = Interval { low: share * 0.9, high: share * 1.1 };
             Some(Beside { number: 4, share, interval, is_worse })
         };
         let near = Confirmed { meets: true, beside: beside(1.0, Some(false)) };
         let far = Confirmed { beside: beside(0.4, Some(true)), ..near };
-        assert_eq!(told(far, Fate::Open), worse("60.0 % worse than the best"));
-        assert_eq!(told(Confirmed { meets: false, ..near }, Fate::Open), worse("misses a constraint"));
-        assert_eq!(told(near, Fate::Open), ("not worse".to_owned(), None));
+        assert_eq!(told(far, Status::Open), worse("60.0 % worse than the best"));
+        assert_eq!(told(Confirmed { meets: false, ..near }, Status::Open), worse("misses a constraint"));
+        assert_eq!(told(near, Status::Open), (CandidateStatus::NotWorse, None));
         let open = Confirmed { beside: beside(0.5, None), ..near };
         let numbers = "-50.0 % [-55.0, -45.0] against the best";
         assert_eq!(
-            told(open, Fate::Open),
-            ("undecided".to_owned(), Some(numbers.to_owned())),
+            told(open, Status::Open),
+            (CandidateStatus::Undecided, Some(numbers.to_owned())),
             "not that it is not worse"
         );
-        let dropped = |is_shown: bool| Fate::Dropped { rung: 1, reason: "behind".to_owned(), is_shown };
-        assert_eq!(told(near, dropped(false)), ("not worse".to_owned(), None));
-        assert_eq!(told(near, dropped(true)), ("dropped".to_owned(), Some("rung 1: behind".to_owned())));
+        let dropped = |is_shown: bool| Status::Dropped { rung: 1, reason: "behind".to_owned(), is_shown };
+        assert_eq!(told(near, dropped(false)), (CandidateStatus::NotWorse, None));
+        assert_eq!(told(near, dropped(true)), (CandidateStatus::Dropped, Some("rung 1: behind".to_owned())));
     }
 }

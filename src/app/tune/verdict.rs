@@ -4,7 +4,7 @@ use crate::app::tune::searched::Search;
 use crate::plan::{Statistic, TunePlan};
 use crate::result::{CandidateResult, TuneVerdict};
 use crate::stats::Interval;
-use crate::tune::{Answer, Fate, Gain};
+use crate::tune::{Answer, Gain, Status};
 
 /// The answer, with what its sentence names of the candidates.
 pub fn verdict(search: &Search<'_>, answer: &Answer, candidates: &[CandidateResult]) -> TuneVerdict {
@@ -96,8 +96,8 @@ impl Words<'_, '_> {
 
     fn meets(&self, number: usize) -> String {
         let theirs = if self.plan().constraints.is_empty() { "works" } else { "meets the constraints" };
-        let own = match &self.search.planner.candidates()[0].fate {
-            Fate::Failed(reason) => format!("yours could not be measured: {reason}"),
+        let own = match &self.search.planner.candidates()[0].status {
+            Status::Failed(reason) => format!("yours could not be measured: {reason}"),
             _ => "yours does not".to_owned(),
         };
         format!("#{number} {theirs}{}; {own}", self.load(number))
@@ -162,6 +162,7 @@ mod tests {
     use crate::app::tune::sample::plan;
     use crate::app::tune::searched::Seen;
     use crate::measure::disturbance::{Cause, Disturbance};
+    use crate::result::CandidateStatus;
     use crate::result::{Figures, TuneFigures, VisitFigures};
     use crate::tune::{Observation, Phase, Planner, Settings, Space, Trial};
 
@@ -182,7 +183,7 @@ mod tests {
         let candidate = |number: usize, load: u32| CandidateResult {
             number,
             values: Vec::new(),
-            fate: String::new(),
+            status: CandidateStatus::NotMeasured,
             reason: None,
             meets: true,
             figures: TuneFigures::of(&[&visit(load)], &[]),

@@ -123,7 +123,7 @@ fn tip(point: &Point<'_>, result: &TuneResult) -> String {
         values.join(", "),
         rate(means.throughput),
         time(means.latency_ns),
-        point.candidate.fate
+        point.candidate.status.word()
     )
 }
 

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use crate::plan::asked;
 use crate::report::figures::{rate, short, time, tuned};
 use crate::report::html::{Shell, embed, figure, headline};
-use crate::result::{CandidateResult, TuneFigures, TuneResult};
+use crate::result::{CandidateResult, CandidateStatus, TuneFigures, TuneResult};
 use crate::stdio::shown;
 
 /// The page.
@@ -75,10 +75,10 @@ fn candidates(result: &TuneResult) -> Markup {
 }
 
 fn row(candidate: &CandidateResult) -> Markup {
-    let class = match candidate.fate.as_str() {
-        "winner" => "badge good",
-        "failed" => "badge bad",
-        "worse" | "undecided" | "not measured" => "badge warn",
+    let class = match candidate.status {
+        CandidateStatus::Winner => "badge good",
+        CandidateStatus::Failed => "badge bad",
+        CandidateStatus::Worse | CandidateStatus::Undecided | CandidateStatus::NotMeasured => "badge warn",
         _ => "badge",
     };
     let figure = |of: fn(&TuneFigures) -> String| candidate.figures.as_ref().map_or_else(|| "–".to_owned(), of);
@@ -89,7 +89,7 @@ fn row(candidate: &CandidateResult) -> Markup {
         td { (figure(|figures| rate(figures.means.throughput))) }
         td { (figure(|figures| time(figures.means.latency_ns))) }
         td { (figure(|figures| short(figures.means.executed_batch))) }
-        td.left { span class=(class) { (candidate.fate) } @if let Some(reason) = &candidate.reason { " " (shown(reason)) } }
+        td.left { span class=(class) { (candidate.status.word()) } @if let Some(reason) = &candidate.reason { " " (shown(reason)) } }
     } }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::plan::{Searched, Statistic, TunePlan, asked};
 use crate::report::significant;
-use crate::result::{CandidateResult, TuneFigures, TuneResult};
+use crate::result::{CandidateResult, CandidateStatus, TuneFigures, TuneResult};
 
 /// Columns of a line.
 const WIDTH: usize = 80;
@@ -90,7 +90,7 @@ fn rows(result: &TuneResult) -> String {
     let mut text = line(&format!("{:>4} {}{titles}  verdict", "#", columns.cells(&columns.names, "load")));
     let mut behind = 0;
     for candidate in shown(result) {
-        if candidate.fate == "dropped" {
+        if candidate.status == CandidateStatus::Dropped {
             behind += 1;
             if behind > MAX_SHOWN {
                 continue;
@@ -101,7 +101,7 @@ fn rows(result: &TuneResult) -> String {
         let load = candidate.figures.as_ref().and_then(|figures| figures.means.concurrency);
         let load = load.map_or_else(|| "-".to_owned(), |load| load.to_string());
         let settings = columns.cells(&columns.values(candidate), &load);
-        text += &line(&format!("{:>4} {settings}{figures}  {}", candidate.number, candidate.fate));
+        text += &line(&format!("{:>4} {settings}{figures}  {}", candidate.number, candidate.status.word()));
         if let Some(reason) = &candidate.reason {
             text += &wrapped(reason, 7);
         }
@@ -112,7 +112,7 @@ fn rows(result: &TuneResult) -> String {
     if !columns.unchanged.is_empty() {
         text += &wrapped(&format!("as in yours: {}", columns.unchanged.join(", ")), 5);
     }
-    let ruled_out = result.candidates.iter().filter(|candidate| candidate.fate == "ruled out").count();
+    let ruled_out = result.candidates.iter().filter(|candidate| candidate.status == CandidateStatus::RuledOut).count();
     if ruled_out > 0 {
         let _ =
             writeln!(text, "     {ruled_out} were ruled out by what was measured of others; result.json names them");
@@ -122,7 +122,10 @@ fn rows(result: &TuneResult) -> String {
 
 /// The candidates that have a row.
 fn shown(result: &TuneResult) -> impl Iterator<Item = &CandidateResult> {
-    result.candidates.iter().filter(|candidate| candidate.figures.is_some() || candidate.fate == "failed")
+    result
+        .candidates
+        .iter()
+        .filter(|candidate| candidate.figures.is_some() || candidate.status == CandidateStatus::Failed)
 }
 
 /// The columns of settings, of which those that no row changes are left out, and that of the requests outstanding, if
@@ -297,11 +300,11 @@ pub mod sample {
             let visits: Vec<&VisitFigures> = visits.iter().collect();
             TuneFigures::of(&visits, &visits)
         };
-        let candidate = |number: usize, fate: &str, rates: &[f64]| CandidateResult {
+        let candidate = |number: usize, status: CandidateStatus, rates: &[f64]| CandidateResult {
             number,
             values: vec![json!(number + 1), json!(8), json!(100)],
-            fate: fate.to_owned(),
-            reason: (fate == "dropped").then(|| "rung 1: 31.5 % worse than the best".to_owned()),
+            status,
+            reason: (status == CandidateStatus::Dropped).then(|| "rung 1: 31.5 % worse than the best".to_owned()),
             meets: true,
             figures: figures(rates),
         };
@@ -321,11 +324,14 @@ pub mod sample {
                 .to_vec(),
             space: 48,
             candidates: vec![
-                candidate(2, "winner", &[6400.0, 6410.0, 6390.0]),
-                candidate(0, "yours", &[200.0, 201.0]),
-                candidate(5, "dropped", &[190.0]),
-                CandidateResult { reason: Some("no such thing".to_owned()), ..candidate(7, "failed", &[]) },
-                candidate(9, "ruled out", &[]),
+                candidate(2, CandidateStatus::Winner, &[6400.0, 6410.0, 6390.0]),
+                candidate(0, CandidateStatus::Yours, &[200.0, 201.0]),
+                candidate(5, CandidateStatus::Dropped, &[190.0]),
+                CandidateResult {
+                    reason: Some("no such thing".to_owned()),
+                    ..candidate(7, CandidateStatus::Failed, &[])
+                },
+                candidate(9, CandidateStatus::RuledOut, &[]),
             ],
             verdict: TuneVerdict {
                 word: "better".to_owned(),

@@ -129,7 +129,7 @@ fn a_search_takes_more_time() {
 fn a_slow_model_is_tuned() {
     let model = Model::sleeping("m", 500);
     let found = search(model, "--search instances=1,2 --at-concurrency 4 --budget 20s");
-    let failed = |candidate: &&Value| candidate["fate"] == "failed";
+    let failed = |candidate: &&Value| candidate["status"] == "failed";
     assert_eq!(found.candidates().iter().filter(failed).count(), 0, "{}", found.text());
     let rate = |count: u64| found.with(&[count])["figures"]["throughput"].as_f64();
     let is_about = |count: u64, expected: f64| rate(count).is_none_or(|rate| (rate / expected - 1.0).abs() < 0.3);
@@ -204,7 +204,7 @@ fn the_winners_text_is_read_by_triton() {
 #[test]
 fn what_is_off_is_left_to_the_server() {
     let found = search(model(), "--search delay=off,2000 --search optimization.eager_batching=off,true --budget 4s");
-    let failed = |candidate: &&Value| candidate["fate"] == "failed";
+    let failed = |candidate: &&Value| candidate["status"] == "failed";
     assert_eq!(found.candidates().iter().filter(failed).count(), 0, "{}", found.text());
     // The server's own: no delay, no eager batching.
     let is_off = |value: &Value| value.is_null() || *value == 0 || *value == false;
@@ -237,6 +237,6 @@ fn unknown_models_and_settings_are_refused() {
     refused.failure_after_notes(&["other", "calls no model of that name"]);
     let finished = tune(&repository, "--search nonsense_field=1,2 --budget 6s").run();
     let found = Found::read(finished, repository);
-    let failed = found.candidates().iter().filter(|candidate| candidate["fate"] == "failed");
+    let failed = found.candidates().iter().filter(|candidate| candidate["status"] == "failed");
     assert_eq!(failed.count(), 2, "{}", found.text());
 }

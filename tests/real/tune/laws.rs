@@ -37,7 +37,7 @@ mod measured {
         for count in [5, 8] {
             let failed = found.with(&[count]);
             assert!(failed["reason"].as_str().unwrap().contains("fails as configured"), "{failed}");
-            assert_eq!(failed["fate"], "failed");
+            assert_eq!(failed["status"], "failed");
         }
     }
 }

@@ -75,7 +75,7 @@ fn timed_the_bottleneck_of_an_ensemble_is_searched_first_within_a_latency() {
         columns.iter().map(differs).sum::<usize>()
     };
     assert!(searched("b:") > searched("a:"), "{}", found.text());
-    let batches = found.result["candidates"].as_array().unwrap().iter().filter(|one| one["fate"] == "failed").count();
+    let batches = found.result["candidates"].as_array().unwrap().iter().filter(|one| one["status"] == "failed").count();
     assert_eq!(batches, 0, "members take batches as large as the ensemble's: {}", found.text());
     // What is recommended meets the latency, at the load that is named.
     let winner = found.candidates().iter().find(|one| one["number"] == found.result["verdict"]["winner"]).unwrap();

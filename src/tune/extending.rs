@@ -8,7 +8,7 @@ use crate::planner::{KEPT, Planner, SMALL, SearchStage};
 use crate::race::Standings;
 use crate::racing::{REPEATS, ROUNDS};
 use crate::space::Place;
-use crate::trial::Fate;
+use crate::trial::Status;
 
 impl Planner {
     /// Raises the budget to `budget_s` seconds in all, if that is more than it has; earlier measurements count.
@@ -60,8 +60,8 @@ impl Planner {
         self.rung = 0;
         self.has_narrowed = false;
         for candidate in &mut self.candidates {
-            if matches!(candidate.fate, Fate::RuledOut(_) | Fate::Dropped { is_shown: false, .. }) {
-                candidate.fate = Fate::Open;
+            if matches!(candidate.status, Status::RuledOut(_) | Status::Dropped { is_shown: false, .. }) {
+                candidate.status = Status::Open;
             }
         }
         self.stage = SearchStage::MeasuringBase;
@@ -74,7 +74,7 @@ impl Planner {
 
     /// Like [`Self::is_behind`], for a candidate.
     pub(super) fn is_left_behind(&self, number: usize) -> bool {
-        matches!(self.candidates[number].fate, Fate::Dropped { .. })
+        matches!(self.candidates[number].status, Status::Dropped { .. })
     }
 
     /// Finalists that may still be the best.
