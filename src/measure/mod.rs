@@ -2,6 +2,7 @@
 
 mod advice;
 mod backlog;
+pub mod bare;
 pub mod batches;
 mod beats;
 pub mod blocks;
@@ -45,6 +46,7 @@ pub mod stages;
 mod stall;
 pub mod summary;
 pub mod sweep;
+pub mod tensors;
 pub mod unit;
 pub mod verdict;
 pub mod waterfall;

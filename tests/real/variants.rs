@@ -52,8 +52,11 @@ fn timed_models_side_by_side_are_compared_level_by_level() {
     let run = run.arg("--report").arg(&page).arg("--markdown").arg(&markdown);
     let finished = run.arg("--summary-file").arg(&summary).run();
     assert_eq!(finished.code(), 6, "{}{}", finished.stdout, finished.stderr);
-    let done: Vec<&str> = finished.stderr.lines().filter(|line| line.ends_with(" is done")).collect();
-    assert_eq!(done, ["triton-bench: cell 1/2 is done", "triton-bench: cell 2/2 is done"], "{}", finished.stderr);
+    let done: Vec<&str> = finished.stderr.lines().filter(|line| line.contains(" is done")).collect();
+    assert!(done[0].starts_with("triton-bench: cell 1/2 (concurrency 1) is done, 0:0"), "{}", finished.stderr);
+    assert!(done[0].ends_with(" left"), "{}", finished.stderr);
+    assert_eq!(done[1..], ["triton-bench: cell 2/2 (concurrency 2) is done"], "{}", finished.stderr);
+    assert!(finished.stderr.contains("triton-bench: 2 cells, each of 2 variants: at least 0:0"), "{}", finished.stderr);
     let picture = fs::read_to_string(&svg).unwrap();
     for row in ["c 1 throughput", "c 2 p50"] {
         assert!(picture.contains(row) && fs::read_to_string(&page).unwrap().contains(row), "{row}: {picture}");

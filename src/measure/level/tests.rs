@@ -18,6 +18,7 @@ use crate::measure::disturbance::sample::Quota;
 use crate::measure::measurement::{Moment, Watcher};
 use crate::measure::server::Models;
 use crate::measure::summary::{Headline, sample};
+use crate::measure::tensors::TensorBytes;
 use crate::model::statistics::{ModelStatistics, StatisticsSnapshot};
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::{GapDistribution, MeasurementPlan};
@@ -167,6 +168,7 @@ fn measured_on(
         recorder: Arc::clone(&recorder),
         facts: WindowFacts {
             batch_size: 1,
+            tensors: TensorBytes::default(),
             headline: Headline::ResponseTime,
             requested_rate: Some(RATE),
             shares: [].into(),

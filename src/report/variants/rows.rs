@@ -4,7 +4,7 @@ use crate::measure::rounds::{Figure, ServerPart};
 use crate::plan::Statistic;
 use crate::report::number::significant;
 use crate::report::{Table, load_name, load_value};
-use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
+use crate::result::variants::{Bandwidth, Cell, Comparison, FigureChange, VariantsResult};
 
 /// A column of a figure: the end of its title, and the content of its cells.
 type FigureColumn = (&'static str, fn(&FigureChange) -> Option<String>);
@@ -25,8 +25,9 @@ const CHANGE: [FigureColumn; 7] = [
 pub fn rows(result: &VariantsResult) -> Table {
     let figures = Figure::of_all(result.cells.iter().flat_map(|cell| cell.units(0)));
     let load = result.cells.first().and_then(|cell| cell.loads.first()).map_or("Concurrency", |load| load_name(*load));
-    let mut header: Vec<String> =
-        [load, "Input Bytes", "Variant", "Flags", "Rounds", "Failed Requests", "MB/Second"].map(str::to_owned).to_vec();
+    let fixed = [load, "Input Bytes", "Variant", "Flags", "Rounds", "Failed Requests"];
+    let bytes = ["Output Bytes", "Input MB/Second", "Output MB/Second"];
+    let mut header: Vec<String> = fixed.into_iter().chain(bytes).map(str::to_owned).collect();
     for &of in &figures {
         header.push(column(of));
         header.extend(CHANGE.iter().map(|(end, _)| format!("{of} {end}")));
@@ -53,7 +54,7 @@ fn row(
     let variant = &result.variants[number];
     let known = |of| cell.value(number, of, result.reading());
     let bytes = cell.input_bytes[number];
-    let megabytes = known(Figure::Client(Statistic::Throughput)).zip(bytes).map(|(rate, bytes)| rate * bytes / 1e6);
+    let Bandwidth { input, output } = cell.bandwidth(number, result.reading());
     let show = |value: Option<f64>| value.map(significant).unwrap_or_default();
     let rounds = comparison.map_or_else(|| cell.units(number).count(), |comparison| comparison.rounds);
     let mut row = vec![
@@ -63,7 +64,9 @@ fn row(
         variant.flags.clone(),
         rounds.to_string(),
         cell.failures(number).hits.to_string(),
-        show(megabytes),
+        show(cell.output_bytes.get(number).copied().flatten()),
+        show(input.map(|bytes| bytes / 1e6)),
+        show(output.map(|bytes| bytes / 1e6)),
     ];
     for &of in figures {
         let change = comparison.and_then(|all| all.figures.iter().find(|figure| figure.of == of));

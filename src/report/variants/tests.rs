@@ -1,6 +1,7 @@
 //! Tables and rows of variants.
 
 use super::*;
+use crate::measure::bare::BareCopies;
 use crate::measure::rounds::{Round, Unit, Value};
 use crate::measure::summary::LevelLoad;
 use crate::plan::Rounds;
@@ -28,6 +29,9 @@ fn result(names: [&str; 2], factors: &[f64], matrix: Option<&str>) -> VariantsRe
         loads: vec![LevelLoad::Concurrency(1); 2],
         size: matrix.map(|_| 64 << 10),
         input_bytes: vec![Some(65_536.0); 2],
+        output_bytes: vec![Some(32_768.0); 2],
+        bare: None,
+        window_times: 1,
         rounds: rounds.collect(),
     };
     let identity = |name: &str| VariantIdentity { name: name.to_owned(), flags: format!("-m {name}"), problem: None };
@@ -90,14 +94,19 @@ fn a_matrix_has_a_row_for_each_way() {
     let text = cell(&result, &result.cells[0]);
     let lines: Vec<&str> = text.lines().collect();
     assert!(text.contains("inputs of 64 KiB") && text.contains("MB/s"), "{text}");
-    assert!(lines.contains(&"  C API                   500.00   32.77   2000.0"), "{text}");
-    assert!(lines.iter().any(|line| line.starts_with("  C API + shared memory") && line.ends_with("worse")), "{text}");
+    assert!(lines.contains(&"  C API         500.00    32.77    16.38   2000.0"), "{text}");
+    assert!(lines.iter().any(|line| line.starts_with("  C API + shm ") && line.ends_with("worse")), "{text}");
+    result.cells[0].window_times = 16;
+    result.cells[0].bare = Some(BareCopies { memcpy_ns: 5_500.0, loopback_ns: Some(60_000.0) });
+    let text = cell(&result, &result.cells[0]);
+    assert!(text.contains("  windows grew to 16 times the length asked for: shorter ones"), "{text}");
+    assert!(text.contains("  One bare copy of the inputs: 5.500 usec; to and fro over TCP on this machine:"), "{text}");
     assert_narrow(&text);
     result.variants[1].problem =
         Some("Connection refused by a server that was there a moment ago, and is no more".into());
     result.cells[0].rounds.iter_mut().for_each(|round| round.units[1] = None);
     let text = cell(&result, &result.cells[0]);
-    assert!(text.contains("  C API + shared memory not measured: Connection"), "{text}");
+    assert!(text.contains("  C API + shm not measured: Connection"), "{text}");
 }
 
 #[test]
