@@ -6,7 +6,7 @@ mod rows;
 pub(super) mod sample;
 mod ways;
 
-pub use rows::{in_unit, rows};
+pub use rows::{files, in_unit};
 pub use ways::{Way, brief, latency_word, levels_of, longer, ways};
 
 use std::fmt::Write as _;

@@ -47,10 +47,10 @@ pub fn draw(result: &VariantsResult, cell: &Cell) -> Option<Markup> {
     let ticks = (1..=last).step_by(every).map(|round| Tick { value: round as f64, minor: round != 1 && last > 8 });
     let horizontal = Axis { scale: x, ticks: ticks.collect(), label: &short, title: "round" };
     let bare = Axis { scale: x, ticks: Vec::new(), label: &short, title: "" };
-    let y = Scale::of_latencies(values.iter().map(|dot| dot.value).collect::<Vec<_>>().into_iter());
+    let y = tight(values.iter().map(|dot| dot.value));
     let label: &dyn Fn(f64) -> String = if of.more_is_better() { &rate } else { &time };
     let title = format!("{of}, in each round");
-    let upright = Axis { scale: y, ticks: y.ticks(4), label, title: &title };
+    let upright = Axis { scale: y, ticks: value_ticks(y), label, title: &title };
     let below = ratio_scale(&ratios, &sums);
     let reference = result.variants.first().map(|first| shown(&first.name).into_owned()).unwrap_or_default();
     let title = format!("ratio to {} in the same round", brief(&reference));
@@ -103,8 +103,23 @@ fn ratio_scale(ratios: &[Dot], sums: &[Sum]) -> Scale {
     let arms = sums.iter().filter_map(|sum| sum.known).flat_map(|known| [known.low, known.high]);
     let arms = arms.map(|value| value.clamp(least / 2.0, most * 2.0));
     let (least, most) = arms.fold((least, most), |(low, high), value| (low.min(value), high.max(value)));
+    tight([least, most].into_iter())
+}
+
+/// Logarithmic and no longer than the values need: rounds that are alike are to be told apart.
+fn tight(values: impl Iterator<Item = f64>) -> Scale {
+    let (least, most) = values.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
     let room = (most / least).powf(0.08).max(1.01);
     Scale::Log { low: least / room, high: most * room }
+}
+
+/// Round values over decades; else the ends and the middle.
+fn value_ticks(scale: Scale) -> Vec<Tick> {
+    let Scale::Log { low, high } = scale else { return Vec::new() };
+    if high / low > 8.0 {
+        return scale.ticks(4);
+    }
+    [0.08, 0.5, 0.92].map(|share| Tick { value: low * (high / low).powf(share), minor: false }).to_vec()
 }
 
 /// 1, and the ends in round numbers.

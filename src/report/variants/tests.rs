@@ -131,9 +131,27 @@ fn what_does_not_count_is_said() {
 }
 
 #[test]
+fn rounds_are_in_a_file_beside() {
+    let mut result = result(["a", "b"], &WORSE, None);
+    result.cells[0].rounds[2].set_aside = true;
+    let files = files(std::path::Path::new("x/out.csv"), &result);
+    assert_eq!(files[1].0, std::path::Path::new("x/rounds.out.csv"));
+    let table = &files[1].1;
+    assert_eq!(table.len(), 1 + 2 * WORSE.len());
+    assert_eq!(
+        table[0].join(","),
+        "Concurrency,Input Bytes,Start,Round,Place,Variant,Counts,Disturbed,Requests,Failed Requests,Inferences/Second,Avg latency,Problem"
+    );
+    assert_eq!(table[1].join(","), "1,65536,1,1,1,a,yes,no,500,0,500,2000,");
+    assert_eq!(table[3].join(","), "1,65536,1,2,1,b,yes,no,500,0,450.45,2220,");
+    assert_eq!(table[5][6], "no", "it was set aside");
+    assert_eq!(super::files(std::path::Path::new("/dev/null"), &result).len(), 1);
+}
+
+#[test]
 fn rows_have_a_variant_each() {
     let result = result(["a", "b"], &WORSE, None);
-    let table = rows(&result);
+    let table = rows::rows(&result);
     let at = |row: usize, title: &str| {
         let column =
             table[0].iter().position(|name| name == title).unwrap_or_else(|| panic!("{title}: {:?}", table[0]));
