@@ -73,7 +73,7 @@ impl Turn<'_> {
         let bytes = self.cell.input_bytes.get(self.variant).copied().flatten();
         let mut row = vec![
             self.cell.loads.get(self.variant).map(|load| load_value(*load)).unwrap_or_default(),
-            bytes.map(significant).unwrap_or_default(),
+            whole(bytes),
             self.round.start.to_string(),
             self.round.number.to_string(),
             self.place.to_string(),
@@ -88,6 +88,11 @@ impl Turn<'_> {
         row.push(unit.problem.clone().unwrap_or_default());
         Some(row)
     }
+}
+
+/// Bytes with all their digits: readers group by them.
+fn whole(bytes: Option<f64>) -> String {
+    bytes.map(|bytes| bytes.to_string()).unwrap_or_default()
 }
 
 fn load_column(result: &VariantsResult) -> &'static str {
@@ -133,12 +138,12 @@ fn row(
     let rounds = comparison.map_or_else(|| cell.units(number).count(), |comparison| comparison.rounds);
     let mut row = vec![
         cell.loads.get(number).map(|load| load_value(*load)).unwrap_or_default(),
-        show(bytes),
+        whole(bytes),
         variant.name.clone(),
         variant.flags.clone(),
         rounds.to_string(),
         cell.failures(number).hits.to_string(),
-        show(cell.output_bytes.get(number).copied().flatten()),
+        whole(cell.output_bytes.get(number).copied().flatten()),
         show(input.map(|bytes| bytes / 1e6)),
         show(output.map(|bytes| bytes / 1e6)),
     ];

@@ -145,6 +145,9 @@ fn rounds_are_in_a_file_beside() {
     assert_eq!(table[1].join(","), "1,65536,1,1,1,a,yes,no,500,0,500,2000,");
     assert_eq!(table[3].join(","), "1,65536,1,2,1,b,yes,no,500,0,450.45,2220,");
     assert_eq!(table[5][6], "no", "it was set aside");
+    result.cells[0].input_bytes = vec![Some(67_108_864.0); 2];
+    let all = super::files(std::path::Path::new("out.csv"), &result);
+    assert!(all.iter().all(|(_, table)| table[1][1] == "67108864"), "{:?}", all[0].1[1]);
     assert_eq!(super::files(std::path::Path::new("/dev/null"), &result).len(), 1);
 }
 
