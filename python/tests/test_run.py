@@ -65,6 +65,30 @@ class Run(unittest.TestCase):
         self.assertIn(result.answer.words, " ".join(result.report.split()))
         self.assertEqual(list(frame["errors"]), [0, 0], "every figure of the catalogue is a column")
 
+    def test_a_frame_has_rows_of_variants_and_rounds(self):
+        result = measure(matrix="memory", rounds=2, percentile=50, on_disturbance="ignore")
+        cells, rounds = result.to_dataframe(), result.to_dataframe(rows="rounds")
+        self.assertEqual(list(cells["variant"])[:2], ["pageable", "system shared memory"])
+        self.assertEqual(len(rounds), 2 * len(cells))
+        self.assertTrue((cells["input_bandwidth"] > 0).all() and (cells["mean"] < 10).all())
+        self.assertTrue((rounds["p50"] < 10).all() and set(rounds["place"]) >= {1, 2})
+        self.assertGreater(cells["ratio"][1], 0)
+        self.assertEqual(len(result.to_dataframe(rows="levels")), 0)
+        with self.assertRaisesRegex(ValueError, "cells"):
+            result.to_dataframe(rows="x")
+
+    def test_a_search_has_a_row_for_each_candidate(self):
+        with tempfile.TemporaryDirectory() as folder:
+            words = ["tune", "-m", "identity_fp32", "--model-repository", MODELS, "--triton-server-directory", SERVER]
+            words += ["--search", "instances=1:2", "--budget", "6s", "--output", f"{folder}/tune"]
+            subprocess.run([triton_bench.program(), *words], check=True, capture_output=True)
+            tune = triton_bench.read_tune(f"{folder}/tune/result.json")
+            frame = tune.to_dataframe()
+            self.assertEqual(frame["number"][0], 0)
+            self.assertTrue((frame["throughput"].dropna() > 0).all() and (frame["mean"].dropna() < 10).all())
+            with self.assertRaisesRegex(ValueError, "no result.json of tune"):
+                triton_bench.read_tune(__file__)
+
     def test_bad_flags_are_errors_in_the_program_s_words(self):
         with self.assertRaisesRegex(triton_bench.BenchError, "concurrency-range") as caught:
             measure(concurrency_range="x")

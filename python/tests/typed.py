@@ -21,7 +21,12 @@ def figures(result: triton_bench.Result) -> Mapping[str, float]:
 
 
 def frame(result: triton_bench.Result) -> pandas.DataFrame:
-    return result.to_dataframe()
+    return result.to_dataframe(rows="rounds")
+
+
+def search(path: str) -> tuple[int | None, pandas.DataFrame]:
+    tune = triton_bench.read_tune(path)
+    return tune.winner, tune.to_dataframe()
 
 
 def complaint(failure: triton_bench.BenchError) -> tuple[int, str]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping
 
+from . import _frames
+
 if TYPE_CHECKING:
     import pandas
 
@@ -163,31 +165,35 @@ class Result:
     #: What the program printed; empty where the result was read from a file.
     report: str = field(default="", repr=False)
 
-    def to_dataframe(self) -> pandas.DataFrame:
-        """A row for each level, with every figure of ``catalogue``; times in seconds. Needs pandas."""
+    def to_dataframe(self, rows: str | None = None) -> pandas.DataFrame:
+        """A row for each level or stage, with every figure of ``catalogue``; times in seconds. Needs pandas.
+
+        Of variants (``--variant``, ``--matrix``) a row for each at each level and size, ``rows="cells"``, or, with
+        ``rows="rounds"``, for each in each round.
+        """
         import pandas
 
-        return pandas.DataFrame([_row(level, self.catalogue) for level in self.levels])
+        return pandas.DataFrame(_frames.rows(self, rows))
 
 
-def _row(level: Level, catalogue: Mapping[str, Figure]) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "kind": level.load.kind,
-        "load": level.load.value,
-        "outcome": level.outcome,
-        "throughput": level.throughput,
-        "requests": level.requests,
-        "failed": level.failed,
-        "duration": level.duration,
-    }
-    if level.latency:
-        row["mean"] = level.latency.mean
-        row.update({f"p{q:g}": value for q, value in level.latency.percentiles.items()})
-    for key, value in level.figures.items():
-        # The mean latency has a column already.
-        if key != "avg" and key in catalogue:
-            row.setdefault(key, value / 1e9 if catalogue[key].unit == "nanoseconds" else value)
-    return row
+@dataclass(frozen=True)
+class Tune:
+    """What the command ``tune`` found: ``result.json`` in its folder."""
+
+    #: All that the file says (docs/tune.schema.json).
+    raw: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def winner(self) -> int | None:
+        """The number of the candidate to take; 0 is the present configuration, ``None`` if there is none."""
+        winner: int | None = self.raw["verdict"].get("winner")
+        return winner
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """A row for each candidate: settings, status, figures; times in seconds. Needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(_frames.candidates(self.raw))
 
 
 def _requirement(raw: Mapping[str, Any]) -> Requirement:
@@ -200,6 +206,21 @@ def read(path: str | os.PathLike[str]) -> Result:
     Raises ``ValueError`` where it is no such file, or of another schema.
     """
     return parse(Path(path).read_text(encoding="utf-8"), str(path))
+
+
+def read_tune(path: str | os.PathLike[str]) -> Tune:
+    """Reads ``result.json`` of a folder of ``tune``.
+
+    Raises ``ValueError`` where it is no such file.
+    """
+    try:
+        raw = json.loads(Path(path).read_text(encoding="utf-8"))
+        missing = {"candidates", "settings", "verdict"} - raw.keys()
+        if not missing:
+            return Tune(raw)
+        raise KeyError(*missing)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no result.json of tune: {error!r}") from None
 
 
 def parse(text: str, name: str) -> Result:

@@ -33,6 +33,7 @@ mod session;
 mod signals;
 mod stages;
 mod sweep;
+mod tensors;
 mod texts;
 mod traces;
 mod tune;

@@ -147,6 +147,13 @@ impl LevelProgress {
         self.spent = (self.spent.0 + (Stamp::now() - self.began), self.spent.1 + 1);
     }
 
+    /// The expected time left after the parts that are over, from how long these took; none before the first.
+    pub fn left(&self) -> Option<Duration> {
+        let (spent, parts) = self.spent;
+        let further = u32::try_from(self.of?.saturating_sub(self.number)).ok()?;
+        (parts > 0).then(|| spent.saturating_mul(further) / parts)
+    }
+
     /// The expected time left, if it can be estimated.
     pub fn rest(&self, length: Length, plan: &MeasurementPlan, moment: &Moment) -> Option<Duration> {
         let own = length.rest(plan, moment)?;

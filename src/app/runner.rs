@@ -11,7 +11,7 @@ use crate::app::context::RunContext;
 use crate::app::job::Job;
 use crate::app::resume::EarlierRun;
 use crate::app::session::Session;
-use crate::app::{peers, questions, report as pages, restarts};
+use crate::app::{peers, questions, report as pages, restarts, tensors};
 use crate::backend::Threading;
 use crate::clock::Stamp;
 use crate::error::Result;
@@ -259,6 +259,7 @@ impl<'a> Runner<'a> {
             recorder: self.context.screen.watched(job.load, Recorder::new(spec, job.lanes.count)),
             facts: WindowFacts {
                 batch_size: self.plan().data.batch_size,
+                tensors: tensors::of(self.session),
                 headline: self.session.setup.headline,
                 requested_rate: job.requested_rate().map(|rate| rate / job.lanes.part.size as f64),
                 shares: self.session.setup.entries.iter().map(|entry| entry.share).collect(),

@@ -21,7 +21,7 @@ use crate::plan::{LoadMode, Plan, Stage, WindowRule};
 use crate::record::Recorder;
 use crate::report::console;
 use crate::report::level_name;
-use crate::report::progress::{Progress, REDRAWN, Standing, digits, latency};
+use crate::report::progress::{Progress, REDRAWN, Standing, clock, digits, latency};
 use crate::stdio::{self, note};
 
 /// How often progress is logged without a progress line.
@@ -132,12 +132,18 @@ impl Screen {
         stdio::shown(place).as_ref().clone_into(&mut self.place.borrow_mut());
     }
 
-    /// Logs that one of several parts of a run is done, if there is no progress line.
+    /// Logs that one of several parts of a run is done, and how long the rest will take, if there is no progress line.
     pub fn done(&self, what: &str) {
         if self.has_log() {
             self.said.set(Stamp::now());
-            note!("{what}");
+            let left = self.progress.borrow().left().filter(|left| !left.is_zero());
+            note!("{what}{}", left.map(|left| format!(", {} left", clock(left))).unwrap_or_default());
         }
+    }
+
+    /// A part of the run is over, and was the last for now.
+    pub fn end_part(&self) {
+        self.progress.borrow_mut().finished();
     }
 
     /// The next level begins.

@@ -190,11 +190,9 @@ impl Session {
         self.announcement.clone()
     }
 
-    /// Bytes of the input tensors of an inference, on average over what requests carry.
-    pub fn input_bytes(&self) -> Option<f64> {
-        let bytes = |payload: &Payload| payload.inputs.iter().map(|input| input.len).sum::<usize>() as f64;
-        let inferences: u64 = self.payloads.iter().map(|payload| payload.batch).sum();
-        (inferences > 0).then(|| self.payloads.iter().map(bytes).sum::<f64>() / inferences as f64)
+    /// What requests carry.
+    pub fn payloads(&self) -> &[Payload] {
+        &self.payloads
     }
 
     /// Whether conversations are played to their ends.

@@ -48,8 +48,8 @@ pub struct PageArgs {
     report: Option<PathBuf>,
 
     /// Writes a single chart, for a slide: throughput, tokens and interactivity (of language models), spectrum, timeline,
-    /// heatmap, waterfall, failures, or comparison
-    /// (of variants, or with --baseline). Repeatable. Default: none
+    /// heatmap, waterfall, failures, comparison (of variants, or with --baseline), rounds (of variants), or sizes and
+    /// bandwidth (of --matrix-sizes). Repeatable. Default: none
     #[arg(long, value_name = "FIGURE:FILE", action = ArgAction::Append, value_parser = figure)]
     svg: Vec<PictureFile>,
 

@@ -53,6 +53,7 @@ fn bound(unit: Unit, text: &str) -> Option<Bound> {
     let value = match unit {
         Unit::Share | Unit::Ratio => number(text.strip_suffix('%')?, 0.0, 100.0)? / 100.0,
         Unit::Nanoseconds => nanoseconds(text)?,
+        Unit::BytesPerSecond => bytes_a_second(text)?,
         _ => number(text.strip_suffix("/s").unwrap_or(text), 0.0, 1e12)?,
     };
     Some(Bound::Value(value))
@@ -62,6 +63,12 @@ fn nanoseconds(text: &str) -> Option<f64> {
     let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
     let (digits, ns) = units.into_iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns)))?;
     Some(number(digits, 0.0, 1e12)? * ns)
+}
+
+fn bytes_a_second(text: &str) -> Option<f64> {
+    let units = [("kB/s", 1e3), ("MB/s", 1e6), ("GB/s", 1e9), ("B/s", 1.0)];
+    let (digits, bytes) = units.into_iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)))?;
+    Some(number(digits, 0.0, 1e12)? * bytes)
 }
 
 fn level_name(text: &str) -> Option<LevelName> {
@@ -89,6 +96,7 @@ mod tests {
             ("ttft<20ms", named("ttft", Some(Point::Mean)), 2e7),
             ("tpot_p99<18ms@rate:5", named("itl", p99), 1.8e7),
             ("goodput_share>=95%", named("goodput_share", None), 0.95),
+            ("input_bandwidth>=1.5GB/s", named("input_bandwidth", None), 1.5e9),
             ("tokens/s>100", named("output_token_throughput", None), 100.0),
             ("e2e p99<1s", Figure::Statistic(Statistic::Percentile(99.0)), 1e9),
         ];

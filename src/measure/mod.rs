@@ -2,6 +2,7 @@
 
 mod advice;
 mod backlog;
+pub mod bare;
 pub mod batches;
 pub mod blocks;
 pub mod bounds;
@@ -46,6 +47,7 @@ pub mod stages;
 mod stall;
 pub mod summary;
 pub mod sweep;
+pub mod tensors;
 pub mod unit;
 pub mod verdict;
 mod waiting;

@@ -139,6 +139,11 @@ impl Unit {
     }
 }
 
+/// How many requests a round needs to report a percentile.
+pub fn needed(percentile: f64) -> f64 {
+    MIN_BEYOND / (1.0 - percentile / 100.0)
+}
+
 /// Reasons that are about one window, too.
 fn remark(level: &LevelSummary) -> Option<String> {
     let reason = match &level.verdict {
@@ -155,7 +160,7 @@ fn values(level: &LevelSummary, further: &[f64]) -> Vec<Value> {
     percentiles.extend(further);
     percentiles.sort_by(f64::total_cmp);
     percentiles.dedup();
-    percentiles.retain(|percentile| count * (1.0 - percentile / 100.0) >= MIN_BEYOND);
+    percentiles.retain(|percentile| count >= needed(*percentile));
     let client = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
     let client = client.chain(percentiles.into_iter().map(Statistic::Percentile));
     let client = client.map(|of| Value { of: Figure::Client(of), value: value(of, &level.client) });

@@ -361,6 +361,7 @@ mod tests {
     use crate::measure::measurement::{Moment, Watcher};
     use crate::measure::server::Models;
     use crate::measure::summary::{ClientSummary, Headline, LevelLoad, sample};
+    use crate::measure::tensors::TensorBytes;
     use crate::measure::waterfall::Tracing;
     use crate::measure::window::WindowFacts;
     use crate::model::ModelId;
@@ -402,6 +403,7 @@ mod tests {
         let headline = if rate.is_some() { Headline::ResponseTime } else { Headline::ServiceTime };
         let facts = WindowFacts {
             batch_size: 1,
+            tensors: TensorBytes::default(),
             headline,
             requested_rate: rate,
             shares: [].into(),

@@ -16,6 +16,7 @@ use crate::measure::course::{Course, WindowRow};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::reasons::Verdict;
 use crate::measure::remark::Remark;
+use crate::measure::tensors::TensorBytes;
 use crate::model::statistics::ModelStatistics;
 use crate::plan::Statistic;
 use crate::stats::{Bounds, Interval};
@@ -66,6 +67,9 @@ pub struct ClientSummary {
     pub responses: u64,
     /// Inferences per request.
     pub batch_size: u64,
+    /// Bytes of the tensors of an inference.
+    #[serde(default, skip_serializing_if = "TensorBytes::is_unknown")]
+    pub tensors: TensorBytes,
     /// The headline latency of successful requests.
     pub latency: Distribution,
     /// Details of open loops; absent in closed loops.
@@ -532,6 +536,7 @@ pub(crate) mod sample {
             sequences: 0,
             responses: requests,
             batch_size: 1,
+            tensors: TensorBytes::default(),
             latency: distribution(requests, latency_ns),
             open_loop: None,
             decoupled: None,

@@ -19,6 +19,8 @@ pub enum Unit {
     TokensPerSecond,
     /// Tokens.
     Tokens,
+    /// Bytes a second.
+    BytesPerSecond,
     /// Nanoseconds.
     Nanoseconds,
     /// A share, 0 to 1.

@@ -8,6 +8,7 @@ use crate::measure::failures;
 use crate::measure::summary::{
     ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary, SendingTime, per_second,
 };
+use crate::measure::tensors::TensorBytes;
 use crate::model::ModelId;
 use crate::record::Tally;
 
@@ -16,6 +17,8 @@ use crate::record::Tally;
 pub struct WindowFacts {
     /// Inferences per request.
     pub batch_size: u64,
+    /// Bytes of the tensors of an inference.
+    pub tensors: TensorBytes,
     /// What the headline latency is.
     pub headline: Headline,
     /// Intended sends a second, in open loops.
@@ -96,6 +99,7 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         sequences: tally.sequences,
         responses: if decoupled.is_some() { tally.responses } else { tally.requests },
         batch_size: facts.batch_size,
+        tensors: facts.tensors,
         latency,
         open_loop,
         decoupled,

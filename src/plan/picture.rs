@@ -23,11 +23,17 @@ pub enum Picture {
     Failures,
     /// Ratios of the figures of two results.
     Comparison,
+    /// Latency over the size of tensors, of a study.
+    Sizes,
+    /// Bytes a second over the size of tensors, of a study.
+    Bandwidth,
+    /// What variants came to in each round.
+    Rounds,
 }
 
 impl Picture {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Throughput,
         Self::Tokens,
         Self::Interactivity,
@@ -37,6 +43,9 @@ impl Picture {
         Self::Waterfall,
         Self::Failures,
         Self::Comparison,
+        Self::Sizes,
+        Self::Bandwidth,
+        Self::Rounds,
     ];
 
     /// Its name on the command line.
@@ -51,7 +60,17 @@ impl Picture {
             Self::Waterfall => "waterfall",
             Self::Failures => "failures",
             Self::Comparison => "comparison",
+            Self::Sizes => "sizes",
+            Self::Bandwidth => "bandwidth",
+            Self::Rounds => "rounds",
         }
+    }
+}
+
+impl Picture {
+    /// Whether it shows variants and no levels.
+    pub fn is_of_variants(self) -> bool {
+        matches!(self, Self::Sizes | Self::Bandwidth | Self::Rounds)
     }
 }
 

@@ -30,7 +30,7 @@ use crate::stdio::{acts, shown};
 pub fn write(path: &Path, interrupts: Interrupts, result: &RunResult) -> Result<()> {
     let files = match (&result.periodic, &result.variants) {
         (Some(periodic), _) => vec![(path.to_owned(), periodic::rows(&periodic.batches))],
-        (None, Some(variants)) => vec![(path.to_owned(), variants::rows(variants))],
+        (None, Some(variants)) => variants::files(path, variants),
         (None, None) => files(path, &result.setup, &result.levels),
     };
     let written = files.iter().map(|(path, table)| write_file(path, interrupts, table));

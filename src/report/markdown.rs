@@ -9,7 +9,9 @@ use crate::measure::precision::value;
 use crate::measure::summary::{Known, LevelSummary};
 use crate::plan::Statistic;
 use crate::report::figures::{MARGIN, Shown, full_name, load, rate, short, time};
+use crate::report::number::bandwidth;
 use crate::report::requirements::{cells, notes, word};
+use crate::report::variants::{latency_word, longer, ways};
 use crate::report::{Interrupts, console, headline, html, percentiles, restarts};
 use crate::result::answer::compared;
 use crate::result::compare::{Direction, changes, reach};
@@ -113,6 +115,9 @@ fn requirements(all: &[Checked]) -> String {
 
 /// Every variant against the first, figure by figure.
 fn variants(result: &VariantsResult) -> String {
+    if result.matrix.is_some() {
+        return study(result);
+    }
     let mut text = "| load | variant | figure | value | ratio | 95 % interval | p | verdict |\n".to_owned();
     text += "|---|---|---|---:|---:|---:|---:|---|\n";
     for cell in &result.cells {
@@ -129,6 +134,38 @@ fn variants(result: &VariantsResult) -> String {
     let margin = short(100.0 * result.rounds.margin);
     let _ = writeln!(text, "\nAgainst {first}. Changes up to {margin} % count as no change.");
     text
+}
+
+/// Every way at every size.
+fn study(result: &VariantsResult) -> String {
+    let latency = latency_word(result);
+    let mut text =
+        format!("| load | way | inferences/s | in | out | {latency} latency | ratio | 95 % interval | verdict |\n");
+    text += "|---|---|---:|---:|---:|---:|---:|---:|---|\n";
+    let told = |value: Option<f64>, show: fn(f64) -> String| value.map_or_else(|| "–".to_owned(), show);
+    for cell in &result.cells {
+        let load = cell.loads.first().map(|load| full_name(*load, cell.distinction())).unwrap_or_default();
+        for way in ways(result, cell) {
+            let (rate, latency) = (told(way.rate, rate), told(way.latency_ns, time));
+            let [input, output] = [way.bandwidth.input, way.bandwidth.output].map(|bytes| told(bytes, bandwidth));
+            let change = way.change.map_or_else(|| "| | | |".to_owned(), |change| ratio(&change));
+            let _ = writeln!(text, "| {load} | {} | {rate} | {input} | {output} | {latency} {change}", inert(way.name));
+        }
+    }
+    for cell in &result.cells {
+        let load = cell.loads.first().map(|load| full_name(*load, cell.distinction())).unwrap_or_default();
+        text.extend(longer(result, cell).map(|words| format!("\n{load}: {words}.\n")));
+    }
+    let first = result.variants.first().map(|first| inert(&first.name)).unwrap_or_default();
+    let _ = writeln!(text, "\nIn and out: bytes of tensors a second. Ratios of the latency to that of {first}.");
+    text
+}
+
+/// The cells of a latency's ratio.
+fn ratio(change: &FigureChange) -> String {
+    let interval = change.interval.map(|known| format!("{:.3} to {:.3}", known.low, known.high));
+    let word = if change.verdict == Direction::Worse { "**worse**".to_owned() } else { change.verdict.to_string() };
+    format!("| {:.3} | {} | {word} |", change.ratio, interval.unwrap_or_else(|| "not known".to_owned()))
 }
 
 /// The cells of a figure's change.

@@ -80,6 +80,7 @@ fn unit(unit: Unit) -> (&'static str, f64) {
         Unit::ResponsesPerSecond => ("{response}/s", 1.0),
         Unit::TokensPerSecond => ("{token}/s", 1.0),
         Unit::Tokens => ("{token}", 1.0),
+        Unit::BytesPerSecond => ("By/s", 1.0),
         Unit::Nanoseconds => ("s", 1e-9),
         Unit::Share | Unit::Ratio => ("1", 1.0),
     }

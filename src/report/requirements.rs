@@ -117,9 +117,12 @@ pub fn word(checked: &Checked) -> &'static str {
 
 fn number(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::PerSecond | Unit::RequestsPerSecond | Unit::ResponsesPerSecond | Unit::TokensPerSecond | Unit::Tokens => {
-            significant(value).to_string()
-        }
+        Unit::PerSecond
+        | Unit::RequestsPerSecond
+        | Unit::ResponsesPerSecond
+        | Unit::TokensPerSecond
+        | Unit::Tokens
+        | Unit::BytesPerSecond => significant(value).to_string(),
         Unit::Nanoseconds => significant(value / 1e3).to_string(),
         Unit::Share => format!("{}%", significant(100.0 * value)),
         Unit::Ratio => format!("{value:.3}"),
@@ -131,7 +134,11 @@ fn unit(checked: &Checked) -> String {
         Unit::PerSecond => " infer/sec".to_owned(),
         Unit::Nanoseconds => " usec".to_owned(),
         Unit::Share => String::new(),
-        Unit::RequestsPerSecond | Unit::ResponsesPerSecond | Unit::TokensPerSecond | Unit::Tokens => {
+        Unit::RequestsPerSecond
+        | Unit::ResponsesPerSecond
+        | Unit::TokensPerSecond
+        | Unit::Tokens
+        | Unit::BytesPerSecond => {
             format!(" {}", checked.unit.words())
         }
         Unit::Ratio => format!(" of the {}'s", if checked.variant.is_some() { "reference" } else { "baseline" }),
@@ -219,9 +226,11 @@ fn case(writer: &mut Writer<Vec<u8>>, checked: &Checked, model: &str) -> io::Res
 fn properties(checked: &Checked) -> Vec<(&'static str, String)> {
     let unit = match checked.unit {
         Unit::PerSecond => "infer/sec",
-        Unit::RequestsPerSecond | Unit::ResponsesPerSecond | Unit::TokensPerSecond | Unit::Tokens => {
-            checked.unit.words()
-        }
+        Unit::RequestsPerSecond
+        | Unit::ResponsesPerSecond
+        | Unit::TokensPerSecond
+        | Unit::Tokens
+        | Unit::BytesPerSecond => checked.unit.words(),
         Unit::Nanoseconds => "ns",
         Unit::Share => "share",
         Unit::Ratio => "ratio",

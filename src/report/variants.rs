@@ -2,8 +2,12 @@
 //! outside, and their rows in CSV files.
 
 mod rows;
+#[cfg(test)]
+pub(super) mod sample;
+mod ways;
 
-pub use rows::{in_unit, rows};
+pub use rows::{files, in_unit};
+pub use ways::{Way, brief, latency_word, levels_of, longer, ways};
 
 use std::fmt::Write as _;
 
@@ -12,7 +16,7 @@ use crate::plan::{MeasurementPlan, Order, Statistic, WindowRule};
 use crate::report::level_name;
 use crate::report::number::{binary, msec, significant};
 use crate::result::compare::Direction;
-use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
+use crate::result::variants::{Bandwidth, Cell, Comparison, FigureChange, VariantsResult};
 use crate::stats::{Interval, MIN_PAIRS};
 use crate::stdio::shown;
 
@@ -21,7 +25,7 @@ const WIDTH: usize = 80;
 /// Columns that names of variants may take in a line of prose.
 const NAME: usize = 24;
 /// Columns of a row's name in the table of a matrix.
-const WAY: usize = 21;
+const WAY: usize = 11;
 
 /// What is compared, and how; ends with an empty line.
 pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
@@ -57,7 +61,7 @@ pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
 /// Everything about a cell; ends with an empty line.
 pub fn cell(result: &VariantsResult, cell: &Cell) -> String {
     let mut text = match result.matrix {
-        Some(_) => ways(result, cell),
+        Some(_) => table(result, cell),
         None => result.comparisons(cell).iter().map(|comparison| block(result, cell, comparison)).collect(),
     };
     text += &remarks(result, cell);
@@ -144,49 +148,50 @@ fn sentence(figure: &FigureChange, reference: &str) -> String {
 }
 
 /// The table of a matrix.
-fn ways(result: &VariantsResult, cell: &Cell) -> String {
-    let latency = match result.primary {
-        Figure::Client(Statistic::Percentile(percentile)) => format!("p{percentile}"),
-        _ => "average".to_owned(),
-    };
+fn table(result: &VariantsResult, cell: &Cell) -> String {
+    let latency = latency_word(result);
     let size = cell.size.map(|bytes| format!(", inputs of {}", binary(bytes))).unwrap_or_default();
     let rounds = cell.rounds.iter().filter(|round| !round.set_aside).count();
     let (level, first) = (levels(cell, 0), name(result, 0));
     let mut text = wrapped(&format!(
-        "{level}{size}: {rounds} rounds; {latency} latency in usec and its ratio to {first}'s; MB of inputs a second"
+        "{level}{size}: {rounds} rounds; {latency} latency in usec and its ratio to {first}'s; MB of inputs and of \
+            outputs a second"
     ));
-    let _ =
-        writeln!(text, "  {:WAY$}{:>9}{:>8}{:>9}{:>6}{:>15}", "", "infer/sec", "MB/s", "usec", "ratio", "95% interval");
-    let comparisons = result.comparisons(cell);
-    for (number, variant) in result.variants.iter().enumerate() {
-        let of = |of| cell.value(number, of, result.reading());
-        let (rate, latency) = (of(Figure::Client(Statistic::Throughput)), of(result.primary));
-        if let Some(problem) = variant.problem.as_ref().filter(|_| rate.is_none()) {
-            let _ = writeln!(text, "  {:WAY$} not measured: {}", variant.name, shown(problem));
+    let _ = writeln!(
+        text,
+        "  {:WAY$}{:>9}{:>9}{:>9}{:>9}{:>6}{:>15}",
+        "", "infer/sec", "MB/s in", "out", "usec", "ratio", "95% interval"
+    );
+    for way in ways(result, cell) {
+        let name = brief(way.name);
+        if let Some(problem) = way.problem {
+            let _ = writeln!(text, "  {name:WAY$} not measured: {}", shown(problem));
             continue;
         }
-        let megabytes = rate.zip(cell.input_bytes[number]).map(|(rate, bytes)| rate * bytes / 1e6);
         let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), compact);
-        let _ = write!(
-            text,
-            "  {:WAY$}{:>9}{:>8}{:>9}",
-            variant.name,
-            show(rate),
-            show(megabytes),
-            show(latency.map(|ns| ns / 1e3))
-        );
-        let figures = comparisons.iter().find(|comparison| comparison.variant == number).map(|one| &one.figures);
-        if let Some(figure) = figures.and_then(|all| all.iter().find(|figure| figure.of == result.primary)) {
-            let _ = write!(text, "{:>6}{:>15} {}", factor(figure.ratio), interval(figure.interval), figure.verdict);
+        let megabytes = |bytes: Option<f64>| show(bytes.map(|bytes| bytes / 1e6));
+        let Bandwidth { input, output } = way.bandwidth;
+        let (rate, usec) = (show(way.rate), show(way.latency_ns.map(|ns| ns / 1e3)));
+        let _ = write!(text, "  {name:WAY$}{rate:>9}{:>9}{:>9}{usec:>9}", megabytes(input), megabytes(output));
+        if let Some(change) = way.change {
+            let _ = write!(text, "{:>6}{:>15} {}", factor(change.ratio), interval(change.interval), change.verdict);
         }
         text.push('\n');
     }
-    text
+    text + &bare(cell)
+}
+
+/// What the machine does with the same tensors alone.
+fn bare(cell: &Cell) -> String {
+    let Some(bare) = cell.bare else { return String::new() };
+    let usec = |ns: f64| format!("{} usec", compact(ns / 1e3));
+    let loopback = bare.loopback_ns.map(|ns| format!("; to and fro over TCP on this machine: {}", usec(ns)));
+    wrapped(&format!("  One bare copy of the inputs: {}{}", usec(bare.memcpy_ns), loopback.unwrap_or_default()))
 }
 
 /// Remarks beside the figures.
 fn remarks(result: &VariantsResult, cell: &Cell) -> String {
-    let mut text = String::new();
+    let mut text = longer(result, cell).map(|words| wrapped(&format!("  {words}"))).unwrap_or_default();
     for number in 0..result.variants.len() {
         let (name, failed) = (name(result, number), cell.failures(number).hits);
         if failed > 0 {

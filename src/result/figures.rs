@@ -246,7 +246,8 @@ impl FigureAt {
         }
     }
 
-    fn in_file(self) -> FigureFile {
+    /// What it is, in a file.
+    pub fn in_file(self) -> FigureFile {
         let figure = self.figure;
         let title = self
             .point

@@ -18,8 +18,8 @@ use crate::measure::sweep::{StepTaken, SweepResult};
 use crate::plan::MeasurementPlan;
 use crate::record::histograms_within;
 use crate::result::answer::Answer;
-use crate::result::figures::{self, FigureFile};
-use crate::result::variants::VariantsFile;
+use crate::result::figures::{self, FigureAt, FigureFile};
+use crate::result::variants::{VariantsFile, VariantsResult};
 use crate::result::{Checked, PeriodicResult, RunResult, Setup, harmless};
 use crate::shm::{Placement, free_bytes};
 
@@ -117,6 +117,15 @@ struct ResultFile<'a> {
     interrupted: bool,
 }
 
+impl RunResult {
+    /// What the figures are that levels and variants have.
+    fn catalogue(&self) -> Vec<FigureFile> {
+        let of_levels = figures::told(&self.levels, &self.setup.measurement);
+        let of_variants = self.variants.iter().flat_map(VariantsResult::told).map(FigureAt::in_file);
+        of_levels.into_iter().chain(of_variants).collect()
+    }
+}
+
 impl Serialize for RunResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let file = ResultFile {
@@ -126,7 +135,7 @@ impl Serialize for RunResult {
             ended: self.ended,
             // Comparisons of a long study take time, and nobody reads that of a file that is written again.
             answer: if self.unfinished { None } else { self.answer() },
-            catalogue: figures::told(&self.levels, &self.setup.measurement),
+            catalogue: self.catalogue(),
             levels: self.levels.iter().map(|level| LevelFile::of(level, &self.setup.measurement)).collect(),
             sweep: &self.sweep,
             sweep_steps: &self.sweep_steps,

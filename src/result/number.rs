@@ -105,6 +105,17 @@ pub fn rate(value: f64) -> String {
     }
 }
 
+/// Bytes a second in a suitable unit: `850 B/s`, `12.3 MB/s`, `4 GB/s`.
+pub fn bandwidth(bytes: f64) -> String {
+    let (value, unit) = match bytes.abs() {
+        bytes_a_second if bytes_a_second < 999.5 => (bytes, "B/s"),
+        bytes_a_second if bytes_a_second < 999.5e3 => (bytes / 1e3, "kB/s"),
+        bytes_a_second if bytes_a_second < 999.5e6 => (bytes / 1e6, "MB/s"),
+        _ => (bytes / 1e9, "GB/s"),
+    };
+    format!("{} {unit}", plain(value))
+}
+
 /// `64 B`, `64 KiB`, `4 MiB`, if it is exactly that.
 pub fn binary(bytes: u64) -> String {
     match bytes {
@@ -163,6 +174,8 @@ mod tests {
             [1_240.0, 99.96, 0.05, 1.0, 12.34, f64::NAN].map(short),
             ["1\u{202f}240", "100", "0.05", "1", "12.3", "–"]
         );
+        let bandwidths = [0.0, 12_345.0, 999.6e6, 18.7e9, 2e13].map(bandwidth);
+        assert_eq!(bandwidths, ["0 B/s", "12.3 kB/s", "1 GB/s", "18.7 GB/s", "20000 GB/s"]);
         assert_eq!([950.0, 12_000.0, 2.5e6].map(rate), ["950", "12k", "2.5M"]);
     }
 }

@@ -1,7 +1,7 @@
 //! The values of figures as text.
 
 pub use crate::measure::unit::Unit;
-use crate::result::number::{plain, time};
+use crate::result::number::{bandwidth, plain, time};
 
 impl Unit {
     /// What a value of it counts, after the value; empty for those that say it themselves.
@@ -12,6 +12,7 @@ impl Unit {
             Self::ResponsesPerSecond => "responses/s",
             Self::TokensPerSecond => "tokens/s",
             Self::Tokens => "tokens",
+            Self::BytesPerSecond => "B/s",
             Self::Nanoseconds | Self::Share | Self::Ratio => "",
         }
     }
@@ -22,6 +23,7 @@ impl Unit {
             Self::Nanoseconds => time(value),
             Self::Share => format!("{} %", plain(100.0 * value)),
             Self::Ratio => format!("{value:.3}"),
+            Self::BytesPerSecond => bandwidth(value),
             counted => format!("{} {}", plain(value), counted.words()),
         }
     }
@@ -47,5 +49,6 @@ mod tests {
         assert_eq!(Unit::Nanoseconds.show_between(39e6, 44e6), "39 to 44 ms");
         assert_eq!(Unit::Nanoseconds.show_between(900e3, 1.2e6), "900 µs to 1.2 ms");
         assert_eq!(Unit::TokensPerSecond.show_between(10.0, 11.5), "10 to 11.5 tokens/s");
+        assert_eq!(Unit::BytesPerSecond.show(1.87e10), "18.7 GB/s");
     }
 }

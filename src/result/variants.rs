@@ -1,15 +1,20 @@
 //! Variants, measured in rounds, compared with the first of them.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, Serializer};
+mod file;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::bare::BareCopies;
 use crate::measure::rounds::{Figure, Round, Unit};
 use crate::measure::summary::LevelLoad;
-use crate::plan::Rounds;
+use crate::plan::{Rounds, Statistic};
 use crate::result::Distinction;
 use crate::result::compare::{Direction, direction};
 use crate::seed::{self, Purpose};
 use crate::stats::{Bounds, Interval, Paired, Proportion, Sequence, share_difference, two_sample_t};
+
+pub use file::VariantsFile;
 
 /// Confidence of what is said of shares of errors.
 const CONFIDENCE: f64 = 0.95;
@@ -50,10 +55,16 @@ impl Logs {
         if !reading.sequential {
             return self.read(reading).map(|paired| (paired.ratio, paired.interval.into()));
         }
-        let all = self.starts.concat();
-        let middle = all.iter().sum::<f64>() / all.len() as f64;
-        let Bounds { low, high } = Sequence::of(&all).bounds();
-        (!all.is_empty()).then(|| (middle.exp(), Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
+        let Bounds { low, high } = Sequence::of(&self.starts.concat()).bounds();
+        Some((self.middle(reading)?, Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
+    }
+
+    /// Their geometric mean; starts count alike, however many rounds each has.
+    fn middle(&self, reading: Reading) -> Option<f64> {
+        let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
+        let starts: Vec<f64> = self.starts.iter().filter(|logs| !logs.is_empty()).map(|logs| mean(logs)).collect();
+        let middle = if reading.sequential { mean(&self.starts.concat()) } else { mean(&starts) };
+        (!starts.is_empty()).then(|| middle.exp())
     }
 
     /// All of them, where a figure is told only if every round has it: percentiles are missing in the slowest rounds, and
@@ -102,11 +113,34 @@ pub struct Cell {
     pub size: Option<u64>,
     /// Bytes of the input tensors of an inference, on average, of each variant.
     pub input_bytes: Vec<Option<f64>>,
+    /// The same of the output tensors, where that is known; empty in files of earlier versions.
+    #[serde(default)]
+    pub output_bytes: Vec<Option<f64>>,
+    /// What the machine does with these tensors without a server; only for a matrix.
+    #[serde(default)]
+    pub bare: Option<BareCopies>,
+    /// How many times as long as asked for windows became, because too few requests ended in shorter ones.
+    #[serde(default = "once")]
+    pub window_times: u32,
     /// For how many seconds its rounds were measured.
     #[serde(default)]
     pub measured_s: f64,
     /// The rounds, in the order in which they were measured.
     pub rounds: Vec<Round>,
+}
+
+/// Bytes a second of the tensors of successful requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bandwidth {
+    /// Of inputs.
+    pub input: Option<f64>,
+    /// Of outputs.
+    pub output: Option<f64>,
+}
+
+/// Files of earlier versions do not say it.
+fn once() -> u32 {
+    1
 }
 
 /// A variant against the reference, at one level.
@@ -199,7 +233,8 @@ impl VariantsResult {
         let count = self.variants.len();
         let fits = |cell: &Cell| {
             let of_all = [cell.loads.len(), cell.input_bytes.len()].iter().all(|length| *length == count);
-            of_all && cell.rounds.iter().all(|round| round.units.len() == count)
+            let outputs = cell.output_bytes.len();
+            of_all && (outputs == 0 || outputs == count) && cell.rounds.iter().all(|round| round.units.len() == count)
         };
         self.cells.iter().all(fits)
     }
@@ -218,7 +253,7 @@ impl Cell {
 
     /// A variant's own figure: its geometric mean over the rounds. `None` if a round lacks it that has to have it.
     pub fn value(&self, variant: usize, of: Figure, reading: Reading) -> Option<f64> {
-        self.known(variant, of, reading).map(|(value, _)| value)
+        self.values(variant, of).told(reading)?.middle(reading)
     }
 
     /// The same, and its bounds.
@@ -230,6 +265,13 @@ impl Cell {
     /// has to have both.
     pub fn ratio(&self, variant: usize, of: Figure, reading: Reading) -> Option<Paired> {
         self.ratios(variant, of).told(reading)?.read(reading)
+    }
+
+    /// Bytes a second of a variant's tensors, as far as they are known.
+    pub fn bandwidth(&self, variant: usize, reading: Reading) -> Bandwidth {
+        let rate = self.value(variant, Figure::Client(Statistic::Throughput), reading);
+        let of = |bytes: &[Option<f64>]| Some(rate? * bytes.get(variant).copied()??);
+        Bandwidth { input: of(&self.input_bytes), output: of(&self.output_bytes) }
     }
 
     /// A variant's own figure.
@@ -294,7 +336,7 @@ fn figure(cell: &Cell, variant: usize, reading: Reading, of: Figure) -> Option<F
     let (paired, margin) = (cell.ratio(variant, of, reading)?, reading.margin);
     let middle = |side: fn((f64, f64)) -> f64| {
         let all = cell.by_start(|round| Some(logs(round, variant, of)?.map(side)));
-        all.bounds(reading).map_or(f64::NAN, |(value, _)| value)
+        all.middle(reading).unwrap_or(f64::NAN)
     };
     let verdict = verdict(of, &paired, margin);
     Some(FigureChange {
@@ -342,56 +384,6 @@ fn order_effect(rounds: &[&Round], variant: usize, key: Figure) -> Option<f64> {
         of_order.filter_map(|round| logs(round, variant, key)?).map(|(one, other)| other - one).collect()
     };
     two_sample_t(&side(true), &side(false))
-}
-
-/// A cell in a file: what was measured, and what follows from it.
-#[derive(Serialize, JsonSchema)]
-struct CellFile<'a> {
-    #[serde(flatten)]
-    cell: &'a Cell,
-    /// Every variant but the first, compared with the first.
-    comparisons: Vec<Comparison>,
-}
-
-/// The whole in a file.
-#[derive(Serialize, JsonSchema)]
-pub struct VariantsFile<'a> {
-    /// What is varied, if the program chose it: the word of `--matrix`.
-    matrix: &'a Option<String>,
-    /// The variants; the first is the reference.
-    variants: &'a [VariantIdentity],
-    /// How they took turns, and which changes count as no change.
-    rounds: Rounds,
-    /// How often the servers were started.
-    starts: u32,
-    /// Seed of permutation tests.
-    seed: u64,
-    /// The main figure: the mean latency, or the requested percentile.
-    primary: Figure,
-    /// Levels and, for a matrix, input sizes.
-    cells: Vec<CellFile<'a>>,
-}
-
-impl<'a> VariantsFile<'a> {
-    /// The file's representation.
-    pub fn of(result: &'a VariantsResult) -> Self {
-        let cell = |cell: &'a Cell| CellFile { cell, comparisons: result.comparisons(cell) };
-        Self {
-            matrix: &result.matrix,
-            variants: &result.variants,
-            rounds: result.rounds,
-            starts: result.starts,
-            seed: result.seed,
-            primary: result.primary,
-            cells: result.cells.iter().map(cell).collect(),
-        }
-    }
-}
-
-impl Serialize for VariantsResult {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        VariantsFile::of(self).serialize(serializer)
-    }
 }
 
 #[cfg(test)]

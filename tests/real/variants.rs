@@ -52,8 +52,9 @@ fn timed_models_side_by_side_are_compared_level_by_level() {
     let run = run.arg("--report").arg(&page).arg("--markdown").arg(&markdown);
     let finished = run.arg("--summary-file").arg(&summary).run();
     assert_eq!(finished.code(), 6, "{}{}", finished.stdout, finished.stderr);
-    let done: Vec<&str> = finished.stderr.lines().filter(|line| line.ends_with(" is done")).collect();
-    assert_eq!(done, ["triton-bench: cell 1/2 is done", "triton-bench: cell 2/2 is done"], "{}", finished.stderr);
+    let done: Vec<&str> = finished.stderr.lines().filter(|line| line.contains(" is done")).collect();
+    let expected = ["triton-bench: cell 1/2 (concurrency 1) is done", "triton-bench: cell 2/2 (concurrency 2) is done"];
+    assert_eq!(done, expected, "{}", finished.stderr);
     let picture = fs::read_to_string(&svg).unwrap();
     for row in ["c 1 throughput", "c 2 p50"] {
         assert!(picture.contains(row) && fs::read_to_string(&page).unwrap().contains(row), "{row}: {picture}");
@@ -93,6 +94,8 @@ fn timed_models_side_by_side_are_compared_level_by_level() {
     assert_eq!(verdict(&result, &serde_json::json!({"percentile": 75.0})), "worse");
     assert!(figure(&result, &p50)["p"].as_f64().unwrap() <= 0.05, "{result}");
     let rows = fs::read_to_string(&csv).unwrap();
+    let rounds = fs::read_to_string(csv.with_file_name("rounds.out.csv")).unwrap();
+    assert!(rounds.lines().count() > 2 * 2 * 6 && rounds.starts_with("Concurrency,Input Bytes,Start,"), "{rounds}");
     let lines: Vec<&str> = rows.lines().collect();
     assert_eq!(lines.len(), 5, "two levels of two variants: {rows}");
     assert!(lines[0].starts_with("Concurrency,Input Bytes,Variant,Flags,Rounds,"), "{rows}");

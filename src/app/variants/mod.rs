@@ -2,14 +2,17 @@
 
 mod field;
 mod memory;
+mod probe;
 mod sequel;
 mod sizes;
 mod subject;
 mod transports;
+mod words;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use crate::app::conclude;
 use crate::app::context::RunContext;
@@ -20,10 +23,12 @@ use crate::app::screen::Screen;
 use crate::app::variants::field::Field;
 use crate::app::variants::sequel::Sequel;
 use crate::app::variants::subject::Subject;
+use crate::app::variants::words::{about, part, say_kept, word};
 use crate::app::write;
 use crate::backends::Connect;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
+use crate::measure::bare::{self, BareCopies};
 use crate::measure::rounds::{Figure, Interleaving, Round, Turn, interleave};
 use crate::plan::{Matrix, OnDisturbance, Plan, Rounds, Statistic, Variant};
 use crate::report::{self, Interrupts, console};
@@ -203,6 +208,7 @@ impl Comparison<'_> {
         self.earlier.check_variants(&variants.variants)?;
         self.context.screen.print(&console::settings(self.plan, &setup))?;
         self.context.screen.print(&report::variants::heading(&variants, measurement))?;
+        self.announce(subjects);
         for variant in &variants.variants {
             if let Some(problem) = &variant.problem {
                 note!("--matrix: {}: {problem}", variant.name);
@@ -210,6 +216,19 @@ impl Comparison<'_> {
         }
         self.result = Some(RunResult { variants: Some(variants), ..RunResult::new(Arc::new(setup)) });
         Ok(())
+    }
+
+    /// Logs how much is to be measured and how long that takes, where windows have a length.
+    fn announce(&self, subjects: &[Subject]) {
+        let usable: Vec<&Subject> = subjects.iter().filter(|subject| subject.open.is_ok()).collect();
+        let levels = usable.iter().filter_map(|subject| subject.seen.as_ref()).map(|seen| seen.loads.len()).max();
+        let cells = levels.unwrap_or(0) * self.field.sizes().len();
+        let each = usable.iter().map(|subject| subject.turn()).sum::<Option<Duration>>();
+        let of_rounds = |each: Duration| each.saturating_mul(u32::try_from(self.rounds.count).unwrap_or(u32::MAX));
+        if self.rounds.until_decided.is_none() && cells > 1 {
+            let time = each.map(|each| of_rounds(each).saturating_mul(cells as u32 * self.plan.measurement.restarts));
+            self.context.screen.done(&words::extent(cells, usable.len(), time));
+        }
     }
 
     fn at_size(&mut self, subjects: &[Subject], start: Start, size_number: usize, size: Option<u64>) -> Result<()> {
@@ -237,15 +256,33 @@ impl Comparison<'_> {
     /// Adds the cell with that number, unless an earlier start or an earlier run has.
     fn add_cell(&mut self, subjects: &[Subject], place: CellPlace) {
         let CellPlace { number, level, size, .. } = place;
-        let Some(variants) = self.result.as_mut().and_then(|result| result.variants.as_mut()) else { return };
-        if variants.cells.len() > number {
+        let cells =
+            self.result.as_ref().and_then(|result| result.variants.as_ref()).map(|variants| variants.cells.len());
+        if cells.is_none_or(|cells| cells > number) {
             return;
         }
         let first = subjects.iter().find_map(|subject| subject.seen.as_ref());
         let loads = subjects.iter().filter_map(|subject| Some(subject.seen.as_ref().or(first)?.loads[level]));
-        let input_bytes = subjects.iter().map(|subject| subject.seen.as_ref().and_then(|seen| seen.input_bytes));
-        let (loads, input_bytes) = (loads.collect(), input_bytes.collect());
-        variants.cells.push(Cell { loads, size, input_bytes, measured_s: 0.0, rounds: Vec::new() });
+        let tensors = |subject: &Subject| subject.seen.as_ref().map(|seen| seen.tensors).unwrap_or_default();
+        let input_bytes: Vec<_> = subjects.iter().map(|subject| tensors(subject).input).collect();
+        let is_study = self.plan.matrix.is_some();
+        let output = |subject: &Subject| {
+            tensors(subject).output.or_else(|| if is_study { subject.output_bytes(self.context) } else { None })
+        };
+        let output_bytes: Vec<_> = subjects.iter().map(output).collect();
+        let bare = if is_study { self.bare(&input_bytes, &output_bytes) } else { None };
+        let (loads, rounds) = (loads.collect(), Vec::new());
+        let cell = Cell { loads, size, input_bytes, output_bytes, bare, window_times: 1, measured_s: 0.0, rounds };
+        if let Some(variants) = self.result.as_mut().and_then(|result| result.variants.as_mut()) {
+            variants.cells.push(cell);
+        }
+    }
+
+    /// The bounds of a cell: what this machine does with the same tensors alone.
+    fn bare(&self, input: &[Option<f64>], output: &[Option<f64>]) -> Option<BareCopies> {
+        let known = |all: &[Option<f64>]| all.iter().copied().flatten().next().map(|bytes| bytes.round() as u64);
+        let over_network = matches!(self.plan.matrix, Some(Matrix::Transports { .. }));
+        bare::measure(known(input)?, known(output).filter(|_| over_network))
     }
 
     /// Measures the missing rounds of a cell, and keeps them as they come.
@@ -283,13 +320,16 @@ impl Comparison<'_> {
             let at = format!("{}, {}", place(turn.round), subject.name);
             context.screen.at(&at, counted.map(|_| Parts { over: turn_number, of: starts as usize * cells * turns }));
             turn_number = (turn_number + 1).min((earlier_cells + 1) * turns - 1);
-            subject.measure(level, sequel.times(), context)
+            let taken = subject.measure(level, sequel.times(), context);
+            sequel.lengthen(taken.times);
+            taken.measured
         };
         let keep = |rounds: &[Round]| {
             let all = rounds.iter().map(|round| spread(round, &usable, subjects.len()));
             if let Some(variants) = &mut result.variants {
                 let (before, after) = (of(Ordering::Less).cloned(), of(Ordering::Greater).cloned());
                 variants.cells[cell].measured_s = sequel.measured_s();
+                variants.cells[cell].window_times = sequel.times();
                 variants.cells[cell].rounds = before.chain(all).chain(after).collect();
                 context.screen.log(&format!("{} is done", place(rounds.len() - 1)));
             }
@@ -298,29 +338,15 @@ impl Comparison<'_> {
         };
         let all = |rounds: &[Round]| rounds.iter().map(|round| spread(round, &usable, subjects.len())).collect();
         interleave(&interleaving, kept, take, keep, |rounds| sequel.is_wanted(all(rounds)));
-        context.screen.at("", None);
         if !part.is_empty() && context.interrupts.load(Relaxed) == 0 {
-            context.screen.done(&format!("{} is done", part.join(", ")));
+            context.screen.end_part();
+            context.screen.done(&format!("{}{} is done", part.join(", "), about(result, cell, cells)));
         }
+        context.screen.at("", None);
     }
 
     fn is_interrupted(&self) -> bool {
         self.context.interrupts.load(Relaxed) > 0
-    }
-}
-
-/// Which start and cell this is, if there are several.
-fn part(start: Start, cell: CellPlace) -> Vec<String> {
-    let part = [("start", start.number as usize, start.of as usize), ("cell", cell.number + 1, cell.of)];
-    let part = part.into_iter().filter(|(_, _, of)| *of > 1);
-    part.map(|(noun, number, of)| format!("{noun} {number}/{of}")).collect()
-}
-
-fn say_kept(part: &[String], kept: usize) {
-    if kept > 0 {
-        let rounds = if kept == 1 { "round 1".to_owned() } else { format!("rounds 1 to {kept}") };
-        let place = part.iter().cloned().chain([rounds]).collect::<Vec<_>>().join(", ");
-        note!("{place}: measured before (--resume)");
     }
 }
 
@@ -339,12 +365,4 @@ fn spread(round: &Round, usable: &[usize], all: usize) -> Round {
         units[number].clone_from(unit);
     }
     Round { order: round.order.iter().map(|&number| usable[number]).collect(), units, ..round.clone() }
-}
-
-/// The word of `--matrix`.
-fn word(kind: &Matrix) -> &'static str {
-    match kind {
-        Matrix::Memory => "memory",
-        Matrix::Transports { .. } => "transports",
-    }
 }

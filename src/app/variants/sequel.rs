@@ -35,7 +35,8 @@ impl<'a> Sequel<'a> {
         });
         let earlier = variants.map_or(0, |all| all.cells[cell].rounds.len());
         let earlier_s = variants.map_or(0.0, |all| all.cells[cell].measured_s);
-        Self { gate: &plan.gate, began: Stamp::now(), earlier, earlier_s, times: cell::Cell::new(1), bare }
+        let times = variants.map_or(1, |all| all.cells[cell].window_times).max(1);
+        Self { gate: &plan.gate, began: Stamp::now(), earlier, earlier_s, times: cell::Cell::new(times), bare }
     }
 
     /// For how many seconds rounds were measured by now.
@@ -48,11 +49,16 @@ impl<'a> Sequel<'a> {
         self.times.get()
     }
 
+    /// Windows had to be this many times as long as planned: the next are, too.
+    pub fn lengthen(&self, times: u32) {
+        self.times.set(self.times.get().max(times));
+    }
+
     /// Looks at these rounds: where the last one lacks a figure that is to be decided, the next are longer.
     pub fn see(&self, rounds: &[Round]) {
         let goes_on = self.bare.as_ref().is_some_and(|bare| bare.rounds.until_decided.is_some());
         if goes_on && rounds.last().is_some_and(|round| lacks_figure(self.gate, round)) {
-            self.times.set((2 * self.times.get()).min(MOST_TIMES));
+            self.times.set(self.times.get().max((2 * self.times.get()).min(MOST_TIMES)));
         }
     }
 

@@ -8,14 +8,17 @@ use crate::app::job::Job;
 use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::session::Session;
-use crate::app::{ending, levels};
+use crate::app::variants::probe;
+use crate::app::{ending, levels, tensors};
 use crate::backends::{self, Connect, Connected};
+use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit;
-use crate::measure::rounds::{Measured, Unit};
+use crate::measure::rounds::{Figure, Measured, Unit, needed};
 use crate::measure::summary::LevelLoad;
+use crate::measure::tensors::TensorBytes;
 use crate::observe::Observers;
-use crate::plan::{MeasurementPlan, OnDisturbance, Plan, WindowRule};
+use crate::plan::{MeasurementPlan, OnDisturbance, Plan, Statistic, WindowRule};
 use crate::result::Setup;
 
 /// A turn begins with a lead-in of this fraction of its window, which does not count.
@@ -26,8 +29,14 @@ const SETTLE_LOADED: u32 = 2;
 const MAX_SETTLE: Duration = Duration::from_secs(2);
 /// The lead-in if windows are counted in requests.
 const SETTLE_COUNTED: Duration = Duration::from_millis(300);
-/// A window without a request is repeated with a longer one, up to this length.
-const LONGEST_AGAIN: Duration = Duration::from_secs(2);
+/// A window in which no request ended is repeated with a longer one, up to this length.
+const LONGEST_AGAIN: Duration = Duration::from_secs(120);
+/// The longer one has room for this many of the time that the first took with what was still outstanding.
+const ROOM: u32 = 2;
+/// One in which too few did, up to this many times its length.
+const MOST_TIMES: u32 = 32;
+/// Requests of the next window may take this much longer.
+const SPARE: f64 = 1.3;
 /// How long a server in this process may take to stop in the middle of a run.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
@@ -48,8 +57,8 @@ pub struct Subject {
 pub struct Seen {
     /// What is measured, and how.
     pub setup: Arc<Setup>,
-    /// Bytes of the input tensors of an inference.
-    pub input_bytes: Option<f64>,
+    /// Bytes of the tensors of an inference, as far as they are known beforehand.
+    pub tensors: TensorBytes,
     /// The loads of its levels.
     pub loads: Vec<LevelLoad>,
     /// Notes on its flags, now that its models are known.
@@ -61,6 +70,16 @@ pub struct Open {
     session: Session,
     /// Validates its outputs, if the data give expected ones.
     observers: Option<Observers>,
+    /// No level of it was measured before.
+    nothing: EarlierRun,
+}
+
+/// A turn that was taken.
+pub struct Taken {
+    /// What became of it.
+    pub measured: Measured,
+    /// How many times as long as planned the next windows should be.
+    pub times: u32,
 }
 
 impl Subject {
@@ -98,20 +117,88 @@ impl Subject {
         Self { name, plan, open: Err(error), seen: None }
     }
 
-    /// Measures a level, by its number, for one window, `times` as long as planned.
-    pub fn measure(&self, level: usize, times: u32, context: RunContext<'_>) -> Measured {
+    /// Measures a level, by its number, for one window, `times` as long as planned. If no request ends in it, because
+    /// one takes longer or others use the processors, a longer one is measured.
+    pub fn measure(&self, level: usize, times: u32, context: RunContext<'_>) -> Taken {
+        let asked = times;
+        let mut times = times;
+        loop {
+            let began = Stamp::now();
+            let unit = self.measure_once(level, times, context);
+            let longer = match &unit {
+                Ok(Some(unit)) if unit.requests + unit.failed == 0 => self.longer(times, Stamp::now() - began),
+                Ok(Some(unit)) => self.complete(times, unit),
+                _ => None,
+            };
+            match longer.filter(|_| !is_interrupted(context)) {
+                Some(longer) => times = longer,
+                None => {
+                    let times = if times > asked { self.lasting(asked, times, unit.as_ref()) } else { asked };
+                    return Taken { measured: measured(unit, context), times };
+                }
+            }
+        }
+    }
+
+    fn measure_once(&self, level: usize, times: u32, context: RunContext<'_>) -> Result<Option<Unit>> {
         let measurement = self.measurement(times);
-        let unit = match &self.open {
+        match &self.open {
             Ok(Some(open)) => open.measure(level, &measurement, context),
             Ok(None) => self.measure_reopened(level, &measurement, context),
             Err(error) => Err(error.clone()),
-        };
-        match unit {
-            Ok(Some(unit)) => Measured::Unit(unit),
-            Ok(None) => Measured::Interrupted,
-            Err(_) if is_interrupted(context) => Measured::Interrupted,
-            Err(error) => Measured::Unit(Unit::failed(error.to_string())),
         }
+    }
+
+    /// How long a turn takes, if windows have a length.
+    pub fn turn(&self) -> Option<Duration> {
+        let plan = self.measurement(1);
+        match plan.window {
+            WindowRule::Time(length) if plan.request_count.is_none() => Some(length + plan.warmup),
+            _ => None,
+        }
+    }
+
+    /// How many times as long as planned a window is that has room for what `took` so long; none if that is too long.
+    fn longer(&self, times: u32, took: Duration) -> Option<u32> {
+        let WindowRule::Time(length) = self.plan.measurement.window else { return None };
+        let wanted = (took * ROOM).as_secs_f64() / length.as_secs_f64();
+        let wanted = (wanted.ceil() as u32).max(times.saturating_mul(2));
+        (length.checked_mul(wanted)? <= LONGEST_AGAIN).then_some(wanted)
+    }
+
+    /// How long the next windows are, after one that had to be `taken` times as long as planned: no longer than requests
+    /// take by what was measured, since what kept them from the first window may have been a stall.
+    fn lasting(&self, asked: u32, taken: u32, unit: Result<&Option<Unit>, &Error>) -> u32 {
+        let (WindowRule::Time(length), Ok(Some(unit))) = (self.plan.measurement.window, unit) else { return asked };
+        let mean_ns = unit.get(Figure::Client(Statistic::MeanLatency)).unwrap_or(0.0);
+        let one = f64::from(ROOM) * mean_ns / length.as_nanos() as f64;
+        let enough = self.wanted(taken, unit).unwrap_or(0.0);
+        (one.max(enough).ceil() as u32).clamp(asked, taken)
+    }
+
+    /// How many times as long as planned a window of a study is that has enough requests for the percentile that it is
+    /// judged by, at the rate of one that was `times` as long.
+    fn wanted(&self, times: u32, unit: &Unit) -> Option<f64> {
+        let percentile = self.plan.measurement.percentile.filter(|_| self.plan.matrix.is_some())?;
+        Some(SPARE * f64::from(times) * needed(percentile) / unit.requests.max(1) as f64)
+    }
+
+    /// The same of a study where a round would lack the percentile that it is judged by, for having too few requests: a
+    /// table with holes does not say which way is fastest.
+    fn complete(&self, times: u32, unit: &Unit) -> Option<u32> {
+        let plan = &self.plan.measurement;
+        let percentile = plan.percentile.filter(|_| self.plan.matrix.is_some())?;
+        let WindowRule::Time(_) = plan.window else { return None };
+        let lacks = unit.problem.is_none() && unit.get(Figure::Client(Statistic::Percentile(percentile))).is_none();
+        let wanted = self.wanted(times, unit)?.ceil().max(f64::from(times) + 1.0);
+        (lacks && wanted <= f64::from(MOST_TIMES)).then_some(wanted as u32)
+    }
+
+    /// Bytes of the output tensors of an inference, as the answer to one request has them; none if there is none.
+    pub fn output_bytes(&self, context: RunContext<'_>) -> Option<f64> {
+        let Ok(Some(open)) = &self.open else { return None };
+        let runner = open.runner(context);
+        probe::output_bytes(&runner, self.plan.data.batch_size).ok().flatten()
     }
 
     fn measure_reopened(&self, level: usize, plan: &MeasurementPlan, context: RunContext<'_>) -> Result<Option<Unit>> {
@@ -178,7 +265,7 @@ pub fn halt() -> Result<()> {
 impl Open {
     fn new(server: Connected, plan: Plan) -> Result<Self> {
         let session = Session::through(server, plan)?;
-        Ok(Self { observers: session.observers()?, session })
+        Ok(Self { observers: session.observers()?, session, nothing: EarlierRun::default() })
     }
 
     fn seen(&self, plan: &Plan) -> Result<Seen> {
@@ -186,34 +273,20 @@ impl Open {
         let loads = (0..count).map(|level| Ok(self.job(level)?.load));
         Ok(Seen {
             setup: Arc::clone(&self.session.setup),
-            input_bytes: self.session.input_bytes(),
+            tensors: tensors::of(&self.session),
             loads: loads.collect::<Result<_>>()?,
             notes: plan.notes_on(&self.session.models).map(ToString::to_string).collect(),
         })
     }
 
-    /// One turn. If others use the processors, a short window may pass without a request: then a longer one is
-    /// measured.
-    fn measure(&self, level: usize, plan: &MeasurementPlan, context: RunContext<'_>) -> Result<Option<Unit>> {
-        let mut plan = plan.clone();
-        loop {
-            let unit = self.measure_once(level, &plan, context)?;
-            let is_empty = unit.as_ref().is_some_and(|unit| unit.requests + unit.failed == 0);
-            match longer(plan.window).filter(|_| is_empty) {
-                Some(window) => plan.window = window,
-                None => return Ok(unit),
-            }
-        }
+    fn runner<'a>(&'a self, context: RunContext<'a>) -> Runner<'a> {
+        let (session, observers) = (&self.session, self.observers.as_ref());
+        Runner { context, session, earlier: &self.nothing, baseline: None, observers }
     }
 
-    fn measure_once(&self, level: usize, plan: &MeasurementPlan, context: RunContext<'_>) -> Result<Option<Unit>> {
-        let runner = Runner {
-            context,
-            session: &self.session,
-            earlier: &EarlierRun::default(),
-            baseline: None,
-            observers: self.observers.as_ref(),
-        };
+    /// One turn.
+    fn measure(&self, level: usize, plan: &MeasurementPlan, context: RunContext<'_>) -> Result<Option<Unit>> {
+        let runner = self.runner(context);
         let summary = runner.measure_quietly(&self.job(level)?, plan)?;
         Ok(Unit::of(&summary, &plan.asked_percentiles().collect::<Vec<_>>()).filter(|_| !runner.is_interrupted()))
     }
@@ -228,10 +301,12 @@ impl Open {
     }
 }
 
-/// A window four times as long, while that is still short.
-fn longer(window: WindowRule) -> Option<WindowRule> {
-    match window {
-        WindowRule::Time(length) => Some(length * 4).filter(|length| *length <= LONGEST_AGAIN).map(WindowRule::Time),
-        WindowRule::Count(_) => None,
+/// What became of a turn.
+fn measured(unit: Result<Option<Unit>>, context: RunContext<'_>) -> Measured {
+    match unit {
+        Ok(Some(unit)) => Measured::Unit(unit),
+        Ok(None) => Measured::Interrupted,
+        Err(_) if is_interrupted(context) => Measured::Interrupted,
+        Err(error) => Measured::Unit(Unit::failed(error.to_string())),
     }
 }

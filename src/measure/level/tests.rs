@@ -20,6 +20,7 @@ use crate::measure::gate::Questions;
 use crate::measure::measurement::{Moment, Watcher};
 use crate::measure::server::Models;
 use crate::measure::summary::{Headline, LevelLoad, sample};
+use crate::measure::tensors::TensorBytes;
 use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::model::statistics::{ModelStatistics, StatisticsSnapshot};
@@ -171,6 +172,7 @@ fn measured_on(
         recorder: Arc::clone(&recorder),
         facts: WindowFacts {
             batch_size: 1,
+            tensors: TensorBytes::default(),
             headline: Headline::ResponseTime,
             requested_rate: Some(RATE),
             shares: [].into(),

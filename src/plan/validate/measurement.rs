@@ -199,10 +199,17 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| foreign_picture(draft).is_some(),
         message: |draft| {
-            let word = foreign_picture(draft).map_or("", Picture::word);
+            let picture = foreign_picture(draft);
+            let word = picture.map_or("", Picture::word);
+            if picture.is_some_and(Picture::is_of_variants) {
+                let needs = if word == "rounds" { "rounds" } else { "several sizes: add --matrix and --matrix-sizes" };
+                return format!(
+                    "--svg {word}: shows {needs}, which this run does not have: leave it out, or measure variants"
+                );
+            }
             match draft.plan.rounds {
                 Some(_) => {
-                    format!("--svg {word}: shows levels; variants have a comparison: --svg comparison:FILE")
+                    format!("--svg {word}: shows levels; variants have others: --svg comparison:FILE or rounds:FILE")
                 }
                 None => format!(
                     "--svg {word}: shows variants, or several results: add --variant or --baseline, or make it \
@@ -223,6 +230,8 @@ fn foreign_picture(draft: &Draft) -> Option<Picture> {
     let mut figures = draft.plan.output.pages.figures.iter().map(|file| file.figure);
     figures.find(|figure| match figure {
         Picture::Comparison => !(varies || compares),
+        Picture::Sizes | Picture::Bandwidth => draft.plan.matrix_sizes.len() < 2,
+        Picture::Rounds => !varies,
         _ => varies,
     })
 }

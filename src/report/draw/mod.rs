@@ -5,12 +5,14 @@
 //! sheet enlarges text on narrow screens. So there is room for that, and every second label has the class `t2`, which
 //! narrow screens hide.
 
+mod arms;
 mod axis;
 mod basics;
 mod labels;
 mod scale;
 mod series;
 
+pub use arms::Arms;
 pub use axis::{Axis, axes, grid};
 pub use basics::{
     Anchor, Colour, Frame, HEAT, KINDS, WIDTH, coloured, colours, dim, n, of_kind, of_order, picture, text,

@@ -61,11 +61,23 @@ impl Scale {
 
     /// The position of a value: 0 at the low end, 1 at the high one. Values beyond stay at the edge.
     pub fn place(&self, value: f64) -> f64 {
+        self.share(value).clamp(0.0, 1.0)
+    }
+
+    /// The same, beyond the edges where the value is.
+    pub fn share(&self, value: f64) -> f64 {
         let share = match *self {
             Self::Linear { low, high } => (value - low) / (high - low),
-            Self::Log { low, high } => (value.max(low) / low).ln() / (high / low).ln(),
+            Self::Log { low, high } => (value.max(f64::MIN_POSITIVE) / low).ln() / (high / low).ln(),
         };
-        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+        if share.is_finite() { share } else { 0.0 }
+    }
+
+    /// Whether a value is on the axis.
+    pub fn holds(&self, value: f64) -> bool {
+        let (Self::Linear { low, high } | Self::Log { low, high }) = *self;
+        let slack = 1e-9 * high.abs();
+        (low - slack..=high + slack).contains(&value)
     }
 
     /// Round values along it, about as many as asked for.

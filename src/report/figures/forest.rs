@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::measure::rounds::Figure;
 use crate::plan::Point;
-use crate::report::draw::{Anchor, Axis, Frame, Polyline, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
+use crate::report::draw::{Anchor, Arms, Axis, Frame, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
 use crate::report::figures::common::{Shown, full_name};
 use crate::report::number::short;
 use crate::result::compare::{Change, Direction, changes};
@@ -16,14 +16,20 @@ use crate::stdio::shown;
 
 /// Changes up to this share count as no change.
 pub const MARGIN: f64 = 0.05;
+/// Arms end at this ratio, and are marked there.
+const FURTHEST: f64 = 1000.0;
 /// Maximum number of rows.
 const MAX_ROWS: usize = 60;
+/// Letters of a name in a heading.
+const LETTERS: usize = 24;
 const PITCH: f64 = 22.0;
 const TOP: f64 = 40.0;
 
 /// A row: what is compared with the reference, and the change.
 struct Row {
-    /// Level and figure.
+    /// What it and its neighbours are about, above them; empty where its own words say that.
+    group: String,
+    /// The figure, with the level where no group has it.
     words: String,
     /// The number, from 0, of what is compared, and its name.
     other: usize,
@@ -60,6 +66,7 @@ fn of_results(first: &Shown<'_>, others: &[Shown<'_>], asked: &[f64]) -> Vec<Row
             rows.extend(change.figures.into_iter().filter(|change| is_told(change.of.point, asked)).map(|change| {
                 let Change { of, ratio, interval, verdict, .. } = change;
                 Row {
+                    group: String::new(),
                     words: format!("{level} {}", of.short()),
                     other,
                     name: one.name.clone(),
@@ -81,12 +88,14 @@ fn of_variants(result: &VariantsResult, asked: &[f64]) -> Vec<Row> {
             let name = result.variants[compared.variant].name.clone();
             let level = cell.loads.get(compared.variant).map(|load| full_name(*load, cell.distinction()));
             let level = level.unwrap_or_default();
-            let level = if several { format!("{}: {level}", shown(&name)) } else { level };
+            let grouped = several || cell.size.is_some();
+            let group = if grouped { format!("{}, {level}", cut(&shown(&name))) } else { String::new() };
             rows.extend(compared.figures.into_iter().filter_map(|change| {
                 let Figure::Client(of) = change.of else { return None };
                 let FigureChange { ratio, interval, verdict, .. } = change;
-                let words = format!("{level} {}", of.word());
+                let words = if grouped { of.word() } else { format!("{level} {}", of.word()) };
                 is_told(FigureAt::of_statistic(of).point, asked).then(|| Row {
+                    group: group.clone(),
                     words,
                     other,
                     name: name.clone(),
@@ -102,16 +111,18 @@ fn of_variants(result: &VariantsResult, asked: &[f64]) -> Vec<Row> {
 
 fn picture_of(mut rows: Vec<Row>, margin: f64) -> Option<Markup> {
     rows.retain(|row| row.ratio > 0.0);
+    let left_out = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
     let spread = rows.iter().flat_map(|row| {
         let known = row.interval.map_or([row.ratio; 2], |known| [known.low, known.high]);
         known.map(|ratio| ratio.ln().abs())
     });
-    let most = spread.fold((1.0 + 2.0 * margin).ln(), f64::max).min(10_f64.ln());
+    let most = spread.fold((1.0 + 2.0 * margin).ln(), f64::max).min(FURTHEST.ln());
     if rows.is_empty() {
         return None;
     }
-    let frame = Frame { left: 182.0, top: TOP, width: 240.0, height: PITCH * rows.len() as f64 };
+    let lines = Lines::of(&rows);
+    let frame = Frame { left: 182.0, top: TOP, width: 240.0, height: PITCH * lines.count as f64 };
     let x = Scale::Log { low: (-most * 1.05).exp(), high: (most * 1.05).exp() };
     let axis = Axis { scale: x, ticks: ticks(most), label: &percent, title: "change" };
     let none = Axis { scale: x, ticks: Vec::new(), label: &percent, title: "" };
@@ -120,16 +131,55 @@ fn picture_of(mut rows: Vec<Row>, margin: f64) -> Option<Markup> {
         rect.idle x=(n(band[0])) y=(n(frame.top)) width=(n(band[1] - band[0])) height=(n(frame.height)) fill="#dfe3e8" {}
         (dim((band[0] + band[1]) / 2.0, frame.top - 8.0, Anchor::Middle, "counts as no change"))
         (axes(&frame, &axis, &none))
-        @for (number, row) in rows.iter().enumerate() {
-            (draw_row(&frame, x, frame.top + PITCH * (number as f64 + 0.5), row))
+        @for (line, row) in lines.headings.iter().map(|(line, row)| (line, &rows[*row])) {
+            (coloured(4.0, lines.middle(*line) + 4.0, Anchor::Start, of_kind(row.other + 1), &row.group))
         }
+        @for (line, row) in lines.rows.iter().zip(&rows) { (draw_row(&frame, x, lines.middle(*line), row)) }
+        @if left_out > 0 { (dim(4.0, frame.bottom() + 42.0, Anchor::Start, &format!("{left_out} more are left out"))) }
     };
     Some(picture(frame.bottom() + 56.0, "Ratios to the first, with 95 % intervals", &content))
 }
 
+/// Which line of the picture has what.
+struct Lines {
+    count: usize,
+    /// The line of each row.
+    rows: Vec<usize>,
+    /// Lines with the group of what follows, and the first row of that.
+    headings: Vec<(usize, usize)>,
+}
+
+impl Lines {
+    fn of(rows: &[Row]) -> Self {
+        let mut lines = Self { count: 0, rows: Vec::new(), headings: Vec::new() };
+        for (number, row) in rows.iter().enumerate() {
+            let before = number.checked_sub(1).map_or("", |before| rows[before].group.as_str());
+            if !row.group.is_empty() && row.group != before {
+                lines.headings.push((lines.count, number));
+                lines.count += 1;
+            }
+            lines.rows.push(lines.count);
+            lines.count += 1;
+        }
+        lines
+    }
+
+    fn middle(&self, line: usize) -> f64 {
+        TOP + PITCH * (line as f64 + 0.5)
+    }
+}
+
+/// As much of a name as a heading has room for.
+fn cut(name: &str) -> String {
+    match name.chars().count() {
+        count if count > LETTERS => name.chars().take(LETTERS - 1).chain(['…']).collect(),
+        _ => name.to_owned(),
+    }
+}
+
 /// Round changes, symmetric.
 fn ticks(most: f64) -> Vec<Tick> {
-    let all = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 9.0];
+    let all = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 9.0, 99.0, 999.0];
     let wanted: Vec<f64> = all.into_iter().filter(|share| f64::ln(1.0 + share) <= most * 1.05).collect();
     // Keeps the second away from the middle.
     let far = |share: &&f64| (1.0 + **share).ln() > most * 0.55;
@@ -140,8 +190,12 @@ fn ticks(most: f64) -> Vec<Tick> {
 }
 
 fn percent(ratio: f64) -> String {
-    let percent = 100.0 * (ratio - 1.0);
-    if percent.abs() < 0.05 { "0 %".to_owned() } else { format!("{percent:+.0} %") }
+    match 100.0 * (ratio - 1.0) {
+        percent if percent.abs() < 0.05 => "0 %".to_owned(),
+        percent if percent > 900.5 => format!("× {}", short(ratio)),
+        percent if percent < -90.5 => format!("÷ {}", short(1.0 / ratio)),
+        percent => format!("{percent:+.0} %"),
+    }
 }
 
 /// A change in few letters: `+1.3 %`, `+130 %`, `× 13.1`.
@@ -154,7 +208,7 @@ fn change(ratio: f64) -> String {
 }
 
 fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
-    let Row { words, other, name, ratio, interval, verdict } = row;
+    let Row { words, other, name, ratio, interval, verdict, .. } = row;
     let colour = of_kind(other + 1);
     let place = |ratio: f64| frame.x(x.place(ratio));
     let verdict = format!("{} {verdict}", change(*ratio));
@@ -163,7 +217,7 @@ fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
             title { (name) }
             (text(frame.left - 8.0, at + 4.0, Anchor::End, words))
             @if let Some(known) = interval {
-                (Polyline { colour, width: 2.0, dashes: "" }.through(&[(place(known.low), at), (place(known.high), at)]))
+                (Arms { frame, scale: x, colour }.level(at, *known))
             }
             circle class={ "f" (colour.class) } cx=(n(place(*ratio))) cy=(n(at)) r="4" fill=(colour.light) {}
             (coloured(frame.right() + 8.0, at + 4.0, Anchor::Start, colour, &verdict))
@@ -173,10 +227,40 @@ fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::change;
+    use super::{change, draw, percent};
+    use crate::report::figures::common::Shown;
+    use crate::report::tests::sample as plans;
+    use crate::report::variants::sample;
+    use crate::result::RunResult;
+    use crate::stats::Interval;
+
+    #[test]
+    fn sizes_are_headings_and_arms_beyond_the_axis_are_marked() {
+        let study = sample::study(&[64, 1 << 20]);
+        let result = RunResult { variants: Some(study), ..plans::result(&plans::setup(), &[]) };
+        let drawn = draw(&[Shown::of("a", &result)]).unwrap().into_string();
+        assert_eq!(drawn.matches("C API + shared memory, c 1, 64 B").count(), 1, "{drawn}");
+        assert!(drawn.contains(">throughput<") && !drawn.contains("beyond the axis"), "{drawn}");
+        let row = |high: f64| super::Row {
+            group: String::new(),
+            words: "c 1 p99".to_owned(),
+            other: 0,
+            name: String::new(),
+            ratio: 2.0,
+            interval: Some(Interval { low: 1.0, high }),
+            verdict: crate::result::compare::Direction::Undecided,
+        };
+        let drawn = |high| super::picture_of(vec![row(high)], 0.05).unwrap().into_string();
+        assert!(!drawn(500.0).contains("beyond the axis"), "an arm as long as this is on the axis");
+        assert!(drawn(1e7).contains("beyond the axis"));
+    }
 
     #[test]
     fn changes_are_short() {
+        assert_eq!(
+            [0.001, 0.1, 0.5, 1.0, 3.0, 10.0, 100.0].map(percent),
+            ["÷ 1\u{202f}000", "-90 %", "-50 %", "0 %", "+200 %", "+900 %", "× 100"]
+        );
         assert_eq!([0.5, 1.0, 1.0126, 2.3, 13.06].map(change), ["-50.0 %", "+0.0 %", "+1.3 %", "+130 %", "× 13.1"]);
     }
 }

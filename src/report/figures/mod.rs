@@ -6,6 +6,8 @@ mod forest;
 mod heat;
 mod load_curve;
 mod pareto;
+mod rounds;
+mod sizes;
 mod spectrum;
 mod time_axis;
 mod timeline;
@@ -20,6 +22,8 @@ pub use common::{Shown, full_name, letter, level, load};
 pub use failures::none as no_failures;
 pub use forest::MARGIN;
 pub use pareto::draw as tuned;
+pub use rounds::draw as of_rounds;
+pub use sizes::{OverSize, draw as over_size};
 pub use waterfall::{Part, parts};
 
 pub use crate::report::number::{rate, short, time};
@@ -37,5 +41,11 @@ pub fn draw(picture: Picture, results: &[Shown<'_>], main: usize) -> Option<Mark
         Picture::Waterfall => waterfall::draw(results.get(main)?),
         Picture::Failures => failures::draw(results.get(main)?),
         Picture::Comparison => forest::draw(results),
+        Picture::Sizes => over_size(results.get(main)?.result.variants.as_ref()?, 0, OverSize::Latency),
+        Picture::Bandwidth => over_size(results.get(main)?.result.variants.as_ref()?, 0, OverSize::Bandwidth),
+        Picture::Rounds => {
+            let variants = results.get(main)?.result.variants.as_ref()?;
+            of_rounds(variants, variants.cells.first()?)
+        }
     }
 }

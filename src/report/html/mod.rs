@@ -6,6 +6,7 @@ mod headline;
 mod levels;
 mod parts;
 mod stages;
+mod study;
 mod style;
 mod tune;
 mod variants;
@@ -18,7 +19,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::error::{Error, Result};
 use crate::plan::{Picture, PictureFile};
 use crate::report::figures::{Shown, draw, no_failures};
-use crate::report::html::parts::whose;
+use crate::report::html::parts::{change_class, whose};
 use crate::report::{Interrupts, SafeFile, loads};
 use crate::result::RunResult;
 use crate::stdio::shown;
@@ -57,6 +58,10 @@ pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>)
     let Some(drawn) = draw(*figure, page.results, page.main).or(none) else {
         let why = match figure {
             Picture::Comparison => "takes two results that have a level in common, or one of variants",
+            Picture::Sizes | Picture::Bandwidth => {
+                "has nothing to show: it takes a result of --matrix with several --matrix-sizes"
+            }
+            Picture::Rounds => "has nothing to show: it takes a result of --variant or --matrix",
             _ => "has nothing to show: no level of the result has what it draws",
         };
         return Err(Error::output(format!("{flag}{}: the figure {why}", path.display())));

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::report::figures::{Shown, letter, short};
+use crate::result::compare::Direction;
 
 /// A share in percent.
 pub fn percent(part: u64, all: u64) -> String {
@@ -12,4 +13,14 @@ pub fn percent(part: u64, all: u64) -> String {
 /// The name of a result above its part, if there are several.
 pub fn whose(results: &[Shown<'_>], number: usize) -> Markup {
     html! { @if results.len() > 1 { p.whose { span.badge.warn { (letter(number)) } " " (results[number].name) } } }
+}
+
+/// The classes of a change's verdict.
+pub fn change_class(verdict: Direction) -> &'static str {
+    match verdict {
+        Direction::Better => "badge good",
+        Direction::Worse => "badge bad",
+        Direction::Undecided => "badge warn",
+        Direction::Same => "badge",
+    }
 }

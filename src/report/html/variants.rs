@@ -1,33 +1,53 @@
-//! How variants differ: a table for each of them against the reference, level by level.
+//! How variants differ: a table for each of them against the reference, level by level; of a matrix the study.
 
 use std::slice;
 
 use maud::{Markup, html};
 
 use crate::plan::Picture;
-use crate::report::figures::{Shown, draw};
-use crate::report::html::figure;
+use crate::report::figures::{Shown, draw, of_rounds};
+use crate::report::html::{change_class, figure, study};
 use crate::report::level_name;
-use crate::report::variants::{compact, factor, in_unit, interval, p_value, title};
-use crate::result::compare::Direction;
+use crate::report::variants::{compact, factor, in_unit, interval, longer, p_value, title};
 use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
 use crate::stdio::shown;
 
 /// The section; empty if the run had no variants.
 pub fn section(one: &Shown<'_>) -> Markup {
     let Some(result) = &one.result.variants else { return html! {} };
+    let is_study = result.matrix.is_some();
     html! {
         section id="variants" {
-            h2 { "Variants" }
-            p.note { (result.rounds.count) " rounds, each of which measured every variant. The first is the \
-                reference." }
-            div.scroll tabindex="0" { table {
-                thead { tr { th.left { "variant" } th.left { "flags" } } }
-                tbody { @for one in &result.variants { tr { th.left { (shown(&one.name)) } td.left { (shown(&one.flags))
-                    @if let Some(problem) = &one.problem { " " span.badge.bad { (shown(problem)) } } } } } }
-            } }
-            @if let Some(drawn) = draw(Picture::Comparison, slice::from_ref(one), 0) { (figure(&drawn, "")) }
-            @for cell in &result.cells { @for comparison in result.comparisons(cell) { (table(result, cell, &comparison)) } }
+            h2 { @if is_study { "Study" } @else { "Variants" } }
+            p.note { (result.rounds.count) " rounds, each of which measured every " @if is_study { "way" } @else { "variant" }
+                ". The first is the reference." }
+            @if !is_study { (flags(result)) }
+            @if !(is_study && study::has_sizes(result)) {
+                @if let Some(drawn) = draw(Picture::Comparison, slice::from_ref(one), 0) { (figure(&drawn, "")) }
+            }
+            @if is_study { (study::study(result)) }
+            @else { @for cell in &result.cells { (level(result, cell)) } }
+        }
+    }
+}
+
+fn flags(result: &VariantsResult) -> Markup {
+    html! {
+        div.scroll tabindex="0" { table {
+            thead { tr { th.left { "variant" } th.left { "flags" } } }
+            tbody { @for one in &result.variants { tr { th.left { (shown(&one.name)) } td.left { (shown(&one.flags))
+                @if let Some(problem) = &one.problem { " " span.badge.bad { (shown(problem)) } } } } } }
+        } }
+    }
+}
+
+fn level(result: &VariantsResult, cell: &Cell) -> Markup {
+    html! {
+        @for comparison in result.comparisons(cell) { (table(result, cell, &comparison)) }
+        @if let Some(words) = longer(result, cell) { p.note { (words) "." } }
+        @if let Some(drawn) = of_rounds(result, cell) {
+            (figure(&drawn, "Dots in a column were measured in the same round. Hollow ones do not count. Last: all rounds \
+                together, with the 95 % interval of the ratio."))
         }
     }
 }
@@ -36,8 +56,7 @@ fn table(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Marku
     let name = |number: usize| result.variants.get(number).map(|one| shown(&one.name).into_owned()).unwrap_or_default();
     let level = cell.loads.get(comparison.variant).map(|load| level_name(*load)).unwrap_or_default();
     html! {
-        h3 { (name(comparison.variant)) " against " (name(0)) ", " (level)
-            @if let Some(size) = cell.size { ", inputs of " (size) " bytes" } }
+        h3 { (name(comparison.variant)) " against " (name(0)) ", " (level) }
         div.scroll tabindex="0" { table {
             thead { tr {
                 th.left { "figure" } th { (name(0)) } th { (name(comparison.variant)) } th { "ratio" } th { "95 % interval" } th { "p" }
@@ -50,16 +69,10 @@ fn table(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Marku
 }
 
 fn row(figure: &FigureChange) -> Markup {
-    let class = match figure.verdict {
-        Direction::Better => "badge good",
-        Direction::Worse => "badge bad",
-        Direction::Undecided => "badge warn",
-        Direction::Same => "badge",
-    };
     html! { tr {
         th.left { (title(figure.of)) }
         td { (compact(in_unit(figure.of, figure.reference))) } td { (compact(in_unit(figure.of, figure.value))) }
         td { (factor(figure.ratio)) } td { (interval(figure.interval)) } td { (p_value(figure.p)) }
-        td.left { span class=(class) { (figure.verdict) } }
+        td.left { span class=(change_class(figure.verdict)) { (figure.verdict) } }
     } }
 }

@@ -1,10 +1,13 @@
 //! Variants in a CSV file.
 
-use crate::measure::rounds::{Figure, ServerPart};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::measure::rounds::{Figure, Round, ServerPart};
 use crate::plan::Statistic;
 use crate::report::number::significant;
-use crate::report::{Table, load_name, load_value};
-use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
+use crate::report::{Table, is_special, load_name, load_value};
+use crate::result::variants::{Bandwidth, Cell, Comparison, FigureChange, VariantsResult};
 
 /// A column of a figure: the end of its title, and the content of its cells.
 type FigureColumn = (&'static str, fn(&FigureChange) -> Option<String>);
@@ -20,13 +23,90 @@ const CHANGE: [FigureColumn; 7] = [
     ("rounds to decide", |figure| Some(figure.rounds_to_decide?.to_string())),
 ];
 
+/// The CSV files: variants, and their rounds beside them, unless the first is a pipe or a device.
+pub fn files(path: &Path, result: &VariantsResult) -> Vec<(PathBuf, Table)> {
+    let mut all = vec![(path.to_owned(), rows(result))];
+    if let Some(name) = path.file_name().filter(|_| !is_special(path)) {
+        let mut beside = OsString::from("rounds.");
+        beside.push(name);
+        all.push((path.with_file_name(beside), rounds(result)));
+    }
+    all
+}
+
+/// A row for each variant in each round, in the order in which they were measured.
+pub(super) fn rounds(result: &VariantsResult) -> Table {
+    let all = || 0..result.variants.len();
+    let units = result.cells.iter().flat_map(|cell| all().flat_map(|variant| cell.units(variant)));
+    let figures = Figure::of_all(units);
+    let fixed =
+        ["Input Bytes", "Start", "Round", "Place", "Variant", "Counts", "Disturbed", "Requests", "Failed Requests"];
+    let mut header = vec![load_column(result).to_owned()];
+    header.extend(fixed.map(str::to_owned));
+    header.extend(figures.iter().map(|of| column(*of)));
+    header.push("Problem".to_owned());
+    let mut table = vec![header];
+    for cell in &result.cells {
+        for round in &cell.rounds {
+            let of_round =
+                |(place, variant): (usize, &usize)| Turn { cell, round, place: place + 1, variant: *variant };
+            let turns = round.order.iter().enumerate().map(of_round);
+            table.extend(turns.filter_map(|turn| turn.row(result, &figures)));
+        }
+    }
+    table
+}
+
+/// A variant in a round.
+struct Turn<'a> {
+    cell: &'a Cell,
+    round: &'a Round,
+    /// Where in the round it was measured, from 1.
+    place: usize,
+    variant: usize,
+}
+
+impl Turn<'_> {
+    fn row(&self, result: &VariantsResult, figures: &[Figure]) -> Option<Vec<String>> {
+        let unit = self.round.units.get(self.variant)?.as_ref()?;
+        let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+        let bytes = self.cell.input_bytes.get(self.variant).copied().flatten();
+        let mut row = vec![
+            self.cell.loads.get(self.variant).map(|load| load_value(*load)).unwrap_or_default(),
+            whole(bytes),
+            self.round.start.to_string(),
+            self.round.number.to_string(),
+            self.place.to_string(),
+            result.variants[self.variant].name.clone(),
+            yes(self.round.counted(self.variant).is_some()),
+            yes(unit.disturbed),
+            unit.requests.to_string(),
+            unit.failed.to_string(),
+        ];
+        let value = |of: &Figure| unit.get(*of).map(|value| significant(in_unit(*of, value))).unwrap_or_default();
+        row.extend(figures.iter().map(value));
+        row.push(unit.problem.clone().unwrap_or_default());
+        Some(row)
+    }
+}
+
+/// Bytes with all their digits: readers group by them.
+fn whole(bytes: Option<f64>) -> String {
+    bytes.map(|bytes| bytes.to_string()).unwrap_or_default()
+}
+
+fn load_column(result: &VariantsResult) -> &'static str {
+    result.cells.first().and_then(|cell| cell.loads.first()).map_or("Concurrency", |load| load_name(*load))
+}
+
 /// The rows of a CSV file: one for each variant at each level, and for each size of a matrix. Times are in
 /// microseconds; missing values are empty.
-pub fn rows(result: &VariantsResult) -> Table {
+pub(super) fn rows(result: &VariantsResult) -> Table {
     let figures = Figure::of_all(result.cells.iter().flat_map(|cell| cell.units(0)));
-    let load = result.cells.first().and_then(|cell| cell.loads.first()).map_or("Concurrency", |load| load_name(*load));
-    let mut header: Vec<String> =
-        [load, "Input Bytes", "Variant", "Flags", "Rounds", "Failed Requests", "MB/Second"].map(str::to_owned).to_vec();
+    let load = load_column(result);
+    let fixed = [load, "Input Bytes", "Variant", "Flags", "Rounds", "Failed Requests"];
+    let bytes = ["Output Bytes", "Input MB/Second", "Output MB/Second"];
+    let mut header: Vec<String> = fixed.into_iter().chain(bytes).map(str::to_owned).collect();
     for &of in &figures {
         header.push(column(of));
         header.extend(CHANGE.iter().map(|(end, _)| format!("{of} {end}")));
@@ -53,17 +133,19 @@ fn row(
     let variant = &result.variants[number];
     let known = |of| cell.value(number, of, result.reading());
     let bytes = cell.input_bytes[number];
-    let megabytes = known(Figure::Client(Statistic::Throughput)).zip(bytes).map(|(rate, bytes)| rate * bytes / 1e6);
+    let Bandwidth { input, output } = cell.bandwidth(number, result.reading());
     let show = |value: Option<f64>| value.map(significant).unwrap_or_default();
     let rounds = comparison.map_or_else(|| cell.units(number).count(), |comparison| comparison.rounds);
     let mut row = vec![
         cell.loads.get(number).map(|load| load_value(*load)).unwrap_or_default(),
-        show(bytes),
+        whole(bytes),
         variant.name.clone(),
         variant.flags.clone(),
         rounds.to_string(),
         cell.failures(number).hits.to_string(),
-        show(megabytes),
+        whole(cell.output_bytes.get(number).copied().flatten()),
+        show(input.map(|bytes| bytes / 1e6)),
+        show(output.map(|bytes| bytes / 1e6)),
     ];
     for &of in figures {
         let change = comparison.and_then(|all| all.figures.iter().find(|figure| figure.of == of));

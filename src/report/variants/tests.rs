@@ -1,6 +1,7 @@
 //! Tables and rows of variants.
 
 use super::*;
+use crate::measure::bare::BareCopies;
 use crate::measure::rounds::{Round, Unit, Value};
 use crate::measure::summary::LevelLoad;
 use crate::plan::Rounds;
@@ -28,6 +29,9 @@ fn result(names: [&str; 2], factors: &[f64], matrix: Option<&str>) -> VariantsRe
         loads: vec![LevelLoad::Concurrency(1); 2],
         size: matrix.map(|_| 64 << 10),
         input_bytes: vec![Some(65_536.0); 2],
+        output_bytes: vec![Some(32_768.0); 2],
+        bare: None,
+        window_times: 1,
         rounds: rounds.collect(),
     };
     let identity = |name: &str| VariantIdentity { name: name.to_owned(), flags: format!("-m {name}"), problem: None };
@@ -90,14 +94,19 @@ fn a_matrix_has_a_row_for_each_way() {
     let text = cell(&result, &result.cells[0]);
     let lines: Vec<&str> = text.lines().collect();
     assert!(text.contains("inputs of 64 KiB") && text.contains("MB/s"), "{text}");
-    assert!(lines.contains(&"  C API                   500.00   32.77   2000.0"), "{text}");
-    assert!(lines.iter().any(|line| line.starts_with("  C API + shared memory") && line.ends_with("worse")), "{text}");
+    assert!(lines.contains(&"  C API         500.00    32.77    16.38   2000.0"), "{text}");
+    assert!(lines.iter().any(|line| line.starts_with("  C API + shm ") && line.ends_with("worse")), "{text}");
+    result.cells[0].window_times = 16;
+    result.cells[0].bare = Some(BareCopies { memcpy_ns: 5_500.0, loopback_ns: Some(60_000.0) });
+    let text = cell(&result, &result.cells[0]);
+    assert!(text.contains("  windows grew to 16 times the length asked for: shorter ones"), "{text}");
+    assert!(text.contains("  One bare copy of the inputs: 5.500 usec; to and fro over TCP on this machine:"), "{text}");
     assert_narrow(&text);
     result.variants[1].problem =
         Some("Connection refused by a server that was there a moment ago, and is no more".into());
     result.cells[0].rounds.iter_mut().for_each(|round| round.units[1] = None);
     let text = cell(&result, &result.cells[0]);
-    assert!(text.contains("  C API + shared memory not measured: Connection"), "{text}");
+    assert!(text.contains("  C API + shm not measured: Connection"), "{text}");
 }
 
 #[test]
@@ -122,9 +131,30 @@ fn what_does_not_count_is_said() {
 }
 
 #[test]
+fn rounds_are_in_a_file_beside() {
+    let mut result = result(["a", "b"], &WORSE, None);
+    result.cells[0].rounds[2].set_aside = true;
+    let files = files(std::path::Path::new("x/out.csv"), &result);
+    assert_eq!(files[1].0, std::path::Path::new("x/rounds.out.csv"));
+    let table = &files[1].1;
+    assert_eq!(table.len(), 1 + 2 * WORSE.len());
+    assert_eq!(
+        table[0].join(","),
+        "Concurrency,Input Bytes,Start,Round,Place,Variant,Counts,Disturbed,Requests,Failed Requests,Inferences/Second,Avg latency,Problem"
+    );
+    assert_eq!(table[1].join(","), "1,65536,1,1,1,a,yes,no,500,0,500,2000,");
+    assert_eq!(table[3].join(","), "1,65536,1,2,1,b,yes,no,500,0,450.45,2220,");
+    assert_eq!(table[5][6], "no", "it was set aside");
+    result.cells[0].input_bytes = vec![Some(67_108_864.0); 2];
+    let all = super::files(std::path::Path::new("out.csv"), &result);
+    assert!(all.iter().all(|(_, table)| table[1][1] == "67108864"), "{:?}", all[0].1[1]);
+    assert_eq!(super::files(std::path::Path::new("/dev/null"), &result).len(), 1);
+}
+
+#[test]
 fn rows_have_a_variant_each() {
     let result = result(["a", "b"], &WORSE, None);
-    let table = rows(&result);
+    let table = rows::rows(&result);
     let at = |row: usize, title: &str| {
         let column =
             table[0].iter().position(|name| name == title).unwrap_or_else(|| panic!("{title}: {:?}", table[0]));

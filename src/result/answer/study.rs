@@ -2,6 +2,7 @@
 
 use crate::measure::rounds::Figure;
 use crate::plan::Statistic;
+use crate::result::Unit;
 use crate::result::answer::{Answer, Missing, Question, Sureness, Told, told};
 use crate::result::compare::Direction;
 use crate::result::figures::FigureAt;
@@ -13,6 +14,8 @@ struct Winner<'a> {
     name: &'a str,
     cell: &'a Cell,
     latency_ns: f64,
+    /// Bytes of inputs a second.
+    bandwidth: Option<f64>,
     /// Others that are not known to be slower: their intervals overlap.
     rivals: usize,
 }
@@ -26,14 +29,15 @@ pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
         of => of.word(),
     };
     let figure = FigureAt::of_statistic(primary);
-    let figures: Vec<Told> = all.iter().map(|one| told(place(one), figure, one.latency_ns, None)).collect();
+    let figures: Vec<Told> = figures(&all, figure);
     let mut parts: Vec<String> = Vec::new();
     for run in all.chunk_by(|one, other| one.name == other.name) {
         let (first, last) = (&run[0], &run[run.len() - 1]);
         let shown = figure.figure.unit.show(first.latency_ns);
         parts.push(match (first.cell.size, last.cell.size) {
             (Some(one), Some(other)) if one != other => {
-                format!("{} from {} to {}", first.name, binary(one), binary(other))
+                let most = last.bandwidth.map(|bytes| format!(" ({})", Unit::BytesPerSecond.show(bytes)));
+                format!("{} from {} to {}{}", first.name, binary(one), binary(other), most.unwrap_or_default())
             }
             (Some(one), _) => format!("{} at {} ({latency} {shown})", first.name, binary(one)),
             (None, _) => format!("{} ({latency} {shown})", first.name),
@@ -49,6 +53,16 @@ pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
     }
     let what = format!("in {close} of {} cells another is not known to be slower; more --rounds tell", all.len());
     Some(Answer { sure: Sureness::Undecided, missing: Some(Missing { what, command: None, seconds: None }), ..answer })
+}
+
+/// The latency of every winner, the ends first, and how much the last one moved.
+fn figures(all: &[Winner<'_>], latency: FigureAt) -> Vec<Told> {
+    let of = |one: &Winner<'_>| told(place(one), latency, one.latency_ns, None);
+    let bandwidth = FigureAt::named("input_bandwidth");
+    let most = all.last().and_then(|last| Some(told(place(last), bandwidth?, last.bandwidth?, None)));
+    let (first, rest) = all.split_first().map_or((None, all), |(first, rest)| (Some(first), rest));
+    let (last, between) = rest.split_last().map_or((None, rest), |(last, between)| (Some(last), between));
+    first.into_iter().chain(last).map(of).chain(most).chain(between.iter().map(of)).collect()
 }
 
 fn place(one: &Winner<'_>) -> String {
@@ -74,5 +88,6 @@ fn winner<'a>(result: &'a VariantsResult, cell: &'a Cell) -> Option<Winner<'a>> 
     };
     let rivals = all.iter().filter(|(number, _)| *number != best && !is_slower(*number)).count();
     let name = &result.variants.get(best)?.name;
-    Some(Winner { name, cell, latency_ns, rivals })
+    let bandwidth = cell.bandwidth(best, result.reading()).input;
+    Some(Winner { name, cell, latency_ns, bandwidth, rivals })
 }

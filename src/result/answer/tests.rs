@@ -114,6 +114,9 @@ fn variants(sizes: &[u64], ms: impl Fn(u64, usize) -> f64) -> VariantsResult {
         loads: vec![LevelLoad::Concurrency(1); 2],
         size: (*size > 0).then_some(*size),
         input_bytes: vec![None; 2],
+        output_bytes: vec![None; 2],
+        bare: None,
+        window_times: 1,
         rounds: (0..10).map(|number| round(*size, number)).collect(),
         measured_s: 0.0,
     };

@@ -47,7 +47,16 @@ fn unit(ns: f64) -> Option<Unit> {
 }
 
 fn cell(rounds: Vec<Round>) -> Cell {
-    Cell { loads: vec![LevelLoad::Concurrency(1); 2], size: None, input_bytes: vec![None; 2], measured_s: 0.0, rounds }
+    Cell {
+        loads: vec![LevelLoad::Concurrency(1); 2],
+        size: None,
+        input_bytes: vec![None; 2],
+        output_bytes: vec![None; 2],
+        bare: None,
+        window_times: 1,
+        measured_s: 0.0,
+        rounds,
+    }
 }
 
 /// The rounds of a run in such a world.

@@ -12,6 +12,11 @@ use crate::support::{Model, Program, Repository, Running, TritonServer};
 const WAYS: [&str; 6] =
     ["C API", "HTTP", "gRPC", "C API + shared memory", "HTTP + shared memory", "gRPC + shared memory"];
 
+/// A way's name in the table on standard output.
+fn shown(way: &str) -> String {
+    way.replace("shared memory", "shm")
+}
+
 fn repository() -> Repository {
     Repository::of(&[Model::identity("m")])
 }
@@ -26,11 +31,11 @@ fn every_way_is_held_against_the_first_and_nothing_is_left_behind() {
     let repository = repository();
     let memory = brief(&repository, "memory --async").run();
     assert_eq!(memory.code(), 0, "{}", memory.stderr);
-    assert!(figure(&memory.stdout, "  system shared memory") > 100.0, "{}", memory.stdout);
+    assert!(figure(&memory.stdout, "  system shm") > 100.0, "{}", memory.stdout);
     let transports = brief(&repository, "transports --async").run();
     assert_eq!(transports.code(), 0, "{}{}", transports.stdout, transports.stderr);
     for way in WAYS {
-        assert!(figure(&transports.stdout, &format!("\n  {way} ")) > 100.0, "{way}: {}", transports.stdout);
+        assert!(figure(&transports.stdout, &format!("\n  {} ", shown(way))) > 100.0, "{way}: {}", transports.stdout);
     }
     assert!(!is_served(&repository.path()), "a server program was left behind");
 }
@@ -43,10 +48,20 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
     let repository = Repository::of(&[Model::identity("m").batches(0).tensors(tensors)]);
     let (csv, summary) = (repository.file("m.csv"), repository.file("m.json"));
     let run = brief(&repository, "transports --async --rounds 3 --matrix-sizes 64,64KiB,1MiB -f").arg(&csv);
+    let svg = |name: &str| repository.file(&format!("{name}.svg"));
+    let pictures = ["sizes", "bandwidth", "rounds"];
+    let run = pictures.iter().fold(run, |run, name| run.arg("--svg").arg(format!("{name}:{}", svg(name).display())));
     let finished = run.arg("--summary-file").arg(&summary).run();
     assert_eq!(finished.code(), 0, "{}{}", finished.stdout, finished.stderr);
+    let said = |part: &str| finished.stderr.lines().find(|line| line.contains(part)).unwrap_or_default().to_owned();
+    assert!(said("3 cells, each of 6 variants: at least 0:0").starts_with("triton-bench: "), "{}", finished.stderr);
+    assert!(said("cell 1/3 (concurrency 2, inputs of 64 bytes) is done, ").ends_with(" left"), "{}", finished.stderr);
     for size in ["64 B", "64 KiB", "1 MiB"] {
         assert!(finished.stdout.contains(&format!("concurrency 2, inputs of {size}: 3 rounds")), "{}", finished.stdout);
+    }
+    for (name, words) in pictures.into_iter().zip(["latency of a request", "loopback", "ratio to C API"]) {
+        let drawn = fs::read_to_string(svg(name)).unwrap();
+        assert!(drawn.contains(words), "{name}: {drawn}");
     }
     finished.stdout.lines().for_each(|line| assert!(line.chars().count() <= 80, "{line}"));
     let result: serde_json::Value = serde_json::from_str(&fs::read_to_string(&summary).unwrap()).unwrap();
@@ -54,7 +69,15 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
     let sizes: Vec<u64> =
         variants["cells"].as_array().unwrap().iter().map(|cell| cell["size"].as_u64().unwrap()).collect();
     assert_eq!((variants["matrix"].as_str(), sizes), (Some("transports"), vec![64, 64 << 10, 1 << 20]));
-    assert_eq!(variants["cells"][2]["input_bytes"][5], 1_048_576.0);
+    let cell = &variants["cells"][2];
+    assert_eq!((&cell["input_bytes"][5], &cell["output_bytes"][5]), (&1_048_576.0.into(), &1_048_576.0.into()));
+    let of = |key: &str| cell["figures"][4][key].as_f64().unwrap_or_else(|| panic!("{key}: {cell}"));
+    assert!((of("output_bandwidth") / (of("throughput") * 1_048_576.0) - 1.0).abs() < 1e-9, "{cell}");
+    let keys: Vec<&str> =
+        result["catalogue"].as_array().unwrap().iter().filter_map(|row| row["key"].as_str()).collect();
+    assert!(keys.contains(&"input_bandwidth") && keys.contains(&"avg"), "{keys:?}");
+    let bare = |key: &str| cell["bare"][key].as_f64().unwrap();
+    assert!(bare("loopback_ns") > bare("memcpy_ns"), "{cell}");
     assert_eq!(variants["variants"].as_array().unwrap().len(), WAYS.len());
     let rows = fs::read_to_string(&csv).unwrap();
     assert_eq!(rows.lines().count(), 1 + 3 * WAYS.len(), "{rows}");
@@ -65,6 +88,25 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
 }
 
 #[test]
+fn a_request_that_takes_longer_than_a_window_gets_longer_windows() {
+    let repository = Repository::of(&[Model::sleeping("m", 900)]);
+    let summary = repository.file("m.json");
+    let run = Program::on(&repository, "m").args("-p 100 -r 2 --matrix memory --rounds 2 --summary-file").arg(&summary);
+    let finished = run.run();
+    assert_eq!(finished.code(), 0, "{}{}", finished.stdout, finished.stderr);
+    let result: serde_json::Value = serde_json::from_str(&fs::read_to_string(&summary).unwrap()).unwrap();
+    let times = result["variants"]["cells"][0]["window_times"].as_u64().unwrap();
+    assert!((9..100).contains(&times), "{result}");
+    let said = format!("  windows grew to {times} times the length asked for");
+    assert!(finished.stdout.contains(&said), "{}", finished.stdout);
+    assert!(
+        (900_000.0..1_200_000.0)
+            .contains(&result["variants"]["cells"][0]["figures"][1]["avg"].as_f64().map_or(0.0, |ns| ns / 1e3)),
+        "{result}"
+    );
+}
+
+#[test]
 fn a_running_server_is_used_and_left_running() {
     let repository = repository();
     let Some(server) = TritonServer::start(&repository) else { return };
@@ -72,7 +114,7 @@ fn a_running_server_is_used_and_left_running() {
     let run = brief(&repository, "transports -u").arg(format!("{http},{grpc}")).run();
     assert_eq!(run.code(), 0, "{}", run.stderr);
     for way in WAYS {
-        assert!(figure(&run.stdout, &format!("\n  {way} ")) > 100.0, "{way}: {}", run.stdout);
+        assert!(figure(&run.stdout, &format!("\n  {} ", shown(way))) > 100.0, "{way}: {}", run.stdout);
     }
     let running = served_by(&repository.path());
     assert_eq!(running.len(), 1, "a server of its own was started: {running:?}");

@@ -1,0 +1,133 @@
+"""The rows of data frames: levels, variants in cells, rounds, candidates of a search. Times are in seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Iterator, Mapping
+
+if TYPE_CHECKING:
+    from ._result import Figure, Level, Result
+
+Row = dict[str, Any]
+#: What a result has rows of, the first that is there by default.
+KINDS = ("levels", "cells", "rounds")
+#: Figures of variants that the catalogue does not have, with times in nanoseconds.
+_SERVER = ("server_queue", "server_compute")
+
+
+def rows(result: Result, of: str | None) -> list[Row]:
+    """The rows of one kind; of the first that the result has where none is named."""
+    if of is not None and of not in KINDS:
+        raise ValueError(f"rows={of!r}: it must be one of {', '.join(KINDS)}")
+    variants: Mapping[str, Any] = result.raw.get("variants") or {}
+    if of == "levels" or (of is None and not variants):
+        return [_level(level, result.catalogue) for level in result.levels]
+    return list(_rounds(variants) if of == "rounds" else _cells(variants, result.catalogue))
+
+
+def _level(level: Level, catalogue: Mapping[str, Figure]) -> Row:
+    row: Row = {
+        "kind": level.load.kind,
+        "load": level.load.value,
+        "outcome": level.outcome,
+        "throughput": level.throughput,
+        "requests": level.requests,
+        "failed": level.failed,
+        "duration": level.duration,
+    }
+    if level.latency:
+        row["mean"] = level.latency.mean
+        row.update({f"p{q:g}": value for q, value in level.latency.percentiles.items()})
+    for key, value in _figures(level.figures, catalogue).items():
+        row.setdefault(key, value)
+    return row
+
+
+def _figures(figures: Mapping[str, float], catalogue: Mapping[str, Figure]) -> Row:
+    """Those of the catalogue and of the server; the mean latency is called as elsewhere in this module."""
+    row: Row = {}
+    for key, value in figures.items():
+        if key in _SERVER or (key in catalogue and catalogue[key].unit == "nanoseconds"):
+            row["mean" if key == "avg" else key] = value / 1e9
+        elif key in catalogue:
+            row[key] = value
+    return row
+
+
+def _place(cell: Mapping[str, Any], number: int) -> Row:
+    load = cell["loads"][number]
+    return {"kind": load["kind"], "load": load.get("value"), "size": cell["size"]}
+
+
+def _cells(variants: Mapping[str, Any], catalogue: Mapping[str, Figure]) -> Iterator[Row]:
+    """A row for each variant at each level and size: its figures, and the ratio of the main one to the first variant's."""
+    for cell in variants.get("cells", []):
+        compared = {one["variant"]: one for one in cell["comparisons"]}
+        for number, variant in enumerate(variants["variants"]):
+            row = {**_place(cell, number), "variant": variant["name"], "flags": variant["flags"]}
+            row.update(_figures(cell["figures"][number], catalogue))
+            row["input_bytes"] = cell["input_bytes"][number]
+            row["output_bytes"] = cell["output_bytes"][number] if cell["output_bytes"] else None
+            row["problem"] = variant["problem"]
+            row.update(_change(compared.get(number), variants["primary"]))
+            yield row
+
+
+def _change(comparison: Mapping[str, Any] | None, primary: Any) -> Row:
+    figures = comparison["figures"] if comparison else []
+    for figure in figures:
+        if figure["of"] == primary:
+            interval = figure["interval"] or {}
+            row = {"ratio": figure["ratio"], "ratio_low": interval.get("low"), "ratio_high": interval.get("high")}
+            return {**row, "p": figure["p"], "verdict": figure["verdict"]}
+    return dict.fromkeys(("ratio", "ratio_low", "ratio_high", "p", "verdict"))
+
+
+def _rounds(variants: Mapping[str, Any]) -> Iterator[Row]:
+    """A row for each variant in each round."""
+    for cell in variants.get("cells", []):
+        for measured in cell["rounds"]:
+            for place, number in enumerate(measured["order"]):
+                unit = measured["units"][number]
+                if unit is None:
+                    continue
+                row = {**_place(cell, number), "start": measured["start"], "round": measured["number"], "place": place + 1}
+                row["variant"] = variants["variants"][number]["name"]
+                row["counts"] = not measured["set_aside"] and unit["problem"] is None
+                row.update({key: unit[key] for key in ("requests", "failed", "disturbed", "problem")})
+                row.update(_value(value["of"], value["value"]) for value in unit["values"])
+                yield row
+
+
+def _value(of: Any, value: float) -> tuple[str, float]:
+    if isinstance(of, dict):
+        return f"p{of['percentile']:g}", value / 1e9
+    return ("throughput", value) if of == "throughput" else ({"mean_latency": "mean"}.get(of, of), value / 1e9)
+
+
+def candidates(raw: Mapping[str, Any]) -> list[Row]:
+    """A row for each candidate of a search: its settings, what became of it, and its figures."""
+    return [_candidate(one, raw["settings"], raw["percentile"]) for one in raw["candidates"]]
+
+
+def _candidate(one: Mapping[str, Any], settings: list[str], percentile: float) -> Row:
+    # Files of before call it its fate.
+    status = one.get("status", one.get("fate"))
+    row: Row = {"number": one["number"], "status": status, "meets": one["meets"], "reason": one.get("reason")}
+    row.update(zip(settings, one["values"]))
+    for key, value in (one.get("figures") or {}).items():
+        if key == "latency_ns":
+            row[f"p{percentile:g}"] = value / 1e9
+        elif key.endswith("_interval"):
+            row.update({f"{key[: -len('_interval')]}_{end}": (value or {}).get(end) for end in ("low", "high")})
+        elif isinstance(value, (int, float)):
+            name, scale = _second(key)
+            row[name] = value * scale
+    return row
+
+
+def _second(key: str) -> tuple[str, float]:
+    """The name of a figure in seconds, and the factor."""
+    for end, scale in (("_ns", 1e-9), ("_us", 1e-6), ("_s", 1.0)):
+        if key.endswith(end):
+            return key[: -len(end)], scale
+    return key, 1.0

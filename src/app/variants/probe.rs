@@ -1,0 +1,50 @@
+//! A single request before the first round: what its answer tells of the model.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use crate::app::job::Job;
+use crate::app::runner::Runner;
+use crate::backend::Response;
+use crate::error::Result;
+use crate::load::{LoadContext, prepare};
+use crate::record::{Finished, Observer};
+
+/// How often to look whether the answer is there.
+const POLL: Duration = Duration::from_micros(200);
+
+/// Adds up the bytes of outputs.
+#[derive(Default)]
+struct Outputs(AtomicU64);
+
+impl Observer for Outputs {
+    fn reserve(&self, _lanes: usize) {}
+
+    fn response(&self, _lane: usize, response: &Response<'_>) {
+        response.outputs.visit(&mut |output| {
+            self.0.fetch_add(output.bytes.len() as u64, Relaxed);
+        });
+    }
+
+    fn complete(&self, _lane: usize, _finished: &Finished<'_>) {}
+}
+
+/// Bytes of the output tensors of an inference; none if the request brought none.
+///
+/// # Errors
+/// If it cannot be sent.
+pub fn output_bytes(runner: &Runner<'_>, batch_size: u64) -> Result<Option<f64>> {
+    let job = Job::burst(runner.session, 1);
+    let (seen, recorder) = (Arc::new(Outputs::default()), runner.level_run(&job).recorder);
+    let observer: Arc<dyn Observer> = Arc::<Outputs>::clone(&seen);
+    let context = runner.session.context(job.lanes, &recorder, Some(observer))?;
+    let running = prepare(LoadContext { quota: Some(1), ..context }, job.shape)?.go();
+    while !running.is_finished() && !runner.is_interrupted() {
+        thread::sleep(POLL);
+    }
+    running.stop()?;
+    let bytes = seen.0.load(Relaxed);
+    Ok((bytes > 0).then(|| bytes as f64 / batch_size.max(1) as f64))
+}

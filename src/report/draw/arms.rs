@@ -1,0 +1,71 @@
+//! Intervals as arms; one that goes beyond its axis ends in an arrowhead at the edge.
+
+use maud::{Markup, html};
+
+use crate::report::draw::basics::{Colour, Frame, n};
+use crate::report::draw::scale::Scale;
+use crate::report::draw::series::Polyline;
+use crate::stats::Interval;
+
+/// Half the width of an arrowhead.
+const HALF: f64 = 3.5;
+/// Its length.
+const LENGTH: f64 = 6.0;
+
+/// Draws the arms of points along one axis of a frame.
+pub struct Arms<'a> {
+    /// The frame.
+    pub frame: &'a Frame,
+    /// The scale of the axis.
+    pub scale: Scale,
+    /// The colour.
+    pub colour: Colour,
+}
+
+impl Arms<'_> {
+    /// One along the horizontal axis, at the height `up`.
+    pub fn level(&self, up: f64, known: Interval) -> Markup {
+        self.drawn(known, |share, aside| (self.frame.x(share), up + aside), LENGTH / self.frame.width)
+    }
+
+    /// One along the vertical axis, at `x`.
+    pub fn upright(&self, x: f64, known: Interval) -> Markup {
+        self.drawn(known, |share, aside| (x + aside, self.frame.y(share)), LENGTH / self.frame.height)
+    }
+
+    /// `place` turns a share of the axis and an offset across it into a position; a head takes that share.
+    fn drawn(&self, known: Interval, place: impl Fn(f64, f64) -> (f64, f64), head: f64) -> Markup {
+        let ends = [known.low, known.high];
+        let shares = ends.map(|end| self.scale.place(end));
+        let heads = ends.into_iter().filter(|end| !self.scale.holds(*end)).map(|end| {
+            let edge = self.scale.place(end);
+            let base = if edge > 0.5 { edge - head } else { edge + head };
+            [place(edge, 0.0), place(base, -HALF), place(base, HALF)]
+        });
+        html! {
+            (Polyline { colour: self.colour, width: 1.6, dashes: "" }.through(&shares.map(|share| place(share, 0.0))))
+            @for [tip, one, other] in heads {
+                path class={ "f" (self.colour.class) } fill=(self.colour.light)
+                    d={ "M" (n(tip.0)) " " (n(tip.1)) "L" (n(one.0)) " " (n(one.1)) "L" (n(other.0)) " " (n(other.1)) "Z" } {
+                    title { "goes on beyond the axis" }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::draw::of_kind;
+
+    #[test]
+    fn an_arm_beyond_the_axis_has_a_head_at_the_edge() {
+        let frame = Frame { left: 0.0, top: 0.0, width: 100.0, height: 100.0 };
+        let arms = Arms { frame: &frame, scale: Scale::Log { low: 1.0, high: 100.0 }, colour: of_kind(0) };
+        let heads = |low, high| arms.level(5.0, Interval { low, high }).into_string().matches('Z').count();
+        assert_eq!([heads(1.0, 100.0), heads(0.1, 10.0), heads(0.1, 1e3), heads(2.0, 101.0)], [0, 1, 2, 1]);
+        let drawn = arms.upright(7.0, Interval { low: 10.0, high: 1e4 }).into_string();
+        assert!(drawn.contains("M7 0L3.5 6L10.5 6Z"), "{drawn}");
+    }
+}

@@ -1,0 +1,118 @@
+//! A study of memory or transports: pictures over the size of tensors, ratios and bandwidths as tables, and all figures of
+//! each cell below.
+
+use maud::{Markup, html};
+
+use crate::report::figures::{OverSize, of_rounds, over_size};
+use crate::report::html::{change_class, figure};
+use crate::report::level_name;
+use crate::report::number::{bandwidth, binary, rate, time};
+use crate::report::variants::{Way, factor, interval, latency_word, levels_of, longer, ways};
+use crate::result::variants::{Cell, VariantsResult};
+use crate::stdio::shown;
+
+/// What a picture over sizes needs to be read.
+const BOUNDS: &str = "Grey: what one thread of this machine does with the same tensors and no server. memcpy copies the inputs once; \
+    loopback sends them over a TCP connection on this machine and the outputs back. Several requests at a time may do more. \
+    An arrowhead marks an interval that goes on beyond the axis.";
+
+/// Whether it was measured with several sizes.
+pub fn has_sizes(result: &VariantsResult) -> bool {
+    over_size(result, 0, OverSize::Latency).is_some()
+}
+
+/// Pictures and tables of every level, and the cells.
+pub fn study(result: &VariantsResult) -> Markup {
+    let levels = levels_of(result);
+    html! {
+        @for (number, load) in levels.iter().enumerate() {
+            @let cells: Vec<&Cell> = result.cells.iter().filter(|cell| cell.loads.first() == Some(load)).collect();
+            @if levels.len() > 1 { h3 { (level_name(*load)) } }
+            @if let Some(drawn) = over_size(result, number, OverSize::Bandwidth) { (figure(&drawn, BOUNDS)) }
+            @if let Some(drawn) = over_size(result, number, OverSize::Latency) {
+                (figure(&drawn, "Geometric means over the rounds, with their 95 % intervals."))
+            }
+            @if has_sizes(result) {
+                h3 { (latency_word(result)) " latency, as a multiple of " (first(result)) "'s" }
+                (by_size(&cells, result, &ratio))
+                h3 { "Inputs a second" }
+                (by_size(&cells, result, &|way: &Way<'_>| known(way.bandwidth.input, bandwidth)))
+            }
+        }
+        @for cell in &result.cells { (one(result, cell)) }
+    }
+}
+
+fn first(result: &VariantsResult) -> String {
+    result.variants.first().map(|first| shown(&first.name).into_owned()).unwrap_or_default()
+}
+
+fn known(value: Option<f64>, show: fn(f64) -> String) -> Markup {
+    html! { td { (value.map_or_else(|| "–".to_owned(), show)) } }
+}
+
+/// A ratio with its verdict; of the reference the latency itself.
+fn ratio(way: &Way<'_>) -> Markup {
+    match &way.change {
+        Some(change) => {
+            html! { td { span class=(change_class(change.verdict)) title=(interval(change.interval)) { (factor(change.ratio)) } } }
+        }
+        None => known(way.latency_ns, time),
+    }
+}
+
+/// A row for each way, a column for each size.
+fn by_size(cells: &[&Cell], result: &VariantsResult, show: &dyn Fn(&Way<'_>) -> Markup) -> Markup {
+    let all: Vec<Vec<Way<'_>>> = cells.iter().map(|cell| ways(result, cell)).collect();
+    html! {
+        div.scroll tabindex="0" { table {
+            thead { tr { th.left { "inputs of" } @for cell in cells { th { (cell.size.map(binary).unwrap_or_default()) } } } }
+            tbody { @for (number, variant) in result.variants.iter().enumerate() {
+                tr { th.left { (shown(&variant.name)) } @for cell in &all { (show(&cell[number])) } }
+            } }
+        } }
+    }
+}
+
+/// Every figure of a cell; closed where there are many.
+fn one(result: &VariantsResult, cell: &Cell) -> Markup {
+    let load = cell.loads.first().map(|load| level_name(*load)).unwrap_or_default();
+    let size = cell.size.map(|bytes| format!(", inputs of {}", binary(bytes))).unwrap_or_default();
+    let content = html! {
+        (rows(result, cell))
+        @if let Some(words) = longer(result, cell) { p.note { (words) "." } }
+        @if let Some(drawn) = of_rounds(result, cell) { (figure(&drawn, "Dots in a column were measured in the same round. Hollow ones do not count.")) }
+    };
+    html! {
+        @if result.cells.len() > 1 { details { summary { (load) (size) } (content) } } @else { h3 { (load) (size) } (content) }
+    }
+}
+
+fn rows(result: &VariantsResult, cell: &Cell) -> Markup {
+    let latency = latency_word(result);
+    html! {
+        div.scroll tabindex="0" { table {
+            thead { tr {
+                th.left { "way" } th { "inferences/s" } th { "in" } th { "out" } th { (latency) " latency" } th { "ratio" }
+                th { "95 % interval" } th.left { "verdict" }
+            } }
+            tbody { @for way in ways(result, cell) { tr {
+                th.left { (shown(way.name)) }
+                @match way.problem {
+                    Some(problem) => { td.left colspan="7" { "not measured: " (shown(problem)) } },
+                    None => {
+                        (known(way.rate, rate)) (known(way.bandwidth.input, bandwidth)) (known(way.bandwidth.output, bandwidth))
+                        (known(way.latency_ns, time))
+                        @match &way.change {
+                            Some(change) => {
+                                td { (factor(change.ratio)) } td { (interval(change.interval)) }
+                                td.left { span class=(change_class(change.verdict)) { (change.verdict) } }
+                            },
+                            None => { td {} td {} td.left { "the reference" } },
+                        }
+                    },
+                }
+            } } }
+        } }
+    }
+}
