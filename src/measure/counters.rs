@@ -10,22 +10,23 @@ use crossbeam::channel::{Receiver, Sender, TryRecvError, bounded};
 use crate::backend::Backend;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::measure::disagreement::STABLE_WINDOWS;
 use crate::measure::remark::{Remark, RemarkKind};
 use crate::measure::server::read_statistics;
 use crate::measure::summary::{ClientSummary, ServerSummary};
 use crate::model::ModelSpec;
 use crate::model::statistics::StatisticsSnapshot;
 
-/// So many of the latest readings are kept: those of the windows that make a result, and some for readings that took longer
-/// than a window.
-const RECENT: usize = 3 * (STABLE_WINDOWS + 1);
+/// So many of the latest readings are kept, for windows that make a result. They take a few hundred bytes a model.
+const RECENT: usize = 128;
 
 /// Counters of another time than the windows' are said to be, once they differ by more than this share of it.
 const SPAN_TOLERANCE: f64 = 0.05;
 
 /// The server's count and the client's may differ by this share: requests that the client gave up, and the ends of windows.
 const COUNT_TOLERANCE: f64 = 0.1;
+
+/// Where the readings are of another time than the windows, the load may have been so many times as fast then on a busy machine.
+const OTHER_PACE: f64 = 3.0;
 
 /// The server's counters at a moment.
 #[derive(Clone)]
@@ -69,9 +70,19 @@ impl Counted {
             0 => delta.inferences / client.batch_size.max(1),
             requests => requests,
         };
-        let under_way = client.request_rate() * (client.service_time().mean_ns() / 1e9 + self.off.as_secs_f64());
-        let slack = COUNT_TOLERANCE * completed as f64 + under_way + 2.0;
-        let (least, most) = (client.requests as f64 - slack, completed as f64 + slack);
+        let rate = client.request_rate();
+        let slack = COUNT_TOLERANCE * completed as f64 + rate * client.service_time().mean_ns() / 1e9 + 2.0;
+        let (least, most) = match self.other_span {
+            // Of another stretch of a load whose pace may change.
+            Some(span) => {
+                let expected = rate * span.as_secs_f64();
+                (expected / OTHER_PACE - slack, expected * OTHER_PACE + slack + client.failed as f64)
+            }
+            None => {
+                let slack = slack + rate * self.off.as_secs_f64();
+                (client.requests as f64 - slack, completed as f64 + slack)
+            }
+        };
         if (least..=most).contains(&(counted as f64)) {
             return None;
         }
@@ -267,12 +278,18 @@ mod tests {
 
     #[test]
     fn old_readings_are_forgotten_but_the_first() {
-        let each: Vec<u64> = (0..100).map(|number| number * 10).collect();
-        assert_eq!(counted(&each, 0, 990), Some((990, None)));
+        let each: Vec<u64> = (0..1000).map(|number| number * 10).collect();
+        assert_eq!(counted(&each, 0, 9_990), Some((9_990, None)));
         assert_eq!(read_at(&each).recent.len(), RECENT);
     }
 
     fn said(client: &ClientSummary, success: u64, fail: u64, off_ms: u64) -> bool {
+        let off = Duration::from_millis(off_ms);
+        let counted = Counted { delta: StatisticsSnapshot::default(), other_span: None, off };
+        says(&counted, client, success, fail)
+    }
+
+    fn says(counted: &Counted, client: &ClientSummary, success: u64, fail: u64) -> bool {
         let at = |count| CountedTime { count, ns: 0 };
         let delta = ModelStatistics { success: at(success), fail: at(fail), ..ModelStatistics::default() };
         let server = ServerSummary {
@@ -283,8 +300,6 @@ mod tests {
             several_versions: false,
             composing: Vec::new(),
         };
-        let counted =
-            Counted { delta: StatisticsSnapshot::default(), other_span: None, off: Duration::from_millis(off_ms) };
         counted.remark(client, &server).is_some()
     }
 
@@ -299,6 +314,12 @@ mod tests {
             assert!(!said(&client, counted, 0, 5), "{counted}");
         }
         assert!(!said(&client, 1300, 0, 250), "read a quarter of a second apart");
+        let half = Duration::from_millis(500);
+        let late = Counted { delta: StatisticsSnapshot::default(), other_span: Some(half), off: half };
+        for counted in [150, 500, 1500] {
+            assert!(!says(&late, &client, counted, 0), "{counted} in half the time, on a machine whose pace changes");
+        }
+        assert!(says(&late, &client, 0, 0) && says(&late, &client, 3000, 0));
         let failing = ClientSummary { failed: 1000, ..client.clone() };
         assert!(!said(&failing, 1000, 1000, 0) && !said(&failing, 1000, 0, 0), "what the server never saw");
         assert!(!said(&failing, 2000, 0, 0), "what the client found wanting");
