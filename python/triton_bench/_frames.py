@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 #: What a result has rows of, the first that is there by default.
-KINDS = ("levels", "cells", "rounds")
+KINDS = ("levels", "cells", "rounds", "servers")
 #: Figures of variants that the catalogue does not have, with times in nanoseconds.
 _SERVER = ("server_queue", "server_compute")
 
@@ -21,6 +21,9 @@ def rows(result: Result, of: str | None) -> list[Row]:
     variants: Mapping[str, Any] = result.raw.get("variants") or {}
     if of == "levels" or (of is None and not variants):
         return [_level(level, result.catalogue) for level in result.levels]
+    if of == "servers":
+        addresses = result.raw["setup"].get("servers", [])
+        return [row for level in result.levels for row in _servers(level, addresses)]
     return list(_rounds(variants) if of == "rounds" else _cells(variants, result.catalogue))
 
 
@@ -40,6 +43,20 @@ def _level(level: Level, catalogue: Mapping[str, Figure]) -> Row:
     for key, value in _figures(level.figures, catalogue).items():
         row.setdefault(key, value)
     return row
+
+
+def _servers(level: Level, addresses: list[str]) -> Iterator[Row]:
+    """A row for each server that requests were spread over."""
+    for address, client in zip(addresses, level.raw["client"].get("servers", [])):
+        row: Row = {"kind": level.load.kind, "load": level.load.value, "server": address}
+        row.update({key: client[key] for key in ("requests", "failed")})
+        seconds = client["duration_s"]
+        row["throughput"] = client["requests"] * client["batch_size"] / seconds if seconds else 0.0
+        latency = client.get("latency")
+        if latency and latency["count"]:
+            row["mean"] = latency["mean_ns"] / 1e9
+            row.update({f"p{q}": value / 1e9 for q, value in latency["percentiles_ns"].items()})
+        yield row
 
 
 def _figures(figures: Mapping[str, float], catalogue: Mapping[str, Figure]) -> Row:

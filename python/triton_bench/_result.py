@@ -169,7 +169,8 @@ class Result:
         """A row for each level or stage, with every figure of ``catalogue``; times in seconds. Needs pandas.
 
         Of variants (``--variant``, ``--matrix``) a row for each at each level and size, ``rows="cells"``, or, with
-        ``rows="rounds"``, for each in each round.
+        ``rows="rounds"``, for each in each round. Of several servers (``-u`` twice) a row for each at each level,
+        ``rows="servers"``.
         """
         import pandas
 

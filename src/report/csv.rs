@@ -1,9 +1,12 @@
 //! The CSV files of `-f`: a row per level, ascending by throughput, and a file per composing model of an ensemble.
 //!
 //! Columns, their order and their units (whole microseconds) are upstream's. Columns of our own come last, and only
-//! with `--verbose-csv`, with three exceptions: the last column gives the outcome in a word, unless the program is called
-//! perf_analyzer; stages, which upstream does not have, start with their number and kind; and a mix has the server's
-//! columns for each of its models. Text that a spreadsheet would take for a formula begins with an apostrophe.
+//! with `--verbose-csv`, with four exceptions: the last column gives the outcome in a word, unless the program is called
+//! perf_analyzer; stages, which upstream does not have, start with their number and kind; a mix has the server's
+//! columns for each of its models; and several servers have their figures. Text that a spreadsheet would take for a formula
+//! begins with an apostrophe.
+
+mod shares;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -11,9 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::measure::outcome::Outcome;
 use crate::measure::reasons::Verdict;
-use crate::measure::summary::{
-    ClientSummary, Distribution, EntrySummary, GpuMetrics, HostMetrics, LevelSummary, ServerSummary,
-};
+use crate::measure::summary::{Distribution, GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
 use crate::report::file_name::FileNames;
 use crate::report::number::{significant, whole_us};
 use crate::report::{
@@ -154,6 +155,7 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
     generation::columns(levels, setup.detail.as_upstream).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     let of_starts = restarts::columns(levels);
     sessions::columns(levels).into_iter().chain(of_starts).for_each(|(name, cell)| columns.add(name, cell));
+    shares::servers(&mut columns, setup);
     if setup.detail.verbose_csv || !setup.detail.as_upstream {
         columns.add("Outcome", |level| Outcome::of(level).to_string());
     }
@@ -316,7 +318,7 @@ fn own_columns(columns: &mut Columns<'_>, setup: &Setup, levels: &[&LevelSummary
             columns.add(format!("p{value} last response"), move |level| decoupled(level, |all| at(&all.last_response)));
         }
     }
-    entry_columns(columns, setup);
+    shares::entries(columns, setup);
     host_columns(columns, levels);
     columns.add("Verdict", |level| match &level.verdict {
         Verdict::Valid => "valid".to_owned(),
@@ -342,24 +344,6 @@ fn host_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
     add("Avg First Response ms", |host| host.first_response_ms.map(significant));
     add("Server Cancelled Requests", |host| host.cancelled_requests.map(significant));
     add("Model Load s", |host| host.model_load_seconds.map(significant));
-}
-
-/// The results of each entry of a mix.
-fn entry_columns(columns: &mut Columns<'_>, setup: &Setup) {
-    for (number, EntrySummary { name, .. }) in setup.entries.iter().enumerate() {
-        let mut add = |title: &str, cell: fn(&ClientSummary) -> String| {
-            columns.add(format!("{name} {title}"), move |level| {
-                level.client.entries.get(number).map(cell).unwrap_or_default()
-            });
-        };
-        add("Inferences/Second", |entry| significant(entry.throughput()));
-        add("Failed Requests", |entry| entry.failed.to_string());
-        add("Avg latency", |entry| whole_us(entry.latency.mean_ns()).to_string());
-        add("p50 latency", |entry| at(&entry.latency, 50.0));
-        add("p90 latency", |entry| at(&entry.latency, 90.0));
-        add("p95 latency", |entry| at(&entry.latency, 95.0));
-        add("p99 latency", |entry| at(&entry.latency, 99.0));
-    }
 }
 
 fn open_loop(level: &LevelSummary, cell: impl Fn(&crate::measure::summary::OpenLoopSummary) -> String) -> String {
@@ -402,7 +386,7 @@ fn transport_us(setup: &Setup, level: &LevelSummary) -> u64 {
 mod tests {
     use super::*;
     use crate::measure::reasons::InvalidReason;
-    use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, sample};
+    use crate::measure::summary::{DecoupledSummary, EntrySummary, LevelLoad, OpenLoopSummary, sample};
     use crate::model::statistics::{CountedTime, ModelStatistics};
     use crate::plan::{Stage, StageEdges, StageLength, StageLoad};
     use crate::report::file::scratch::{NEVER, Scratch};

@@ -62,8 +62,14 @@ fn requests_go_round_whatever_the_load() {
 #[test]
 fn a_list_with_commas_names_several_and_the_report_has_each() {
     let (near, far) = (slow(0), slow(20));
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
     let run = Program::new()
-        .args("-m m --on-disturbance ignore --request-count 40 --concurrency-range 4 -u")
+        .args("-m m --on-disturbance ignore --request-count 40 --concurrency-range 4 -f")
+        .arg(path("out.csv"))
+        .args("--report")
+        .arg(path("out.html"))
+        .args("-u")
         .arg(format!("{},{}", near.url(), far.url()))
         .run();
     let report = run.report();
@@ -78,6 +84,19 @@ fn a_list_with_commas_names_several_and_the_report_has_each() {
         number.unwrap_or_else(|| panic!("{line}"))
     };
     assert!(mean(lines[3]) > 20_000.0 && mean(lines[1]) < mean(lines[3]), "{lines:?}");
+    let csv = std::fs::read_to_string(path("out.csv")).unwrap();
+    let [titles, cells] = [0, 1].map(|row| csv.lines().nth(row).unwrap().split(',').collect::<Vec<_>>());
+    let cell = |title: String| cells[titles.iter().position(|other| *other == title).expect(&title)];
+    for server in [&near, &far] {
+        assert_eq!(cell(format!("{} Failed Requests", server.url())), "0");
+    }
+    let latency = |server: &HttpServer| cell(format!("{} p50 latency", server.url())).parse::<u64>().unwrap();
+    assert!(latency(&far) >= 20_000 && latency(&near) < latency(&far), "{csv}");
+    let page = std::fs::read_to_string(path("out.html")).unwrap();
+    let (_, section) = page.split_once("id=\"servers\"").expect("the page has no servers");
+    let (section, _) = section.split_once("</section>").unwrap();
+    assert!([&near, &far].iter().all(|server| section.contains(&server.url())), "{section}");
+    assert_eq!(section.matches(">50 %<").count(), 2, "{section}");
 }
 
 #[test]

@@ -10,6 +10,8 @@ use crate::plan::Spread;
 pub(super) struct Dealer {
     spread: Spread,
     turn: CachePadded<AtomicUsize>,
+    /// Slots that have a home.
+    homes: AtomicUsize,
     /// Requests with each server.
     outstanding: Box<[CachePadded<AtomicUsize>]>,
 }
@@ -18,7 +20,7 @@ impl Dealer {
     /// For that many servers, at least one.
     pub(super) fn new(spread: Spread, servers: usize) -> Self {
         let outstanding = (0..servers).map(|_| CachePadded::default()).collect();
-        Self { spread, turn: CachePadded::default(), outstanding }
+        Self { spread, turn: CachePadded::default(), homes: AtomicUsize::new(0), outstanding }
     }
 
     /// Number of servers.
@@ -31,8 +33,13 @@ impl Dealer {
         self.spread == Spread::Sticky
     }
 
+    /// The home of another slot. A load may add slots while it runs, which must not take a server's turn.
+    pub(super) fn next_home(&self) -> usize {
+        self.homes.fetch_add(1, Ordering::Relaxed) % self.servers()
+    }
+
     /// The server whose turn it is.
-    pub(super) fn turn(&self) -> usize {
+    fn turn(&self) -> usize {
         self.turn.fetch_add(1, Ordering::Relaxed) % self.servers()
     }
 
@@ -68,6 +75,8 @@ mod tests {
     fn turns_go_round_and_what_is_sticky_stays_at_home() {
         let dealer = Dealer::new(Spread::RoundRobin, 3);
         assert_eq!((0..7).map(|_| dealer.choose(2)).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!((0..2).map(|_| dealer.next_home()).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(dealer.choose(2), 1, "another slot takes no turn");
         let dealer = Dealer::new(Spread::Sticky, 3);
         assert!((0..7).all(|_| dealer.choose(2) == 2));
     }

@@ -74,7 +74,7 @@ impl Places {
     /// Makes sure that there are at least `slots` slots, and room for what they need.
     pub(super) fn grow(&mut self, dealer: &Dealer, slots: usize) {
         while self.slots.len() < slots {
-            self.slots.push(Slot { home: dealer.turn(), place: None });
+            self.slots.push(Slot { home: dealer.next_home(), place: None });
         }
         self.moving.reserve(slots);
         self.sequences.reserve(slots);

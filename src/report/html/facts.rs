@@ -9,8 +9,8 @@ use crate::model::statistics::CountedTime;
 use crate::plan::Picture;
 use crate::report::console::row;
 use crate::report::figures::{MARGIN, Part, Shown, draw, full_name, level, parts, rate, short, time};
-use crate::report::html::figure;
 use crate::report::html::parts::{percent, whose};
+use crate::report::html::{figure, shares};
 use crate::report::{generation, requirements as gate, sessions};
 use crate::result::compare::{Direction, changes, differences as unlike};
 use crate::result::figures::{Figure, Group, rows};
@@ -85,13 +85,9 @@ fn composing(result: &RunResult) -> Markup {
     }
 }
 
-/// Additional figures of decoupled models, language models and mixes.
+/// Additional figures of decoupled models, language models, mixes and several servers.
 fn responses(results: &[Shown<'_>], number: usize) -> Markup {
     let levels = &results[number].result.levels;
-    let setup = &results[number].result.setup;
-    let entries = &setup.entries;
-    let turns = setup.mode.sessions().is_some();
-    let (title, each) = if turns { ("Turns of the sessions", "turn") } else { ("Models of the mix", "model") };
     let has_text = levels.iter().any(|level| level.client.generated.is_some());
     html! {
         @if levels.iter().any(|level| level.client.decoupled.is_some()) || has_text {
@@ -112,20 +108,7 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
                     @if !text.is_empty() { h3 { (level(one)) } pre { (shown_lines(&text)) } } } }
             }
         }
-        @if entries.len() > 1 {
-            section id="mix" {
-                h2 { (title) }
-                (whose(results, number))
-                div.scroll tabindex="0" { table {
-                    thead { tr { th { "load" } th.left { (each) } th { "inferences/s" } th { "p50" } th { "p99" } th { "failed" } } }
-                    tbody { @for one in levels { @for (entry, client) in entries.iter().zip(&one.client.entries) { tr {
-                        th { (level(one)) } td.left { (shown(&entry.name)) } td { (short(client.throughput())) }
-                        td { (time(client.latency.percentile_ns(50.0) as f64)) } td { (time(client.latency.percentile_ns(99.0) as f64)) }
-                        td { (percent(client.failed, client.requests + client.failed)) }
-                    } } } }
-                } }
-            }
-        }
+        (shares::sections(results, number))
     }
 }
 

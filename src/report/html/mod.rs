@@ -5,6 +5,7 @@ mod facts;
 mod headline;
 mod levels;
 mod parts;
+mod shares;
 mod stages;
 mod study;
 mod style;

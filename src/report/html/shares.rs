@@ -1,0 +1,56 @@
+//! Tables of parts of the requests: models of a mix, turns of sessions, and servers that requests are spread over.
+
+use maud::{Markup, html};
+
+use crate::measure::summary::{ClientSummary, LevelSummary};
+use crate::report::figures::{Shown, level, short, time};
+use crate::report::html::parts::{percent, whose};
+use crate::stdio::shown;
+
+/// What the requests of a result are divided into.
+struct Division<'a> {
+    id: &'a str,
+    title: &'a str,
+    /// The heading of the parts' names.
+    each: &'a str,
+    names: Vec<&'a str>,
+    parts: fn(&LevelSummary) -> &Vec<ClientSummary>,
+}
+
+/// The sections of a result, as far as it has such parts.
+pub fn sections(results: &[Shown<'_>], number: usize) -> Markup {
+    let setup = &results[number].result.setup;
+    let (title, each) = match setup.mode.sessions() {
+        Some(_) => ("Turns of the sessions", "turn"),
+        None => ("Models of the mix", "model"),
+    };
+    let names = setup.entries.iter().map(|entry| entry.name.as_str()).collect();
+    let entries = Division { id: "mix", title, each, names, parts: |level| &level.client.entries };
+    let names = setup.servers.iter().map(String::as_str).collect();
+    let servers =
+        Division { id: "servers", title: "Servers", each: "server", names, parts: |level| &level.client.servers };
+    html! { @for division in [entries, servers] { @if division.names.len() > 1 { (section(results, number, &division)) } } }
+}
+
+fn section(results: &[Shown<'_>], number: usize, division: &Division<'_>) -> Markup {
+    html! { section id=(division.id) {
+        h2 { (division.title) }
+        (whose(results, number))
+        div.scroll tabindex="0" { table {
+            thead { tr {
+                th { "load" } th.left { (division.each) } th { "share" } th { "inferences/s" } th { "p50" } th { "p99" } th { "failed" }
+            } }
+            tbody { @for one in &results[number].result.levels { (rows(one, division)) } }
+        } }
+    } }
+}
+
+fn rows(one: &LevelSummary, division: &Division<'_>) -> Markup {
+    let parts = (division.parts)(one);
+    let all: u64 = parts.iter().map(ClientSummary::completed).sum();
+    html! { @for (name, part) in division.names.iter().zip(parts) { tr {
+        th { (level(one)) } td.left { (shown(name)) } td { (percent(part.completed(), all)) } td { (short(part.throughput())) }
+        td { (time(part.latency.percentile_ns(50.0) as f64)) } td { (time(part.latency.percentile_ns(99.0) as f64)) }
+        td { (percent(part.failed, part.completed())) }
+    } } }
+}
