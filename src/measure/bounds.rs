@@ -10,10 +10,14 @@ use crate::measure::precision::{CONFIDENCE, PERCENTILES, interval};
 use crate::measure::summary::{ClientSummary, Known};
 use crate::measure::worth::{Worth, worth_below, worth_for_mean, worth_if_independent};
 use crate::plan::Statistic;
-use crate::stats::{Bounds, EffectiveSize, MIN_TERMS, percentile_bounds};
+use crate::stats::{Bounds, EffectiveSize, MIN_TERMS, beta_cdf, percentile_bounds};
 
 /// So few blocks do not tell what neighbours have in common: this many requests count as one.
 pub(super) const ALIKE_IF_UNKNOWN: f64 = 3.0;
+/// A bound from further up is so many times that value: simulated queues that had seen few bursts were wrong by less.
+const FURTHER: f64 = 2.0;
+/// How far up a bound is looked for: in halves of the share of requests that may exceed it.
+const MOST_HALVINGS: i32 = 16;
 /// A lower bound takes this many independent requests beyond the percentile: fewer came in a burst or two.
 const LEAST_BEYOND: f64 = 1.0;
 
@@ -54,5 +58,22 @@ fn of_percentile(percentile: f64, blocks: &Blocks, all: &ClientSummary) -> Bound
     let below = worth_below(all.latency.percentile_ns(percentile), p, blocks, n).min(n);
     let worth = Worth::new(below.min(worth_for_mean(blocks, all)), all.latency.count(), p.min(1.0 - p));
     let low = if below * (1.0 - p) < LEAST_BEYOND { 0.0 } else { below };
-    within(low, below / worth.reach().powi(2))
+    let told = within(low, below / worth.reach().powi(2));
+    let high = told.high.or_else(|| further_up(1.0 - p, blocks, all));
+    Bounds { high, ..told }
+}
+
+/// Twice a value that surely no more than the share `rarer` of all requests exceed, where those about the percentile itself came
+/// in too few bursts to tell: further up there are fewer, and what came in one burst counts as one.
+fn further_up(rarer: f64, blocks: &Blocks, all: &ClientSummary) -> Option<f64> {
+    let n = all.latency.count() as f64;
+    let shares = (1..=MOST_HALVINGS).map(|times| rarer / 2.0_f64.powi(times)).take_while(|share| n * share >= 1.0);
+    shares.map(|share| 1.0 - share).find_map(|p| {
+        let ns = all.latency.percentile_ns(100.0 * p);
+        let independent = worth_below(ns, p, blocks, n).min(n);
+        let beyond = (independent * (1.0 - p)).max(1.0);
+        // The probability of so few, or fewer, if a share of `rarer` were.
+        let chance = beta_cdf(1.0 - rarer, independent - beyond, beyond + 1.0);
+        (independent > beyond && chance <= 1.0 - CONFIDENCE).then_some(FURTHER * ns as f64)
+    })
 }

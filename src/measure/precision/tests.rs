@@ -95,3 +95,13 @@ fn rare_latencies_take_many_samples() {
     assert!(!known(10, 99.0, 400) && !known(100, 99.9, 400), "480 and 4800 samples");
     assert!(!known(20, 90.0, 400), "blocks that differ as much as their latencies are 48 independent samples");
 }
+
+#[test]
+fn a_limit_far_above_is_decided_however_alike_neighbours_are() {
+    // The pace changes from block to block, so those above the percentile come in a few blocks; none is beyond 3 ms.
+    let pace = |block: u64| 400_000 + 20_000 * (block % 7 * block % 5);
+    let (blocks, all) = measured(|_| 4_000, pace);
+    let known = crate::measure::bounds::known(Statistic::Percentile(99.0), &blocks, &all);
+    let high = known.bounds.high.expect("an upper bound");
+    assert!(high >= all.latency.percentile_ns(99.0) as f64 && high < 10e6, "{known:?}");
+}
