@@ -97,7 +97,7 @@ fn broken(service: &Service, flags: &str) -> (crate::support::Finished, [u64; 2]
 }
 
 #[test]
-fn connections_that_break_fail_their_requests_and_are_made_again_if_asked() {
+fn timed_connections_that_break_fail_their_requests_and_are_made_again_if_asked() {
     let some: Pace = |_| Duration::from_millis(5);
     // What is on its way fails, and in an open loop that may be all but what came before the cut where the machine is slow.
     for (load, most) in [
