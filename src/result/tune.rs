@@ -12,12 +12,12 @@ use crate::stats::{Interval, batch_means};
 /// Confidence of the candidates' intervals.
 const CONFIDENCE: f64 = 0.95;
 /// The version of the form in which a search is written.
-pub const TUNE_VERSION: u32 = 1;
+pub const TUNE_VERSION: u32 = 2;
 
 /// Result of a search.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TuneResult {
-    /// The version of this format: 1.
+    /// The version of this format: 2. Before, candidates had a `fate` instead of a `status`.
     pub schema: u32,
     /// `triton-bench` and its version.
     pub program: String,
