@@ -1,14 +1,13 @@
 //! `--warm-up`: loads before the first level that are not measured.
 
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::clock::Stamp;
 use crate::error::Result;
-use crate::interrupt;
+use crate::measure::waiting::wait;
 use crate::plan::{GapDistribution, Stage, StageLength, StageLoad};
 use crate::stdio::note;
 
@@ -35,20 +34,13 @@ fn play(runner: &Runner<'_>, stage: &Stage) -> Result<()> {
         StageLength::Requests(requests) => Some(requests),
         _ => None,
     };
-    // Other processes hear of an interrupt only after the warm-up.
-    let goes_on = |until: Stamp| {
-        let is_interrupted = runner.is_interrupted() || interrupt::counter().load(Ordering::Relaxed) > 0;
-        !is_interrupted && Stamp::now() < until
-    };
     let idle_until = Stamp::now().plus_duration(stage.pause);
-    while goes_on(idle_until) {
-        thread::sleep(POLL);
-    }
+    wait(|| match runner.is_to_end(idle_until) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(POLL),
+    });
     let running = runner.start(&runner.level_run(&job).recorder, &job, quota)?;
-    let until = length.map_or(Stamp::NEVER, |length| Stamp::now().plus_duration(length));
-    while !running.is_finished() && goes_on(until) {
-        thread::sleep(POLL);
-    }
+    runner.let_run(&running, length.map_or(Stamp::NEVER, |length| Stamp::now().plus_duration(length)));
     let report = running.stop()?;
     if report.failed > 0 {
         note!("--warm-up: {} of {} requests failed", report.failed, report.sent);

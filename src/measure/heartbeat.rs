@@ -41,7 +41,7 @@ pub(super) struct Progress {
     pub(super) requests: u64,
     /// That window is as long as one must be. Each says so itself, because each has opened it at its own moment.
     pub(super) long_enough: bool,
-    /// Its user has asked for the end.
+    /// Its user has asked for the end; filled in as well.
     pub(super) interrupted: bool,
     /// Its load broke off.
     pub(super) broken: bool,

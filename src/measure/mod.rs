@@ -50,7 +50,7 @@ pub mod sweep;
 pub mod tensors;
 pub mod unit;
 pub mod verdict;
-mod waiting;
+pub mod waiting;
 pub mod waterfall;
 pub mod window;
 mod windows;

@@ -18,7 +18,7 @@ pub(super) const GRACE: Duration = Duration::from_micros(200);
 
 /// Calls `turn` again and again until it breaks with what has ended the waiting; otherwise it says how long to sleep before the
 /// next turn.
-pub(super) fn wait<T>(mut turn: impl FnMut() -> ControlFlow<T, Duration>) -> T {
+pub fn wait<T>(mut turn: impl FnMut() -> ControlFlow<T, Duration>) -> T {
     let mut vigil = Vigil::begin();
     loop {
         match turn() {

@@ -1,5 +1,6 @@
 //! What happens before a level's first window, and after its last one.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::measure::level::{COUNT_POLL, Trials, WINDOW_POLL};
 use crate::measure::measurement::Measurement;
 use crate::measure::remark::Remark;
 use crate::measure::summary::{Ending, LevelSummary};
+use crate::measure::waiting::wait;
 use crate::measure::window::summarize;
 use crate::plan::{MeasurementPlan, WindowRule};
 
@@ -80,13 +82,13 @@ impl Trials<'_> {
         let warmup = self.measurement.plan.warmup;
         let limit = ramp_limit(self.measurement.plan);
         let over = |length: Duration| Stamp::now() - started >= length;
-        while !self.is_interrupted() && !self.running.is_finished() {
+        wait(|| {
             let ramped = self.run.recorder.completed().all() >= self.run.ramp || over(warmup + limit);
-            if over(warmup) && ramped {
-                break;
+            match self.is_interrupted() || self.running.is_finished() || (over(warmup) && ramped) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(COUNT_POLL.min(limit)),
             }
-            thread::sleep(COUNT_POLL.min(limit));
-        }
+        });
         self.end_now()
     }
 
