@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread;
 use std::time::Duration;
 
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::backend::Response;
+use crate::clock::Stamp;
 use crate::error::Result;
 use crate::load::{LoadContext, prepare};
 use crate::record::{Finished, Observer};
 
-/// How often to look whether the answer is there.
-const POLL: Duration = Duration::from_micros(200);
+/// Whoever takes longer to answer one request is measured without its outputs' size.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Adds up the bytes of outputs.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl Observer for Outputs {
     fn complete(&self, _lane: usize, _finished: &Finished<'_>) {}
 }
 
-/// Bytes of the output tensors of an inference; none if the request brought none.
+/// Bytes of the output tensors of an inference; none if the request brought none, or no answer came in time.
 ///
 /// # Errors
 /// If it cannot be sent.
@@ -41,8 +41,9 @@ pub fn output_bytes(runner: &Runner<'_>, batch_size: u64) -> Result<Option<f64>>
     let observer: Arc<dyn Observer> = Arc::<Outputs>::clone(&seen);
     let context = runner.session.context(job.lanes, &recorder, Some(observer))?;
     let running = prepare(LoadContext { quota: Some(1), ..context }, job.shape)?.go();
-    while !running.is_finished() && !runner.is_interrupted() {
-        thread::sleep(POLL);
+    runner.let_run(&running, Stamp::now().plus_duration(PATIENCE));
+    if !running.is_finished() {
+        return running.abandon().map(|_| None);
     }
     running.stop()?;
     let bytes = seen.0.load(Relaxed);
