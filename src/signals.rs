@@ -53,6 +53,11 @@ impl Heard {
     }
 }
 
+/// Whether this is a signal by which users and systems end a program, or warn it.
+pub fn is_known(signal: c_int) -> bool {
+    REQUESTS.iter().chain(&WARNINGS).any(|known| *known as c_int == signal)
+}
+
 /// What is done with signals, one at a time.
 type Hear = Arc<Mutex<dyn FnMut(Heard) + Send>>;
 

@@ -19,7 +19,7 @@ use crate::exit;
 use crate::plan::RunOfFile;
 use crate::program::launch;
 use crate::ranks::{ANSWER_LIMIT, Left, OverMpi, Peers, Relay, STEP_LIMIT};
-use crate::signals::{Heard, Listener};
+use crate::signals::{self, Heard, Listener};
 use crate::stdio::{self, note};
 
 /// Exit codes of the processes, from the best to the worst.
@@ -69,7 +69,7 @@ pub fn run_all(runs: &[RunOfFile]) -> Result<u8> {
         if watch.is_quit() {
             quit();
         }
-        codes.push(code(&run.name, status));
+        codes.push(code(&run.name, status, watch.is_interrupted()));
     }
     if let Some(relay) = &relay {
         is_interrupted(&watch, Some(relay), STEP_LIMIT);
@@ -92,8 +92,13 @@ fn is_interrupted(watch: &Watch, relay: Option<&Relay<OverMpi>>, limit: Duration
     }
 }
 
-fn code(name: &str, status: ExitStatus) -> u8 {
+/// The exit code of a run. A signal that was passed on ends a process that has not yet begun to watch for signals.
+fn code(name: &str, status: ExitStatus, is_interrupted: bool) -> u8 {
     if let Some(signal) = status.signal() {
+        if is_interrupted && signals::is_known(signal) {
+            note!("run '{name}': interrupted while it was starting");
+            return exit::INTERRUPTED;
+        }
         note!("run '{name}': its process was ended by signal {signal}");
         return exit::FAILED;
     }
@@ -170,7 +175,7 @@ impl Watch {
         let (mut child, left) = relay.serve(command, |child| self.follow(child))?;
         let status = self.wait(&mut child)?;
         if left == Left::Unfinished {
-            let code = code(name, status);
+            let code = code(name, status, self.is_interrupted());
             relay.peers().abort(if code == exit::OK { exit::FAILED } else { code });
         }
         Ok(status)
@@ -201,6 +206,13 @@ fn quit() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_that_a_passed_on_signal_has_ended_is_interrupted() {
+        let by = |signal, is_interrupted| code("one", ExitStatus::from_raw(signal), is_interrupted);
+        assert_eq!([libc::SIGTERM, libc::SIGUSR1].map(|signal| by(signal, true)), [exit::INTERRUPTED; 2]);
+        assert_eq!([by(libc::SIGSEGV, true), by(libc::SIGTERM, false)], [exit::FAILED; 2]);
+    }
 
     #[test]
     fn the_worst_run_decides() {
