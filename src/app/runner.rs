@@ -1,6 +1,5 @@
 //! [`Runner`]: measures one level, or warms up for it.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,7 +24,6 @@ use crate::measure::level_run::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::Measurement;
 use crate::measure::server::{Models, read_statistics};
 use crate::measure::summary::{Ending, LevelSummary};
-use crate::measure::waiting::wait;
 use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::observe::Observers;
@@ -38,9 +36,6 @@ use crate::stdio::{self, note};
 /// How long to wait for outstanding requests of a rate if another level may follow, which would inherit their queue;
 /// only while they keep returning.
 const DRAIN_BETWEEN_LEVELS: Duration = Duration::from_secs(60);
-
-/// How often to look whether a load that is not measured is over.
-const UNMEASURED_POLL: Duration = Duration::from_millis(1);
 
 /// Everything needed to measure the levels of a run.
 pub struct Runner<'a> {
@@ -347,36 +342,6 @@ impl<'a> Runner<'a> {
             running.allow_drain(DRAIN_BETWEEN_LEVELS);
         }
         running
-    }
-
-    /// Warms up with the load of `job`, unless the measurement does so itself, and discards the results.
-    ///
-    /// # Errors
-    /// If the load cannot be started or breaks.
-    pub fn warm_up(&self, job: &Job, plan: &MeasurementPlan) -> Result<()> {
-        let job = job.warm_up.as_deref().unwrap_or(job);
-        let quota = (plan.warmup_requests > 0).then_some(plan.warmup_requests);
-        if quota.is_none() && plan.warmup.is_zero() {
-            return Ok(());
-        }
-        let running = self.start(&self.level_run(job).recorder, job, quota)?;
-        let end = if quota.is_some() { Stamp::NEVER } else { Stamp::now().plus_duration(plan.warmup) };
-        self.let_run(&running, end);
-        running.stop().map(drop)
-    }
-
-    /// Lets a load run that is not measured: until it has ended, `end` has come, or the user has interrupted, which other
-    /// processes hear of only later.
-    pub fn let_run(&self, running: &RunningLoad, end: Stamp) {
-        wait(|| match running.is_finished() || self.is_to_end(end) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(UNMEASURED_POLL),
-        });
-    }
-
-    /// Whether what is not measured is over: `end` has come, or the user has interrupted.
-    pub fn is_to_end(&self, end: Stamp) -> bool {
-        Stamp::now() >= end || self.is_interrupted() || interrupt::counter().load(Ordering::Relaxed) > 0
     }
 }
 

@@ -1,14 +1,17 @@
-//! `--warm-up`: loads before the first level that are not measured.
+//! Loads that are not measured: `--warm-up`, before the first level, and the warm-up of a level.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::interrupt;
+use crate::load::RunningLoad;
 use crate::measure::waiting::wait;
-use crate::plan::{GapDistribution, Stage, StageLength, StageLoad};
+use crate::plan::{GapDistribution, MeasurementPlan, Stage, StageLength, StageLoad};
 use crate::stdio::note;
 
 /// How often to look whether it is over.
@@ -20,6 +23,38 @@ const POLL: Duration = Duration::from_millis(1);
 /// If a load cannot be started, or a client breaks.
 pub fn run(runner: &Runner<'_>) -> Result<()> {
     runner.plan().load.warm_up.iter().try_for_each(|stage| play(runner, stage))
+}
+
+impl Runner<'_> {
+    /// Warms up with the load of `job`, unless the measurement does so itself, and discards the results.
+    ///
+    /// # Errors
+    /// If the load cannot be started or breaks.
+    pub fn warm_up(&self, job: &Job, plan: &MeasurementPlan) -> Result<()> {
+        let job = job.warm_up.as_deref().unwrap_or(job);
+        let quota = (plan.warmup_requests > 0).then_some(plan.warmup_requests);
+        if quota.is_none() && plan.warmup.is_zero() {
+            return Ok(());
+        }
+        let running = self.start(&self.level_run(job).recorder, job, quota)?;
+        let end = if quota.is_some() { Stamp::NEVER } else { Stamp::now().plus_duration(plan.warmup) };
+        self.let_run(&running, end);
+        running.stop().map(drop)
+    }
+
+    /// Lets a load run that is not measured: until it has ended, `end` has come, or the user has interrupted, which other
+    /// processes hear of only later.
+    pub fn let_run(&self, running: &RunningLoad, end: Stamp) {
+        wait(|| match running.is_finished() || self.is_to_end(end) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(POLL),
+        });
+    }
+
+    /// Whether what is not measured is over: `end` has come, or the user has interrupted.
+    pub fn is_to_end(&self, end: Stamp) -> bool {
+        Stamp::now() >= end || self.is_interrupted() || interrupt::counter().load(Ordering::Relaxed) > 0
+    }
 }
 
 fn play(runner: &Runner<'_>, stage: &Stage) -> Result<()> {
