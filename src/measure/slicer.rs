@@ -9,10 +9,11 @@ use crate::measure::summary::ClientSummary;
 use crate::measure::window::{WindowFacts, summarize};
 use crate::record::Recorder;
 
-/// Blocks of a window whose length is known.
-const OF_A_WINDOW: u32 = 16;
+/// Blocks of a window whose length is known. While one is closed nobody counts the requests under way, so blocks must not fall in
+/// with requests that are sent at a steady rate: neither this nor the shortest length is a round number.
+const OF_A_WINDOW: f64 = 15.427;
 /// No block is shorter: each takes the recorder's histograms out once. Those of windows whose length is not known begin so.
-const SHORTEST_BLOCK: Duration = Duration::from_millis(50);
+const SHORTEST_BLOCK: Duration = Duration::from_micros(51_803);
 /// Minimum length of a window's last block: when it begins, the end of the window is announced to the recorder, and a
 /// thread that a busy machine delays by less than this does not postpone it.
 const MIN_AT_END: Duration = Duration::from_millis(200);
@@ -32,7 +33,7 @@ impl Slicer {
         let length = if window_end == Stamp::NEVER {
             SHORTEST_BLOCK
         } else {
-            SHORTEST_BLOCK.max((window_end - start) / OF_A_WINDOW)
+            SHORTEST_BLOCK.max((window_end - start).div_f64(OF_A_WINDOW))
         };
         let mut slicer = Self { window_end, start, end: start, blocks: Blocks::of(length) };
         slicer.end = slicer.end_after(start);
@@ -41,7 +42,7 @@ impl Slicer {
 
     /// A window from `start` on whose end is not known, but which is to take about as long as `length`.
     pub(super) fn of_about(start: Stamp, length: Duration) -> Self {
-        let length = SHORTEST_BLOCK.max(length / OF_A_WINDOW);
+        let length = SHORTEST_BLOCK.max(length.div_f64(OF_A_WINDOW));
         let (window_end, end) = (Stamp::NEVER, start.plus_duration(length));
         Self { window_end, start, end, blocks: Blocks::of(length) }
     }

@@ -126,6 +126,16 @@ fn timed_schedules_are_the_same_for_every_kind_and_kept() {
     }
 }
 
+/// One request in each block of the window, sent as the block before is closed, when nobody counts the requests under way.
+#[test]
+fn a_rate_in_step_with_the_blocks_of_a_window_is_consistent() {
+    let service = Service::start(Kind::KserveHttp, |_| Duration::from_millis(3));
+    let flags = in_folder(&service, "--request-rate-range 20 --request-count 20 --summary-file FOLDER/result.json");
+    let finished = service.program(&flags).run();
+    let level = &result_of(&service, "result.json")["levels"][0];
+    assert_ne!(level["outcome"], "inconsistent", "{}", finished.stdout);
+}
+
 /// Schedules of 100 requests, one every 10 ms.
 const EVEN: &[&str] =
     &["--fixed-schedule", "--trace-replay FOLDER/trace.csv", "--request-intervals FOLDER/gaps --request-count 100"];
