@@ -147,6 +147,7 @@ fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
             reason,
             InvalidReason::Nothing
                 | InvalidReason::NoneEnded
+                | InvalidReason::AllCancelled(_)
                 | InvalidReason::Errors(..)
                 | InvalidReason::RateNotReached(..)
                 | InvalidReason::Overloaded(..)

@@ -122,9 +122,11 @@ impl fmt::Display for Outcome {
 
 fn of_reason(reason: &InvalidReason) -> Outcome {
     match reason {
-        InvalidReason::Nothing | InvalidReason::NoneEnded | InvalidReason::Errors(..) | InvalidReason::BrokenOff => {
-            Outcome::Failed
-        }
+        InvalidReason::Nothing
+        | InvalidReason::NoneEnded
+        | InvalidReason::AllCancelled(_)
+        | InvalidReason::Errors(..)
+        | InvalidReason::BrokenOff => Outcome::Failed,
         InvalidReason::Interrupted => Outcome::Interrupted,
         InvalidReason::Unstable(_) | InvalidReason::Unsettled(..) | InvalidReason::Drifting(..) => Outcome::Unstable,
         InvalidReason::Overloaded(..) | InvalidReason::HeldBack(_) => Outcome::Overloaded,

@@ -27,6 +27,8 @@ pub enum InvalidReason {
     Nothing,
     /// No request ended at all.
     NoneEnded,
+    /// Every request was cancelled before it was answered: how many.
+    AllCancelled(u64),
     /// More requests failed than are allowed: failed, all.
     Errors(u64, u64),
     /// The user ended it.
@@ -67,7 +69,7 @@ impl InvalidReason {
     /// A short stable word for machine-readable output.
     pub fn word(&self) -> &'static str {
         match self {
-            Self::Nothing | Self::NoneEnded => "no_valid_requests",
+            Self::Nothing | Self::NoneEnded | Self::AllCancelled(_) => "no_valid_requests",
             Self::Errors(..) => "errors",
             Self::Interrupted => "interrupted",
             Self::RateNotReached(..) => "rate_not_reached",
@@ -89,6 +91,7 @@ impl InvalidReason {
         let text = match *self {
             Self::Nothing => "see the errors and the server's log; check that the input data fit the model",
             Self::NoneEnded => "raise --measurement-interval, or see the server's log where requests hang",
+            Self::AllCancelled(_) => "raise --cancel-after-us above what an answer takes",
             Self::Errors(..) => "see the errors and the server's log, or allow more with --max-errors",
             Self::Interrupted => "let it run to its end",
             Self::RateNotReached(..) | Self::IssuersLate(_) => {
@@ -124,6 +127,7 @@ impl fmt::Display for InvalidReason {
         match *self {
             Self::Nothing => f.write_str("no request succeeded"),
             Self::NoneEnded => f.write_str("no request ended while it was measured"),
+            Self::AllCancelled(all) => write!(f, "all of {all} requests were cancelled before they were answered"),
             Self::Errors(failed, all) => write!(f, "{failed} of {all} requests failed"),
             Self::Interrupted => f.write_str("interrupted"),
             Self::RateNotReached(wanted, reached) => {

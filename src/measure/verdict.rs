@@ -96,6 +96,7 @@ fn nothing(level: &LevelSummary) -> InvalidReason {
     match level.ending {
         _ if level.client.failed > 0 => InvalidReason::Nothing,
         Ending::Interrupted => InvalidReason::Interrupted,
+        _ if level.client.cancelled > 0 => InvalidReason::AllCancelled(level.client.cancelled),
         _ => InvalidReason::NoneEnded,
     }
 }
@@ -276,6 +277,9 @@ mod tests {
         };
         assert_eq!(none_of(1, Ending::Failed), Verdict::Invalid(vec![InvalidReason::Nothing]));
         assert_eq!(none_of(0, Ending::Failed), Verdict::Invalid(vec![InvalidReason::NoneEnded]));
+        let mut cancelled = open();
+        (cancelled.client.requests, cancelled.client.cancelled, cancelled.ending) = (0, 7, Ending::Failed);
+        assert_eq!(judge(&cancelled, &Evidence::default()), Verdict::Invalid(vec![InvalidReason::AllCancelled(7)]));
         assert_eq!(none_of(0, Ending::Interrupted), Verdict::Invalid(vec![InvalidReason::Interrupted]));
         let imprecise = |level: &mut LevelSummary, evidence: &mut Evidence| {
             level.ending = Ending::Unstable;

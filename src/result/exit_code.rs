@@ -79,7 +79,7 @@ fn of_levels(mode: &LoadMode, binary: bool, codes: Codes, levels: &[LevelSummary
 
 /// Whether the run was interrupted when its load had begun, but had no figure yet.
 fn measured_nothing(levels: &[LevelSummary]) -> bool {
-    let is_empty = |level: &LevelSummary| level.client.requests == 0 && level.client.cancelled == 0;
+    let is_empty = |level: &LevelSummary| level.client.requests == 0;
     levels.last().is_some_and(|last| last.ending == Ending::Interrupted) && levels.iter().all(is_empty)
 }
 
@@ -151,7 +151,9 @@ mod tests {
         assert_eq!(code(&[stable.clone(), empty.clone()]), exit::OK, "what was measured before stays measured");
         let mode = LoadMode::FixedSchedule;
         assert_eq!(of_levels(&mode, false, Codes::PerfAnalyzers, std::slice::from_ref(&empty)), exit::OK);
-        assert_eq!(code(&[empty]), exit::INTERRUPTED);
+        let mut cancelled = empty.clone();
+        cancelled.client.cancelled = 20;
+        assert_eq!([code(&[empty]), code(&[cancelled])], [exit::INTERRUPTED; 2]);
         assert_eq!(code(&[stable, over.clone()]), exit::OK, "a search ends at its threshold");
         assert_eq!(code(&[over]), exit::OVER_THRESHOLD, "no level is within the threshold");
         assert_eq!(code(&[]), exit::OK);
