@@ -216,7 +216,7 @@ fn put_before(levels: &mut [LevelSummary], began: Stamp) {
     const PAUSE_NS: u64 = 100_000_000;
     let ends = levels.iter().flat_map(|level| level.windows.iter().map(|row| row.start.plus_duration(row.duration).0));
     let Some(end) = ends.max() else { return };
-    let firsts = levels.iter().map(|level| level.client.start.0.min(level.course.began.0));
+    let firsts = levels.iter().map(|level| level.client.start.0.min(level.timeline.began.0));
     let first = firsts.min().unwrap_or(0);
     let wanted = began.0.saturating_sub(PAUSE_NS);
     let moved = |stamp: &mut Stamp| {
@@ -225,7 +225,7 @@ fn put_before(levels: &mut [LevelSummary], began: Stamp) {
     };
     for level in levels {
         moved(&mut level.client.start);
-        moved(&mut level.course.began);
+        moved(&mut level.timeline.began);
         level.windows.iter_mut().for_each(|row| moved(&mut row.start));
     }
 }
@@ -312,15 +312,15 @@ mod tests {
     fn earlier_levels_lie_before_the_run_whatever_the_clock_says() {
         for (then, began) in [(5_000_000_000, 900_000_000_000), (900_000_000_000, 50_000_000_000), (7_000, 1)] {
             let mut level = sample::level(LevelLoad::Concurrency(1), 1, 1);
-            (level.client.start, level.course.began) = (Stamp(then), Stamp(then - 1_000));
+            (level.client.start, level.timeline.began) = (Stamp(then), Stamp(then - 1_000));
             put_before(std::slice::from_mut(&mut level), Stamp(began));
             assert_eq!(level.client.start, Stamp(then), "it has no windows");
-            let row = crate::measure::course::sample::row(Stamp(then));
+            let row = crate::measure::timeline::sample::row(Stamp(then));
             level.windows = vec![row];
             put_before(std::slice::from_mut(&mut level), Stamp(began));
             let moved = level.client.start.0;
-            assert_eq!((level.windows[0].start.0, moved - level.course.began.0), (moved, 1_000));
-            assert!(moved + 1_000_000_000 <= began || level.course.began == Stamp(0), "{moved} {began}");
+            assert_eq!((level.windows[0].start.0, moved - level.timeline.began.0), (moved, 1_000));
+            assert!(moved + 1_000_000_000 <= began || level.timeline.began == Stamp(0), "{moved} {began}");
         }
     }
 }

@@ -215,7 +215,7 @@ impl<'a> Runner<'a> {
         }
         let running = self.begin(&run.recorder, job)?;
         let mut measured = self.with_measurement(job, plan, |measurement| measure(measurement, &run, running))?;
-        measured.summary.course.began = began;
+        measured.summary.timeline.began = began;
         if repeats {
             let again = |is_first| self.measure_restarted(job, plan, is_first);
             restarts::repeat(plan, &mut measured.summary, |is_of_use| self.all_repeat(is_of_use), again);

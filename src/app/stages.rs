@@ -163,7 +163,7 @@ impl Director for Play<'_> {
         let mut result = self.result.borrow_mut();
         let mut level = summary.clone();
         if result.levels.len() == self.runner.earlier.levels().len() {
-            level.course.began = self.began;
+            level.timeline.began = self.began;
         }
         result.levels.push(level);
         report::summary::save(self.runner.plan(), self.runner.context.interrupts, &result);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::measure::blocks::{Block, Blocks};
 use crate::measure::bounds::intervals;
 use crate::measure::counters::Counted;
-use crate::measure::course::Course;
 use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::drift::drift;
 use crate::measure::metrics::MetricsFold;
@@ -17,6 +16,7 @@ use crate::measure::reasons::Verdict;
 use crate::measure::server::Models;
 use crate::measure::stability::{disagreement, is_stable, is_throughput_stable};
 use crate::measure::summary::{ClientSummary, Disturbances, Ending, Known, LevelLoad, LevelSummary, LimitCheck};
+use crate::measure::timeline::Timeline;
 use crate::measure::window::merge;
 use crate::plan::{MeasurementPlan, Statistic};
 
@@ -97,7 +97,7 @@ impl WindowSet {
             verdict,
             remarks: remarks.into_iter().collect(),
             windows: Vec::new(),
-            course: Course::default(),
+            timeline: Timeline::default(),
             ranks: Vec::new(),
             client_usage: None,
             server_usage: None,

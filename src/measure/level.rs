@@ -116,7 +116,7 @@ fn measure_with(
     let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
     run.tracing.fill(&mut summary, end, &run.facts, *run.recorder.spec());
     (summary.cost, summary.disturbances) = (cost.as_mut().and_then(CostMeter::result), history.disturbances());
-    (summary.windows, summary.course) = log.finish(began, &summary.disturbances);
+    (summary.windows, summary.timeline) = log.finish(began, &summary.disturbances);
     (summary.client_usage, summary.server_usage) = usage;
     (summary.threads, summary.connections, summary.looks) = (Some(run.facts.issuers), connections, looks.count);
     edges::remark(&mut summary, measurement, &oddities, TimeSpan { start: began, end }, evidence.still);

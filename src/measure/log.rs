@@ -1,13 +1,13 @@
-//! Keeps a level's course while it is measured, from data that the measuring thread has at a window's end anyway. It
+//! Keeps a level's timeline while it is measured, from data that the measuring thread has at a window's end anyway. It
 //! does not grow with the run.
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::measure::blocks::{Block, Blocks};
-use crate::measure::course::{Course, Slice, WindowRow, class};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::precision::PERCENTILES;
 use crate::measure::summary::{ClientSummary, Disturbances};
+use crate::measure::timeline::{Slice, Timeline, WindowRow, class};
 use crate::plan::MeasurementPlan;
 use crate::record::without_numbers;
 
@@ -46,7 +46,7 @@ impl<T> Pieces<T> {
     }
 }
 
-/// The course of a level so far.
+/// The timeline of a level so far.
 #[derive(Debug)]
 pub(super) struct Log {
     windows: Pieces<WindowRow>,
@@ -108,14 +108,14 @@ impl Log {
         (self.reasons.len() < MAX_REASONS).then(|| self.reasons.push(error.clone())).map(|()| self.reasons.len() - 1)
     }
 
-    /// The rows, with those that make the result, and the course of a load that began then.
-    pub(super) fn finish(mut self, began: Stamp, result: &Disturbances) -> (Vec<WindowRow>, Course) {
+    /// The rows, with those that make the result, and the timeline of a load that began then.
+    pub(super) fn finish(mut self, began: Stamp, result: &Disturbances) -> (Vec<WindowRow>, Timeline) {
         let mut left = result.windows;
         for row in self.windows.all.iter_mut().rev() {
             row.counted = left > 0 && (result.replaced == 0 || row.disturbance.is_none());
             left = left.saturating_sub(if row.counted { row.windows } else { 0 });
         }
-        (self.windows.all, Course { began, slices: self.slices.all, reasons: self.reasons })
+        (self.windows.all, Timeline { began, slices: self.slices.all, reasons: self.reasons })
     }
 }
 
@@ -161,8 +161,8 @@ impl Slice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::course::{lower_edge_ns, thinned};
     use crate::measure::summary::sample;
+    use crate::measure::timeline::{lower_edge_ns, thinned};
 
     /// A result of three windows, none of them disturbed.
     fn of_three() -> Disturbances {
@@ -185,15 +185,15 @@ mod tests {
 
     #[test]
     fn windows_are_told_one_by_one_and_the_last_ones_count() {
-        let (windows, course) = log(5).finish(Stamp(7), &of_three());
+        let (windows, timeline) = log(5).finish(Stamp(7), &of_three());
         assert_eq!(windows.iter().map(|row| row.counted).collect::<Vec<_>>(), [false, false, true, true, true]);
         let row = &windows[1];
         assert_eq!((row.start, row.requests, row.rate, row.windows), (Stamp(1_000_000_000), 100, 100.0, 1));
         let p99 = row.percentiles_ns["99"];
         assert!((1_998_000..=2_002_000).contains(&p99) && row.max_ns == p99, "{row:?}");
         assert!(row.percentiles_ns.contains_key("99.9") && row.late_ns.is_none());
-        assert_eq!((course.began, course.slices.len()), (Stamp(7), 5));
-        let slice = &course.slices[1];
+        assert_eq!((timeline.began, timeline.slices.len()), (Stamp(7), 5));
+        let slice = &timeline.slices[1];
         assert_eq!((slice.requests(), slice.duration_s, slice.counts.len()), (100, 1.0, 1));
         let edges = [slice.first, slice.first + 1].map(|class| lower_edge_ns(class.into()));
         assert!(edges[0] <= 2_000_000.0 && edges[1] > 2_000_000.0, "{edges:?}");
@@ -211,11 +211,11 @@ mod tests {
             blocks.push(Block::of(&client));
             log.push(&client, &blocks, None, &sample::plan());
         }
-        let (windows, course) = log.finish(Stamp(0), &of_three());
-        assert_eq!((course.reasons.len(), &course.reasons[1]), (MAX_REASONS, &error(1)));
+        let (windows, timeline) = log.finish(Stamp(0), &of_three());
+        assert_eq!((timeline.reasons.len(), &timeline.reasons[1]), (MAX_REASONS, &error(1)));
         assert_eq!((&windows[0].failed_for[..], &windows[2].failed_for[..]), (&[5][..], &[2, 0, 3][..]));
         assert_eq!((&windows[19].failed_for[..], windows[19].failed), (&[2][..], 5), "the rest is for others");
-        assert_eq!(course.slices[2].failed_for, [2, 0, 3]);
+        assert_eq!(timeline.slices[2].failed_for, [2, 0, 3]);
         let few = thinned(windows, 1);
         assert_eq!((few[0].failed, few[0].failed_for[0], few[0].failed_for[1]), (100, 43, 3));
     }
@@ -236,16 +236,16 @@ mod tests {
 
     #[test]
     fn a_long_level_takes_no_more_room_and_loses_nothing() {
-        let (windows, course) = log(1_100).finish(Stamp(0), &of_three());
-        assert!(windows.len() <= MAX_WINDOWS && course.slices.len() <= MAX_SLICES);
+        let (windows, timeline) = log(1_100).finish(Stamp(0), &of_three());
+        assert!(windows.len() <= MAX_WINDOWS && timeline.slices.len() <= MAX_SLICES);
         assert_eq!(windows.iter().map(|row| row.requests).sum::<u64>(), 110_000);
         assert_eq!(windows.iter().map(|row| row.windows).sum::<usize>(), 1_100);
-        assert_eq!(course.slices.iter().map(Slice::requests).sum::<u64>(), 110_000);
-        assert!(course.slices.iter().rev().skip(1).all(|slice| slice.max_ns > 9_000_000), "peaks are kept");
-        assert!((course.slices.iter().map(|slice| slice.duration_s).sum::<f64>() - 1_100.0).abs() < 1e-6);
+        assert_eq!(timeline.slices.iter().map(Slice::requests).sum::<u64>(), 110_000);
+        assert!(timeline.slices.iter().rev().skip(1).all(|slice| slice.max_ns > 9_000_000), "peaks are kept");
+        assert!((timeline.slices.iter().map(|slice| slice.duration_s).sum::<f64>() - 1_100.0).abs() < 1e-6);
         assert!(windows.iter().rev().skip(1).all(|row| row.windows == windows[0].windows), "all alike");
-        let lengths = course.slices.iter().rev().skip(1).map(|slice| slice.duration_s);
-        assert!(lengths.clone().all(|length| length == course.slices[0].duration_s), "{lengths:?}");
+        let lengths = timeline.slices.iter().rev().skip(1).map(|slice| slice.duration_s);
+        assert!(lengths.clone().all(|length| length == timeline.slices[0].duration_s), "{lengths:?}");
         let (last, rest) = windows.split_last().unwrap();
         assert!(last.counted && rest.iter().filter(|row| row.counted).count() <= 2);
         let few = thinned(windows, 10);

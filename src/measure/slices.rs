@@ -1,4 +1,4 @@
-//! The slices of a course in a file: JSON, compressed (zlib), in base64, because they would be most of a level's bytes.
+//! The slices of a timeline in a file: JSON, compressed (zlib), in base64, because they would be most of a level's bytes.
 //! A plain array, as earlier files have it, is read as well.
 
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serializer};
 
-use crate::measure::course::Slice;
+use crate::measure::timeline::Slice;
 
 /// Limit on what a file's slices may unpack to; 64 of them with every class in use are below a tenth of it.
 const MAX_BYTES: u64 = 1 << 20;
@@ -48,33 +48,33 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use crate::measure::course::{Course, Slice};
+    use crate::measure::timeline::{Slice, Timeline};
 
-    fn course() -> Course {
+    fn timeline() -> Timeline {
         let slice = |first| Slice { duration_s: 0.05, first, counts: vec![1, 0, 0, 7], ..Slice::default() };
-        Course { slices: (100..164).map(slice).collect(), ..Course::default() }
+        Timeline { slices: (100..164).map(slice).collect(), ..Timeline::default() }
     }
 
     #[test]
     fn what_was_written_is_read_again() {
-        for course in [course(), Course::default()] {
-            let text = serde_json::to_string(&course).unwrap();
-            assert_eq!(serde_json::from_str::<Course>(&text).unwrap(), course);
+        for timeline in [timeline(), Timeline::default()] {
+            let text = serde_json::to_string(&timeline).unwrap();
+            assert_eq!(serde_json::from_str::<Timeline>(&text).unwrap(), timeline);
         }
-        assert!(serde_json::to_string(&course()).unwrap().len() < 800);
+        assert!(serde_json::to_string(&timeline()).unwrap().len() < 800);
     }
 
     #[test]
     fn plain_slices_of_earlier_files_are_read() {
         let text = r#"{"began_ns":0,"slices":[{"duration_s":0.05,"max_ns":0,"first":100,"counts":[1,0,0,7]}]}"#;
-        assert_eq!(serde_json::from_str::<Course>(text).unwrap().slices, course().slices[..1]);
+        assert_eq!(serde_json::from_str::<Timeline>(text).unwrap().slices, timeline().slices[..1]);
     }
 
     #[test]
     fn damaged_slices_are_refused() {
         for slices in ["%", "AAAA", "eJyLjgUAARUAuQ=="] {
             let text = format!(r#"{{"began_ns":0,"slices":"{slices}"}}"#);
-            let read = serde_json::from_str::<Course>(&text);
+            let read = serde_json::from_str::<Timeline>(&text);
             assert_eq!(read.is_ok(), slices.starts_with("eJ"), "{read:?}");
         }
     }

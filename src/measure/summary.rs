@@ -12,11 +12,11 @@ use crate::clock::Stamp;
 use crate::machine::usage::Usage;
 use crate::measure::breakdown::Breakdown;
 use crate::measure::cost::Cost;
-use crate::measure::course::{Course, WindowRow};
 use crate::measure::disturbance::Disturbance;
 use crate::measure::reasons::Verdict;
 use crate::measure::remark::Remark;
 use crate::measure::tensors::TensorBytes;
+use crate::measure::timeline::{Timeline, WindowRow};
 use crate::model::statistics::ModelStatistics;
 use crate::plan::Statistic;
 use crate::stats::{Bounds, Interval};
@@ -455,7 +455,8 @@ pub struct LevelSummary {
     pub windows: Vec<WindowRow>,
     /// Slices of its time, for charts.
     #[serde(default)]
-    pub course: Course,
+    #[serde(alias = "course")]
+    pub timeline: Timeline,
     /// What the client's process used of the machine, if known, including a server inside it.
     #[serde(default)]
     pub client_usage: Option<Usage>,
@@ -574,7 +575,7 @@ pub(crate) mod sample {
             verdict: Verdict::Valid,
             remarks: Vec::new(),
             windows: Vec::new(),
-            course: Course::default(),
+            timeline: Timeline::default(),
             client_usage: None,
             server_usage: None,
             threads: None,

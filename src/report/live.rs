@@ -11,7 +11,7 @@ use ratatui::widgets::{Axis, Block as Border, Chart, Dataset, GraphType, Paragra
 use crate::clock::Stamp;
 use crate::machine::usage::Usage;
 use crate::measure::blocks::Block;
-use crate::measure::course::{Slice, lower_edge_ns};
+use crate::measure::timeline::{Slice, lower_edge_ns};
 use crate::report::level_name;
 use crate::report::progress::{Standing, clock, digits, latency};
 

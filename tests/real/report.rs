@@ -55,7 +55,7 @@ fn real_triton_tells_all_that_a_report_shows() {
         assert!(
             windows.iter().all(|row| row["percentiles_ns"]["99.99"].as_u64() >= row["percentiles_ns"]["50"].as_u64())
         );
-        let slices = unpacked(level["course"]["slices"].as_str().unwrap());
+        let slices = unpacked(level["timeline"]["slices"].as_str().unwrap());
         let sliced = slices
             .as_array()
             .unwrap()
@@ -64,7 +64,7 @@ fn real_triton_tells_all_that_a_report_shows() {
             .map(|count| count.as_u64().unwrap());
         let all = windows.iter().map(|row| row["requests"].as_u64().unwrap()).sum::<u64>();
         assert_eq!(sliced.sum::<u64>(), all, "slices have every request of every window");
-        assert!(level["course"]["began_ns"].as_u64() <= windows[0]["start_ns"].as_u64());
+        assert!(level["timeline"]["began_ns"].as_u64() <= windows[0]["start_ns"].as_u64());
         assert!(level["client_usage"]["processors"].as_f64() > Some(0.0), "{}", level["client_usage"]);
         assert!(level["figures"]["p99.99"].as_f64() >= level["figures"]["p99"].as_f64());
     }
@@ -90,7 +90,7 @@ fn rates_and_stages_have_lateness_and_edges() {
     let levels = value["levels"].as_array().unwrap();
     assert_eq!(levels.iter().map(|level| level["windows"].as_array().unwrap().len()).collect::<Vec<_>>(), [1, 1]);
     assert!(levels[0]["windows"][0]["late_ns"].is_u64() && levels[1]["windows"][0]["late_ns"].is_null());
-    let began = levels[0]["course"]["began_ns"].as_u64().unwrap();
+    let began = levels[0]["timeline"]["began_ns"].as_u64().unwrap();
     let first = levels[0]["windows"][0]["start_ns"].as_u64().unwrap();
     assert!(first - began >= 100_000_000, "the warm-up lies before the first window: {}", first - began);
     let picture = text(&file("t.svg"));

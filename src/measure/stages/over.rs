@@ -165,7 +165,7 @@ impl EndingStage {
         let LevelRun { tracing, facts, recorder, .. } = &stage.level;
         tracing.fill(&mut summary, self.end(), facts, *recorder.spec());
         summary.disturbances = Disturbances::of_one(disturbance);
-        (summary.windows, summary.course) = log.finish(start, &summary.disturbances);
+        (summary.windows, summary.timeline) = log.finish(start, &summary.disturbances);
         (summary.client_usage, summary.server_usage) = self.usage;
         (summary.threads, summary.connections) = (Some(facts.issuers), measurement.backend.connections());
         // The server's counts of a stage have requests of its neighbours in them.

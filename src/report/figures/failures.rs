@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 
 use crate::backend::InferError;
-use crate::measure::course::Slice;
 use crate::measure::summary::LevelSummary;
+use crate::measure::timeline::Slice;
 use crate::report::draw::{Anchor, Axis, Colour, Frame, KINDS, Scale, axes, dim, n, picture, text};
 use crate::report::figures::common::Shown;
 use crate::report::figures::time_axis::TimeAxis;
@@ -75,7 +75,7 @@ fn colour(number: usize, reasons: usize) -> Colour {
 fn reasons<'a>(axis: &TimeAxis<'a>) -> Vec<&'a InferError> {
     let mut all: Vec<(&InferError, u64)> = Vec::new();
     for level in &axis.levels {
-        for (place, reason) in level.course.reasons.iter().enumerate() {
+        for (place, reason) in level.timeline.reasons.iter().enumerate() {
             let count = level.windows.iter().filter_map(|row| row.failed_for.get(place)).sum();
             match all.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, sum)) => *sum += count,
@@ -90,14 +90,14 @@ fn reasons<'a>(axis: &TimeAxis<'a>) -> Vec<&'a InferError> {
 fn bars(axis: &TimeAxis<'_>, level: &LevelSummary, reasons: &[&InferError]) -> Vec<Bar> {
     let counts = |failed: u64, each: &[u64]| {
         let mut counts = vec![0.0; reasons.len() + 1];
-        for (reason, count) in level.course.reasons.iter().zip(each) {
+        for (reason, count) in level.timeline.reasons.iter().zip(each) {
             let place = reasons.iter().position(|known| *known == reason).unwrap_or(reasons.len());
             counts[place] += *count as f64;
         }
         counts[reasons.len()] += failed.saturating_sub(each.iter().sum()) as f64;
         counts
     };
-    if level.windows.len() >= FEW_WINDOWS || level.course.slices.is_empty() {
+    if level.windows.len() >= FEW_WINDOWS || level.timeline.slices.is_empty() {
         let row = |from: f64, seconds: f64, counts| Bar { from, to: from + seconds, counts };
         let rows = level.windows.iter().filter(|row| !row.duration.is_zero());
         return rows
@@ -105,7 +105,7 @@ fn bars(axis: &TimeAxis<'_>, level: &LevelSummary, reasons: &[&InferError]) -> V
             .collect();
     }
     let mut from = level.windows.first().map_or(0.0, |row| axis.seconds(row.start));
-    let slices = level.course.slices.iter().filter(|slice| slice.duration_s > 0.0);
+    let slices = level.timeline.slices.iter().filter(|slice| slice.duration_s > 0.0);
     let bar = |slice: &Slice| {
         let bar = Bar { from, to: from + slice.duration_s, counts: counts(slice.failed, &slice.failed_for) };
         from = bar.to;

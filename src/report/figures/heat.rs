@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use crate::measure::course::lower_edge_ns;
+use crate::measure::timeline::lower_edge_ns;
 use crate::report::draw::{Anchor, Axis, Frame, HEAT, Scale, axes, dim, n, picture};
 use crate::report::figures::common::Shown;
 use crate::report::figures::time_axis::TimeAxis;
@@ -49,7 +49,8 @@ pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
 }
 
 fn cells(axis: &TimeAxis<'_>) -> Option<Cells> {
-    let slices = || axis.levels.iter().flat_map(|level| &level.course.slices).filter(|slice| !slice.counts.is_empty());
+    let slices =
+        || axis.levels.iter().flat_map(|level| &level.timeline.slices).filter(|slice| !slice.counts.is_empty());
     let first = slices().map(|slice| slice.first).min()?;
     let last = slices().map(|slice| slice.first + slice.counts.len() as u32).max()?;
     let classes = (last - first).div_ceil(MAX_ROWS as u32).max(1);
@@ -57,7 +58,7 @@ fn cells(axis: &TimeAxis<'_>) -> Option<Cells> {
     let mut cells = Cells { columns: BTreeMap::new(), counts: BTreeMap::new(), classes, first, rows };
     for level in &axis.levels {
         let mut from = axis.seconds(level.windows[0].start);
-        for slice in &level.course.slices {
+        for slice in &level.timeline.slices {
             let column = (axis.scale.place(from + slice.duration_s / 2.0) * MAX_COLUMNS as f64) as usize;
             let to = from + slice.duration_s;
             let span = cells.columns.entry(column).or_insert((from, to));

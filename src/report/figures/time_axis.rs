@@ -75,7 +75,7 @@ impl<'a> TimeAxis<'a> {
 /// When a level's load began; if that is not known, its first window.
 fn load_began(level: &LevelSummary) -> Stamp {
     let first = level.windows.first().map_or(level.client.start, |row| row.start);
-    if level.course.began == Stamp::default() { first } else { level.course.began.min(first) }
+    if level.timeline.began == Stamp::default() { first } else { level.timeline.began.min(first) }
 }
 
 /// Spans of windows that do not count.

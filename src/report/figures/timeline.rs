@@ -118,7 +118,7 @@ fn bands(axis: &TimeAxis<'_>) -> Vec<Band> {
 }
 
 fn samples(axis: &TimeAxis<'_>, level: &LevelSummary) -> Vec<TimeSlice> {
-    if level.windows.len() >= FEW_WINDOWS || level.course.slices.is_empty() {
+    if level.windows.len() >= FEW_WINDOWS || level.timeline.slices.is_empty() {
         return level
             .windows
             .iter()
@@ -139,7 +139,7 @@ fn samples(axis: &TimeAxis<'_>, level: &LevelSummary) -> Vec<TimeSlice> {
             .collect();
     }
     let mut from = level.windows.first().map_or(0.0, |row| axis.seconds(row.start));
-    let each = level.course.slices.iter().filter(|slice| slice.duration_s > 0.0).map(|slice| {
+    let each = level.timeline.slices.iter().filter(|slice| slice.duration_s > 0.0).map(|slice| {
         let sample = TimeSlice {
             from,
             to: from + slice.duration_s,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::measure::course::thinned;
+use crate::measure::timeline::thinned;
 use crate::report::inert;
 use crate::result::RunResult;
 

@@ -295,7 +295,7 @@ fn over_time(results: &[Shown<'_>]) -> Markup {
         section id="heatmap" {
             h2 { "Latency over time" }
             (each(Picture::Heatmap, "How many requests took how long: modes and stalls that percentiles hide.",
-                "The result contains no time course."))
+                "The result contains no timeline."))
         }
         section id="waterfall" {
             h2 { "Where the time goes" }

@@ -3,9 +3,9 @@
 use super::*;
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::measure::course::{Course, Slice, WindowRow};
 use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{LevelLoad, LevelSummary, sample};
+use crate::measure::timeline::{Slice, Timeline, WindowRow};
 use crate::report::tests::sample as plans;
 use crate::result::ModelIdentity;
 
@@ -49,7 +49,7 @@ fn level(number: u32, windows: u32) -> LevelSummary {
     };
     level.windows = (0..windows).map(row).collect();
     let reasons = ["Unavailable", "Internal"].map(|word| InferError::new(word, HOSTILE)).into();
-    level.course = Course { began: start(0), slices: (0..64).map(slice).collect(), reasons };
+    level.timeline = Timeline { began: start(0), slices: (0..64).map(slice).collect(), reasons };
     level
 }
 
@@ -148,7 +148,7 @@ fn failures_are_drawn_where_there_are_any() {
     );
     assert!(!drawn.contains("<script") && !drawn.contains(['\u{1b}', '\u{202e}']));
     let mut quiet = level(1, 5);
-    quiet.course.slices.iter_mut().for_each(|slice| (slice.failed, slice.failed_for) = (0, Vec::new()));
+    quiet.timeline.slices.iter_mut().for_each(|slice| (slice.failed, slice.failed_for) = (0, Vec::new()));
     quiet.windows.iter_mut().for_each(|row| (row.failed, row.failed_for) = (0, Vec::new()));
     let result = plans::result(&plans::setup(), &[quiet]);
     assert!(draw(Picture::Failures, &[Shown::of("r", &result)], 0).is_none());

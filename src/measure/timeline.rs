@@ -1,4 +1,4 @@
-//! The course of a level, for its pictures: every window in a row, and slices of time with coarse histograms.
+//! The timeline of a level, for its pictures: every window in a row, and slices of time with coarse histograms.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub struct WindowRow {
     pub late_ns: Option<u64>,
     /// How it was disturbed, if that counts.
     pub disturbance: Option<Disturbance>,
-    /// Failed requests by the course's `reasons`, up to the last that occurred; the remaining failures had other
+    /// Failed requests by the timeline's `reasons`, up to the last that occurred; the remaining failures had other
     /// reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_for: Vec<u64>,
@@ -173,7 +173,7 @@ pub fn lower_edge_ns(class: f64) -> f64 {
 
 /// When a level's load began, and slices of the time in which it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Course {
+pub struct Timeline {
     /// When its load began, including warm-up, on the monotonic clock; time before the first window is left out.
     #[serde(rename = "began_ns")]
     pub began: Stamp,
