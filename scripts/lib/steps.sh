@@ -15,11 +15,47 @@ step() {
     note_step "$name" "$start"
 }
 
+# beside NAME COMMAND...: begins a step that goes on while the next ones run, and mostly waits. Its words come with await_steps.
+BESIDE=()
+beside() {
+    local name=$1 log
+    shift
+    log=$(mktemp)
+    say "$name, beside what follows"
+    (
+        code=0
+        SECONDS=0
+        "$@" >"$log" 2>&1 || code=$?
+        echo "$SECONDS $code" >"$log.end"
+    ) &
+    BESIDE+=("$!" "$log" "$name" "$*")
+}
+
+# await_steps: waits for the steps that were begun beside others, and ends the script if one of them failed.
+await_steps() {
+    local pid log name command seconds code failed=()
+    while ((${#BESIDE[@]} > 0)); do
+        pid=${BESIDE[0]} log=${BESIDE[1]} name=${BESIDE[2]} command=${BESIDE[3]}
+        BESIDE=("${BESIDE[@]:4}")
+        wait "$pid" || true
+        say "$name"
+        cat "$log" >&2
+        # Killed before it could say how it ended.
+        seconds=0 code=1
+        [[ ! -e $log.end ]] || read -r seconds code <"$log.end"
+        rm -f "$log" "$log.end"
+        ((code == 0)) || failed+=("$name failed; to see only this step, run: $command")
+        STEPS+=("$(printf '%5d s  %s (beside others)%s' "$seconds" "$name" "$( ((code == 0)) || echo ' (failed)')")")
+    done
+    ((${#failed[@]} == 0)) || die "$(printf '%s\n' "${failed[@]}")"
+}
+
 # note_step NAME START: notes that a step which began START seconds after the script is over.
 note_step() { STEPS+=("$(printf '%5d s  %s' $((SECONDS - $2)) "$1")"); }
 
-# print_steps: the time of every step so far, and of all.
+# print_steps: the time of every step so far, and of all. What still goes on beside the others ends by itself.
 print_steps() {
+    wait
     printf '%s\n' "${STEPS[@]}" "$(printf '%5d s  all' "$SECONDS")" >&2
 }
 

@@ -175,6 +175,29 @@ fn the_slowest_of_many_tests_are_printed_and_the_run_stays_passed() {
     assert!(said.trim_end().ends_with("all"), "{said}");
 }
 
+#[test]
+fn a_step_beside_others_is_waited_for_and_fails_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps = |beside: &str| {
+        let commands = format!(
+            "source '{ROOT}/scripts/lib/steps.sh'\ntrap print_steps EXIT\n{beside}\nstep second echo second >&2\n\
+             await_steps\nstep third echo third >&2"
+        );
+        let run = script(folder.path(), &folder.path().join("deaths"), &commands);
+        (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
+    };
+    let (code, said) = steps("beside first sh -c 'sleep 0.3; echo ended'");
+    assert_eq!(code, Some(0), "{said}");
+    let place = |word: &str| said.lines().position(|line| line == word).unwrap_or_else(|| panic!("{word}: {said}"));
+    assert!(place("second") < place("ended") && place("ended") < place("third"), "{said}");
+    assert!(said.contains("first (beside others)"), "{said}");
+    for way in ["echo ended; exit 7", "kill -KILL $PPID"] {
+        let (code, said) = steps(&format!("beside first sh -c '{way}'"));
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("first failed; to see only this step, run: sh -c") && !said.contains("third"), "{said}");
+    }
+}
+
 /// Does a command behind a pipe end before it has read everything?
 fn stops_reading(line: &str) -> bool {
     line.replace("||", "\n").lines().flat_map(|command| command.split('|').skip(1)).any(|command| {
