@@ -113,8 +113,10 @@ fn connections_that_break_fail_their_requests_and_are_made_again_if_asked() {
             assert_eq!(good + failed, 60, "{load}: {finished:#?}");
             assert!((1..=most).contains(&failed), "{load}: {finished:#?}");
             assert!(finished.stdout.contains(" x Connection"), "{load}: {finished:#?}");
-            let (finished, [good, _]) = broken(service, load);
-            assert!(good < 60 && finished.code() != 0, "{load}: {finished:#?}");
+            let (finished, [good, failed]) = broken(service, load);
+            // The load ends with its last connection, unless all of it had been sent by then, and failures are allowed here.
+            let is_ended = finished.code() != 0 || good + failed == 60;
+            assert!(good < 60 && is_ended, "{load}: {finished:#?}");
         });
     }
 }
