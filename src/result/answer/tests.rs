@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::rounds::{Round, Unit as Turn, Value};
 use crate::measure::summary::{Ending, Known, LevelSummary, LimitCheck, sample};
 use crate::plan::{LoadMode, Order, Range, Rounds, Statistic};
@@ -73,6 +74,16 @@ fn a_range_without_one_is_answered_by_its_knee_and_one_level_by_its_figures() {
     assert_eq!(found.words, expected);
     let found = answer(&setup(false, 1), &levels[..1]);
     assert_eq!(found.words, "130 infer/s (117 to 143 infer/s) at concurrency 1, p99 20 ms (18 to 22 ms)");
+}
+
+#[test]
+fn what_is_wrong_with_a_level_is_the_reason_of_its_outcome() {
+    let mut one = level(4, 300, 60);
+    one.ending = Ending::Unstable;
+    let drifts = InvalidReason::Drifting(Statistic::Throughput, 0.5);
+    one.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.02), drifts]);
+    let missing = answer(&setup(false, 1), &[one]).missing.unwrap();
+    assert!(missing.what.starts_with("concurrency 4 is unstable: throughput changed by +50%"), "{}", missing.what);
 }
 
 #[test]
