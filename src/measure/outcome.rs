@@ -113,6 +113,15 @@ impl Outcome {
 /// they lie does not matter, nor how precise they are: intervals and bounds have that in them. And Little's law alone is a
 /// hint: in a short run on a busy machine it does not hold to a few percent.
 pub fn is_comparable(level: &LevelSummary) -> bool {
+    is_comparable_but_for(level, |_| false)
+}
+
+/// Whether they could be, had the client's process not stood still: then nothing is known against the server.
+pub fn stood_still_alone(level: &LevelSummary) -> bool {
+    !is_comparable(level) && is_comparable_but_for(level, |reason| matches!(reason, InvalidReason::StoodStill(_)))
+}
+
+fn is_comparable_but_for(level: &LevelSummary, is_excepted: impl Fn(&InvalidReason) -> bool) -> bool {
     let is_hint = |reason: &InvalidReason| {
         matches!(
             reason,
@@ -130,7 +139,7 @@ pub fn is_comparable(level: &LevelSummary) -> bool {
         && match &level.verdict {
             // Without a reason, nothing says how far off it is.
             Verdict::Valid => level.ending != Ending::Unstable,
-            Verdict::Invalid(reasons) => reasons.iter().all(is_hint),
+            Verdict::Invalid(reasons) => reasons.iter().all(|reason| is_hint(reason) || is_excepted(reason)),
         }
 }
 
