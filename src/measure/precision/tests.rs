@@ -126,6 +126,13 @@ fn a_rate_of_few_requests_that_are_all_alike_is_known() {
         let (blocks, all) = ticking(times, at_once);
         let (known, rate) = (interval(Statistic::Throughput, &blocks, &all).unwrap(), at_once as f64 / 2.0);
         assert!(known.low <= rate && rate <= known.high, "{times}: {known:?}");
+        // Of one with failures, places tell nothing.
+        let failing = ClientSummary { failed: 1, ..all.clone() };
+        let known = interval(Statistic::Throughput, &blocks, &failing).unwrap();
+        assert!(known.low <= rate && rate <= known.high, "{times}: {known:?}");
         assert!(known.relative_half_width(all.throughput()) < share, "{times}, {at_once}: {known:?}");
     }
+    let (blocks, all) = ticking(9.0, 1);
+    let known = interval(Statistic::Throughput, &blocks, &all).unwrap();
+    assert!(known.low <= 0.5 && 0.5 <= known.high && known.relative_half_width(0.5) < 0.1, "{known:?}");
 }
