@@ -45,7 +45,7 @@ impl Outcome {
             Verdict::Valid => &[][..],
             Verdict::Invalid(reasons) => reasons,
         };
-        let of_reasons = reasons.iter().map(of_reason).max_by_key(|outcome| *outcome as u8);
+        let of_reasons = reasons.iter().map(Self::of_reason).max_by_key(|outcome| *outcome as u8);
         let of_ending = match level.ending {
             Ending::Failed => Self::Failed,
             Ending::Interrupted => Self::Interrupted,
@@ -59,6 +59,26 @@ impl Outcome {
         match of_reasons {
             Some(gravest) if gravest as u8 > of_ending as u8 => gravest,
             _ => of_ending,
+        }
+    }
+
+    /// What a level with this reason comes to.
+    pub fn of_reason(reason: &InvalidReason) -> Self {
+        match reason {
+            InvalidReason::Nothing
+            | InvalidReason::NoneEnded
+            | InvalidReason::AllCancelled(_)
+            | InvalidReason::Errors(..)
+            | InvalidReason::BrokenOff => Self::Failed,
+            InvalidReason::Interrupted => Self::Interrupted,
+            InvalidReason::Unstable(_) | InvalidReason::Unsettled(..) | InvalidReason::Drifting(..) => Self::Unstable,
+            InvalidReason::Overloaded(..) | InvalidReason::HeldBack(_) => Self::Overloaded,
+            InvalidReason::RateNotReached(..)
+            | InvalidReason::IssuersLate(_)
+            | InvalidReason::RankLate(..)
+            | InvalidReason::RankWithout(_) => Self::Undelivered,
+            InvalidReason::TooFewSamples(..) | InvalidReason::Imprecise(..) => Self::Imprecise,
+            InvalidReason::LittlesLaw(_) | InvalidReason::StoodStill(_) => Self::Inconsistent,
         }
     }
 
@@ -93,6 +113,15 @@ impl Outcome {
 /// they lie does not matter, nor how precise they are: intervals and bounds have that in them. And Little's law alone is a
 /// hint: in a short run on a busy machine it does not hold to a few percent.
 pub fn is_comparable(level: &LevelSummary) -> bool {
+    is_comparable_but_for(level, |_| false)
+}
+
+/// Whether they could be, had the client's process not stood still: then nothing is known against the server.
+pub fn stood_still_alone(level: &LevelSummary) -> bool {
+    !is_comparable(level) && is_comparable_but_for(level, |reason| matches!(reason, InvalidReason::StoodStill(_)))
+}
+
+fn is_comparable_but_for(level: &LevelSummary, is_excepted: impl Fn(&InvalidReason) -> bool) -> bool {
     let is_hint = |reason: &InvalidReason| {
         matches!(
             reason,
@@ -110,32 +139,13 @@ pub fn is_comparable(level: &LevelSummary) -> bool {
         && match &level.verdict {
             // Without a reason, nothing says how far off it is.
             Verdict::Valid => level.ending != Ending::Unstable,
-            Verdict::Invalid(reasons) => reasons.iter().all(is_hint),
+            Verdict::Invalid(reasons) => reasons.iter().all(|reason| is_hint(reason) || is_excepted(reason)),
         }
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
-    }
-}
-
-fn of_reason(reason: &InvalidReason) -> Outcome {
-    match reason {
-        InvalidReason::Nothing
-        | InvalidReason::NoneEnded
-        | InvalidReason::AllCancelled(_)
-        | InvalidReason::Errors(..)
-        | InvalidReason::BrokenOff => Outcome::Failed,
-        InvalidReason::Interrupted => Outcome::Interrupted,
-        InvalidReason::Unstable(_) | InvalidReason::Unsettled(..) | InvalidReason::Drifting(..) => Outcome::Unstable,
-        InvalidReason::Overloaded(..) | InvalidReason::HeldBack(_) => Outcome::Overloaded,
-        InvalidReason::RateNotReached(..)
-        | InvalidReason::IssuersLate(_)
-        | InvalidReason::RankLate(..)
-        | InvalidReason::RankWithout(_) => Outcome::Undelivered,
-        InvalidReason::TooFewSamples(..) | InvalidReason::Imprecise(..) => Outcome::Imprecise,
-        InvalidReason::LittlesLaw(_) | InvalidReason::StoodStill(_) => Outcome::Inconsistent,
     }
 }
 

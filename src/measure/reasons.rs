@@ -86,14 +86,18 @@ impl InvalidReason {
         }
     }
 
-    /// What to change in a plan like `plan`, with a sufficient value if it is known.
-    pub fn remedy(&self, plan: &MeasurementPlan) -> String {
+    /// What to change in a plan like `plan`, with a sufficient value if it is known. `disturbed`: others took processors
+    /// meanwhile.
+    pub fn remedy(&self, plan: &MeasurementPlan, disturbed: bool) -> String {
         let text = match *self {
             Self::Nothing => "see the errors and the server's log; check that the input data fit the model",
             Self::NoneEnded => "raise --measurement-interval, or see the server's log where requests hang",
             Self::AllCancelled(_) => "raise --cancel-after-us above what an answer takes",
             Self::Errors(..) => "see the errors and the server's log, or allow more with --max-errors",
             Self::Interrupted => "let it run to its end",
+            Self::RateNotReached(..) | Self::IssuersLate(_) if disturbed => {
+                "stop what else uses the processors, or give issuing threads some that it does not use (--worker-cpus)"
+            }
             Self::RateNotReached(..) | Self::IssuersLate(_) => {
                 "give issuing threads more processors (--max-threads, --worker-cpus) or lower the rate"
             }

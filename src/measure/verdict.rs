@@ -391,6 +391,9 @@ mod tests {
             InvalidReason::Imprecise(precision, Some(0.123)).to_string(),
             format!("{text}, only to within 12.3%")
         );
-        assert!(InvalidReason::HeldBack(3).remedy(&sample::plan()).contains("--max-outstanding"));
+        assert!(InvalidReason::HeldBack(3).remedy(&sample::plan(), false).contains("--max-outstanding"));
+        let late = |disturbed| InvalidReason::IssuersLate(0.03).remedy(&sample::plan(), disturbed);
+        assert!(late(false).contains("lower the rate"));
+        assert!(late(true).starts_with("stop what else uses") && !late(true).contains("rate"), "{}", late(true));
     }
 }

@@ -21,6 +21,9 @@ const FURTHER_UP: f64 = 1.5;
 const WORTH_LITTLE: f64 = 1.5;
 /// The resolution of the histograms: latencies that are closer are alike.
 const RESOLUTION: f64 = 0.001;
+/// The shortest wave in a throughput that counts, in requests one after the other. Blocks that are about as long as a request
+/// beat with them, in waves several times as long.
+const REQUESTS_IN_A_WAVE: f64 = 8.0;
 /// More independent samples than this many times the samples are due to chance.
 const MAX_WORTH: f64 = 4.0;
 
@@ -60,6 +63,8 @@ pub(super) struct Ratio {
     sum: f64,
     /// How long each block was, and what it has of the first, more than its share of the second.
     excess: Vec<(f64, f64)>,
+    /// How many slow waves tell how it varies.
+    waves: usize,
 }
 
 impl Ratio {
@@ -68,29 +73,42 @@ impl Ratio {
         let whole: f64 = blocks.each().iter().map(&under).sum();
         let excess = |block: &Block| (block.seconds, over(block) - sum / whole * under(block));
         let excess = blocks.each().iter().map(excess).collect();
-        Self { sum, excess }
+        Self { sum, excess, waves: usize::MAX }
     }
 
+    /// Requests end whole and, where all take equally long, one after the other or all at once. A wave that is not much longer
+    /// than a request shows that, and not how the rate varies.
     pub(super) fn throughput(blocks: &Blocks) -> Self {
-        Self::new(blocks, |block| block.requests as f64, |block| block.seconds)
+        let all = |of: fn(&Block) -> f64| blocks.each().iter().map(of).sum::<f64>();
+        let (requests, seconds) = (all(|block| block.requests as f64), all(|block| block.seconds));
+        let in_a_row = seconds * requests / (all(|block| block.sum_ns) / 1e9);
+        // The fastest wave has a period of 2 / waves of the whole.
+        let waves = 2.0 * requests.min(in_a_row) / REQUESTS_IN_A_WAVE;
+        let ratio = Self::new(blocks, |block| block.requests as f64, |block| block.seconds);
+        Self { waves: waves as usize, ..ratio }
     }
 
     pub(super) fn latency(blocks: &Blocks) -> Self {
         Self::new(blocks, |block| block.sum_ns, |block| block.requests as f64)
     }
+
+    /// Of the sum.
+    fn variance(&self) -> f64 {
+        variance_of_sum(&self.excess, self.waves)
+    }
 }
 
 /// Half the interval's width, as a share of the figure.
 pub(super) fn half_of(ratio: &Ratio) -> f64 {
-    half_width(ratio.excess.len()) * variance_of_sum(&ratio.excess).sqrt() / ratio.sum
+    half_width(ratio.excess.len(), ratio.waves) * ratio.variance().sqrt() / ratio.sum
 }
 
 /// How many independent samples `n` are worth, where a sum of as many would have the variance `independent` and theirs
 /// has that of these blocks. The latter is an estimate: the widening of intervals for that is compensated here, so that
 /// others may take the result for certain.
 fn worth(n: f64, independent: f64, ratio: &Ratio) -> f64 {
-    let estimate = (CERTAIN_HALF_WIDTH / half_width(ratio.excess.len())).powi(2);
-    let worth = n * independent / variance_of_sum(&ratio.excess) * estimate;
+    let estimate = (CERTAIN_HALF_WIDTH / half_width(ratio.excess.len(), ratio.waves)).powi(2);
+    let worth = n * independent / ratio.variance() * estimate;
     if worth < MAX_WORTH * n { worth } else { MAX_WORTH * n }
 }
 

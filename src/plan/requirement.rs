@@ -30,6 +30,14 @@ impl GatePlan {
         self.requirements.iter().filter_map(percentile).collect()
     }
 
+    /// The latency that the first requirement on one is about.
+    pub fn latency(&self) -> Option<Statistic> {
+        self.requirements.iter().find_map(|requirement| match requirement.of {
+            Figure::Statistic(of) if of != Statistic::Throughput => Some(of),
+            _ => None,
+        })
+    }
+
     /// Whether what is undecided is measured further.
     pub fn goes_on(&self) -> bool {
         matches!(self.undecided, None | Some(Decision::More)) && !self.time.is_zero() && !self.requirements.is_empty()
@@ -160,4 +168,27 @@ pub enum LevelName {
     Concurrency(u32),
     /// So many requests a second.
     Rate(f64),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_is_about_its_first_latency() {
+        let require = |of| Requirement {
+            text: String::new(),
+            of,
+            relation: Relation::Below,
+            bound: Bound::Change(0.05),
+            level: None,
+        };
+        let of = |figures: &[Figure]| {
+            let requirements = figures.iter().map(|figure| require(*figure)).collect();
+            GatePlan { requirements, ..GatePlan::default() }.latency()
+        };
+        let (rate, p50) = (Figure::Statistic(Statistic::Throughput), Statistic::Percentile(50.0));
+        assert_eq!(of(&[rate, Figure::Errors, Figure::Statistic(p50)]), Some(p50));
+        assert_eq!(of(&[rate]), None);
+    }
 }

@@ -140,12 +140,22 @@ impl RunResult {
     pub fn answer(&self) -> Option<Answer> {
         let answer = match (&self.variants, &self.sweep, &self.periodic) {
             (Some(variants), ..) if variants.matrix.is_some() => study::winners(variants),
-            (Some(variants), ..) => changes::of_variants(variants, &self.setup),
+            (Some(variants), ..) => changes::of_variants(variants, &self.setup).map(|answer| Answer {
+                // What a gate was asked it has answered.
+                missing: answer.missing.filter(|_| !self.is_decided()),
+                ..answer
+            }),
             (None, Some(found), _) => Some(levels::saturation(self, found)),
             (None, None, Some(periodic)) => periodic::answer(periodic),
             (None, None, None) => levels::answer(self),
         };
         Some(Answer { gate: gate(&self.requirements), ..answer? })
+    }
+
+    /// Whether there are requirements, and each is certainly met or missed.
+    fn is_decided(&self) -> bool {
+        let is_decided = |checked: &Checked| !checked.open && checked.outcome != Judgement::Undecided;
+        !self.requirements.is_empty() && self.requirements.iter().all(is_decided)
     }
 }
 

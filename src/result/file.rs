@@ -72,7 +72,7 @@ impl<'a> LevelFile<'a> {
         let told = reasons.iter().map(|reason| ReasonFile {
             word: reason.word().to_owned(),
             text: reason.to_string(),
-            remedy: reason.remedy(plan),
+            remedy: reason.remedy(plan, level.disturbances.disturbed > 0),
         });
         Self { outcome: Outcome::of(level), figures: values(level, plan), reasons: told.collect(), level }
     }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::gate::{Figures, Found, Judgement, is_about};
-use crate::measure::outcome::{Outcome, is_comparable};
+use crate::measure::outcome::{Outcome, is_comparable, stood_still_alone};
 use crate::measure::ratio::{Estimate, ratio};
 use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::plan::{Bound, Decision, Figure, FigureName, GatePlan, Requirement};
@@ -127,6 +127,10 @@ fn reference<'a>(baseline: Option<&'a RunResult>, level: &LevelSummary, earlier:
 }
 
 fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, reference: Reference<'_>) -> Checked {
+    if stood_still_alone(level) {
+        let note = "this process stood still while it was measured";
+        return undecided(plan, unjudged(requirement, Some(level.load), note));
+    }
     if !is_comparable(level) {
         let outcome = Outcome::of(level);
         return unjudged(requirement, Some(level.load), &format!("the level is not valid: {outcome}"));
@@ -151,6 +155,21 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
     }
 }
 
+/// The same where nothing can be said against the requirement either.
+fn undecided(plan: &GatePlan, unjudged: Checked) -> Checked {
+    Checked {
+        outcome: Judgement::Undecided,
+        passes: plan.undecided == Some(Decision::Pass),
+        open: is_open(plan),
+        ..unjudged
+    }
+}
+
+/// Whether what is undecided is neither counted as held nor as not held.
+fn is_open(plan: &GatePlan) -> bool {
+    matches!(plan.undecided, None | Some(Decision::More))
+}
+
 /// Judges a requirement on a figure that was found.
 pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad, found: &Found) -> Checked {
     let outcome = found.judge(requirement);
@@ -158,7 +177,7 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
         Judgement::Undecided => plan.undecided == Some(Decision::Pass),
         outcome => outcome == Judgement::Passed,
     };
-    let open = outcome == Judgement::Undecided && matches!(plan.undecided, None | Some(Decision::More));
+    let open = outcome == Judgement::Undecided && is_open(plan);
     let note =
         "undecided: neither met nor missed, exit code 7; measured longer, or on a quieter machine, it may be decided";
     let note = open.then(|| note.to_owned());

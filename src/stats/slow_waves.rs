@@ -28,9 +28,9 @@ pub const CERTAIN_HALF_WIDTH: f64 = 2.053_748_911;
 pub const MIN_TERMS: usize = SCALES[0] + 1;
 
 /// The variance of the sum of a series with mean 0, assuming that a longer one would continue in the same way: the
-/// length of each of its terms, and its value. There must be at least [`MIN_TERMS`].
-pub fn variance_of_sum(series: &[(f64, f64)]) -> f64 {
-    let squares = squares_of_waves(series, SCALES[SCALES.len() - 1].min(series.len() - 1));
+/// length of each of its terms, and its value. There must be at least [`MIN_TERMS`]. The slowest of the `waves` count.
+pub fn variance_of_sum(series: &[(f64, f64)], waves: usize) -> f64 {
+    let squares = squares_of_waves(series, waves_of(series.len(), waves));
     let cautious = |scale: &usize| {
         let terms = (*scale).min(squares.len());
         mean_of(&squares, terms) * UNCERTAINTY[terms]
@@ -38,14 +38,20 @@ pub fn variance_of_sum(series: &[(f64, f64)]) -> f64 {
     SCALES.iter().map(cautious).fold(0.0, f64::max)
 }
 
+/// How many waves so many terms have, if no more than `waves` are to count.
+fn waves_of(terms: usize, waves: usize) -> usize {
+    waves.clamp(SCALES[0], SCALES[SCALES.len() - 1]).min(terms - 1)
+}
+
 fn mean_of(squares: &[f64], terms: usize) -> f64 {
     2.0 * squares[..terms].iter().sum::<f64>() / terms as f64
 }
 
-/// Half the width of an interval ([`AIM`]) of a sum of this many terms, in roots of [`variance_of_sum`]. Being the largest of
-/// several estimates, it follows no distribution with a name: fitted, to within 0.03, to what 60 000 series of
-/// independent normal terms show (2.06 for 7 terms, 1.70 for 48).
-pub fn half_width(terms: usize) -> f64 {
+/// Half the width of an interval ([`AIM`]) of a sum of this many terms, in roots of [`variance_of_sum`] of as many waves. Being
+/// the largest of several estimates, it follows no distribution with a name: fitted, to within 0.03, to what 60 000 series
+/// of independent normal terms show (2.06 for 7 terms, 1.70 for 48). What counts is the number of waves, one less.
+pub fn half_width(terms: usize, waves: usize) -> f64 {
+    let terms = if waves < terms { waves_of(terms, waves) + 1 } else { terms };
     1.665 + 1.72 / (terms as f64 - 2.6)
 }
 
@@ -111,7 +117,7 @@ mod tests {
                 let values: Vec<f64> = (0..terms).map(|at| normal(hash(terms, *number), at)).collect();
                 let sum: f64 = values.iter().sum();
                 let excess: Vec<(f64, f64)> = values.iter().map(|value| (1.0, value - sum / terms as f64)).collect();
-                sum.abs() <= half_width(excess.len()) * variance_of_sum(&excess).sqrt()
+                sum.abs() <= half_width(excess.len(), usize::MAX) * variance_of_sum(&excess, usize::MAX).sqrt()
             };
             let held = (0..5000).filter(holds).count();
             assert!((4750..=4850).contains(&held), "{terms} terms: {held} of 5000");
@@ -126,7 +132,7 @@ mod tests {
                 .map(|at| (1.0, if (at * turns * 2 / 48).is_multiple_of(2) { 1.0 } else { -1.0 }))
                 .collect::<Vec<_>>()
         };
-        let seen = [1, 2, 4, 8, 24].map(|turns| variance_of_sum(&alone(turns)));
+        let seen = [1, 2, 4, 8, 24].map(|turns| variance_of_sum(&alone(turns), usize::MAX));
         assert!(seen.is_sorted_by(|longer, shorter| longer > shorter) && seen[0] > 7.0 * seen[4], "{seen:?}");
         assert!(seen[4] >= 48.0 * 0.9, "never less than what independent ones would have: {seen:?}");
     }
@@ -135,7 +141,7 @@ mod tests {
     fn a_trend_is_no_chance() {
         let series: Vec<(f64, f64)> = (0..48).map(|at| (1.0, f64::from(at) - 23.5)).collect();
         let chance: f64 = series.iter().map(|(_, value)| value * value).sum();
-        assert!(variance_of_sum(&series) > 10.0 * chance / 2.0);
-        assert_eq!(variance_of_sum(&[(1.0, 0.0); 48]), 0.0);
+        assert!(variance_of_sum(&series, usize::MAX) > 10.0 * chance / 2.0);
+        assert_eq!(variance_of_sum(&[(1.0, 0.0); 48], usize::MAX), 0.0);
     }
 }

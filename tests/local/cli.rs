@@ -271,6 +271,14 @@ fn typing_errors_are_answered_by_what_was_meant() {
 }
 
 #[test]
+fn a_rate_may_end_within_its_first_second() {
+    let line = "-m m --request-count 5 --request-rate-range 20";
+    let Ok(Command::Run(plan)) = cli::parse(words(line), Codes::Own) else { panic!("it is good") };
+    assert_eq!(plan.measurement.request_count, Some(5));
+    assert!(error(line).contains("--request-count 5"), "perf_analyzer refuses it");
+}
+
+#[test]
 fn habits_of_other_load_generators_are_understood_or_answered() {
     let plan = |line: &str| match own(line) {
         Ok(Command::Run(plan)) => *plan,

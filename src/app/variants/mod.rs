@@ -193,13 +193,14 @@ impl Comparison<'_> {
             problem: subject.open.as_ref().err().map(ToString::to_string),
         };
         let measurement = &self.plan.measurement;
+        let latency = measurement.percentile.map(Statistic::Percentile).or(self.plan.gate.latency());
         let variants = VariantsResult {
             matrix: self.plan.matrix.as_ref().map(|kind| word(kind).to_owned()),
             variants: subjects.iter().map(identity).collect(),
             rounds: self.rounds,
             starts: measurement.restarts,
             seed: self.plan.seed,
-            primary: Figure::Client(measurement.percentile.map_or(Statistic::MeanLatency, Statistic::Percentile)),
+            primary: Figure::Client(latency.unwrap_or(Statistic::MeanLatency)),
             cells: self.earlier.cells().to_vec(),
         };
         let mut setup = (*seen.setup).clone();

@@ -4,6 +4,7 @@ use super::*;
 use crate::measure::bounds::intervals;
 use crate::measure::summary::{Known, sample};
 use crate::measure::window;
+use crate::record::Distribution;
 
 mod coverage;
 
@@ -103,4 +104,35 @@ fn a_bound_is_known_where_the_slowest_come_in_one_burst() {
     let bounds = Known::find_bounds(&intervals(&blocks, &all, []), Statistic::Percentile(99.0));
     let (p99, slowest) = (all.latency.percentile_ns(99.0) as f64, all.latency.percentile_ns(100.0) as f64);
     assert!(bounds.high.is_some_and(|high| high > p99 && high <= 2.0 * slowest), "{bounds:?}");
+}
+
+/// 48 blocks of a server that gives `at_once` answers together every two seconds, over so many of these times.
+fn ticking(times: f64, at_once: u64) -> (Blocks, ClientSummary) {
+    let (mut blocks, mut latency) = (Blocks::default(), Distribution::empty());
+    let ended = |block: u64| (times * block as f64 / 48.0 + 0.3) as u64 * at_once;
+    for block in 0..48 {
+        let mut latencies = vec![2_000_000_000; (ended(block + 1) - ended(block)) as usize];
+        blocks.push(Block::of_latencies(times / 24.0, &mut latencies, &mut latency));
+    }
+    let duration = Duration::from_secs_f64(2.0 * times);
+    let client = ClientSummary { duration, requests: latency.count(), latency, ..sample::client(0, 0) };
+    (blocks, client)
+}
+
+#[test]
+fn a_rate_of_few_requests_that_are_all_alike_is_known() {
+    for (times, at_once, share) in [(15.0, 1, 0.2), (20.0, 1, 0.13), (20.0, 8, 0.13), (40.0, 1, 0.06), (60.0, 3, 0.04)]
+    {
+        let (blocks, all) = ticking(times, at_once);
+        let (known, rate) = (interval(Statistic::Throughput, &blocks, &all).unwrap(), at_once as f64 / 2.0);
+        assert!(known.low <= rate && rate <= known.high, "{times}: {known:?}");
+        // Of one with failures, places tell nothing.
+        let failing = ClientSummary { failed: 1, ..all.clone() };
+        let known = interval(Statistic::Throughput, &blocks, &failing).unwrap();
+        assert!(known.low <= rate && rate <= known.high, "{times}: {known:?}");
+        assert!(known.relative_half_width(all.throughput()) < share, "{times}, {at_once}: {known:?}");
+    }
+    let (blocks, all) = ticking(9.0, 1);
+    let known = interval(Statistic::Throughput, &blocks, &all).unwrap();
+    assert!(known.low <= 0.5 && 0.5 <= known.high && known.relative_half_width(0.5) < 0.1, "{known:?}");
 }

@@ -1,5 +1,6 @@
 //! Rules of the measurement.
 
+use crate::exit::Codes;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::{
     endless, has_several_levels, lacks_levels, loads, names_an_end, searches, shown_range,
@@ -247,11 +248,13 @@ fn threads_without_warm_up(draft: &Draft) -> Option<u64> {
     (rate && requests > 0 && requests < threads).then_some(threads)
 }
 
-/// Whether fewer requests are asked for than the level has outstanding, or sends in a second.
+/// Whether fewer requests are asked for than the level has outstanding; perf_analyzer refuses fewer than it sends in a second,
+/// too.
 fn too_few_requests(draft: &Draft) -> bool {
     let Some(count) = draft.plan.measurement.request_count else { return false };
     let mode = &draft.plan.load.mode;
     // A level of a range cannot have more outstanding than it has requests; where the range has no end, its first level counts.
     mode.concurrency().is_some_and(|range| count < u64::from(range.end.unwrap_or(0).max(range.start)))
-        || mode.rate().is_some_and(|range| (count as f64) < range.end.unwrap_or(0.0).max(range.start).floor())
+        || draft.codes == Codes::PerfAnalyzers
+            && mode.rate().is_some_and(|range| (count as f64) < range.end.unwrap_or(0.0).max(range.start).floor())
 }

@@ -236,7 +236,11 @@ fn verdict_lines(setup: &Setup, level: &LevelSummary) -> String {
         Verdict::Invalid(reasons) => {
             let mut text = format!("  Verdict: invalid [{outcome}]{taken}\n");
             for reason in reasons {
-                let _ = writeln!(text, "    {reason}: {}", reason.remedy(&setup.measurement));
+                let _ = writeln!(
+                    text,
+                    "    {reason}: {}",
+                    reason.remedy(&setup.measurement, level.disturbances.disturbed > 0)
+                );
             }
             text + &bound
         }

@@ -183,7 +183,9 @@ fn words(result: &RunResult, level: &LevelSummary) -> Vec<[String; 2]> {
     let plan = &result.setup.measurement;
     let mut words = Vec::new();
     if let Verdict::Invalid(reasons) = &level.verdict {
-        words.extend(reasons.iter().map(|reason| [reason.to_string(), reason.remedy(plan)]));
+        words.extend(
+            reasons.iter().map(|reason| [reason.to_string(), reason.remedy(plan, level.disturbances.disturbed > 0)]),
+        );
     }
     let limit = plan.latency_threshold.map(|limit| time(limit.as_nanos() as f64)).unwrap_or_default();
     let besides = match Outcome::of(level) {

@@ -270,8 +270,11 @@ fn unless_wrong(answer: Answer, one: &Named<'_>, setup: &Setup) -> Answer {
 
 fn reason(one: &Named<'_>, setup: &Setup) -> Option<Missing> {
     let Verdict::Invalid(reasons) = &one.level.verdict else { return None };
-    let first = reasons.first()?;
-    let what = format!("{} is {}: {first}; {}", one.name, Outcome::of(one.level), first.remedy(&setup.measurement));
+    let outcome = Outcome::of(one.level);
+    // What made the outcome what it is, whatever else there is.
+    let first = reasons.iter().find(|reason| Outcome::of_reason(reason) == outcome).or(reasons.first())?;
+    let remedy = first.remedy(&setup.measurement, one.level.disturbances.disturbed > 0);
+    let what = format!("{} is {outcome}: {first}; {remedy}", one.name);
     Some(Missing { what, command: None, seconds: None })
 }
 

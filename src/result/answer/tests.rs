@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::rounds::{Round, Unit as Turn, Value};
 use crate::measure::summary::{Ending, Known, LevelSummary, LimitCheck, sample};
 use crate::plan::{LoadMode, Order, Range, Rounds, Statistic};
@@ -73,6 +74,16 @@ fn a_range_without_one_is_answered_by_its_knee_and_one_level_by_its_figures() {
     assert_eq!(found.words, expected);
     let found = answer(&setup(false, 1), &levels[..1]);
     assert_eq!(found.words, "130 infer/s (117 to 143 infer/s) at concurrency 1, p99 20 ms (18 to 22 ms)");
+}
+
+#[test]
+fn what_is_wrong_with_a_level_is_the_reason_of_its_outcome() {
+    let mut one = level(4, 300, 60);
+    one.ending = Ending::Unstable;
+    let drifts = InvalidReason::Drifting(Statistic::Throughput, 0.5);
+    one.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.02), drifts]);
+    let missing = answer(&setup(false, 1), &[one]).missing.unwrap();
+    assert!(missing.what.starts_with("concurrency 4 is unstable: throughput changed by +50%"), "{}", missing.what);
 }
 
 #[test]
@@ -149,10 +160,9 @@ fn variants_are_answered_by_the_change_and_studies_by_the_fastest() {
     assert_eq!((found.question, found.sure), (Question::Study, Sureness::Sure));
 }
 
-#[test]
-fn a_gate_says_the_one_condition_that_decided() {
-    let mut result = plans::result(&setup(false, 1), &[level(4, 100, 20)]);
-    let of = |text: &str, passes, outcome| Checked {
+/// A requirement at concurrency 4 that came to 18 to 22 ms.
+fn checked(text: &str, passes: bool, outcome: Judgement) -> Checked {
+    Checked {
         text: text.to_owned(),
         variant: None,
         level: Some(LevelLoad::Concurrency(4)),
@@ -167,7 +177,27 @@ fn a_gate_says_the_one_condition_that_decided() {
         passes,
         open: false,
         note: None,
+    }
+}
+
+#[test]
+fn a_gate_that_is_decided_needs_no_further_rounds() {
+    // Too few rounds to tell anything.
+    let mut few = variants(&[0], |_, variant| 10.0 + variant as f64);
+    few.cells[0].rounds.truncate(3);
+    let result = RunResult { variants: Some(few), ..plans::result(&plans::setup(), &[]) };
+    let missing = |outcome| {
+        let requirements = vec![checked("p50<+5%", outcome == Judgement::Passed, outcome)];
+        RunResult { requirements, ..result.clone() }.answer().unwrap().missing
     };
+    assert!(result.answer().unwrap().missing.is_some() && missing(Judgement::Undecided).is_some());
+    assert!(missing(Judgement::Passed).is_none() && missing(Judgement::Failed).is_none());
+}
+
+#[test]
+fn a_gate_says_the_one_condition_that_decided() {
+    let mut result = plans::result(&setup(false, 1), &[level(4, 100, 20)]);
+    let of = checked;
     result.requirements = vec![of("p99<30ms", true, Judgement::Passed), of("p99<19ms", true, Judgement::Undecided)];
     let words = |result: &RunResult| result.answer().unwrap().gate.unwrap().words;
     assert_eq!(words(&result), "Passed, undecided: p99<19ms at concurrency 4: 20 ms (18 to 22 ms), and 1 more");

@@ -121,6 +121,23 @@ fn what_cannot_be_judged_fails() {
 }
 
 #[test]
+fn a_client_that_stood_still_says_nothing_against_the_server() {
+    let still = |more: &[InvalidReason]| {
+        let verdict = Verdict::Invalid([&[InvalidReason::StoodStill(2.1)], more].concat());
+        LevelSummary { verdict, ..level(1, 0.1) }
+    };
+    let below = || require(P99, Relation::Below, Bound::Value(0.8e6));
+    assert_eq!(outcome(below(), still(&[]), None), (Judgement::Undecided, false));
+    assert_eq!(outcome(below(), still(&[InvalidReason::LittlesLaw(0.3)]), None), (Judgement::Undecided, false));
+    let plan = |undecided| GatePlan { requirements: vec![below()], undecided, ..GatePlan::default() };
+    let code = |undecided| judged(&plan(Some(undecided)), &[still(&[])], None).exit_code(Codes::Own);
+    assert_eq!([Decision::Pass, Decision::Fail].map(code), [exit::OK, exit::REQUIREMENT]);
+    let result = judged(&plan(None), &[still(&[])], None);
+    let words = result.answer().unwrap().gate.unwrap().words;
+    assert_eq!(words, "Undecided: x at concurrency 1: this process stood still while it was measured");
+}
+
+#[test]
 fn the_baseline_of_a_repeated_load_is_the_same_repetition() {
     let mut slow = level(1, 0.01);
     slow.client.latency = sample::distribution(1_000, 2_000_000);
