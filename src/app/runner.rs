@@ -244,6 +244,7 @@ impl<'a> Runner<'a> {
             decoupled: self.session.setup.decoupled,
             generates: self.session.backend.generates(),
             sessions: self.session.plays_whole_sessions(),
+            sequences: self.session.setup.sequences,
             limits: limits(&self.plan().measurement.goodput),
             entries: self.session.models.len(),
             servers: self.session.setup.servers.len(),

@@ -22,7 +22,7 @@ use crate::plan::Statistic;
 use crate::stats::{Bounds, Interval};
 
 pub use crate::measure::server_metrics::{GpuMetrics, HostMetrics};
-pub use crate::record::{Distribution, Generated, Sessions};
+pub use crate::record::{Distribution, Generated, SequenceTimes, Sessions};
 
 /// The load of one level, as reports name it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -80,6 +80,9 @@ pub struct ClientSummary {
     pub generated: Option<Box<Generated>>,
     /// Conversations that ended, if the load plays conversations.
     pub sessions: Option<Box<Sessions>>,
+    /// Times of whole sequences that ended, if the models take sequences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence_times: Option<Box<SequenceTimes>>,
     /// Requests that kept the limits of `--goodput`, if there are any.
     pub good: Option<u64>,
     /// Average time to hand a request over, in nanoseconds.
@@ -542,6 +545,7 @@ pub(crate) mod sample {
             decoupled: None,
             generated: None,
             sessions: None,
+            sequence_times: None,
             good: None,
             send_ns: 0.0,
             receive_ns: 0.0,

@@ -15,6 +15,8 @@ pub struct RecorderSpec {
     pub generates: bool,
     /// Conversations of several requests.
     pub sessions: bool,
+    /// Whole sequences of requests.
+    pub sequences: bool,
     /// Limits that make a request a good one.
     pub limits: Limits,
     /// Cancelled requests, separately from failed ones.

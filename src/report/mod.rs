@@ -26,6 +26,7 @@ pub mod progress;
 pub mod remarks;
 pub mod requirements;
 mod restarts;
+mod sequences;
 mod sessions;
 pub mod summary;
 #[cfg(test)]
