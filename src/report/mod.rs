@@ -43,7 +43,7 @@ use crate::result::{Distinction, Setup, number};
 
 pub use crate::result::number::significant;
 pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file, is_special};
-pub use partial::remove_partial_files;
+pub use partial::{new_folder, put_in_place, remove_partial_files};
 
 /// The percentiles of a report: the usual ones and the one that the run is judged by in ascending order, as in
 /// perf_analyzer, then those that were asked for in addition.
