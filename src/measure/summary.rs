@@ -30,6 +30,8 @@ pub use crate::record::{Distribution, Generated, SequenceTimes, Sessions};
 pub enum LevelLoad {
     /// Requests kept outstanding.
     Concurrency(u32),
+    /// Streams, each of which sends a request every so often.
+    Streams(u32),
     /// Intended sends a second.
     RequestRate(f64),
     /// Intended sends follow a list of intervals or a fixed schedule whose mean rate this is.

@@ -108,7 +108,7 @@ impl Bank {
                 .then(|| DecoupledBank { first: AtomicHistogram::new(), gap: AtomicHistogram::new() }),
             generation: spec.generates.then(|| Box::new(GenerationBank::new())),
             sessions: spec.sessions.then(|| Box::new(SessionBank::new())),
-            whole_sequences: spec.sequences.then(|| Box::new(SequenceBank::new())),
+            whole_sequences: spec.sequences.then(|| Box::new(SequenceBank::new(spec.pace))),
             good: spec.limits.is_any().then(|| GoodBank {
                 limits: spec.limits,
                 by_latency: !spec.generates,

@@ -5,9 +5,12 @@ use schemars::JsonSchema;
 #[cfg(not(loom))]
 use serde::{Deserialize, Serialize};
 
+use std::time::Duration;
+
 use crate::clock::Stamp;
 use crate::record::distribution::Distribution;
 use crate::record::histogram::AtomicHistogram;
+use crate::sync::{AtomicU64, Ordering};
 
 /// A whole sequence, whose last request succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,21 +27,39 @@ pub struct WholeSequence {
 pub(super) struct SequenceBank {
     duration: AtomicHistogram,
     last: AtomicHistogram,
+    in_time: Option<InTime>,
+}
+
+/// Sequences that have kept their pace.
+struct InTime {
+    pace_ns: u64,
+    count: AtomicU64,
 }
 
 impl SequenceBank {
-    pub(super) fn new() -> Self {
-        Self { duration: AtomicHistogram::new(), last: AtomicHistogram::new() }
+    pub(super) fn new(pace: Option<Duration>) -> Self {
+        let in_time = pace.map(|pace| InTime {
+            pace_ns: u64::try_from(pace.as_nanos()).unwrap_or(u64::MAX),
+            count: AtomicU64::new(0),
+        });
+        Self { duration: AtomicHistogram::new(), last: AtomicHistogram::new(), in_time }
     }
 
     pub(super) fn record(&self, whole: &WholeSequence) {
         self.duration.record(whole.end.since(whole.begun));
-        self.last.record(whole.end.since(whole.last));
+        let last_ns = whole.end.since(whole.last);
+        self.last.record(last_ns);
+        if let Some(in_time) = self.in_time.as_ref().filter(|in_time| last_ns <= in_time.pace_ns) {
+            in_time.count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn drain_into(&self, times: &mut SequenceTimes) {
         self.duration.drain_into(&mut times.duration);
         self.last.drain_into(&mut times.last);
+        if let (Some(own), Some(all)) = (&self.in_time, &mut times.in_time) {
+            *all += own.count.swap(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -51,12 +72,15 @@ pub struct SequenceTimes {
     pub duration: Distribution,
     /// Latency of a sequence's last request, in open loops from its intended send.
     pub last: Distribution,
+    /// Sequences whose last answer came before a further request would have been due, where they are paced.
+    #[cfg_attr(not(loom), serde(default, skip_serializing_if = "Option::is_none"))]
+    pub in_time: Option<u64>,
 }
 
 impl SequenceTimes {
-    /// None yet.
-    pub fn empty() -> Self {
-        Self { duration: Distribution::empty(), last: Distribution::empty() }
+    /// None yet; of sequences that are paced or not.
+    pub fn empty(is_paced: bool) -> Self {
+        Self { duration: Distribution::empty(), last: Distribution::empty(), in_time: is_paced.then_some(0) }
     }
 
     /// How many have ended.
@@ -68,6 +92,9 @@ impl SequenceTimes {
     pub fn merge(&mut self, other: &Self) {
         self.duration.merge(&other.duration);
         self.last.merge(&other.last);
+        if let (Some(mine), Some(theirs)) = (&mut self.in_time, other.in_time) {
+            *mine += theirs;
+        }
     }
 }
 
@@ -77,16 +104,16 @@ mod tests {
 
     #[test]
     fn a_sequence_lasts_from_its_first_request_and_its_last_answer_from_its_last() {
-        let bank = SequenceBank::new();
+        let bank = SequenceBank::new(Some(Duration::from_micros(1_500)));
         for last in [7_000_000, 8_000_000] {
             bank.record(&WholeSequence { begun: Stamp(1_000_000), last: Stamp(last), end: Stamp(9_000_000) });
         }
-        let mut times = SequenceTimes::empty();
+        let mut times = SequenceTimes::empty(true);
         bank.drain_into(&mut times);
         assert_eq!((times.count(), times.duration.sum_ns, times.last.sum_ns), (2, 16_000_000, 3_000_000));
         let mut both = times.clone();
         both.merge(&times);
-        assert_eq!((both.count(), both.last.count()), (4, 4));
+        assert_eq!((both.count(), both.last.count(), both.in_time), (4, 4, Some(2)), "each second is in time");
         bank.drain_into(&mut both);
         assert_eq!(both.count(), 4, "taken out once");
     }

@@ -129,7 +129,7 @@ impl Tally {
             decoupled: spec.decoupled.then(pair),
             generated: spec.generates.then(|| Box::new(Generated::empty())),
             sessions: spec.sessions.then(|| Box::new(Sessions::empty())),
-            sequence_times: spec.sequences.then(|| Box::new(SequenceTimes::empty())),
+            sequence_times: spec.sequences.then(|| Box::new(SequenceTimes::empty(spec.pace.is_some()))),
             good: spec.limits.is_any().then_some(0),
             errors: HashMap::new(),
             entries: Vec::new(),

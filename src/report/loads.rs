@@ -9,6 +9,7 @@ use crate::report::number::{msec, significant};
 pub fn kind(mode: &LoadMode) -> &'static str {
     match mode {
         LoadMode::Concurrency(_) => "requests kept outstanding",
+        LoadMode::Paced { .. } => "paced streams",
         LoadMode::RequestRate { .. } => "requests at a rate",
         LoadMode::Intervals(_) | LoadMode::FixedSchedule | LoadMode::TraceReplay { .. } => "requests on a schedule",
         LoadMode::Periodic(_) => "periodic load",
@@ -40,6 +41,15 @@ pub fn settings(plan: &Plan) -> String {
             if let Some(end) = range.end {
                 let _ = writeln!(text, "  Concurrency limit: {end} concurrent requests");
             }
+        }
+        LoadMode::Paced { range, interval } => {
+            if range.end != Some(range.start) {
+                text += &latency;
+                if let Some(end) = range.end {
+                    let _ = writeln!(text, "  Streams limit: {end} concurrent streams");
+                }
+            }
+            let _ = writeln!(text, "  Each stream sends a request every {interval:?}, answered or not");
         }
         LoadMode::RequestRate { range, distribution } => {
             if range.end != Some(range.start) {

@@ -64,6 +64,7 @@ type Table = Vec<Vec<String>>;
 fn load_name(load: LevelLoad) -> &'static str {
     match load {
         LevelLoad::Concurrency(_) => "Concurrency",
+        LevelLoad::Streams(_) => "Streams",
         LevelLoad::RequestRate(_) | LevelLoad::Schedule(_) => "Request Rate",
     }
 }
@@ -92,7 +93,7 @@ pub fn full_level_name(load: LevelLoad, distinction: Distinction) -> String {
 /// The level's value.
 fn load_value(load: LevelLoad) -> String {
     match load {
-        LevelLoad::Concurrency(concurrency) => concurrency.to_string(),
+        LevelLoad::Concurrency(number) | LevelLoad::Streams(number) => number.to_string(),
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => significant(rate),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::measure::summary::{ClientSummary, Distribution, LevelSummary, SequenceTimes};
-use crate::report::number::whole_us;
+use crate::report::number::{percent, whole_us};
 use crate::result::Setup;
 
 /// A distribution of them: how the report, CSV files and the export name it.
@@ -32,7 +32,14 @@ const TIMES: [Times; 2] = [
 /// The lines of a level; `row` is how a distribution is shown.
 pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String) -> String {
     let Some(sequences) = &client.sequence_times else { return String::new() };
-    TIMES.iter().map(|Times { line, of, .. }| row(line, false, of(sequences))).collect()
+    let times: String = TIMES.iter().map(|Times { line, of, .. }| row(line, false, of(sequences))).collect();
+    let in_time = sequences.in_time.filter(|_| sequences.count() > 0).map(|in_time| {
+        let (count, share) = (sequences.count(), percent(in_time as f64 / sequences.count() as f64));
+        format!(
+            "    Sequences in time (last answer before a further request was due): {in_time} of {count} ({share})\n"
+        )
+    });
+    times + &in_time.unwrap_or_default()
 }
 
 /// A column's name, and how a level fills it.
@@ -63,6 +70,9 @@ pub fn columns(setup: &Setup) -> Vec<Column> {
 pub fn figures(client: &ClientSummary, times: fn(&Distribution) -> Value) -> Option<Value> {
     let sequences = client.sequence_times.as_deref()?;
     let mut all = json!({ "count": sequences.count() });
+    if let Some(in_time) = sequences.in_time {
+        all["in_time"] = json!(in_time);
+    }
     for Times { key, of, .. } in TIMES {
         all[key] = times(of(sequences));
     }

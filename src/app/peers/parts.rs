@@ -25,6 +25,14 @@ pub(super) fn check(plan: &Plan, part: Part) -> Result<()> {
     if let Some((flag, least)) = mode.least_concurrency().filter(|(_, least)| (*least as usize) < size) {
         return too_few(flag, least as usize);
     }
+    if let (Some(_), Some(range)) = (mode.pace(), mode.concurrency()) {
+        let uneven = |streams: &u32| *streams as usize % size > 0;
+        let first = if range.listed.is_empty() { vec![range.start, range.step] } else { range.listed.clone() };
+        if first.iter().any(uneven) && (mode.has_levels() || uneven(&range.start)) {
+            let next = format!("give multiples of {size}, or --ranks separate");
+            return Err(Error::usage(format!("--paced: {size} processes share the streams evenly; {next}")));
+        }
+    }
     match plan.rounds {
         Some(_) => refuse("--variant or --matrix: variants take turns within one process; they"),
         None => Ok(()),

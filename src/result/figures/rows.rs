@@ -316,6 +316,21 @@ pub const CATALOGUE: &[Figure] = &[
         source: Source::Times(|client| Some(&sequences(client)?.last)),
     },
     Figure {
+        key: "sequences_in_time",
+        aliases: &[],
+        unit: Unit::Share,
+        title: "sequences in time",
+        short: "in time",
+        meaning: "Share of paced sequences whose last answer came before a further request would have been due.",
+        group: Group::Sequences,
+        in_tables: true,
+        more_is_better: Some(true),
+        source: Source::Share(|client| {
+            let sequences = sequences(client).filter(|sequences| sequences.count() > 0)?;
+            Some((sequences.in_time?, sequences.count()))
+        }),
+    },
+    Figure {
         key: "session_duration",
         aliases: &[],
         unit: Unit::Nanoseconds,
