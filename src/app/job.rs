@@ -285,7 +285,7 @@ impl Job {
 
 /// How many threads, at most `most`, have equally many of the streams: each sends its streams' requests in turn.
 fn evenly(streams: usize, most: usize) -> usize {
-    (1..=most).rev().find(|threads| streams % threads == 0).unwrap_or(1)
+    (1..=most).rev().find(|threads| streams.is_multiple_of(*threads)).unwrap_or(1)
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! Loads in words: the place where a further load gets its own.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use crate::plan::{GapDistribution, LoadMode, Plan, Ramp, Stage, StageEdges, StageLength, StageLoad, TokenInput};
+use crate::plan::{
+    GapDistribution, LoadMode, Plan, Ramp, Range, Stage, StageEdges, StageLength, StageLoad, TokenInput,
+};
 use crate::report::number::{msec, significant};
 
 /// What it is, in a few words.
@@ -42,15 +45,7 @@ pub fn settings(plan: &Plan) -> String {
                 let _ = writeln!(text, "  Concurrency limit: {end} concurrent requests");
             }
         }
-        LoadMode::Paced { range, interval } => {
-            if range.end != Some(range.start) {
-                text += &latency;
-                if let Some(end) = range.end {
-                    let _ = writeln!(text, "  Streams limit: {end} concurrent streams");
-                }
-            }
-            let _ = writeln!(text, "  Each stream sends a request every {interval:?}, answered or not");
-        }
+        LoadMode::Paced { range, interval } => text += &paced(range, *interval, &latency),
         LoadMode::RequestRate { range, distribution } => {
             if range.end != Some(range.start) {
                 text += &latency;
@@ -95,6 +90,14 @@ pub fn settings(plan: &Plan) -> String {
         LoadMode::Concurrency(_) => {}
     }
     text
+}
+
+/// Where a range of streams ends, and how they are paced.
+fn paced(range: &Range<u32>, interval: Duration, latency: &str) -> String {
+    let latency = if range.end == Some(range.start) { "" } else { latency };
+    let end = range.end.filter(|end| *end != range.start);
+    let limit = end.map(|end| format!("  Streams limit: {end} concurrent streams\n")).unwrap_or_default();
+    format!("{latency}{limit}  Each stream sends a request every {interval:?}, answered or not\n")
 }
 
 /// A stage in words.

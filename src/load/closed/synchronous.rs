@@ -297,9 +297,7 @@ impl Worker<'_> {
         if self.sink.answer.traced.load(Ordering::Relaxed) {
             self.keep_trace(awake);
         }
-        if request.sequence.is_some_and(|position| position.start) {
-            self.context.feed.begin(self.share.first_lane, reply.sent);
-        }
+        self.context.begin_sequence(self.share.first_lane, request, reply.sent);
         let decides_next = reply.error.is_some();
         self.unbooked = Some((request, reply, awake));
         if decides_next || self.context.observer.is_some() {

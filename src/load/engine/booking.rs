@@ -29,6 +29,14 @@ impl LoadContext {
         }
     }
 
+    /// Notes when a sequence of a lane with one request at a time began, if a request is its first.
+    #[inline]
+    pub(in crate::load) fn begin_sequence(&self, lane: usize, request: Request, sent: Stamp) {
+        if request.sequence.is_some_and(|position| position.start) {
+            self.feed.begin(lane, sent);
+        }
+    }
+
     /// Records a whole sequence, if a finished request is the last of one; `begun` tells when its first was due.
     #[inline]
     pub(in crate::load) fn end_sequence(&self, over: &Over<'_>, begun: impl FnOnce() -> Option<Stamp>) {
