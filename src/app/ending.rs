@@ -151,7 +151,7 @@ pub fn die(death: Death) {
             // Whoever interrupts a run may be content with what it has; nobody has interrupted this one.
             kept.filter(|code| *code != exit::OK).unwrap_or(exit::FAILED)
         }
-        Phase::Waiting | Phase::Loading => exit::FAILED,
+        Phase::Waiting | Phase::Making | Phase::Loading => exit::FAILED,
     };
     if death == Death::Exit {
         leave(code);

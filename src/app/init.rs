@@ -5,11 +5,13 @@ use std::io;
 use std::path::{Component, Path};
 
 use crate::app::screen::Screen;
+use crate::app::{phase, signals};
 use crate::backends::c_api::missing_backend;
 use crate::error::{Error, Result};
 use crate::exit;
 use crate::model::starter::{Format, Starter as Content};
 use crate::plan::Starter;
+use crate::report;
 use crate::stdio::note;
 
 /// Makes it, prints its files, and says what comes next. Returns the exit code (see [`crate::exit`]).
@@ -17,6 +19,8 @@ use crate::stdio::note;
 /// # Errors
 /// If the file is not what its name says, or something cannot be read or written.
 pub fn init(wanted: &Starter) -> Result<u8> {
+    signals::watch()?;
+    phase::making();
     let Starter { file, name, repository, server } = wanted;
     let shown = file.display();
     let format =
@@ -50,7 +54,7 @@ fn make(wanted: &Starter, format: Format, content: &Content) -> Result<Vec<Strin
     let Starter { file, name, repository, .. } = wanted;
     let failed = |error: io::Error| Error::output(format!("'{}' cannot be written: {error}", repository.display()));
     fs::create_dir_all(repository).map_err(failed)?;
-    let unfinished = tempfile::Builder::new().prefix(".init-").tempdir_in(repository).map_err(failed)?;
+    let unfinished = report::new_folder(repository, ".init-").map_err(failed)?;
     fs::create_dir(unfinished.path().join("1")).map_err(failed)?;
     let mut made = vec!["config.pbtxt".to_owned()];
     fs::write(unfinished.path().join("config.pbtxt"), &content.text).map_err(failed)?;
@@ -66,7 +70,7 @@ fn make(wanted: &Starter, format: Format, content: &Content) -> Result<Vec<Strin
     }
     let folder = repository.join(name);
     fs::set_permissions(unfinished.path(), open_to_all()).map_err(failed)?;
-    fs::rename(unfinished.keep(), folder).map_err(failed)?;
+    report::put_in_place(unfinished, &folder).map_err(failed)?;
     Ok(made)
 }
 

@@ -124,6 +124,17 @@ impl Job {
         Ok(Self { gap_variation, ..Self::open(session, LevelLoad::RequestRate(rate), arrivals) })
     }
 
+    /// Keeps so many streams going, each of which sends a request every `interval`: together a rate, whose requests they take
+    /// in turn.
+    ///
+    /// # Errors
+    /// If that rate is out of range.
+    pub fn paced(session: &Session, streams: u32, interval: Duration) -> Result<Self> {
+        let rate = f64::from(streams) / interval.as_secs_f64();
+        let arrivals = Arrivals::at_rate(rate, GapDistribution::Constant)?;
+        Ok(Self::open(session, LevelLoad::Streams(streams), arrivals))
+    }
+
     /// Sends requests at given times. In a schedule that is played once, the first requests are the warm-up; the others
     /// keep their times and their data.
     pub fn schedule(session: &Session, arrivals: Arrivals) -> Self {
@@ -176,21 +187,24 @@ impl Job {
         let sequences = session.setup.sequences;
         let threading = session.backend.capabilities().threading;
         let part = plan.load.ranks.part;
+        let streams = if let LevelLoad::Streams(streams) = load { Some(streams as usize) } else { None };
+        let concurrent = streams.unwrap_or(plan.load.sequences.concurrent);
         let most_threads = match sequences {
             // The same number in every process, so that they take turns.
-            true => plan.load.max_threads.min((plan.load.sequences.concurrent / part.size).max(1)),
+            true => plan.load.max_threads.min((concurrent / part.size).max(1)),
             false => plan.load.max_threads,
         };
         let in_turns = (arrivals.clone(), plan.seed);
         let max_outstanding = plan.load.max_outstanding.unwrap_or_else(|| session.most_outstanding());
         let threads = issuing_threads(arrivals.mean_rate() / part.size as f64, most_threads, threading);
+        let threads = streams.map_or(threads, |streams| evenly(streams / part.size, threads));
         let length = arrivals.len().map(|length| length as u64);
         let shape = OpenLoop {
             arrivals,
             seed: plan.seed,
             threads,
             max_outstanding,
-            serial: sequences && plan.load.sequences.serial,
+            serial: sequences && plan.load.sequences.serial && streams.is_none(),
             part,
             until: None,
             spin: DEFAULT_SPIN,
@@ -199,7 +213,7 @@ impl Job {
         let whole = match sequences {
             // The data are one sequence, whose steps have their times.
             true if plan.load.mode.is_fixed_schedule() => 1,
-            true => plan.load.sequences.concurrent,
+            true => concurrent,
             false => threads * part.size,
         };
         let job = Self {
@@ -220,6 +234,10 @@ impl Job {
         match self.load {
             LevelLoad::Concurrency(_) => None,
             LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => Some(rate),
+            LevelLoad::Streams(_) => match &self.shape {
+                LoadShape::Open(shape) => Some(shape.arrivals.mean_rate()),
+                _ => None,
+            },
         }
     }
 
@@ -234,8 +252,8 @@ impl Job {
             return None;
         }
         match self.load {
-            LevelLoad::RequestRate(rate) => {
-                Duration::try_from_secs_f64(self.quota? as f64 / rate).ok().map(Sending::steady)
+            LevelLoad::RequestRate(_) | LevelLoad::Streams(_) => {
+                Duration::try_from_secs_f64(self.quota? as f64 / self.requested_rate()?).ok().map(Sending::steady)
             }
             _ => match &self.shape {
                 LoadShape::Open(shape) => Sending::of_times(shape.times(self.requests()?)),
@@ -262,5 +280,21 @@ impl Job {
             LoadShape::Turns(shape) => shape.arrivals.is_some(),
             _ => false,
         }
+    }
+}
+
+/// How many threads, at most `most`, have equally many of the streams: each sends its streams' requests in turn.
+fn evenly(streams: usize, most: usize) -> usize {
+    (1..=most).rev().find(|threads| streams.is_multiple_of(*threads)).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_have_equally_many_streams() {
+        let found = [(12, 4), (9, 4), (7, 4), (7, 8), (1, 4), (4, 1)].map(|(streams, most)| evenly(streams, most));
+        assert_eq!(found, [4, 3, 1, 7, 1, 1]);
     }
 }

@@ -44,17 +44,9 @@ fn walk(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
     let (plan, session) = (runner.plan(), runner.session);
     warm_up::run(runner)?;
     match &plan.load.mode {
-        LoadMode::Concurrency(range) => {
-            let limit = plan.load.most_concurrency(session.setup.synchronous);
-            let bounded = Range { end: range.end.or(Some(limit)), ..range.clone() };
-            search(runner, &bounded, result, &|concurrency| Ok(Job::closed(session, concurrency)))?;
-            if range.end.is_none()
-                && !runner.is_interrupted()
-                && result.levels.last().is_some_and(|level| passes(runner.context.codes, level))
-            {
-                note!("{}", end_of_growth(session.setup.synchronous, range, limit));
-            }
-            Ok(())
+        LoadMode::Concurrency(range) => grow(runner, range, result, &|requests| Ok(Job::closed(session, requests))),
+        LoadMode::Paced { range, interval } => {
+            grow(runner, range, result, &|streams| Job::paced(session, streams, *interval))
         }
         LoadMode::RequestRate { range, distribution } => {
             search(runner, range, result, &|rate| Job::rate(session, rate, *distribution))
@@ -79,6 +71,7 @@ pub fn nth(session: &Session, level: u32) -> Result<Job> {
     let none = || Error::usage("there is no such level");
     match &session.plan.load.mode {
         LoadMode::Concurrency(range) => Ok(Job::closed(session, range.nth(level).ok_or_else(none)?)),
+        LoadMode::Paced { range, interval } => Job::paced(session, range.nth(level).ok_or_else(none)?, *interval),
         LoadMode::RequestRate { range, distribution } => {
             Job::rate(session, range.nth(level).ok_or_else(none)?, *distribution)
         }
@@ -88,6 +81,24 @@ pub fn nth(session: &Session, level: u32) -> Result<Job> {
         }
         LoadMode::Stages { .. } | LoadMode::Sweep { .. } | LoadMode::Periodic(_) => Err(none()),
     }
+}
+
+/// Walks through a range that need not have an end.
+fn grow(
+    runner: &Runner<'_>,
+    range: &Range<u32>,
+    result: &mut RunResult,
+    job: &dyn Fn(u32) -> Result<Job>,
+) -> Result<()> {
+    let synchronous = runner.session.setup.synchronous;
+    let limit = runner.plan().load.most_concurrency(synchronous);
+    let bounded = Range { end: range.end.or(Some(limit)), ..range.clone() };
+    search(runner, &bounded, result, job)?;
+    let last = result.levels.last().filter(|_| range.end.is_none() && !runner.is_interrupted());
+    if last.is_some_and(|level| passes(runner.context.codes, level)) {
+        note!("{}", end_of_growth(synchronous, range, limit));
+    }
+    Ok(())
 }
 
 fn search<T: LevelValue>(

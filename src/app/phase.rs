@@ -11,6 +11,8 @@ use crate::interrupt;
 pub enum Phase {
     /// Nothing of ours is running yet.
     Waiting,
+    /// Files are being made.
+    Making,
     /// A server is starting in this process.
     Loading,
     /// Everything is ready to be measured.
@@ -26,6 +28,11 @@ static PHASE: Mutex<Phase> = Mutex::new(Phase::Waiting);
 pub fn interrupt() -> (Phase, bool) {
     let phase = PHASE.lock();
     (*phase, interrupt::raise() == 1)
+}
+
+/// Files are about to be made, of which an interrupt leaves nothing.
+pub fn making() {
+    *PHASE.lock() = Phase::Making;
 }
 
 /// A server is about to start in this process: from now on the first interrupt waits for its models.

@@ -244,6 +244,8 @@ impl<'a> Runner<'a> {
             decoupled: self.session.setup.decoupled,
             generates: self.session.backend.generates(),
             sessions: self.session.plays_whole_sessions(),
+            sequences: self.session.setup.sequences,
+            pace: self.plan().load.mode.pace(),
             limits: limits(&self.plan().measurement.goodput),
             entries: self.session.models.len(),
             servers: self.session.setup.servers.len(),

@@ -137,6 +137,10 @@ fn answer(phase: Phase, first: bool) -> Answer {
             ending::try_to(|| stdio::say("\ntriton-bench: interrupted before anything was measured\n"));
             Answer::Leave(exit::INTERRUPTED)
         }
+        Phase::Making => {
+            ending::try_to(|| stdio::say("\ntriton-bench: interrupted; nothing was made\n"));
+            Answer::Leave(exit::INTERRUPTED)
+        }
         Phase::Loading if first => {
             ending::bound(LOAD_LIMIT, exit::INTERRUPTED, "its models were still being loaded");
             Answer::Say(

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -9,7 +10,7 @@ use jiff::Timestamp;
 use crate::cli::forms::{StageForm, SweepForm, parameter_name, stage, stages, sweep, token_input, warm_up};
 use crate::cli::range::{concurrency, periodic, rate};
 use crate::cli::ranks::RanksArgs;
-use crate::cli::values::{Processors, decimal, file, integer, number, one_of, processors, whole};
+use crate::cli::values::{MS, Processors, decimal, file, integer, number, one_of, period, processors, whole};
 use crate::plan::{
     Calls, GapDistribution, Given, LoadMode, LoadPlan, Periodic, Range, SequencePlan, StageEdges, TokenInput, TokenUse,
     Wait,
@@ -30,6 +31,11 @@ pub struct LoadArgs {
     /// --latency-threshold is exceeded; STEP `*2`: doubles. Or a list, such as `1,2,4:8`
     #[arg(long, value_name = "START[:END[:STEP]]", default_value = "1:1:1", value_parser = concurrency)]
     concurrency_range: Range<u32>,
+
+    /// Real-time streams: each of the --concurrency-range streams, which are sequences where the model takes them, sends a
+    /// request every TIME (`100ms`), answered or not. With --latency-threshold: how many streams keep it. Default: off
+    #[arg(long, value_name = "TIME", value_parser = period(MS, Duration::from_micros(1)))]
+    paced: Option<Duration>,
 
     /// Sends this many requests a second, one level after another, whether or not the server keeps up. Range as in
     /// --concurrency-range; fractions allowed. Default: off
@@ -250,6 +256,8 @@ impl LoadArgs {
             LoadMode::Stages { stages: stages(&self.stage), distribution, edges: self.stage_edges }
         } else if let Some(SweepForm { spacing, points }) = self.sweep {
             LoadMode::Sweep { spacing, points, distribution }
+        } else if let Some(interval) = self.paced {
+            LoadMode::Paced { range: self.concurrency(), interval }
         } else {
             LoadMode::Concurrency(self.concurrency())
         }

@@ -36,6 +36,7 @@ const LOADS: &[&str] = &[
 
 /// Flags that shape a load, and the loads that they are for: another load overrides them, too.
 const OF_LOADS: &[(&[&str], &[&str])] = &[
+    (&["paced"], &["concurrency-range"]),
     (&["stage-edges"], &["stage"]),
     (&["trace-speed"], &["trace-replay"]),
     (&["request-distribution", "burstiness"], &["request-rate-range", "sweep", "stage"]),

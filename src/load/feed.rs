@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam::utils::CachePadded;
 
 use crate::backend::Request;
+use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::error::{Error, Result};
 use crate::load::lanes::OwnLanes;
@@ -153,6 +154,18 @@ impl Feed {
         if let Order::Sequences(sequences) = &self.order {
             sequences.cut_short(lane);
         }
+    }
+
+    /// The request that starts the lane's open sequence is due at that moment.
+    pub fn begin(&self, lane: usize, due: Stamp) {
+        if let Order::Sequences(sequences) = &self.order {
+            sequences.begin(lane, due);
+        }
+    }
+
+    /// When the first request of the lane's latest sequence was due, if that one is played whole.
+    pub fn begun(&self, lane: usize) -> Option<Stamp> {
+        if let Order::Sequences(sequences) = &self.order { sequences.begun(lane) } else { None }
     }
 
     fn stream(&self, ordinal: u64, turn: u64) -> &[PayloadId] {

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam::utils::CachePadded;
 
 use crate::backend::SequencePosition;
+use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::load::lanes::OwnLanes;
 use crate::plan::SequencePlan;
@@ -74,6 +75,8 @@ struct Lane {
     made: AtomicU64,
     /// Length of the open sequence; 0 if none is open.
     length: AtomicU64,
+    /// When the first request of the latest sequence was due; 0 if that one is ended early.
+    first_due: AtomicU64,
 }
 
 /// One request of a sequence, before it has a payload.
@@ -122,8 +125,8 @@ impl Sequences {
         }
         let lengths_seed = seed::derive(seed, Purpose::SequenceLengths);
         let lane = |number: usize| {
-            let (begun, made, length) = Default::default();
-            CachePadded::new(Lane { number: number as u64, begun, made, length })
+            let (begun, made, length, first_due) = Default::default();
+            CachePadded::new(Lane { number: number as u64, begun, made, length, first_due })
         };
         let own = lanes.numbers().map(lane).collect();
         Ok(Self { spec, lengths_seed, all_lanes: lanes.all as u64, lanes: own })
@@ -164,6 +167,9 @@ impl Sequences {
     pub fn close(&self, lane: usize) -> Option<SequenceStep> {
         let state = &self.lanes[lane];
         let open = state.length.swap(0, Ordering::Relaxed) > 0;
+        if open {
+            state.first_due.store(0, Ordering::Relaxed);
+        }
         open.then(|| self.step(lane, state.made.load(Ordering::Relaxed), false, true))
     }
 
@@ -173,7 +179,18 @@ impl Sequences {
         let state = &self.lanes[lane];
         if state.length.load(Ordering::Relaxed) > 0 {
             state.length.store(state.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            state.first_due.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// The first request of the lane's open sequence is due at that moment.
+    pub fn begin(&self, lane: usize, due: Stamp) {
+        self.lanes[lane].first_due.store(due.0, Ordering::Relaxed);
+    }
+
+    /// When the first request of the lane's latest sequence was due, if that one is played whole.
+    pub fn begun(&self, lane: usize) -> Option<Stamp> {
+        Some(Stamp(self.lanes[lane].first_due.load(Ordering::Relaxed))).filter(|due| due.0 > 0)
     }
 
     fn step(&self, lane: usize, step: u64, start: bool, end: bool) -> SequenceStep {
@@ -312,6 +329,27 @@ mod tests {
         sequences.cut_short(0);
         assert_eq!(sequences.close(0), None);
         assert!(sequences.next(0, |_, _| 1).position.start);
+    }
+
+    #[test]
+    fn only_whole_sequences_have_a_beginning() {
+        let sequences = sequences(2, 10, SequenceLength::About(2, 0.0));
+        let begin = |at| {
+            sequences.next(0, |_, _| 1);
+            sequences.begin(0, Stamp(at));
+        };
+        begin(7);
+        sequences.next(0, |_, _| 1);
+        assert_eq!((sequences.begun(0), sequences.begun(1)), (Some(Stamp(7)), None));
+        assert_eq!(sequences.close(0), None);
+        assert_eq!(sequences.begun(0), Some(Stamp(7)), "its end has been sent");
+        begin(9);
+        sequences.close(0);
+        assert_eq!(sequences.begun(0), None);
+        begin(11);
+        sequences.cut_short(0);
+        sequences.next(0, |_, _| 1);
+        assert_eq!(sequences.begun(0), None);
     }
 
     #[test]

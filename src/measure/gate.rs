@@ -190,7 +190,7 @@ impl<'a> Figures<'a> {
 pub fn is_about(requirement: &Requirement, load: LevelLoad) -> bool {
     match (load, requirement.level) {
         (_, None) => true,
-        (LevelLoad::Concurrency(one), Some(LevelName::Concurrency(other))) => one == other,
+        (LevelLoad::Concurrency(one) | LevelLoad::Streams(one), Some(LevelName::Concurrency(other))) => one == other,
         (LevelLoad::RequestRate(one), Some(LevelName::Rate(other))) => (one - other).abs() <= 1e-9 * other,
         _ => false,
     }

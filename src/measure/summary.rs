@@ -22,7 +22,7 @@ use crate::plan::Statistic;
 use crate::stats::{Bounds, Interval};
 
 pub use crate::measure::server_metrics::{GpuMetrics, HostMetrics};
-pub use crate::record::{Distribution, Generated, Sessions};
+pub use crate::record::{Distribution, Generated, SequenceTimes, Sessions};
 
 /// The load of one level, as reports name it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +30,8 @@ pub use crate::record::{Distribution, Generated, Sessions};
 pub enum LevelLoad {
     /// Requests kept outstanding.
     Concurrency(u32),
+    /// Streams, each of which sends a request every so often.
+    Streams(u32),
     /// Intended sends a second.
     RequestRate(f64),
     /// Intended sends follow a list of intervals or a fixed schedule whose mean rate this is.
@@ -80,6 +82,9 @@ pub struct ClientSummary {
     pub generated: Option<Box<Generated>>,
     /// Conversations that ended, if the load plays conversations.
     pub sessions: Option<Box<Sessions>>,
+    /// Times of whole sequences that ended, if the models take sequences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence_times: Option<Box<SequenceTimes>>,
     /// Requests that kept the limits of `--goodput`, if there are any.
     pub good: Option<u64>,
     /// Average time to hand a request over, in nanoseconds.
@@ -543,6 +548,7 @@ pub(crate) mod sample {
             decoupled: None,
             generated: None,
             sessions: None,
+            sequence_times: None,
             good: None,
             send_ns: 0.0,
             receive_ns: 0.0,

@@ -126,7 +126,11 @@ pub(super) fn will_exceed_errors(allowed: f64, over: Completed, planned: Option<
 
 fn rate(level: &LevelSummary, variation: f64) -> Option<InvalidReason> {
     let open = level.client.open_loop.as_ref()?;
-    let LevelLoad::RequestRate(requested) = level.load else { return None };
+    let requested = match level.load {
+        LevelLoad::RequestRate(requested) => requested,
+        LevelLoad::Streams(_) => open.requested_rate,
+        LevelLoad::Concurrency(_) | LevelLoad::Schedule(_) => return None,
+    };
     missed(requested, open.achieved_rate, level.client.sending_length(), variation)
         .then_some(InvalidReason::RateNotReached(requested, open.achieved_rate))
 }

@@ -105,6 +105,7 @@ pub fn summarize(tally: Tally, start: Stamp, duration: Duration, facts: &WindowF
         decoupled,
         generated: tally.generated,
         sessions: tally.sessions,
+        sequence_times: tally.sequence_times,
         good: tally.good,
         send_ns: average(tally.send_ns, tally.send_samples),
         receive_ns: average(tally.receive_ns, tally.requests),
@@ -143,6 +144,9 @@ pub(super) fn merge(mut sum: ClientSummary, window: &ClientSummary) -> ClientSum
         a.merge(b);
     }
     if let (Some(a), Some(b)) = (&mut sum.sessions, &window.sessions) {
+        a.merge(b);
+    }
+    if let (Some(a), Some(b)) = (&mut sum.sequence_times, &window.sequence_times) {
         a.merge(b);
     }
     if let (Some(a), Some(b)) = (&mut sum.good, window.good) {

@@ -160,7 +160,10 @@ const RULES: &[Rule] = &[
 /// Whether processes would be left without a sequence.
 fn has_too_few_sequences(plan: &Plan) -> bool {
     let mode = &plan.load.mode;
-    mode.has_schedule() && !mode.is_closed() && plan.load.sequences.concurrent < plan.load.ranks.part.size
+    mode.has_schedule()
+        && !mode.is_closed()
+        && mode.pace().is_none()
+        && plan.load.sequences.concurrent < plan.load.ranks.part.size
 }
 
 fn streams(plan: &Plan) -> bool {
@@ -173,7 +176,7 @@ fn answers_in_parts(plan: &Plan, model: &ModelSpec) -> bool {
 }
 
 fn is_endless(plan: &Plan) -> bool {
-    plan.load.mode.concurrency().is_some_and(|range| range.end.is_none())
+    plan.load.mode.is_closed() && plan.load.mode.is_endless()
 }
 
 /// Number of concurrent sequences. Stages follow each other without a pause, so each needs its own IDs.

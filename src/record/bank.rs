@@ -9,6 +9,7 @@ use crate::clock::Stamp;
 use crate::record::generation::{GenerationBank, Limits};
 use crate::record::histogram::{AtomicHistogram, CoarseHistogram};
 use crate::record::sample::{RecorderSpec, Sample};
+use crate::record::sequences::{SequenceBank, WholeSequence};
 use crate::record::sessions::{Played, SessionBank};
 use crate::record::tally::{Completed, Tally};
 use crate::sync::{AtomicU64, Ordering};
@@ -45,6 +46,7 @@ pub(super) struct Bank {
     decoupled: Option<DecoupledBank>,
     generation: Option<Box<GenerationBank>>,
     sessions: Option<Box<SessionBank>>,
+    whole_sequences: Option<Box<SequenceBank>>,
     good: Option<GoodBank>,
     /// Whether a request consists of nothing but its time.
     is_plain: bool,
@@ -106,6 +108,7 @@ impl Bank {
                 .then(|| DecoupledBank { first: AtomicHistogram::new(), gap: AtomicHistogram::new() }),
             generation: spec.generates.then(|| Box::new(GenerationBank::new())),
             sessions: spec.sessions.then(|| Box::new(SessionBank::new())),
+            whole_sequences: spec.sequences.then(|| Box::new(SequenceBank::new(spec.pace))),
             good: spec.limits.is_any().then(|| GoodBank {
                 limits: spec.limits,
                 by_latency: !spec.generates,
@@ -181,6 +184,13 @@ impl Bank {
     pub(super) fn session(&self, played: &Played) {
         if let Some(bank) = &self.sessions {
             bank.record(played);
+        }
+    }
+
+    /// Adds a sequence that is over.
+    pub(super) fn sequence(&self, whole: &WholeSequence) {
+        if let Some(bank) = &self.whole_sequences {
+            bank.record(whole);
         }
     }
 
@@ -300,6 +310,9 @@ impl Bank {
         }
         if let (Some(bank), Some(sessions)) = (&self.sessions, &mut tally.sessions) {
             bank.drain_into(sessions);
+        }
+        if let (Some(bank), Some(times)) = (&self.whole_sequences, &mut tally.sequence_times) {
+            bank.drain_into(times);
         }
         if let (Some(good), Some(requests)) = (&self.good, &mut tally.good) {
             *requests += take(&good.requests);

@@ -6,6 +6,7 @@ use crate::backend::{Generation, InferError};
 use crate::clock::Stamp;
 use crate::record::bank::Bank;
 use crate::record::sample::{RecorderSpec, Sample};
+use crate::record::sequences::WholeSequence;
 use crate::record::sessions::Played;
 use crate::record::streak::Streak;
 use crate::record::tally::{Completed, Tally};
@@ -112,6 +113,11 @@ impl Recorder {
     /// Records a conversation that is over. It is of no entry of a mix: its turns may be of several.
     pub fn session(&self, writer: usize, played: &Played) {
         self.bank(Source { writer, part: 0 }, played.end).session(played);
+    }
+
+    /// Records a sequence whose last request, from that source, has succeeded.
+    pub fn sequence(&self, source: Source, whole: &WholeSequence) {
+        self.bank(source, whole.end).sequence(whole);
     }
 
     /// Records the time between two responses of one request, the later of which arrived at `at`.

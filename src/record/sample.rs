@@ -1,5 +1,7 @@
 //! The record of a successful request.
 
+use std::time::Duration;
+
 use crate::backend::Completion;
 use crate::clock::Stamp;
 use crate::record::generation::Limits;
@@ -15,6 +17,10 @@ pub struct RecorderSpec {
     pub generates: bool,
     /// Conversations of several requests.
     pub sessions: bool,
+    /// Whole sequences of requests.
+    pub sequences: bool,
+    /// From one request of a sequence to its next, where that is paced.
+    pub pace: Option<Duration>,
     /// Limits that make a request a good one.
     pub limits: Limits,
     /// Cancelled requests, separately from failed ones.

@@ -6,6 +6,7 @@ use crate::backend::InferError;
 use crate::record::distribution::Distribution;
 use crate::record::generation::Generated;
 use crate::record::sample::RecorderSpec;
+use crate::record::sequences::SequenceTimes;
 use crate::record::sessions::Sessions;
 
 /// Number of requests that had ended at some moment.
@@ -79,6 +80,8 @@ pub struct Tally {
     pub generated: Option<Box<Generated>>,
     /// Conversations that ended.
     pub sessions: Option<Box<Sessions>>,
+    /// Times of whole sequences that ended.
+    pub sequence_times: Option<Box<SequenceTimes>>,
     /// Requests that kept the limits, if there are any.
     pub good: Option<u64>,
     /// Failures by reason.
@@ -126,6 +129,7 @@ impl Tally {
             decoupled: spec.decoupled.then(pair),
             generated: spec.generates.then(|| Box::new(Generated::empty())),
             sessions: spec.sessions.then(|| Box::new(Sessions::empty())),
+            sequence_times: spec.sequences.then(|| Box::new(SequenceTimes::empty(spec.pace.is_some()))),
             good: spec.limits.is_any().then_some(0),
             errors: HashMap::new(),
             entries: Vec::new(),
@@ -184,6 +188,9 @@ impl Tally {
             mine.merge(theirs);
         }
         if let (Some(mine), Some(theirs)) = (&mut self.sessions, &other.sessions) {
+            mine.merge(theirs);
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.sequence_times, &other.sequence_times) {
             mine.merge(theirs);
         }
         if let (Some(mine), Some(theirs)) = (&mut self.good, other.good) {

@@ -19,7 +19,7 @@ use crate::report::file_name::FileNames;
 use crate::report::number::{significant, whole_us};
 use crate::report::{
     Interrupts, SafeFile, Table, breakdown, generation, has_several_batch_sizes, load_name, load_value, percentiles,
-    periodic, restarts, sessions, variants,
+    periodic, restarts, sequences, sessions, variants,
 };
 use crate::result::{RunResult, Setup};
 use crate::stdio::{acts, shown};
@@ -154,7 +154,9 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
     breakdown::columns(levels).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     generation::columns(levels, setup.detail.as_upstream).into_iter().for_each(|(name, cell)| columns.add(name, cell));
     let of_starts = restarts::columns(levels);
-    sessions::columns(levels).into_iter().chain(of_starts).for_each(|(name, cell)| columns.add(name, cell));
+    let of_sequences = sequences::columns(setup);
+    let further = sessions::columns(levels).into_iter().chain(of_sequences).chain(of_starts);
+    further.for_each(|(name, cell)| columns.add(name, cell));
     shares::servers(&mut columns, setup);
     if setup.detail.verbose_csv || !setup.detail.as_upstream {
         columns.add("Outcome", |level| Outcome::of(level).to_string());

@@ -64,6 +64,7 @@ pub fn page(exposition: &Exposition) -> String {
     if let Some(load) = load {
         let (kind, value) = match *load {
             LevelLoad::Concurrency(requests) => ("concurrency", f64::from(requests)),
+            LevelLoad::Streams(streams) => ("streams", f64::from(streams)),
             LevelLoad::RequestRate(rate) => ("request_rate", rate),
             LevelLoad::Schedule(rate) => ("schedule", rate),
         };

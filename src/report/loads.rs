@@ -1,14 +1,18 @@
 //! Loads in words: the place where a further load gets its own.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use crate::plan::{GapDistribution, LoadMode, Plan, Ramp, Stage, StageEdges, StageLength, StageLoad, TokenInput};
+use crate::plan::{
+    GapDistribution, LoadMode, Plan, Ramp, Range, Stage, StageEdges, StageLength, StageLoad, TokenInput,
+};
 use crate::report::number::{msec, significant};
 
 /// What it is, in a few words.
 pub fn kind(mode: &LoadMode) -> &'static str {
     match mode {
         LoadMode::Concurrency(_) => "requests kept outstanding",
+        LoadMode::Paced { .. } => "paced streams",
         LoadMode::RequestRate { .. } => "requests at a rate",
         LoadMode::Intervals(_) | LoadMode::FixedSchedule | LoadMode::TraceReplay { .. } => "requests on a schedule",
         LoadMode::Periodic(_) => "periodic load",
@@ -41,6 +45,7 @@ pub fn settings(plan: &Plan) -> String {
                 let _ = writeln!(text, "  Concurrency limit: {end} concurrent requests");
             }
         }
+        LoadMode::Paced { range, interval } => text += &paced(range, *interval, &latency),
         LoadMode::RequestRate { range, distribution } => {
             if range.end != Some(range.start) {
                 text += &latency;
@@ -85,6 +90,14 @@ pub fn settings(plan: &Plan) -> String {
         LoadMode::Concurrency(_) => {}
     }
     text
+}
+
+/// Where a range of streams ends, and how they are paced.
+fn paced(range: &Range<u32>, interval: Duration, latency: &str) -> String {
+    let latency = if range.end == Some(range.start) { "" } else { latency };
+    let end = range.end.filter(|end| *end != range.start);
+    let limit = end.map(|end| format!("  Streams limit: {end} concurrent streams\n")).unwrap_or_default();
+    format!("{latency}{limit}  Each stream sends a request every {interval:?}, answered or not\n")
 }
 
 /// A stage in words.

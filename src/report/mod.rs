@@ -26,6 +26,7 @@ pub mod progress;
 pub mod remarks;
 pub mod requirements;
 mod restarts;
+mod sequences;
 mod sessions;
 pub mod summary;
 #[cfg(test)]
@@ -42,7 +43,7 @@ use crate::result::{Distinction, Setup, number};
 
 pub use crate::result::number::significant;
 pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file, is_special};
-pub use partial::remove_partial_files;
+pub use partial::{new_folder, put_in_place, remove_partial_files};
 
 /// The percentiles of a report: the usual ones and the one that the run is judged by in ascending order, as in
 /// perf_analyzer, then those that were asked for in addition.
@@ -63,6 +64,7 @@ type Table = Vec<Vec<String>>;
 fn load_name(load: LevelLoad) -> &'static str {
     match load {
         LevelLoad::Concurrency(_) => "Concurrency",
+        LevelLoad::Streams(_) => "Streams",
         LevelLoad::RequestRate(_) | LevelLoad::Schedule(_) => "Request Rate",
     }
 }
@@ -91,7 +93,7 @@ pub fn full_level_name(load: LevelLoad, distinction: Distinction) -> String {
 /// The level's value.
 fn load_value(load: LevelLoad) -> String {
     match load {
-        LevelLoad::Concurrency(concurrency) => concurrency.to_string(),
+        LevelLoad::Concurrency(number) | LevelLoad::Streams(number) => number.to_string(),
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => significant(rate),
     }
 }

@@ -1,17 +1,20 @@
-//! Tracks the temporary names of results until they are in place, so that exits without destructors leave none behind.
+//! Tracks the temporary names of files and folders until they are in place, so that exits without destructors leave none behind.
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 
 /// Those of this process.
 pub(super) static PARTIAL: Partial = Partial::new();
 
-/// Files that have a temporary name.
+/// How often a folder is tried to be removed that another thread may still be filling.
+const ATTEMPTS: usize = 20;
+
+/// Files and folders that have a temporary name.
 pub(super) struct Partial(Mutex<State>);
 
 struct State {
@@ -30,11 +33,15 @@ impl Partial {
     /// # Errors
     /// Those of `create`, and where the process is about to end.
     pub(super) fn make(&self, create: impl FnOnce() -> io::Result<NamedTempFile>) -> io::Result<NamedTempFile> {
+        self.note(create, NamedTempFile::path)
+    }
+
+    fn note<T>(&self, create: impl FnOnce() -> io::Result<T>, path: fn(&T) -> &Path) -> io::Result<T> {
         let mut state = self.0.lock();
         state.check()?;
-        let file = create()?;
-        state.live.push(file.path().to_owned());
-        Ok(file)
+        let made = create()?;
+        state.live.push(path(&made).to_owned());
+        Ok(made)
     }
 
     /// Does what gives a file a temporary name and takes it away again; the process does not end in between.
@@ -52,7 +59,8 @@ impl Partial {
         let Some(mut state) = self.0.try_lock_for(Duration::from_secs(1)) else { return };
         state.ending = true;
         for path in state.live.drain(..) {
-            let _ = fs::remove_file(path);
+            let is_gone = || fs::remove_file(&path).is_ok() || fs::remove_dir_all(&path).is_ok() || !path.exists();
+            let _ = (0..ATTEMPTS).find(|_| is_gone());
         }
     }
 }
@@ -63,7 +71,25 @@ impl State {
     }
 }
 
-/// Removes every temporary file, and lets no further one be created. To be called on the way out, from any thread that
+/// Makes a folder in `parent` with a temporary name that begins with `prefix`, for [`put_in_place`].
+///
+/// # Errors
+/// If it cannot be made, or the process is about to end.
+pub fn new_folder(parent: &Path, prefix: &str) -> io::Result<TempDir> {
+    PARTIAL.note(|| tempfile::Builder::new().prefix(prefix).tempdir_in(parent), TempDir::path)
+}
+
+/// Gives a folder its own name.
+///
+/// # Errors
+/// If that is not possible, or the process is about to end; then nothing is left of it.
+pub fn put_in_place(folder: TempDir, place: &Path) -> io::Result<()> {
+    PARTIAL.briefly(|| fs::rename(folder.path(), place))?;
+    let _ = folder.keep();
+    Ok(())
+}
+
+/// Removes every temporary file and folder, and lets no further one be created. To be called on the way out, from any thread that
 /// is not inside a signal handler.
 pub fn remove_partial_files() {
     PARTIAL.remove();
@@ -95,6 +121,16 @@ mod tests {
             assert!(has_gone.load(Ordering::SeqCst), "the process would have ended between link and rename");
         });
         assert!(partial.briefly(|| Ok(())).is_err() && partial.make(NamedTempFile::new).is_err());
+    }
+
+    #[test]
+    fn a_folder_is_removed_with_all_that_is_in_it() {
+        let (partial, parent) = (Partial::new(), tempfile::tempdir().unwrap());
+        let folder = partial.note(|| TempDir::new_in(parent.path()), TempDir::path).unwrap();
+        fs::create_dir(folder.path().join("1")).unwrap();
+        fs::write(folder.path().join("1/model.onnx"), "x").unwrap();
+        partial.remove();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 
     #[test]

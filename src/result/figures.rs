@@ -52,6 +52,8 @@ pub enum Group {
     Generation,
     /// Several responses to a request.
     Responses,
+    /// Sequences of requests.
+    Sequences,
     /// Conversations.
     Sessions,
     /// The client itself.

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -100,4 +102,26 @@ fn a_script_with_its_backend_needs_no_image() {
     let config = fs::read_to_string(repository.join("model/config.pbtxt")).unwrap();
     assert!(config.contains("backend: \"python\"") && !config.contains("input ["), "{config}");
     assert!(repository.join("model/1/model.py").exists());
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_behind() {
+    let (folder, server) = place();
+    let (model, repository) = (folder.path().join("digits.onnx"), folder.path().join("models"));
+    fs::copy(digits(), &model).unwrap();
+    // Weights that take a while to be copied; they take no place here.
+    fs::File::create(folder.path().join("digits.weights")).unwrap().set_len(8 << 30).unwrap();
+    let program = Program::new().args("init").arg(&model).args("--repository").arg(&repository);
+    let run = program.args("--triton-server-directory").arg(&server).start();
+    let unfinished = || fs::read_dir(&repository).ok()?.flatten().next().map(|entry| entry.path());
+    let patience = Instant::now();
+    while !unfinished().is_some_and(|path| path.join("1/digits.weights").exists()) {
+        assert!(patience.elapsed() < Duration::from_secs(20), "it does not copy");
+        thread::sleep(Duration::from_millis(1));
+    }
+    run.signal(2);
+    let finished = run.finish();
+    assert_eq!(finished.code(), 130, "{}", finished.stderr);
+    assert!(finished.stderr.contains("interrupted; nothing was made"), "{}", finished.stderr);
+    assert_eq!(unfinished(), None);
 }

@@ -26,6 +26,7 @@ mod refused;
 mod replicas;
 mod results;
 mod scripted;
+mod sequences;
 mod shell;
 #[path = "../support/mod.rs"]
 mod support;

@@ -23,8 +23,8 @@ impl Report {
     pub fn parse(text: &str) -> Self {
         let mut levels = Vec::<Level>::new();
         for line in text.lines() {
-            let header = line.strip_prefix("Request concurrency: ").or_else(|| line.strip_prefix("Request Rate: "));
-            if let Some(header) = header {
+            let headers = ["Request concurrency: ", "Request Rate: ", "Paced streams: "];
+            if let Some(header) = headers.into_iter().find_map(|header| line.strip_prefix(header)) {
                 levels.push(Level { value: first_number(header), text: String::new() });
             } else if line.starts_with("Inferences/Second vs. Client") {
                 break;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::plan::{GatePlan, Plan, ReportPart, ReportPlan};
+use crate::plan::{GatePlan, Plan, Range, ReportPart, ReportPlan};
 use crate::ranks::{ANSWER_LIMIT, Part, Ranks};
 use crate::stdio;
 
@@ -25,9 +25,25 @@ pub(super) fn check(plan: &Plan, part: Part) -> Result<()> {
     if let Some((flag, least)) = mode.least_concurrency().filter(|(_, least)| (*least as usize) < size) {
         return too_few(flag, least as usize);
     }
+    let is_uneven = |range: &Range<u32>| !are_multiples(range, plan.measurement.binary_search, size);
+    if mode.pace().is_some() && mode.concurrency().is_some_and(is_uneven) {
+        let next = format!("give multiples of {size}, without --binary-search, or --ranks separate");
+        return Err(Error::usage(format!("--paced: {size} processes have equally many streams each; {next}")));
+    }
     match plan.rounds {
         Some(_) => refuse("--variant or --matrix: variants take turns within one process; they"),
         None => Ok(()),
+    }
+}
+
+/// Whether every level of a range is a multiple of `size`. A search halves as it comes.
+fn are_multiples(range: &Range<u32>, searches: bool, size: usize) -> bool {
+    let is_one = |number: &u32| (*number as usize).is_multiple_of(size);
+    match range.listed.as_slice() {
+        _ if searches && range.rises() => false,
+        [] if range.end == Some(range.start) => is_one(&range.start),
+        [] => is_one(&range.start) && is_one(&range.step),
+        listed => listed.iter().all(is_one),
     }
 }
 
@@ -74,4 +90,19 @@ pub(super) fn divide_outputs(plan: &mut Plan, ranks: &Ranks) -> Result<()> {
     plan.gate = GatePlan::default();
     (plan.tracing.export, plan.tracing.file) = (None, None);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_share_multiples_evenly() {
+        let range = |start, end, step| Range::with_step(start, end, step);
+        assert!(are_multiples(&range(4, Some(4), 1), false, 2) && are_multiples(&range(4, None, 2), false, 2));
+        assert!(!are_multiples(&range(3, Some(3), 1), false, 2) && !are_multiples(&range(4, Some(8), 1), false, 2));
+        assert!(!are_multiples(&range(4, Some(8), 2), true, 2) && are_multiples(&range(4, Some(4), 2), true, 2));
+        let listed = |listed: &[u32]| Range { listed: listed.to_vec(), ..range(2, Some(9), 1) };
+        assert!(are_multiples(&listed(&[2, 6]), false, 2) && !are_multiples(&listed(&[2, 9]), false, 2));
+    }
 }

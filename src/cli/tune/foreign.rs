@@ -9,6 +9,7 @@ const FOREIGN: &[&str] = &[
     "-t",
     "-d",
     "-c",
+    "--paced",
     "--trace-speed",
     "--trace-lengths",
     "--stage-edges",

@@ -297,6 +297,7 @@ impl Worker<'_> {
         if self.sink.answer.traced.load(Ordering::Relaxed) {
             self.keep_trace(awake);
         }
+        self.context.begin_sequence(self.share.first_lane, request, reply.sent);
         let decides_next = reply.error.is_some();
         self.unbooked = Some((request, reply, awake));
         if decides_next || self.context.observer.is_some() {
@@ -389,9 +390,10 @@ impl Worker<'_> {
         if let Some(awake) = awake.filter(|_| reply.error.is_none()) {
             self.context.recorder.wakeup(source, end, awake.since(reply.last_response));
         }
-        let error = reply.error.as_ref();
-        self.context.book(&Over { source, sample, error }, || request);
-        if error.is_some() {
+        let over = Over { source, sample, error: reply.error.as_ref() };
+        self.context.book(&over, || request);
+        self.context.end_sequence(&over, || self.context.feed.begun(number));
+        if over.error.is_some() {
             self.context.cut_short(request, number);
         }
     }

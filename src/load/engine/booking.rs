@@ -3,7 +3,7 @@
 use crate::backend::{InferError, Request, RequestTrace};
 use crate::clock::Stamp;
 use crate::load::context::LoadContext;
-use crate::record::{Finished, Observer, Sample, Source, TracedRequest};
+use crate::record::{Finished, Observer, Sample, Source, TracedRequest, WholeSequence};
 
 /// A finished request.
 pub(in crate::load) struct Over<'a> {
@@ -26,6 +26,26 @@ impl LoadContext {
         }
         if let Some(observer) = &self.observer {
             self.show(&**observer, over, request());
+        }
+    }
+
+    /// Notes when a sequence of a lane with one request at a time began, if a request is its first.
+    #[inline]
+    pub(in crate::load) fn begin_sequence(&self, lane: usize, request: Request, sent: Stamp) {
+        if request.sequence.is_some_and(|position| position.start) {
+            self.feed.begin(lane, sent);
+        }
+    }
+
+    /// Records a whole sequence, if a finished request is the last of one; `begun` tells when its first was due.
+    #[inline]
+    pub(in crate::load) fn end_sequence(&self, over: &Over<'_>, begun: impl FnOnce() -> Option<Stamp>) {
+        let Over { source, sample: Sample { sent, intended, end, sequence_end, .. }, error } = *over;
+        if !sequence_end || error.is_some() {
+            return;
+        }
+        if let Some(begun) = begun() {
+            self.recorder.sequence(source, &WholeSequence { begun, last: intended.unwrap_or(sent), end });
         }
     }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
 
-use crate::backend::{Completion, CompletionSink, Generation, Next, Request, RequestTrace, Response, SlotId};
+use crate::backend::{
+    Completion, CompletionSink, Generation, Next, Request, RequestTrace, Response, SequencePosition, SlotId,
+};
 use crate::clock::Stamp;
 use crate::load::context::{Carried, LoadContext};
 use crate::load::control::Control;
@@ -102,11 +104,26 @@ impl<P: Policy> InFlight<P> {
     #[inline]
     pub(super) fn remember(&self, state: &Slot, request: Request, issued: impl FnOnce() -> Stamp) {
         state.remember(request);
+        if let Some(position) = request.sequence.filter(|position| position.start || position.end) {
+            self.follow(state, position);
+        }
         if self.context.client.watch_responses {
             state.last_response.store(0, Ordering::Relaxed);
         }
         if self.context.cancel_after.is_some() {
             state.issued.store(issued().0, Ordering::Release);
+        }
+    }
+
+    /// Notes when a sequence begins, and of its last request when it began.
+    #[inline(never)]
+    fn follow(&self, state: &Slot, SequencePosition { start, end, .. }: SequencePosition) {
+        let (feed, lane) = (&self.context.feed, state.lane.load(Ordering::Relaxed) as usize);
+        if start {
+            feed.begin(lane, if P::SCHEDULED { state.intended() } else { Stamp::now() });
+        }
+        if end {
+            state.sequence_begun.store(feed.begun(lane).unwrap_or_default().0, Ordering::Relaxed);
         }
     }
 
@@ -126,7 +143,11 @@ impl<P: Policy> InFlight<P> {
         let turnaround_ns = if is_first { 0 } else { completion.sent.since(Stamp(before)) };
         let sample = Sample { turnaround_ns, ..Sample::of(completion, intended, state.ends_sequence()) };
         let (source, error) = (self.source(slot, state), completion.error);
-        self.context.book(&Over { source, sample, error }, || state.request());
+        let over = Over { source, sample, error };
+        self.context.book(&over, || state.request());
+        self.context.end_sequence(&over, || {
+            Some(Stamp(state.sequence_begun.load(Ordering::Relaxed))).filter(|begun| begun.0 > 0)
+        });
         self.policy.recorded(self, slot, &sample, error.is_some());
         if error.is_some() && self.alone {
             self.context.cut_short(state.request(), self.lane(slot));

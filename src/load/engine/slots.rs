@@ -38,6 +38,8 @@ pub(super) struct Slot {
     pub(super) failed: AtomicU64,
     /// Id of the sequence that its request belongs to, if it does.
     sequence_id: AtomicU64,
+    /// When the first request of the sequence was due that its request ends; 0 if that one was not played whole.
+    pub(super) sequence_begun: AtomicU64,
     /// Lane of the feed that its request came from.
     pub(super) lane: AtomicU32,
     /// The next free slot, while it is free; the server of its request, where there are several, while it is not: together

@@ -213,7 +213,10 @@ impl Setup {
             quota: None,
             cancel_after: None,
             drain_limit: Duration::from_secs(5),
-            recorder: Arc::new(Recorder::new(RecorderSpec { open_loop: true, ..RecorderSpec::default() }, 2)),
+            recorder: Arc::new(Recorder::new(
+                RecorderSpec { open_loop: true, sequences: true, ..RecorderSpec::default() },
+                2,
+            )),
         }
     }
 
@@ -388,6 +391,8 @@ fn serial_sequences_never_overlap_and_are_ended() {
     let mut by_id: std::collections::BTreeMap<u64, Vec<(Stamp, Request)>> = std::collections::BTreeMap::new();
     log.iter().for_each(|&(at, request)| by_id.entry(request.sequence.unwrap().id).or_default().push((at, request)));
     assert_eq!(tally.sequences, by_id.len() as u64);
+    let cut_short = report.sent - 31;
+    assert_eq!(tally.sequence_times.unwrap().count(), tally.sequences - cut_short, "those that are whole");
     for requests in by_id.values() {
         assert!(requests.windows(2).all(|pair| pair[1].0.since(pair[0].0) >= 10_000_000), "they overlap: {requests:?}");
         let last = requests.len() - 1;
@@ -403,8 +408,13 @@ fn other_sequences_may_overlap_but_keep_their_order() {
     let mut setup = Setup::new(Server::with_delay(ms(20)), 1000.0, 1).with_sequences(false);
     setup.quota = Some(30);
     let log = Arc::clone(&setup.server.log);
-    let (report, _) = setup.run();
+    let (report, tally) = setup.run();
     assert_eq!((report.sent, report.held_back), (30, 0));
+    // A request every millisecond, of each sequence every two; each is answered after 20.
+    let times = tally.sequence_times.unwrap();
+    assert_eq!((times.count(), times.last.count()), (10, 10));
+    assert!(times.duration.percentile_ns(0.0) >= 23_900_000 && times.last.percentile_ns(0.0) >= 19_900_000);
+    assert!(times.duration.mean_ns() > times.last.mean_ns() + 3_900_000.0);
     let starts: Vec<(u64, u32)> = log.lock().iter().map(|(_, r)| (r.sequence.unwrap().id, r.payload.0)).collect();
     for lane in 0..2 {
         let steps: Vec<u32> = starts.iter().filter(|(id, _)| id % 2 == lane).map(|&(_, step)| step).collect();
@@ -420,6 +430,7 @@ fn timed_failures_are_counted_and_failed_starts_are_ended() {
     let (report, tally) = setup.run();
     // Ten, and the ends of the two sequences that are open then.
     assert_eq!((report.sent, report.failed, tally.failed), (12, 12, 12));
+    assert_eq!(tally.sequence_times.unwrap().count(), 0);
     let mut sequences = BTreeMap::<u64, Vec<(bool, bool)>>::new();
     for position in log.lock().iter().map(|(_, request)| request.sequence.unwrap()) {
         sequences.entry(position.id).or_default().push((position.start, position.end));

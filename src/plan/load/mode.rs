@@ -1,6 +1,7 @@
 //! Which load.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
@@ -14,6 +15,15 @@ use crate::plan::load::stage::{Stage, StageEdges};
 pub enum LoadMode {
     /// Keep this many requests outstanding.
     Concurrency(Range<u32>),
+    /// Keep this many streams going, each of which sends a request every so often, answered or not.
+    Paced {
+        /// Streams at a time.
+        range: Range<u32>,
+        /// From one request of a stream to its next.
+        #[serde(rename = "interval_s", with = "crate::seconds")]
+        #[schemars(with = "f64")]
+        interval: Duration,
+    },
     /// Send this many requests a second.
     RequestRate {
         /// Requests a second.
@@ -86,7 +96,7 @@ impl LoadMode {
     /// The flag that asks for it.
     pub fn flag(&self) -> &'static str {
         match self {
-            Self::Concurrency(_) => "--concurrency-range",
+            Self::Concurrency(_) | Self::Paced { .. } => "--concurrency-range",
             Self::RequestRate { .. } => "--request-rate-range",
             Self::Intervals(_) => "--request-intervals",
             Self::FixedSchedule => "--fixed-schedule",
@@ -98,9 +108,14 @@ impl LoadMode {
         }
     }
 
-    /// Requests outstanding, if that is what levels vary.
+    /// Requests outstanding, or paced streams, if that is what levels vary.
     pub fn concurrency(&self) -> Option<&Range<u32>> {
-        if let Self::Concurrency(range) = self { Some(range) } else { None }
+        if let Self::Concurrency(range) | Self::Paced { range, .. } = self { Some(range) } else { None }
+    }
+
+    /// From one request of a stream to its next, if streams are paced.
+    pub fn pace(&self) -> Option<Duration> {
+        if let Self::Paced { interval, .. } = self { Some(*interval) } else { None }
     }
 
     /// Requests a second, if that is what levels vary.
@@ -167,7 +182,7 @@ impl LoadMode {
     /// How many levels it has, if each can be measured by itself, in any order.
     pub fn separate_levels(&self) -> Option<usize> {
         match self {
-            Self::Concurrency(range) => Some(range.count()),
+            Self::Concurrency(range) | Self::Paced { range, .. } => Some(range.count()),
             Self::RequestRate { range, .. } => Some(range.count()),
             Self::Stages { .. } | Self::Sweep { .. } | Self::Periodic(_) => None,
             Self::Intervals(_) | Self::TraceReplay { .. } | Self::FixedSchedule | Self::Sessions(_) => Some(1),
@@ -219,13 +234,16 @@ impl LoadMode {
 
     /// Whether it goes on until windows agree.
     pub fn has_windows(&self) -> bool {
-        matches!(self, Self::Concurrency(_) | Self::RequestRate { .. } | Self::Intervals(_) | Self::Sweep { .. })
+        match self {
+            Self::Concurrency(_) | Self::Paced { .. } | Self::RequestRate { .. } => true,
+            _ => self.is_intervals() || self.sweep().is_some(),
+        }
     }
 
     /// Whether several levels are measured one after the other.
     pub fn has_levels(&self) -> bool {
         match self {
-            Self::Concurrency(range) => range.end != Some(range.start),
+            Self::Concurrency(range) | Self::Paced { range, .. } => range.end != Some(range.start),
             Self::RequestRate { range, .. } => range.end != Some(range.start),
             _ => self.sweep().is_some(),
         }
@@ -234,7 +252,7 @@ impl LoadMode {
     /// How many levels are measured one after the other, where none fails; none if that is not known.
     pub fn levels(&self, binary: bool) -> Option<usize> {
         match self {
-            Self::Concurrency(range) => range.levels(binary),
+            Self::Concurrency(range) | Self::Paced { range, .. } => range.levels(binary),
             Self::RequestRate { range, .. } => range.levels(binary),
             Self::Stages { stages, .. } => Some(stages.len()),
             Self::Sweep { points, .. } => Some(*points as usize),
@@ -246,17 +264,19 @@ impl LoadMode {
     /// bounds it or where the load is a rate.
     pub fn peak_concurrency(&self) -> Option<u32> {
         match self {
-            Self::Concurrency(range) => range.end,
+            Self::Concurrency(range) | Self::Paced { range, .. } => range.end,
             Self::Periodic(periodic) => Some(periodic.end),
             Self::Sessions(concurrency) => Some(*concurrency),
             _ => self.stages().iter().filter_map(Stage::concurrency).max(),
         }
     }
 
-    /// Fewest requests outstanding at once, and the flag that says so; `None` if the load is a rate.
+    /// Fewest requests outstanding at once, or streams, and the flag that says so; `None` if the load is a rate.
     pub fn least_concurrency(&self) -> Option<(&'static str, u32)> {
         let least = match self {
-            Self::Concurrency(range) => Some(range.listed.first().copied().unwrap_or(range.start)),
+            Self::Concurrency(range) | Self::Paced { range, .. } => {
+                Some(range.listed.first().copied().unwrap_or(range.start))
+            }
             Self::Periodic(periodic) => Some(periodic.start),
             Self::Sessions(concurrency) => Some(*concurrency),
             _ => self.stages().iter().filter_map(Stage::concurrency).min(),

@@ -82,6 +82,11 @@ const TABLE: &[Row] = &[
     },
     Row {
         flags: &["--num-of-sequences", "--serial-sequences"],
+        idle: Idle::Plan(|draft| draft.plan.load.mode.pace().is_some()),
+        rule: "--concurrency-range says how many streams there are, and --paced when each of them sends",
+    },
+    Row {
+        flags: &["--num-of-sequences", "--serial-sequences"],
         idle: Idle::Plan(|draft| draft.plan.load.mode.is_closed()),
         rule: "with a fixed concurrency, each outstanding request belongs to its own sequence",
     },

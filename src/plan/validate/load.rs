@@ -22,6 +22,25 @@ pub(super) const RULES: &[Rule] = &[
         message: |draft| format!("{} are different loads: choose one of them", loads(draft).join(" and ")),
     },
     Rule {
+        broken: |draft| draft.given.has("--paced") && draft.plan.load.mode.pace().is_none(),
+        message: |draft| {
+            let other = draft.plan.load.mode.flag();
+            format!(
+                "{} paces the streams of --concurrency-range, and {other} is another load: leave one out",
+                draft.given.show("--paced")
+            )
+        },
+    },
+    Rule {
+        broken: |draft| draft.given.has("--paced") && draft.plan.target.openai.sessions,
+        message: |draft| {
+            format!(
+                "{}: a turn of a conversation waits for the answer before it, so it cannot leave when it is due: leave it out",
+                draft.given.show("--paced")
+            )
+        },
+    },
+    Rule {
         broken: |draft| draft.given.has("--async") && draft.given.has("--sync"),
         message: |_| "--async and --sync contradict each other: choose one".into(),
     },

@@ -9,7 +9,7 @@ use crate::plan::MeasurementPlan;
 use crate::report::console::{detail, mix};
 use crate::report::number::{percent, significant, whole_us};
 use crate::report::percentiles;
-use crate::report::{generation, sessions};
+use crate::report::{generation, sequences, sessions};
 use crate::result::Setup;
 use crate::stdio::shown;
 
@@ -55,6 +55,9 @@ pub fn client(setup: &Setup, level: &LevelSummary) -> String {
     text += &generation::text(client, detail::row);
     if !setup.detail.as_upstream {
         text += &generation::inputs(client);
+    }
+    if !setup.detail.as_upstream {
+        text += &sequences::text(client, detail::row);
     }
     text += &sessions::text(client, detail::row);
     let sessions = setup.mode.sessions().is_some();

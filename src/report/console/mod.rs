@@ -43,6 +43,7 @@ const OVERHEAD_WARNING: f64 = 0.5;
 pub fn header(load: LevelLoad) -> Option<String> {
     match load {
         LevelLoad::Concurrency(concurrency) => Some(format!("Request concurrency: {concurrency}\n")),
+        LevelLoad::Streams(streams) => Some(format!("Paced streams: {streams}\n")),
         LevelLoad::RequestRate(rate) => {
             Some(format!("Request Rate: {} inference requests per second\n", significant(rate)))
         }

@@ -10,7 +10,7 @@ use crate::measure::reasons::{InvalidReason, Verdict};
 use crate::measure::summary::{
     Between, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, Known, LevelSummary,
 };
-use crate::report::{generation, sessions};
+use crate::report::{generation, sequences, sessions};
 use crate::result::Setup;
 use crate::stats::Interval;
 
@@ -125,6 +125,7 @@ fn client(client: &ClientSummary, headline: Headline) -> Map<String, Value> {
     }
     all.extend(generation::figures(client, times));
     all.extend(sessions::figures(client, times).map(|figures| ("sessions".to_owned(), figures)));
+    all.extend(sequences::figures(client, times).map(|figures| ("sequences".to_owned(), figures)));
     all
 }
 

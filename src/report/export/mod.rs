@@ -142,6 +142,7 @@ impl ExportWriter {
             out.write_all(if first { b"{\"experiment\":{\"mode\":" } else { b",{\"experiment\":{\"mode\":" })?;
             match load {
                 LevelLoad::Concurrency(value) => write!(out, "\"concurrency\",\"value\":{value}")?,
+                LevelLoad::Streams(value) => write!(out, "\"streams\",\"value\":{value}")?,
                 LevelLoad::RequestRate(value) | LevelLoad::Schedule(value) => {
                     out.write_all(b"\"request_rate\",\"value\":")?;
                     tensor::float(out, value)?;

@@ -159,7 +159,11 @@ fn samples(axis: &TimeAxis<'_>, level: &LevelSummary) -> Vec<TimeSlice> {
 /// The requested rate, if there is one.
 fn asked(axis: &TimeAxis<'_>) -> Vec<Stretch> {
     let stretch = |level: &&LevelSummary| {
-        let (LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate)) = level.load else { return None };
+        let rate = match level.load {
+            LevelLoad::Concurrency(_) => return None,
+            LevelLoad::Streams(_) => level.client.open_loop.as_ref()?.requested_rate,
+            LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
+        };
         let (first, last) = (level.windows.first()?, level.windows.last()?);
         Some((axis.seconds(first.start), axis.seconds(last.start.plus_duration(last.duration)), rate))
     };

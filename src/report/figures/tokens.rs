@@ -41,7 +41,7 @@ fn value(level: &LevelSummary, key: &'static str, percentile: Option<f64>) -> Op
 /// the 99th if it is not judged by one; of several results only that.
 pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
     let load = |level: &LevelSummary| match level.load {
-        LevelLoad::Concurrency(concurrency) => f64::from(concurrency),
+        LevelLoad::Concurrency(number) | LevelLoad::Streams(number) => f64::from(number),
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
     };
     let of = shown.first()?;

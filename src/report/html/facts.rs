@@ -11,7 +11,7 @@ use crate::report::console::row;
 use crate::report::figures::{MARGIN, Part, Shown, draw, full_name, level, parts, rate, short, time};
 use crate::report::html::parts::{percent, whose};
 use crate::report::html::{figure, shares};
-use crate::report::{generation, requirements as gate, sessions};
+use crate::report::{generation, requirements as gate, sequences, sessions};
 use crate::result::compare::{Direction, changes, differences as unlike};
 use crate::result::figures::{Figure, Group, rows};
 use crate::result::{RunResult, Setup};
@@ -114,13 +114,14 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
 
 /// The times of responses, tokens and conversations that a level has.
 fn response_times(level: &LevelSummary) -> Vec<(&'static Figure, &Distribution)> {
-    let all = [Group::Generation, Group::Responses, Group::Sessions].into_iter().flat_map(rows);
+    let all = [Group::Generation, Group::Responses, Group::Sequences, Group::Sessions].into_iter().flat_map(rows);
     all.filter_map(|row| Some((row, row.times(&level.client)?))).collect()
 }
 
 /// What was generated, and of conversations.
 fn text(client: &ClientSummary) -> String {
-    generation::text(client, row) + &generation::inputs(client) + &sessions::text(client, row)
+    let text = generation::text(client, row) + &generation::inputs(client);
+    text + &sequences::text(client, row) + &sessions::text(client, row)
 }
 
 fn shown_lines(text: &str) -> String {

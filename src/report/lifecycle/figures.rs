@@ -107,7 +107,7 @@ impl Figures {
             None => return summary,
             Some(LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate)) => (Some(rate), None),
             // A load without a schedule requests no rate.
-            Some(LevelLoad::Concurrency(concurrency)) => (None, Some(concurrency)),
+            Some(LevelLoad::Concurrency(number) | LevelLoad::Streams(number)) => (None, Some(number)),
         };
         summary["send_duration"] = json!(self.sending);
         summary["requested_rate"] = json!(requested);

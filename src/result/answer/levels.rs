@@ -120,13 +120,23 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let rate = shown(FigureAt::of_statistic(Statistic::Throughput), best.level);
     let known = range_or_value(key(setup), best.level);
     let beside = speech(best.level, &setup.measurement).map(|speech| format!("; {speech}")).unwrap_or_default();
-    let words = format!("Most load within {asked}: {rate} at {} ({} {known}{beside})", best.name, title(setup));
+    let words = match best.level.load {
+        LevelLoad::Streams(streams) => {
+            format!("Most streams within {asked}: {streams} ({} {known}, {rate}{beside})", title(setup))
+        }
+        _ => format!("Most load within {asked}: {rate} at {} ({} {known}{beside})", best.name, title(setup)),
+    };
     let is_over = |one: &Named<'_>| !holds(one.level) && load(one.level) > load(best.level);
     let answer = Answer::sure(Question::MostLoad, words, figures(best, setup));
     if all.iter().any(is_over) || setup.mode.separate_levels() == Some(1) {
         return unless_certain(answer, best, result);
     }
-    let words = format!("At least {rate} within {asked}, at {} ({} {known}{beside})", best.name, title(setup));
+    let words = match best.level.load {
+        LevelLoad::Streams(streams) => {
+            format!("At least {streams} streams within {asked} ({} {known}, {rate}{beside})", title(setup))
+        }
+        _ => format!("At least {rate} within {asked}, at {} ({} {known}{beside})", best.name, title(setup)),
+    };
     let (flag, from) = (setup.mode.flag(), plain(load(best.level)));
     let missing = Missing {
         what: "no load that was measured exceeds the limit; go on with higher ones".to_owned(),
@@ -154,7 +164,7 @@ pub fn most_within(result: &RunResult) -> Option<&LevelSummary> {
 
 fn load(level: &LevelSummary) -> f64 {
     match level.load {
-        LevelLoad::Concurrency(concurrency) => f64::from(concurrency),
+        LevelLoad::Concurrency(number) | LevelLoad::Streams(number) => f64::from(number),
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
     }
 }

@@ -42,6 +42,17 @@ fn answer(setup: &Setup, levels: &[LevelSummary]) -> Answer {
 }
 
 #[test]
+fn paced_streams_are_counted() {
+    let mut setup = setup(true, 4);
+    setup.mode = LoadMode::Paced { range: Range::with_step(1, Some(12), 1), interval: Duration::from_millis(100) };
+    let streams = |count, ms| LevelSummary { load: LevelLoad::Streams(count), ..level(1, 10 * u64::from(count), ms) };
+    let found = answer(&setup, &[streams(4, 20), streams(8, 41), streams(12, 76)]);
+    assert_eq!(found.words, "Most streams within p99 < 50 ms: 8 (p99 36.9 to 45.1 ms, 80 infer/s)");
+    let found = answer(&setup, &[streams(4, 20), streams(8, 41)]);
+    assert!(found.words.starts_with("At least 8 streams within p99 < 50 ms (p99 "), "{}", found.words);
+}
+
+#[test]
 fn a_range_with_a_limit_is_answered_by_the_most_load_within_it() {
     let found = answer(&setup(true, 4), &[level(1, 130, 20), level(2, 228, 41), level(4, 242, 76)]);
     let expected = "Most load within p99 < 50 ms: 228 infer/s at concurrency 2 (p99 36.9 to 45.1 ms)";

@@ -1,7 +1,9 @@
 //! The rows of the catalogue.
+//!
+// budget: one list of all figures.
 
 use crate::measure::summary::{ClientSummary, DecoupledSummary, OpenLoopSummary};
-use crate::record::{Generated, Sessions};
+use crate::record::{Generated, SequenceTimes, Sessions};
 use crate::result::Unit;
 use crate::result::figures::{Figure, Group, Source};
 
@@ -290,6 +292,45 @@ pub const CATALOGUE: &[Figure] = &[
         source: Source::Times(|client| Some(&decoupled(client)?.last_response)),
     },
     Figure {
+        key: "sequence_duration",
+        aliases: &[],
+        unit: Unit::Nanoseconds,
+        title: "sequence duration",
+        short: "sequence",
+        meaning: "From the send of a sequence's first request, in open loops the intended one, to its last answer.",
+        group: Group::Sequences,
+        in_tables: false,
+        more_is_better: Some(false),
+        source: Source::Times(|client| Some(&sequences(client)?.duration)),
+    },
+    Figure {
+        key: "final_latency",
+        aliases: &["finalization_latency"],
+        unit: Unit::Nanoseconds,
+        title: "final latency",
+        short: "final",
+        meaning: "Latency of a sequence's last request: the final answer after the last chunk.",
+        group: Group::Sequences,
+        in_tables: true,
+        more_is_better: Some(false),
+        source: Source::Times(|client| Some(&sequences(client)?.last)),
+    },
+    Figure {
+        key: "sequences_in_time",
+        aliases: &[],
+        unit: Unit::Share,
+        title: "sequences in time",
+        short: "in time",
+        meaning: "Share of paced sequences whose last answer came before a further request would have been due.",
+        group: Group::Sequences,
+        in_tables: true,
+        more_is_better: Some(true),
+        source: Source::Share(|client| {
+            let sequences = sequences(client).filter(|sequences| sequences.count() > 0)?;
+            Some((sequences.in_time?, sequences.count()))
+        }),
+    },
+    Figure {
         key: "session_duration",
         aliases: &[],
         unit: Unit::Nanoseconds,
@@ -374,6 +415,10 @@ fn text(client: &ClientSummary) -> Option<&Generated> {
 
 fn decoupled(client: &ClientSummary) -> Option<&DecoupledSummary> {
     client.decoupled.as_ref()
+}
+
+fn sequences(client: &ClientSummary) -> Option<&SequenceTimes> {
+    client.sequence_times.as_deref()
 }
 
 fn sessions(client: &ClientSummary) -> Option<&Sessions> {

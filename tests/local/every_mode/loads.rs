@@ -220,6 +220,17 @@ fn a_periodic_load_grows_as_answers_come() {
 }
 
 #[test]
+fn timed_paced_streams_take_turns_each_at_its_pace() {
+    each(FIVE_MS, |service| {
+        let outcome = assert_counts(service, "--concurrency-range 3 --paced 60ms --request-count 30", &[30]);
+        let due = schedule(&outcome, 0);
+        let is_due = |(number, due): (usize, &u64)| due.abs_diff(number as u64 * 20_000_000) < 1_000_000;
+        assert!(due.iter().enumerate().all(is_due), "{due:?}");
+        assert_kept(service, &due);
+    });
+}
+
+#[test]
 fn sequences_are_for_models_that_take_them() {
     each(NONE, |service| {
         let outcome = assert_counts(service, "--concurrency-range 2 --sequence-length 5 --request-count 20", &[20]);

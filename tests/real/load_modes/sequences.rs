@@ -77,6 +77,7 @@ fn in_every_mode(strategy: &str, instances: u32) {
         "--async --concurrency-range 3 --max-threads 1",
         "--request-rate-range 300 --num-of-sequences 3",
         "--request-rate-range 300 --num-of-sequences 3 --serial-sequences --request-distribution poisson",
+        "--concurrency-range 3 --paced 10ms",
     ] {
         let repository = accumulator(strategy, instances);
         // Requests of a sequence that may overtake each other on the way are a matter of the load, not of the server.

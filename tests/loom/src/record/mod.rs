@@ -17,6 +17,9 @@ mod recorder;
 #[path = "../../../../src/record/sample.rs"]
 #[allow(dead_code)]
 mod sample;
+#[path = "../../../../src/record/sequences.rs"]
+#[allow(dead_code)]
+mod sequences;
 #[path = "../../../../src/record/sessions.rs"]
 #[allow(dead_code)]
 mod sessions;
