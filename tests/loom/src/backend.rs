@@ -4,6 +4,11 @@ use std::marker::PhantomData;
 
 use crate::clock::Stamp;
 
+#[path = "../../../src/backend/generation.rs"]
+#[allow(dead_code)]
+mod generation;
+pub use generation::{Generation, InputTokens};
+
 /// The number of a request in its slot, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request(pub u32);
@@ -22,20 +27,6 @@ pub struct Completion<'a> {
     pub last_response: Stamp,
     pub responses: u32,
     pub error: PhantomData<&'a InferError>,
-}
-
-/// What a request generated.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Generation {
-    pub end: Stamp,
-    pub first: Option<Stamp>,
-    pub second: Option<Stamp>,
-    pub chunks: u32,
-    pub tokens: Option<u64>,
-    pub by_tokenizer: bool,
-    pub events: u32,
-    pub reads: u32,
-    pub unended: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -198,7 +198,7 @@ fn recorded(ends: &'static [u64]) -> [u64; 3] {
         .iter()
         .map(|&end| {
             let recorder = Rc::clone(&recorder);
-            thread::spawn(move || recorder.record(Source { writer: 0, entry: 0, server: 0 }, &sample(end)))
+            thread::spawn(move || recorder.record(Source { writer: 0, part: 0 }, &sample(end)))
         })
         .collect();
     let first = recorder.close();
