@@ -157,6 +157,8 @@ impl Feed {
     }
 
     /// The request that starts the lane's open sequence is due at that moment.
+    #[cold]
+    #[inline(never)]
     pub fn begin(&self, lane: usize, due: Stamp) {
         if let Order::Sequences(sequences) = &self.order {
             sequences.begin(lane, due);

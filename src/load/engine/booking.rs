@@ -40,11 +40,17 @@ impl LoadContext {
     /// Records a whole sequence, if a finished request is the last of one; `begun` tells when its first was due.
     #[inline]
     pub(in crate::load) fn end_sequence(&self, over: &Over<'_>, begun: impl FnOnce() -> Option<Stamp>) {
-        let Over { source, sample: Sample { sent, intended, end, sequence_end, .. }, error } = *over;
-        if !sequence_end || error.is_some() {
-            return;
+        if over.sample.sequence_end {
+            self.record_sequence(over, begun());
         }
-        if let Some(begun) = begun() {
+    }
+
+    /// Out of the way of requests that end no sequence.
+    #[cold]
+    #[inline(never)]
+    fn record_sequence(&self, over: &Over<'_>, begun: Option<Stamp>) {
+        let Over { source, sample: Sample { sent, intended, end, .. }, error } = *over;
+        if let Some(begun) = begun.filter(|_| error.is_none()) {
             self.recorder.sequence(source, &WholeSequence { begun, last: intended.unwrap_or(sent), end });
         }
     }

@@ -104,7 +104,7 @@ impl<P: Policy> InFlight<P> {
     #[inline]
     pub(super) fn remember(&self, state: &Slot, request: Request, issued: impl FnOnce() -> Stamp) {
         state.remember(request);
-        if let Some(position) = request.sequence.filter(|position| position.start || position.end) {
+        if let Some(position) = request.sequence {
             self.follow(state, position);
         }
         if self.context.client.watch_responses {
@@ -116,6 +116,7 @@ impl<P: Policy> InFlight<P> {
     }
 
     /// Notes when a sequence begins, and of its last request when it began.
+    #[cold]
     #[inline(never)]
     fn follow(&self, state: &Slot, SequencePosition { start, end, .. }: SequencePosition) {
         let (feed, lane) = (&self.context.feed, state.lane.load(Ordering::Relaxed) as usize);
