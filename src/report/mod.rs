@@ -31,6 +31,7 @@ mod sessions;
 pub mod summary;
 #[cfg(test)]
 pub(crate) mod tests;
+mod times;
 pub mod trace_file;
 pub mod traces;
 pub mod tune;

@@ -2,19 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::measure::summary::{ClientSummary, Distribution, LevelSummary, SequenceTimes};
-use crate::report::number::{percent, whole_us};
+use crate::measure::summary::{ClientSummary, Distribution, SequenceTimes};
+use crate::report::number::percent;
+use crate::report::times::{Column, Times};
 use crate::result::Setup;
 
-/// A distribution of them: how the report, CSV files and the export name it.
-struct Times {
-    line: &'static str,
-    column: &'static str,
-    key: &'static str,
-    of: fn(&SequenceTimes) -> &Distribution,
-}
-
-const TIMES: [Times; 2] = [
+const TIMES: [Times<SequenceTimes>; 2] = [
     Times {
         line: "Sequence duration (first send to last answer)",
         column: "sequence duration",
@@ -42,28 +35,12 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
     times + &in_time.unwrap_or_default()
 }
 
-/// A column's name, and how a level fills it.
-type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
-
 /// The columns of a run whose models take sequences.
 pub fn columns(setup: &Setup) -> Vec<Column> {
     if !setup.sequences || setup.detail.as_upstream {
         return Vec::new();
     }
-    let mut columns: Vec<Column> = Vec::new();
-    for Times { column, of, .. } in TIMES {
-        let mut time = |title: &str, value: fn(&Distribution) -> f64| {
-            let cell = move |level: &LevelSummary| {
-                let times = level.client.sequence_times.as_deref().map(of);
-                times.map_or_else(String::new, |times| whole_us(value(times)).to_string())
-            };
-            columns.push((format!("{title} {column}"), Box::new(cell)));
-        };
-        time("Avg", Distribution::mean_ns);
-        time("p50", |times| times.percentile_ns(50.0) as f64);
-        time("p99", |times| times.percentile_ns(99.0) as f64);
-    }
-    columns
+    TIMES.iter().flat_map(|times| times.columns(|level| level.client.sequence_times.as_deref())).collect()
 }
 
 /// The figures of a level whose models take sequences; `times` is how a distribution is written.

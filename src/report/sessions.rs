@@ -6,17 +6,10 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::measure::summary::{ClientSummary, Distribution, LevelSummary, Sessions};
-use crate::report::number::{significant, whole_us};
+use crate::report::number::significant;
+use crate::report::times::{Column, Times};
 
-/// A distribution of them: how the report, CSV files and the export name it.
-struct Times {
-    line: &'static str,
-    column: &'static str,
-    key: &'static str,
-    of: fn(&Sessions) -> &Distribution,
-}
-
-const TIMES: [Times; 2] = [
+const TIMES: [Times<Sessions>; 2] = [
     Times {
         line: "Session duration (with its delays)",
         column: "session duration",
@@ -46,9 +39,6 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
     text
 }
 
-/// A column's name, and how a level fills it.
-type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
-
 /// The columns of levels that played conversations; none if no level did.
 pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     if levels.iter().all(|level| level.client.sessions.is_none()) {
@@ -61,14 +51,7 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     };
     add("Sessions".to_owned(), Box::new(|sessions| sessions.count().to_string()));
     add("Turns per Session".to_owned(), Box::new(|sessions| significant(sessions.turns_each())));
-    for Times { column, of, .. } in TIMES {
-        let mut time = |title: &str, cell: fn(&Distribution) -> f64| {
-            add(format!("{title} {column}"), Box::new(move |sessions| whole_us(cell(of(sessions))).to_string()));
-        };
-        time("Avg", Distribution::mean_ns);
-        time("p50", |times| times.percentile_ns(50.0) as f64);
-        time("p99", |times| times.percentile_ns(99.0) as f64);
-    }
+    columns.extend(TIMES.iter().flat_map(|times| times.columns(|level| level.client.sessions.as_deref())));
     columns
 }
 

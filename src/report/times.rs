@@ -1,0 +1,35 @@
+//! Distributions of time that only some levels have: one row says how the report, CSV files and the export name each.
+
+use crate::measure::summary::{Distribution, LevelSummary};
+use crate::report::number::whole_us;
+
+/// A distribution in `T`, and its names.
+pub(super) struct Times<T: 'static> {
+    pub(super) line: &'static str,
+    pub(super) column: &'static str,
+    pub(super) key: &'static str,
+    pub(super) of: fn(&T) -> &Distribution,
+}
+
+/// A column's name, and how a level fills it.
+pub(super) type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
+
+/// What a column says of a distribution, and how it is found, in nanoseconds.
+const VALUES: [(&str, fn(&Distribution) -> f64); 3] = [
+    ("Avg", Distribution::mean_ns),
+    ("p50", |times| times.percentile_ns(50.0) as f64),
+    ("p99", |times| times.percentile_ns(99.0) as f64),
+];
+
+impl<T> Times<T> {
+    /// Its columns, in microseconds, empty where `part` says that a level has none.
+    pub(super) fn columns(&self, part: fn(&LevelSummary) -> Option<&T>) -> [Column; 3] {
+        let (column, of) = (self.column, self.of);
+        VALUES.map(|(title, value)| -> Column {
+            let cell = move |level: &LevelSummary| {
+                part(level).map_or_else(String::new, |all| whole_us(value(of(all))).to_string())
+            };
+            (format!("{title} {column}"), Box::new(cell))
+        })
+    }
+}
