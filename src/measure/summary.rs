@@ -459,8 +459,7 @@ pub struct LevelSummary {
     #[serde(default)]
     pub windows: Vec<WindowRow>,
     /// Slices of its time, for charts.
-    #[serde(default)]
-    #[serde(alias = "course")]
+    #[serde(default, alias = "course")]
     pub timeline: Timeline,
     /// What the client's process used of the machine, if known, including a server inside it.
     #[serde(default)]

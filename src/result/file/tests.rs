@@ -7,6 +7,7 @@ use schemars::{Schema, schema_for};
 use serde_json::Value;
 
 use super::*;
+use crate::clock::Stamp;
 use crate::measure::reasons::InvalidReason;
 use crate::measure::summary::{DecoupledSummary, Ending, Generated, Known, LevelLoad, OpenLoopSummary, sample};
 use crate::plan::Statistic;
@@ -39,6 +40,19 @@ fn what_was_written_is_read_again() {
     assert_eq!((&late["outcome"], &late["reasons"][0]["word"]), (&"load not delivered".into(), &"issuers_late".into()));
     assert_eq!(value["levels"][1]["figures"]["throughput"], 1_000.0);
     assert_eq!(value["levels"][1]["intervals"][0]["interval"]["high"], 1_100.0);
+}
+
+#[test]
+fn a_timeline_is_read_by_its_former_name() {
+    let mut written = result();
+    written.levels[0].timeline.began = Stamp(7);
+    let text = serde_json::to_string(&written).unwrap();
+    let former = text.replace("\"timeline\":", "\"course\":");
+    assert_ne!(former, text);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.json");
+    std::fs::write(&path, former).unwrap();
+    assert_eq!(serde_json::to_string(&RunResult::read(&path).unwrap()).unwrap(), text);
 }
 
 /// Levels with everything that a client can record.
