@@ -21,6 +21,30 @@ fn model(delay_us: u64) -> Scripted {
     }))
 }
 
+/// Everything that a run leaves behind.
+struct Files {
+    run: crate::support::Finished,
+    result: Value,
+    csv: String,
+    export: Export,
+}
+
+fn run(scripted: &Scripted, flags: &str) -> Files {
+    let [result, csv, export] = ["result.json", "levels.csv", "export.json"].map(|name| scripted.path(name));
+    let program = scripted.program().args("--sequence-length 5 --sequence-length-variation 0").args(flags);
+    let program =
+        program.args("--summary-file").arg(&result).args("-f").arg(&csv).args("--profile-export-file").arg(&export);
+    let run = program.run();
+    // A busy machine may send late, which makes a level invalid and its requirements fail.
+    assert!([0, 4].contains(&run.code()), "{flags}: {run:#?}");
+    Files {
+        run,
+        result: serde_json::from_slice(&fs::read(&result).unwrap()).unwrap(),
+        csv: fs::read_to_string(&csv).unwrap(),
+        export: Export::read(&export),
+    }
+}
+
 const LOADS: [&str; 4] = [
     "--sync --concurrency-range 2",
     "--async --concurrency-range 2",
@@ -32,36 +56,22 @@ const LOADS: [&str; 4] = [
 fn whole_sequences_have_a_duration_and_a_final_latency_everywhere() {
     for load in LOADS {
         let scripted = model(5_000);
-        let [result, csv, export] = ["result.json", "levels.csv", "export.json"].map(|name| scripted.path(name));
-        let run = scripted
-            .program()
-            .args("--request-count 120 --sequence-length 5 --sequence-length-variation 0 --percentiles 95")
-            .args(load)
-            .args("--require final_latency_p50>4ms --summary-file")
-            .arg(&result)
-            .arg("-f")
-            .arg(&csv)
-            .arg("--profile-export-file")
-            .arg(&export)
-            .run();
-        // A busy machine may send late, which makes a level invalid and its requirements fail.
-        assert!([0, 4].contains(&run.code()) && run.stdout.contains("final_latency_p50>4ms"), "{load}: {run:#?}");
+        let flags = format!("{load} --request-count 120 --percentiles 95 --require final_latency_p50>4ms");
+        let Files { run, result: value, csv: columns, export: exported } = run(&scripted, &flags);
+        assert!(run.stdout.contains("final_latency_p50>4ms"), "{load}: {run:#?}");
         for line in
             ["Sequence duration (first send to last answer): avg ", "Final latency (last request of a sequence): avg "]
         {
             assert!(run.stdout.contains(line), "{load}: {}", run.stdout);
         }
-        let value: Value = serde_json::from_slice(&fs::read(&result).unwrap()).unwrap();
         let level = &value["levels"][0];
         let figure = |key: &str| level["figures"][key].as_f64().unwrap_or_else(|| panic!("{load}: {key} {level:#}"));
         let (duration, last) = (figure("sequence_duration_p50"), figure("final_latency_p50"));
         assert!(last >= 5e6 && duration > last && duration >= 20e6, "{load}: {duration} {last}");
         assert!(value["catalogue"].as_array().unwrap().iter().any(|row| row["key"] == "final_latency_p95"), "{load}");
-        let columns = fs::read_to_string(&csv).unwrap();
         assert!(
             columns.contains(",Avg sequence duration,p50 sequence duration,p99 sequence duration,Avg final latency,")
         );
-        let exported = Export::read(&export);
         let whole = &exported.experiments()[0]["summary"]["sequences"];
         // Whichever sequences the last requests belong to, each of the two may be ended early.
         assert!((22..=24).contains(&whole["count"].as_u64().unwrap()), "{load}: {whole}");
@@ -101,7 +111,7 @@ fn gaps(scripted: &Scripted, streams: u64) -> (Vec<u64>, usize) {
         if !sequences.contains(&id) {
             sequences.push(id);
         }
-        // A stream has every so manieth of the IDs.
+        // The IDs go round the streams.
         gaps.extend(latest.insert(id % streams, ns).map(|before: u64| (ns - before) / 1_000_000));
     }
     gaps.sort_unstable();
@@ -112,18 +122,8 @@ fn gaps(scripted: &Scripted, streams: u64) -> (Vec<u64>, usize) {
 fn timed_paced_streams_send_when_they_are_due_answered_or_not() {
     for (delay_us, in_time) in [(2_000, true), (150_000, false)] {
         let scripted = model(delay_us);
-        let [result, csv, export] = ["result.json", "levels.csv", "export.json"].map(|name| scripted.path(name));
-        let run = scripted
-            .program()
-            .args("--concurrency-range 3 --paced 60ms --request-count 90")
-            .args("--sequence-length 5 --sequence-length-variation 0 --summary-file")
-            .arg(&result)
-            .arg("-f")
-            .arg(&csv)
-            .arg("--profile-export-file")
-            .arg(&export)
-            .run();
-        assert!([0, 4].contains(&run.code()), "{run:#?}");
+        let flags = "--concurrency-range 3 --paced 60ms --request-count 90";
+        let Files { run, result: value, csv, export: exported } = run(&scripted, flags);
         let (gaps, sequences) = gaps(&scripted, 3);
         assert_eq!((gaps.len(), sequences), (87, 18), "{gaps:?}");
         let median = gaps[gaps.len() / 2];
@@ -133,15 +133,13 @@ fn timed_paced_streams_send_when_they_are_due_answered_or_not() {
         {
             assert!(run.stdout.contains(words), "{words}: {}", run.stdout);
         }
-        let value: Value = serde_json::from_slice(&fs::read(&result).unwrap()).unwrap();
         let level = &value["levels"][0];
         assert_eq!(level["load"], json!({"kind": "streams", "value": 3}), "{level:#}");
         assert!((level["client"]["open_loop"]["requested_rate"].as_f64().unwrap() - 50.0).abs() < 1e-6);
         let share = level["figures"]["sequences_in_time"].as_f64().unwrap();
         assert!(if in_time { share > 0.5 } else { share == 0.0 }, "{share}: {}", run.stdout);
         assert!(run.stdout.contains("    Sequences in time (last answer before a further request was due): "));
-        assert!(fs::read_to_string(&csv).unwrap().starts_with("Streams,"));
-        let exported = Export::read(&export);
+        assert!(csv.starts_with("Streams,"));
         assert_eq!(exported.experiments()[0]["experiment"], json!({"mode": "streams", "value": 3}));
     }
 }
