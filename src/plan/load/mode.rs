@@ -234,10 +234,7 @@ impl LoadMode {
 
     /// Whether it goes on until windows agree.
     pub fn has_windows(&self) -> bool {
-        match self {
-            Self::Concurrency(_) | Self::Paced { .. } | Self::RequestRate { .. } => true,
-            _ => self.is_intervals() || self.sweep().is_some(),
-        }
+        self.concurrency().is_some() || self.rate().is_some() || self.is_intervals() || self.sweep().is_some()
     }
 
     /// Whether several levels are measured one after the other.
