@@ -14,20 +14,25 @@ pub(super) struct Times<T: 'static> {
 /// A column's name, and how a level fills it.
 pub(super) type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
 
-/// What a column says of a distribution, and how it is found, in nanoseconds.
-const VALUES: [(&str, fn(&Distribution) -> f64); 3] = [
-    ("Avg", Distribution::mean_ns),
-    ("p50", |times| times.percentile_ns(50.0) as f64),
-    ("p99", |times| times.percentile_ns(99.0) as f64),
+/// What a column says of a distribution.
+struct Value {
+    title: &'static str,
+    ns: fn(&Distribution) -> f64,
+}
+
+const VALUES: [Value; 3] = [
+    Value { title: "Avg", ns: Distribution::mean_ns },
+    Value { title: "p50", ns: |times| times.percentile_ns(50.0) as f64 },
+    Value { title: "p99", ns: |times| times.percentile_ns(99.0) as f64 },
 ];
 
 impl<T> Times<T> {
     /// Its columns, in microseconds, empty where `part` says that a level has none.
     pub(super) fn columns(&self, part: fn(&LevelSummary) -> Option<&T>) -> [Column; 3] {
         let (column, of) = (self.column, self.of);
-        VALUES.map(|(title, value)| -> Column {
+        VALUES.map(|Value { title, ns }| -> Column {
             let cell = move |level: &LevelSummary| {
-                part(level).map_or_else(String::new, |all| whole_us(value(of(all))).to_string())
+                part(level).map_or_else(String::new, |all| whole_us(ns(of(all))).to_string())
             };
             (format!("{title} {column}"), Box::new(cell))
         })
