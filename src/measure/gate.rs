@@ -10,7 +10,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::bounds::{ALIKE_IF_UNKNOWN, known};
+use crate::measure::bounds::ALIKE_IF_UNKNOWN;
 use crate::measure::history::WindowSet;
 use crate::measure::precision::{CONFIDENCE, value};
 use crate::measure::ratio::{Side, Starts, bounds_of_ratio};
@@ -239,7 +239,7 @@ impl Questions {
     fn open(&self, windows: &WindowSet, looks: u32) -> Option<&Question> {
         self.all.iter().find(|question| {
             let Figure::Statistic(of) = question.requirement.of else { return question.is_open(windows, &[], looks) };
-            question.is_open(windows, &[known(of, &windows.blocks, &windows.client)], looks)
+            question.is_open(windows, &[windows.known(of)], looks)
         })
     }
 }
