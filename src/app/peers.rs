@@ -20,14 +20,11 @@ use crate::interrupt;
 use crate::machine::read;
 use crate::measure::summary::{Ending, LevelSummary};
 use crate::mpi::Launcher;
-use crate::plan::{Decision, OF_OUTPUT, Plan, WindowRule};
+use crate::plan::{Decision, Plan, WindowRule, flags};
 use crate::ranks::clocks::Offset;
 use crate::ranks::{ANSWER_LIMIT, Member, Mode, OverMpi, OverParent, Peers, Ranks, STEP_LIMIT};
 use crate::report::Interrupts;
 use crate::stdio::{self, note};
-
-/// Flags that may differ between processes that share one load, beside those of outputs: settings of each machine.
-const OWN: [&str; 4] = ["-u", "--metrics-url", "--cpus", "--worker-cpus"];
 
 /// The load begins at least this long after rank 0 has announced the time.
 const LEAD: Duration = Duration::from_millis(100);
@@ -151,7 +148,7 @@ fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
 
 /// What a process is asked to do, without the settings that may differ.
 fn task(plan: &Plan) -> String {
-    let is_own = |name: &str| OWN.contains(&name) || OF_OUTPUT.contains(&name);
+    let is_own = |name: &str| flags::find(name).is_some_and(|flag| flag.per_process || flag.output);
     let shared = plan.words.flags.iter().filter(|flag| flag.given && !is_own(&flag.name));
     shared.map(|flag| format!("{} {}\n", flag.name, flag.values.join(" "))).collect()
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::measure::outcome::Outcome;
 use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
 use crate::measure::sweep::{StepTaken, SweepStep};
-use crate::plan::{Flag, OF_OUTPUT, OF_THE_GATE, Plan};
+use crate::plan::{Flag, Plan, flags};
 use crate::result::compare::differences;
 use crate::result::variants::{Cell, VariantIdentity};
 use crate::result::{PeriodicResult, RunResult, Setup, is_report};
@@ -196,7 +196,7 @@ fn keep_finished(levels: &mut Vec<LevelSummary>, starts: usize) {
 /// Which flags differ, with both values.
 fn between(then: &[Flag], now: &[Flag]) -> Vec<String> {
     let values = |flags: &[Flag]| -> BTreeMap<String, String> {
-        let is_told = |name: &str| !OF_OUTPUT.contains(&name) && !OF_THE_GATE.contains(&name);
+        let is_told = |name: &str| flags::find(name).is_none_or(|flag| !flag.output && !flag.gate);
         let told = flags.iter().filter(|flag| is_told(&flag.name));
         told.map(|flag| (flag.name.clone(), flag.values.join(" "))).collect()
     };

@@ -10,6 +10,7 @@ mod connection;
 mod data;
 mod draft;
 mod dynamic_grpc;
+pub mod flags;
 mod folder;
 mod load;
 mod measurement;
@@ -71,8 +72,7 @@ pub use tfserving::TfServingPlan;
 pub use torchserve::TorchServePlan;
 pub use tracing::{TraceFilePlan, TracingPlan};
 pub use tune::{Searched, ServerSetting, Setting, TuneLoad, TunePlan, asked};
-pub use validate::LOADS;
-pub use words::{Flag, OF_OUTPUT, OF_THE_GATE, Words};
+pub use words::{Flag, Words};
 
 /// Everything that a run does, decided before it starts.
 #[derive(Clone, Debug)]

@@ -12,35 +12,6 @@ pub struct Words {
     pub flags: Vec<Flag>,
 }
 
-/// Flags that say where others come from, what is written where and what is shown, and nothing of what is measured.
-pub const OF_OUTPUT: &[&str] = &[
-    "-f",
-    "--verbose-csv",
-    "--summary-file",
-    "--resume",
-    "--junit",
-    "--profile-export-file",
-    "--trace-export",
-    "--trace-file",
-    "--log-file",
-    "--report",
-    "--svg",
-    "--markdown",
-    "--report-dir",
-    "--report-parts",
-    "--report-prefix",
-    "--live",
-    "--metrics-listen",
-    "--otlp-endpoint",
-    "-v",
-    "--config",
-    "--run",
-    "--print-config",
-];
-
-/// Flags by which a result is judged when it is there.
-pub const OF_THE_GATE: &[&str] = &["--require", "--baseline", "--undecided", "--gate-time"];
-
 /// A flag and its effective values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Flag {
