@@ -43,7 +43,6 @@ fn record(recorder: Recorder) -> Recorder {
                 send_ns: None,
                 turnaround_ns: 100,
                 responses: 1,
-                sequence_end: false,
             },
         );
     }

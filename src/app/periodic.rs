@@ -176,7 +176,6 @@ mod tests {
             send_ns: None,
             turnaround_ns: 0,
             responses: 1,
-            sequence_end: false,
         };
         (0..5).for_each(|_| recorder.record(source, &sample));
         recorder.fail(source, Stamp(9), &InferError::new("Internal", "no"));

@@ -132,9 +132,6 @@ impl Bank {
         if sample.end != sample.first_response {
             add(&self.receive_ns, sample.end.since(sample.first_response));
         }
-        if sample.sequence_end {
-            add(&self.sequences, 1);
-        }
         if !self.is_plain {
             self.details(sample);
         }
@@ -187,9 +184,10 @@ impl Bank {
         }
     }
 
-    /// Adds a sequence that is over.
-    pub(super) fn sequence(&self, whole: &WholeSequence) {
-        if let Some(bank) = &self.whole_sequences {
+    /// Counts a sequence that is over, with its times if it was played whole.
+    pub(super) fn sequence(&self, whole: Option<&WholeSequence>) {
+        add(&self.sequences, 1);
+        if let (Some(bank), Some(whole)) = (&self.whole_sequences, whole) {
             bank.record(whole);
         }
     }

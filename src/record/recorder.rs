@@ -115,9 +115,9 @@ impl Recorder {
         self.bank(Source { writer, part: 0 }, played.end).session(played);
     }
 
-    /// Records a sequence whose last request, from that source, has succeeded.
-    pub fn sequence(&self, source: Source, whole: &WholeSequence) {
-        self.bank(source, whole.end).sequence(whole);
+    /// Records a sequence whose last request, from that source, has succeeded at `end`, with its times if it was played whole.
+    pub fn sequence(&self, source: Source, end: Stamp, whole: Option<&WholeSequence>) {
+        self.bank(source, end).sequence(whole);
     }
 
     /// Records the time between two responses of one request, the later of which arrived at `at`.
@@ -289,7 +289,6 @@ mod tests {
             send_ns: None,
             turnaround_ns: 0,
             responses: 1,
-            sequence_end: false,
         }
     }
 

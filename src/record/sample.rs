@@ -76,14 +76,12 @@ pub struct Sample {
     pub turnaround_ns: u64,
     /// Responses that carried data.
     pub responses: u32,
-    /// Whether it ended a sequence.
-    pub sequence_end: bool,
 }
 
 impl Sample {
     /// The sample of a successful completion, for loads whose requests end when the completion is reported.
     #[inline]
-    pub fn of(completion: &Completion<'_>, intended: Option<Stamp>, sequence_end: bool) -> Self {
+    pub fn of(completion: &Completion<'_>, intended: Option<Stamp>) -> Self {
         Self {
             intended,
             sent: completion.sent,
@@ -92,7 +90,6 @@ impl Sample {
             send_ns: completion.send_end.map(|end| end.since(completion.sent)),
             turnaround_ns: 0,
             responses: completion.responses,
-            sequence_end,
         }
     }
 }

@@ -119,16 +119,7 @@ mod tests {
 
     fn turn(sent: u64, end: u64) -> Sample {
         let (sent, end) = (Stamp(sent), Stamp(end));
-        Sample {
-            intended: None,
-            sent,
-            first_response: end,
-            end,
-            send_ns: None,
-            turnaround_ns: 0,
-            responses: 1,
-            sequence_end: false,
-        }
+        Sample { intended: None, sent, first_response: end, end, send_ns: None, turnaround_ns: 0, responses: 1 }
     }
 
     #[test]

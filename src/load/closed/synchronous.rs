@@ -383,7 +383,6 @@ impl Worker<'_> {
             send_ns: reply.send_ns,
             turnaround_ns: before.map_or(0, |before| reply.sent.since(before)),
             responses: reply.responses,
-            sequence_end: request.sequence.is_some_and(|position| position.end),
         };
         let number = self.share.first_lane;
         let source = self.context.source(number, || Carried { payload: request.payload, server: reply.server });
@@ -392,7 +391,9 @@ impl Worker<'_> {
         }
         let over = Over { source, sample, error: reply.error.as_ref() };
         self.context.book(&over, || request);
-        self.context.end_sequence(&over, || self.context.feed.begun(number));
+        if request.sequence.is_some_and(|position| position.end) {
+            self.context.end_sequence(&over, self.context.feed.begun(number));
+        }
         if over.error.is_some() {
             self.context.cut_short(request, number);
         }

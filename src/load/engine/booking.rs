@@ -37,21 +37,15 @@ impl LoadContext {
         }
     }
 
-    /// Records a whole sequence, if a finished request is the last of one; `begun` tells when its first was due.
-    #[inline]
-    pub(in crate::load) fn end_sequence(&self, over: &Over<'_>, begun: impl FnOnce() -> Option<Stamp>) {
-        if over.sample.sequence_end {
-            self.record_sequence(over, begun());
-        }
-    }
-
-    /// Out of the way of requests that end no sequence.
+    /// Records a sequence, of which a finished request is the last; `begun` tells when its first was due, if all of it was played.
+    /// Out of the way of requests that end none.
     #[cold]
     #[inline(never)]
-    fn record_sequence(&self, over: &Over<'_>, begun: Option<Stamp>) {
+    pub(in crate::load) fn end_sequence(&self, over: &Over<'_>, begun: Option<Stamp>) {
         let Over { source, sample: Sample { sent, intended, end, .. }, error } = *over;
-        if let Some(begun) = begun.filter(|_| error.is_none()) {
-            self.recorder.sequence(source, &WholeSequence { begun, last: intended.unwrap_or(sent), end });
+        if error.is_none() {
+            let whole = begun.map(|begun| WholeSequence { begun, last: intended.unwrap_or(sent), end });
+            self.recorder.sequence(source, end, whole.as_ref());
         }
     }
 

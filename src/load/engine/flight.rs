@@ -103,10 +103,7 @@ impl<P: Policy> InFlight<P> {
     /// Stores the request that is about to be sent in a slot.
     #[inline]
     pub(super) fn remember(&self, state: &Slot, request: Request, issued: impl FnOnce() -> Stamp) {
-        state.remember(request);
-        if let Some(position) = request.sequence {
-            self.follow(state, position);
-        }
+        state.remember(request, |position| self.follow(state, position));
         if self.context.client.watch_responses {
             state.last_response.store(0, Ordering::Relaxed);
         }
@@ -142,13 +139,13 @@ impl<P: Policy> InFlight<P> {
         let intended = P::SCHEDULED.then(|| state.intended());
         let is_first = before == 0 || P::SCHEDULED;
         let turnaround_ns = if is_first { 0 } else { completion.sent.since(Stamp(before)) };
-        let sample = Sample { turnaround_ns, ..Sample::of(completion, intended, state.ends_sequence()) };
+        let sample = Sample { turnaround_ns, ..Sample::of(completion, intended) };
         let (source, error) = (self.source(slot, state), completion.error);
         let over = Over { source, sample, error };
         self.context.book(&over, || state.request());
-        self.context.end_sequence(&over, || {
-            Some(Stamp(state.sequence_begun.load(Ordering::Relaxed))).filter(|begun| begun.0 > 0)
-        });
+        if state.ends_sequence() {
+            self.context.end_sequence(&over, state.sequence_begun());
+        }
         self.policy.recorded(self, slot, &sample, error.is_some());
         if error.is_some() && self.alone {
             self.context.cut_short(state.request(), self.lane(slot));

@@ -59,13 +59,14 @@ impl Slot {
         Stamp(self.intended.load(Ordering::Relaxed))
     }
 
-    /// Stores the request that is about to be sent.
+    /// Stores the request that is about to be sent. `follow` is told its place in a sequence, if it has one.
     #[inline]
-    pub(super) fn remember(&self, request: Request) {
+    pub(super) fn remember(&self, request: Request, follow: impl FnOnce(SequencePosition)) {
         let mut word = u64::from(request.payload.0);
-        if let Some(SequencePosition { id, start, end }) = request.sequence {
+        if let Some(position @ SequencePosition { id, start, end }) = request.sequence {
             self.sequence_id.store(id, Ordering::Relaxed);
             word |= IN_SEQUENCE | if start { STARTS } else { 0 } | if end { ENDS } else { 0 };
+            follow(position);
         }
         self.request.store(word, Ordering::Relaxed);
         bump(&self.sent);
@@ -81,6 +82,11 @@ impl Slot {
     #[inline]
     pub(super) fn ends_sequence(&self) -> bool {
         self.request.load(Ordering::Relaxed) & ENDS != 0
+    }
+
+    /// When the first request of the sequence was due that its request ends, if all of it was played.
+    pub(super) fn sequence_begun(&self) -> Option<Stamp> {
+        Some(Stamp(self.sequence_begun.load(Ordering::Relaxed))).filter(|begun| begun.0 > 0)
     }
 
     /// Its request goes to that server.
@@ -200,7 +206,7 @@ mod tests {
         let slot = Slot::default();
         for sequence in [None, Some(SequencePosition { id: 7, start: true, end: false })] {
             let request = Request { payload: PayloadId(3), sequence };
-            slot.remember(request);
+            slot.remember(request, |_| {});
             assert_eq!(slot.request(), request);
         }
     }
@@ -216,9 +222,9 @@ mod tests {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     for slot in (0..SLOTS).map(|slot| table.get(SlotId(slot))) {
-                        slot.remember(request);
+                        slot.remember(request, |_| {});
                         bump(&slot.completed);
-                        slot.remember(request);
+                        slot.remember(request, |_| {});
                         bump(&slot.failed);
                     }
                 }

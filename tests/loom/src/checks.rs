@@ -178,16 +178,7 @@ fn ends_twice() {
 
 fn sample(end: u64) -> Sample {
     let (sent, end) = (Stamp(end - 1), Stamp(end));
-    Sample {
-        intended: None,
-        sent,
-        first_response: end,
-        end,
-        send_ns: None,
-        turnaround_ns: 0,
-        responses: 1,
-        sequence_end: false,
-    }
+    Sample { intended: None, sent, first_response: end, end, send_ns: None, turnaround_ns: 0, responses: 1 }
 }
 
 /// Threads that record one request each, which ended at these times, while a window that ends at 50 000 is closed.
