@@ -165,9 +165,13 @@ impl Job {
                 let seconds = match stage.length {
                     StageLength::Time(time) => time.as_secs_f64(),
                     StageLength::Requests(count) | StageLength::Sessions(Some(count)) => count as f64 / ramp.mean(),
-                    StageLength::Sessions(None) => 0.0,
+                    StageLength::Sessions(None) | StageLength::Recorded => 0.0,
                 };
                 let arrivals = Arrivals::ramp(ramp, seconds, distribution, session.plan.seed)?;
+                Ok(Self::open(session, LevelLoad::Schedule(arrivals.mean_rate()), arrivals))
+            }
+            StageLoad::Replay { speed } => {
+                let arrivals = session.schedule().faster(speed);
                 Ok(Self::open(session, LevelLoad::Schedule(arrivals.mean_rate()), arrivals))
             }
             StageLoad::Sessions { concurrency, rate } => {

@@ -51,7 +51,9 @@ fn walk(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
         LoadMode::RequestRate { range, distribution } => {
             search(runner, range, result, &|rate| Job::rate(session, rate, *distribution))
         }
-        LoadMode::Stages { stages, distribution, edges } => stages::run(runner, stages, *distribution, *edges, result),
+        LoadMode::Stages { stages, distribution, edges, .. } => {
+            stages::run(runner, stages, *distribution, *edges, result)
+        }
         LoadMode::Sweep { spacing, points, distribution } => {
             let plan = SweepPlan { spacing: *spacing, rates: *points as usize };
             sweep::run(runner, plan, *distribution, result)

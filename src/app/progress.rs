@@ -33,12 +33,10 @@ impl Length {
     pub fn of_stage(stage: &Stage) -> Self {
         match (stage.length, stage.load) {
             (StageLength::Time(time), _) => Self::Time(time),
-            (StageLength::Sessions(_), _) => Self::Windows,
+            (StageLength::Sessions(_) | StageLength::Recorded, _) => Self::Windows,
             (StageLength::Requests(requests), StageLoad::RequestRate(rate)) => Self::Requests(requests, Some(rate)),
             (StageLength::Requests(requests), StageLoad::Ramp(ramp)) => Self::Requests(requests, Some(ramp.mean())),
-            (StageLength::Requests(requests), StageLoad::Concurrency(_) | StageLoad::Sessions { .. }) => {
-                Self::Requests(requests, None)
-            }
+            (StageLength::Requests(requests), _) => Self::Requests(requests, None),
         }
     }
 
@@ -186,6 +184,7 @@ mod tests {
             stages: all.to_vec(),
             distribution: GapDistribution::Constant,
             edges: StageEdges::Overlap,
+            trace: None,
         };
         LevelProgress::new(&mode, false)
     }

@@ -106,7 +106,7 @@ impl Play<'_> {
 }
 
 impl Play<'_> {
-    /// How long a stage is: one with a schedule of its own, as a ramp has, until all of that is sent.
+    /// How long a stage is: one with a schedule of its own, as ramps and replays have, until all of that is sent.
     fn length(&self, number: usize) -> StageLength {
         let planned = self.stages[number].length;
         let arrivals = match &self.jobs[number].shape {
@@ -122,7 +122,7 @@ impl Director for Play<'_> {
     fn prepare(&self, number: usize) -> Result<StageRun> {
         let (runner, length) = (self.runner, self.length(number));
         let quota = match length {
-            StageLength::Time(_) | StageLength::Sessions(_) => None,
+            StageLength::Time(_) | StageLength::Sessions(_) | StageLength::Recorded => None,
             StageLength::Requests(requests) => Some(requests),
         };
         let mut job = Job { quota, ..self.jobs[number].clone() };

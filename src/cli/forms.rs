@@ -163,17 +163,21 @@ pub enum StageForm {
     Pause(Duration),
 }
 
-/// `rate:VALUE:LENGTH`, `ramp:FROM-TO:LENGTH`, `concurrency:VALUE:LENGTH`, `sessions:N:COUNT` or `pause:TIME`; the length is a time, or a
+/// `rate:VALUE:LENGTH`, `ramp:FROM-TO:LENGTH`, `concurrency:VALUE:LENGTH`, `sessions:N:COUNT`, `replay:SPEED` or `pause:TIME`; the length is a time, or a
 /// number of requests such as `500req`.
 pub fn stage(text: &str) -> Result<StageForm, String> {
     let rule = "it must be rate:VALUE:LENGTH, ramp:FROM-TO:LENGTH or concurrency:VALUE:LENGTH, with a length such as 30s or 500req, \
-         sessions:N:COUNT, or pause:TIME";
+         sessions:N:COUNT, replay:SPEED, or pause:TIME";
     let parts: Vec<&str> = text.split(':').collect();
     if let [kind, length] = parts[..]
         && kind.eq_ignore_ascii_case("pause")
         && !length.ends_with(|c: char| c.is_ascii_digit())
     {
         return time(length, Duration::from_secs(1)).map(StageForm::Pause);
+    }
+    if let ["replay", speed] = parts[..] {
+        let load = StageLoad::Replay { speed: decimal(speed, 1e-6, 1e6)? };
+        return Ok(StageForm::Stage(Stage { load, length: StageLength::Recorded, pause: Duration::ZERO }));
     }
     if let ["sessions", concurrency, count, rate @ ..] = &parts[..] {
         return sessions(concurrency, count, rate);
@@ -207,6 +211,9 @@ pub fn warm_up(text: &str) -> Result<StageForm, String> {
     match stage(text)? {
         StageForm::Stage(Stage { load: StageLoad::Sessions { .. }, .. }) => {
             Err("sessions are played once, and measured: a warm-up is rate, ramp, concurrency or pause".to_owned())
+        }
+        StageForm::Stage(Stage { load: StageLoad::Replay { .. }, .. }) => {
+            Err("a trace is replayed to be measured: a warm-up is rate, ramp, concurrency or pause".to_owned())
         }
         form => Ok(form),
     }
@@ -371,8 +378,14 @@ mod tests {
         assert_eq!(stage("Concurrency:8:500req"), Ok(StageForm::Stage(counted)));
         let ramp = Stage { load: StageLoad::Ramp(Ramp { from: 100.0, to: 0.5 }), ..timed };
         assert_eq!(stage("ramp:100-0.5:1.5m"), Ok(StageForm::Stage(ramp)));
+        let replay =
+            Stage { load: StageLoad::Replay { speed: 2.5 }, length: StageLength::Recorded, pause: Duration::ZERO };
+        assert_eq!(stage("replay:2.5"), Ok(StageForm::Stage(replay)));
+        assert!(warm_up("replay:1").is_err());
         for bad in [
             "rate:1",
+            "replay:0",
+            "replay:1:1s",
             "ramp:10:1s",
             "ramp:0-0:1s",
             "rate:0:1s",

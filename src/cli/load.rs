@@ -12,8 +12,8 @@ use crate::cli::range::{concurrency, periodic, rate};
 use crate::cli::ranks::RanksArgs;
 use crate::cli::values::{MS, Processors, decimal, file, integer, number, one_of, period, processors, whole};
 use crate::plan::{
-    Calls, GapDistribution, Given, LoadMode, LoadPlan, Periodic, Range, SequencePlan, StageEdges, TokenInput, TokenUse,
-    Wait,
+    Calls, GapDistribution, Given, LoadMode, LoadPlan, Periodic, Range, Recording, SequencePlan, StageEdges,
+    TokenInput, TokenUse, Wait,
 };
 
 /// Default number of issuing threads for a concurrency, without `--max-threads`.
@@ -93,7 +93,7 @@ pub struct LoadArgs {
     /// One stage of a load, such as `rate:100:30s`, `ramp:100-1000:60s` (a rate that changes evenly) or
     /// `concurrency:8:500req`; repeat it for further stages. `pause:5s` before a stage leaves the server idle for that
     /// long. `sessions:4:20` plays the next 20 conversations, 4 at a time; `sessions:0:all:2` all that are left, at once
-    /// but 2 a second. Default: off
+    /// but 2 a second. `replay:2` plays the trace of --trace-replay, twice as fast as recorded. Default: off
     #[arg(long, value_name = "KIND:VALUE:LENGTH", value_parser = stage)]
     stage: Vec<StageForm>,
 
@@ -214,6 +214,10 @@ impl LoadArgs {
         }
     }
 
+    fn recording(&self) -> Option<Recording> {
+        self.trace_replay.clone().map(|file| Recording { file, tokens: self.tokens() })
+    }
+
     fn tokens(&self) -> TokenUse {
         TokenUse { input: self.trace_input.clone(), parameter: self.trace_parameter.clone() }
     }
@@ -248,12 +252,13 @@ impl LoadArgs {
             LoadMode::Intervals(file.clone())
         } else if self.fixed_schedule {
             LoadMode::FixedSchedule
-        } else if let Some(file) = &self.trace_replay {
-            LoadMode::TraceReplay { file: file.clone(), speed: self.trace_speed, tokens: self.tokens() }
+        } else if let Some(Recording { file, tokens }) = self.recording().filter(|_| self.stage.is_empty()) {
+            LoadMode::TraceReplay { file, speed: self.trace_speed, tokens }
         } else if let Some(periodic) = self.periodic_concurrency_range {
             LoadMode::Periodic(Periodic { request_period: self.request_period, ..periodic })
         } else if !stages(&self.stage).is_empty() {
-            LoadMode::Stages { stages: stages(&self.stage), distribution, edges: self.stage_edges }
+            let trace = self.recording();
+            LoadMode::Stages { stages: stages(&self.stage), distribution, edges: self.stage_edges, trace }
         } else if let Some(SweepForm { spacing, points }) = self.sweep {
             LoadMode::Sweep { spacing, points, distribution }
         } else if let Some(interval) = self.paced {

@@ -8,7 +8,7 @@ use crate::data::{Blocks, PromptLength, PromptSpec, TokenCounts};
 use crate::error::{Error, Result};
 use crate::load::payloads::timestamps;
 use crate::load::schedule::{Arrivals, Trace, parse_trace, read_intervals, read_trace};
-use crate::plan::{DataSource, LoadMode, Plan, TokenUse};
+use crate::plan::{DataSource, LoadMode, Plan, Recording, TokenUse};
 
 /// The recorded load of a file.
 #[derive(Default)]
@@ -33,10 +33,8 @@ impl Recorded {
         let recorded = match (&plan.load.mode, &plan.data.source) {
             (LoadMode::Intervals(file), _) => of(read_intervals(file)?),
             (LoadMode::FixedSchedule, DataSource::Files(files)) => of(timestamps::read(files)?),
-            (LoadMode::TraceReplay { file, speed, tokens }, _) => {
-                let named = |error: Error| error.context(format_args!("--trace-replay {}", file.display()));
-                Self::of_trace(read_trace(file, *speed)?, tokens).map_err(named)?
-            }
+            (LoadMode::TraceReplay { file, speed, tokens }, _) => Self::of_file(file, *speed, tokens)?,
+            (LoadMode::Stages { trace: Some(Recording { file, tokens }), .. }, _) => Self::of_file(file, 1.0, tokens)?,
             _ => Self::default(),
         };
         let length = recorded.arrivals.as_ref().and_then(Arrivals::len).map(|length| length as u64);
@@ -52,6 +50,11 @@ impl Recorded {
                 Ok(Self { lengths, blocks, rows, ..recorded })
             }
         }
+    }
+
+    fn of_file(file: &Path, speed: f64, tokens: &TokenUse) -> Result<Self> {
+        let named = |error: Error| error.context(format_args!("--trace-replay {}", file.display()));
+        Self::of_trace(read_trace(file, speed)?, tokens).map_err(named)
     }
 
     fn of_trace(trace: Trace, tokens: &TokenUse) -> Result<Self> {

@@ -48,8 +48,8 @@ pub use draft::{Draft, Given};
 pub use dynamic_grpc::{DynamicGrpcPlan, GrpcMethod};
 pub use folder::{ReportFolder, ReportPart};
 pub use load::{
-    Calls, GapDistribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Ramp, Range, SequencePlan,
-    Spacing, Stage, StageEdges, StageLength, StageLoad, TokenInput, TokenUse, Wait,
+    Calls, GapDistribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Ramp, Range, Recording,
+    SequencePlan, Spacing, Stage, StageEdges, StageLength, StageLoad, TokenInput, TokenUse, Wait,
 };
 pub use measurement::{
     DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StabilityRule,

@@ -641,6 +641,7 @@ mod tests {
             stages: vec![stage(StageLoad::Concurrency(4)); 4],
             distribution: crate::plan::GapDistribution::Constant,
             edges: StageEdges::Overlap,
+            trace: None,
         };
         let rate = LevelSummary { load: LevelLoad::RequestRate(50.5), ..level(1, 50) };
         let levels = [level(4, 95), rate, level(1, 0), level(2, 10)];

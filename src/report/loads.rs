@@ -55,7 +55,7 @@ pub fn settings(plan: &Plan) -> String {
             }
             text += &gaps(*distribution);
         }
-        LoadMode::Stages { stages, distribution, edges } => {
+        LoadMode::Stages { stages, distribution, edges, .. } => {
             let drains = if *edges == StageEdges::Drain { ", each begun when the one before is answered" } else { "" };
             let _ = writeln!(text, "  Stages: {}{drains}", stages.len());
             text += &gaps(*distribution);
@@ -106,12 +106,13 @@ pub fn stage(stage: &Stage) -> String {
         StageLoad::Concurrency(requests) => format!("concurrency {requests}"),
         StageLoad::RequestRate(rate) => format!("{} requests/sec", significant(rate)),
         StageLoad::Ramp(Ramp { from, to }) => format!("{} to {} requests/sec", significant(from), significant(to)),
+        StageLoad::Replay { speed } => format!("the trace at {} times its speed", significant(speed)),
         StageLoad::Sessions { .. } => "sessions".to_owned(),
     };
     match stage.length {
         StageLength::Time(time) => format!("{load} for {} s", significant(time.as_secs_f64())),
         StageLength::Requests(requests) => format!("{load} for {requests} requests"),
-        StageLength::Sessions(_) => load,
+        StageLength::Sessions(_) | StageLength::Recorded => load,
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::model::CorrelationForm;
 use crate::plan::ranks::RanksPlan;
-pub use mode::{GapDistribution, LoadMode, Periodic, Spacing, TokenInput, TokenUse};
+pub use mode::{GapDistribution, LoadMode, Periodic, Recording, Spacing, TokenInput, TokenUse};
 pub use range::Range;
 pub use stage::{Ramp, Stage, StageEdges, StageLength, StageLoad};
 

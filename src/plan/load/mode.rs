@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::plan::load::range::Range;
-use crate::plan::load::stage::{Stage, StageEdges};
+use crate::plan::load::stage::{Stage, StageEdges, StageLoad};
 
 /// Which load, over which range.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +63,9 @@ pub enum LoadMode {
         /// What happens when one ends and the next begins.
         #[serde(default)]
         edges: StageEdges,
+        /// What stages of a replay play.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace: Option<Recording>,
     },
     /// Finds the highest rate that the server sustains, then measures rates up to it and just past it.
     Sweep {
@@ -126,6 +129,11 @@ impl LoadMode {
     /// Loads that follow each other; empty if there is only one.
     pub fn stages(&self) -> &[Stage] {
         if let Self::Stages { stages, .. } = self { stages } else { &[] }
+    }
+
+    /// Whether a stage replays a trace.
+    pub fn has_replays(&self) -> bool {
+        self.stages().iter().any(|stage| matches!(stage.load, StageLoad::Replay { .. }))
     }
 
     /// How many rates a sweep measures.
@@ -284,8 +292,24 @@ impl LoadMode {
 
     /// What a replay sets by the token counts of its trace, if anything.
     pub fn tokens(&self) -> Option<&TokenUse> {
-        if let Self::TraceReplay { tokens, .. } = self { Some(tokens).filter(|tokens| tokens.is_any()) } else { None }
+        let tokens = match self {
+            Self::TraceReplay { tokens, .. } => Some(tokens),
+            Self::Stages { trace, .. } => trace.as_ref().map(|trace| &trace.tokens),
+            _ => None,
+        };
+        tokens.filter(|tokens| tokens.is_any())
     }
+}
+
+/// A trace that stages replay.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Recording {
+    /// CSV or JSON Lines with the times of requests.
+    #[serde(serialize_with = "shown")]
+    #[schemars(with = "String")]
+    pub file: PathBuf,
+    /// What the recorded token counts set.
+    pub tokens: TokenUse,
 }
 
 /// What the token counts of a trace set in each request.

@@ -29,7 +29,7 @@ impl Stage {
         match self.load {
             StageLoad::Concurrency(requests) => Some(requests),
             StageLoad::Sessions { concurrency, .. } => Some(concurrency.max(1)),
-            StageLoad::RequestRate(_) | StageLoad::Ramp(_) => None,
+            StageLoad::RequestRate(_) | StageLoad::Ramp(_) | StageLoad::Replay { .. } => None,
         }
     }
 }
@@ -55,6 +55,11 @@ pub enum StageLoad {
     RequestRate(f64),
     /// A rate that changes evenly from the beginning of the stage to its end.
     Ramp(Ramp),
+    /// The recorded trace of the load, whole.
+    Replay {
+        /// How much faster than recorded; 1 is as recorded.
+        speed: f64,
+    },
     /// Conversations at a time, each played once.
     Sessions {
         /// How many; all of the stage's if 0.
@@ -95,4 +100,6 @@ pub enum StageLength {
     Requests(u64),
     /// The next conversations, this many; all that are left if absent.
     Sessions(Option<u64>),
+    /// As long as what is replayed.
+    Recorded,
 }

@@ -10,6 +10,8 @@ pub fn loads(draft: &Draft) -> Vec<&'static str> {
     let (old, mut loads): (Vec<_>, Vec<_>) =
         draft.given.which(|flag| flag.load).into_iter().partition(|flag| OLD.contains(flag));
     loads.extend(old.first());
+    // Stages say which parts of a run replay it, and how fast.
+    loads.retain(|flag| *flag != "--trace-replay" || !draft.plan.load.mode.has_replays());
     loads
 }
 

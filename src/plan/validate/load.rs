@@ -152,6 +152,16 @@ pub(super) const RULES: &[Rule] = &[
         message: |draft| format!("{} needs --trace-replay", draft.given.show("--trace-speed")),
     },
     Rule {
+        broken: |draft| draft.given.has("--trace-speed") && draft.plan.load.mode.has_replays(),
+        message: |draft| {
+            format!("{}: each --stage replay:SPEED has its own: leave it out", draft.given.show("--trace-speed"))
+        },
+    },
+    Rule {
+        broken: |draft| draft.plan.load.mode.has_replays() && !draft.given.has("--trace-replay"),
+        message: |_| "--stage replay:SPEED plays a recorded trace: name its file with --trace-replay".into(),
+    },
+    Rule {
         broken: |draft| {
             !draft.given.among(&["--trace-input", "--trace-parameter"]).is_empty()
                 && draft.given.among(&["--trace-replay", "--trace-lengths"]).is_empty()

@@ -216,10 +216,6 @@ fn what_has_no_counterpart_says_what_would_do() {
             "data: {type: shared_prefix, shared_prefix: {question_len: few}}",
             "FILE:1:59: 'data.shared_prefix.question_len' takes a number of tokens or a distribution",
         ),
-        (
-            "load: {type: trace_replay, trace: {file: Cargo.toml}, stages: [{rate: 1, duration: 1}, {rate: 2, duration: 1}]}",
-            "FILE:1:63: 'load.stages' has 2 stages of the type trace_replay",
-        ),
         ("data: {type: random}", "FILE:1:7: the type random needs 'data.input_distribution'"),
         ("api: {type: anthropic_messages}", "FILE:1:13: 'api.type: anthropic_messages' has no counterpart"),
         ("metrics: {type: graphite}", "FILE:1:17: 'metrics.type' takes one of prometheus, default, not 'graphite'"),
@@ -323,7 +319,7 @@ fn what_does_not_change_the_load_is_noted() {
 
 #[test]
 fn a_load_is_a_load_over_every_service() {
-    use triton_bench::plan::{LoadMode, ServiceKind};
+    use triton_bench::plan::{LoadMode, ServiceKind, Stage, StageEdges, StageLength, StageLoad};
     let loads = [
         "load: {type: poisson, stages: [{rate: 5, duration: 1}, {rate: 9, duration: 1}], base_seed: 7}",
         "load: {type: concurrent, stages: [{num_requests: 9, concurrency_level: 3}]}",
@@ -354,6 +350,19 @@ fn a_load_is_a_load_over_every_service() {
             assert!(!matches!(plan.load.mode, LoadMode::Concurrency(_)), "{load}");
         }
     }
+    let stages = "stages: [{rate: 1, duration: 9}, {rate: 2, duration: 9}]";
+    let twice = format!("load: {{type: trace_replay, interval: 2, trace: {{file: {}}}, {stages}}}", trace.display());
+    let LoadMode::Stages { stages, edges, trace: Some(recording), .. } =
+        Config::of(&twice).plan(&["-m", "x"]).load.mode
+    else {
+        panic!("each stage replays the trace");
+    };
+    let each = |pause| Stage {
+        load: StageLoad::Replay { speed: 1.0 },
+        length: StageLength::Recorded,
+        pause: Duration::from_secs(pause),
+    };
+    assert_eq!((stages, edges, recording.file), (vec![each(0), each(2)], StageEdges::Drain, trace.clone()));
     let lengths = format!("load: {{type: trace_replay, trace: {{file: {}}}}}", trace.display());
     let words = ["-m", "x", "--model-repository", "/r", "--trace-input", "IDS"];
     assert!(Config::of(&lengths).plan(&words).load.tokens().is_some(), "the trace's lengths, over tensors");

@@ -48,7 +48,7 @@ impl Load {
             Interval { seconds: load.number("interval", 0.0)?.unwrap_or(INTERVAL), at: load.place("interval") };
         match kind {
             "concurrent" => concurrent(&mut load, interval, flags)?,
-            "trace_replay" => replay(&mut load, node.at, flags)?,
+            "trace_replay" => replay(&mut load, node.at, interval, flags)?,
             SESSIONS => sessions(&mut load, interval, flags)?,
             _ => rates(&mut load, kind, interval, flags)?,
         }
@@ -175,21 +175,17 @@ fn sessions(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> Res
     Ok(())
 }
 
-fn replay(load: &mut Fields<'_>, at: Place, flags: &mut Flags) -> Result<(), Fault> {
+/// Each stage replays the whole trace, whatever its rate and duration are.
+fn replay(load: &mut Fields<'_>, at: Place, interval: Interval, flags: &mut Flags) -> Result<(), Fault> {
     load.refuse("sweep", "a trace has its own times: leave one out")?;
     let missing = || Fault::new(at, "load.type trace_replay needs 'load.trace'");
     let node = load.take("trace").ok_or_else(missing)?;
-    let place = load.place("stages");
-    match load.list("stages")?.len() {
-        0 => {}
-        1 => flags.note("load.stages: a trace has its own times and requests, so the stage replays the whole of it"),
-        several => {
-            let rule = "a run replays a trace once: name one stage, and use --repeats or several runs for more";
-            return Err(Fault::new(
-                place,
-                format!("'load.stages' has {several} stages of the type trace_replay: {rule}"),
-            ));
-        }
+    let replays = load.list("stages")?.iter().map(|stage| ("replay:1".to_owned(), stage.at)).collect::<Vec<_>>();
+    if !replays.is_empty() {
+        flags.note("load.stages: a trace has its own times and requests, so each stage replays the whole of it");
+    }
+    if replays.len() > 1 {
+        stages(&replays, interval, flags);
     }
     flags.at(node.at).add("trace-replay", trace_file("load.trace", node)?);
     Ok(())
