@@ -7,9 +7,10 @@
 //! app       runs a Plan: connect, measure, report
 //! tune      the search for a model's configuration
 //! observe   consumers of finished requests: export, validation
+//! measure   trials, stability, verdicts
+//! gate      requirements, judged on a result
 //! report    console, CSV, export
 //! result    everything a run came to, as one value
-//! measure   trials, stability, summaries, verdicts
 //! load      when the next request leaves
 //! record    what is kept of a request: histograms, counters, raw records
 //! backends  c_api, kserve_http, kserve_grpc, null ...: implement the seam
@@ -40,6 +41,7 @@ mod diagnostics;
 pub mod engine;
 pub mod error;
 pub mod exit;
+mod gate;
 mod held;
 pub mod inbox;
 mod interrupt;

@@ -63,6 +63,7 @@ use crate::app::session::Session;
 use crate::backends::Connect;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
+use crate::gate;
 use crate::held;
 use crate::interrupt;
 use crate::limits;
@@ -169,7 +170,7 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, connect: Connect, r
     screen.end();
     // What was measured is kept, even if standard output or another file fails.
     let printed = if result.levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&result)) };
-    result.judge(&session.plan.gate, baseline);
+    gate::judge(&mut result, &session.plan.gate, baseline);
     let printed = printed.and_then(|()| conclude(&result, codes, &screen));
     // If an error comes before the first level, files stay as they were: there is nothing to put into them.
     let failed = ended.is_err() && result.levels.is_empty() && result.periodic.is_none();

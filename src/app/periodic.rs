@@ -13,15 +13,15 @@ use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::load::{BatchBook, LoadReport, LoadShape, PeriodicBatch, PeriodicLoop};
-use crate::measure::outcome::Outcome;
 use crate::measure::periodic::{follow, wait_for_end};
-use crate::measure::remark::Remark;
-use crate::measure::summary::LevelLoad;
 use crate::measure::verdict::exceeds_errors;
 use crate::plan::Periodic;
 use crate::ranks::Ranks;
 use crate::record::{Completed, Recorder};
 use crate::report;
+use crate::result::outcome::Outcome;
+use crate::result::remark::Remark;
+use crate::result::summary::LevelLoad;
 use crate::result::{PeriodicResult, RunResult};
 use crate::stdio::note;
 

@@ -172,9 +172,9 @@ impl LevelProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
     use crate::plan::{GapDistribution, Range, StageEdges};
     use crate::record::Completed;
+    use crate::result::summary::sample;
 
     fn moment(window: Option<usize>, elapsed: u64, succeeded: u64) -> Moment {
         let completed = Completed { succeeded, ..Completed::default() };

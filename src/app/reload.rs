@@ -5,8 +5,8 @@ use crate::app::peers;
 use crate::app::runner::Runner;
 use crate::backend::Threading;
 use crate::error::Result;
-use crate::measure::summary::LevelSummary;
 use crate::plan::MeasurementPlan;
+use crate::result::summary::LevelSummary;
 use crate::stdio::note;
 
 impl Runner<'_> {

@@ -23,7 +23,6 @@ use crate::measure::level::measure;
 use crate::measure::level_run::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::Measurement;
 use crate::measure::server::{Models, read_statistics};
-use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::observe::Observers;
@@ -31,6 +30,7 @@ use crate::plan::{Goodput, LatencyEnd, MeasurementPlan, Plan, StopRule, Wait};
 use crate::record::{Limits, Recorder, RecorderSpec};
 use crate::report::{self, console, remarks};
 use crate::result::RunResult;
+use crate::result::summary::{Ending, LevelSummary};
 use crate::stdio::{self, note};
 
 /// How long to wait for outstanding requests of a rate if another level may follow, which would inherit their queue;

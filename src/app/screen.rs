@@ -15,13 +15,13 @@ use crate::error::Result;
 use crate::exit::Codes;
 use crate::measure::blocks::Block;
 use crate::measure::measurement::{Moment, Watcher};
-use crate::measure::outcome::Outcome;
-use crate::measure::summary::{ClientSummary, LevelLoad, LevelSummary};
 use crate::plan::{LoadMode, Plan, Stage, WindowRule};
 use crate::record::Recorder;
 use crate::report::console;
 use crate::report::level_name;
 use crate::report::progress::{Progress, REDRAWN, Standing, clock, digits, latency};
+use crate::result::outcome::Outcome;
+use crate::result::summary::{ClientSummary, LevelLoad, LevelSummary};
 use crate::stdio::{self, note};
 
 /// How often progress is logged without a progress line.

@@ -13,10 +13,10 @@ use crate::error::Result;
 use crate::load::schedule::Arrivals;
 use crate::load::{LoadContext, LoadShape, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
-use crate::measure::summary::LevelSummary;
 use crate::plan::{GapDistribution, SequencePlan, Stage, StageEdges, StageLength};
 use crate::report;
 use crate::result::RunResult;
+use crate::result::summary::LevelSummary;
 use crate::stdio::note;
 
 /// Plays the stages and prints each one's results as it ends.

@@ -5,12 +5,13 @@ use std::time::Duration;
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::error::{Error, Result};
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{Ending, LevelSummary};
-use crate::measure::sweep::{Replay, StepTaken, Sweep, SweepObservation, SweepPlan, SweepResult, SweepStep};
+use crate::measure::sweep::{Replay, Sweep, SweepPlan};
 use crate::plan::{GapDistribution, MeasurementPlan, WindowRule};
 use crate::report::{console, significant};
 use crate::result::RunResult;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::summary::{Ending, LevelSummary};
+use crate::result::sweep::{StepTaken, SweepObservation, SweepResult, SweepStep};
 use crate::stdio::note;
 
 /// Requests outstanding in the burst that gives the first guess.

@@ -42,7 +42,7 @@ fn is_ordered(values: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
+    use crate::result::summary::sample;
     use crate::seed::{hash, unit};
 
     fn blocks(requests: impl Fn(u64) -> u64) -> Blocks {

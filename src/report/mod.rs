@@ -37,9 +37,9 @@ pub mod traces;
 pub mod tune;
 pub mod variants;
 
-use crate::measure::precision::PERCENTILES;
-use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::plan::MeasurementPlan;
+use crate::result::statistic::PERCENTILES;
+use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, Setup, number};
 
 pub use crate::result::number::significant;

@@ -1,10 +1,10 @@
 //! perf_analyzer's messages on standard error about a level that it does not report. Tools look for these sentences:
 //! Model Analyzer lengthens its windows and tries again when it finds one, and otherwise gives the level up.
 
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
 use crate::plan::{MeasurementPlan, WindowRule};
 use crate::report::number::msec;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::summary::{Ending, LevelLoad, LevelSummary};
 
 /// perf_analyzer's sentence about an unsuccessful level, if it has one.
 pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
@@ -49,7 +49,7 @@ fn has(level: &LevelSummary, reason: impl Fn(&InvalidReason) -> bool) -> bool {
 mod tests {
     use super::*;
     use crate::cli::{self, Command};
-    use crate::measure::summary::sample;
+    use crate::result::summary::sample;
 
     #[test]
     fn perf_analyzers_sentences() {

@@ -5,13 +5,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::gate::Figures;
-use crate::measure::outcome::{Outcome, is_comparable};
-use crate::measure::precision::PERCENTILES;
-use crate::measure::ratio::{bounds_of_ratio, ratio};
-use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::result::figures::{CATALOGUE, FigureAt, at_points};
 use crate::result::level::Distinction;
+use crate::result::outcome::{Outcome, is_comparable};
+use crate::result::ratio::{Figures, bounds_of_ratio, ratio};
+use crate::result::statistic::PERCENTILES;
+use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Bounds, Interval};
 
@@ -191,11 +190,11 @@ pub(super) fn direction(more_is_better: bool, interval: Option<Interval>, margin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::precision::value;
-    use crate::measure::restarts::restarts;
-    use crate::measure::summary::{Ending, Known, sample};
     use crate::plan::Statistic;
     use crate::report::tests::sample as plans;
+    use crate::result::restarts::restarts;
+    use crate::result::statistic::value;
+    use crate::result::summary::{Ending, Known, sample};
 
     /// Requests of this many nanoseconds, known to within `half`.
     fn level(concurrency: u32, ns: u64, half: f64) -> LevelSummary {

@@ -8,11 +8,11 @@ mod rows;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::measure::precision::{CONFIDENCE, PERCENTILES};
-use crate::measure::ratio::Estimate;
-use crate::measure::summary::{ClientSummary, Distribution, Known, LevelSummary};
 use crate::plan::{FigureName, MeasurementPlan, Point, Statistic};
 use crate::result::Unit;
+use crate::result::ratio::Estimate;
+use crate::result::statistic::{CONFIDENCE, PERCENTILES};
+use crate::result::summary::{ClientSummary, Distribution, Known, LevelSummary};
 use crate::stats::{
     Bounds, EffectiveSize, Interval, Proportion, percentile_bounds, share_interval, student_t_quantile,
 };
@@ -340,8 +340,8 @@ pub fn told(levels: &[LevelSummary], plan: &MeasurementPlan) -> Vec<FigureFile> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{LevelLoad, sample};
     use crate::record::Generated;
+    use crate::result::summary::{LevelLoad, sample};
 
     #[test]
     fn keys_are_read_as_they_are_written() {

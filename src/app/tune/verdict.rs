@@ -161,8 +161,8 @@ mod tests {
     use super::*;
     use crate::app::tune::sample::plan;
     use crate::app::tune::searched::Seen;
-    use crate::measure::disturbance::{Cause, Disturbance};
     use crate::result::CandidateStatus;
+    use crate::result::disturbance::{Cause, Disturbance};
     use crate::result::{Figures, TuneFigures, VisitFigures};
     use crate::tune::{Observation, Phase, Planner, Settings, Space, Trial};
 

@@ -28,11 +28,14 @@ use crate::app::write;
 use crate::backends::Connect;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
-use crate::measure::bare::{self, BareCopies};
-use crate::measure::rounds::{Figure, Interleaving, Round, Turn, interleave};
+use crate::gate;
+use crate::measure::bare;
+use crate::measure::rounds::{Interleaving, Turn, interleave};
 use crate::plan::{Matrix, OnDisturbance, Plan, Rounds, Statistic, Variant};
 use crate::report::{self, Interrupts, console};
 use crate::result::RunResult;
+use crate::result::bare::BareCopies;
+use crate::result::rounds::{Figure, Round};
 use crate::result::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::stdio::note;
 
@@ -65,7 +68,7 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, interrupts: Interrupts, co
         return Ok(exit::INTERRUPTED);
     }
     result.interrupted = comparison.is_interrupted();
-    result.judge_variants(&plan.gate, ended.is_err() || comparison.is_interrupted());
+    gate::judge_variants(&mut result, &plan.gate, ended.is_err() || comparison.is_interrupted());
     let printed = conclude(&result, codes, &screen);
     let written = if ended.is_ok() || has_rounds { write(plan, interrupts, &result, None) } else { Ok(()) };
     ended.and(written)?;

@@ -18,15 +18,15 @@ mod upstream;
 
 use std::fmt::Write as _;
 
-use crate::measure::outcome::Outcome;
-use crate::measure::reasons::Verdict;
-use crate::measure::summary::{ClientSummary, Known, LevelLoad, LevelSummary};
-use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::plan::Statistic;
 use crate::report::number::{msec, percent, significant, whole_us};
 use crate::report::{full_level_name, has_several_batch_sizes, load_name, load_value, restarts};
 use crate::result::answer::{most_within, speech};
+use crate::result::outcome::Outcome;
+use crate::result::reasons::Verdict;
+use crate::result::summary::{ClientSummary, Known, LevelLoad, LevelSummary};
+use crate::result::sweep::SweepResult;
 use crate::result::{RunResult, Setup};
 use crate::stats::{Bounds, Interval};
 use crate::stdio::shown;

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::summary::Headline;
 use crate::plan::{Plan, WindowRule};
 use crate::report::loads;
 use crate::report::number::msec;
 use crate::result::Setup;
+use crate::result::summary::Headline;
 use crate::shm::Placement;
 
 /// The settings, ending with an empty line.

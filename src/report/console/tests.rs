@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::*;
 use crate::backend::{ClientTimes, InferError};
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{
-    DecoupledSummary, Ending, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
-};
 use crate::model::statistics::{CountedTime, ModelStatistics};
 use crate::plan::{GapDistribution, LoadMode, Precision, Range, ServiceKind, Statistic, WindowRule};
 use crate::report::tests::sample as plans;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::summary::{
+    DecoupledSummary, Ending, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
+};
 use crate::shm::Placement;
 
 fn at(count: u64, ns: u64) -> CountedTime {

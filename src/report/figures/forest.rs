@@ -3,13 +3,13 @@
 
 use maud::{Markup, html};
 
-use crate::measure::rounds::Figure;
 use crate::plan::Point;
 use crate::report::draw::{Anchor, Arms, Axis, Frame, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
 use crate::report::figures::common::{Shown, full_name};
 use crate::report::number::short;
 use crate::result::compare::{Change, Direction, changes};
 use crate::result::figures::FigureAt;
+use crate::result::rounds::Figure;
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stats::Interval;
 use crate::stdio::shown;

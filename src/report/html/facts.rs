@@ -3,8 +3,6 @@
 use maud::{Markup, html};
 
 use crate::backend::BackendIdentity;
-use crate::measure::outcome::Outcome;
-use crate::measure::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::model::statistics::CountedTime;
 use crate::plan::Picture;
 use crate::report::console::row;
@@ -14,6 +12,8 @@ use crate::report::html::{figure, shares};
 use crate::report::{generation, requirements as gate, sequences, sessions};
 use crate::result::compare::{Direction, changes, differences as unlike};
 use crate::result::figures::{Figure, Group, rows};
+use crate::result::outcome::Outcome;
+use crate::result::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
 

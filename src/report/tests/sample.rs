@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::backend::ClientTimes;
 use crate::cli::{self, Command};
 use crate::exit::Codes;
-use crate::measure::summary::LevelSummary;
 use crate::plan::Plan;
 use crate::report::console;
+use crate::result::summary::LevelSummary;
 use crate::result::{RunResult, Setup};
 
 /// One level of concurrency 1 of a plain model over HTTP.

@@ -8,9 +8,6 @@ use crate::backends::triton_json;
 use crate::clock::{Stamp, WallAnchor};
 use crate::data::{InputTensor, Payload, PayloadId};
 use crate::measure::server::Models;
-use crate::measure::summary::{
-    DecoupledSummary, GpuMetrics, Headline, LevelLoad, LevelSummary, OpenLoopSummary, ServerSummary, sample,
-};
 use crate::model::statistics::{CountedTime, ModelStatistics};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler};
 use crate::plan::{GapDistribution, LoadMode, Plan, Range, ServiceKind, WindowRule};
@@ -20,6 +17,9 @@ use crate::report::file::scratch::{NEVER, Scratch};
 use crate::report::tests::sample as plans;
 use crate::report::{console, csv};
 use crate::result::Setup;
+use crate::result::summary::{
+    DecoupledSummary, GpuMetrics, Headline, LevelLoad, LevelSummary, OpenLoopSummary, ServerSummary, sample,
+};
 use crate::shm::{Placement, Region};
 
 macro_rules! fixture {

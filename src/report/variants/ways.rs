@@ -1,8 +1,8 @@
 //! A study's rows, one for each way, as every output shows them.
 
-use crate::measure::rounds::Figure;
-use crate::measure::summary::LevelLoad;
 use crate::plan::Statistic;
+use crate::result::rounds::Figure;
+use crate::result::summary::LevelLoad;
 use crate::result::variants::{Bandwidth, Cell, FigureChange, VariantsResult};
 
 /// A way that tensors took, in a cell.

@@ -1,12 +1,12 @@
 //! Answers about how others differ from the first: variants, and results that are compared.
 
-use crate::measure::rounds::Figure;
 use crate::plan::Statistic;
 use crate::result::answer::levels::command;
 use crate::result::answer::{Answer, Missing, Question, Sureness, Told, at, told};
 use crate::result::compare::{Direction, LevelChange};
 use crate::result::figures::FigureAt;
 use crate::result::number::plain;
+use crate::result::rounds::Figure;
 use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
 use crate::result::{Setup, Unit};
 use crate::stats::{Interval, MIN_PAIRS};

@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::*;
 use crate::clock::Stamp;
-use crate::measure::reasons::InvalidReason;
-use crate::measure::summary::{DecoupledSummary, Ending, Generated, Known, LevelLoad, OpenLoopSummary, sample};
 use crate::plan::Statistic;
 use crate::report::tests::sample as plans;
 use crate::result::TuneResult;
+use crate::result::reasons::InvalidReason;
+use crate::result::summary::{DecoupledSummary, Ending, Generated, Known, LevelLoad, OpenLoopSummary, sample};
 use crate::stats::Interval;
 
 fn result() -> RunResult {

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use super::*;
 use crate::exit::{self, Codes};
-use crate::measure::gate::Judgement;
-use crate::measure::rounds::Value;
+use crate::gate;
 use crate::plan::{self, Bound, GatePlan, Order, Relation, Requirement, Statistic};
 use crate::report::tests::sample as plans;
 use crate::result::RunResult;
+use crate::result::checked::Judgement;
+use crate::result::rounds::Value;
 
 const MEAN: Figure = Figure::Client(Statistic::MeanLatency);
 const ORDER: Rounds = Rounds { count: 10, order: Order::Abba, margin: 0.05, until_decided: None };
@@ -233,13 +234,13 @@ fn judged(world: World, spoiled: u64, runs: u64) -> ([usize; 2], usize) {
                 _ => {}
             }
             result.cells[0].rounds.push(round);
-            if !result.is_undecided(&plan, &result.cells[0]) {
+            if !gate::is_undecided(&result, &plan, &result.cells[0]) {
                 break;
             }
         }
         lengths.push(result.cells[0].rounds.len());
         let mut all = RunResult { variants: Some(result), ..plans::result(&plans::setup(), &[]) };
-        all.judge_variants(&plan, false);
+        gate::judge_variants(&mut all, &plan, false);
         match all.requirements[0].outcome {
             Judgement::Passed => counts[0] += 1,
             Judgement::Failed => counts[1] += 1,
@@ -277,7 +278,7 @@ fn what_a_gate_has_no_figure_for_is_undecided() {
         variants: Some(of_two(bare, Some(Duration::from_secs(60)))),
         ..plans::result(&plans::setup(), &[])
     };
-    all.judge_variants(&gate(), false);
+    gate::judge_variants(&mut all, &gate(), false);
     let checked = &all.requirements[0];
     assert!(checked.outcome == Judgement::Undecided && checked.open, "{checked:?}");
     assert_eq!(all.exit_code(Codes::Own), exit::UNDECIDED);
@@ -302,9 +303,9 @@ fn a_run_that_was_broken_off_holds_nothing_that_it_did_not_measure() {
     };
     let plan = GatePlan { requirements: vec![requirement], ..GatePlan::default() };
     let mut whole = RunResult { variants: Some(result), ..plans::result(&plans::setup(), &[]) };
-    whole.judge_variants(&plan, false);
+    gate::judge_variants(&mut whole, &plan, false);
     assert!(whole.requirements.iter().all(|checked| checked.passes) && whole.requirements.len() == 2);
-    whole.judge_variants(&plan, true);
+    gate::judge_variants(&mut whole, &plan, true);
     let last = whole.requirements.last().unwrap();
     assert!(!last.passes && last.note.as_deref().unwrap().contains("interrupted"), "{last:?}");
     let variants = whole.variants.as_mut().unwrap();

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::exit::{self, Codes};
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{Ending, Known, sample};
 use crate::plan::{Figure, GapDistribution, LevelName, LoadMode, Precision, Relation, Spacing, Statistic};
 use crate::report::tests::sample as plans;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::summary::{Ending, Known, sample};
+use crate::stats::Interval;
 
 /// 1 000 requests of 1 ms in a second, known to within `half` of both figures.
 fn level(concurrency: u32, half: f64) -> LevelSummary {
@@ -26,7 +27,7 @@ fn require(of: Figure, relation: Relation, bound: Bound) -> Requirement {
 
 fn judged(plan: &GatePlan, levels: &[LevelSummary], baseline: Option<&RunResult>) -> RunResult {
     let mut result = plans::result(&plans::setup(), levels);
-    result.judge(plan, baseline);
+    judge(&mut result, plan, baseline);
     result
 }
 
@@ -171,10 +172,10 @@ fn the_rates_at_and_past_saturation_are_judged_only_by_name() {
     let fine = LevelSummary { load: LevelLoad::RequestRate(100.0), ..level(1, 0.1) };
     let mut result = plans::result(&setup, &[fine, failed(200.0), failed(220.0)]);
     let by_name = |name| Requirement { level: name, ..require(P99, Relation::Below, Bound::Value(2e6)) };
-    result.judge(&GatePlan { requirements: vec![by_name(None)], ..GatePlan::default() }, None);
+    judge(&mut result, &GatePlan { requirements: vec![by_name(None)], ..GatePlan::default() }, None);
     assert_eq!(result.requirements.iter().map(|one| one.passes).collect::<Vec<_>>(), [true]);
     let past = GatePlan { requirements: vec![by_name(Some(LevelName::Rate(220.0)))], ..GatePlan::default() };
-    result.judge(&past, None);
+    judge(&mut result, &past, None);
     assert_eq!(result.requirements.iter().map(|one| one.passes).collect::<Vec<_>>(), [false]);
 }
 
@@ -184,7 +185,7 @@ fn what_an_interrupted_run_did_not_measure_does_not_hold() {
     let passed = |level| {
         let mut result = plans::result(&plans::setup(), &[self::level(1, 0.1)]);
         result.interrupted = true;
-        result.judge(&GatePlan { requirements: vec![below(level)], ..GatePlan::default() }, None);
+        judge(&mut result, &GatePlan { requirements: vec![below(level)], ..GatePlan::default() }, None);
         result.requirements.iter().map(|one| one.passes).collect::<Vec<_>>()
     };
     assert_eq!(passed(None), [true, false]);

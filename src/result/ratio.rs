@@ -1,8 +1,12 @@
 //! The ratio of a figure between two runs.
 
-use crate::measure::precision::CONFIDENCE;
-use crate::measure::summary::Between;
-use crate::stats::{Bounds, CERTAIN_HALF_WIDTH, Interval, student_t_quantile};
+use crate::plan::Statistic;
+use crate::result::statistic::{CONFIDENCE, value};
+use crate::result::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
+use crate::stats::{Bounds, CERTAIN_HALF_WIDTH, Interval, Proportion, student_t_quantile};
+
+/// So few blocks do not tell what neighbours have in common: this many requests count as one.
+pub const ALIKE_IF_UNKNOWN: f64 = 3.0;
 
 /// A figure of one run: a value above 0 and what is known of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,6 +122,54 @@ fn freedom(own: &Side, theirs: &Side) -> Option<f64> {
             let welch = (v + w).powi(2) / (v.powi(2) / (one.count - 1.0) + w.powi(2) / (other.count - 1.0));
             Some(if welch.is_finite() { welch } else { one.count + other.count - 2.0 })
         }
+    }
+}
+
+/// The figures of a level that is over, or still measured.
+#[derive(Clone, Copy)]
+pub struct Figures<'a> {
+    /// Its requests.
+    pub client: &'a ClientSummary,
+    /// How well their figures are known.
+    pub known: &'a [Known],
+    /// What they are at further starts.
+    pub restarts: Option<&'a Restarts>,
+    /// How often they were looked at.
+    pub looks: u32,
+}
+
+impl<'a> Figures<'a> {
+    /// Those of a level that is over.
+    pub fn of(level: &'a LevelSummary) -> Self {
+        let LevelSummary { client, intervals: known, restarts, looks, .. } = level;
+        Self { client, known, restarts: restarts.as_ref(), looks: *looks }
+    }
+
+    /// One of them, as one side of a ratio; `None` where nothing is known of it, or there is no ratio to it.
+    pub fn side(&self, of: Statistic) -> Option<Side> {
+        let bounds = match Known::find(self.known, of) {
+            Some(interval) => Some(interval).into(),
+            None => self.bounds(of),
+        };
+        let between = self.restarts.and_then(|all| all.figures.iter().find(|figure| figure.of == of));
+        let side = Side { value: value(of, self.client), bounds, starts: between.and_then(Starts::of) };
+        (side.value > 0.0 && (side.starts.is_some() || side.bounds != Bounds::default())).then_some(side)
+    }
+
+    /// The bounds of a figure. A rate is known by the number of its requests, where nothing else tells: so many alike.
+    pub fn bounds(&self, of: Statistic) -> Bounds {
+        let known = Known::find_bounds(self.known, of);
+        let independent = self.client.requests as f64 / ALIKE_IF_UNKNOWN;
+        if of != Statistic::Throughput || known != Bounds::default() || independent < 1.0 {
+            return known;
+        }
+        let (rate, factor) = (value(of, self.client), (CERTAIN_HALF_WIDTH / independent.sqrt()).exp());
+        Bounds { low: Some(rate / factor), high: Some(rate * factor) }
+    }
+
+    /// The share of failures among requests.
+    pub fn failures(&self) -> Proportion {
+        Proportion { hits: self.client.failed, all: self.client.requests + self.client.failed }
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::measure::disturbance::Disturbance;
+use crate::result::disturbance::Disturbance;
 
 /// Classes of a slice's histogram in which a latency doubles: each is 9 % wide.
 pub const CLASSES_PER_DOUBLING: f64 = 8.0;
@@ -53,7 +53,7 @@ pub struct WindowRow {
 
 impl WindowRow {
     /// Takes the window that follows in.
-    pub(super) fn absorb(&mut self, later: &Self) {
+    pub fn absorb(&mut self, later: &Self) {
         let seconds = (self.duration + later.duration).as_secs_f64();
         let requests = self.requests + later.requests;
         if requests > 0 {
@@ -122,7 +122,7 @@ impl Slice {
     }
 
     /// Adds requests of a class.
-    pub(super) fn add(&mut self, class: u32, count: u64) {
+    pub fn add(&mut self, class: u32, count: u64) {
         if self.counts.is_empty() {
             self.first = class;
         }
@@ -162,7 +162,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// The class of a latency in a slice's histogram.
-pub(super) fn class(ns: u64) -> u32 {
+pub fn class(ns: u64) -> u32 {
     (CLASSES_PER_DOUBLING * (ns.max(1) as f64).log2()).floor() as u32
 }
 
@@ -178,7 +178,7 @@ pub struct Timeline {
     #[serde(rename = "began_ns")]
     pub began: Stamp,
     /// Slices of all its windows, counted or not, at most 64: as JSON, compressed (zlib), in base64.
-    #[serde(with = "crate::measure::slices")]
+    #[serde(with = "crate::result::slices")]
     #[schemars(with = "String")]
     pub slices: Vec<Slice>,
     /// The reasons for failures that windows and slices distinguish: the first to occur, at most 12.

@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::machine::usage::Usage;
-use crate::measure::breakdown::Breakdown;
-use crate::measure::cost::Cost;
-use crate::measure::disturbance::Disturbance;
-use crate::measure::reasons::Verdict;
-use crate::measure::remark::Remark;
-use crate::measure::tensors::TensorBytes;
-use crate::measure::timeline::{Timeline, WindowRow};
 use crate::model::statistics::ModelStatistics;
 use crate::plan::Statistic;
+use crate::result::breakdown::Breakdown;
+use crate::result::cost::Cost;
+use crate::result::disturbance::Disturbance;
+use crate::result::reasons::Verdict;
+use crate::result::remark::Remark;
+use crate::result::tensors::TensorBytes;
+use crate::result::timeline::{Timeline, WindowRow};
 use crate::stats::{Bounds, Interval};
 
-pub use crate::measure::server_metrics::{GpuMetrics, HostMetrics};
 pub use crate::record::{Distribution, Generated, SequenceTimes, Sessions};
+pub use crate::result::server_metrics::{GpuMetrics, HostMetrics};
 
 /// The load of one level, as reports name it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -245,7 +245,7 @@ impl ClientSummary {
 }
 
 /// Events a second; 0 where no time has passed.
-pub(super) fn per_second(events: u64, duration: Duration) -> f64 {
+pub fn per_second(events: u64, duration: Duration) -> f64 {
     let seconds = duration.as_secs_f64();
     if seconds > 0.0 { events as f64 / seconds } else { 0.0 }
 }
@@ -436,7 +436,7 @@ pub struct LevelSummary {
     pub gpus: Option<Vec<GpuMetrics>>,
     /// Processor, memory and queue metrics, where collected.
     pub host: Option<HostMetrics>,
-    /// Confidence intervals of figures, at [`CONFIDENCE`](crate::measure::precision::CONFIDENCE); latencies in
+    /// Confidence intervals of figures, at [`CONFIDENCE`](crate::result::statistic::CONFIDENCE); latencies in
     /// nanoseconds. A figure with too little data has none.
     pub intervals: Vec<Known>,
     /// How often it was looked at whether its requirements are decided; bounds by which they are judged grow with that.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::measure::gate::{Figures, is_about};
-use crate::measure::outcome::{Outcome, is_comparable};
-use crate::measure::summary::{LevelLoad, LevelSummary};
+use crate::gate::is_about;
 use crate::plan::{Bound, Figure, GatePlan, Requirement};
 use crate::result::RunResult;
+use crate::result::outcome::{Outcome, is_comparable};
+use crate::result::ratio::Figures;
+use crate::result::summary::{LevelLoad, LevelSummary};
 
 /// The levels that a run is going to measure.
 pub struct Planned {
@@ -42,70 +43,68 @@ pub enum Lack {
     Starts(usize),
 }
 
-impl RunResult {
-    /// What this result, as a baseline, lacks for the requirements that are changes from it, each once.
-    pub fn lacks(&self, gate: &GatePlan, planned: &Planned) -> Vec<Finding> {
-        let changes = gate.requirements.iter().filter(|requirement| matches!(requirement.bound, Bound::Change(_)));
-        let found: BTreeSet<Finding> = changes.flat_map(|requirement| self.lacks_for(requirement, planned)).collect();
-        found.into_iter().collect()
-    }
+/// What a result, as a baseline, lacks for the requirements that are changes from it, each once.
+pub fn lacks(baseline: &RunResult, gate: &GatePlan, planned: &Planned) -> Vec<Finding> {
+    let changes = gate.requirements.iter().filter(|requirement| matches!(requirement.bound, Bound::Change(_)));
+    let found: BTreeSet<Finding> = changes.flat_map(|requirement| lacks_for(baseline, requirement, planned)).collect();
+    found.into_iter().collect()
+}
 
-    fn lacks_for(&self, requirement: &Requirement, planned: &Planned) -> Vec<Finding> {
-        let finding = |what, is_final| Finding { requirement: requirement.text.clone(), what, is_final };
-        let (meant, missing) = self.meant(requirement, planned);
-        if meant.is_empty() && planned.loads.is_none() {
-            return vec![finding(Lack::Level(None), true)];
+fn lacks_for(baseline: &RunResult, requirement: &Requirement, planned: &Planned) -> Vec<Finding> {
+    let finding = |what, is_final| Finding { requirement: requirement.text.clone(), what, is_final };
+    let (meant, missing) = meant(baseline, requirement, planned);
+    if meant.is_empty() && planned.loads.is_none() {
+        return vec![finding(Lack::Level(None), true)];
+    }
+    let is_final = !planned.may_end_early || meant.is_empty();
+    let missing = missing.into_iter().map(|place| finding(Lack::Level(Some(place)), is_final));
+    let wrong = meant.into_iter().filter_map(|number| {
+        let level = &baseline.levels[number];
+        let outcome = Outcome::of(level);
+        if !is_comparable(level) {
+            return Some(finding(Lack::Valid(number, outcome.word()), true));
         }
-        let is_final = !planned.may_end_early || meant.is_empty();
-        let missing = missing.into_iter().map(|place| finding(Lack::Level(Some(place)), is_final));
-        let wrong = meant.into_iter().filter_map(|number| {
-            let level = &self.levels[number];
-            let outcome = Outcome::of(level);
-            if !is_comparable(level) {
-                return Some(finding(Lack::Valid(number, outcome.word()), true));
+        if let Figure::Statistic(of) = requirement.of {
+            match Figures::of(level).side(of) {
+                None => return Some(finding(Lack::Figure(number), true)),
+                Some(side) if side.starts.is_none() => return Some(finding(Lack::Starts(number), false)),
+                Some(_) => {}
             }
-            if let Figure::Statistic(of) = requirement.of {
-                match Figures::of(level).side(of) {
-                    None => return Some(finding(Lack::Figure(number), true)),
-                    Some(side) if side.starts.is_none() => return Some(finding(Lack::Starts(number), false)),
-                    Some(_) => {}
-                }
-            }
-            (!outcome.is_valid()).then(|| finding(Lack::Valid(number, outcome.word()), false))
-        });
-        missing.chain(wrong).collect()
-    }
+        }
+        (!outcome.is_valid()).then(|| finding(Lack::Valid(number, outcome.word()), false))
+    });
+    missing.chain(wrong).collect()
+}
 
-    /// The places of the levels that a requirement will be compared with, and those of the planned ones without any.
-    fn meant(&self, requirement: &Requirement, planned: &Planned) -> (Vec<usize>, Vec<usize>) {
-        let of_size = |level: &LevelSummary, size: u64| level.client.batch_size == size;
-        let Some(loads) = &planned.loads else {
-            let is_meant = |level: &LevelSummary| {
-                is_about(requirement, level.load) && planned.batch_sizes.iter().any(|size| of_size(level, *size))
-            };
-            return ((0..self.levels.len()).filter(|number| is_meant(&self.levels[*number])).collect(), Vec::new());
+/// The places of the levels that a requirement will be compared with, and those of the planned ones without any.
+fn meant(baseline: &RunResult, requirement: &Requirement, planned: &Planned) -> (Vec<usize>, Vec<usize>) {
+    let of_size = |level: &LevelSummary, size: u64| level.client.batch_size == size;
+    let Some(loads) = &planned.loads else {
+        let is_meant = |level: &LevelSummary| {
+            is_about(requirement, level.load) && planned.batch_sizes.iter().any(|size| of_size(level, *size))
         };
-        let (mut meant, mut missing) = (Vec::new(), Vec::new());
-        for (place, load) in loads.iter().enumerate().filter(|(_, load)| is_about(requirement, **load)) {
-            for size in &planned.batch_sizes {
-                match self.levels.iter().position(|level| level.load == *load && of_size(level, *size)) {
-                    Some(number) => meant.push(number),
-                    None => missing.push(place),
-                }
+        return ((0..baseline.levels.len()).filter(|number| is_meant(&baseline.levels[*number])).collect(), Vec::new());
+    };
+    let (mut meant, mut missing) = (Vec::new(), Vec::new());
+    for (place, load) in loads.iter().enumerate().filter(|(_, load)| is_about(requirement, **load)) {
+        for size in &planned.batch_sizes {
+            match baseline.levels.iter().position(|level| level.load == *load && of_size(level, *size)) {
+                Some(number) => meant.push(number),
+                None => missing.push(place),
             }
         }
-        (meant, missing)
     }
+    (meant, missing)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::reasons::{InvalidReason, Verdict};
-    use crate::measure::restarts::restarts;
-    use crate::measure::summary::{Ending, Known, sample};
     use crate::plan::{LevelName, Relation, Statistic};
     use crate::report::tests::sample as plans;
+    use crate::result::reasons::{InvalidReason, Verdict};
+    use crate::result::restarts::restarts;
+    use crate::result::summary::{Ending, Known, sample};
     use crate::stats::Interval;
 
     const P50: Statistic = Statistic::Percentile(50.0);
@@ -130,7 +129,7 @@ mod tests {
 
     fn found(levels: &[LevelSummary], gate: &GatePlan, planned: &Planned) -> Vec<(Lack, bool)> {
         let result = plans::result(&plans::setup(), levels);
-        result.lacks(gate, planned).into_iter().map(|finding| (finding.what, finding.is_final)).collect()
+        lacks(&result, gate, planned).into_iter().map(|finding| (finding.what, finding.is_final)).collect()
     }
 
     #[test]

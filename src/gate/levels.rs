@@ -1,87 +1,48 @@
-//! The gate: the conditions that a run must meet, judged on bounds.
+//! The gate of levels.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::measure::gate::{Figures, Found, Judgement, is_about};
-use crate::measure::outcome::{Outcome, is_comparable, stood_still_alone};
-use crate::measure::ratio::{Estimate, ratio};
-use crate::measure::summary::{LevelLoad, LevelSummary};
+use crate::gate::{self, Found, is_about};
 use crate::plan::{Bound, Decision, Figure, FigureName, GatePlan, Requirement};
+use crate::result::checked::{Checked, Judgement};
 use crate::result::figures::{FigureAt, Value};
-use crate::result::level::Distinction;
-use crate::result::{RunResult, Unit};
-use crate::stats::{Bounds, Interval};
+use crate::result::outcome::{Outcome, is_comparable, stood_still_alone};
+use crate::result::ratio::{Estimate, Figures, ratio};
+use crate::result::summary::{LevelLoad, LevelSummary};
+use crate::result::{Distinction, RunResult, Unit};
+use crate::stats::Bounds;
 
-/// A requirement, checked against a level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Checked {
-    /// As written.
-    pub text: String,
-    /// The variant that it was checked against, if there are several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub variant: Option<String>,
-    /// The level; none if there is no such level.
-    pub level: Option<LevelLoad>,
-    /// What tells it apart from other levels with this load.
-    #[serde(flatten)]
-    pub distinction: Distinction,
-    /// What the value is.
-    pub unit: Unit,
-    /// The figure's value, or its ratio to the baseline's value if that is what it is compared with. Rates are per
-    /// second, latencies in nanoseconds, errors a share.
-    pub value: Option<f64>,
-    /// The 95 % confidence interval of its value; none if there is too little data.
-    pub interval: Option<Interval>,
-    /// The one-sided bounds of its value, by which it is judged.
-    #[serde(default)]
-    pub bounds: Bounds,
-    /// The bound that the value is compared with, in the same unit.
-    pub bound: Option<f64>,
-    /// Its outcome.
-    pub outcome: Judgement,
-    /// For how many seconds its level was measured.
-    #[serde(default)]
-    pub measured_s: Option<f64>,
-    /// Whether the run passes this requirement.
-    pub passes: bool,
-    /// Whether it is left undecided, neither passed nor missed.
-    #[serde(default)]
-    pub open: bool,
-    /// Further remarks.
-    pub note: Option<String>,
+/// Checks the levels against the plan's requirements, and against `baseline` where these need one. Each requirement
+/// is judged on every level that it is about. Nothing holds for what an interrupted run did not measure.
+pub fn judge(result: &mut RunResult, plan: &GatePlan, baseline: Option<&RunResult>) {
+    let judged = plan.requirements.iter().flat_map(|requirement| {
+        let mut judged = check_all(result, plan, requirement, baseline);
+        let is_incomplete = result.interrupted && (requirement.level.is_none() || judged.is_empty());
+        if is_incomplete && judged.iter().all(|checked| checked.passes) {
+            judged.push(unmeasured(requirement));
+        } else if judged.is_empty() {
+            judged.push(unjudged(requirement, None, "there is no such level"));
+        }
+        judged
+    });
+    result.requirements = judged.collect();
 }
 
-impl RunResult {
-    /// Checks the levels against the plan's requirements, and against `baseline` where these need one. Each requirement
-    /// is judged on every level that it is about. Nothing holds for what an interrupted run did not measure.
-    pub fn judge(&mut self, plan: &GatePlan, baseline: Option<&Self>) {
-        let judged = plan.requirements.iter().flat_map(|requirement| {
-            let mut judged = self.check(plan, requirement, baseline);
-            let is_incomplete = self.interrupted && (requirement.level.is_none() || judged.is_empty());
-            if is_incomplete && judged.iter().all(|checked| checked.passes) {
-                judged.push(unmeasured(requirement));
-            } else if judged.is_empty() {
-                judged.push(unjudged(requirement, None, "there is no such level"));
-            }
-            judged
-        });
-        self.requirements = judged.collect();
-    }
-
-    fn check(&self, plan: &GatePlan, requirement: &Requirement, baseline: Option<&Self>) -> Vec<Checked> {
-        let is_meant = |level: &LevelSummary, number: usize| match requirement.level {
-            Some(_) => is_about(requirement, level.load),
-            None => number < self.levels_that_count(),
-        };
-        let levels = self.levels_with_earlier().filter(|(level, earlier)| is_meant(level, earlier.len()));
-        let checked = levels.map(|(level, earlier)| Checked {
-            distinction: self.distinction(level, earlier),
-            measured_s: Some(level.client.duration.as_secs_f64()),
-            ..check(plan, requirement, level, reference(baseline, level, earlier))
-        });
-        checked.collect()
-    }
+fn check_all(
+    result: &RunResult,
+    plan: &GatePlan,
+    requirement: &Requirement,
+    baseline: Option<&RunResult>,
+) -> Vec<Checked> {
+    let is_meant = |level: &LevelSummary, number: usize| match requirement.level {
+        Some(_) => is_about(requirement, level.load),
+        None => number < result.levels_that_count(),
+    };
+    let levels = result.levels_with_earlier().filter(|(level, earlier)| is_meant(level, earlier.len()));
+    let checked = levels.map(|(level, earlier)| Checked {
+        distinction: result.distinction(level, earlier),
+        measured_s: Some(level.client.duration.as_secs_f64()),
+        ..check(plan, requirement, level, reference(baseline, level, earlier))
+    });
+    checked.collect()
 }
 
 /// The unit of a figure that a requirement is about.
@@ -141,7 +102,7 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
     };
     let found = match requirement.of {
         Figure::Named(name) => find(requirement, name, level, baseline),
-        Figure::Statistic(_) | Figure::Errors => Figures::of(level).find(requirement, baseline.map(Figures::of)),
+        Figure::Statistic(_) | Figure::Errors => gate::find(Figures::of(level), requirement, baseline.map(Figures::of)),
     };
     let as_it_is = "judged by its value: nothing tells how well it is known";
     let note = match requirement.of {

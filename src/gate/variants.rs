@@ -1,50 +1,47 @@
-//! The gate for variants: bounds hold for each of them, changes are relative to the first.
+//! The gate of variants: bounds hold for each of them, changes are relative to the first.
 
-use crate::measure::gate::{Found, Judgement, errors_against, is_about};
-use crate::measure::precision::CONFIDENCE;
-use crate::measure::rounds::{self, Round};
+use crate::gate::levels::{judged, unjudged, unmeasured};
+use crate::gate::{Found, errors_against, is_about};
 use crate::plan::{Bound, Decision, Figure, GatePlan, Requirement};
-use crate::result::gate::{Checked, judged, unjudged, unmeasured};
+use crate::result::checked::{Checked, Judgement};
+use crate::result::rounds::{self, Round};
+use crate::result::statistic::CONFIDENCE;
 use crate::result::variants::{Cell, VariantsResult};
 use crate::result::{RunResult, Unit};
 use crate::stats::{Bounds, share_interval};
 
-impl RunResult {
-    /// Checks every variant at every level against the plan's requirements. A change, as in `p99<+5%`, is relative to
-    /// the first variant and needs no baseline. Nothing holds for what was not measured because the run was
-    /// `broken_off`.
-    pub fn judge_variants(&mut self, plan: &GatePlan, broken_off: bool) {
-        let Some(variants) = &self.variants else { return };
-        let missing = |requirement| broken_off.then(|| unmeasured(requirement));
-        let judged = plan
-            .requirements
-            .iter()
-            .flat_map(|requirement| check(plan, requirement, variants).into_iter().chain(missing(requirement)));
-        self.requirements = judged.collect();
-    }
+/// Checks every variant at every level against the plan's requirements. A change, as in `p99<+5%`, is relative to
+/// the first variant and needs no baseline. Nothing holds for what was not measured because the run was
+/// `broken_off`.
+pub fn judge_variants(result: &mut RunResult, plan: &GatePlan, broken_off: bool) {
+    let Some(variants) = &result.variants else { return };
+    let missing = |requirement| broken_off.then(|| unmeasured(requirement));
+    let judged = plan
+        .requirements
+        .iter()
+        .flat_map(|requirement| check(plan, requirement, variants).into_iter().chain(missing(requirement)));
+    result.requirements = judged.collect();
 }
 
-impl VariantsResult {
-    /// Whether rounds of a cell leave a requirement undecided that more of them may decide.
-    pub fn is_undecided(&self, plan: &GatePlan, cell: &Cell) -> bool {
-        plan.requirements.iter().any(|requirement| {
-            let is_change = matches!(requirement.bound, Bound::Change(_));
-            let open = |variant: &usize| match find(requirement, cell, *variant, self) {
-                Some((found, _)) => found.judge(requirement) == Judgement::Undecided,
-                None => true,
-            };
-            // A variant that was given up has no further rounds.
-            let goes_on = |variant: usize| cell.rounds.last().is_none_or(|round| round.units[variant].is_some());
-            let of_use = |variant: &usize| goes_on(*variant) && (!is_change || goes_on(0));
-            self.judged_on(requirement, cell).filter(of_use).any(|variant| open(&variant))
-        })
-    }
+/// Whether rounds of a cell leave a requirement undecided that more of them may decide.
+pub fn is_undecided(result: &VariantsResult, plan: &GatePlan, cell: &Cell) -> bool {
+    plan.requirements.iter().any(|requirement| {
+        let is_change = matches!(requirement.bound, Bound::Change(_));
+        let open = |variant: &usize| match find(requirement, cell, *variant, result) {
+            Some((found, _)) => found.judge(requirement) == Judgement::Undecided,
+            None => true,
+        };
+        // A variant that was given up has no further rounds.
+        let goes_on = |variant: usize| cell.rounds.last().is_none_or(|round| round.units[variant].is_some());
+        let of_use = |variant: &usize| goes_on(*variant) && (!is_change || goes_on(0));
+        judged_on(requirement, cell, result).filter(of_use).any(|variant| open(&variant))
+    })
+}
 
-    /// The variants that a requirement is about in a cell.
-    fn judged_on<'a>(&'a self, requirement: &'a Requirement, cell: &'a Cell) -> impl Iterator<Item = usize> + 'a {
-        let first = usize::from(matches!(requirement.bound, Bound::Change(_)));
-        (first..self.variants.len()).filter(|&variant| is_about(requirement, cell.loads[variant]))
-    }
+/// The variants that a requirement is about in a cell.
+fn judged_on(requirement: &Requirement, cell: &Cell, result: &VariantsResult) -> impl Iterator<Item = usize> {
+    let first = usize::from(matches!(requirement.bound, Bound::Change(_)));
+    (first..result.variants.len()).filter(|&variant| is_about(requirement, cell.loads[variant]))
 }
 
 /// Whether a round lacks a figure that a requirement is about, because it has too few requests for it.
@@ -62,7 +59,7 @@ pub fn lacks_figure(plan: &GatePlan, round: &Round) -> bool {
 fn check(plan: &GatePlan, requirement: &Requirement, result: &VariantsResult) -> Vec<Checked> {
     let mut all = Vec::new();
     for cell in &result.cells {
-        for variant in result.judged_on(requirement, cell) {
+        for variant in judged_on(requirement, cell, result) {
             let load = cell.loads[variant];
             let checked = match find(requirement, cell, variant, result) {
                 Some((found, lacking)) => {

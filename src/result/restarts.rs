@@ -5,9 +5,9 @@
 //! own intervals explain and the rest (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013, with two
 //! levels).
 
-use crate::measure::precision::{CONFIDENCE, standard_error};
-use crate::measure::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
 use crate::plan::Statistic;
+use crate::result::statistic::{CONFIDENCE, standard_error, value};
+use crate::result::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
 use crate::stats::{Interval, batch_means};
 
 /// The result of one start.
@@ -36,11 +36,7 @@ pub fn restarts(levels: &[LevelSummary], percentile: Option<f64>) -> Option<Rest
 }
 
 fn figure(of: Statistic, client: &ClientSummary, intervals: &[Known]) -> Figure {
-    let value = match of {
-        Statistic::Throughput => client.throughput(),
-        Statistic::MeanLatency => client.latency.mean_ns(),
-        Statistic::Percentile(percentile) => client.latency.percentile_ns(percentile) as f64,
-    };
+    let value = value(of, client);
     let known = Known::find(intervals, of);
     Figure { value, error: known.map(|known| standard_error(value, known)) }
 }
@@ -60,7 +56,7 @@ fn between(of: Statistic, figures: &[Figure]) -> Between {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{LevelLoad, sample};
+    use crate::result::summary::{LevelLoad, sample};
 
     /// Starts with these throughputs, each known to 10/s within its run.
     fn starts(throughputs: &[u64]) -> Vec<LevelSummary> {

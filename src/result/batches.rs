@@ -1,6 +1,6 @@
 //! The batch sizes that the server executed.
 
-use crate::measure::summary::ServerSummary;
+use crate::result::summary::ServerSummary;
 
 /// In which batches a model was executed.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,8 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Oddities, Oddity, OddityKind};
-use crate::clock::TimeSpan;
-use crate::machine::pauses;
 
 /// A remark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -76,9 +74,8 @@ impl Remark {
         Self { kind, count, of, text }
     }
 
-    /// How long this process stood still meanwhile, besides the time `counted` elsewhere.
-    pub(super) fn of_pauses(span: TimeSpan, counted: Duration) -> Option<Self> {
-        let still = pauses::between(span.start, span.end).saturating_sub(counted);
+    /// How long this process stood still meanwhile.
+    pub fn of_pauses(still: Duration) -> Option<Self> {
         if still.is_zero() {
             return None;
         }

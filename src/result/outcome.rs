@@ -5,8 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{Ending, LevelSummary};
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::summary::{Ending, LevelSummary};
 
 /// The outcome of a level. If several apply, the most serious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -154,8 +154,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::measure::summary::{Disturbances, LevelLoad, LimitCheck, sample};
     use crate::plan::{Precision, Statistic};
+    use crate::result::summary::{Disturbances, LevelLoad, LimitCheck, sample};
 
     fn outcome(ending: Ending, reasons: &[InvalidReason]) -> Outcome {
         let verdict = if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid(reasons.to_vec()) };

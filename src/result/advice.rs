@@ -1,7 +1,7 @@
 //! What to change so that a level becomes believable, in numbers: chance shrinks with the root of what is measured.
 
-use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::plan::{MeasurementPlan, Precision, WindowRule};
+use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 
 /// The spread of three windows is a matter of chance itself, so that windows should vary by less than would just do.
 const MARGIN: f64 = 2.0;
@@ -11,13 +11,13 @@ const MOST: f64 = 100.0;
 const SUSTAINABLE: f64 = 0.9;
 
 /// For a server that completed this many requests a second, and was sent more.
-pub(super) fn slower(completed: f64) -> String {
+pub fn slower(completed: f64) -> String {
     let rate = two_digits_down(SUSTAINABLE * completed);
     format!("lower the rate, to {rate} or less: the server's queue grows for as long as the level lasts")
 }
 
 /// For windows that differ too much.
-pub(super) fn steadier(plan: &MeasurementPlan, apart: &Disagreement) -> String {
+pub fn steadier(plan: &MeasurementPlan, apart: &Disagreement) -> String {
     let factor = MARGIN * (apart.spread() / apart.allowed).powi(2);
     if apart.low > 0.0 && factor <= MOST {
         return format!("{} would do, or a higher --max-trials", longer(plan, factor));
@@ -31,12 +31,12 @@ pub(super) fn steadier(plan: &MeasurementPlan, apart: &Disagreement) -> String {
 }
 
 /// For levels of so few windows that they cannot agree.
-pub(super) fn more_windows() -> String {
+pub fn more_windows() -> String {
     format!("give --max-trials {STABLE_WINDOWS} at least, better 10")
 }
 
 /// For a figure that is known to within the share `known`.
-pub(super) fn more_precise(plan: &MeasurementPlan, wanted: Precision, known: Option<f64>) -> String {
+pub fn more_precise(plan: &MeasurementPlan, wanted: Precision, known: Option<f64>) -> String {
     let windows = known.map(|known| plan.most_windows() as f64 * (known / wanted.share).powi(2));
     match windows {
         Some(windows) if windows <= MOST * plan.most_windows() as f64 => {
@@ -47,7 +47,7 @@ pub(super) fn more_precise(plan: &MeasurementPlan, wanted: Precision, known: Opt
 }
 
 /// For `count` samples where `needed` are.
-pub(super) fn more_samples(plan: &MeasurementPlan, count: u64, needed: u64) -> String {
+pub fn more_samples(plan: &MeasurementPlan, count: u64, needed: u64) -> String {
     if plan.request_count.is_some() {
         return format!("--request-count {} would do, or ask for a lower percentile", two_digits_up(needed as f64));
     }
@@ -87,8 +87,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::measure::summary::sample;
     use crate::plan::Statistic;
+    use crate::result::summary::sample;
 
     fn apart(low: f64, high: f64) -> Disagreement {
         Disagreement { of: Statistic::Throughput, low, high, allowed: 0.1 }
