@@ -18,6 +18,7 @@
 //! wire      HTTP/1.1, HTTP/2, TLS as state machines over bytes
 //! program   servers that we start as programs; processes: processes below this one
 //! plan      one validated Plan
+//! terms     what a run is asked for and told in: loads, rules, statistics
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
 //! ranks     the other processes of a run; mpi: how they are reached
@@ -64,6 +65,7 @@ pub mod shm;
 mod signals;
 mod stdio;
 mod sync;
+pub mod terms;
 mod traces;
 pub mod wire;
 

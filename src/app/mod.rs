@@ -68,13 +68,14 @@ use crate::held;
 use crate::interrupt;
 use crate::limits;
 use crate::observe::Observers;
-use crate::plan::{Pages, Plan, ReportPart, Variant};
+use crate::plan::{Pages, Plan, Variant};
 use crate::ranks::Ranks;
 use crate::report::{self as reports, Interrupts, console};
 use crate::result::RunResult;
 use crate::result::compare::{differences_of_machines, differences_of_work};
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::{self, note};
+use crate::terms::ReportPart;
 
 /// Does what the plan says. Returns the exit code (see [`crate::exit`]).
 ///

@@ -19,12 +19,13 @@ use crate::exit::{self, Codes};
 use crate::interrupt;
 use crate::machine::read;
 use crate::mpi::Launcher;
-use crate::plan::{Decision, OF_OUTPUT, Plan, WindowRule};
+use crate::plan::{Decision, OF_OUTPUT, Plan};
 use crate::ranks::clocks::Offset;
 use crate::ranks::{ANSWER_LIMIT, Member, Mode, OverMpi, OverParent, Peers, Ranks, STEP_LIMIT};
 use crate::report::Interrupts;
 use crate::result::summary::{Ending, LevelSummary};
 use crate::stdio::{self, note};
+use crate::terms::WindowRule;
 
 /// Flags that may differ between processes that share one load, beside those of outputs: settings of each machine.
 const OWN: [&str; 4] = ["-u", "--metrics-url", "--cpus", "--worker-cpus"];

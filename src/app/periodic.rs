@@ -15,7 +15,6 @@ use crate::error::Result;
 use crate::load::{BatchBook, LoadReport, LoadShape, PeriodicBatch, PeriodicLoop};
 use crate::measure::periodic::{follow, wait_for_end};
 use crate::measure::verdict::exceeds_errors;
-use crate::plan::Periodic;
 use crate::ranks::Ranks;
 use crate::record::{Completed, Recorder};
 use crate::report;
@@ -24,6 +23,7 @@ use crate::result::remark::Remark;
 use crate::result::summary::LevelLoad;
 use crate::result::{PeriodicResult, RunResult};
 use crate::stdio::note;
+use crate::terms::Periodic;
 
 /// How often the batches so far are saved, which is the most that a kill loses. Batches may follow each other faster.
 const SAVE_EVERY_NS: u64 = 1_000_000_000;

@@ -1,10 +1,10 @@
 //! `--restarts`: repeats a measured level, with the model reloaded each time.
 
 use crate::error::Result;
-use crate::plan::MeasurementPlan;
 use crate::result::restarts::restarts;
 use crate::result::summary::{Ending, LevelSummary};
 use crate::stdio::note;
+use crate::terms::MeasurementPlan;
 
 /// Adds to `level` its results at as many starts as the plan asks for, including the first. `again` reloads the model
 /// and measures; its argument is whether this is the first call. Failures there do not lose earlier results: if

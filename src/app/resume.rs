@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::plan::{Flag, OF_OUTPUT, OF_THE_GATE, Plan};
+use crate::plan::{OF_OUTPUT, OF_THE_GATE, Plan};
 use crate::result::compare::differences;
 use crate::result::outcome::Outcome;
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
@@ -13,6 +13,7 @@ use crate::result::sweep::{StepTaken, SweepStep};
 use crate::result::variants::{Cell, VariantIdentity};
 use crate::result::{PeriodicResult, RunResult, Setup, is_report};
 use crate::stdio::shown;
+use crate::terms::Flag;
 
 /// What an earlier run of the same plan has finished; empty without `--resume`.
 #[derive(Default)]

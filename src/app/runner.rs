@@ -26,12 +26,13 @@ use crate::measure::server::{Models, read_statistics};
 use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::observe::Observers;
-use crate::plan::{Goodput, LatencyEnd, MeasurementPlan, Plan, StopRule, Wait};
+use crate::plan::{Plan, Wait};
 use crate::record::{Limits, Recorder, RecorderSpec};
 use crate::report::{self, console, remarks};
 use crate::result::RunResult;
 use crate::result::summary::{Ending, LevelSummary};
 use crate::stdio::{self, note};
+use crate::terms::{Goodput, LatencyEnd, MeasurementPlan, StopRule};
 
 /// How long to wait for outstanding requests of a rate if another level may follow, which would inherit their queue;
 /// only while they keep returning.

@@ -25,7 +25,7 @@ use crate::measure::calibrate::client_cost_ns;
 use crate::measure::collect::Collector;
 use crate::model::{ModelId, ModelSpec, TensorSpec};
 use crate::observe::{Expectations, Observers};
-use crate::plan::{DecoupledLatency, LatencyOrigin, MixEntry, Plan};
+use crate::plan::{MixEntry, Plan};
 use crate::ranks::Part;
 use crate::record::{Observer, Recorder, TextLog, TraceLog};
 use crate::report::export::{ExportSpec, ExportWriter};
@@ -33,6 +33,7 @@ use crate::result::summary::{EntrySummary, Headline};
 use crate::result::{ModelIdentity, Setup};
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::note;
+use crate::terms::{DecoupledLatency, LatencyOrigin};
 
 /// How long closing a client waits, whose load has already waited.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);

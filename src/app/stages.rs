@@ -13,11 +13,12 @@ use crate::error::Result;
 use crate::load::schedule::Arrivals;
 use crate::load::{LoadContext, LoadShape, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
-use crate::plan::{GapDistribution, SequencePlan, Stage, StageEdges, StageLength};
+use crate::plan::SequencePlan;
 use crate::report;
 use crate::result::RunResult;
 use crate::result::summary::LevelSummary;
 use crate::stdio::note;
+use crate::terms::{GapDistribution, Stage, StageEdges, StageLength};
 
 /// Plays the stages and prints each one's results as it ends.
 pub fn run(

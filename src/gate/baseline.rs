@@ -100,12 +100,13 @@ fn meant(baseline: &RunResult, requirement: &Requirement, planned: &Planned) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{LevelName, Relation, Statistic};
+    use crate::plan::{LevelName, Relation};
     use crate::report::tests::sample as plans;
     use crate::result::reasons::{InvalidReason, Verdict};
     use crate::result::restarts::restarts;
     use crate::result::summary::{Ending, Known, sample};
     use crate::stats::Interval;
+    use crate::terms::Statistic;
 
     const P50: Statistic = Statistic::Percentile(50.0);
 

@@ -1,7 +1,7 @@
 //! The gate of levels.
 
 use crate::gate::{self, Found, is_about};
-use crate::plan::{Bound, Decision, Figure, FigureName, GatePlan, Requirement};
+use crate::plan::{Bound, Decision, Figure, GatePlan, Requirement};
 use crate::result::checked::{Checked, Judgement};
 use crate::result::figures::{FigureAt, Value};
 use crate::result::outcome::{Outcome, is_comparable, stood_still_alone};
@@ -9,6 +9,7 @@ use crate::result::ratio::{Estimate, Figures, ratio};
 use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, RunResult, Unit};
 use crate::stats::Bounds;
+use crate::terms::FigureName;
 
 /// Checks the levels against the plan's requirements, and against `baseline` where these need one. Each requirement
 /// is judged on every level that it is about. Nothing holds for what an interrupted run did not measure.

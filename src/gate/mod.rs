@@ -10,13 +10,14 @@ mod baseline;
 mod levels;
 mod variants;
 
-use crate::plan::{Bound, Figure, LevelName, Requirement, Statistic};
+use crate::plan::{Bound, Figure, LevelName, Requirement};
 use crate::result::Unit;
 use crate::result::checked::Judgement;
 use crate::result::ratio::{Figures, Side, bounds_of_ratio};
 use crate::result::statistic::{CONFIDENCE, value};
 use crate::result::summary::{Known, LevelLoad};
 use crate::stats::{Bounds, Interval, Proportion, share_difference, share_interval, student_t_quantile};
+use crate::terms::Statistic;
 
 pub use baseline::{Finding, Lack, Planned, lacks};
 pub use levels::judge;

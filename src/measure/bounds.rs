@@ -8,11 +8,11 @@
 use crate::measure::blocks::Blocks;
 use crate::measure::precision::interval;
 use crate::measure::worth::{Worth, worth_below, worth_for_mean, worth_if_independent};
-use crate::plan::Statistic;
 use crate::result::ratio::ALIKE_IF_UNKNOWN;
 use crate::result::statistic::{CONFIDENCE, PERCENTILES};
 use crate::result::summary::{ClientSummary, Known};
 use crate::stats::{Bounds, EffectiveSize, MIN_TERMS, beta_cdf, percentile_bounds};
+use crate::terms::Statistic;
 
 /// A bound from further up is so many times that value: simulated queues that had seen few bursts were wrong by less.
 const FURTHER: f64 = 2.0;

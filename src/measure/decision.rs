@@ -6,12 +6,12 @@
 use crate::measure::bounds::known;
 use crate::measure::history::{History, WindowSet, drifts};
 use crate::measure::precision::interval;
-use crate::plan::{MeasurementPlan, Precision, Statistic};
 use crate::result::disagreement::STABLE_WINDOWS;
 use crate::result::reasons::InvalidReason;
 use crate::result::statistic::value;
 use crate::result::summary::{ClientSummary, Ending, Known, LimitCheck, OpenLoopSummary};
 use crate::stats::{Bounds, MIN_TERMS, early_stopping_floor};
+use crate::terms::{MeasurementPlan, Precision, Statistic};
 
 /// A server that completes less than this share of what is sent does not keep up.
 const FALLS_BEHIND: f64 = 0.9;
@@ -119,9 +119,9 @@ mod tests {
 
     use super::*;
     use crate::measure::blocks::{Block, Blocks};
-    use crate::plan::StabilityRule;
     use crate::result::summary::sample;
     use crate::seed::{hash, unit};
+    use crate::terms::StabilityRule;
 
     const LIMIT: Duration = Duration::from_millis(5);
 

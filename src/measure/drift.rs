@@ -2,7 +2,7 @@
 //! together are no picture of any time, however narrow the interval is.
 
 use crate::measure::blocks::{Block, Blocks};
-use crate::plan::Statistic;
+use crate::terms::Statistic;
 
 /// The level is compared in this many stretches.
 const STRETCHES: usize = 12;

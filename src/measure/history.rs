@@ -14,11 +14,11 @@ use crate::measure::rank_part::RankPart;
 use crate::measure::server::Models;
 use crate::measure::stability::{disagreement, is_stable, is_throughput_stable};
 use crate::measure::window::merge;
-use crate::plan::{MeasurementPlan, Statistic};
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::result::reasons::Verdict;
 use crate::result::summary::{ClientSummary, Disturbances, Ending, Known, LevelLoad, LevelSummary, LimitCheck};
 use crate::result::timeline::Timeline;
+use crate::terms::{MeasurementPlan, Statistic};
 
 /// A window, or several that abut, as one.
 #[derive(Clone)]
@@ -259,8 +259,8 @@ pub(super) fn drifts(plan: &MeasurementPlan, blocks: &Blocks) -> Option<(Statist
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Precision;
     use crate::result::summary::sample;
+    use crate::terms::Precision;
 
     fn plan(precision: Option<Precision>) -> MeasurementPlan {
         MeasurementPlan { precision, ..sample::plan() }

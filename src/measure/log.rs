@@ -4,12 +4,12 @@
 use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::measure::blocks::{Block, Blocks};
-use crate::plan::MeasurementPlan;
 use crate::record::without_numbers;
 use crate::result::disturbance::Disturbance;
 use crate::result::statistic::PERCENTILES;
 use crate::result::summary::{ClientSummary, Disturbances};
 use crate::result::timeline::{Slice, Timeline, WindowRow, class};
+use crate::terms::MeasurementPlan;
 
 /// Most rows of a level; then each two neighbours become one.
 const MAX_WINDOWS: usize = 1024;

@@ -14,10 +14,10 @@
 
 use crate::measure::blocks::{Block, Blocks};
 use crate::measure::worth::{RARER_SIDE_OF_MEAN, Ratio, Worth, half_of, worth_below, worth_for_mean};
-use crate::plan::{Precision, Statistic};
 use crate::result::statistic::{CONFIDENCE, value};
 use crate::result::summary::ClientSummary;
 use crate::stats::{AIM, EffectiveSize, Interval, MIN_TERMS, batch_means, percentile_interval};
+use crate::terms::{Precision, Statistic};
 
 /// An interval that is wider than half of its value to either side says nothing.
 const WIDEST: f64 = 0.5;

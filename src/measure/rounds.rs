@@ -3,8 +3,8 @@
 //! Rounds take turns so that whatever the machine does meanwhile affects all subjects alike. [`interleave`] knows
 //! neither servers nor clocks: its caller measures.
 
-use crate::plan::Rounds;
 use crate::result::rounds::{Round, Unit};
+use crate::terms::Rounds;
 
 /// A subject that has failed so often in a row is given up.
 const PATIENCE: usize = 2;
@@ -167,7 +167,7 @@ pub fn interleave(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Order;
+    use crate::terms::Order;
 
     fn plan(count: usize, replaces: bool) -> Interleaving {
         let rounds = Rounds { count, order: Order::Abba, margin: 0.05, until_decided: None };

@@ -2,9 +2,9 @@
 
 use std::borrow::Borrow;
 
-use crate::plan::Statistic;
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::result::summary::ClientSummary;
+use crate::terms::Statistic;
 
 /// Whether the last three windows agree: the largest throughput, and the largest key latency, exceed the smallest by no
 /// more than `share` (0.1 is 10 %), and no throughput is zero. This is upstream's rule.

@@ -12,8 +12,8 @@
 //!
 //! The answer is conservative: the highest rate that was sustained below the lowest that was not.
 
-use crate::plan::Spacing;
 use crate::result::sweep::{StepTaken, SweepObservation, SweepResult, SweepStep};
+use crate::terms::Spacing;
 
 /// How close the highest sustained and the lowest unsustained rate must be, as a share of the latter.
 pub const RESOLUTION: f64 = 0.03;

@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use crate::plan::Precision;
 use crate::record::Completed;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::statistic::value;
 use crate::result::summary::{ClientSummary, Ending, Known, LevelLoad, LevelSummary};
 use crate::stats::{beta_cdf, early_stopping_floor, littles_law_gap};
+use crate::terms::Precision;
 
 /// A rate counts as reached where no more than this share is missing, beyond what chance takes away.
 pub const RATE_TOLERANCE: f64 = 0.01;
@@ -192,9 +192,9 @@ fn drains(level: &LevelSummary, gap: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Statistic;
     use crate::result::summary::sample::{self, distribution as times};
     use crate::result::summary::{OpenLoopSummary, Sessions};
+    use crate::terms::Statistic;
 
     /// Ten seconds of a closed loop at concurrency 4 with 5 ms a request.
     fn closed() -> LevelSummary {

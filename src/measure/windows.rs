@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::measure::decision::{decide, is_hopeless, is_settled, unsettled};
 use crate::measure::history::{History, WindowSet};
-use crate::plan::{MeasurementPlan, OnDisturbance, Statistic};
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::result::disturbance::Disturbance;
 use crate::result::reasons::InvalidReason;
 use crate::result::summary::{ClientSummary, Disturbances, Ending};
 use crate::stdio::note;
+use crate::terms::{MeasurementPlan, OnDisturbance, Statistic};
 
 /// If this many windows were disturbed and no other was seen, the disturbance will not pass.
 const PATIENCE: usize = 2 * STABLE_WINDOWS;

@@ -1,7 +1,6 @@
 //! [`Words`]: the command line as it was given.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::terms::Flag;
 
 /// The command line, for readers of a result: values that may be secrets are left out.
 #[derive(Clone, Debug, Default)]
@@ -40,14 +39,3 @@ pub const OF_OUTPUT: &[&str] = &[
 
 /// Flags by which a result is judged when it is there.
 pub const OF_THE_GATE: &[&str] = &["--require", "--baseline", "--undecided", "--gate-time"];
-
-/// A flag and its effective values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Flag {
-    /// Its name, as in the help.
-    pub name: String,
-    /// Its values as written; none for a switch that is on.
-    pub values: Vec<String>,
-    /// Whether it was given, and is not a default.
-    pub given: bool,
-}

@@ -388,12 +388,12 @@ fn transport_us(setup: &Setup, level: &LevelSummary) -> u64 {
 mod tests {
     use super::*;
     use crate::model::statistics::{CountedTime, ModelStatistics};
-    use crate::plan::{Stage, StageEdges, StageLength, StageLoad};
     use crate::report::file::scratch::{NEVER, Scratch};
     use crate::report::tests::sample as plans;
     use crate::result::Detail;
     use crate::result::reasons::InvalidReason;
     use crate::result::summary::{DecoupledSummary, EntrySummary, LevelLoad, OpenLoopSummary, sample};
+    use crate::terms::{Stage, StageEdges, StageLength, StageLoad};
 
     /// The largest value of its histogram bucket, so that mean and percentiles agree.
     const LATENCY_NS: u64 = 11_001_855;
@@ -637,9 +637,9 @@ mod tests {
     fn stages_have_their_number_and_kind_in_their_order() {
         let mut setup = plans::setup();
         let stage = |load| Stage { load, length: StageLength::Requests(9), pause: std::time::Duration::ZERO };
-        setup.mode = crate::plan::LoadMode::Stages {
+        setup.mode = crate::terms::LoadMode::Stages {
             stages: vec![stage(StageLoad::Concurrency(4)); 4],
-            distribution: crate::plan::GapDistribution::Constant,
+            distribution: crate::terms::GapDistribution::Constant,
             edges: StageEdges::Overlap,
         };
         let rate = LevelSummary { load: LevelLoad::RequestRate(50.5), ..level(1, 50) };

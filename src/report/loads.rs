@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::plan::{
-    GapDistribution, LoadMode, Plan, Ramp, Range, Stage, StageEdges, StageLength, StageLoad, TokenInput,
-};
+use crate::plan::Plan;
 use crate::report::number::{msec, significant};
+use crate::terms::{GapDistribution, LoadMode, Ramp, Range, Stage, StageEdges, StageLength, StageLoad, TokenInput};
 
 /// What it is, in a few words.
 pub fn kind(mode: &LoadMode) -> &'static str {

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::plan::Statistic;
 use crate::report::figures::{MARGIN, Shown, full_name, load, rate, short, time};
 use crate::report::number::bandwidth;
 use crate::report::requirements::{cells, notes, word};
@@ -20,6 +19,7 @@ use crate::result::variants::{FigureChange, VariantsResult};
 use crate::result::{Checked, RunResult, Unit};
 use crate::stats::Interval;
 use crate::stdio::shown;
+use crate::terms::Statistic;
 
 /// Writes it to a file, which appears when it is complete.
 ///

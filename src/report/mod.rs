@@ -37,10 +37,10 @@ pub mod traces;
 pub mod tune;
 pub mod variants;
 
-use crate::plan::MeasurementPlan;
 use crate::result::statistic::PERCENTILES;
 use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, Setup, number};
+use crate::terms::MeasurementPlan;
 
 pub use crate::result::number::significant;
 pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file, is_special};

@@ -1,10 +1,10 @@
 //! perf_analyzer's messages on standard error about a level that it does not report. Tools look for these sentences:
 //! Model Analyzer lengthens its windows and tries again when it finds one, and otherwise gives the level up.
 
-use crate::plan::{MeasurementPlan, WindowRule};
 use crate::report::number::msec;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
+use crate::terms::{MeasurementPlan, WindowRule};
 
 /// perf_analyzer's sentence about an unsuccessful level, if it has one.
 pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {

@@ -1,8 +1,8 @@
 //! Levels with several starts of the model (`--restarts`), in the report and in CSV files.
 
-use crate::plan::Statistic;
 use crate::report::number::{significant, whole_us};
 use crate::result::summary::{Between, LevelSummary};
+use crate::terms::Statistic;
 
 /// The lines of a level; empty if it was measured once.
 pub fn text(level: &LevelSummary) -> String {

@@ -1,7 +1,7 @@
 //! What to change so that a level becomes believable, in numbers: chance shrinks with the root of what is measured.
 
-use crate::plan::{MeasurementPlan, Precision, WindowRule};
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
+use crate::terms::{MeasurementPlan, Precision, WindowRule};
 
 /// The spread of three windows is a matter of chance itself, so that windows should vary by less than would just do.
 const MARGIN: f64 = 2.0;
@@ -87,8 +87,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::plan::Statistic;
     use crate::result::summary::sample;
+    use crate::terms::Statistic;
 
     fn apart(low: f64, high: f64) -> Disagreement {
         Disagreement { of: Statistic::Throughput, low, high, allowed: 0.1 }

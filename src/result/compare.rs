@@ -190,11 +190,11 @@ pub(super) fn direction(more_is_better: bool, interval: Option<Interval>, margin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Statistic;
     use crate::report::tests::sample as plans;
     use crate::result::restarts::restarts;
     use crate::result::statistic::value;
     use crate::result::summary::{Ending, Known, sample};
+    use crate::terms::Statistic;
 
     /// Requests of this many nanoseconds, known to within `half`.
     fn level(concurrency: u32, ns: u64, half: f64) -> LevelSummary {

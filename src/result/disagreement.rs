@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Statistic;
+use crate::terms::Statistic;
 
 /// Windows that have to agree.
 pub const STABLE_WINDOWS: usize = 3;

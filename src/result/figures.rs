@@ -8,7 +8,6 @@ mod rows;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::plan::{FigureName, MeasurementPlan, Point, Statistic};
 use crate::result::Unit;
 use crate::result::ratio::Estimate;
 use crate::result::statistic::{CONFIDENCE, PERCENTILES};
@@ -16,6 +15,7 @@ use crate::result::summary::{ClientSummary, Distribution, Known, LevelSummary};
 use crate::stats::{
     Bounds, EffectiveSize, Interval, Proportion, percentile_bounds, share_interval, student_t_quantile,
 };
+use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 
 pub use rows::CATALOGUE;
 

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::exit::Codes;
-use crate::plan::MeasurementPlan;
 use crate::record::histograms_within;
 use crate::result::answer::Answer;
 use crate::result::figures::{self, FigureAt, FigureFile};
@@ -22,6 +21,7 @@ use crate::result::sweep::{StepTaken, SweepResult};
 use crate::result::variants::{VariantsFile, VariantsResult};
 use crate::result::{Checked, PeriodicResult, RunResult, Setup, harmless};
 use crate::shm::{Placement, free_bytes};
+use crate::terms::MeasurementPlan;
 
 /// The format's version: it grows when a reader of the previous one would misunderstand a file.
 pub const VERSION: u32 = 1;

@@ -154,8 +154,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::plan::{Precision, Statistic};
     use crate::result::summary::{Disturbances, LevelLoad, LimitCheck, sample};
+    use crate::terms::{Precision, Statistic};
 
     fn outcome(ending: Ending, reasons: &[InvalidReason]) -> Outcome {
         let verdict = if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid(reasons.to_vec()) };

@@ -1,9 +1,9 @@
 //! The ratio of a figure between two runs.
 
-use crate::plan::Statistic;
 use crate::result::statistic::{CONFIDENCE, value};
 use crate::result::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
 use crate::stats::{Bounds, CERTAIN_HALF_WIDTH, Interval, Proportion, student_t_quantile};
+use crate::terms::Statistic;
 
 /// So few blocks do not tell what neighbours have in common: this many requests count as one.
 pub const ALIKE_IF_UNKNOWN: f64 = 3.0;
@@ -176,7 +176,7 @@ impl<'a> Figures<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Statistic;
+    use crate::terms::Statistic;
 
     #[test]
     fn deviations_of_both_sides_count() {

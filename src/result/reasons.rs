@@ -5,9 +5,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{MeasurementPlan, Precision, Statistic};
 use crate::result::advice;
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
+use crate::terms::{MeasurementPlan, Precision, Statistic};
 
 /// Whether a level's figures are valid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,10 +5,10 @@
 //! own intervals explain and the rest (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013, with two
 //! levels).
 
-use crate::plan::Statistic;
 use crate::result::statistic::{CONFIDENCE, standard_error, value};
 use crate::result::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
 use crate::stats::{Interval, batch_means};
+use crate::terms::Statistic;
 
 /// The result of one start.
 #[derive(Clone, Copy, Debug, PartialEq)]

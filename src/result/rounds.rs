@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::statistics::CountedTime;
-use crate::plan::Statistic;
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
 use crate::result::statistic::{PERCENTILES, value};
 use crate::result::summary::{Ending, LevelSummary};
+use crate::terms::Statistic;
 
 /// Minimum number of requests above a percentile for a round to report it.
 const MIN_BEYOND: f64 = 5.0;

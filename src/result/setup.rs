@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::backend::{ClientTimes, ServerIdentity};
 use crate::clock::Stamp;
 use crate::model::ModelSpec;
-use crate::plan::{Flag, LoadMode, MeasurementPlan, Plan};
+use crate::plan::Plan;
 use crate::result::host::Host;
 use crate::result::summary::{EntrySummary, Headline};
+use crate::terms::{Flag, LoadMode, MeasurementPlan};
 
 /// What was measured, and how: what the plan says, and what the server and its models make of it. It stands above the levels.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -1,8 +1,8 @@
 //! Statistics of a level: which are shown, their values, and how sure their intervals are.
 
-use crate::plan::Statistic;
 use crate::result::summary::ClientSummary;
 use crate::stats::{CERTAIN_HALF_WIDTH, Interval};
+use crate::terms::Statistic;
 
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;

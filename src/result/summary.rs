@@ -11,7 +11,6 @@ use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::machine::usage::Usage;
 use crate::model::statistics::ModelStatistics;
-use crate::plan::Statistic;
 use crate::result::breakdown::Breakdown;
 use crate::result::cost::Cost;
 use crate::result::disturbance::Disturbance;
@@ -20,6 +19,7 @@ use crate::result::remark::Remark;
 use crate::result::tensors::TensorBytes;
 use crate::result::timeline::{Timeline, WindowRow};
 use crate::stats::{Bounds, Interval};
+use crate::terms::Statistic;
 
 pub use crate::record::{Distribution, Generated, SequenceTimes, Sessions};
 pub use crate::result::server_metrics::{GpuMetrics, HostMetrics};
@@ -436,8 +436,7 @@ pub struct LevelSummary {
     pub gpus: Option<Vec<GpuMetrics>>,
     /// Processor, memory and queue metrics, where collected.
     pub host: Option<HostMetrics>,
-    /// Confidence intervals of figures, at [`CONFIDENCE`](crate::result::statistic::CONFIDENCE); latencies in
-    /// nanoseconds. A figure with too little data has none.
+    /// Confidence intervals of figures, at 95 % confidence; latencies in nanoseconds. A figure with too little data has none.
     pub intervals: Vec<Known>,
     /// How often it was looked at whether its requirements are decided; bounds by which they are judged grow with that.
     #[serde(default)]
@@ -514,7 +513,7 @@ impl Headline {
 #[cfg(test)]
 pub(crate) mod sample {
     use super::*;
-    use crate::plan::{
+    use crate::terms::{
         DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, StabilityRule, WindowRule,
     };
 

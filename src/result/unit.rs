@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Statistic;
 use crate::result::number::{bandwidth, plain, time};
+use crate::terms::Statistic;
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

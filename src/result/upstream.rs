@@ -30,10 +30,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::plan::LoadMode;
     use crate::report::tests::sample as plans;
     use crate::result::reasons::{InvalidReason, Verdict};
     use crate::result::summary::{LevelLoad, sample};
+    use crate::terms::LoadMode;
 
     fn level(concurrency: u32, ending: Ending) -> LevelSummary {
         LevelSummary { ending, ..sample::level(LevelLoad::Concurrency(concurrency), 100, 1_000) }

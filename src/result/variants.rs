@@ -5,7 +5,6 @@ mod file;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Rounds, Statistic};
 use crate::result::Distinction;
 use crate::result::bare::BareCopies;
 use crate::result::compare::{Direction, direction};
@@ -13,6 +12,7 @@ use crate::result::rounds::{Figure, Round, Unit};
 use crate::result::summary::LevelLoad;
 use crate::seed::{self, Purpose};
 use crate::stats::{Bounds, Interval, Paired, Proportion, Sequence, share_difference, two_sample_t};
+use crate::terms::{Rounds, Statistic};
 
 pub use file::VariantsFile;
 

@@ -1,9 +1,10 @@
 //! The verdict of a search in words.
 
 use crate::app::tune::searched::Search;
-use crate::plan::{Statistic, TunePlan};
+use crate::plan::TunePlan;
 use crate::result::{CandidateResult, TuneVerdict};
 use crate::stats::Interval;
+use crate::terms::Statistic;
 use crate::tune::{Answer, Gain, Status};
 
 /// The answer, with what its sentence names of the candidates.

@@ -31,13 +31,14 @@ use crate::exit::{self, Codes};
 use crate::gate;
 use crate::measure::bare;
 use crate::measure::rounds::{Interleaving, Turn, interleave};
-use crate::plan::{Matrix, OnDisturbance, Plan, Rounds, Statistic, Variant};
+use crate::plan::{Matrix, Plan, Variant};
 use crate::report::{self, Interrupts, console};
 use crate::result::RunResult;
 use crate::result::bare::BareCopies;
 use crate::result::rounds::{Figure, Round};
 use crate::result::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::stdio::note;
+use crate::terms::{OnDisturbance, Rounds, Statistic};
 
 /// Measures every variant, or every row of a matrix, and reports the differences. Returns the exit code.
 ///

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::exit::{self, Codes};
-use crate::plan::{Figure, GapDistribution, LevelName, LoadMode, Precision, Relation, Spacing, Statistic};
+use crate::plan::{Figure, LevelName, Relation};
 use crate::report::tests::sample as plans;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{Ending, Known, sample};
 use crate::stats::Interval;
+use crate::terms::{GapDistribution, LoadMode, Precision, Spacing, Statistic};
 
 /// 1 000 requests of 1 ms in a second, known to within `half` of both figures.
 fn level(concurrency: u32, half: f64) -> LevelSummary {

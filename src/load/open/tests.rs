@@ -20,8 +20,8 @@ use crate::load::run::{RunningLoad, start};
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::GapDistribution;
 use crate::record::{Recorder, RecorderSpec, Tally};
+use crate::terms::GapDistribution;
 
 /// A server that answers each request a fixed time after it came, but for a pause, and keeps a log.
 struct Server {

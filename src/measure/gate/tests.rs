@@ -1,8 +1,9 @@
 //! When a level is looked at for its requirements.
 
 use super::*;
-use crate::plan::{Bound, Relation, Statistic};
+use crate::plan::{Bound, Relation};
 use crate::result::summary::sample;
+use crate::terms::Statistic;
 
 const SECOND: Duration = Duration::from_secs(1);
 

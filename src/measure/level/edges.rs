@@ -16,9 +16,9 @@ use crate::measure::level::{COUNT_POLL, Trials, WINDOW_POLL};
 use crate::measure::measurement::Measurement;
 use crate::measure::waiting::wait;
 use crate::measure::window::summarize;
-use crate::plan::{MeasurementPlan, WindowRule};
 use crate::result::remark::Remark;
 use crate::result::summary::{Ending, LevelSummary};
+use crate::terms::{MeasurementPlan, WindowRule};
 
 /// Whoever interrupts waits for outstanding requests no longer than this.
 const INTERRUPTED_DRAIN_LIMIT: Duration = Duration::from_secs(5);

@@ -20,10 +20,10 @@ use crate::measure::metrics::MetricsFold;
 use crate::measure::rank_part::RankPart;
 use crate::measure::ranks::{Closing, EarlyEnd, Span, WindowReport, close, joined};
 use crate::measure::verdict::Evidence;
-use crate::plan::{MeasurementPlan, WindowRule};
 use crate::ranks::{ANSWER_LIMIT, Ranks};
 use crate::result::disturbance::Disturbance;
 use crate::result::summary::{Ending, LevelSummary};
+use crate::terms::{MeasurementPlan, WindowRule};
 
 /// Time between two exchanges, where their progress decides when a window ends.
 const COUNT_INTERVAL: Duration = Duration::from_millis(50);

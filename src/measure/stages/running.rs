@@ -14,8 +14,8 @@ use crate::measure::slicer::Slicer;
 use crate::measure::stages::{STAGE_POLL, StageRun, boundaries};
 use crate::measure::stall::{LONGEST_SILENCE, say_given_up};
 use crate::measure::waiting::{Sampled, Sampler, wait};
-use crate::plan::StageLength;
 use crate::result::summary::{Ending, LevelSummary};
+use crate::terms::StageLength;
 
 /// A stage under way, or over.
 pub(super) struct RunningStage {

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use crate::backend::ClientTimes;
-use crate::plan::MeasurementPlan;
 use crate::report::console::{detail, mix};
 use crate::report::number::{percent, significant, whole_us};
 use crate::report::percentiles;
@@ -11,6 +10,7 @@ use crate::report::{generation, sequences, sessions};
 use crate::result::Setup;
 use crate::result::summary::{ClientSummary, LevelSummary};
 use crate::stdio::shown;
+use crate::terms::MeasurementPlan;
 
 /// Maximum number of failure reasons listed.
 const MAX_REASONS: usize = 10;

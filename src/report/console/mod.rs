@@ -19,7 +19,6 @@ mod upstream;
 use std::fmt::Write as _;
 
 use crate::model::{ModelSpec, TensorSpec};
-use crate::plan::Statistic;
 use crate::report::number::{msec, percent, significant, whole_us};
 use crate::report::{full_level_name, has_several_batch_sizes, load_name, load_value, restarts};
 use crate::result::answer::{most_within, speech};
@@ -30,6 +29,7 @@ use crate::result::sweep::SweepResult;
 use crate::result::{RunResult, Setup};
 use crate::stats::{Bounds, Interval};
 use crate::stdio::shown;
+use crate::terms::Statistic;
 
 pub use detail::row;
 pub use model_list::model_list;

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::{Plan, WindowRule};
+use crate::plan::Plan;
 use crate::report::loads;
 use crate::report::number::msec;
 use crate::result::Setup;
 use crate::result::summary::Headline;
 use crate::shm::Placement;
+use crate::terms::WindowRule;
 
 /// The settings, ending with an empty line.
 pub fn settings(plan: &Plan, setup: &Setup) -> String {

@@ -5,13 +5,14 @@ use std::time::Duration;
 use super::*;
 use crate::backend::{ClientTimes, InferError};
 use crate::model::statistics::{CountedTime, ModelStatistics};
-use crate::plan::{GapDistribution, LoadMode, Precision, Range, ServiceKind, Statistic, WindowRule};
+use crate::plan::ServiceKind;
 use crate::report::tests::sample as plans;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{
     DecoupledSummary, Ending, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
 };
 use crate::shm::Placement;
+use crate::terms::{GapDistribution, LoadMode, Precision, Range, Statistic, WindowRule};
 
 fn at(count: u64, ns: u64) -> CountedTime {
     CountedTime { count, ns }

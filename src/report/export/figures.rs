@@ -151,9 +151,9 @@ fn distribution(times: &Distribution, max_ns: u64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Statistic;
     use crate::report::tests::sample as plans;
     use crate::result::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, Restarts, sample};
+    use crate::terms::Statistic;
 
     #[test]
     fn an_open_loop_has_its_three_times_and_its_rates() {

@@ -3,7 +3,6 @@
 
 use maud::{Markup, html};
 
-use crate::plan::Point;
 use crate::report::draw::{Anchor, Arms, Axis, Frame, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
 use crate::report::figures::common::{Shown, full_name};
 use crate::report::number::short;
@@ -13,6 +12,7 @@ use crate::result::rounds::Figure;
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stats::Interval;
 use crate::stdio::shown;
+use crate::terms::Point;
 
 /// Changes up to this share count as no change.
 pub const MARGIN: f64 = 0.05;

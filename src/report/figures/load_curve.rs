@@ -2,7 +2,6 @@
 
 use maud::{Markup, html};
 
-use crate::plan::Statistic;
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Scales, Spot, axes, coloured, dash, n, of_kind, picture,
     spread,
@@ -13,6 +12,7 @@ use crate::result::outcome::Outcome;
 use crate::result::statistic::value;
 use crate::result::summary::{Known, LevelSummary};
 use crate::result::{RunResult, answer};
+use crate::terms::Statistic;
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
 

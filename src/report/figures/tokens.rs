@@ -3,7 +3,6 @@
 
 use maud::{Markup, html};
 
-use crate::plan::{self, FigureName};
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Polyline, Scale, axes, coloured, dash, dim, n, of_kind, picture, spread,
 };
@@ -13,6 +12,7 @@ use crate::result::RunResult;
 use crate::result::figures::FigureAt;
 use crate::result::outcome::Outcome;
 use crate::result::summary::{LevelLoad, LevelSummary};
+use crate::terms::{self, FigureName};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
 
@@ -33,7 +33,7 @@ struct Point<'a> {
 }
 
 fn value(level: &LevelSummary, key: &'static str, percentile: Option<f64>) -> Option<f64> {
-    let point = percentile.map(plan::Point::Percentile);
+    let point = percentile.map(terms::Point::Percentile);
     Some(FigureAt::of(FigureName { key, point }).value(level)?.value)
 }
 

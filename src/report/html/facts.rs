@@ -4,7 +4,6 @@ use maud::{Markup, html};
 
 use crate::backend::BackendIdentity;
 use crate::model::statistics::CountedTime;
-use crate::plan::Picture;
 use crate::report::console::row;
 use crate::report::figures::{MARGIN, Part, Shown, draw, full_name, level, parts, rate, short, time};
 use crate::report::html::parts::{percent, whose};
@@ -16,6 +15,7 @@ use crate::result::outcome::Outcome;
 use crate::result::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
+use crate::terms::Picture;
 
 /// Maximum number of failure reasons of a level.
 const MAX_REASONS: usize = 8;

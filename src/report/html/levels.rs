@@ -2,7 +2,6 @@
 
 use maud::{Markup, html};
 
-use crate::plan::Statistic;
 use crate::report::figures::{level, rate, short, time};
 use crate::report::html::parts::percent;
 use crate::report::{percentiles, restarts as starts};
@@ -14,6 +13,7 @@ use crate::result::summary::{Headline, Known, LevelSummary};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Interval, early_stopping_floor};
 use crate::stdio::shown;
+use crate::terms::Statistic;
 
 /// A row for each level, each figure with its interval.
 pub fn table(result: &RunResult) -> Markup {

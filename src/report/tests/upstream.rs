@@ -10,7 +10,7 @@ use crate::data::{InputTensor, Payload, PayloadId};
 use crate::measure::server::Models;
 use crate::model::statistics::{CountedTime, ModelStatistics};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler};
-use crate::plan::{GapDistribution, LoadMode, Plan, Range, ServiceKind, WindowRule};
+use crate::plan::{Plan, ServiceKind};
 use crate::record::{RawRecord, TestOutputs};
 use crate::report::export::{ExperimentEnd, ExportSpec, ExportWriter};
 use crate::report::file::scratch::{NEVER, Scratch};
@@ -21,6 +21,7 @@ use crate::result::summary::{
     DecoupledSummary, GpuMetrics, Headline, LevelLoad, LevelSummary, OpenLoopSummary, ServerSummary, sample,
 };
 use crate::shm::{Placement, Region};
+use crate::terms::{GapDistribution, LoadMode, Range, WindowRule};
 
 macro_rules! fixture {
     ($name:literal) => {

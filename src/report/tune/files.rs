@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::model::configuration;
-use crate::plan::{TunePlan, asked};
+use crate::plan::TunePlan;
 use crate::report::csv::inert as inert_cell;
 use crate::report::file_name::harmless;
 use crate::report::{Interrupts, SafeFile, html, inert, is_special};
 use crate::result::{CandidateResult, TuneResult};
+use crate::terms::asked;
 
 /// Columns of Model Analyzer's `metrics-model-inference.csv`.
 const COLUMNS: [&str; 8] = [

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::plan::{Searched, Statistic, TunePlan, asked};
+use crate::plan::{Searched, TunePlan};
 use crate::report::significant;
 use crate::result::{CandidateResult, CandidateStatus, TuneFigures, TuneResult};
+use crate::terms::{Statistic, asked};
 
 /// Columns of a line.
 const WIDTH: usize = 80;

@@ -1,11 +1,11 @@
 //! Tables and rows of variants.
 
 use super::*;
-use crate::plan::Rounds;
 use crate::result::bare::BareCopies;
 use crate::result::rounds::{Round, Unit, Value};
 use crate::result::summary::LevelLoad;
 use crate::result::variants::VariantIdentity;
+use crate::terms::Rounds;
 
 const RATE: Figure = Figure::Client(Statistic::Throughput);
 const MEAN: Figure = Figure::Client(Statistic::MeanLatency);

@@ -2,12 +2,12 @@
 //! last.
 
 use crate::load::PeriodicBatch;
-use crate::plan::Point;
 use crate::record::Distribution;
 use crate::result::PeriodicResult;
 use crate::result::answer::{Answer, Missing, Question, Sureness, Told, told};
 use crate::result::figures::FigureAt;
 use crate::result::outcome::Outcome;
+use crate::terms::Point;
 
 /// What is said of each batch.
 struct Said {

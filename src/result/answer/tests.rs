@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::plan::{LoadMode, Order, Range, Rounds, Statistic};
 use crate::record::Generated;
 use crate::report::tests::sample as plans;
 use crate::result::compare::changes;
@@ -12,6 +11,7 @@ use crate::result::rounds::{Round, Unit as Turn, Value};
 use crate::result::summary::{Ending, Known, LevelSummary, LimitCheck, sample};
 use crate::result::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::result::{RunResult, Setup};
+use crate::terms::{LoadMode, Order, Range, Rounds, Statistic};
 
 /// A level whose p99 is known to within a tenth, `ms` and judged against 50 ms.
 fn level(concurrency: u32, rate: u64, ms: u64) -> LevelSummary {

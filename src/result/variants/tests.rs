@@ -9,11 +9,12 @@ use std::time::Duration;
 use super::*;
 use crate::exit::{self, Codes};
 use crate::gate;
-use crate::plan::{self, Bound, GatePlan, Order, Relation, Requirement, Statistic};
+use crate::plan::{self, Bound, GatePlan, Relation, Requirement};
 use crate::report::tests::sample as plans;
 use crate::result::RunResult;
 use crate::result::checked::Judgement;
 use crate::result::rounds::Value;
+use crate::terms::{Order, Statistic};
 
 const MEAN: Figure = Figure::Client(Statistic::MeanLatency);
 const ORDER: Rounds = Rounds { count: 10, order: Order::Abba, margin: 0.05, until_decided: None };

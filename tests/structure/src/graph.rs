@@ -16,7 +16,10 @@ pub fn modules(sources: &[Source]) -> Graph {
     let mut graph = Graph::new();
     for source in sources.iter().filter(inside) {
         let own = source.module()[0].clone();
-        let named = named(source, |_| true).into_iter().filter(|path| path[0] == "crate").filter_map(|path| path.get(1).cloned());
+        let named = named(source, |_| true)
+            .into_iter()
+            .filter(|path| path[0] == "crate")
+            .filter_map(|path| path.get(1).cloned());
         let others: Vec<String> = named.filter(|name| names.contains(name) && *name != own).collect();
         graph.entry(own).or_default().extend(others);
     }
@@ -30,7 +33,8 @@ pub fn files(sources: &[Source]) -> Graph {
     let uses = |source: &Source| {
         let own = source.module();
         let is_private = |item: &ItemUse| matches!(item.vis, Visibility::Inherited);
-        let others = named(source, is_private).into_iter().filter_map(|path| tree.file(&absolute(&own, &path, &tree)?, 0));
+        let others =
+            named(source, is_private).into_iter().filter_map(|path| tree.file(&absolute(&own, &path, &tree)?, 0));
         others.filter(|other| *other != source.path && !is_inside(&source.path, other)).collect()
     };
     sources.iter().map(|source| (source.path.clone(), uses(source))).collect()

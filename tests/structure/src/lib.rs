@@ -25,7 +25,7 @@ const MAX_FUNCTION_LINES: usize = 60;
 const MAX_PARAMETERS: usize = 5;
 /// The median file is no longer than that.
 const MEDIAN_FILE_LINES: usize = 150;
-/// The only files that tell one load from another, one for each layer; all others ask `plan/load/mode.rs`, where they are.
+/// The only files that tell one load from another, one for each layer; all others ask `terms/load/mode.rs`, where they are.
 const LOADS: [&str; 4] = ["app/levels.rs", "cli/load.rs", "load/recorded.rs", "report/loads.rs"];
 /// Layers that do not know others below them: a result stands alone, however it was asked for and measured.
 const STRANGERS: [(&str, &str); 2] = [("result", "measure"), ("report", "measure")];

@@ -5,7 +5,6 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Plan;
 use crate::seed::{self, Purpose};
 
 /// How variants take turns, and what a change must exceed.
@@ -53,17 +52,6 @@ impl Rounds {
         }
         order
     }
-}
-
-/// One of several ways to do a run.
-#[derive(Clone, Debug)]
-pub struct Variant {
-    /// Its name in reports.
-    pub name: String,
-    /// Its flags, as they were written.
-    pub flags: String,
-    /// What it does: the run's flags, and these over them.
-    pub plan: Plan,
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::plan::load::range::Range;
-use crate::plan::load::stage::{Stage, StageEdges};
+use crate::terms::load::range::Range;
+use crate::terms::load::stage::{Stage, StageEdges};
 
 /// Which load, over which range.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

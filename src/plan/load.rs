@@ -1,16 +1,10 @@
 //! When requests leave.
 
-mod mode;
-mod range;
-mod stage;
-
 use std::path::PathBuf;
 
 use crate::model::CorrelationForm;
 use crate::plan::ranks::RanksPlan;
-pub use mode::{GapDistribution, LoadMode, Periodic, Spacing, TokenInput, TokenUse};
-pub use range::Range;
-pub use stage::{Ramp, Stage, StageEdges, StageLength, StageLoad};
+use crate::terms::{LoadMode, Stage, TokenUse};
 
 /// When requests leave.
 #[derive(Clone, Debug)]
