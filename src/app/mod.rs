@@ -30,6 +30,8 @@ mod runner;
 mod runs;
 mod screen;
 mod session;
+mod settings;
+mod setup;
 mod signals;
 mod stages;
 mod sweep;
@@ -267,7 +269,10 @@ fn write_traces(session: &Session, interrupts: Interrupts) -> Result<()> {
         );
     }
     let chrome = tracing.export.as_deref().map(|path| reports::chrome::write(path, interrupts, &traces));
-    let own = tracing.file.as_ref().map(|file| reports::trace_file::write(file, interrupts, &traces));
+    let own = tracing.file.as_ref().map(|file| {
+        let count = file.count.unwrap_or(usize::MAX).min(traces.len());
+        reports::trace_file::write(&file.path, interrupts, &traces[..count])
+    });
     [chrome, own].into_iter().flatten().fold(Ok(()), Error::both)
 }
 
@@ -280,7 +285,7 @@ fn introduce(session: &Session, codes: Codes, screen: &Screen) -> Result<()> {
     if let Some(announcement) = session.announcement() {
         screen.print(&format!("{announcement}\n"))?;
     }
-    screen.print(&console::settings(plan, &session.setup))?;
+    screen.print(&settings::settings(plan, &session.setup))?;
     // Upstream's report has no such line.
     doctor::remark(plan).filter(|_| codes == Codes::Own).map_or(Ok(()), |remark| screen.print(&remark))
 }

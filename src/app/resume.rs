@@ -234,7 +234,7 @@ fn put_before(levels: &mut [LevelSummary], began: Stamp) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::sample as plans;
+    use crate::result::setup::sample as plans;
     use crate::result::summary::{Restarts, sample};
 
     fn flag(name: &str, value: &str) -> Flag {

@@ -167,7 +167,7 @@ impl Director for Play<'_> {
             level.timeline.began = self.began;
         }
         result.levels.push(level);
-        report::summary::save(self.runner.plan(), self.runner.context.interrupts, &result);
+        report::summary::save(self.runner.plan().output.summary.as_deref(), self.runner.context.interrupts, &result);
         let printed = self.runner.show(std::slice::from_ref(summary));
         let place = self.places.borrow().get(number).cloned().unwrap_or_default();
         self.runner.context.screen.finished_at(&place, summary);

@@ -101,9 +101,9 @@ fn meant(baseline: &RunResult, requirement: &Requirement, planned: &Planned) -> 
 mod tests {
     use super::*;
     use crate::plan::{LevelName, Relation};
-    use crate::report::tests::sample as plans;
     use crate::result::reasons::{InvalidReason, Verdict};
     use crate::result::restarts::restarts;
+    use crate::result::setup::sample as plans;
     use crate::result::summary::{Ending, Known, sample};
     use crate::stats::Interval;
     use crate::terms::Statistic;

@@ -110,3 +110,6 @@ fn errors(requirement: &Requirement, cell: &Cell, variant: usize) -> Option<Foun
     let bounds = Bounds::from(share_interval(failures, CONFIDENCE));
     (failures.all > 0).then(|| Found::by(Unit::Share, failures.share(), bounds, bound))
 }
+
+#[cfg(test)]
+mod tests;

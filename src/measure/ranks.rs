@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::LoadReport;
 use crate::machine::usage::Usage;
 use crate::measure::blocks::{Blocks, shared_seconds};
 use crate::measure::history::WindowSet;
@@ -13,6 +12,7 @@ use crate::measure::rank_part::RankPart;
 use crate::measure::verdict::{Evidence, judge};
 use crate::measure::window::join;
 use crate::ranks::Ranks;
+use crate::record::LoadReport;
 use crate::result::disturbance::Disturbance;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{ClientSummary, LevelSummary, RankSummary, ServerSummary};

@@ -389,9 +389,9 @@ mod tests {
     use super::*;
     use crate::model::statistics::{CountedTime, ModelStatistics};
     use crate::report::file::scratch::{NEVER, Scratch};
-    use crate::report::tests::sample as plans;
     use crate::result::Detail;
     use crate::result::reasons::InvalidReason;
+    use crate::result::setup::sample as plans;
     use crate::result::summary::{DecoupledSummary, EntrySummary, LevelLoad, OpenLoopSummary, sample};
     use crate::terms::{Stage, StageEdges, StageLength, StageLoad};
 

@@ -240,8 +240,8 @@ fn inert(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::sample as plans;
     use crate::result::ModelIdentity;
+    use crate::result::setup::sample as plans;
     use crate::result::summary::{LevelLoad, sample};
 
     #[test]

@@ -17,7 +17,7 @@ pub mod html;
 mod inert;
 pub mod lifecycle;
 pub mod live;
-mod loads;
+pub mod loads;
 pub mod markdown;
 pub mod otlp;
 mod partial;
@@ -43,6 +43,8 @@ use crate::result::{Distinction, Setup, number};
 use crate::terms::MeasurementPlan;
 
 pub use crate::result::number::significant;
+#[cfg(test)]
+pub(crate) use file::scratch;
 pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file, is_special};
 pub use partial::{new_folder, put_in_place, remove_partial_files};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::load::{LoadReport, PeriodicBatch};
+use crate::record::{LoadReport, PeriodicBatch};
 use crate::report::Table;
 use crate::result::PeriodicResult;
 use crate::result::outcome::Outcome;

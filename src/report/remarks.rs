@@ -47,15 +47,15 @@ fn has(level: &LevelSummary, reason: impl Fn(&InvalidReason) -> bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::cli::{self, Command};
     use crate::result::summary::sample;
 
     #[test]
     fn perf_analyzers_sentences() {
-        let line = ["triton-bench", "-m", "m", "-r", "7", "-l", "20"].map(Into::into);
-        let Ok(Command::Run(run)) = cli::parse(line, crate::exit::Codes::Own) else { panic!("the line is good") };
-        let mut plan = run.measurement;
+        let limit = Some(Duration::from_millis(20));
+        let mut plan = MeasurementPlan { max_trials: 7, latency_threshold: limit, ..sample::plan() };
         let mut level = sample::level(LevelLoad::Concurrency(4), 100, 1_000);
         let mut said = |plan: &MeasurementPlan, load, ending| {
             (level.load, level.ending) = (load, ending);

@@ -261,8 +261,8 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::sample as plans;
     use crate::result::Distinction;
+    use crate::result::setup::sample as plans;
     use crate::result::summary::LevelLoad;
     use crate::stats::Interval;
 

@@ -190,8 +190,8 @@ pub(super) fn direction(more_is_better: bool, interval: Option<Interval>, margin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::sample as plans;
     use crate::result::restarts::restarts;
+    use crate::result::setup::sample as plans;
     use crate::result::statistic::value;
     use crate::result::summary::{Ending, Known, sample};
     use crate::terms::Statistic;

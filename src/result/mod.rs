@@ -26,7 +26,7 @@ pub mod restarts;
 pub mod rounds;
 pub mod server;
 pub mod server_metrics;
-mod setup;
+pub mod setup;
 mod slices;
 pub mod statistic;
 pub mod summary;
@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::load::{LoadReport, PeriodicBatch};
+use crate::record::{LoadReport, PeriodicBatch};
 use crate::result::outcome::Outcome;
 use crate::result::remark::Remark;
 use crate::result::summary::LevelSummary;
@@ -55,10 +55,9 @@ use crate::result::sweep::{StepTaken, SweepResult};
 pub use checked::Checked;
 pub use file::is_report;
 pub use harmless::harmless;
+pub use host::Host;
 pub use level::Distinction;
-#[cfg(test)]
-pub use setup::Detail;
-pub use setup::{ModelIdentity, Setup};
+pub use setup::{Detail, ModelIdentity, Program, Setup};
 pub use tune::{
     CandidateResult, CandidateStatus, Figures, LatencyAt, MemberFigures, TUNE_VERSION, TuneFigures, TuneResult,
     TuneVerdict, VisitFigures,

@@ -30,8 +30,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::report::tests::sample as plans;
     use crate::result::reasons::{InvalidReason, Verdict};
+    use crate::result::setup::sample as plans;
     use crate::result::summary::{LevelLoad, sample};
     use crate::terms::LoadMode;
 

@@ -387,4 +387,4 @@ fn order_effect(rounds: &[&Round], variant: usize, key: Figure) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -20,6 +20,7 @@ use crate::app::phase;
 use crate::app::progress::Parts;
 use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
+use crate::app::settings;
 use crate::app::variants::field::Field;
 use crate::app::variants::sequel::Sequel;
 use crate::app::variants::subject::Subject;
@@ -32,7 +33,7 @@ use crate::gate;
 use crate::measure::bare;
 use crate::measure::rounds::{Interleaving, Turn, interleave};
 use crate::plan::{Matrix, Plan, Variant};
-use crate::report::{self, Interrupts, console};
+use crate::report::{self, Interrupts};
 use crate::result::RunResult;
 use crate::result::bare::BareCopies;
 use crate::result::rounds::{Figure, Round};
@@ -211,7 +212,7 @@ impl Comparison<'_> {
         (setup.command_line, setup.flags) = (self.plan.words.command_line.clone(), self.plan.words.flags.clone());
         self.earlier.check(&setup)?;
         self.earlier.check_variants(&variants.variants)?;
-        self.context.screen.print(&console::settings(self.plan, &setup))?;
+        self.context.screen.print(&settings::settings(self.plan, &setup))?;
         self.context.screen.print(&report::variants::heading(&variants, measurement))?;
         self.announce(subjects);
         for variant in &variants.variants {
@@ -338,7 +339,7 @@ impl Comparison<'_> {
                 variants.cells[cell].rounds = before.chain(all).chain(after).collect();
                 context.screen.log(&format!("{} is done", place(rounds.len() - 1)));
             }
-            report::summary::save(plan, context.interrupts, result);
+            report::summary::save(plan.output.summary.as_deref(), context.interrupts, result);
             sequel.see(rounds);
         };
         let all = |rounds: &[Round]| rounds.iter().map(|round| spread(round, &usable, subjects.len())).collect();

@@ -3,8 +3,8 @@
 use super::*;
 use crate::exit::{self, Codes};
 use crate::plan::{Figure, LevelName, Relation};
-use crate::report::tests::sample as plans;
 use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::setup::sample as plans;
 use crate::result::summary::{Ending, Known, sample};
 use crate::stats::Interval;
 use crate::terms::{GapDistribution, LoadMode, Precision, Spacing, Statistic};

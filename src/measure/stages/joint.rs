@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::load::LoadReport;
 use crate::measure::heartbeat::{Heartbeat, Progress};
 use crate::measure::history::Conclusion;
 use crate::measure::level_run::MeasuredLevel;
@@ -22,6 +21,7 @@ use crate::measure::stages::running::RunningStage;
 use crate::measure::stages::{Play, STAGE_POLL, StageRun};
 use crate::measure::waiting::wait;
 use crate::ranks::Ranks;
+use crate::record::LoadReport;
 use crate::result::summary::Ending;
 use crate::stdio::note;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::error::Error;
-use crate::load::{LoadReport, RunningLoad};
+use crate::load::RunningLoad;
 use crate::measure::backlog::BacklogTrend;
 use crate::measure::level_run::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::{Measurement, Watcher};
@@ -14,6 +14,7 @@ use crate::measure::slicer::Slicer;
 use crate::measure::stages::{STAGE_POLL, StageRun, boundaries};
 use crate::measure::stall::{LONGEST_SILENCE, say_given_up};
 use crate::measure::waiting::{Sampled, Sampler, wait};
+use crate::record::LoadReport;
 use crate::result::summary::{Ending, LevelSummary};
 use crate::terms::StageLength;
 

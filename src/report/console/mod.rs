@@ -13,7 +13,6 @@ mod model_list;
 mod ranks;
 mod remarks;
 mod server;
-mod settings;
 mod upstream;
 
 use std::fmt::Write as _;
@@ -33,7 +32,6 @@ use crate::terms::Statistic;
 
 pub use detail::row;
 pub use model_list::model_list;
-pub use settings::settings;
 pub use upstream::as_upstream;
 
 /// Above this overhead, the client bounds the throughput (upstream warns there, too).

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::load::{LoadReport, PeriodicBatch};
+use crate::record::{LoadReport, PeriodicBatch};
 use crate::report::{generation, sequences, sessions};
 use crate::result::Setup;
 use crate::result::disturbance::Disturbance;
@@ -151,7 +151,7 @@ fn distribution(times: &Distribution, max_ns: u64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::sample as plans;
+    use crate::result::setup::sample as plans;
     use crate::result::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, Restarts, sample};
     use crate::terms::Statistic;
 

@@ -229,9 +229,9 @@ fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
 mod tests {
     use super::{change, draw, percent};
     use crate::report::figures::common::Shown;
-    use crate::report::tests::sample as plans;
     use crate::report::variants::sample;
     use crate::result::RunResult;
+    use crate::result::setup::sample as plans;
     use crate::stats::Interval;
 
     #[test]

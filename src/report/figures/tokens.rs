@@ -178,7 +178,7 @@ fn dot(line: &Line<'_>, point: &Point<'_>, at: f64, up: f64, of: &Axes<'_>) -> M
 mod tests {
     use super::*;
     use crate::record::Generated;
-    use crate::report::tests::sample as plans;
+    use crate::result::setup::sample as plans;
     use crate::result::summary::sample;
 
     #[test]

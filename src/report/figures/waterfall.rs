@@ -158,7 +158,7 @@ fn legend(names: &[(&'static str, Colour)]) -> Markup {
 mod tests {
     use super::*;
     use crate::model::statistics::{CountedTime, ModelStatistics};
-    use crate::report::tests::sample as plans;
+    use crate::result::setup::sample as plans;
     use crate::result::summary::{LevelLoad, sample};
 
     fn at(count: u64, ns: u64) -> CountedTime {

@@ -3,9 +3,9 @@
 use super::*;
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::report::tests::sample as plans;
 use crate::result::ModelIdentity;
 use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::setup::sample as plans;
 use crate::result::summary::{LevelLoad, LevelSummary, sample};
 use crate::result::timeline::{Slice, Timeline, WindowRow};
 

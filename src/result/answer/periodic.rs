@@ -1,8 +1,8 @@
 //! The answer of a load that grows: how first responses, and the times between responses, change from its first batch to its
 //! last.
 
-use crate::load::PeriodicBatch;
 use crate::record::Distribution;
+use crate::record::PeriodicBatch;
 use crate::result::PeriodicResult;
 use crate::result::answer::{Answer, Missing, Question, Sureness, Told, told};
 use crate::result::figures::FigureAt;
@@ -59,7 +59,7 @@ fn unless_broken_off(answer: Answer, outcome: Outcome) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::LoadReport;
+    use crate::record::LoadReport;
     use crate::result::summary::sample::distribution;
 
     fn batch(concurrency: usize, ms: u64) -> PeriodicBatch {

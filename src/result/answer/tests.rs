@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::record::Generated;
-use crate::report::tests::sample as plans;
 use crate::result::compare::changes;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::rounds::{Round, Unit as Turn, Value};
+use crate::result::setup::sample as plans;
 use crate::result::summary::{Ending, Known, LevelSummary, LimitCheck, sample};
 use crate::result::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::result::{RunResult, Setup};

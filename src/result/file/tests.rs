@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::*;
 use crate::clock::Stamp;
-use crate::report::tests::sample as plans;
 use crate::result::TuneResult;
 use crate::result::reasons::InvalidReason;
+use crate::result::setup::sample as plans;
 use crate::result::summary::{DecoupledSummary, Ending, Generated, Known, LevelLoad, OpenLoopSummary, sample};
 use crate::stats::Interval;
 use crate::terms::Statistic;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::settings;
+use super::tests::plan_of;
 use crate::backend::{ClientTimes, OutputView, Response};
 use crate::backends::triton_json;
 use crate::clock::{Stamp, WallAnchor};
@@ -13,10 +15,11 @@ use crate::model::{DataType, ModelId, ModelSpec, Scheduler};
 use crate::plan::{Plan, ServiceKind};
 use crate::record::{RawRecord, TestOutputs};
 use crate::report::export::{ExperimentEnd, ExportSpec, ExportWriter};
-use crate::report::file::scratch::{NEVER, Scratch};
-use crate::report::tests::sample as plans;
+use crate::report::scratch::{NEVER, Scratch};
+use crate::report::tests::printed;
 use crate::report::{console, csv};
 use crate::result::Setup;
+use crate::result::setup::sample as plans;
 use crate::result::summary::{
     DecoupledSummary, GpuMetrics, Headline, LevelLoad, LevelSummary, OpenLoopSummary, ServerSummary, sample,
 };
@@ -99,15 +102,15 @@ impl Run {
     }
 
     fn plan(&self) -> Plan {
-        let mut plan = plans::plan_of(&self.setup);
+        let mut plan = plan_of(&self.setup);
         plan.target.service = self.service;
         plan
     }
 
     fn report(&self) -> String {
-        let mut text = self.preface.clone() + &console::settings(&self.plan(), &self.setup);
+        let mut text = self.preface.clone() + &settings(&self.plan(), &self.setup);
         for level in &self.levels {
-            text += &plans::printed(&self.setup, level, self.windows);
+            text += &printed(&self.setup, level, self.windows);
         }
         text + &console::summary(&plans::result(&self.setup, &self.levels))
     }

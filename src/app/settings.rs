@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use crate::plan::Plan;
 use crate::report::loads;
-use crate::report::number::msec;
 use crate::result::Setup;
+use crate::result::number::msec;
 use crate::result::summary::Headline;
 use crate::shm::Placement;
 use crate::terms::WindowRule;
@@ -19,7 +19,7 @@ pub fn settings(plan: &Plan, setup: &Setup) -> String {
     }
     let _ = writeln!(text, "  Service Kind: {}", setup.service_kind);
     text += &windows(plan);
-    text += &loads::settings(plan);
+    text += &loads::settings(&plan.load.mode, plan.measurement.latency_threshold);
     if plan.measurement.binary_search {
         text += "  Using Binary Search algorithm\n";
     }
@@ -130,3 +130,8 @@ fn which_stages(plan: &Plan, synchronous: bool) -> &'static str {
     let mode = &plan.load.mode;
     if synchronous && !mode.stages().is_empty() && mode.has_rate() { " in stages of a concurrency" } else { "" }
 }
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod upstream;
