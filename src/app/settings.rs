@@ -133,5 +133,3 @@ fn which_stages(plan: &Plan, synchronous: bool) -> &'static str {
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod upstream;

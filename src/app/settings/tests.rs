@@ -1,5 +1,7 @@
 //! The settings, compared with the layout that upstream's program prints.
 
+mod upstream;
+
 use std::time::Duration;
 
 use super::*;
@@ -18,7 +20,7 @@ fn plan() -> Plan {
 }
 
 /// A plan like `setup`.
-pub(super) fn plan_of(setup: &Setup) -> Plan {
+fn plan_of(setup: &Setup) -> Plan {
     let mut plan = plan();
     plan.measurement = setup.measurement.clone();
     plan.load.mode = setup.mode.clone();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::settings;
-use super::tests::plan_of;
+use super::plan_of;
+use crate::app::settings::settings;
 use crate::backend::{ClientTimes, OutputView, Response};
 use crate::backends::triton_json;
 use crate::clock::{Stamp, WallAnchor};
@@ -28,7 +28,7 @@ use crate::terms::{GapDistribution, LoadMode, Range, WindowRule};
 
 macro_rules! fixture {
     ($name:literal) => {
-        include_str!(concat!("../../../tests/fixtures/upstream/", $name))
+        include_str!(concat!("../../../../tests/fixtures/upstream/", $name))
     };
 }
 
