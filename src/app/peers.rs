@@ -19,16 +19,13 @@ use crate::exit::{self, Codes};
 use crate::interrupt;
 use crate::machine::read;
 use crate::mpi::Launcher;
-use crate::plan::{Decision, OF_OUTPUT, Plan};
+use crate::plan::{Decision, Plan, flags};
 use crate::ranks::clocks::Offset;
 use crate::ranks::{ANSWER_LIMIT, Member, Mode, OverMpi, OverParent, Peers, Ranks, STEP_LIMIT};
 use crate::report::Interrupts;
 use crate::result::summary::{Ending, LevelSummary};
 use crate::stdio::{self, note};
 use crate::terms::WindowRule;
-
-/// Flags that may differ between processes that share one load, beside those of outputs: settings of each machine.
-const OWN: [&str; 4] = ["-u", "--metrics-url", "--cpus", "--worker-cpus"];
 
 /// The load begins at least this long after rank 0 has announced the time.
 const LEAD: Duration = Duration::from_millis(100);
@@ -152,7 +149,7 @@ fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
 
 /// What a process is asked to do, without the settings that may differ.
 fn task(plan: &Plan) -> String {
-    let is_own = |name: &str| OWN.contains(&name) || OF_OUTPUT.contains(&name);
+    let is_own = |name: &str| flags::find(name).is_some_and(|flag| flag.per_process || flag.output);
     let shared = plan.words.flags.iter().filter(|flag| flag.given && !is_own(&flag.name));
     shared.map(|flag| format!("{} {}\n", flag.name, flag.values.join(" "))).collect()
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::plan::{OF_OUTPUT, OF_THE_GATE, Plan};
+use crate::plan::{Plan, flags};
 use crate::result::compare::differences;
 use crate::result::outcome::Outcome;
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
@@ -197,7 +197,7 @@ fn keep_finished(levels: &mut Vec<LevelSummary>, starts: usize) {
 /// Which flags differ, with both values.
 fn between(then: &[Flag], now: &[Flag]) -> Vec<String> {
     let values = |flags: &[Flag]| -> BTreeMap<String, String> {
-        let is_told = |name: &str| !OF_OUTPUT.contains(&name) && !OF_THE_GATE.contains(&name);
+        let is_told = |name: &str| flags::find(name).is_none_or(|flag| !flag.output && !flag.gate);
         let told = flags.iter().filter(|flag| is_told(&flag.name));
         told.map(|flag| (flag.name.clone(), flag.values.join(" "))).collect()
     };

@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction, Command};
 
 use crate::cli::habits::{self, Habit};
 use crate::error::{Error, Result};
+use crate::plan::flags;
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,80 +34,14 @@ pub enum HelpForm {
     Section(String),
 }
 
-/// Long flags of perf_analyzer. A prefix that is unambiguous among these means one of them, whatever other flags begin
-/// with it.
-pub const UPSTREAM: &[&str] = &[
-    "async",
-    "sync",
-    "measurement-interval",
-    "measurement-mode",
-    "measurement-request-count",
-    "concurrency-range",
-    "periodic-concurrency-range",
-    "request-rate-range",
-    "request-distribution",
-    "request-intervals",
-    "fixed-schedule",
-    "request-count",
-    "warmup-request-count",
-    "request-period",
-    "request-parameter",
-    "num-of-sequences",
-    "serial-sequences",
-    "binary-search",
-    "latency-threshold",
-    "max-threads",
-    "stability-percentage",
-    "max-trials",
-    "percentile",
-    "input-data",
-    "data-directory",
-    "shape",
-    "sequence-length",
-    "sequence-length-variation",
-    "sequence-id-range",
-    "string-length",
-    "string-data",
-    "shared-memory",
-    "output-shared-memory-size",
-    "input-tensor-format",
-    "output-tensor-format",
-    "streaming",
-    "grpc-compression-algorithm",
-    "ssl-grpc-use-ssl",
-    "ssl-grpc-root-certifications-file",
-    "ssl-grpc-private-key-file",
-    "ssl-grpc-certificate-chain-file",
-    "ssl-https-verify-peer",
-    "ssl-https-verify-host",
-    "ssl-https-ca-certificates-file",
-    "ssl-https-client-certificate-file",
-    "ssl-https-client-certificate-type",
-    "ssl-https-private-key-file",
-    "ssl-https-private-key-type",
-    "trace-level",
-    "trace-rate",
-    "trace-count",
-    "log-frequency",
-    "triton-server-directory",
-    "model-repository",
-    "verbose-csv",
-    "profile-export-file",
-    "collect-metrics",
-    "metrics-url",
-    "metrics-interval",
-    "service-kind",
-    "bls-composing-models",
-    "model-signature-name",
-    "endpoint",
-    "grpc-method",
-    "session-concurrency",
-    "enable-mpi",
-    "version",
-];
-
 /// Flags that perf_analyzer has had, and what is there in their place.
 const FORMER: &[(&str, &str)] = &[("schedule", "send times are in a file: use --fixed-schedule or --trace-replay")];
+
+/// Whether perf_analyzer has a flag of that long name. A prefix that is unambiguous among these means one of them, whatever
+/// other flags begin with it.
+fn is_upstream(long: &str) -> bool {
+    flags::find_long(long).is_some_and(|flag| flag.upstream && flag.name.len() > 2)
+}
 
 /// Reads the words after the program's name.
 ///
@@ -158,7 +93,7 @@ pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Res
 pub fn shown(arg: &Arg) -> String {
     let long = arg.get_long().unwrap_or_default();
     match arg.get_short() {
-        Some(short) if !UPSTREAM.contains(&long) => format!("-{short}"),
+        Some(short) if flags::find_long(long).is_none_or(|flag| flag.name.len() == 2) => format!("-{short}"),
         _ => format!("--{long}"),
     }
 }
@@ -217,7 +152,7 @@ fn find_long<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
     let begins = |long: Option<&str>| !name.is_empty() && long.is_some_and(|long| long.starts_with(name));
     let candidates: Vec<&Arg> = command.get_arguments().filter(|arg| begins(arg.get_long())).collect();
     let upstream: Vec<&Arg> =
-        candidates.iter().copied().filter(|arg| UPSTREAM.contains(&arg.get_long().unwrap_or_default())).collect();
+        candidates.iter().copied().filter(|arg| is_upstream(arg.get_long().unwrap_or_default())).collect();
     match (&upstream[..], &candidates[..]) {
         ([only], _) | ([], [only]) => Ok(only),
         (_, []) => Err(Error::usage(match shown_alike(command, name).as_slice() {
@@ -338,24 +273,25 @@ fn unwanted_value(arg: &Arg) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::flags::FlagTraits;
 
     fn longs() -> Vec<String> {
         crate::cli::command().get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect()
     }
 
     #[test]
-    fn every_flag_of_upstream_is_here_and_none_that_it_has_no_more() {
+    fn no_flag_is_here_that_upstream_has_no_more() {
         let longs = longs();
-        assert!(UPSTREAM.iter().all(|name| longs.iter().any(|long| long == name)));
         assert!(FORMER.iter().all(|(name, _)| longs.iter().all(|long| long != name)));
     }
 
     #[test]
     fn no_flag_of_ours_takes_a_prefix_away_from_upstream() {
         let longs = longs();
-        for long in longs.iter().filter(|long| !UPSTREAM.contains(&long.as_str())) {
-            let former = FORMER.iter().map(|(name, _)| name);
-            let shortened = UPSTREAM.iter().chain(former).filter(|name| name.starts_with(long.as_str())).count();
+        for long in longs.iter().filter(|long| !is_upstream(long)) {
+            let upstream = longs.iter().map(String::as_str).filter(|long| is_upstream(long));
+            let former = FORMER.iter().map(|(name, _)| *name);
+            let shortened = upstream.chain(former).filter(|name| name.starts_with(long.as_str())).count();
             // --verbose was a prefix of --verbose-csv, but everyone who writes it means -v.
             assert!(shortened != 1 || long == "verbose", "--{long} was a prefix of one flag");
         }
@@ -366,23 +302,42 @@ mod tests {
         let longs = longs();
         for name in ["rate", "qps", "requests", "duration", "time", "disable-keepalive"] {
             assert!(habits::long(name).is_some());
-            assert!(longs.iter().all(|long| !UPSTREAM.contains(&long.as_str()) || !long.starts_with(name)), "{name}");
+            assert!(longs.iter().all(|long| !is_upstream(long) || !long.starts_with(name)), "{name}");
             assert!(!longs.iter().any(|long| long == name), "{name}");
         }
     }
 
     #[test]
+    fn every_flag_has_one_row_of_traits() {
+        let command = crate::cli::command();
+        let names: Vec<String> = command.get_arguments().map(shown).collect();
+        let rows: Vec<&str> = flags::FLAGS.iter().map(|flag| flag.name).collect();
+        let missing: Vec<_> = names.iter().filter(|name| !rows.contains(&name.as_str())).collect();
+        assert!(missing.is_empty(), "plan/flags/table.rs lacks {missing:?}");
+        let unknown: Vec<_> = rows.iter().filter(|row| !names.iter().any(|name| name == *row)).collect();
+        assert!(unknown.is_empty() && rows.len() == names.len(), "plan/flags/table.rs has {unknown:?}");
+        let differ =
+            command.get_arguments().filter(|arg| flags::find(&shown(arg)).map(FlagTraits::long) != arg.get_long());
+        assert_eq!(differ.map(shown).collect::<Vec<_>>(), Vec::<String>::new(), "their long names");
+    }
+
+    #[test]
     fn flags_of_outputs_are_known_as_such() {
         let sections = ["Output and other", "Report", "Configuration by file"];
-        let others = ["-h", "--version"];
-        let known = [crate::plan::OF_OUTPUT, crate::plan::OF_THE_GATE, &others].concat();
         let command = crate::cli::command();
         let is_there = |arg: &&Arg| arg.get_help_heading().is_some_and(|heading| sections.contains(&heading));
+        let is_known = |name: &String| {
+            flags::find(name).is_some_and(|flag| flag.output || flag.gate)
+                || ["-h", "--version"].contains(&name.as_str())
+        };
         let missing: Vec<String> =
-            command.get_arguments().filter(is_there).map(shown).filter(|name| !known.contains(&&**name)).collect();
+            command.get_arguments().filter(is_there).map(shown).filter(|name| !is_known(name)).collect();
         assert!(missing.is_empty(), "neither of outputs nor of the gate: {missing:?}");
-        let names: Vec<String> = command.get_arguments().map(shown).collect();
-        assert!(known.iter().all(|flag| names.iter().any(|name| name == flag)), "{known:?}");
+        let shared = [&sections[..], &["Variants"]].concat();
+        let apart = command.get_arguments().filter(|arg| arg.get_help_heading().is_some_and(|it| shared.contains(&it)));
+        let apart: Vec<String> =
+            apart.map(shown).filter(|name| !flags::find(name).is_some_and(|it| it.whole_run)).collect();
+        assert!(apart.is_empty(), "not of the whole run: {apart:?}");
     }
 
     #[test]

@@ -6,40 +6,38 @@ use clap::Command;
 
 use crate::cli::getopt::{self, CommandLine, shown};
 use crate::data::is_hidden;
+use crate::plan::flags::{self, Secret};
 
-/// Flags whose values may be credentials; what stands before a colon is a name.
-const NAMED: &[&str] = &["-H"];
-/// Flags whose values are credentials from the first letter.
-const KEYS: &[&str] = &["--management-key"];
-/// The flag whose value begins with a parameter's name.
-const PARAMETER: &str = "--request-parameter";
-/// The flag whose values may have parameters behind a question mark.
-const MIX: &str = "--model-mix";
-/// The flag whose value contains flags.
-const VARIANT: &str = "--variant";
-/// Long names of all flags whose values may be credentials.
-const LONG: [&str; 2] = ["header", "management-key"];
 /// What is shown instead of a credential.
 const HIDDEN: &str = "…";
 
+/// Where values of a flag, by its name in the help, may hold credentials.
+fn form(flag: &str) -> Option<Secret> {
+    flags::find(flag)?.secret
+}
+
 /// Whether a flag's value is not to be shown at all where it is refused.
 pub fn is_secret(flag: &str, value: &str) -> bool {
-    NAMED.contains(&flag)
-        || KEYS.contains(&flag)
-        || (flag == VARIANT && names_secret(value))
-        || (flag == PARAMETER && is_hidden(name_in(value)))
-        || (flag == MIX && mix_without_secrets(value) != value)
+    form(flag).is_some_and(|form| holds_secret(form, value))
+}
+
+fn holds_secret(form: Secret, value: &str) -> bool {
+    match form {
+        Secret::Whole | Secret::Named => true,
+        Secret::Parameter => is_hidden(name_in(value)),
+        Secret::Mix => mix_without_secrets(value) != value,
+        Secret::Flags => names_secret(value),
+    }
 }
 
 /// A flag's value without what may be a credential.
 pub fn without_secret(command: &Command, flag: &str, value: &str) -> String {
-    match value.split_once(':') {
-        _ if KEYS.contains(&flag) => HIDDEN.to_owned(),
-        Some((name, _)) if NAMED.contains(&flag) => format!("{name}:{HIDDEN}"),
-        None if NAMED.contains(&flag) => HIDDEN.to_owned(),
-        Some((name, _)) if flag == PARAMETER && is_hidden(name) => format!("{name}:{HIDDEN}"),
-        _ if flag == MIX => mix_without_secrets(value),
-        Some((name, flags)) if flag == VARIANT => format!("{name}:{}", flags_without_secrets(command, flags)),
+    match (form(flag), value.split_once(':')) {
+        (Some(Secret::Named), Some((name, _))) => format!("{name}:{HIDDEN}"),
+        (Some(Secret::Whole | Secret::Named), _) => HIDDEN.to_owned(),
+        (Some(Secret::Parameter), Some((name, _))) if is_hidden(name) => format!("{name}:{HIDDEN}"),
+        (Some(Secret::Mix), _) => mix_without_secrets(value),
+        (Some(Secret::Flags), Some((name, flags))) => format!("{name}:{}", flags_without_secrets(command, flags)),
         _ => value.to_owned(),
     }
 }
@@ -82,8 +80,8 @@ pub fn flags_without_secrets(command: &Command, flags: &str) -> String {
 pub fn may_hold_secret(words: &[OsString]) -> bool {
     words.iter().map(|word| word.to_string_lossy()).any(|word| match word.split_once('=') {
         Some((name, value)) => {
-            let is_one = |long: &&str| name.strip_prefix("--") == Some(*long);
-            LONG.iter().any(is_one) || [VARIANT, PARAMETER, MIX].contains(&name) && is_secret(name, value)
+            let flag = name.strip_prefix("--").and_then(flags::find_long);
+            flag.and_then(|flag| flag.secret).is_some_and(|form| holds_secret(form, value))
         }
         None => false,
     })
@@ -91,7 +89,7 @@ pub fn may_hold_secret(words: &[OsString]) -> bool {
 
 /// Whether a text of flags, well-formed or not, may hold a credential. Names may be shortened.
 pub fn names_secret(text: &str) -> bool {
-    let names = |word: &str| ["request-parameter", "model-mix"].iter().any(|long| long.starts_with(word));
+    let names = |word: &str| begins(word, |form| matches!(form, Secret::Parameter | Secret::Mix));
     let words = || text.split(|c: char| c.is_whitespace() || "'\":\\=?&".contains(c));
     let has_parameters = words().any(|word| word.strip_prefix("--").is_some_and(|word| word.len() > 2 && names(word)));
     if has_parameters && words().any(is_hidden) {
@@ -100,10 +98,15 @@ pub fn names_secret(text: &str) -> bool {
     text.split(|c: char| c.is_whitespace() || "'\":\\".contains(c)).any(|word| match word.strip_prefix("--") {
         Some(long) => {
             let name = long.split('=').next().unwrap_or(long);
-            !name.is_empty() && LONG.iter().any(|long| long.starts_with(name))
+            !name.is_empty() && begins(name, |form| matches!(form, Secret::Whole | Secret::Named))
         }
         None => word.starts_with('-') && word.contains('H'),
     })
+}
+
+/// Whether a word is the beginning of the long name of a flag with such values.
+fn begins(word: &str, is_one: impl Fn(Secret) -> bool) -> bool {
+    flags::FLAGS.iter().any(|flag| flag.secret.is_some_and(&is_one) && flag.long().starts_with(word))
 }
 
 /// `--name=value` as a flag in a shell, without what may be a credential.

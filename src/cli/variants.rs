@@ -11,44 +11,11 @@ use crate::cli::rounds::VariantWords;
 use crate::cli::secrets::{flags_without_secrets, may_hold_secret};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
+use crate::plan::flags::{FlagTraits, find_long};
 use crate::plan::{Plan, Variant};
 
-/// Sections of flags that are about all variants together.
-const COMMON_SECTIONS: &[&str] = &["Variants", "Output and other", "Report", "Configuration by file"];
-/// Further flags that are.
-const COMMON: &[&str] = &["restarts", "seed", "cpus", "trace-export", "trace-file"];
-
-/// Loads, of which there is one.
-const LOADS: &[&str] = &[
-    "concurrency-range",
-    "request-rate-range",
-    "request-intervals",
-    "fixed-schedule",
-    "trace-replay",
-    "periodic-concurrency-range",
-    "stage",
-    "sweep",
-    "session-concurrency",
-    "old-start-concurrency",
-    "old-end-concurrency",
-    "old-dynamic-concurrency",
-];
-
-/// Flags that shape a load, and the loads that they are for: another load overrides them, too.
-const OF_LOADS: &[(&[&str], &[&str])] = &[
-    (&["paced"], &["concurrency-range"]),
-    (&["stage-edges"], &["stage"]),
-    (&["trace-speed"], &["trace-replay"]),
-    (&["request-distribution", "burstiness"], &["request-rate-range", "sweep", "stage"]),
-    (
-        &["max-outstanding"],
-        &["request-rate-range", "request-intervals", "fixed-schedule", "trace-replay", "sweep", "stage"],
-    ),
-];
-
-/// Flags that stand for each other: a variant that has one of a row overrides all of it.
+/// Flags that stand for each other, as loads do: a variant that has one of a row overrides all of it.
 const ALTERNATIVES: &[&[&str]] = &[
-    LOADS,
     &["async", "sync"],
     &["warmup-request-count", "warmup-duration"],
     &["model", "model-mix"],
@@ -101,8 +68,7 @@ fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, c
 }
 
 fn is_common(arg: &clap::Arg) -> bool {
-    let is_of = |names: &[&str], name: Option<&str>| name.is_some_and(|name| names.contains(&name));
-    is_of(COMMON_SECTIONS, arg.get_help_heading()) || is_of(COMMON, arg.get_long())
+    arg.get_long().and_then(find_long).is_some_and(|flag| flag.whole_run)
 }
 
 /// Whether flags of a variant take the place of a common one: where it may be repeated, or where they stand for it. Of others,
@@ -119,9 +85,11 @@ fn overrides(command: &clap::Command, own: &[OsString], common: &OsStr) -> bool 
 
 /// Whether one flag takes the place of another.
 pub fn stands_for(one: &str, other: &str) -> bool {
-    let shapes_another = |(flags, loads): &(&[&str], &[&str])| flags.contains(&other) && !loads.contains(&one);
-    ALTERNATIVES.iter().any(|row| row.contains(&one) && row.contains(&other))
-        || LOADS.contains(&one) && OF_LOADS.iter().any(shapes_another)
+    let is_alternative = ALTERNATIVES.iter().any(|row| row.contains(&one) && row.contains(&other));
+    let is_of_another = |load: &FlagTraits, other: &FlagTraits| {
+        load.load && (other.load || !other.shapes.is_empty() && !other.shapes.contains(&load.name))
+    };
+    is_alternative || find_long(one).zip(find_long(other)).is_some_and(|(one, other)| is_of_another(one, other))
 }
 
 /// The name in `--name` or `--name=value`.

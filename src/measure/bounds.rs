@@ -22,7 +22,7 @@ const MOST_HALVINGS: i32 = 16;
 const LEAST_BEYOND: f64 = 1.0;
 
 /// The figures of a level's report: throughput, mean latency, the usual percentiles and the requested ones.
-pub fn intervals(blocks: &Blocks, all: &ClientSummary, asked: impl IntoIterator<Item = f64>) -> Vec<Known> {
+pub fn figures(asked: impl IntoIterator<Item = f64>) -> Vec<Statistic> {
     let mut percentiles = PERCENTILES.to_vec();
     for percentile in asked {
         if !percentiles.contains(&percentile) {
@@ -30,8 +30,7 @@ pub fn intervals(blocks: &Blocks, all: &ClientSummary, asked: impl IntoIterator<
         }
     }
     let wanted = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
-    let wanted = wanted.chain(percentiles.into_iter().map(Statistic::Percentile));
-    wanted.map(|of| known(of, blocks, all)).collect()
+    wanted.chain(percentiles.into_iter().map(Statistic::Percentile)).collect()
 }
 
 /// How well a figure is known: latencies in nanoseconds, throughput in inferences a second. `all` is `blocks` merged.

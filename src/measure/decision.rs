@@ -3,7 +3,6 @@
 //! A limit is judged by the bound of its figure over all windows of the result, so one noisy window decides nothing.
 //! If the bounds leave both sides open, or a percentile has too few samples, further windows are added.
 
-use crate::measure::bounds::known;
 use crate::measure::history::{History, WindowSet, drifts};
 use crate::measure::precision::interval;
 use crate::result::disagreement::STABLE_WINDOWS;
@@ -28,9 +27,9 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
     if history.closed() < STABLE_WINDOWS && !exhausted {
         return None;
     }
-    let WindowSet { client: result, blocks, .. } = history.result()?;
-    let check = check_limit(plan, &result, || known(plan.key_latency(), &blocks, &result).bounds);
-    let (settled, sampled) = (is_settled(history, plan), has_enough_samples(&result, plan.percentile));
+    let result = history.result()?;
+    let check = check_limit(plan, &result.client, || result.known(plan.key_latency()).bounds);
+    let (settled, sampled) = (is_settled(history, plan), has_enough_samples(&result.client, plan.percentile));
     match check {
         Some(LimitCheck { over: true, certain: true, .. }) if sampled => Some(Ending::OverThreshold),
         Some(LimitCheck { over: false, certain: true, .. }) | None if settled && sampled => Some(Ending::Stable),
@@ -54,12 +53,12 @@ pub(super) fn is_settled(history: &History, plan: &MeasurementPlan) -> bool {
 pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<InvalidReason> {
     let kept = history.kept().filter(|kept| plan.settles_by_interval() && kept.blocks.each().len() >= MIN_TERMS);
     // Fewer blocks tell nothing of what neighbours have in common.
-    let Some(WindowSet { client, blocks, .. }) = kept else {
+    let Some(kept @ WindowSet { client, blocks, .. }) = kept else {
         return history.disagreement(plan).map(|apart| InvalidReason::Unstable(Some(apart)));
     };
     let is_open = |of: &Statistic| {
         // On which side of a limit a latency is has been asked for, and not how large it is.
-        let bounds = || known(*of, blocks, client).bounds;
+        let bounds = || kept.known(*of).bounds;
         *of == Statistic::Throughput || !check_limit(plan, client, bounds).is_some_and(|check| check.certain)
     };
     let mut imprecise = [Statistic::Throughput, plan.key_latency()].into_iter().filter(is_open).filter_map(|of| {
@@ -119,6 +118,7 @@ mod tests {
 
     use super::*;
     use crate::measure::blocks::{Block, Blocks};
+    use crate::measure::bounds::known;
     use crate::result::summary::sample;
     use crate::seed::{hash, unit};
     use crate::terms::StabilityRule;
@@ -147,17 +147,17 @@ mod tests {
         assert_eq!(decided(&plan, 1_000, &noisy), Some((Ending::Stable, 6)));
     }
 
-    /// A window of 16 blocks of 33 requests: 3 ms and, exponential, 2.3 ms more. The true p99 is 13.6 ms.
-    fn varied(stream: u64) -> WindowSet {
+    /// A window of 16 blocks of so many requests: 3 ms and, exponential, 2.3 ms more. The true p99 is 13.6 ms.
+    fn varied(stream: u64, requests: u64) -> WindowSet {
         let mut latency = crate::record::Distribution::empty();
         let mut blocks = Blocks::default();
         for block in 0..16_u64 {
             let draw = |number: u64| 3e6 - 2.3e6 * (1.0 - unit(hash(stream, 100 * block + number))).ln();
-            let mut latencies: Vec<u64> = (0..33).map(|number| draw(number) as u64).collect();
+            let mut latencies: Vec<u64> = (0..requests).map(|number| draw(number) as u64).collect();
             blocks.push(Block::of_latencies(1.0, &mut latencies, &mut latency));
         }
-        let client = ClientSummary { latency, ..sample::client(528, 0) };
-        WindowSet { client, readings: None, blocks, ranks: Vec::new() }
+        let client = ClientSummary { latency, ..sample::client(16 * requests, 0) };
+        WindowSet::new(client, None, blocks)
     }
 
     #[test]
@@ -166,9 +166,9 @@ mod tests {
             let limit = Some(Duration::from_micros(limit_us));
             let plan = MeasurementPlan { latency_threshold: limit, ..plan(Some(99.0), 10) };
             let mut history = History::new(&plan);
-            (0..windows).for_each(|stream| history.push(varied(stream), &plan));
-            let WindowSet { client, blocks, .. } = history.result().unwrap();
-            let found = check_limit(&plan, &client, || known(plan.key_latency(), &blocks, &client).bounds).unwrap();
+            (0..windows).for_each(|stream| history.push(varied(stream, 33), &plan));
+            let result = history.result().unwrap();
+            let found = check_limit(&plan, &result.client, || result.known(plan.key_latency()).bounds).unwrap();
             (found.over, found.certain)
         };
         assert_eq!(check(50_000, 3), (false, true));
@@ -254,7 +254,7 @@ mod tests {
                 let requests = if number / 4 == at { 640 } else { 20 };
                 blocks.push(Block::of(&sample::client(requests, 1_000_000)));
             });
-            WindowSet { client: sample::client(2_800, 1_000_000), readings: None, blocks, ranks: Vec::new() }
+            WindowSet::new(sample::client(2_800, 1_000_000), None, blocks)
         };
         [0, 1, 2].into_iter().for_each(|at| history.push(bursts(at), &plan));
         let reason = unsettled(&history, &plan).unwrap();
@@ -270,5 +270,26 @@ mod tests {
             history.push(WindowSet::sample(requests, 1_000_000), &plan);
         }
         assert!(history.in_result() < 7, "{}", history.in_result());
+    }
+
+    #[test]
+    fn a_percentile_far_from_its_limit_stays_decided_after_a_drift() {
+        let judged = |limit_ms: u64| {
+            let limit = Some(Duration::from_millis(limit_ms));
+            let plan = MeasurementPlan { percentile: Some(99.0), latency_threshold: limit, ..by_interval() };
+            let mut history = History::new(&plan);
+            // The rate falls until the last windows have too few requests to tell a p99, which is at 13.6 ms.
+            let windows = (0..12).map(|number| varied(number, 14 - number));
+            windows.for_each(|window| history.push(window, &plan));
+            let last = history.result().unwrap();
+            let (of, client) = (plan.key_latency(), &last.client);
+            let bounds = (known(of, &last.blocks, client).bounds.high, last.known(of).bounds);
+            assert!(bounds.0.is_none() && history.in_result() < 10, "{bounds:?} of {}", history.in_result());
+            let check = check_limit(&plan, client, || bounds.1).unwrap();
+            (check.over, check.certain)
+        };
+        assert_eq!(judged(50), (false, true));
+        assert_eq!(judged(1), (true, true));
+        assert!(!judged(13).1, "it is at the limit");
     }
 }

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use crate::gate;
-use crate::measure::bounds::known;
 use crate::measure::history::WindowSet;
 use crate::plan::{Figure, Requirement};
 use crate::result::checked::Judgement;
@@ -36,7 +35,7 @@ impl Questions {
     fn open(&self, windows: &WindowSet, looks: u32) -> Option<&Question> {
         self.all.iter().find(|question| {
             let Figure::Statistic(of) = question.requirement.of else { return question.is_open(windows, &[], looks) };
-            question.is_open(windows, &[known(of, &windows.blocks, &windows.client)], looks)
+            question.is_open(windows, &[windows.known(of)], looks)
         })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::measure::blocks::{Block, Blocks};
-use crate::measure::bounds::intervals;
+use crate::measure::bounds::{figures, known};
 use crate::measure::counters::Counted;
 use crate::measure::drift::drift;
 use crate::measure::metrics::MetricsFold;
@@ -16,8 +16,10 @@ use crate::measure::stability::{disagreement, is_stable, is_throughput_stable};
 use crate::measure::window::merge;
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::result::reasons::Verdict;
+use crate::result::statistic::value;
 use crate::result::summary::{ClientSummary, Disturbances, Ending, Known, LevelLoad, LevelSummary, LimitCheck};
 use crate::result::timeline::Timeline;
+use crate::stats::Bounds;
 use crate::terms::{MeasurementPlan, Statistic};
 
 /// A window, or several that abut, as one.
@@ -31,18 +33,45 @@ pub(super) struct WindowSet {
     pub(super) blocks: Blocks,
     /// What each process has of it, where several have measured it.
     pub(super) ranks: Vec<RankPart>,
+    /// All windows of the level up to its end, where those before a drift are no part of it.
+    since_start: Option<Box<Stretch>>,
+}
+
+/// A stretch of a level.
+#[derive(Clone)]
+struct Stretch {
+    client: ClientSummary,
+    blocks: Blocks,
+}
+
+impl Stretch {
+    fn absorb(&mut self, later: &WindowSet) {
+        self.client = merge(self.client.clone(), &later.client);
+        self.blocks.extend(&later.blocks);
+    }
 }
 
 impl WindowSet {
+    /// A window with its blocks.
+    pub(super) fn new(client: ClientSummary, readings: Option<MetricsFold>, blocks: Blocks) -> Self {
+        Self { client, readings, blocks, ranks: Vec::new(), since_start: None }
+    }
+
+    /// The same, of which each process has a part.
+    pub(super) fn of_ranks(self, ranks: Vec<RankPart>) -> Self {
+        Self { ranks, ..self }
+    }
+
     /// A window that was not cut into blocks: it is one.
     pub(super) fn uncut(client: ClientSummary, readings: Option<MetricsFold>) -> Self {
         let mut blocks = Blocks::default();
         blocks.push(Block::of(&client));
-        Self { client, readings, blocks, ranks: Vec::new() }
+        Self::new(client, readings, blocks)
     }
 
     /// Takes the stretch that follows into this one.
     fn absorb(mut self, later: &Self) -> Self {
+        self.since_start.iter_mut().for_each(|all| all.absorb(later));
         self.blocks.extend(&later.blocks);
         let readings = match (self.readings, &later.readings) {
             (Some(mut all), Some(more)) => {
@@ -53,7 +82,7 @@ impl WindowSet {
         };
         let mut ranks = self.ranks;
         ranks.iter_mut().zip(&later.ranks).for_each(|(rank, more)| rank.absorb(more));
-        Self { client: merge(self.client, &later.client), readings, blocks: self.blocks, ranks }
+        Self { client: merge(self.client, &later.client), readings, ranks, ..self }
     }
 
     /// The summary of a level whose result this is; not judged yet.
@@ -139,14 +168,34 @@ impl WindowSet {
         use crate::result::summary::sample;
         let mut blocks = Blocks::default();
         (0..16).for_each(|_| blocks.push(Block::of(&sample::client(requests / 16, latency_ns))));
-        Self { client: sample::client(requests, latency_ns), readings: None, blocks, ranks: Vec::new() }
+        Self::new(sample::client(requests, latency_ns), None, blocks)
     }
 }
 
 impl WindowSet {
     /// How well its figures are known.
     pub(super) fn intervals(&self, plan: &MeasurementPlan) -> Vec<Known> {
-        intervals(&self.blocks, &self.client, plan.asked_percentiles())
+        figures(plan.asked_percentiles()).into_iter().map(|of| self.known(of)).collect()
+    }
+
+    /// How well a figure is known: latencies in nanoseconds, throughput in inferences a second. After a drift few windows
+    /// are left, which alone would leave a percentile undecided that no request of the level came near. So its bounds are also
+    /// those over all windows, moved by as much as the figure of the last ones is beyond that of all.
+    pub(super) fn known(&self, of: Statistic) -> Known {
+        let own = known(of, &self.blocks, &self.client);
+        let all = self.since_start.as_ref().filter(|_| matches!(of, Statistic::Percentile(_)));
+        let Some(Stretch { client, blocks }) = all.map(Box::as_ref) else { return own };
+        let (theirs, moved) = (known(of, blocks, client).bounds, value(of, &self.client) / value(of, client));
+        let low = theirs.low.map(|low| low * moved.min(1.0)).into_iter().chain(own.bounds.low).reduce(f64::max);
+        let high = theirs.high.map(|high| high * moved.max(1.0)).into_iter().chain(own.bounds.high).reduce(f64::min);
+        Known { bounds: Bounds { low, high }, ..own }
+    }
+
+    /// What is left of a stretch that drifts: its last windows, which are the first of what comes after it.
+    fn after_drift(self, last: Option<Self>) -> Option<Self> {
+        let Self { client, blocks, since_start, .. } = self;
+        let since_start = since_start.or_else(|| Some(Box::new(Stretch { client, blocks })));
+        last.map(|last| Self { since_start, ..last })
     }
 }
 
@@ -169,8 +218,7 @@ impl History {
             let kept = kept.absorb(&window);
             self.kept_windows += 1;
             let drifts = plan.settles_by_interval() && drifts(plan, &kept.blocks).is_some();
-            // The last windows are the first of what comes after it.
-            self.kept = if drifts { self.last_as_one() } else { Some(kept) };
+            self.kept = if drifts { kept.after_drift(self.last_as_one()) } else { Some(kept) };
             self.kept_windows = if drifts { self.last.len() } else { self.kept_windows };
         } else if self.whole {
             self.kept = Some(window);

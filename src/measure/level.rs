@@ -222,7 +222,7 @@ impl<'a> Trials<'a> {
             cost.window(client.requests * client.batch_size);
         }
         let blocks = mem::replace(&mut self.sampler.slicer, next).blocks(&client);
-        (WindowSet { client, readings, blocks, ranks: Vec::new() }, disturbance)
+        (WindowSet::new(client, readings, blocks), disturbance)
     }
 
     /// Remembers a window that has ended.

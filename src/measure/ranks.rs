@@ -78,7 +78,7 @@ pub(super) fn joined(
     });
     client.start.0 = ranks.offset().to_own(client.start.0);
     client.duration = shared.filter(|_| span == Span::Window).unwrap_or(client.duration);
-    Some((WindowSet { client, readings, blocks, ranks: each }, disturbance))
+    Some((WindowSet::new(client, readings, blocks).of_ranks(each), disturbance))
 }
 
 /// What a process sends when its load has ended.
@@ -213,7 +213,7 @@ mod tests {
                 Some(all) => merge(all, &part),
             });
         }
-        WindowSet { client: client.unwrap(), readings: None, blocks, ranks: Vec::new() }
+        WindowSet::new(client.unwrap(), None, blocks)
     }
 
     #[test]

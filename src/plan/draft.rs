@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::exit::Codes;
 use crate::plan::Plan;
+use crate::plan::flags::{FLAGS, FlagTraits};
 
 /// A plan before it is checked against the rules, with the flags that it was made from.
 #[derive(Clone, Debug)]
@@ -34,6 +35,11 @@ impl Given {
     /// The members of `flags` that were given, in that order.
     pub fn among<'a>(&self, flags: &[&'a str]) -> Vec<&'a str> {
         flags.iter().copied().filter(|flag| self.has(flag)).collect()
+    }
+
+    /// Those that were given of the flags with a trait, in the order of the help.
+    pub fn which(&self, is_one: impl Fn(&FlagTraits) -> bool) -> Vec<&'static str> {
+        FLAGS.iter().filter(|flag| is_one(flag) && self.has(flag.name)).map(|flag| flag.name).collect()
     }
 
     /// The last value of `flag` as written.

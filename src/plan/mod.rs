@@ -10,6 +10,7 @@ mod connection;
 mod data;
 mod draft;
 mod dynamic_grpc;
+pub mod flags;
 mod load;
 mod model_rules;
 mod openai;
@@ -57,9 +58,8 @@ pub use tfserving::TfServingPlan;
 pub use torchserve::TorchServePlan;
 pub use tracing::{TraceFilePlan, TracingPlan};
 pub use tune::{Searched, ServerSetting, Setting, TuneLoad, TunePlan};
-pub use validate::LOADS;
 pub use variant::Variant;
-pub use words::{OF_OUTPUT, OF_THE_GATE, Words};
+pub use words::Words;
 
 /// Everything that a run does, decided before it starts.
 #[derive(Clone, Debug)]

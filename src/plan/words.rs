@@ -10,32 +10,3 @@ pub struct Words {
     /// Every flag that has a value or is on, in the order of the help.
     pub flags: Vec<Flag>,
 }
-
-/// Flags that say where others come from, what is written where and what is shown, and nothing of what is measured.
-pub const OF_OUTPUT: &[&str] = &[
-    "-f",
-    "--verbose-csv",
-    "--summary-file",
-    "--resume",
-    "--junit",
-    "--profile-export-file",
-    "--trace-export",
-    "--trace-file",
-    "--log-file",
-    "--report",
-    "--svg",
-    "--markdown",
-    "--report-dir",
-    "--report-parts",
-    "--report-prefix",
-    "--live",
-    "--metrics-listen",
-    "--otlp-endpoint",
-    "-v",
-    "--config",
-    "--run",
-    "--print-config",
-];
-
-/// Flags by which a result is judged when it is there.
-pub const OF_THE_GATE: &[&str] = &["--require", "--baseline", "--undecided", "--gate-time"];

@@ -44,7 +44,7 @@ use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::limits;
 use crate::model::{ConfigMark, ModelId};
-use crate::plan::{OF_OUTPUT, Searched, Setting, TunePlan};
+use crate::plan::{Searched, Setting, TunePlan, flags};
 use crate::report::tune::Places;
 use crate::report::{self, Interrupts};
 use crate::result::{Figures, TuneResult, VisitFigures};
@@ -360,7 +360,7 @@ const NOT_IDENTITY: &[&str] = &[
 /// The identity of a search, by which its record is recognised.
 fn head(plan: &TunePlan, search: &[Searched], bases: &[(ModelId, Value)]) -> Head {
     let words = plan.run.words.flags.iter();
-    let is_excluded = |name: &str| NOT_IDENTITY.contains(&name) || OF_OUTPUT.contains(&name);
+    let is_excluded = |name: &str| NOT_IDENTITY.contains(&name) || flags::find(name).is_some_and(|flag| flag.output);
     let flags = words.filter(|flag| flag.given && !is_excluded(&flag.name));
     let mark = |(id, base): &(ModelId, Value)| format!("{id} {}", ConfigMark::of(base).hash.unwrap_or_default());
     Head {

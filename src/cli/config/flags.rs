@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::{Arg, ArgAction};
 
-use crate::cli::config::OWN;
 use crate::cli::config::fields::Fields;
+use crate::cli::config::is_of_file;
 use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
 use crate::cli::getopt::{Need, alike, need};
 use crate::cli::word::refused;
@@ -127,7 +127,7 @@ pub fn setting(command: &clap::Command, key: &Key, node: &Node) -> Result<Settin
 fn find<'a>(command: &'a clap::Command, key: &Key) -> Result<&'a Arg, Fault> {
     const ASKED: &[&str] = &["help", "version"];
     let name = key.name.as_str();
-    if OWN.contains(&name) || ASKED.contains(&name) {
+    if is_of_file(name) || ASKED.contains(&name) {
         return Err(Fault::new(key.at, format!("'{name}' belongs on the command line, not in the file")));
     }
     let known = command.get_arguments().find(|arg| arg.get_long() == Some(name) && !arg.is_hide_set());

@@ -29,6 +29,7 @@ use crate::cli::values::filled;
 use crate::cli::variants::stands_for;
 use crate::error::{Error, Result};
 use crate::exit::Codes;
+use crate::plan::flags::find_long;
 use crate::plan::{Plan, RunOfFile};
 use crate::stdio::note;
 
@@ -55,25 +56,10 @@ pub struct ConfigArgs {
     print_config: bool,
 }
 
-/// Flags about the file, which a file cannot contain.
-const OWN: &[&str] = &["config", "run", "print-config"];
-
-/// Flags for files that several runs must not share. That of `resume` is written unless `summary-file` names another.
-const WRITTEN: &[&str] = &[
-    "csv",
-    "resume",
-    "log-file",
-    "output",
-    "summary-file",
-    "junit",
-    "profile-export-file",
-    "report",
-    "report-dir",
-    "markdown",
-    "svg",
-    "trace-export",
-    "trace-file",
-];
+/// Whether a flag of that long name is about the file, which cannot contain it.
+fn is_of_file(long: &str) -> bool {
+    find_long(long).is_some_and(|flag| flag.of_file)
+}
 
 /// The result of combining a command line with its file.
 #[derive(Debug)]
@@ -179,7 +165,7 @@ fn refuse_print(words: &[OsString]) -> Result<()> {
 }
 
 fn without_own(words: Vec<OsString>) -> Vec<OsString> {
-    words.into_iter().filter(|word| !OWN.contains(&name_of(word).as_ref())).collect()
+    words.into_iter().filter(|word| !is_of_file(&name_of(word))).collect()
 }
 
 /// The words of a command that is about one run, what should be known of its file, and what its flags follow from.
@@ -293,7 +279,7 @@ fn left(mut settings: Vec<Setting>, words: &[OsString]) -> Vec<Setting> {
 /// The words of settings and after them those of the command line.
 fn merge(settings: Vec<Setting>, words: &[OsString]) -> Vec<OsString> {
     let file = settings.into_iter().flat_map(|setting| setting.words);
-    let own = words.iter().filter(|word| !OWN.contains(&name_of(word).as_ref()));
+    let own = words.iter().filter(|word| !is_of_file(&name_of(word)));
     file.chain(own.cloned()).collect()
 }
 
@@ -339,7 +325,8 @@ fn check_files(runs: &[NamedRun]) -> Result<()> {
         let has_summary = words.iter().any(|word| name_of(word) == "summary-file");
         let is_written = |word: &&OsString| {
             let flag = name_of(word);
-            WRITTEN.contains(&flag.as_ref()) && !(flag == "resume" && has_summary)
+            // That of --resume is written unless --summary-file names another.
+            (flag == "output" || find_long(&flag).is_some_and(|flag| flag.file)) && !(flag == "resume" && has_summary)
         };
         for word in words.iter().filter(is_written) {
             let path = path_of(word);

@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::ArgAction;
 
-use crate::cli::config::OWN;
 use crate::cli::config::flags::{name_of, value_of};
+use crate::cli::config::is_of_file;
 use crate::cli::getopt::{Need, need};
 use crate::error::{Error, Result};
 
@@ -38,7 +38,7 @@ fn lines(command: &clap::Command, words: &[OsString], indent: &str) -> Result<St
     for arg in command.get_arguments() {
         let name = arg.get_long().unwrap_or_default();
         let given: Vec<&OsString> = words.iter().filter(|word| name_of(word) == name).collect();
-        if given.is_empty() || OWN.contains(&name) {
+        if given.is_empty() || is_of_file(name) {
             continue;
         }
         let is_repeated = matches!(arg.get_action(), ArgAction::Append);

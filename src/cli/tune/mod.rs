@@ -143,11 +143,15 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
     }
 }
 
+/// What flags of a run are called here that mean something else in a search.
+const AWAY: [&str; 2] = ["--margin-of-variants", "--resume-of-a-run"];
+
 /// All flags. Those of a run that mean something else here give way.
 fn command() -> clap::Command {
     let away = |name: &'static str| move |arg: clap::Arg| arg.long(name).hide(true);
     let command = TuneFlags::command().no_binary_name(true);
-    command.mut_arg("margin", away("margin-of-variants")).mut_arg("resume", away("resume-of-a-run"))
+    let [margin, resume] = AWAY.map(|name| name.trim_start_matches('-'));
+    command.mut_arg("margin", away(margin)).mut_arg("resume", away(resume))
 }
 
 fn plan(command: &clap::Command, words: Vec<OsString>, command_line: Vec<OsString>) -> Result<TunePlan> {

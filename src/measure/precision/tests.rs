@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::measure::bounds::intervals;
+use crate::measure::bounds::{figures, known};
 use crate::measure::window;
 use crate::record::Distribution;
 use crate::result::summary::{Known, sample};
@@ -76,7 +76,7 @@ fn latencies_that_are_all_alike_are_known() {
     let parts: Vec<ClientSummary> = (0..48).map(|_| sample::client(100, 1_000_000)).collect();
     parts.iter().for_each(|part| blocks.push(Block::of(part)));
     let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
-    for Known { of, interval: known, .. } in intervals(&blocks, &all, Some(99.0)) {
+    for Known { of, interval: known, .. } in figures(Some(99.0)).into_iter().map(|of| known(of, &blocks, &all)) {
         let known = known.unwrap_or_else(|| panic!("{of:?}"));
         let value = if of == Statistic::Throughput { 100.0 } else { 1_000_000.0 };
         assert!(
@@ -101,7 +101,7 @@ fn rare_latencies_take_many_samples() {
 fn a_bound_is_known_where_the_slowest_come_in_one_burst() {
     // Of 48 blocks one is slower: about the 99th percentile all requests are in that one, which is worth a hundred.
     let (blocks, all) = measured(|_| 4_000, |block| 5_000_000 * u64::from(block == 17));
-    let bounds = Known::find_bounds(&intervals(&blocks, &all, []), Statistic::Percentile(99.0));
+    let bounds = known(Statistic::Percentile(99.0), &blocks, &all).bounds;
     let (p99, slowest) = (all.latency.percentile_ns(99.0) as f64, all.latency.percentile_ns(100.0) as f64);
     assert!(bounds.high.is_some_and(|high| high > p99 && high <= 2.0 * slowest), "{bounds:?}");
 }

@@ -132,7 +132,7 @@ impl EndingStage {
         let mut client = summarize(tally, start, end - start, &stage.level.facts);
         settle(&mut client, &stage.load, &stage.sampler.trend(), early.as_ref());
         let blocks = mem::replace(&mut stage.sampler.slicer, Slicer::new(end, Stamp::NEVER)).blocks(&client);
-        (WindowSet { client, readings: self.readings.take(), blocks, ranks: Vec::new() }, self.disturbance)
+        (WindowSet::new(client, self.readings.take(), blocks), self.disturbance)
     }
 
     /// When its last request was over, as far as they are.

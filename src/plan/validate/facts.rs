@@ -2,26 +2,14 @@
 
 use crate::plan::Draft;
 
-/// Flags that each define a load.
-pub const LOADS: [&str; 9] = [
-    "--concurrency-range",
-    "--request-rate-range",
-    "--request-intervals",
-    "--fixed-schedule",
-    "--trace-replay",
-    "--periodic-concurrency-range",
-    "--stage",
-    "--sweep",
-    "--session-concurrency",
-];
-
 /// Older flags that define a concurrency.
 const OLD: &[&str] = &["-t", "-d", "-c"];
 
 /// The loads that were asked for; the older `-t`, `-d` and `-c` together define one of a concurrency.
 pub fn loads(draft: &Draft) -> Vec<&'static str> {
-    let mut loads = draft.given.among(&LOADS);
-    loads.extend(draft.given.among(OLD).first());
+    let (old, mut loads): (Vec<_>, Vec<_>) =
+        draft.given.which(|flag| flag.load).into_iter().partition(|flag| OLD.contains(flag));
+    loads.extend(old.first());
     loads
 }
 

@@ -14,7 +14,6 @@ mod tracing;
 use crate::error::{Error, Result};
 use crate::plan::{Draft, Plan};
 
-pub use facts::LOADS;
 use idle::{drop_idle, notes};
 
 /// One rule: when it is broken, and the message. `see --help` is appended to each message.

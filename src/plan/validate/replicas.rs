@@ -15,11 +15,11 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| are_several(draft) && !draft.given.among(OF_ONE_SERVER).is_empty(),
+        broken: |draft| are_several(draft) && !draft.given.which(|flag| flag.one_server).is_empty(),
         message: |draft| {
             format!(
                 "{} is for one server, but {} names several: leave it out, or measure each server by itself",
-                draft.given.among(OF_ONE_SERVER).join(" and "),
+                draft.given.which(|flag| flag.one_server).join(" and "),
                 shown_urls(draft)
             )
         },
@@ -65,14 +65,3 @@ fn shown_urls(draft: &Draft) -> String {
 
 /// As many as one worker waits for.
 const MOST_SERVERS: usize = 64;
-
-/// Flags that apply to one server at a time.
-const OF_ONE_SERVER: &[&str] = &[
-    "--collect-metrics",
-    "--metrics-url",
-    "--management-url",
-    "--trace-level",
-    "--trace-rate",
-    "--trace-count",
-    "--log-frequency",
-];

@@ -2,6 +2,7 @@
 
 use crate::backend::{Parameter, ParameterValue};
 use crate::exit::Codes;
+use crate::plan::flags::{FLAGS, FlagTraits};
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
 use crate::plan::{DataSource, Draft, Protocol, ServiceKind};
@@ -153,7 +154,7 @@ pub(super) const SERVER_RULES: &[Rule] = &[
     Rule {
         broken: |draft| draft.plan.matrix.is_none() && misplaced(draft).is_some(),
         message: |draft| {
-            let (flag, kinds) = misplaced(draft).unwrap_or_default();
+            let (flag, kinds) = misplaced(draft).map_or(("", &[][..]), |flag| (flag.name, flag.services));
             let kinds = kinds.iter().filter(|&&kind| kind != ServiceKind::Null).map(|kind| kind.word());
             let kinds = kinds.collect::<Vec<_>>().join(" or ");
             format!("{} is for --service-kind {kinds}: leave it out, or choose that kind", draft.given.show(flag))
@@ -192,18 +193,18 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         message: |_| "--service-kind triton_c_api needs --model-repository: the directory that holds the model".into(),
     },
     Rule {
-        broken: |draft| !draft.plan.target.service.is_embedded() && !draft.given.among(EMBEDDED_ONLY).is_empty(),
+        broken: |draft| !draft.plan.target.service.is_embedded() && !draft.given.which(|flag| flag.embedded).is_empty(),
         message: |draft| {
-            let flags = draft.given.among(EMBEDDED_ONLY).join(" and ");
+            let flags = draft.given.which(|flag| flag.embedded).join(" and ");
             format!("{flags} sets up the embedded server: use it with --service-kind triton_c_api")
         },
     },
     Rule {
         broken: |draft| {
-            !on_network(draft) && draft.plan.matrix.is_none() && !draft.given.among(NETWORK_ONLY).is_empty()
+            !on_network(draft) && draft.plan.matrix.is_none() && !draft.given.which(|flag| flag.network).is_empty()
         },
         message: |draft| {
-            let flags = draft.given.among(NETWORK_ONLY).join(" and ");
+            let flags = draft.given.which(|flag| flag.network).join(" and ");
             format!("{flags} is for a server on the network: use it with --service-kind triton")
         },
     },
@@ -261,104 +262,16 @@ pub(super) const SERVER_RULES: &[Rule] = &[
     },
 ];
 
-/// Flags that apply only to an embedded server. `--triton-server-directory` and `--model-repository` are not among
-/// them, because perf_analyzer accepts and ignores them elsewhere.
-const EMBEDDED_ONLY: &[&str] = &[
-    "--backend-directory",
-    "--backend-config",
-    "--repoagent-directory",
-    "--cache-directory",
-    "--cache-config",
-    "--pinned-memory-pool-byte-size",
-    "--cuda-memory-pool-byte-size",
-    "--cuda-virtual-address-size",
-    "--min-supported-compute-capability",
-    "--rate-limit",
-    "--rate-limit-resource",
-    "--host-policy",
-    "--model-load-thread-count",
-    "--model-load-retry-count",
-    "--buffer-manager-thread-count",
-    "--enable-peer-access",
-    "--strict-model-config",
-    "--model-config-name",
-    "--model-namespacing",
-    "--log-level",
-    "--log-verbose",
-    "--log-file",
-    "--log-format",
-    "--server-metrics",
-    "--metrics-config",
-    "--exit-timeout-secs",
-];
-
-/// Flags that apply only to a server on the network. Those of addresses, headers and TLS are not among them, because
-/// perf_analyzer accepts and ignores them elsewhere.
-const NETWORK_ONLY: &[&str] = &[
-    "--http-compression",
-    "--reconnect",
-    "--connections",
-    "--max-connections",
-    "--client-timeout-us",
-    "--max-reply-bytes",
-    "--max-reply-memory",
-    "--metrics-url",
-    "--log-frequency",
-];
-
-/// Triton, wherever it runs.
-const TRITON: &[ServiceKind] = &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null];
-
-/// Triton, and endpoints that take JSON.
-const TRITON_AND_OPENAI: &[ServiceKind] =
-    &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null, ServiceKind::OpenAi];
-
-/// Flags that apply only to some kinds of service, with these kinds.
-const KIND_FLAGS: &[(&[&str], &[ServiceKind])] = &[
-    (&["--grpc-method", "--proto", "--proto-include"], &[ServiceKind::DynamicGrpc]),
-    (&["--model-signature-name"], &[ServiceKind::TfServing]),
-    (&["--endpoint"], &[ServiceKind::OpenAi]),
-    (&["--prompt-tokens", "--output-tokens", "--num-prompts", "--tokenizer"], &[ServiceKind::OpenAi]),
-    (&["--prefix-tokens", "--num-prefixes", "--response-format"], &[ServiceKind::OpenAi]),
-    (&["--media", "--prefix-media"], &[ServiceKind::OpenAi]),
-    (&["--session-trace", "--session-trace-options"], &[ServiceKind::OpenAi]),
-    (&["--conversations", "--turns", "--system-tokens", "--turn-delay", "--session-header"], &[ServiceKind::OpenAi]),
-    (&["--streaming", "--request-parameter"], TRITON_AND_OPENAI),
-    (&["--bls-composing-models", "--shared-memory", "--cuda-device", "--tokens-from"], TRITON),
-    (&["--input-tensor-format", "--output-tensor-format"], TRITON),
-    (&["--priority", "--request-timeout-us"], TRITON),
-    (&["--log-frequency", "--http-compression"], &[ServiceKind::Triton]),
-    (&["--trace-level", "--trace-rate", "--trace-count"], &[ServiceKind::Triton, ServiceKind::TritonCApi]),
-    (&["--metrics-interval"], TRITON),
-    (&["--management-url", "--management-key"], &[ServiceKind::TorchServe]),
-    (&["--metrics-url"], &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null, ServiceKind::TorchServe]),
-    (
-        &["--grpc-compression-algorithm"],
-        &[
-            ServiceKind::Triton,
-            ServiceKind::TritonCApi,
-            ServiceKind::Null,
-            ServiceKind::TfServing,
-            ServiceKind::DynamicGrpc,
-        ],
-    ),
-];
-
-/// Flags that perf_analyzer ignores for other services; under its name the program does the same, with a note.
-const IGNORED: &[&str] = &["--model-signature-name", "--endpoint", "--grpc-method"];
-
-/// The first flag that does not apply to the draft's kind of service, and the kinds that it applies to. A flag whose
-/// value asks for nothing applies to all.
-fn misplaced(draft: &Draft) -> Option<(&'static str, &'static [ServiceKind])> {
+/// The first flag that does not apply to the draft's kind of service. A flag whose value asks for nothing applies to all.
+fn misplaced(draft: &Draft) -> Option<&'static FlagTraits> {
     let service = draft.plan.target.service;
-    let asks = |flag: &str| {
-        let value = draft.given.value(flag).unwrap_or_default();
-        let is_ignored = draft.codes == Codes::PerfAnalyzers && IGNORED.contains(&flag);
+    let asks = |flag: &FlagTraits| {
+        let value = draft.given.value(flag.name).unwrap_or_default();
+        let is_ignored = draft.codes == Codes::PerfAnalyzers && flag.ignored_elsewhere;
         let is_nothing = ["none", "binary"].iter().any(|nothing| value.eq_ignore_ascii_case(nothing));
-        draft.given.has(flag) && !is_ignored && !is_nothing
+        draft.given.has(flag.name) && !is_ignored && !is_nothing
     };
-    let rows = KIND_FLAGS.iter().filter(|(_, kinds)| !kinds.contains(&service));
-    rows.flat_map(|&(flags, kinds)| flags.iter().map(move |&flag| (flag, kinds))).find(|&(flag, _)| asks(flag))
+    FLAGS.iter().find(|flag| !flag.services.is_empty() && !flag.services.contains(&service) && asks(flag))
 }
 
 /// Whether versions may have names that are not numbers.

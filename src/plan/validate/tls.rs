@@ -4,24 +4,10 @@ use crate::plan::Draft;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::on_network;
 
-/// Flags that mean nothing without encryption. perf_analyzer continues in plaintext, and sends its headers that way.
-const FLAGS: &[&str] = &[
-    "--ssl-grpc-root-certifications-file",
-    "--ssl-grpc-private-key-file",
-    "--ssl-grpc-certificate-chain-file",
-    "--ssl-https-verify-peer",
-    "--ssl-https-verify-host",
-    "--ssl-https-ca-certificates-file",
-    "--ssl-https-client-certificate-file",
-    "--ssl-https-client-certificate-type",
-    "--ssl-https-private-key-file",
-    "--ssl-https-private-key-type",
-];
-
 /// Requests encryption by itself, but only over gRPC.
 const USE: &str = "--ssl-grpc-use-ssl";
 
-/// Rules of encryption.
+/// Rules of encryption. perf_analyzer continues in plaintext where these are given without it, and sends its headers that way.
 pub(super) const RULES: &[Rule] = &[Rule {
     broken: |draft| on_network(draft) && !is_encrypted(draft) && !asking(draft).is_empty(),
     message: |draft| {
@@ -34,7 +20,7 @@ pub(super) const RULES: &[Rule] = &[Rule {
 }];
 
 fn asking(draft: &Draft) -> Vec<&'static str> {
-    let mut flags = draft.given.among(FLAGS);
+    let mut flags = draft.given.which(|flag| flag.tls);
     let declined = draft.given.value(USE).is_some_and(|word| word.eq_ignore_ascii_case("false"));
     flags.extend((draft.given.has(USE) && !declined).then_some(USE));
     flags

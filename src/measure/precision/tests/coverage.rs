@@ -117,7 +117,8 @@ fn run(law: Law, windows: u64, requests: u64, stream: u64) -> Vec<Known> {
     }
     let requests = latency.count();
     let duration = Duration::from_secs_f64(seconds * count as f64);
-    intervals(&blocks, &ClientSummary { duration, requests, latency, ..sample::client(0, 0) }, None)
+    let all = ClientSummary { duration, requests, latency, ..sample::client(0, 0) };
+    figures(None).into_iter().map(|of| known(of, &blocks, &all)).collect()
 }
 
 /// Coverage of a figure: runs that reported it, and those whose interval missed the true value.
