@@ -37,7 +37,7 @@ pub mod traces;
 pub mod tune;
 pub mod variants;
 
-use crate::result::statistic::PERCENTILES;
+use crate::result::statistic;
 use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, Setup, number};
 use crate::terms::MeasurementPlan;
@@ -51,10 +51,7 @@ pub use partial::{new_folder, put_in_place, remove_partial_files};
 /// The percentiles of a report: the usual ones and the one that the run is judged by in ascending order, as in
 /// perf_analyzer, then those that were asked for in addition.
 pub fn percentiles(plan: &MeasurementPlan) -> Vec<f64> {
-    let mut all = PERCENTILES.to_vec();
-    all.extend(plan.percentile);
-    all.sort_by(f64::total_cmp);
-    all.dedup();
+    let mut all = statistic::percentiles(plan.percentile);
     let further: Vec<f64> = plan.percentiles.iter().copied().filter(|asked| !all.contains(asked)).collect();
     all.extend(further);
     all

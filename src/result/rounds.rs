@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::statistics::CountedTime;
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
-use crate::result::statistic::{PERCENTILES, value};
+use crate::result::statistic::{percentiles, value};
 use crate::result::summary::{Ending, LevelSummary};
 use crate::terms::Statistic;
 
@@ -151,13 +151,10 @@ fn remark(level: &LevelSummary) -> Option<String> {
 
 fn values(level: &LevelSummary, further: &[f64]) -> Vec<Value> {
     let count = level.client.latency.count() as f64;
-    let mut percentiles = PERCENTILES.to_vec();
-    percentiles.extend(further);
-    percentiles.sort_by(f64::total_cmp);
-    percentiles.dedup();
-    percentiles.retain(|percentile| count >= needed(*percentile));
+    let percentiles =
+        percentiles(further.iter().copied()).into_iter().filter(|percentile| count >= needed(*percentile));
     let client = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
-    let client = client.chain(percentiles.into_iter().map(Statistic::Percentile));
+    let client = client.chain(percentiles.map(Statistic::Percentile));
     let client = client.map(|of| Value { of: Figure::Client(of), value: value(of, &level.client) });
     let average = |time: CountedTime| if time.count > 0 { time.ns as f64 / time.count as f64 } else { 0.0 };
     let server = level.server.iter().flat_map(|server| {

@@ -9,6 +9,14 @@ pub const CONFIDENCE: f64 = 0.95;
 /// Percentiles of a latency that every report shows.
 pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
+/// Those and further ones, ascending, each once.
+pub fn percentiles(further: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut all: Vec<f64> = PERCENTILES.into_iter().chain(further).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    all
+}
+
 /// A figure of the windows `all`, in the units of its interval.
 pub fn value(of: Statistic, all: &ClientSummary) -> f64 {
     match of {
