@@ -12,9 +12,9 @@ use triton_bench::clock::Stamp;
 use triton_bench::data::{Payload, PayloadId};
 use triton_bench::load::feed::{Deal, Feed, PayloadIndex};
 use triton_bench::load::mix::Mix;
-use triton_bench::load::{ClosedLoop, LoadContext, LoadReport, start};
+use triton_bench::load::{ClosedLoop, LoadContext, start};
 use triton_bench::model::ModelId;
-use triton_bench::record::{Recorder, RecorderSpec, Sample, Source};
+use triton_bench::record::{LoadReport, Recorder, RecorderSpec, Sample, Source};
 
 const CALLS: u64 = 1_000;
 

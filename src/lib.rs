@@ -7,9 +7,10 @@
 //! app       runs a Plan: connect, measure, report
 //! tune      the search for a model's configuration
 //! observe   consumers of finished requests: export, validation
+//! measure   trials, stability, verdicts
+//! gate      requirements, judged on a result
 //! report    console, CSV, export
 //! result    everything a run came to, as one value
-//! measure   trials, stability, summaries, verdicts
 //! load      when the next request leaves
 //! record    what is kept of a request: histograms, counters, raw records
 //! backends  c_api, kserve_http, kserve_grpc, null ...: implement the seam
@@ -17,6 +18,7 @@
 //! wire      HTTP/1.1, HTTP/2, TLS as state machines over bytes
 //! program   servers that we start as programs; processes: processes below this one
 //! plan      one validated Plan
+//! terms     what a run is asked for and told in: loads, rules, statistics
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
 //! ranks     the other processes of a run; mpi: how they are reached
@@ -40,6 +42,7 @@ mod diagnostics;
 pub mod engine;
 pub mod error;
 pub mod exit;
+mod gate;
 mod held;
 pub mod inbox;
 mod interrupt;
@@ -62,6 +65,7 @@ pub mod shm;
 mod signals;
 mod stdio;
 mod sync;
+pub mod terms;
 mod traces;
 pub mod wire;
 

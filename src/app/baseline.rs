@@ -3,10 +3,10 @@
 use crate::app::levels;
 use crate::app::session::Session;
 use crate::error::{Error, Result};
+use crate::gate::{self, Finding, Lack, Planned};
 use crate::plan::Plan;
 use crate::report;
 use crate::result::RunResult;
-use crate::result::baseline::{Finding, Lack, Planned};
 use crate::stdio::note;
 
 /// The baseline's path, for messages.
@@ -24,7 +24,7 @@ pub fn check(session: &Session, baseline: &RunResult) -> Result<()> {
     if baseline.interrupted {
         note!("--baseline {path}: it was interrupted, and may lack levels");
     }
-    let lacks = baseline.lacks(&plan.gate, &planned);
+    let lacks = gate::lacks(baseline, &plan.gate, &planned);
     if let Some(finding) = lacks.iter().find(|finding| finding.is_final) {
         let (what, next) = sentence(finding, baseline, &planned);
         return Err(Error::input(format!(

@@ -7,10 +7,10 @@ use crate::app::levels;
 use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::session::Session;
+use crate::app::settings;
 use crate::backends::Connected;
 use crate::error::{Error, Result};
 use crate::observe::Observers;
-use crate::report::console;
 use crate::result::RunResult;
 
 /// Checks, before anything is measured, that the models accept all batch sizes.
@@ -44,7 +44,7 @@ pub fn further(
         if runner.must_stop() {
             break;
         }
-        context.screen.print(&console::settings(&own.plan, &own.setup))?;
+        context.screen.print(&settings::settings(&own.plan, &own.setup))?;
         let ended = levels::run(&runner, result);
         let validated = observers.map_or(Ok(()), Observers::finish);
         own.close();

@@ -23,7 +23,7 @@ use crate::machine::host_monitor::Machine;
 use crate::machine::usage;
 use crate::measure::blocks::Block;
 use crate::plan::Plan;
-use crate::report::live::Board;
+use crate::report::live::{self, Board};
 use crate::report::progress::Standing;
 use crate::stdio::{self, Drawing, Stream};
 
@@ -112,7 +112,9 @@ impl Dashboard {
 
     /// A block has ended, `at` seconds after the run began, with this `throughput` in inferences a second.
     pub fn block(&self, at: f64, throughput: f64, block: &Block) {
-        self.shared.board.lock().push(at, throughput, block);
+        let latencies = live::PERCENTILES.map(|(percentile, ..)| block.latency_ns(Some(percentile)));
+        let point = live::Point { at, throughput, latencies, late_ns: block.late_ns };
+        self.shared.board.lock().push(point, block.slice());
     }
 
     /// Updates the progress of the run.

@@ -12,11 +12,12 @@ use parking_lot::Mutex;
 use crate::clock::Stamp;
 use crate::engine::Endpoint;
 use crate::error::{Error, Result};
-use crate::measure::summary::LevelLoad;
-use crate::plan::{ConnectionPlan, LatencyOrigin, ListenAddress, Plan};
+use crate::plan::{ConnectionPlan, ListenAddress, Plan};
 use crate::record::{Distribution, Recorder, Tally};
 use crate::report::exposition::{Exposition, ServerFigures, page};
+use crate::result::summary::LevelLoad;
 use crate::stdio::note;
+use crate::terms::LatencyOrigin;
 
 /// Longest time that a request may take to arrive, or its answer to leave.
 const PATIENCE: Duration = Duration::from_secs(1);

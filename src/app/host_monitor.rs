@@ -3,7 +3,8 @@
 use crate::engine::Endpoint;
 use crate::machine::host_monitor::{Machine, Server};
 use crate::machine::listener::{self, Place};
-use crate::plan::{ConnectionPlan, OnDisturbance, Plan};
+use crate::plan::{ConnectionPlan, Plan};
+use crate::terms::OnDisturbance;
 
 /// Measures disturbances, unless the plan ignores them.
 pub fn open(plan: &Plan) -> Option<Machine> {

@@ -15,8 +15,8 @@ use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{ClosedLoop, LoadShape, OpenLoop, SessionLoop, TurnLoop};
 use crate::measure::sending::Sending;
-use crate::measure::summary::LevelLoad;
-use crate::plan::{GapDistribution, Stage, StageLength, StageLoad};
+use crate::result::summary::LevelLoad;
+use crate::terms::{GapDistribution, Stage, StageLength, StageLoad};
 
 /// A level's load.
 #[derive(Clone, Debug)]

@@ -6,13 +6,15 @@ use crate::app::session::Session;
 use crate::app::{periodic, stages, sweep, warm_up};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::sweep::SweepPlan;
-use crate::plan::{LevelValue, LoadMode, Outcome, Range, Search};
+use crate::plan::{Outcome, Search};
 use crate::report;
 use crate::result::RunResult;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::summary::{Ending, LevelSummary};
 use crate::stdio::note;
+use crate::terms::LevelValue;
+use crate::terms::{LoadMode, Range};
 
 /// Limit on the levels of a range that are measured once more at its end.
 const MAX_REPEATED: usize = 4;

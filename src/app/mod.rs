@@ -30,6 +30,8 @@ mod runner;
 mod runs;
 mod screen;
 mod session;
+mod settings;
+mod setup;
 mod signals;
 mod stages;
 mod sweep;
@@ -63,17 +65,19 @@ use crate::app::session::Session;
 use crate::backends::Connect;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
+use crate::gate;
 use crate::held;
 use crate::interrupt;
 use crate::limits;
 use crate::observe::Observers;
-use crate::plan::{Pages, Plan, ReportPart, Variant};
+use crate::plan::{Pages, Plan, Variant};
 use crate::ranks::Ranks;
 use crate::report::{self as reports, Interrupts, console};
 use crate::result::RunResult;
 use crate::result::compare::{differences_of_machines, differences_of_work};
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::{self, note};
+use crate::terms::ReportPart;
 
 /// Does what the plan says. Returns the exit code (see [`crate::exit`]).
 ///
@@ -169,7 +173,7 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, connect: Connect, r
     screen.end();
     // What was measured is kept, even if standard output or another file fails.
     let printed = if result.levels.is_empty() { Ok(()) } else { screen.print(&console::summary(&result)) };
-    result.judge(&session.plan.gate, baseline);
+    gate::judge(&mut result, &session.plan.gate, baseline);
     let printed = printed.and_then(|()| conclude(&result, codes, &screen));
     // If an error comes before the first level, files stay as they were: there is nothing to put into them.
     let failed = ended.is_err() && result.levels.is_empty() && result.periodic.is_none();
@@ -265,7 +269,10 @@ fn write_traces(session: &Session, interrupts: Interrupts) -> Result<()> {
         );
     }
     let chrome = tracing.export.as_deref().map(|path| reports::chrome::write(path, interrupts, &traces));
-    let own = tracing.file.as_ref().map(|file| reports::trace_file::write(file, interrupts, &traces));
+    let own = tracing.file.as_ref().map(|file| {
+        let count = file.count.unwrap_or(usize::MAX).min(traces.len());
+        reports::trace_file::write(&file.path, interrupts, &traces[..count])
+    });
     [chrome, own].into_iter().flatten().fold(Ok(()), Error::both)
 }
 
@@ -278,7 +285,7 @@ fn introduce(session: &Session, codes: Codes, screen: &Screen) -> Result<()> {
     if let Some(announcement) = session.announcement() {
         screen.print(&format!("{announcement}\n"))?;
     }
-    screen.print(&console::settings(plan, &session.setup))?;
+    screen.print(&settings::settings(plan, &session.setup))?;
     // Upstream's report has no such line.
     doctor::remark(plan).filter(|_| codes == Codes::Own).map_or(Ok(()), |remark| screen.print(&remark))
 }

@@ -18,13 +18,14 @@ use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::interrupt;
 use crate::machine::read;
-use crate::measure::summary::{Ending, LevelSummary};
 use crate::mpi::Launcher;
-use crate::plan::{Decision, Plan, WindowRule, flags};
+use crate::plan::{Decision, Plan, flags};
 use crate::ranks::clocks::Offset;
 use crate::ranks::{ANSWER_LIMIT, Member, Mode, OverMpi, OverParent, Peers, Ranks, STEP_LIMIT};
 use crate::report::Interrupts;
+use crate::result::summary::{Ending, LevelSummary};
 use crate::stdio::{self, note};
+use crate::terms::WindowRule;
 
 /// The load begins at least this long after rank 0 has announced the time.
 const LEAD: Duration = Duration::from_millis(100);

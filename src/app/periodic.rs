@@ -12,18 +12,19 @@ use crate::app::runner::Runner;
 use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::error::Result;
-use crate::load::{BatchBook, LoadReport, LoadShape, PeriodicBatch, PeriodicLoop};
-use crate::measure::outcome::Outcome;
+use crate::load::{BatchBook, LoadShape, PeriodicLoop};
 use crate::measure::periodic::{follow, wait_for_end};
-use crate::measure::remark::Remark;
-use crate::measure::summary::LevelLoad;
 use crate::measure::verdict::exceeds_errors;
-use crate::plan::Periodic;
 use crate::ranks::Ranks;
 use crate::record::{Completed, Recorder};
+use crate::record::{LoadReport, PeriodicBatch};
 use crate::report;
+use crate::result::outcome::Outcome;
+use crate::result::remark::Remark;
+use crate::result::summary::LevelLoad;
 use crate::result::{PeriodicResult, RunResult};
 use crate::stdio::note;
+use crate::terms::Periodic;
 
 /// How often the batches so far are saved, which is the most that a kill loses. Batches may follow each other faster.
 const SAVE_EVERY_NS: u64 = 1_000_000_000;

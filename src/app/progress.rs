@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::app::job::Job;
 use crate::clock::Stamp;
 use crate::measure::measurement::Moment;
-use crate::plan::{LoadMode, MeasurementPlan, Stage, StageLength, StageLoad, WindowRule};
+use crate::terms::{LoadMode, MeasurementPlan, Stage, StageLength, StageLoad, WindowRule};
 
 /// The fewest windows that can agree.
 const MIN_WINDOWS: usize = 3;
@@ -170,9 +170,9 @@ impl LevelProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
-    use crate::plan::{GapDistribution, Range, StageEdges};
     use crate::record::Completed;
+    use crate::result::summary::sample;
+    use crate::terms::{GapDistribution, Range, StageEdges};
 
     fn moment(window: Option<usize>, elapsed: u64, succeeded: u64) -> Moment {
         let completed = Completed { succeeded, ..Completed::default() };

@@ -1,10 +1,12 @@
 //! What is to be decided of a level before it ends.
 
 use crate::app::job::Job;
-use crate::measure::gate::{Question, Questions, is_about};
-use crate::measure::summary::LevelSummary;
-use crate::plan::{MeasurementPlan, Plan};
+use crate::gate::is_about;
+use crate::measure::gate::{Question, Questions};
+use crate::plan::Plan;
 use crate::result::RunResult;
+use crate::result::summary::LevelSummary;
+use crate::terms::MeasurementPlan;
 
 /// The requirements of a level, where it consists of windows at one start. A sweep goes past saturation on purpose.
 pub fn of(plan: &Plan, measurement: &MeasurementPlan, job: &Job, baseline: Option<&RunResult>) -> Questions {

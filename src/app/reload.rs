@@ -5,9 +5,9 @@ use crate::app::peers;
 use crate::app::runner::Runner;
 use crate::backend::Threading;
 use crate::error::Result;
-use crate::measure::summary::LevelSummary;
-use crate::plan::MeasurementPlan;
+use crate::result::summary::LevelSummary;
 use crate::stdio::note;
+use crate::terms::MeasurementPlan;
 
 impl Runner<'_> {
     /// Reloads the models and measures a level as [`Runner::measure_quietly`] does.

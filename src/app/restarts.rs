@@ -1,10 +1,10 @@
 //! `--restarts`: repeats a measured level, with the model reloaded each time.
 
 use crate::error::Result;
-use crate::measure::restarts::restarts;
-use crate::measure::summary::{Ending, LevelSummary};
-use crate::plan::MeasurementPlan;
+use crate::result::restarts::restarts;
+use crate::result::summary::{Ending, LevelSummary};
 use crate::stdio::note;
+use crate::terms::MeasurementPlan;
 
 /// Adds to `level` its results at as many starts as the plan asks for, including the first. `again` reloads the model
 /// and measures; its argument is whether this is the first call. Failures there do not lose earlier results: if
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::measure::summary::{LevelLoad, sample};
+    use crate::result::summary::{LevelLoad, sample};
 
     /// How many starts a level has where the plan asks for five and `again` is called with the number of the start.
     fn starts(again: impl Fn(u32) -> Result<LevelSummary>, interrupted_after: u32) -> Option<usize> {

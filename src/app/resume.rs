@@ -5,14 +5,15 @@ use std::path::PathBuf;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::measure::outcome::Outcome;
-use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
-use crate::measure::sweep::{StepTaken, SweepStep};
-use crate::plan::{Flag, Plan, flags};
+use crate::plan::{Plan, flags};
 use crate::result::compare::differences;
+use crate::result::outcome::Outcome;
+use crate::result::summary::{Ending, LevelLoad, LevelSummary};
+use crate::result::sweep::{StepTaken, SweepStep};
 use crate::result::variants::{Cell, VariantIdentity};
 use crate::result::{PeriodicResult, RunResult, Setup, is_report};
 use crate::stdio::shown;
+use crate::terms::Flag;
 
 /// What an earlier run of the same plan has finished; empty without `--resume`.
 #[derive(Default)]
@@ -233,8 +234,8 @@ fn put_before(levels: &mut [LevelSummary], began: Stamp) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{Restarts, sample};
-    use crate::report::tests::sample as plans;
+    use crate::result::setup::sample as plans;
+    use crate::result::summary::{Restarts, sample};
 
     fn flag(name: &str, value: &str) -> Flag {
         let values = if value.is_empty() { Vec::new() } else { vec![value.to_owned()] };
@@ -252,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_sweep_goes_on_before_the_first_rate_that_is_not_there() {
-        use crate::measure::sweep::SweepObservation;
+        use crate::result::sweep::SweepObservation;
         let observed = SweepObservation { completed_rate: 1.0, sustained: true, settled: true, latency_ns: 1.0 };
         let steps = [SweepStep::Burst, SweepStep::Measure(0.1), SweepStep::Measure(0.2), SweepStep::Again(0, 0.1)];
         let steps: Vec<_> = steps.into_iter().map(|step| StepTaken { step, observed }).collect();
@@ -315,7 +316,7 @@ mod tests {
             (level.client.start, level.timeline.began) = (Stamp(then), Stamp(then - 1_000));
             put_before(std::slice::from_mut(&mut level), Stamp(began));
             assert_eq!(level.client.start, Stamp(then), "it has no windows");
-            let row = crate::measure::timeline::sample::row(Stamp(then));
+            let row = crate::result::timeline::sample::row(Stamp(then));
             level.windows = vec![row];
             put_before(std::slice::from_mut(&mut level), Stamp(began));
             let moved = level.client.start.0;

@@ -15,7 +15,7 @@ use crate::backend::Threading;
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::interrupt;
-use crate::load::{LoadContext, LoadReport, PreparedLoad, RunningLoad, prepare};
+use crate::load::{LoadContext, PreparedLoad, RunningLoad, prepare};
 use crate::machine::host_monitor::HostMonitor;
 use crate::measure::breaker::Breaker;
 use crate::measure::gate::Questions;
@@ -23,15 +23,17 @@ use crate::measure::level::measure;
 use crate::measure::level_run::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::Measurement;
 use crate::measure::server::{Models, read_statistics};
-use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::observe::Observers;
-use crate::plan::{Goodput, LatencyEnd, MeasurementPlan, Plan, StopRule, Wait};
+use crate::plan::{Plan, Wait};
+use crate::record::LoadReport;
 use crate::record::{Limits, Recorder, RecorderSpec};
 use crate::report::{self, console, remarks};
 use crate::result::RunResult;
+use crate::result::summary::{Ending, LevelSummary};
 use crate::stdio::{self, note};
+use crate::terms::{Goodput, LatencyEnd, MeasurementPlan, StopRule};
 
 /// How long to wait for outstanding requests of a rate if another level may follow, which would inherit their queue;
 /// only while they keep returning.
@@ -111,7 +113,7 @@ impl<'a> Runner<'a> {
     }
 
     fn save_all(&self, result: &RunResult) {
-        report::summary::save(self.plan(), self.context.interrupts, result);
+        report::summary::save(self.plan().output.summary.as_deref(), self.context.interrupts, result);
         pages::save(self.plan(), self.context.interrupts, result);
     }
 

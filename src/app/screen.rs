@@ -15,14 +15,15 @@ use crate::error::Result;
 use crate::exit::Codes;
 use crate::measure::blocks::Block;
 use crate::measure::measurement::{Moment, Watcher};
-use crate::measure::outcome::Outcome;
-use crate::measure::summary::{ClientSummary, LevelLoad, LevelSummary};
-use crate::plan::{LoadMode, Plan, Stage, WindowRule};
+use crate::plan::Plan;
 use crate::record::Recorder;
 use crate::report::console;
 use crate::report::level_name;
 use crate::report::progress::{Progress, REDRAWN, Standing, clock, digits, latency};
+use crate::result::outcome::Outcome;
+use crate::result::summary::{ClientSummary, LevelLoad, LevelSummary};
 use crate::stdio::{self, note};
+use crate::terms::{LoadMode, Stage, WindowRule};
 
 /// How often progress is logged without a progress line.
 const BETWEEN_LINES: Duration = Duration::from_secs(30);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::app::setup::{Served, setup};
 use crate::app::{composing::with_composing, host_monitor, texts};
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::kserve::trace_settings::ChangedTraces;
@@ -15,22 +16,20 @@ use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::lanes::OwnLanes;
 use crate::load::mix::Mix;
 use crate::load::open::default_outstanding;
-use crate::load::payloads::{Payloads, conversations};
+use crate::load::payloads::Payloads;
 use crate::load::recorded::Recorded;
 use crate::load::schedule::Arrivals;
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::load::{LoadContext, Turn};
 use crate::machine::host_monitor::Machine;
-use crate::measure::calibrate::client_cost_ns;
 use crate::measure::collect::Collector;
-use crate::measure::summary::{EntrySummary, Headline};
 use crate::model::{ModelId, ModelSpec, TensorSpec};
 use crate::observe::{Expectations, Observers};
-use crate::plan::{DecoupledLatency, LatencyOrigin, MixEntry, Plan};
+use crate::plan::Plan;
 use crate::ranks::Part;
 use crate::record::{Observer, Recorder, TextLog, TraceLog};
 use crate::report::export::{ExportSpec, ExportWriter};
-use crate::result::{ModelIdentity, Setup};
+use crate::result::Setup;
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::note;
 
@@ -142,24 +141,13 @@ impl Session {
         };
         let (table, with_entries) = (Arc::from(payloads.table), Arc::from(payloads.models));
         backend.prepare(&with_entries, &table)?;
-        let setup = Setup {
-            synchronous: plan.is_synchronous(&models),
-            service_kind: backend.capabilities().service_kind.to_owned(),
-            client_times: backend.capabilities().client_times,
-            times_transfers: backend.capabilities().client_times.is_some(),
-            server: backend.server(),
-            servers: backend.servers().to_vec(),
-            models: all_models.iter().map(ModelIdentity::of).collect(),
-            decoupled: models.iter().any(|model| model.decoupled),
-            sequences: models.iter().any(|model| model.sequences),
-            headline: headline(&plan, &models),
-            client_cost_ns: client_cost_ns()?,
-            entries: match payloads.sessions.as_slice() {
-                [] => entries(&plan.target.mix),
-                sessions => named(conversations::turns(sessions)),
-            },
-            ..Setup::of(&plan)
+        let served = Served {
+            backend: backend.as_ref(),
+            models: &models,
+            all_models: &all_models,
+            sessions: &payloads.sessions,
         };
+        let setup = setup(&plan, &served)?;
         let texts = texts::log(&plan)?;
         let log = traces_of(&plan, backend.as_ref(), traces.as_ref())?;
         let metrics = plan.target.metrics.as_ref();
@@ -371,28 +359,5 @@ fn warn_of_tolerance(plan: &Plan, payloads: &Payloads) {
             "--validate-tolerance has no effect: the input data has no expected outputs; give \"validation_data\" \
                 beside \"data\" in JSON, or files or arrays named like the outputs"
         );
-    }
-}
-
-/// Turns of conversations, reported like the entries of a mix.
-fn named(turns: Vec<(String, f64)>) -> Vec<EntrySummary> {
-    turns.into_iter().map(|(name, share)| EntrySummary { name, share }).collect()
-}
-
-/// The entries of a mix of several, with their names in reports.
-fn entries(mix: &[MixEntry]) -> Vec<EntrySummary> {
-    let named = mix.iter().map(|entry| EntrySummary { name: entry.to_string(), share: entry.share });
-    if mix.len() > 1 { named.collect() } else { Vec::new() }
-}
-
-fn headline(plan: &Plan, models: &[ModelSpec]) -> Headline {
-    let open = plan.load.mode.has_schedule();
-    let decoupled = models.iter().any(|model| model.decoupled);
-    if decoupled && plan.measurement.decoupled_latency == DecoupledLatency::First {
-        Headline::FirstResponse
-    } else if open && plan.measurement.latency_from == LatencyOrigin::Intended {
-        Headline::ResponseTime
-    } else {
-        Headline::ServiceTime
     }
 }

@@ -13,11 +13,12 @@ use crate::error::Result;
 use crate::load::schedule::Arrivals;
 use crate::load::{LoadContext, LoadShape, prepare};
 use crate::measure::stages::{Director, StageRun, boundaries, measure_stages};
-use crate::measure::summary::LevelSummary;
-use crate::plan::{GapDistribution, SequencePlan, Stage, StageEdges, StageLength};
+use crate::plan::SequencePlan;
 use crate::report;
 use crate::result::RunResult;
+use crate::result::summary::LevelSummary;
 use crate::stdio::note;
+use crate::terms::{GapDistribution, Stage, StageEdges, StageLength};
 
 /// Plays the stages and prints each one's results as it ends.
 pub fn run(
@@ -166,7 +167,7 @@ impl Director for Play<'_> {
             level.timeline.began = self.began;
         }
         result.levels.push(level);
-        report::summary::save(self.runner.plan(), self.runner.context.interrupts, &result);
+        report::summary::save(self.runner.plan().output.summary.as_deref(), self.runner.context.interrupts, &result);
         let printed = self.runner.show(std::slice::from_ref(summary));
         let place = self.places.borrow().get(number).cloned().unwrap_or_default();
         self.runner.context.screen.finished_at(&place, summary);

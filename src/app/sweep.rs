@@ -5,13 +5,14 @@ use std::time::Duration;
 use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::error::{Error, Result};
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{Ending, LevelSummary};
-use crate::measure::sweep::{Replay, StepTaken, Sweep, SweepObservation, SweepPlan, SweepResult, SweepStep};
-use crate::plan::{GapDistribution, MeasurementPlan, WindowRule};
+use crate::measure::sweep::{Replay, Sweep, SweepPlan};
 use crate::report::{console, significant};
 use crate::result::RunResult;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::summary::{Ending, LevelSummary};
+use crate::result::sweep::{StepTaken, SweepObservation, SweepResult, SweepStep};
 use crate::stdio::note;
+use crate::terms::{GapDistribution, MeasurementPlan, WindowRule};
 
 /// Requests outstanding in the burst that gives the first guess.
 const BURST: u32 = 256;

@@ -2,7 +2,7 @@
 
 use crate::app::session::Session;
 use crate::data::Payload;
-use crate::measure::tensors::TensorBytes;
+use crate::result::tensors::TensorBytes;
 
 /// Those of a session: of its inputs as they are packed, of its outputs where the model fixes their shapes. Text for
 /// language models is not counted, nor what several models of a mix have in common.

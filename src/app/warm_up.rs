@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::interrupt;
 use crate::load::RunningLoad;
 use crate::measure::waiting::wait;
-use crate::plan::{GapDistribution, MeasurementPlan, Stage, StageLength, StageLoad};
 use crate::stdio::note;
+use crate::terms::{GapDistribution, MeasurementPlan, Stage, StageLength, StageLoad};
 
 /// How often to look whether it is over.
 const POLL: Duration = Duration::from_millis(1);

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use jiff::Timestamp;
 
-use crate::plan::{ReportFolder, ReportPart, ReportPlan};
+use crate::plan::ReportPlan;
+use crate::terms::{ReportFolder, ReportPart};
 
 /// The placeholder of the time in a folder's name.
 const TIMESTAMP: &str = "{timestamp}";

@@ -6,9 +6,8 @@ use crate::backend::{Parameter, ParameterValue};
 use crate::cli::values::{boolean, decimal, integer, share, time};
 use crate::data::{Bound, RandomRange};
 use crate::model::ModelId;
-use crate::plan::{
-    MAX_CONCURRENCY, MAX_RATE, MixEntry, Precision, Ramp, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput,
-};
+use crate::plan::{MAX_CONCURRENCY, MAX_RATE, MixEntry};
+use crate::terms::{Precision, Ramp, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput};
 
 /// `(scope, setting, value)`; the scope is empty if there is none.
 pub type Setting = (String, String, String);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::values::{MS, time};
-use crate::plan::Goodput;
+use crate::terms::Goodput;
 
 /// One limit: `latency<20ms`, `ttft<50ms`, `itl<10ms` (also called tpot) or `ntpot<12ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

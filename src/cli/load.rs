@@ -11,10 +11,8 @@ use crate::cli::forms::{StageForm, SweepForm, parameter_name, stage, stages, swe
 use crate::cli::range::{concurrency, periodic, rate};
 use crate::cli::ranks::RanksArgs;
 use crate::cli::values::{MS, Processors, decimal, file, integer, number, one_of, period, processors, whole};
-use crate::plan::{
-    Calls, GapDistribution, Given, LoadMode, LoadPlan, Periodic, Range, Recording, SequencePlan, StageEdges,
-    TokenInput, TokenUse, Wait,
-};
+use crate::plan::{Calls, Given, LoadPlan, SequencePlan, Wait};
+use crate::terms::{GapDistribution, LoadMode, Periodic, Range, Recording, StageEdges, TokenInput, TokenUse};
 
 /// Default number of issuing threads for a concurrency, without `--max-threads`.
 const CONCURRENCY_THREADS: usize = 16;

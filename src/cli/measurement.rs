@@ -8,7 +8,7 @@ use crate::cli::forms::precision;
 use crate::cli::goodput;
 use crate::cli::stop_rule::stop_rule;
 use crate::cli::values::{MS, decimal, number, one_of, period, share, whole};
-use crate::plan::{
+use crate::terms::{
     DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StabilityRule, StopRule,
     WindowRule,
 };

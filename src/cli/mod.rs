@@ -58,9 +58,10 @@ use crate::data::{OptionalInputs, is_lines};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Codes;
 use crate::plan::{
-    API_MAJOR, Checkup, Comparison, DataPlan, DataSource, Draft, Given, Matrix, MeasurementPlan, Plan, ReportOf,
-    ReportPlan, Rounds, RunOfFile, ServiceKind, Starter, Survey, Target, TraceFiles, TunePlan, UPSTREAM_VERSION, Words,
+    API_MAJOR, Checkup, Comparison, DataPlan, DataSource, Draft, Given, Matrix, Plan, ReportOf, ReportPlan, RunOfFile,
+    ServiceKind, Starter, Survey, Target, TraceFiles, TunePlan, Words,
 };
+use crate::terms::{MeasurementPlan, Rounds, UPSTREAM_VERSION};
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
 #[derive(Debug)]

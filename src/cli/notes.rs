@@ -1,7 +1,8 @@
 //! What the user should know about the flags although they are good.
 
 use crate::cli::range;
-use crate::plan::{Given, LoadMode, MeasurementPlan};
+use crate::plan::Given;
+use crate::terms::{LoadMode, MeasurementPlan};
 
 /// The note if levels may not get as many windows as they need.
 pub fn too_few_windows(plan: &MeasurementPlan, mode: &LoadMode) -> Option<String> {

@@ -7,7 +7,8 @@ use clap::{ArgAction, Args, Parser};
 use crate::cli::Command;
 use crate::cli::word::{self, Word, Words};
 use crate::error::{Error, Result};
-use crate::plan::{Pages, Picture, PictureFile, ReportOf};
+use crate::plan::{Pages, ReportOf};
+use crate::terms::{Picture, PictureFile};
 
 /// The command `report`.
 pub const WORD: Word = Word { name: "report", flags: word::flags::<Report>, read: |_, words| read(words) };

@@ -86,7 +86,7 @@ fn number(text: &str, low: f64, high: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{FigureName, Point, Statistic};
+    use crate::terms::{FigureName, Point, Statistic};
 
     #[test]
     fn figures_of_the_catalogue_have_the_bounds_of_their_units() {

@@ -8,7 +8,8 @@ use clap::{ArgAction, Args};
 use crate::cli::secrets::names_secret;
 use crate::cli::values::{one_of, share, size, whole};
 use crate::error::{Error, Result};
-use crate::plan::{Given, Order, Plan, Rounds, WindowRule};
+use crate::plan::{Given, Plan};
+use crate::terms::{Order, Rounds, WindowRule};
 
 /// Most rounds.
 const MOST_ROUNDS: usize = 10_000;

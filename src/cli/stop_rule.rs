@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::values::{integer, share, time};
-use crate::plan::StopRule;
+use crate::terms::StopRule;
 
 /// `errors>SHARE over TIME [of N]`, `consecutive>N`.
 pub fn stop_rule(text: &str) -> Result<StopRule, String> {

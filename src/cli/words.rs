@@ -6,7 +6,8 @@ use clap::parser::ValueSource;
 
 use crate::cli::getopt::shown;
 use crate::cli::secrets::without_secret;
-use crate::plan::{Flag, Given, Words};
+use crate::plan::{Given, Words};
+use crate::terms::Flag;
 
 /// What the flags are, for whoever reads the result.
 pub fn words_of(command: &clap::Command, matches: &ArgMatches) -> Words {

@@ -1,7 +1,6 @@
 //! When the next request leaves, and what it carries: workers that keep a number of requests outstanding, or follow a
 //! schedule.
 
-mod account;
 pub mod closed;
 mod context;
 mod control;
@@ -25,11 +24,10 @@ mod turns;
 mod walk;
 mod worker;
 
-pub use account::LoadReport;
 pub use closed::ClosedLoop;
 pub use context::LoadContext;
 pub use open::OpenLoop;
-pub use periodic::{BatchBook, BatchProgress, PeriodicBatch, PeriodicLoop};
+pub use periodic::{BatchBook, BatchProgress, PeriodicLoop};
 pub use run::{LoadShape, PreparedLoad, RunningLoad, Sends, prepare, start};
 pub use sessions::{SessionLoop, Turn};
 pub use turns::TurnLoop;

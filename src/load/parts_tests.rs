@@ -10,8 +10,8 @@ use crate::load::mix::Mix;
 use crate::load::open::OpenLoop;
 use crate::load::schedule::{Arrivals, Schedule};
 use crate::load::sequence::{SequenceLength, SequenceSpec};
-use crate::plan::GapDistribution;
 use crate::ranks::Part;
+use crate::terms::GapDistribution;
 
 const SIZES: [usize; 4] = [1, 2, 3, 7];
 

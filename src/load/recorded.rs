@@ -8,7 +8,8 @@ use crate::data::{Blocks, PromptLength, PromptSpec, TokenCounts};
 use crate::error::{Error, Result};
 use crate::load::payloads::timestamps;
 use crate::load::schedule::{Arrivals, Trace, parse_trace, read_intervals, read_trace};
-use crate::plan::{DataSource, LoadMode, Plan, Recording, TokenUse};
+use crate::plan::{DataSource, Plan};
+use crate::terms::{LoadMode, Recording, TokenUse};
 
 /// The recorded load of a file.
 #[derive(Default)]

@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::backend::{Backend, Oddities};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::load::account::LoadReport;
 use crate::load::closed::{self, ClosedLoop};
 use crate::load::context::LoadContext;
 use crate::load::control::Control;
@@ -17,6 +16,7 @@ use crate::load::periodic::{self, PeriodicLoop};
 use crate::load::sessions::{self, SessionLoop};
 use crate::load::turns::{self, TurnLoop};
 use crate::load::worker::Worker;
+use crate::record::LoadReport;
 use crate::record::TextLog;
 
 /// The sends of an open loop's schedule, without the requests that end sequences after it.

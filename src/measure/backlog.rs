@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::load::{RunningLoad, Sends};
 use crate::measure::sending::{Sending, Stretch};
-use crate::measure::summary::{ClientSummary, SendingTime};
 use crate::record::Distribution;
+use crate::result::summary::{ClientSummary, SendingTime};
 use crate::stats::student_t_quantile;
 
 /// A shorter sending phase shows too little: one slow request looks like a queue.
@@ -205,7 +205,7 @@ fn settle_rates(client: &mut ClientSummary, sends: Option<Sends>, trend: &Backlo
 mod tests {
     use super::*;
     use crate::clock::Stamp;
-    use crate::measure::summary::{OpenLoopSummary, sample};
+    use crate::result::summary::{OpenLoopSummary, sample};
 
     /// What a load of requests due at these milliseconds was seen to do, each of which takes the time that `took` says of its
     /// number and its moment.

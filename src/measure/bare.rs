@@ -6,10 +6,8 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::clock::Stamp;
+use crate::result::bare::BareCopies;
 
 /// Copies are repeated for this long; the fastest counts, since a bound is what cannot be beaten.
 const TIME: Duration = Duration::from_millis(30);
@@ -19,15 +17,6 @@ const LEAST: usize = 3;
 const TIMED_NS: f64 = 20_000.0;
 /// Tensors above this size are not copied: they might not fit twice.
 const MOST_BYTES: u64 = 1 << 30;
-
-/// The fastest that one thread moved the tensors of an inference here, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct BareCopies {
-    /// The inputs, copied once in memory.
-    pub memcpy_ns: f64,
-    /// The inputs to another thread over a TCP connection on this machine, and the outputs back.
-    pub loopback_ns: Option<f64>,
-}
 
 /// Copies `input` bytes in memory, and for `output` exchanges both over a connection. None if there is nothing to copy, or
 /// too much.

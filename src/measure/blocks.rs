@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
 use crate::measure::failures;
-use crate::measure::summary::ClientSummary;
+use crate::result::summary::ClientSummary;
 
 /// Most blocks; then each two become one.
 const MOST: usize = 64;
@@ -222,8 +222,8 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
     use crate::measure::window::merge;
+    use crate::result::summary::sample;
 
     fn block(requests: u64) -> Block {
         Block::of(&sample::client(requests, 1_000_000))

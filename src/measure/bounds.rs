@@ -6,14 +6,14 @@
 //! up, for the same reason and by the same rule as intervals do.
 
 use crate::measure::blocks::Blocks;
-use crate::measure::precision::{CONFIDENCE, PERCENTILES, interval};
-use crate::measure::summary::{ClientSummary, Known};
+use crate::measure::precision::interval;
 use crate::measure::worth::{Worth, worth_below, worth_for_mean, worth_if_independent};
-use crate::plan::Statistic;
+use crate::result::ratio::ALIKE_IF_UNKNOWN;
+use crate::result::statistic::{CONFIDENCE, PERCENTILES};
+use crate::result::summary::{ClientSummary, Known};
 use crate::stats::{Bounds, EffectiveSize, MIN_TERMS, beta_cdf, percentile_bounds};
+use crate::terms::Statistic;
 
-/// So few blocks do not tell what neighbours have in common: this many requests count as one.
-pub(super) const ALIKE_IF_UNKNOWN: f64 = 3.0;
 /// A bound from further up is so many times that value: simulated queues that had seen few bursts were wrong by less.
 const FURTHER: f64 = 2.0;
 /// How far up a bound is looked for: in halves of the share of requests that may exceed it.

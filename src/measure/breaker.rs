@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::clock::Stamp;
-use crate::plan::StopRule;
 use crate::record::Completed;
 use crate::stdio::note;
+use crate::terms::StopRule;
 
 /// Looks that are kept of the longest time that a rule is about.
 const LOOKS: u32 = 64;

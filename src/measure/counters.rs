@@ -10,11 +10,11 @@ use crossbeam::channel::{Receiver, Sender, TryRecvError, bounded};
 use crate::backend::Backend;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::measure::remark::{Remark, RemarkKind};
 use crate::measure::server::read_statistics;
-use crate::measure::summary::{ClientSummary, ServerSummary};
 use crate::model::ModelSpec;
 use crate::model::statistics::StatisticsSnapshot;
+use crate::result::remark::{Remark, RemarkKind};
+use crate::result::summary::{ClientSummary, ServerSummary};
 
 /// So many of the latest readings are kept, for windows that make a result. They take a few hundred bytes a model.
 const RECENT: usize = 128;
@@ -242,8 +242,8 @@ fn distance(one: Stamp, other: Stamp) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
     use crate::model::statistics::{CountedTime, ModelStatistics};
+    use crate::result::summary::sample;
 
     /// Readings at these milliseconds, each of which counts its time.
     fn read_at(milliseconds: &[u64]) -> Counters {

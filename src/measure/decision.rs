@@ -3,13 +3,14 @@
 //! A limit is judged by the bound of its figure over all windows of the result, so one noisy window decides nothing.
 //! If the bounds leave both sides open, or a percentile has too few samples, further windows are added.
 
-use crate::measure::disagreement::STABLE_WINDOWS;
 use crate::measure::history::{History, WindowSet, drifts};
-use crate::measure::precision::{interval, value};
-use crate::measure::reasons::InvalidReason;
-use crate::measure::summary::{ClientSummary, Ending, Known, LimitCheck, OpenLoopSummary};
-use crate::plan::{MeasurementPlan, Precision, Statistic};
+use crate::measure::precision::interval;
+use crate::result::disagreement::STABLE_WINDOWS;
+use crate::result::reasons::InvalidReason;
+use crate::result::statistic::value;
+use crate::result::summary::{ClientSummary, Ending, Known, LimitCheck, OpenLoopSummary};
 use crate::stats::{Bounds, MIN_TERMS, early_stopping_floor};
+use crate::terms::{MeasurementPlan, Precision, Statistic};
 
 /// A server that completes less than this share of what is sent does not keep up.
 const FALLS_BEHIND: f64 = 0.9;
@@ -118,9 +119,9 @@ mod tests {
     use super::*;
     use crate::measure::blocks::{Block, Blocks};
     use crate::measure::bounds::known;
-    use crate::measure::summary::sample;
-    use crate::plan::StabilityRule;
+    use crate::result::summary::sample;
     use crate::seed::{hash, unit};
+    use crate::terms::StabilityRule;
 
     const LIMIT: Duration = Duration::from_millis(5);
 

@@ -2,7 +2,7 @@
 //! together are no picture of any time, however narrow the interval is.
 
 use crate::measure::blocks::{Block, Blocks};
-use crate::plan::Statistic;
+use crate::terms::Statistic;
 
 /// The level is compared in this many stretches.
 const STRETCHES: usize = 12;
@@ -42,7 +42,7 @@ fn is_ordered(values: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
+    use crate::result::summary::sample;
     use crate::seed::{hash, unit};
 
     fn blocks(requests: impl Fn(u64) -> u64) -> Blocks {

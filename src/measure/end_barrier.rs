@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::measure::heartbeat::{Heartbeat, Progress};
 use crate::measure::measurement::Measurement;
-use crate::measure::summary::Ending;
 use crate::measure::waiting::wait;
 use crate::ranks::Ranks;
+use crate::result::summary::Ending;
 
 /// Time between two exchanges.
 const INTERVAL: Duration = Duration::from_millis(200);

@@ -7,19 +7,20 @@ use std::time::Duration;
 use crate::measure::blocks::{Block, Blocks};
 use crate::measure::bounds::{figures, known};
 use crate::measure::counters::Counted;
-use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::measure::drift::drift;
 use crate::measure::metrics::MetricsFold;
-use crate::measure::precision::{is_precise, value};
+use crate::measure::precision::is_precise;
 use crate::measure::rank_part::RankPart;
-use crate::measure::reasons::Verdict;
 use crate::measure::server::Models;
 use crate::measure::stability::{disagreement, is_stable, is_throughput_stable};
-use crate::measure::summary::{ClientSummary, Disturbances, Ending, Known, LevelLoad, LevelSummary, LimitCheck};
-use crate::measure::timeline::Timeline;
 use crate::measure::window::merge;
-use crate::plan::{MeasurementPlan, Statistic};
+use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
+use crate::result::reasons::Verdict;
+use crate::result::statistic::value;
+use crate::result::summary::{ClientSummary, Disturbances, Ending, Known, LevelLoad, LevelSummary, LimitCheck};
+use crate::result::timeline::Timeline;
 use crate::stats::Bounds;
+use crate::terms::{MeasurementPlan, Statistic};
 
 /// A window, or several that abut, as one.
 #[derive(Clone)]
@@ -164,7 +165,7 @@ pub(super) struct History {
 impl WindowSet {
     /// A window of this many requests, a multiple of 16, that all took this long: 16 blocks of a second.
     pub(super) fn sample(requests: u64, latency_ns: u64) -> Self {
-        use crate::measure::summary::sample;
+        use crate::result::summary::sample;
         let mut blocks = Blocks::default();
         (0..16).for_each(|_| blocks.push(Block::of(&sample::client(requests / 16, latency_ns))));
         Self::new(sample::client(requests, latency_ns), None, blocks)
@@ -306,8 +307,8 @@ pub(super) fn drifts(plan: &MeasurementPlan, blocks: &Blocks) -> Option<(Statist
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
-    use crate::plan::Precision;
+    use crate::result::summary::sample;
+    use crate::terms::Precision;
 
     fn plan(precision: Option<Precision>) -> MeasurementPlan {
         MeasurementPlan { precision, ..sample::plan() }

@@ -15,7 +15,7 @@ use crate::machine::pauses;
 use crate::measure::cost::CostMeter;
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
-use crate::measure::disturbance::{Disturbance, Sentry};
+use crate::measure::disturbance::Sentry;
 use crate::measure::end_barrier::EndBarrier;
 use crate::measure::gate::Looks;
 use crate::measure::history::{Conclusion, WindowSet};
@@ -23,11 +23,12 @@ use crate::measure::level_run::{LevelRun, MeasuredLevel};
 use crate::measure::log::Log;
 use crate::measure::measurement::Measurement;
 use crate::measure::slicer::Slicer;
-use crate::measure::summary::{ClientSummary, Distribution, Ending};
 use crate::measure::verdict::{Evidence, judge};
 use crate::measure::waiting::{Sample, Sampled, Sampler};
 use crate::measure::window::summarize;
 use crate::measure::windows::Windows;
+use crate::result::disturbance::Disturbance;
+use crate::result::summary::{ClientSummary, Distribution, Ending};
 use crate::stdio::note;
 
 /// Poll interval of a waiting measurement.

@@ -4,12 +4,12 @@
 use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::measure::blocks::{Block, Blocks};
-use crate::measure::disturbance::Disturbance;
-use crate::measure::precision::PERCENTILES;
-use crate::measure::summary::{ClientSummary, Disturbances};
-use crate::measure::timeline::{Slice, Timeline, WindowRow, class};
-use crate::plan::MeasurementPlan;
 use crate::record::without_numbers;
+use crate::result::disturbance::Disturbance;
+use crate::result::statistic::PERCENTILES;
+use crate::result::summary::{ClientSummary, Disturbances};
+use crate::result::timeline::{Slice, Timeline, WindowRow, class};
+use crate::terms::MeasurementPlan;
 
 /// Most rows of a level; then each two neighbours become one.
 const MAX_WINDOWS: usize = 1024;
@@ -78,7 +78,7 @@ impl Log {
         self.windows.push(WindowRow { failed_for, ..WindowRow::of(client, disturbance, plan) });
         for block in blocks.each() {
             let failed_for = self.by_reason(&block.errors);
-            self.slices.push(Slice { failed_for, ..Slice::of(block) });
+            self.slices.push(Slice { failed_for, ..block.slice() });
         }
     }
 
@@ -141,16 +141,12 @@ impl WindowRow {
     }
 }
 
-impl Slice {
-    /// That of a block.
-    pub fn of(block: &Block) -> Self {
-        let mut slice = Self {
-            duration_s: block.seconds.max(0.0),
-            failed: block.failed,
-            late_ns: block.late_ns,
-            ..Self::default()
-        };
-        for (ns, count) in block.counts() {
+impl Block {
+    /// The same as a slice of a timeline.
+    pub fn slice(&self) -> Slice {
+        let mut slice =
+            Slice { duration_s: self.seconds.max(0.0), failed: self.failed, late_ns: self.late_ns, ..Slice::default() };
+        for (ns, count) in self.counts() {
             slice.max_ns = slice.max_ns.max(ns);
             slice.add(class(ns), count);
         }
@@ -161,8 +157,8 @@ impl Slice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
-    use crate::measure::timeline::{lower_edge_ns, thinned};
+    use crate::result::summary::sample;
+    use crate::result::timeline::{lower_edge_ns, thinned};
 
     /// A result of three windows, none of them disturbed.
     fn of_three() -> Disturbances {

@@ -11,11 +11,11 @@ use crate::measure::breaker::Breaker;
 use crate::measure::collect::Collector;
 use crate::measure::metrics::MetricsFold;
 use crate::measure::server::Models;
-use crate::measure::summary::ClientSummary;
 use crate::measure::verdict::{exceeds_errors, will_exceed_errors};
-use crate::plan::MeasurementPlan;
 use crate::ranks::Ranks;
 use crate::record::{Completed, Recorder};
+use crate::result::summary::ClientSummary;
+use crate::terms::MeasurementPlan;
 
 /// Errors are judged before a window's end only after this much of it.
 const ERROR_PATIENCE: Duration = Duration::from_millis(1000);

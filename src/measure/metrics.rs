@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::measure::summary::{GpuMetrics, HostMetrics};
+use crate::result::summary::{GpuMetrics, HostMetrics};
 use crate::wire::prometheus::{MetricSample, name, sample};
 
 /// Maximum GPUs to distinguish; no machine has more, and a server must not fill our memory with names.

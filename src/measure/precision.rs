@@ -13,13 +13,12 @@
 //! lucky quiet time.
 
 use crate::measure::blocks::{Block, Blocks};
-use crate::measure::summary::ClientSummary;
 use crate::measure::worth::{RARER_SIDE_OF_MEAN, Ratio, Worth, half_of, worth_below, worth_for_mean};
-use crate::plan::{Precision, Statistic};
-use crate::stats::{AIM, CERTAIN_HALF_WIDTH, EffectiveSize, Interval, MIN_TERMS, batch_means, percentile_interval};
+use crate::result::statistic::{CONFIDENCE, value};
+use crate::result::summary::ClientSummary;
+use crate::stats::{AIM, EffectiveSize, Interval, MIN_TERMS, batch_means, percentile_interval};
+use crate::terms::{Precision, Statistic};
 
-/// Confidence of all intervals.
-pub const CONFIDENCE: f64 = 0.95;
 /// An interval that is wider than half of its value to either side says nothing.
 const WIDEST: f64 = 0.5;
 /// An interval as narrow as this is reported however few they are: if latencies are so similar, there is nothing rare.
@@ -116,27 +115,10 @@ fn of_percentile(percentile: f64, blocks: &Blocks, all: &ClientSummary) -> Optio
     (worth.is_enough() || interval.relative_half_width(value as f64) <= NARROW).then_some(interval)
 }
 
-/// What the interval of a figure with this value takes for its standard error, by the side that nothing makes longer.
-pub fn standard_error(value: f64, interval: Interval) -> f64 {
-    (value - interval.low) / CERTAIN_HALF_WIDTH
-}
-
-/// Percentiles of a latency that every report shows.
-pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
-
 /// Whether a figure is known as well as `wanted`.
 pub fn is_precise(wanted: Precision, blocks: &Blocks, all: &ClientSummary) -> bool {
     let value = value(wanted.of, all);
     interval(wanted.of, blocks, all).is_some_and(|interval| interval.relative_half_width(value) <= wanted.share)
-}
-
-/// A figure of the windows `all`, in the units of its interval.
-pub fn value(of: Statistic, all: &ClientSummary) -> f64 {
-    match of {
-        Statistic::Throughput => all.throughput(),
-        Statistic::MeanLatency => all.latency.mean_ns(),
-        Statistic::Percentile(percentile) => all.latency.percentile_ns(percentile) as f64,
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! [`RankPart`]: the part of one of several processes in the windows of a shared load.
 
 use crate::measure::blocks::Block;
-use crate::measure::reasons::InvalidReason;
-use crate::measure::summary::ClientSummary;
-use crate::measure::verdict::{lateness_of, too_late};
+use crate::result::lateness::lateness_of;
+use crate::result::reasons::InvalidReason;
+use crate::result::summary::ClientSummary;
 
 /// What one process has of some windows.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct RankPart {
 impl RankPart {
     /// That of a window.
     pub(super) fn of(client: &ClientSummary) -> Self {
-        Self { block: Block::of(client), sent: client.sent, late: too_late(client) }
+        Self { block: Block::of(client), sent: client.sent, late: client.too_late() }
     }
 
     /// Adds the windows that follow.
@@ -40,7 +40,7 @@ impl RankPart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
+    use crate::result::summary::sample;
 
     #[test]
     fn a_rank_is_blamed_for_what_is_its_own() {

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::LoadReport;
 use crate::machine::usage::Usage;
 use crate::measure::blocks::{Blocks, shared_seconds};
-use crate::measure::disturbance::Disturbance;
 use crate::measure::history::WindowSet;
 use crate::measure::metrics::MetricsFold;
 use crate::measure::rank_part::RankPart;
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{ClientSummary, LevelSummary, RankSummary, ServerSummary};
 use crate::measure::verdict::{Evidence, judge};
 use crate::measure::window::join;
 use crate::ranks::Ranks;
+use crate::record::LoadReport;
+use crate::result::disturbance::Disturbance;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::summary::{ClientSummary, LevelSummary, RankSummary, ServerSummary};
 
 /// What a process sends about a window.
 #[derive(Serialize, Deserialize)]
@@ -190,11 +190,11 @@ fn rows(ranks: &Ranks, told: &[Closing], each: &[RankPart]) -> Vec<RankSummary> 
 mod tests {
     use super::*;
     use crate::measure::blocks::Block;
-    use crate::measure::summary::sample;
     use crate::measure::window::merge;
     use crate::ranks::ANSWER_LIMIT;
     use crate::ranks::message_bytes;
     use crate::ranks::threads::together;
+    use crate::result::summary::sample;
     use crate::seed;
 
     /// A window of 16 blocks with this many requests each, whose latencies spread over a decade.

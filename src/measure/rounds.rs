@@ -3,174 +3,11 @@
 //! Rounds take turns so that whatever the machine does meanwhile affects all subjects alike. [`interleave`] knows
 //! neither servers nor clocks: its caller measures.
 
-use std::fmt;
+use crate::result::rounds::{Round, Unit};
+use crate::terms::Rounds;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::measure::outcome::Outcome;
-use crate::measure::precision::{PERCENTILES, value};
-use crate::measure::reasons::Verdict;
-use crate::measure::summary::{Ending, LevelSummary};
-use crate::model::statistics::CountedTime;
-use crate::plan::{Rounds, Statistic};
-
-/// Minimum number of requests above a percentile for a round to report it.
-const MIN_BEYOND: f64 = 5.0;
 /// A subject that has failed so often in a row is given up.
 const PATIENCE: usize = 2;
-
-/// A figure of a round.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Figure {
-    /// What the client saw: inferences a second, latencies in nanoseconds.
-    Client(Statistic),
-    /// What the server reports for its part of a request, on average, in nanoseconds.
-    Server(ServerPart),
-}
-
-/// A part of a request in the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ServerPart {
-    /// Waiting for an instance.
-    ServerQueue,
-    /// Input, inference and output.
-    ServerCompute,
-}
-
-impl Figure {
-    /// Where reports have it: a place, and among percentiles the percentile.
-    fn place(self) -> (u8, f64) {
-        match self {
-            Self::Client(Statistic::Throughput) => (0, 0.0),
-            Self::Client(Statistic::MeanLatency) => (1, 0.0),
-            Self::Client(Statistic::Percentile(percentile)) => (2, percentile),
-            Self::Server(ServerPart::ServerQueue) => (3, 0.0),
-            Self::Server(ServerPart::ServerCompute) => (4, 0.0),
-        }
-    }
-
-    /// Those of all these units, each once, in the order of reports.
-    pub fn of_all<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<Self> {
-        let mut all: Vec<Self> = units.flat_map(|unit| &unit.values).map(|value| value.of).collect();
-        all.sort_by(|one, other| {
-            let (one, other) = (one.place(), other.place());
-            one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
-        });
-        all.dedup();
-        all
-    }
-
-    /// Whether more of it is better.
-    pub fn more_is_better(self) -> bool {
-        self == Self::Client(Statistic::Throughput)
-    }
-}
-
-impl fmt::Display for Figure {
-    /// The short stable word that reports have for it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Client(of) => f.write_str(&of.word()),
-            Self::Server(ServerPart::ServerQueue) => f.write_str("server_queue"),
-            Self::Server(ServerPart::ServerCompute) => f.write_str("server_compute"),
-        }
-    }
-}
-
-/// A figure and its value.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Value {
-    /// Which one.
-    pub of: Figure,
-    /// Its value, above 0.
-    pub value: f64,
-}
-
-/// Result of a subject in one round.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Unit {
-    /// Its figures; none if it failed. Percentiles with too few requests above them are left out.
-    pub values: Vec<Value>,
-    /// Requests that succeeded.
-    pub requests: u64,
-    /// Requests that failed.
-    pub failed: u64,
-    /// Whether it was disturbed.
-    pub disturbed: bool,
-    /// Why it could not be measured, if so.
-    pub problem: Option<String>,
-    /// What else is wrong with it, as reports word it: the load was not delivered, or the server did not keep up.
-    pub remark: Option<String>,
-}
-
-impl Unit {
-    /// The result of a level of one window; `further` are percentiles besides the usual ones. None if the user
-    /// interrupted it.
-    pub fn of(level: &LevelSummary, further: &[f64]) -> Option<Self> {
-        let client = &level.client;
-        let base = Self {
-            requests: client.requests,
-            failed: client.failed,
-            disturbed: level.disturbances.disturbed > 0,
-            remark: remark(level),
-            ..Self::default()
-        };
-        if level.ending == Ending::Interrupted {
-            return None;
-        }
-        if level.ending == Ending::Failed || client.requests == 0 {
-            let reason = client.errors.first().map(|(error, _)| error.to_string());
-            return Some(Self { problem: Some(reason.unwrap_or_else(|| "no request succeeded".to_owned())), ..base });
-        }
-        Some(Self { values: values(level, further), ..base })
-    }
-
-    /// One that could not be measured.
-    pub fn failed(reason: impl Into<String>) -> Self {
-        Self { problem: Some(reason.into()), ..Self::default() }
-    }
-
-    /// The value of a figure, where it has it.
-    pub fn get(&self, of: Figure) -> Option<f64> {
-        self.values.iter().find(|value| value.of == of).map(|value| value.value)
-    }
-}
-
-/// How many requests a round needs to report a percentile.
-pub fn needed(percentile: f64) -> f64 {
-    MIN_BEYOND / (1.0 - percentile / 100.0)
-}
-
-/// Reasons that are about one window, too.
-fn remark(level: &LevelSummary) -> Option<String> {
-    let reason = match &level.verdict {
-        Verdict::Invalid(reasons) => reasons.first().map(ToString::to_string),
-        Verdict::Valid => None,
-    };
-    let is_grave = matches!(Outcome::of(level), Outcome::Overloaded | Outcome::Undelivered);
-    reason.filter(|_| is_grave).or_else(|| level.remarks.first().map(|remark| remark.text.clone()))
-}
-
-fn values(level: &LevelSummary, further: &[f64]) -> Vec<Value> {
-    let count = level.client.latency.count() as f64;
-    let mut percentiles = PERCENTILES.to_vec();
-    percentiles.extend(further);
-    percentiles.sort_by(f64::total_cmp);
-    percentiles.dedup();
-    percentiles.retain(|percentile| count >= needed(*percentile));
-    let client = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
-    let client = client.chain(percentiles.into_iter().map(Statistic::Percentile));
-    let client = client.map(|of| Value { of: Figure::Client(of), value: value(of, &level.client) });
-    let average = |time: CountedTime| if time.count > 0 { time.ns as f64 / time.count as f64 } else { 0.0 };
-    let server = level.server.iter().flat_map(|server| {
-        [(ServerPart::ServerQueue, server.delta.queue), (ServerPart::ServerCompute, server.delta.compute())]
-    });
-    let server = server.map(|(part, time)| Value { of: Figure::Server(part), value: average(time) });
-    client.chain(server).filter(|value| value.value > 0.0).collect()
-}
 
 /// What became of a turn.
 #[derive(Clone, Debug)]
@@ -188,33 +25,6 @@ pub struct Turn {
     pub round: usize,
     /// The number of the subject.
     pub subject: usize,
-}
-
-/// Each subject, measured once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Round {
-    /// Number of the server start it belongs to, from 1.
-    pub start: u32,
-    /// Its number among the rounds of that start, from 1.
-    pub number: usize,
-    /// The order in which the subjects were measured: their numbers, from 0.
-    pub order: Vec<usize>,
-    /// Result of each; none if it was not measured.
-    pub units: Vec<Option<Unit>>,
-    /// Whether it was disturbed and another round was measured in its place.
-    pub set_aside: bool,
-}
-
-impl Round {
-    /// The result of subject number `subject`, if it counts.
-    pub fn counted(&self, subject: usize) -> Option<&Unit> {
-        let unit = self.units.get(subject)?.as_ref()?;
-        (!self.set_aside && unit.problem.is_none()).then_some(unit)
-    }
-
-    fn is_disturbed(&self) -> bool {
-        self.units.iter().flatten().any(|unit| unit.disturbed)
-    }
 }
 
 /// How subjects take turns.
@@ -357,8 +167,7 @@ pub fn interleave(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{Disturbances, LevelLoad, sample};
-    use crate::plan::Order;
+    use crate::terms::Order;
 
     fn plan(count: usize, replaces: bool) -> Interleaving {
         let rounds = Rounds { count, order: Order::Abba, margin: 0.05, until_decided: None };
@@ -469,32 +278,5 @@ mod tests {
             (0..2).for_each(|subject| fail(&mut rounds[3], subject));
         };
         assert_eq!(lengths(&all_fail), 3);
-    }
-
-    #[test]
-    fn a_unit_has_the_figures_that_it_has_requests_for() {
-        let level = sample::level(LevelLoad::Concurrency(1), 100, 1_000_000);
-        let unit = Unit::of(&level, &[99.9]).unwrap();
-        let words: Vec<String> = unit.values.iter().map(|value| value.of.to_string()).collect();
-        assert_eq!(words[..5], ["throughput", "avg", "p50", "p90", "p95"], "one request in a hundred is no p99");
-        assert!(unit.get(Figure::Client(Statistic::Percentile(99.0))).is_none());
-        let disturbances = Disturbances { windows: 1, disturbed: 1, replaced: 0, worst: None };
-        assert!(Unit::of(&LevelSummary { disturbances, ..level.clone() }, &[]).unwrap().disturbed);
-        let ended = |ending| Unit::of(&LevelSummary { ending, ..level.clone() }, &[]);
-        assert_eq!(ended(Ending::Interrupted), None);
-        let failed = ended(Ending::Failed).unwrap();
-        assert!(failed.values.is_empty() && failed.problem.is_some());
-    }
-
-    #[test]
-    fn figures_are_read_as_they_are_written() {
-        let all = [
-            Figure::Client(Statistic::Throughput),
-            Figure::Client(Statistic::Percentile(99.0)),
-            Figure::Server(ServerPart::ServerQueue),
-        ];
-        let text = serde_json::to_string(&all).unwrap();
-        assert_eq!(text, r#"["throughput",{"percentile":99.0},"server_queue"]"#);
-        assert_eq!(serde_json::from_str::<Vec<Figure>>(&text).unwrap(), all);
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::measure::blocks::{Block, Blocks};
 use crate::measure::measurement::Watcher;
-use crate::measure::summary::ClientSummary;
 use crate::measure::window::{WindowFacts, summarize};
 use crate::record::Recorder;
+use crate::result::summary::ClientSummary;
 
 /// Blocks of a window whose length is known. While one is closed nobody counts the requests under way, so blocks must not fall in
 /// with requests that are sent at a steady rate: neither this nor the shortest length is a round number.

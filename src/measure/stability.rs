@@ -2,9 +2,9 @@
 
 use std::borrow::Borrow;
 
-use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
-use crate::measure::summary::ClientSummary;
-use crate::plan::Statistic;
+use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
+use crate::result::summary::ClientSummary;
+use crate::terms::Statistic;
 
 /// Whether the last three windows agree: the largest throughput, and the largest key latency, exceed the smallest by no
 /// more than `share` (0.1 is 10 %), and no throughput is zero. This is upstream's rule.
@@ -47,7 +47,7 @@ fn range(of: Statistic, values: impl Iterator<Item = f64>, allowed: f64) -> Disa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample::client;
+    use crate::result::summary::sample::client;
 
     #[test]
     fn three_windows_have_to_agree_in_throughput_and_latency() {

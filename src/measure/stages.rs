@@ -23,9 +23,9 @@ use crate::measure::level_run::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::Measurement;
 use crate::measure::stages::over::{CounterReading, EndingStage};
 use crate::measure::stages::running::RunningStage;
-use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::waiting::wait;
-use crate::plan::StageLength;
+use crate::result::summary::{Ending, LevelSummary};
+use crate::terms::StageLength;
 
 /// Poll interval of a waiting stage.
 const STAGE_POLL: Duration = Duration::from_millis(1);
@@ -360,13 +360,13 @@ mod tests {
     use crate::measure::gate::Questions;
     use crate::measure::measurement::{Moment, Watcher};
     use crate::measure::server::Models;
-    use crate::measure::summary::{ClientSummary, Headline, LevelLoad, sample};
-    use crate::measure::tensors::TensorBytes;
     use crate::measure::waterfall::Tracing;
     use crate::measure::window::WindowFacts;
     use crate::model::ModelId;
-    use crate::plan::GapDistribution;
     use crate::record::{Recorder, RecorderSpec};
+    use crate::result::summary::{ClientSummary, Headline, LevelLoad, sample};
+    use crate::result::tensors::TensorBytes;
+    use crate::terms::GapDistribution;
 
     struct Silent;
 

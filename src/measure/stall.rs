@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::measure::summary::LevelLoad;
+use crate::result::summary::LevelLoad;
 use crate::stdio::note;
 
 /// How long no request must end before a warning.

@@ -4,22 +4,17 @@
 
 use std::time::Duration;
 
-use crate::measure::precision::value;
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{ClientSummary, Ending, Known, LevelLoad, LevelSummary};
-use crate::plan::Precision;
-use crate::record::{Completed, DELAYED_AFTER_NS};
+use crate::record::Completed;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::statistic::value;
+use crate::result::summary::{ClientSummary, Ending, Known, LevelLoad, LevelSummary};
 use crate::stats::{beta_cdf, early_stopping_floor, littles_law_gap};
+use crate::terms::Precision;
 
 /// A rate counts as reached where no more than this share is missing, beyond what chance takes away.
 pub const RATE_TOLERANCE: f64 = 0.01;
 /// Chance is granted this many standard deviations of the number of requests in the window.
 const CHANCE_DEVIATIONS: f64 = 3.0;
-/// Maximum share of requests that may leave too late.
-const DELAYED_TOLERANCE: f64 = 0.01;
-/// A request leaves too late where its delay matters to what is measured: above 1 ms ([`ClientSummary::delayed`]), and above this
-/// share of what half of the answers take. Less is lost in what three windows may differ by.
-const DELAY_SHARE: f64 = 0.05;
 /// A load that goes on is ended for its failures where that many would be this unlikely if it failed as much as it may. Small,
 /// because it is looked at again and again.
 const EARLY_PROBABILITY: f64 = 0.001;
@@ -67,7 +62,7 @@ pub fn judge(level: &LevelSummary, evidence: &Evidence) -> Verdict {
         rate(level, evidence.gap_variation).filter(|_| evidence.held_back == 0),
         overload(level, evidence.gap_variation),
         (evidence.held_back > 0).then_some(InvalidReason::HeldBack(evidence.held_back)),
-        lateness(client).filter(|_| evidence.held_back == 0).map(InvalidReason::IssuersLate),
+        client.lateness().filter(|_| evidence.held_back == 0).map(InvalidReason::IssuersLate),
         (level.ending == Ending::Unstable).then(|| instability(level, evidence)),
         (!evidence.still.is_zero()).then_some(InvalidReason::StoodStill(evidence.still.as_secs_f64())),
         samples(client, evidence.percentile),
@@ -149,30 +144,6 @@ fn missed(expected: f64, actual: f64, duration: Duration, variation: f64) -> boo
     (expected - actual) * duration.as_secs_f64() > RATE_TOLERANCE * count + chance + 1.0
 }
 
-/// The share of requests that left too late, 0 to 1, where it is too large: the same rule for rates, schedules, stages and
-/// sweeps.
-pub fn lateness(client: &ClientSummary) -> Option<f64> {
-    client.open_loop.as_ref()?;
-    lateness_of(too_late(client), client.sent)
-}
-
-/// The same for so many requests of `sent`. Of few requests, one alone is chance.
-pub(super) fn lateness_of(late: u64, sent: u64) -> Option<f64> {
-    let share = if sent > 0 { late as f64 / sent as f64 } else { 0.0 };
-    (late > 1 && share > DELAYED_TOLERANCE).then_some(share)
-}
-
-/// How many requests left too late.
-pub(super) fn too_late(client: &ClientSummary) -> u64 {
-    let Some(open) = &client.open_loop else { return client.delayed };
-    let limit = (open.service_time.percentile_ns(50.0) as f64 * DELAY_SHARE) as u64;
-    if limit <= DELAYED_AFTER_NS {
-        return client.delayed;
-    }
-    let delays = &open.schedule_delay;
-    client.delayed.min(delays.count().saturating_sub(delays.histogram.count_between(0, limit)))
-}
-
 fn samples(client: &ClientSummary, percentile: Option<f64>) -> Option<InvalidReason> {
     let percentile = percentile?;
     let needed = early_stopping_floor(percentile)?;
@@ -221,9 +192,9 @@ fn drains(level: &LevelSummary, gap: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample::{self, distribution as times};
-    use crate::measure::summary::{OpenLoopSummary, Sessions};
-    use crate::plan::Statistic;
+    use crate::result::summary::sample::{self, distribution as times};
+    use crate::result::summary::{OpenLoopSummary, Sessions};
+    use crate::terms::Statistic;
 
     /// Ten seconds of a closed loop at concurrency 4 with 5 ms a request.
     fn closed() -> LevelSummary {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::measure::failures;
-use crate::measure::summary::{
-    ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary, SendingTime, per_second,
-};
-use crate::measure::tensors::TensorBytes;
 use crate::model::ModelId;
 use crate::record::Tally;
+use crate::result::summary::{
+    ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary, SendingTime, per_second,
+};
+use crate::result::tensors::TensorBytes;
 
 /// What a window's summary needs besides its tally.
 #[derive(Clone, Debug)]
@@ -211,7 +211,7 @@ fn merge_each(pairs: [(&mut Distribution, &Distribution); 2]) {
 mod tests {
     use super::*;
     use crate::backend::InferError;
-    use crate::measure::summary::sample;
+    use crate::result::summary::sample;
 
     #[test]
     fn a_window_without_length_has_no_rate() {

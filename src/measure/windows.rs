@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::measure::decision::{decide, is_hopeless, is_settled, unsettled};
-use crate::measure::disagreement::{Disagreement, STABLE_WINDOWS};
-use crate::measure::disturbance::Disturbance;
 use crate::measure::history::{History, WindowSet};
-use crate::measure::reasons::InvalidReason;
-use crate::measure::summary::{ClientSummary, Disturbances, Ending};
-use crate::plan::{MeasurementPlan, OnDisturbance, Statistic};
+use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
+use crate::result::disturbance::Disturbance;
+use crate::result::reasons::InvalidReason;
+use crate::result::summary::{ClientSummary, Disturbances, Ending};
 use crate::stdio::note;
+use crate::terms::{MeasurementPlan, OnDisturbance, Statistic};
 
 /// If this many windows were disturbed and no other was seen, the disturbance will not pass.
 const PATIENCE: usize = 2 * STABLE_WINDOWS;

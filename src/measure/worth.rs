@@ -4,7 +4,7 @@
 //! independent samples with the same variance.
 
 use crate::measure::blocks::{Block, Blocks};
-use crate::measure::summary::ClientSummary;
+use crate::result::summary::ClientSummary;
 use crate::stats::{CERTAIN_HALF_WIDTH, half_width, variance_of_sum};
 
 /// Fewest independent samples on the rarer side of a percentile. A mean of latencies, which are skewed, needs as many as

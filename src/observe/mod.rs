@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 
 use crate::clock::Stamp;
 use crate::error::Result;
-use crate::load::{LoadReport, PeriodicBatch};
-use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::observe::load::ObservedLoad;
 use crate::observe::validator::{Check, Checks, Validator};
 use crate::record::{Capture, Destination, Finished, Observer, RawRecord, RecordPool, Recorder};
+use crate::record::{LoadReport, PeriodicBatch};
 use crate::report::console;
 use crate::report::export::{ExperimentEnd, ExportStream, ExportWriter, figures};
 use crate::result::Setup;
+use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::stdio::note;
 
 pub use crate::observe::validator::Expectations;

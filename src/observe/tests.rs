@@ -15,9 +15,9 @@ use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{BatchBook, ClosedLoop, LoadContext, LoadShape, OpenLoop, PeriodicLoop, start};
 use crate::measure::calibrate::null_load;
-use crate::measure::summary::Headline;
-use crate::plan::GapDistribution;
 use crate::report::export::ExportSpec;
+use crate::result::summary::Headline;
+use crate::terms::GapDistribution;
 
 const REQUESTS: u64 = 50_000;
 

@@ -11,26 +11,23 @@ mod data;
 mod draft;
 mod dynamic_grpc;
 pub mod flags;
-mod folder;
 mod load;
-mod measurement;
 mod model_rules;
 mod openai;
-mod picture;
+mod pages;
 mod ranks;
 mod requirement;
-mod rounds;
 mod run_of_file;
 mod search;
 mod server;
 mod starter;
-mod stop_rule;
 mod target;
 mod tfserving;
 mod torchserve;
 mod tracing;
 mod tune;
 mod validate;
+mod variant;
 mod words;
 
 use std::path::PathBuf;
@@ -40,39 +37,29 @@ use crate::backend::ReplyRule;
 pub use crate::data::DataSource;
 use crate::exit::Codes;
 use crate::model::ModelSpec;
+use crate::terms::{MeasurementPlan, OnDisturbance, ReportFolder, Rounds, StabilityRule};
 pub use checkup::Checkup;
 pub use comparison::Comparison;
 pub use connection::{Compression, ConnectionPlan, CredentialFile, Protocol, Spread, TensorFormat, Tls};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
 pub use dynamic_grpc::{DynamicGrpcPlan, GrpcMethod};
-pub use folder::{ReportFolder, ReportPart};
-pub use load::{
-    Calls, GapDistribution, LoadMode, LoadPlan, MAX_CONCURRENCY, MAX_RATE, Periodic, Ramp, Range, Recording,
-    SequencePlan, Spacing, Stage, StageEdges, StageLength, StageLoad, TokenInput, TokenUse, Wait,
-};
-pub use measurement::{
-    DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StabilityRule,
-    Statistic, WindowRule,
-};
+pub use load::{Calls, LoadPlan, MAX_CONCURRENCY, MAX_RATE, SequencePlan, Wait};
 pub use openai::OpenAiPlan;
-pub use picture::{Pages, Picture, PictureFile, ReportOf};
+pub use pages::{Pages, ReportOf};
 pub use ranks::RanksPlan;
-pub use requirement::{Bound, Decision, Figure, FigureName, GatePlan, LevelName, Point, Relation, Requirement};
-pub use rounds::{Order, Rounds, Variant};
+pub use requirement::{Bound, Decision, Figure, GatePlan, LevelName, Relation, Requirement};
 pub use run_of_file::RunOfFile;
-pub use search::{LevelValue, Outcome, Search};
+pub use search::{Outcome, Search};
 pub use server::{INSTALL_DIRECTORY, INSTALL_VARIABLE, LogLevel, ServerLog, ServerPlan};
 pub use starter::Starter;
-pub use stop_rule::StopRule;
-pub use target::{
-    API_MAJOR, MetricsPlan, MixEntry, ServiceKind, Survey, Target, TraceLevel, TraceSettings, UPSTREAM_VERSION,
-};
+pub use target::{API_MAJOR, MetricsPlan, MixEntry, ServiceKind, Survey, Target, TraceLevel, TraceSettings};
 pub use tfserving::TfServingPlan;
 pub use torchserve::TorchServePlan;
 pub use tracing::{TraceFilePlan, TracingPlan};
-pub use tune::{Searched, ServerSetting, Setting, TuneLoad, TunePlan, asked};
-pub use words::{Flag, Words};
+pub use tune::{Searched, ServerSetting, Setting, TuneLoad, TunePlan};
+pub use variant::Variant;
+pub use words::Words;
 
 /// Everything that a run does, decided before it starts.
 #[derive(Clone, Debug)]

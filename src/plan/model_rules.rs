@@ -3,7 +3,8 @@
 use crate::data::OptionalInputs;
 use crate::error::{Error, Result};
 use crate::model::{ModelSpec, TensorSpec};
-use crate::plan::{DataSource, ModelNote, Plan, ServiceKind, TokenInput};
+use crate::plan::{DataSource, ModelNote, Plan, ServiceKind};
+use crate::terms::TokenInput;
 
 /// One rule: when it is broken, and the message, which follows the model's name.
 struct Rule {

@@ -13,9 +13,6 @@ use crate::plan::{
 /// The major version of Triton's C API that this program speaks.
 pub const API_MAJOR: u32 = 1;
 
-/// The version of perf_analyzer whose flags and outputs we follow.
-pub const UPSTREAM_VERSION: &str = "2.51.0";
-
 /// Which kind of service is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceKind {

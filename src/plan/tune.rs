@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::model::configuration::Path;
-use crate::plan::{Figure, Plan, Relation, Requirement, Statistic};
+use crate::plan::{Figure, Plan, Relation, Requirement};
+use crate::terms::Statistic;
 
 /// A search for the best configuration of a model.
 #[derive(Clone, Debug)]
@@ -179,14 +180,5 @@ impl fmt::Display for TuneLoad {
             Self::Rate(rate) => write!(f, "{rate} requests a second"),
             Self::Saturating => f.write_str("as many requests outstanding as fill the batches of all instances twice"),
         }
-    }
-}
-
-/// A value of a setting as the user writes it: `off` if the field is removed.
-pub fn asked(value: &Value) -> String {
-    match value {
-        Value::Null => "off".to_owned(),
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
     }
 }

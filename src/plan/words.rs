@@ -1,7 +1,6 @@
 //! [`Words`]: the command line as it was given.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::terms::Flag;
 
 /// The command line, for readers of a result: values that may be secrets are left out.
 #[derive(Clone, Debug, Default)]
@@ -10,15 +9,4 @@ pub struct Words {
     pub command_line: Vec<String>,
     /// Every flag that has a value or is on, in the order of the help.
     pub flags: Vec<Flag>,
-}
-
-/// A flag and its effective values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Flag {
-    /// Its name, as in the help.
-    pub name: String,
-    /// Its values as written; none for a switch that is on.
-    pub values: Vec<String>,
-    /// Whether it was given, and is not a default.
-    pub given: bool,
 }

@@ -3,12 +3,14 @@
 //! Recording runs on the threads that complete requests, often the measured server's own. It is wait-free: a few
 //! relaxed atomic additions to fixed memory, sharded so that threads rarely share a cache line.
 
+mod account;
 mod bank;
 mod capture;
 mod distribution;
 mod generation;
 mod histogram;
 mod observer;
+mod periodic_batch;
 mod pool;
 mod raw;
 mod recorder;
@@ -20,12 +22,14 @@ mod tally;
 mod texts;
 mod traces;
 
+pub use account::LoadReport;
 pub use bank::{DELAYED_AFTER_NS, FURTHER_REASONS, without_numbers};
 pub use capture::{Capture, Destination};
 pub use distribution::{Distribution, MAX_TIME_NS, coarse, within as histograms_within};
 pub use generation::{Generated, Limits};
 pub use histogram::CoarseHistogram;
 pub use observer::{Finished, Observer};
+pub use periodic_batch::PeriodicBatch;
 pub use pool::RecordPool;
 #[cfg(test)]
 pub(crate) use raw::TestOutputs;

@@ -1,9 +1,9 @@
 //! The CSV columns of a breakdown: mean, percentiles and share of every stage.
 
-use crate::measure::breakdown::{Breakdown, RequestStage};
-use crate::measure::cost::Cost;
-use crate::measure::precision::PERCENTILES;
-use crate::measure::summary::LevelSummary;
+use crate::result::breakdown::{Breakdown, RequestStage};
+use crate::result::cost::Cost;
+use crate::result::statistic::PERCENTILES;
+use crate::result::summary::LevelSummary;
 
 /// A column: its name, and how a level fills it.
 pub type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
@@ -72,8 +72,8 @@ fn cells() -> Vec<(String, Cell)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::breakdown::Source;
-    use crate::measure::summary::{LevelLoad, sample};
+    use crate::result::breakdown::Source;
+    use crate::result::summary::{LevelLoad, sample};
 
     #[test]
     fn every_stage_has_its_columns() {

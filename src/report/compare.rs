@@ -51,13 +51,13 @@ fn row(change: &Change) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::outcome::Outcome;
-    use crate::measure::summary::LevelLoad;
-    use crate::plan::Statistic;
     use crate::result::Distinction;
     use crate::result::compare::Direction;
     use crate::result::figures::FigureAt;
+    use crate::result::outcome::Outcome;
+    use crate::result::summary::LevelLoad;
     use crate::stats::Interval;
+    use crate::terms::Statistic;
 
     #[test]
     fn each_figure_has_its_row() {

@@ -12,15 +12,15 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::measure::outcome::Outcome;
-use crate::measure::reasons::Verdict;
-use crate::measure::summary::{Distribution, GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
 use crate::report::file_name::FileNames;
 use crate::report::number::{significant, whole_us};
 use crate::report::{
     Interrupts, SafeFile, Table, breakdown, generation, has_several_batch_sizes, load_name, load_value, percentiles,
     periodic, restarts, sequences, sessions, variants,
 };
+use crate::result::outcome::Outcome;
+use crate::result::reasons::Verdict;
+use crate::result::summary::{Distribution, GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
 use crate::result::{RunResult, Setup};
 use crate::stdio::{acts, shown};
 
@@ -348,11 +348,11 @@ fn host_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
     add("Model Load s", |host| host.model_load_seconds.map(significant));
 }
 
-fn open_loop(level: &LevelSummary, cell: impl Fn(&crate::measure::summary::OpenLoopSummary) -> String) -> String {
+fn open_loop(level: &LevelSummary, cell: impl Fn(&crate::result::summary::OpenLoopSummary) -> String) -> String {
     level.client.open_loop.as_ref().map(cell).unwrap_or_default()
 }
 
-fn decoupled(level: &LevelSummary, cell: impl Fn(&crate::measure::summary::DecoupledSummary) -> String) -> String {
+fn decoupled(level: &LevelSummary, cell: impl Fn(&crate::result::summary::DecoupledSummary) -> String) -> String {
     level.client.decoupled.as_ref().map(cell).unwrap_or_default()
 }
 
@@ -387,13 +387,13 @@ fn transport_us(setup: &Setup, level: &LevelSummary) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::reasons::InvalidReason;
-    use crate::measure::summary::{DecoupledSummary, EntrySummary, LevelLoad, OpenLoopSummary, sample};
     use crate::model::statistics::{CountedTime, ModelStatistics};
-    use crate::plan::{Stage, StageEdges, StageLength, StageLoad};
     use crate::report::file::scratch::{NEVER, Scratch};
-    use crate::report::tests::sample as plans;
     use crate::result::Detail;
+    use crate::result::reasons::InvalidReason;
+    use crate::result::setup::sample as plans;
+    use crate::result::summary::{DecoupledSummary, EntrySummary, LevelLoad, OpenLoopSummary, sample};
+    use crate::terms::{Stage, StageEdges, StageLength, StageLoad};
 
     /// The largest value of its histogram bucket, so that mean and percentiles agree.
     const LATENCY_NS: u64 = 11_001_855;
@@ -637,9 +637,9 @@ mod tests {
     fn stages_have_their_number_and_kind_in_their_order() {
         let mut setup = plans::setup();
         let stage = |load| Stage { load, length: StageLength::Requests(9), pause: std::time::Duration::ZERO };
-        setup.mode = crate::plan::LoadMode::Stages {
+        setup.mode = crate::terms::LoadMode::Stages {
             stages: vec![stage(StageLoad::Concurrency(4)); 4],
-            distribution: crate::plan::GapDistribution::Constant,
+            distribution: crate::terms::GapDistribution::Constant,
             edges: StageEdges::Overlap,
             trace: None,
         };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::summary::LevelLoad;
+use crate::result::summary::LevelLoad;
 
 /// Latency quantiles of the page.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use crate::measure::summary::{ClientSummary, Distribution, Generated, LevelSummary};
-use crate::plan::Point;
 use crate::report::number::{percent, significant, whole_us};
 use crate::result::Unit;
 use crate::result::figures::{Figure, FigureAt, Group, rows};
+use crate::result::summary::{ClientSummary, Distribution, Generated, LevelSummary};
+use crate::terms::Point;
 
 /// With more events per read than this, gaps of zero are an artefact of the transport.
 const SHARED_READS: f64 = 1.2;

@@ -10,17 +10,16 @@ use ratatui::widgets::{Axis, Block as Border, Chart, Dataset, GraphType, Paragra
 
 use crate::clock::Stamp;
 use crate::machine::usage::Usage;
-use crate::measure::blocks::Block;
-use crate::measure::timeline::{Slice, lower_edge_ns};
 use crate::report::level_name;
 use crate::report::progress::{Standing, clock, digits, latency};
+use crate::result::timeline::{Slice, lower_edge_ns};
 
 /// Maximum number of blocks shown over time.
 const MOST: usize = 240;
 /// Number of recent blocks in the histogram.
 const RECENT: usize = 32;
 /// The percentiles over time, and their colours.
-const PERCENTILES: [(f64, &str, Color); 3] =
+pub const PERCENTILES: [(f64, &str, Color); 3] =
     [(50.0, "p50", Color::Cyan), (90.0, "p90", Color::Yellow), (99.0, "p99", Color::Magenta)];
 
 /// Everything that is shown.
@@ -42,12 +41,15 @@ pub struct Board {
 
 /// The figures of a block.
 #[derive(Clone, Copy, Debug)]
-struct Point {
-    at: f64,
-    throughput: f64,
+pub struct Point {
+    /// When it ended, in seconds since the run began.
+    pub at: f64,
+    /// Inferences a second.
+    pub throughput: f64,
     /// In nanoseconds, one for each of [`PERCENTILES`]; `None` without requests.
-    latencies: [Option<f64>; PERCENTILES.len()],
-    late_ns: Option<u64>,
+    pub latencies: [Option<f64>; PERCENTILES.len()],
+    /// How late the latest request was sent, in open loops.
+    pub late_ns: Option<u64>,
 }
 
 /// A line chart over the time of the run.
@@ -76,11 +78,10 @@ impl Board {
         }
     }
 
-    /// A block has ended, at `at` seconds, with this many inferences a second.
-    pub fn push(&mut self, at: f64, throughput: f64, block: &Block) {
-        let latencies = PERCENTILES.map(|(percentile, ..)| block.latency_ns(Some(percentile)));
-        self.points.push_back(Point { at, throughput, latencies, late_ns: block.late_ns });
-        self.slices.push_back(Slice::of(block));
+    /// A block has ended.
+    pub fn push(&mut self, point: Point, slice: Slice) {
+        self.points.push_back(point);
+        self.slices.push_back(slice);
         self.points.drain(..self.points.len().saturating_sub(MOST));
         self.slices.drain(..self.slices.len().saturating_sub(RECENT));
     }

@@ -3,10 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::plan::{
-    GapDistribution, LoadMode, Plan, Ramp, Range, Stage, StageEdges, StageLength, StageLoad, TokenInput,
-};
 use crate::report::number::{msec, significant};
+use crate::terms::{GapDistribution, LoadMode, Ramp, Range, Stage, StageEdges, StageLength, StageLoad, TokenInput};
 
 /// What it is, in a few words.
 pub fn kind(mode: &LoadMode) -> &'static str {
@@ -34,11 +32,11 @@ pub fn measured_as(mode: &LoadMode) -> Option<&'static str> {
 }
 
 /// The end of the range, if there is one, and how a rate is kept.
-pub fn settings(plan: &Plan) -> String {
+pub fn settings(mode: &LoadMode, limit: Option<Duration>) -> String {
     let mut text = String::new();
-    let threshold = msec(plan.measurement.latency_threshold.unwrap_or_default());
+    let threshold = msec(limit.unwrap_or_default());
     let latency = format!("  Latency limit: {threshold} msec\n");
-    match &plan.load.mode {
+    match mode {
         LoadMode::Concurrency(range) if range.end != Some(range.start) => {
             text += &latency;
             if let Some(end) = range.end {

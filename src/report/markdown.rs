@@ -4,10 +4,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::measure::outcome::Outcome;
-use crate::measure::precision::value;
-use crate::measure::summary::{Known, LevelSummary};
-use crate::plan::Statistic;
 use crate::report::figures::{MARGIN, Shown, full_name, load, rate, short, time};
 use crate::report::number::bandwidth;
 use crate::report::requirements::{cells, notes, word};
@@ -16,10 +12,14 @@ use crate::report::{Interrupts, console, headline, html, percentiles, restarts};
 use crate::result::answer::compared;
 use crate::result::compare::{Direction, changes, reach};
 use crate::result::figures::{FigureAt, further};
+use crate::result::outcome::Outcome;
+use crate::result::statistic::value;
+use crate::result::summary::{Known, LevelSummary};
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::result::{Checked, RunResult, Unit};
 use crate::stats::Interval;
 use crate::stdio::shown;
+use crate::terms::Statistic;
 
 /// Writes it to a file, which appears when it is complete.
 ///
@@ -240,9 +240,9 @@ fn inert(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{LevelLoad, sample};
-    use crate::report::tests::sample as plans;
     use crate::result::ModelIdentity;
+    use crate::result::setup::sample as plans;
+    use crate::result::summary::{LevelLoad, sample};
 
     #[test]
     fn a_table_whose_names_do_nothing() {

@@ -17,7 +17,7 @@ pub mod html;
 mod inert;
 pub mod lifecycle;
 pub mod live;
-mod loads;
+pub mod loads;
 pub mod markdown;
 pub mod otlp;
 mod partial;
@@ -37,22 +37,21 @@ pub mod traces;
 pub mod tune;
 pub mod variants;
 
-use crate::measure::precision::PERCENTILES;
-use crate::measure::summary::{LevelLoad, LevelSummary};
-use crate::plan::MeasurementPlan;
+use crate::result::statistic;
+use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, Setup, number};
+use crate::terms::MeasurementPlan;
 
 pub use crate::result::number::significant;
+#[cfg(test)]
+pub(crate) use file::scratch;
 pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file, is_special};
 pub use partial::{new_folder, put_in_place, remove_partial_files};
 
 /// The percentiles of a report: the usual ones and the one that the run is judged by in ascending order, as in
 /// perf_analyzer, then those that were asked for in addition.
 pub fn percentiles(plan: &MeasurementPlan) -> Vec<f64> {
-    let mut all = PERCENTILES.to_vec();
-    all.extend(plan.percentile);
-    all.sort_by(f64::total_cmp);
-    all.dedup();
+    let mut all = statistic::percentiles(plan.percentile);
     let further: Vec<f64> = plan.percentiles.iter().copied().filter(|asked| !all.contains(asked)).collect();
     all.extend(further);
     all

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::measure::outcome::Outcome;
-use crate::measure::summary::LevelSummary;
 use crate::report::level_name;
 use crate::result::figures::{FigureAt, all};
+use crate::result::outcome::Outcome;
+use crate::result::summary::LevelSummary;
 use crate::result::{RunResult, Unit};
 
 /// What a metric's name begins with.

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::load::{LoadReport, PeriodicBatch};
-use crate::measure::outcome::Outcome;
+use crate::record::{LoadReport, PeriodicBatch};
 use crate::report::Table;
 use crate::result::PeriodicResult;
+use crate::result::outcome::Outcome;
 
 /// A figure of a batch: the headings of the table's column and of the CSV's, and the value, times in nanoseconds.
 type Column = (&'static str, &'static str, fn(&PeriodicBatch) -> Figure);

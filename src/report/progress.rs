@@ -7,8 +7,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::termios::tcgetwinsize;
 
-use crate::measure::summary::LevelLoad;
 use crate::report::{level_name, load_value};
+use crate::result::summary::LevelLoad;
 use crate::stdio::{self, Drawing, Stream};
 
 /// Maximum redraws a second.

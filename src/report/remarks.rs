@@ -1,10 +1,10 @@
 //! perf_analyzer's messages on standard error about a level that it does not report. Tools look for these sentences:
 //! Model Analyzer lengthens its windows and tries again when it finds one, and otherwise gives the level up.
 
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
-use crate::plan::{MeasurementPlan, WindowRule};
 use crate::report::number::msec;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::summary::{Ending, LevelLoad, LevelSummary};
+use crate::terms::{MeasurementPlan, WindowRule};
 
 /// perf_analyzer's sentence about an unsuccessful level, if it has one.
 pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
@@ -47,15 +47,15 @@ fn has(level: &LevelSummary, reason: impl Fn(&InvalidReason) -> bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::cli::{self, Command};
-    use crate::measure::summary::sample;
+    use crate::result::summary::sample;
 
     #[test]
     fn perf_analyzers_sentences() {
-        let line = ["triton-bench", "-m", "m", "-r", "7", "-l", "20"].map(Into::into);
-        let Ok(Command::Run(run)) = cli::parse(line, crate::exit::Codes::Own) else { panic!("the line is good") };
-        let mut plan = run.measurement;
+        let limit = Some(Duration::from_millis(20));
+        let mut plan = MeasurementPlan { max_trials: 7, latency_threshold: limit, ..sample::plan() };
         let mut level = sample::level(LevelLoad::Concurrency(4), 100, 1_000);
         let mut said = |plan: &MeasurementPlan, load, ending| {
             (level.load, level.ending) = (load, ending);

@@ -8,9 +8,9 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
 use crate::error::{Error, Result};
-use crate::measure::gate::Judgement;
 use crate::report::number::significant;
 use crate::report::{Interrupts, SafeFile, full_level_name};
+use crate::result::checked::Judgement;
 use crate::result::{Checked, RunResult, Unit};
 use crate::stats::Bounds;
 use crate::stdio::{acts, shown};
@@ -261,9 +261,9 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::LevelLoad;
-    use crate::report::tests::sample as plans;
     use crate::result::Distinction;
+    use crate::result::setup::sample as plans;
+    use crate::result::summary::LevelLoad;
     use crate::stats::Interval;
 
     fn checked() -> Checked {

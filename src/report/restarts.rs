@@ -1,8 +1,8 @@
 //! Levels with several starts of the model (`--restarts`), in the report and in CSV files.
 
-use crate::measure::summary::{Between, LevelSummary};
-use crate::plan::Statistic;
 use crate::report::number::{significant, whole_us};
+use crate::result::summary::{Between, LevelSummary};
+use crate::terms::Statistic;
 
 /// The lines of a level; empty if it was measured once.
 pub fn text(level: &LevelSummary) -> String {
@@ -60,7 +60,7 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{LevelLoad, Restarts, sample};
+    use crate::result::summary::{LevelLoad, Restarts, sample};
     use crate::stats::Interval;
 
     #[test]

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::measure::summary::{ClientSummary, Distribution, LevelSummary, Sessions};
 use crate::report::number::significant;
 use crate::report::times::{Column, Times};
+use crate::result::summary::{ClientSummary, Distribution, LevelSummary, Sessions};
 
 const TIMES: [Times<Sessions>; 2] = [
     Times {

@@ -4,15 +4,14 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::plan::Plan;
 use crate::report::{Interrupts, SafeFile, file, inert};
 use crate::result::RunResult;
 use crate::stdio::note;
 
-/// Replaces the file with the result so far, if the plan asks for it. A pipe or a device gets only the final result. If
+/// Replaces the file, if there is to be one, with the result so far. A pipe or a device gets only the final result. If
 /// writing fails, the run continues.
-pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
-    let path = plan.output.summary.as_ref().filter(|path| !file::is_special(path));
+pub fn save(path: Option<&Path>, interrupts: Interrupts, result: &RunResult) {
+    let path = path.filter(|path| !file::is_special(path));
     if let Some(Err(error)) = path.map(|path| write(path, interrupts, &result.so_far())) {
         note!("{error}");
     }

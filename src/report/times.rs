@@ -1,7 +1,7 @@
 //! Distributions of time that only some levels have: one row says how the report, CSV files and the export name each.
 
-use crate::measure::summary::{Distribution, LevelSummary};
 use crate::report::number::whole_us;
+use crate::result::summary::{Distribution, LevelSummary};
 
 /// A distribution in `T`, and its names.
 pub(super) struct Times<T: 'static> {

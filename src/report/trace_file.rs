@@ -8,18 +8,16 @@ use serde_json::{Value, json};
 
 use crate::backend::{ModelTrace, Moment};
 use crate::error::{Error, Result};
-use crate::plan::TraceFilePlan;
 use crate::record::KeptTrace;
 use crate::report::{Interrupts, SafeFile, inert};
 
-/// Writes the traces of a run, as many as the plan allows.
+/// Writes the traces of a run.
 ///
 /// # Errors
 /// If the file cannot be written; the message names it.
-pub fn write(plan: &TraceFilePlan, interrupts: Interrupts, traces: &[KeptTrace]) -> Result<()> {
-    let traces = &traces[..plan.count.unwrap_or(usize::MAX).min(traces.len())];
-    write_file(&plan.path, interrupts, traces).map_err(|error| {
-        let (path, rule) = (plan.path.display(), "cannot be written");
+pub fn write(path: &Path, interrupts: Interrupts, traces: &[KeptTrace]) -> Result<()> {
+    write_file(path, interrupts, traces).map_err(|error| {
+        let (path, rule) = (path.display(), "cannot be written");
         Error::output(format!("--trace-file {path}: {rule}: {error}; free space or name another file"))
     })
 }

@@ -11,14 +11,14 @@ pub use ways::{Way, brief, latency_word, levels_of, longer, ways};
 
 use std::fmt::Write as _;
 
-use crate::measure::rounds::{Figure, ServerPart};
-use crate::plan::{MeasurementPlan, Order, Statistic, WindowRule};
 use crate::report::level_name;
 use crate::report::number::{binary, msec, significant};
 use crate::result::compare::Direction;
+use crate::result::rounds::{Figure, ServerPart};
 use crate::result::variants::{Bandwidth, Cell, Comparison, FigureChange, VariantsResult};
 use crate::stats::{Interval, MIN_PAIRS};
 use crate::stdio::shown;
+use crate::terms::{MeasurementPlan, Order, Statistic, WindowRule};
 
 /// Columns of a table.
 const WIDTH: usize = 80;

@@ -11,10 +11,10 @@ mod study;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::gate::Judgement;
-use crate::measure::summary::LevelLoad;
+use crate::result::checked::Judgement;
 use crate::result::figures::FigureAt;
 use crate::result::number::{binary, plain};
+use crate::result::summary::LevelLoad;
 use crate::result::{Checked, Distinction, RunResult, TuneResult, Unit};
 use crate::stats::Interval;
 

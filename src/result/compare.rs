@@ -5,13 +5,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::gate::Figures;
-use crate::measure::outcome::{Outcome, is_comparable};
-use crate::measure::precision::PERCENTILES;
-use crate::measure::ratio::{bounds_of_ratio, ratio};
-use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::result::figures::{CATALOGUE, FigureAt, at_points};
 use crate::result::level::Distinction;
+use crate::result::outcome::{Outcome, is_comparable};
+use crate::result::ratio::{Figures, bounds_of_ratio, ratio};
+use crate::result::statistic::percentiles;
+use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Bounds, Interval};
 
@@ -115,7 +114,8 @@ fn unequal<const N: usize>(one: [(&str, String); N], other: [(&str, String); N])
 
 /// The changes of every level that both results have; changes up to `margin` count as none.
 pub fn changes(reference: &RunResult, other: &RunResult, margin: f64) -> Vec<LevelChange> {
-    let percentiles = percentiles([&reference.setup, &other.setup]);
+    let asked = [reference, other].into_iter().flat_map(|result| result.setup.measurement.asked_percentiles());
+    let percentiles = percentiles(asked);
     let change = |(one, earlier): (&LevelSummary, &[LevelSummary])| {
         let levels = [one, other.counterpart(one, earlier)?];
         let figures = match levels.iter().all(|level| is_comparable(level)) {
@@ -126,15 +126,6 @@ pub fn changes(reference: &RunResult, other: &RunResult, margin: f64) -> Vec<Lev
         Some(LevelChange { load: one.load, distinction, figures, outcomes: levels.map(Outcome::of) })
     };
     reference.levels_with_earlier().filter_map(change).collect()
-}
-
-/// The usual percentiles, and those that one of the runs was asked for.
-fn percentiles(setups: [&Setup; 2]) -> Vec<f64> {
-    let asked = setups.into_iter().flat_map(|setup| setup.measurement.asked_percentiles());
-    let mut all: Vec<f64> = PERCENTILES.into_iter().chain(asked).collect();
-    all.sort_by(f64::total_cmp);
-    all.dedup();
-    all
 }
 
 /// Every figure that tells of the server and that both levels have, except for errors: shares that are often 0 have no
@@ -191,11 +182,12 @@ pub(super) fn direction(more_is_better: bool, interval: Option<Interval>, margin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::precision::value;
-    use crate::measure::restarts::restarts;
-    use crate::measure::summary::{Ending, Known, sample};
-    use crate::plan::Statistic;
-    use crate::report::tests::sample as plans;
+    use crate::result::restarts::restarts;
+    use crate::result::setup::sample as plans;
+    use crate::result::statistic::PERCENTILES;
+    use crate::result::statistic::value;
+    use crate::result::summary::{Ending, Known, sample};
+    use crate::terms::Statistic;
 
     /// Requests of this many nanoseconds, known to within `half`.
     fn level(concurrency: u32, ns: u64, half: f64) -> LevelSummary {

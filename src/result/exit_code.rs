@@ -1,10 +1,10 @@
 //! The exit code of a result.
 
 use crate::exit::{self, Codes};
-use crate::measure::outcome::{Outcome, is_comparable};
-use crate::measure::summary::{Ending, LevelSummary};
-use crate::plan::LoadMode;
+use crate::result::outcome::{Outcome, is_comparable};
+use crate::result::summary::{Ending, LevelSummary};
 use crate::result::{RunResult, VariantsResult};
+use crate::terms::LoadMode;
 
 impl RunResult {
     /// The exit code: the gravest problem of the run decides.
@@ -45,7 +45,7 @@ impl RunResult {
 
     /// How many levels, from the first on, the run is judged by: a sweep goes to saturation and past it on purpose, so
     /// the outcomes of its last two rates are no fault.
-    pub(super) fn levels_that_count(&self) -> usize {
+    pub fn levels_that_count(&self) -> usize {
         that_count(&self.setup.mode, self.levels.len())
     }
 }
@@ -105,9 +105,9 @@ fn is_unstable_upstream(mode: &LoadMode, binary: bool, levels: &[LevelSummary]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::reasons::{InvalidReason, Verdict};
-    use crate::measure::summary::{Disturbances, LevelLoad, sample};
-    use crate::plan::{GapDistribution, Range, Spacing};
+    use crate::result::reasons::{InvalidReason, Verdict};
+    use crate::result::summary::{Disturbances, LevelLoad, sample};
+    use crate::terms::{GapDistribution, Range, Spacing};
 
     fn level(ending: Ending, reasons: &[InvalidReason]) -> LevelSummary {
         let verdict = if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid(reasons.to_vec()) };

@@ -8,14 +8,14 @@ mod rows;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::measure::precision::{CONFIDENCE, PERCENTILES};
-use crate::measure::ratio::Estimate;
-use crate::measure::summary::{ClientSummary, Distribution, Known, LevelSummary};
-use crate::plan::{FigureName, MeasurementPlan, Point, Statistic};
 use crate::result::Unit;
+use crate::result::ratio::Estimate;
+use crate::result::statistic::{CONFIDENCE, percentiles};
+use crate::result::summary::{ClientSummary, Distribution, Known, LevelSummary};
 use crate::stats::{
     Bounds, EffectiveSize, Interval, Proportion, percentile_bounds, share_interval, student_t_quantile,
 };
+use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 
 pub use rows::CATALOGUE;
 
@@ -315,10 +315,7 @@ pub fn further(levels: &[LevelSummary], plan: &MeasurementPlan) -> Vec<FigureAt>
 
 /// Every figure of a level in a file, at the usual percentiles, 99.9 and those that the plan asks for.
 pub fn all(plan: &MeasurementPlan) -> Vec<FigureAt> {
-    let mut percentiles: Vec<f64> = PERCENTILES.into_iter().chain([99.9]).chain(plan.asked_percentiles()).collect();
-    percentiles.sort_by(f64::total_cmp);
-    percentiles.dedup();
-    at_points(CATALOGUE, &percentiles)
+    at_points(CATALOGUE, &percentiles([99.9].into_iter().chain(plan.asked_percentiles())))
 }
 
 /// Rows, those of distributions at the mean and these percentiles.
@@ -340,8 +337,8 @@ pub fn told(levels: &[LevelSummary], plan: &MeasurementPlan) -> Vec<FigureFile> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{LevelLoad, sample};
     use crate::record::Generated;
+    use crate::result::summary::{LevelLoad, sample};
 
     #[test]
     fn keys_are_read_as_they_are_written() {

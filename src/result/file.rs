@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::exit::Codes;
-use crate::measure::outcome::Outcome;
-use crate::measure::reasons::Verdict;
-use crate::measure::summary::LevelSummary;
-use crate::measure::sweep::{StepTaken, SweepResult};
-use crate::plan::MeasurementPlan;
 use crate::record::histograms_within;
 use crate::result::answer::Answer;
 use crate::result::figures::{self, FigureAt, FigureFile};
+use crate::result::outcome::Outcome;
+use crate::result::reasons::Verdict;
+use crate::result::summary::LevelSummary;
+use crate::result::sweep::{StepTaken, SweepResult};
 use crate::result::variants::{VariantsFile, VariantsResult};
 use crate::result::{Checked, PeriodicResult, RunResult, Setup, harmless};
 use crate::shm::{Placement, free_bytes};
+use crate::terms::MeasurementPlan;
 
 /// The format's version: it grows when a reader of the previous one would misunderstand a file.
 pub const VERSION: u32 = 1;

@@ -1,21 +1,41 @@
 //! Everything a run came to, as one value: every report reads it and nothing else, and the exit code follows from it.
 
+mod advice;
 pub mod answer;
-pub mod baseline;
+pub mod bare;
+pub mod batches;
+pub mod breakdown;
+pub mod checked;
 pub mod compare;
+pub mod cost;
+pub mod disagreement;
+pub mod disturbance;
 mod exit_code;
 pub mod figures;
 mod file;
-mod gate;
 mod harmless;
 mod host;
+pub mod lateness;
 mod level;
 pub mod number;
-mod setup;
+pub mod outcome;
+pub mod ratio;
+pub mod reasons;
+pub mod remark;
+pub mod restarts;
+pub mod rounds;
+pub mod server;
+pub mod server_metrics;
+pub mod setup;
+mod slices;
+pub mod statistic;
+pub mod summary;
+pub mod sweep;
+pub mod tensors;
+pub mod timeline;
 mod tune;
 mod unit;
 mod upstream;
-mod variant_gate;
 pub mod variants;
 
 use std::sync::Arc;
@@ -26,25 +46,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::load::{LoadReport, PeriodicBatch};
-use crate::measure::outcome::Outcome;
-use crate::measure::remark::Remark;
-use crate::measure::summary::LevelSummary;
-use crate::measure::sweep::{StepTaken, SweepResult};
+use crate::record::{LoadReport, PeriodicBatch};
+use crate::result::outcome::Outcome;
+use crate::result::remark::Remark;
+use crate::result::summary::LevelSummary;
+use crate::result::sweep::{StepTaken, SweepResult};
 
+pub use checked::Checked;
 pub use file::is_report;
-pub use gate::Checked;
 pub use harmless::harmless;
+pub use host::Host;
 pub use level::Distinction;
-#[cfg(test)]
-pub use setup::Detail;
-pub use setup::{ModelIdentity, Setup};
+pub use setup::{Detail, ModelIdentity, Program, Setup};
 pub use tune::{
     CandidateResult, CandidateStatus, Figures, LatencyAt, MemberFigures, TUNE_VERSION, TuneFigures, TuneResult,
     TuneVerdict, VisitFigures,
 };
 pub use unit::Unit;
-pub use variant_gate::lacks_figure;
 pub use variants::VariantsResult;
 
 /// What a run came to. It grows while the run goes on; what is there stays there, whatever ends the run.

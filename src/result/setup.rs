@@ -1,17 +1,15 @@
 //! [`Setup`]: what was measured, and how.
 
-use std::env;
-
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{ClientTimes, ServerIdentity};
 use crate::clock::Stamp;
-use crate::measure::summary::{EntrySummary, Headline};
 use crate::model::ModelSpec;
-use crate::plan::{Flag, LoadMode, MeasurementPlan, Plan};
 use crate::result::host::Host;
+use crate::result::summary::{EntrySummary, Headline};
+use crate::terms::{Flag, LoadMode, MeasurementPlan};
 
 /// What was measured, and how: what the plan says, and what the server and its models make of it. It stands above the levels.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -86,6 +84,13 @@ pub struct Program {
     pub version: String,
 }
 
+impl Program {
+    /// This one.
+    pub fn this() -> Self {
+        Self { name: "triton-bench".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+}
+
 /// What reports show beside the usual; no part of a result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Detail {
@@ -121,45 +126,6 @@ pub struct ModelIdentity {
 }
 
 impl Setup {
-    /// The part that `plan` determines; the rest is that of a service of which nothing is known.
-    pub fn of(plan: &Plan) -> Self {
-        Self {
-            program: Program { name: "triton-bench".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-            command_line: plan.words.command_line.clone(),
-            flags: plan.words.flags.clone(),
-            began: Timestamp::now(),
-            began_stamp: Stamp::now(),
-            host: Host::this(),
-            measurement: plan.measurement.clone(),
-            mode: plan.load.mode.clone(),
-            batch_size: plan.data.batch_size,
-            max_threads: plan.load.max_threads,
-            max_outstanding: plan.load.max_outstanding,
-            max_connections: plan.load.max_connections,
-            seed: plan.seed,
-            detail: Detail {
-                verbose_csv: plan.output.verbose_csv,
-                as_upstream: plan.output.as_upstream,
-                batch_sizes: plan.data.batch_sizes.len() > 1,
-                verbosity: plan.output.verbosity,
-            },
-            synchronous: plan.is_synchronous(&[]),
-            service_kind: String::new(),
-            client_times: None,
-            times_transfers: false,
-            server: None,
-            servers: Vec::new(),
-            models: Vec::new(),
-            decoupled: false,
-            sequences: false,
-            headline: Headline::ServiceTime,
-            client_cost_ns: 0.0,
-            entries: Vec::new(),
-        }
-    }
-}
-
-impl Setup {
     /// Whether the client's times of a request are not shown: most services have none for requests with any number of
     /// responses.
     pub fn hides_times(&self) -> bool {
@@ -178,5 +144,56 @@ impl ModelIdentity {
             backend: model.config.backend.clone(),
             config_hash: model.config.hash.clone(),
         }
+    }
+}
+
+/// A plain setup for the tests of everything that reads one.
+#[cfg(test)]
+pub(crate) mod sample {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::result::RunResult;
+    use crate::result::summary::{LevelSummary, sample};
+    use crate::terms::WindowRule;
+
+    /// One level of concurrency 1 of a plain model over HTTP.
+    pub(crate) fn setup() -> Setup {
+        let window = WindowRule::Time(Duration::from_secs(5));
+        let (stability_rule, on_disturbance) = (None, None);
+        Setup {
+            program: Program::this(),
+            command_line: ["-m", "m", "--seed", "1"].map(str::to_owned).to_vec(),
+            flags: Vec::new(),
+            began: Timestamp::now(),
+            began_stamp: Stamp::now(),
+            host: Host::this(),
+            measurement: MeasurementPlan { window, stability_rule, max_errors: 0.01, on_disturbance, ..sample::plan() },
+            mode: LoadMode::one_concurrency(1),
+            batch_size: 1,
+            max_threads: 16,
+            max_outstanding: None,
+            max_connections: None,
+            seed: 1,
+            detail: Detail::default(),
+            synchronous: true,
+            service_kind: "TRITON".to_owned(),
+            client_times: Some(ClientTimes::HTTP),
+            times_transfers: true,
+            server: None,
+            servers: Vec::new(),
+            models: Vec::new(),
+            decoupled: false,
+            sequences: false,
+            headline: Headline::ServiceTime,
+            client_cost_ns: 123.4,
+            entries: Vec::new(),
+        }
+    }
+
+    /// What a run with such levels came to.
+    pub(crate) fn result(setup: &Setup, levels: &[LevelSummary]) -> RunResult {
+        RunResult { levels: levels.to_vec(), ..RunResult::new(Arc::new(setup.clone())) }
     }
 }

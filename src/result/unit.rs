@@ -1,9 +1,44 @@
-//! The values of figures as text.
+//! [`Unit`]: what the values of figures are, and their text.
 
-pub use crate::measure::unit::Unit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::result::number::{bandwidth, plain, time};
+use crate::terms::Statistic;
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Inferences a second.
+    PerSecond,
+    /// Requests a second.
+    RequestsPerSecond,
+    /// Responses a second.
+    ResponsesPerSecond,
+    /// Tokens a second.
+    TokensPerSecond,
+    /// Tokens.
+    Tokens,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// A share, 0 to 1.
+    Share,
+    /// A share of the baseline's value.
+    Ratio,
+}
 
 impl Unit {
+    /// That of a statistic.
+    pub fn of(statistic: Statistic) -> Self {
+        match statistic {
+            Statistic::Throughput => Self::PerSecond,
+            Statistic::MeanLatency | Statistic::Percentile(_) => Self::Nanoseconds,
+        }
+    }
+
     /// What a value of it counts, after the value; empty for those that say it themselves.
     pub fn words(self) -> &'static str {
         match self {

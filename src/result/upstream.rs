@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use crate::measure::outcome::Outcome;
-use crate::measure::summary::{Ending, LevelSummary};
 use crate::result::RunResult;
+use crate::result::outcome::Outcome;
+use crate::result::summary::{Ending, LevelSummary};
 
 impl RunResult {
     /// The result without levels of a range that are not stable, or above the latency threshold; with all of them if
@@ -30,10 +30,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::measure::reasons::{InvalidReason, Verdict};
-    use crate::measure::summary::{LevelLoad, sample};
-    use crate::plan::LoadMode;
-    use crate::report::tests::sample as plans;
+    use crate::result::reasons::{InvalidReason, Verdict};
+    use crate::result::setup::sample as plans;
+    use crate::result::summary::{LevelLoad, sample};
+    use crate::terms::LoadMode;
 
     fn level(concurrency: u32, ending: Ending) -> LevelSummary {
         LevelSummary { ending, ..sample::level(LevelLoad::Concurrency(concurrency), 100, 1_000) }

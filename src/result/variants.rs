@@ -5,14 +5,14 @@ mod file;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::bare::BareCopies;
-use crate::measure::rounds::{Figure, Round, Unit};
-use crate::measure::summary::LevelLoad;
-use crate::plan::{Rounds, Statistic};
 use crate::result::Distinction;
+use crate::result::bare::BareCopies;
 use crate::result::compare::{Direction, direction};
+use crate::result::rounds::{Figure, Round, Unit};
+use crate::result::summary::LevelLoad;
 use crate::seed::{self, Purpose};
 use crate::stats::{Bounds, Interval, Paired, Proportion, Sequence, share_difference, two_sample_t};
+use crate::terms::{Rounds, Statistic};
 
 pub use file::VariantsFile;
 
@@ -35,15 +35,15 @@ pub struct Reading {
 }
 
 /// The logarithms of a figure of rounds, or of its ratio, start by start.
-pub(super) struct Logs {
+pub struct Logs {
     starts: Vec<Vec<f64>>,
     /// In how many rounds that count it is missing.
-    pub(super) lacking: usize,
+    pub lacking: usize,
 }
 
 impl Logs {
     /// What they say.
-    pub(super) fn read(&self, reading: Reading) -> Option<Paired> {
+    pub fn read(&self, reading: Reading) -> Option<Paired> {
         match reading.sequential {
             true => Paired::sequential(&self.starts.concat()),
             false => Paired::of(&self.starts, seed::derive(reading.seed, Purpose::SignFlips)),
@@ -51,7 +51,7 @@ impl Logs {
     }
 
     /// The same without what only a report needs: what is looked at after every round.
-    pub(super) fn bounds(&self, reading: Reading) -> Option<(f64, Bounds)> {
+    pub fn bounds(&self, reading: Reading) -> Option<(f64, Bounds)> {
         if !reading.sequential {
             return self.read(reading).map(|paired| (paired.ratio, paired.interval.into()));
         }
@@ -275,12 +275,12 @@ impl Cell {
     }
 
     /// A variant's own figure.
-    pub(super) fn values(&self, variant: usize, of: Figure) -> Logs {
+    pub fn values(&self, variant: usize, of: Figure) -> Logs {
         self.by_start(|round| Some(round.counted(variant)?.get(of).map(f64::ln)))
     }
 
     /// The ratios of a variant's figure to the reference's.
-    pub(super) fn ratios(&self, variant: usize, of: Figure) -> Logs {
+    pub fn ratios(&self, variant: usize, of: Figure) -> Logs {
         self.by_start(|round| Some(logs(round, variant, of)?.map(|(one, other)| other - one)))
     }
 
@@ -387,4 +387,4 @@ fn order_effect(rounds: &[&Round], variant: usize, key: Figure) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -11,10 +11,11 @@ use triton_bench::error::ErrorKind;
 use triton_bench::exit::Codes;
 use triton_bench::model::{CorrelationForm, ModelId, ModelSpec};
 use triton_bench::plan::{
-    Calls, Compression, ConnectionPlan, DataSource, GapDistribution, LoadMode, LogLevel, Matrix, Periodic, Plan,
-    Protocol, Range, ServiceKind, StageLength, TensorFormat, TraceLevel, Wait, WindowRule,
+    Calls, Compression, ConnectionPlan, DataSource, LogLevel, Matrix, Plan, Protocol, ServiceKind, TensorFormat,
+    TraceLevel, Wait,
 };
 use triton_bench::shm::Placement;
+use triton_bench::terms::{GapDistribution, LoadMode, Periodic, Range, StageLength, WindowRule};
 
 /// Splits at blanks; `''` is an empty word.
 fn words(line: &str) -> impl Iterator<Item = OsString> {

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::plan::{GatePlan, Plan, Range, ReportPart, ReportPlan};
+use crate::plan::{GatePlan, Plan, ReportPlan};
 use crate::ranks::{ANSWER_LIMIT, Part, Ranks};
 use crate::stdio;
+use crate::terms::{Range, ReportPart};
 
 /// Checks, before anything is started, that a load can be shared.
 ///

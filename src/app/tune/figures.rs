@@ -1,10 +1,10 @@
 //! What a visit came to: the figures of its level that a search compares.
 
 use crate::app::tune::members;
-use crate::measure::summary::{LevelSummary, ServerSummary};
 use crate::model::statistics::CountedTime;
 use crate::plan::{Figure, Requirement, TunePlan};
 use crate::result::figures::FigureAt;
+use crate::result::summary::{LevelSummary, ServerSummary};
 use crate::result::{Figures, LatencyAt, VisitFigures};
 
 /// What a level came to.
@@ -74,8 +74,8 @@ fn in_the_server(server: &ServerSummary) -> (f64, f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample::{self, distribution};
-    use crate::measure::summary::{DecoupledSummary, LevelLoad};
+    use crate::result::summary::sample::{self, distribution};
+    use crate::result::summary::{DecoupledSummary, LevelLoad};
 
     /// Four outstanding, each of which has its first response after 10 ms and its last after 100.
     #[test]

@@ -1,8 +1,9 @@
 //! Objective and constraints as numbers that the planner compares.
 
-use crate::plan::{Bound, Figure, Relation, Requirement, Statistic, TunePlan};
+use crate::plan::{Bound, Figure, Relation, Requirement, TunePlan};
 use crate::result::Figures;
 use crate::result::figures::FigureAt;
+use crate::terms::Statistic;
 use crate::tune::Found;
 
 /// The smallest share of failures that is distinguished from none.

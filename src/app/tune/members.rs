@@ -1,8 +1,8 @@
 //! The models that a model calls: which of them holds requests up, and so is searched first.
 
-use crate::measure::summary::ServerSummary;
 use crate::plan::{Searched, Setting};
 use crate::result::MemberFigures;
+use crate::result::summary::ServerSummary;
 
 /// Queues decide, if a request spends at least this share of its time in them.
 const QUEUES: f64 = 0.05;

@@ -2,6 +2,7 @@
 //! proven.
 
 mod assignment;
+mod description;
 mod entry;
 mod figures;
 mod goal;
@@ -44,6 +45,7 @@ use crate::exit::{self, Codes};
 use crate::limits;
 use crate::model::{ConfigMark, ModelId};
 use crate::plan::{Searched, Setting, TunePlan, flags};
+use crate::report::tune::Places;
 use crate::report::{self, Interrupts};
 use crate::result::{Figures, TuneResult, VisitFigures};
 use crate::stdio::{self, note};
@@ -107,7 +109,7 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     let search = settings(plan, &subject)?;
     let means = Means { subject, isolated, interrupts };
     let mut search_run = RunningSearch::begin(plan, &search, means)?;
-    screen.print(&report::tune::settings(plan, &search, search_run.planner.space().size()))?;
+    screen.print(&description::settings(plan, &search, search_run.planner.space().size()))?;
     let ended = search_run.run();
     // An interrupt from here on did not end the search.
     let result = search_run.result();
@@ -115,7 +117,10 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     let printed = screen.print(&report::tune::table(&result));
     let answer = search_run.planner.answer();
     let configurations = search_run.configurations(answer.winner().unwrap_or(0));
-    let files = report::tune::write(plan, interrupts, &result, &configurations);
+    let output = &plan.run.output;
+    let folder = plan.folder();
+    let places = Places { folder: &folder, csv: output.csv.as_deref(), summary: output.summary.as_deref() };
+    let files = report::tune::write(&places, interrupts, &result, &configurations);
     stdio::say(format_args!("{} is in {}\n", outcome::left(&answer), folder.display()));
     [ended, restored, files, printed].into_iter().fold(Ok(()), Error::both)?;
     match outcome::obstacle(search_run.planner.candidates()).filter(|_| !result.interrupted) {
@@ -359,7 +364,7 @@ fn head(plan: &TunePlan, search: &[Searched], bases: &[(ModelId, Value)]) -> Hea
     let flags = words.filter(|flag| flag.given && !is_excluded(&flag.name));
     let mark = |(id, base): &(ModelId, Value)| format!("{id} {}", ConfigMark::of(base).hash.unwrap_or_default());
     Head {
-        search: report::tune::title(plan, search),
+        search: description::title(plan, search),
         budget_s: Some(plan.budget.as_secs_f64()),
         flags: flags.map(|flag| format!("{} {}", flag.name, flag.values.join(" ")).trim_end().to_owned()).collect(),
         bases: bases.iter().map(mark).collect(),

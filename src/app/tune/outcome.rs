@@ -7,9 +7,10 @@ use crate::app::tune::space::in_force;
 use crate::app::tune::verdict::verdict;
 use crate::app::tune::why::why;
 use crate::exit;
-use crate::plan::{Searched, Statistic};
+use crate::plan::Searched;
 use crate::result::{CandidateResult, CandidateStatus, TUNE_VERSION, TuneFigures, TuneResult, VisitFigures};
 use crate::stats::Interval;
+use crate::terms::Statistic;
 use crate::tune::{Answer, Beside, Candidate, Phase, Status, median};
 
 /// The result.

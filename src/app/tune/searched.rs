@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::measure::disturbance::Disturbance;
 use crate::model::ModelId;
 use crate::plan::{Searched, TunePlan};
 use crate::result::VisitFigures;
+use crate::result::disturbance::Disturbance;
 use crate::tune::{Planner, Trial};
 
 /// A trial and its figures.

@@ -23,8 +23,9 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::load::LoadShape;
 use crate::model::ModelId;
-use crate::plan::{GapDistribution, Plan, TunePlan};
+use crate::plan::{Plan, TunePlan};
 use crate::result::VisitFigures;
+use crate::terms::GapDistribution;
 use crate::tune::{Phase, Trial};
 
 /// A server, and the current state of its models.

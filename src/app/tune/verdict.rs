@@ -1,9 +1,10 @@
 //! The verdict of a search in words.
 
 use crate::app::tune::searched::Search;
-use crate::plan::{Statistic, TunePlan};
+use crate::plan::TunePlan;
 use crate::result::{CandidateResult, TuneVerdict};
 use crate::stats::Interval;
+use crate::terms::Statistic;
 use crate::tune::{Answer, Gain, Status};
 
 /// The answer, with what its sentence names of the candidates.
@@ -161,8 +162,8 @@ mod tests {
     use super::*;
     use crate::app::tune::sample::plan;
     use crate::app::tune::searched::Seen;
-    use crate::measure::disturbance::{Cause, Disturbance};
     use crate::result::CandidateStatus;
+    use crate::result::disturbance::{Cause, Disturbance};
     use crate::result::{Figures, TuneFigures, VisitFigures};
     use crate::tune::{Observation, Phase, Planner, Settings, Space, Trial};
 

@@ -6,8 +6,8 @@ use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::measure::summary::{Ending, LevelSummary};
-use crate::plan::{MeasurementPlan, OnDisturbance, WindowRule};
+use crate::result::summary::{Ending, LevelSummary};
+use crate::terms::{MeasurementPlan, OnDisturbance, WindowRule};
 
 /// The start of a load is skipped for this time, or for this share of what is measured, whichever is more.
 const SETTLING: (Duration, f64) = (Duration::from_millis(40), 0.2);

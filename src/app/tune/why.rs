@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::app::tune::members::bottleneck;
 use crate::app::tune::searched::{Search, Seen};
-use crate::plan::asked;
 use crate::result::{CandidateResult, Figures};
+use crate::terms::asked;
 use crate::tune::{Answer, Phase};
 
 /// The reasons, a sentence each.

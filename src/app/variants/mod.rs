@@ -20,6 +20,7 @@ use crate::app::phase;
 use crate::app::progress::Parts;
 use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
+use crate::app::settings;
 use crate::app::variants::field::Field;
 use crate::app::variants::sequel::Sequel;
 use crate::app::variants::subject::Subject;
@@ -28,13 +29,17 @@ use crate::app::write;
 use crate::backends::Connect;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
-use crate::measure::bare::{self, BareCopies};
-use crate::measure::rounds::{Figure, Interleaving, Round, Turn, interleave};
-use crate::plan::{Matrix, OnDisturbance, Plan, Rounds, Statistic, Variant};
-use crate::report::{self, Interrupts, console};
+use crate::gate;
+use crate::measure::bare;
+use crate::measure::rounds::{Interleaving, Turn, interleave};
+use crate::plan::{Matrix, Plan, Variant};
+use crate::report::{self, Interrupts};
 use crate::result::RunResult;
+use crate::result::bare::BareCopies;
+use crate::result::rounds::{Figure, Round};
 use crate::result::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::stdio::note;
+use crate::terms::{OnDisturbance, Rounds, Statistic};
 
 /// Measures every variant, or every row of a matrix, and reports the differences. Returns the exit code.
 ///
@@ -65,7 +70,7 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, interrupts: Interrupts, co
         return Ok(exit::INTERRUPTED);
     }
     result.interrupted = comparison.is_interrupted();
-    result.judge_variants(&plan.gate, ended.is_err() || comparison.is_interrupted());
+    gate::judge_variants(&mut result, &plan.gate, ended.is_err() || comparison.is_interrupted());
     let printed = conclude(&result, codes, &screen);
     let written = if ended.is_ok() || has_rounds { write(plan, interrupts, &result, None) } else { Ok(()) };
     ended.and(written)?;
@@ -207,7 +212,7 @@ impl Comparison<'_> {
         (setup.command_line, setup.flags) = (self.plan.words.command_line.clone(), self.plan.words.flags.clone());
         self.earlier.check(&setup)?;
         self.earlier.check_variants(&variants.variants)?;
-        self.context.screen.print(&console::settings(self.plan, &setup))?;
+        self.context.screen.print(&settings::settings(self.plan, &setup))?;
         self.context.screen.print(&report::variants::heading(&variants, measurement))?;
         self.announce(subjects);
         for variant in &variants.variants {
@@ -334,7 +339,7 @@ impl Comparison<'_> {
                 variants.cells[cell].rounds = before.chain(all).chain(after).collect();
                 context.screen.log(&format!("{} is done", place(rounds.len() - 1)));
             }
-            report::summary::save(plan, context.interrupts, result);
+            report::summary::save(plan.output.summary.as_deref(), context.interrupts, result);
             sequel.see(rounds);
         };
         let all = |rounds: &[Round]| rounds.iter().map(|round| spread(round, &usable, subjects.len())).collect();

@@ -3,10 +3,11 @@
 use std::cell;
 
 use crate::clock::Stamp;
-use crate::measure::rounds::Round;
+use crate::gate;
 use crate::plan::{GatePlan, Plan};
+use crate::result::RunResult;
+use crate::result::rounds::Round;
 use crate::result::variants::{Cell, VariantsResult};
-use crate::result::{RunResult, lacks_figure};
 
 /// Windows of rounds that lack a figure of a requirement grow to this many times their length.
 const MOST_TIMES: u32 = 16;
@@ -57,7 +58,7 @@ impl<'a> Sequel<'a> {
     /// Looks at these rounds: where the last one lacks a figure that is to be decided, the next are longer.
     pub fn see(&self, rounds: &[Round]) {
         let goes_on = self.bare.as_ref().is_some_and(|bare| bare.rounds.until_decided.is_some());
-        if goes_on && rounds.last().is_some_and(|round| lacks_figure(self.gate, round)) {
+        if goes_on && rounds.last().is_some_and(|round| gate::lacks_figure(self.gate, round)) {
             self.times.set(self.times.get().max((2 * self.times.get()).min(MOST_TIMES)));
         }
     }
@@ -68,6 +69,6 @@ impl<'a> Sequel<'a> {
         let spent = Stamp::now() - self.began;
         let measured = u32::try_from(rounds.len().saturating_sub(self.earlier)).unwrap_or(u32::MAX);
         let has_time = measured == 0 || spent + spent / measured <= self.gate.time;
-        has_time && bare.is_undecided(self.gate, &Cell { rounds, ..bare.cells[0].clone() })
+        has_time && gate::is_undecided(bare, self.gate, &Cell { rounds, ..bare.cells[0].clone() })
     }
 }

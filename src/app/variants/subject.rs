@@ -14,12 +14,14 @@ use crate::backends::{self, Connect, Connected};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit;
-use crate::measure::rounds::{Figure, Measured, Unit, needed};
-use crate::measure::summary::LevelLoad;
-use crate::measure::tensors::TensorBytes;
+use crate::measure::rounds::Measured;
 use crate::observe::Observers;
-use crate::plan::{MeasurementPlan, OnDisturbance, Plan, Statistic, WindowRule};
+use crate::plan::Plan;
 use crate::result::Setup;
+use crate::result::rounds::{Figure, Unit, needed};
+use crate::result::summary::LevelLoad;
+use crate::result::tensors::TensorBytes;
+use crate::terms::{MeasurementPlan, OnDisturbance, Statistic, WindowRule};
 
 /// A turn begins with a lead-in of this fraction of its window, which does not count.
 const SETTLE: u32 = 5;

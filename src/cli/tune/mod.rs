@@ -19,9 +19,10 @@ use crate::cli::{Command, Flags, HELP_WIDTH, config, given, help, secrets, versi
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{
-    Bound, Calls, Draft, Figure, GapDistribution, Given, LoadMode, MAX_CONCURRENCY, MAX_RATE, Plan, Range, Requirement,
-    Searched, Setting, Statistic, TuneLoad, TunePlan,
+    Bound, Calls, Draft, Figure, Given, MAX_CONCURRENCY, MAX_RATE, Plan, Requirement, Searched, Setting, TuneLoad,
+    TunePlan,
 };
+use crate::terms::{GapDistribution, LoadMode, Range, Statistic};
 
 /// The command.
 pub const WORD: Word = Word { name: "tune", flags: || command().about(ABOUT), read };
@@ -169,8 +170,8 @@ fn plan(command: &clap::Command, words: Vec<OsString>, command_line: Vec<OsStrin
     let shown = Statistic::Percentile(run.measurement.percentile.unwrap_or(99.0));
     let usual = if flags.tune.at_rate.is_some() { shown } else { Statistic::Throughput };
     let unit = given.has("--measurement-interval").then_some(match run.measurement.window {
-        crate::plan::WindowRule::Time(window) => window,
-        crate::plan::WindowRule::Count(_) => Duration::from_millis(500),
+        crate::terms::WindowRule::Time(window) => window,
+        crate::terms::WindowRule::Count(_) => Duration::from_millis(500),
     });
     Ok(TunePlan {
         search,

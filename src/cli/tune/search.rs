@@ -6,7 +6,8 @@ use serde_json::Value;
 use crate::cli::range::{Step, listed};
 use crate::cli::values::decimal;
 use crate::model::configuration::Path;
-use crate::plan::{MAX_CONCURRENCY, MAX_RATE, Searched, ServerSetting, Setting, asked};
+use crate::plan::{MAX_CONCURRENCY, MAX_RATE, Searched, ServerSetting, Setting};
+use crate::terms::asked;
 
 /// `PATH=VALUES`.
 pub fn searched(text: &str) -> Result<Searched, String> {

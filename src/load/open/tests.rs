@@ -12,7 +12,6 @@ use crate::backend::{
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::error::{Error, Result};
-use crate::load::LoadReport;
 use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::pace::DEFAULT_SPIN;
@@ -20,8 +19,9 @@ use crate::load::run::{RunningLoad, start};
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::GapDistribution;
+use crate::record::LoadReport;
 use crate::record::{Recorder, RecorderSpec, Tally};
+use crate::terms::GapDistribution;
 
 /// A server that answers each request a fixed time after it came, but for a pause, and keeps a log.
 struct Server {

@@ -10,7 +10,7 @@ use crate::data::{Payload, PayloadId, TokenCounts};
 use crate::error::{Error, Result};
 use crate::load::payloads::body::Body;
 use crate::model::ModelSpec;
-use crate::plan::{TokenInput, TokenUse};
+use crate::terms::{TokenInput, TokenUse};
 
 /// Length of the input in a row's request: its context tokens, at least 1 and at most the longest length.
 fn length(input: &TokenInput, row: &TokenCounts) -> u64 {

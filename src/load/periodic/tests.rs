@@ -11,12 +11,12 @@ use crate::backend::{
 };
 use crate::data::PayloadId;
 use crate::error::Error;
-use crate::load::LoadReport;
 use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::run::start;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
+use crate::record::LoadReport;
 use crate::record::{Recorder, RecorderSpec, Tally};
 
 /// A decoupled server with one thread that goes round the requests under way and gives each one response a turn. Of every

@@ -22,8 +22,9 @@ use rand_distr::{Distribution as _, Exp1, Gamma};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::error::{Error, Result};
-use crate::plan::{GapDistribution, MAX_RATE, Ramp};
+use crate::plan::MAX_RATE;
 use crate::seed::{self, Purpose};
+use crate::terms::{GapDistribution, Ramp};
 
 pub use files::{parse_intervals, read_intervals};
 pub use trace::{Trace, parse_trace, read_trace};

@@ -9,15 +9,17 @@ use crate::backend::Oddities;
 use crate::clock::{Stamp, TimeSpan};
 use crate::error::Result;
 use crate::interrupt;
-use crate::load::{LoadReport, RunningLoad};
+use crate::load::RunningLoad;
+use crate::machine::pauses;
 use crate::measure::history::WindowSet;
 use crate::measure::level::{COUNT_POLL, Trials, WINDOW_POLL};
 use crate::measure::measurement::Measurement;
-use crate::measure::remark::Remark;
-use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::waiting::wait;
 use crate::measure::window::summarize;
-use crate::plan::{MeasurementPlan, WindowRule};
+use crate::record::LoadReport;
+use crate::result::remark::Remark;
+use crate::result::summary::{Ending, LevelSummary};
+use crate::terms::{MeasurementPlan, WindowRule};
 
 /// Whoever interrupts waits for outstanding requests no longer than this.
 const INTERRUPTED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -59,7 +61,8 @@ pub(super) fn remark(
         // The server has counted the requests of the other processes, too.
         summary.remarks.clear();
     }
-    summary.remarks.extend(Remark::of_replies(oddities).chain(Remark::of_pauses(level, still)));
+    let further = pauses::between(level.start, level.end).saturating_sub(still);
+    summary.remarks.extend(Remark::of_replies(oddities).chain(Remark::of_pauses(further)));
 }
 
 impl Trials<'_> {

@@ -19,15 +19,15 @@ use crate::measure::disturbance::sample::Quota;
 use crate::measure::gate::Questions;
 use crate::measure::measurement::{Moment, Watcher};
 use crate::measure::server::Models;
-use crate::measure::summary::{Headline, LevelLoad, sample};
-use crate::measure::tensors::TensorBytes;
 use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::model::statistics::{ModelStatistics, StatisticsSnapshot};
 use crate::model::{ModelId, ModelSpec};
-use crate::plan::{GapDistribution, MeasurementPlan, WindowRule};
 use crate::record::{Finished, Observer, Recorder, RecorderSpec};
+use crate::result::summary::{Headline, LevelLoad, sample};
+use crate::result::tensors::TensorBytes;
 use crate::seed::hash;
+use crate::terms::{GapDistribution, MeasurementPlan, WindowRule};
 
 /// Delays in milliseconds, between these two, from a seed.
 struct Delays {

@@ -10,8 +10,8 @@ use crate::measure::cost::CostMeter;
 use crate::measure::level::{COUNT_POLL, Trials};
 use crate::measure::slicer::Slicer;
 use crate::measure::stall::{LONGEST_SILENCE, say_given_up};
-use crate::measure::summary::{ClientSummary, Distribution, Ending};
 use crate::measure::waiting::{GRACE, Sampled, Sampler, try_wait};
+use crate::result::summary::{ClientSummary, Distribution, Ending};
 
 impl Trials<'_> {
     /// One window over the whole load, which ends by itself.

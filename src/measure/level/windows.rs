@@ -11,9 +11,9 @@ use crate::error::Result;
 use crate::measure::level::edges::ramp_limit;
 use crate::measure::level::joint::JointWindows;
 use crate::measure::level::{COUNT_POLL, Trials, WINDOW_POLL};
-use crate::measure::summary::Ending;
 use crate::measure::waiting::{GRACE, try_wait};
-use crate::plan::WindowRule;
+use crate::result::summary::Ending;
+use crate::terms::WindowRule;
 
 /// Minimum length of a window of requests: a few fast requests fit into one time slice of a thread, and such windows
 /// never agree.

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::measure::bounds::{figures, known};
-use crate::measure::summary::{Known, sample};
 use crate::measure::window;
 use crate::record::Distribution;
+use crate::result::summary::{Known, sample};
 
 mod coverage;
 

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::load::LoadReport;
 use crate::measure::heartbeat::{Heartbeat, Progress};
 use crate::measure::history::Conclusion;
 use crate::measure::level_run::MeasuredLevel;
@@ -20,9 +19,10 @@ use crate::measure::ranks::{Closing, EarlyEnd, Span, WindowReport, close, joined
 use crate::measure::stages::over::EndingStage;
 use crate::measure::stages::running::RunningStage;
 use crate::measure::stages::{Play, STAGE_POLL, StageRun};
-use crate::measure::summary::Ending;
 use crate::measure::waiting::wait;
 use crate::ranks::Ranks;
+use crate::record::LoadReport;
+use crate::result::summary::Ending;
 use crate::stdio::note;
 
 /// The next stage begins this long after the planned end of the previous one: its workers are released at that end, and

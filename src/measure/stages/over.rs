@@ -8,20 +8,20 @@ use crate::machine::usage::Usage;
 use crate::measure::backlog::settle;
 use crate::measure::counters::{Counted, Counters};
 use crate::measure::decision::{check_with, complete};
-use crate::measure::disturbance::Disturbance;
 use crate::measure::history::{Conclusion, WindowSet};
 use crate::measure::level_run::LevelRun;
 use crate::measure::log::Log;
 use crate::measure::measurement::{Measurement, Unwatched};
 use crate::measure::metrics::MetricsFold;
-use crate::measure::remark::Remark;
 use crate::measure::slicer::Slicer;
 use crate::measure::stages::running::RunningStage;
 use crate::measure::stall::{say_given_up, silence_of_a_stage};
-use crate::measure::summary::{Disturbances, Ending, LevelSummary};
 use crate::measure::verdict::{Evidence, judge};
 use crate::measure::waiting::GRACE;
 use crate::measure::window::summarize;
+use crate::result::disturbance::Disturbance;
+use crate::result::remark::Remark;
+use crate::result::summary::{Disturbances, Ending, LevelSummary};
 
 /// A stage that sends nothing more. Its last requests are answered while the next one runs, or nothing does; then what the
 /// server counted is read.

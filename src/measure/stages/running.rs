@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::error::Error;
-use crate::load::{LoadReport, RunningLoad};
+use crate::load::RunningLoad;
 use crate::measure::backlog::BacklogTrend;
 use crate::measure::level_run::{LevelRun, MeasuredLevel};
 use crate::measure::measurement::{Measurement, Watcher};
@@ -13,9 +13,10 @@ use crate::measure::sending::Sending;
 use crate::measure::slicer::Slicer;
 use crate::measure::stages::{STAGE_POLL, StageRun, boundaries};
 use crate::measure::stall::{LONGEST_SILENCE, say_given_up};
-use crate::measure::summary::{Ending, LevelSummary};
 use crate::measure::waiting::{Sampled, Sampler, wait};
-use crate::plan::StageLength;
+use crate::record::LoadReport;
+use crate::result::summary::{Ending, LevelSummary};
+use crate::terms::StageLength;
 
 /// A stage under way, or over.
 pub(super) struct RunningStage {

@@ -1,8 +1,8 @@
 //! A breakdown from averages alone: the client's measurements of every request, and the server's counters.
 
-use crate::measure::breakdown::{Breakdown, RequestStage, Source};
-use crate::measure::precision::PERCENTILES;
-use crate::measure::summary::{ClientSummary, ServerSummary};
+use crate::result::breakdown::{Breakdown, RequestStage, Source};
+use crate::result::statistic::PERCENTILES;
+use crate::result::summary::{ClientSummary, ServerSummary};
 
 /// Where the time of `client`'s requests to `server` went, on average.
 pub(super) fn of(server: &ServerSummary, client: &ClientSummary) -> Breakdown {

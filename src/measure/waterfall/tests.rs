@@ -1,8 +1,8 @@
 use super::*;
 use crate::backend::{ModelTrace, Transit};
-use crate::measure::breakdown::Source;
-use crate::measure::summary::{LevelLoad, LevelSummary, ServerSummary, sample};
 use crate::model::statistics::{CountedTime, ModelStatistics};
+use crate::result::breakdown::Source;
+use crate::result::summary::{LevelLoad, LevelSummary, ServerSummary, sample};
 
 const CLOSED: Ends = Ends { from_intended: false, to_wakeup: false };
 

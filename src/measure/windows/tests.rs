@@ -1,7 +1,7 @@
 use super::*;
-use crate::measure::disturbance::Cause;
-use crate::measure::summary::sample;
-use crate::plan::{Precision, StabilityRule, Statistic};
+use crate::result::disturbance::Cause;
+use crate::result::summary::sample;
+use crate::terms::{Precision, StabilityRule, Statistic};
 
 /// A level's windows: how many requests each had, and whether it was disturbed. What it ends with, after how many, and what became
 /// of the disturbed ones.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::model::{DataType, ModelSpec};
 use crate::plan::validate::facts::{lacks_levels, on_network};
 use crate::plan::validate::service::{is_grpc, json_formats};
-use crate::plan::{Calls, DataSource, Decision, Draft, ModelNote, Pages, Plan, ServiceKind, StageLoad};
+use crate::plan::{Calls, DataSource, Decision, Draft, ModelNote, Pages, Plan, ServiceKind};
+use crate::terms::StageLoad;
 
 /// Flags that have an effect only under some condition.
 struct Row {

@@ -1,10 +1,10 @@
 //! Rules of the load.
 
 use crate::exit::Codes;
-use crate::plan::search::MAX_LEVELS;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::{endless, loads, shown_range};
 use crate::plan::{Calls, DataSource, Draft, ServiceKind};
+use crate::terms::MAX_LEVELS;
 
 /// Rules of the load.
 pub(super) const RULES: &[Rule] = &[

@@ -1,11 +1,12 @@
 //! Rules of the measurement.
 
 use crate::exit::Codes;
+use crate::plan::Draft;
 use crate::plan::validate::Rule;
 use crate::plan::validate::facts::{
     endless, has_several_levels, lacks_levels, loads, names_an_end, searches, shown_range,
 };
-use crate::plan::{Draft, Picture};
+use crate::terms::Picture;
 
 /// Rules of the measurement.
 pub(super) const RULES: &[Rule] = &[

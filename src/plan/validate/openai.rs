@@ -2,7 +2,8 @@
 
 use crate::data::{PromptForm, PromptLength, PromptSpec};
 use crate::plan::validate::Rule;
-use crate::plan::{DataSource, Draft, Protocol, ServiceKind, StageLoad};
+use crate::plan::{DataSource, Draft, Protocol, ServiceKind};
+use crate::terms::StageLoad;
 
 /// Flags of payloads that are generated.
 const GENERATED: &[&str] = &[

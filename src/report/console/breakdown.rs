@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::batches::{ExecutedBatches, executed_batches};
-use crate::measure::breakdown::{Breakdown, RequestStage, Slowest, Source};
-use crate::measure::cost::{Cost, GroupCost, GroupKind};
-use crate::measure::summary::LevelSummary;
 use crate::report::number::percent;
+use crate::result::batches::{ExecutedBatches, executed_batches};
+use crate::result::breakdown::{Breakdown, RequestStage, Slowest, Source};
+use crate::result::cost::{Cost, GroupCost, GroupKind};
+use crate::result::summary::LevelSummary;
 use crate::stdio::shown;
 
 /// Maximum number of batch sizes listed: those executed most often.

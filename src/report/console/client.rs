@@ -3,15 +3,14 @@
 use std::fmt::Write as _;
 
 use crate::backend::ClientTimes;
-use crate::measure::summary::{ClientSummary, LevelSummary};
-use crate::measure::verdict;
-use crate::plan::MeasurementPlan;
 use crate::report::console::{detail, mix};
 use crate::report::number::{percent, significant, whole_us};
 use crate::report::percentiles;
 use crate::report::{generation, sequences, sessions};
 use crate::result::Setup;
+use crate::result::summary::{ClientSummary, LevelSummary};
 use crate::stdio::shown;
+use crate::terms::MeasurementPlan;
 
 /// Maximum number of failure reasons listed.
 const MAX_REASONS: usize = 10;
@@ -24,7 +23,7 @@ pub fn client(setup: &Setup, level: &LevelSummary) -> String {
     if client.requests == 0 {
         return text;
     }
-    if verdict::lateness(client).is_some() {
+    if client.lateness().is_some() {
         text += &lateness(client);
     }
     if setup.sequences {

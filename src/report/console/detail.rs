@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary};
 use crate::report::number::{percent, significant, whole_us};
+use crate::result::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary};
 
 /// Response time, service time and schedule delay, and whether the rate was reached.
 pub fn open_loop(client: &ClientSummary, open_loop: &OpenLoopSummary, headline: Headline) -> String {

@@ -1,6 +1,6 @@
 //! The line about disturbed windows of a level.
 
-use crate::measure::summary::{Disturbances, LevelSummary};
+use crate::result::summary::{Disturbances, LevelSummary};
 
 /// The line; empty if there were none.
 pub fn line(level: &LevelSummary) -> String {
@@ -22,8 +22,8 @@ pub fn meanwhile(level: &LevelSummary) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::disturbance::{Cause, Disturbance};
-    use crate::measure::summary::{LevelLoad, sample};
+    use crate::result::disturbance::{Cause, Disturbance};
+    use crate::result::summary::{LevelLoad, sample};
 
     #[test]
     fn what_was_taken_is_said() {

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::summary::{ClientSummary, EntrySummary};
 use crate::report::console::detail::row;
 use crate::report::number::{percent, significant};
+use crate::result::summary::{ClientSummary, EntrySummary};
 use crate::stdio::shown;
 
 /// A title, and a block for each entry: its share of the requests, throughput, failures and the headline latency.

@@ -13,27 +13,25 @@ mod model_list;
 mod ranks;
 mod remarks;
 mod server;
-mod settings;
 mod upstream;
 
 use std::fmt::Write as _;
 
-use crate::measure::outcome::Outcome;
-use crate::measure::reasons::Verdict;
-use crate::measure::summary::{ClientSummary, Known, LevelLoad, LevelSummary};
-use crate::measure::sweep::SweepResult;
 use crate::model::{ModelSpec, TensorSpec};
-use crate::plan::Statistic;
 use crate::report::number::{msec, percent, significant, whole_us};
 use crate::report::{full_level_name, has_several_batch_sizes, load_name, load_value, restarts};
 use crate::result::answer::{most_within, speech};
+use crate::result::outcome::Outcome;
+use crate::result::reasons::Verdict;
+use crate::result::summary::{ClientSummary, Known, LevelLoad, LevelSummary};
+use crate::result::sweep::SweepResult;
 use crate::result::{RunResult, Setup};
 use crate::stats::{Bounds, Interval};
 use crate::stdio::shown;
+use crate::terms::Statistic;
 
 pub use detail::row;
 pub use model_list::model_list;
-pub use settings::settings;
 pub use upstream::as_upstream;
 
 /// Above this overhead, the client bounds the throughput (upstream warns there, too).

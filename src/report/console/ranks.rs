@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::summary::{LevelLoad, LevelSummary, RankSummary};
 use crate::report::number::{significant, whole_us};
+use crate::result::summary::{LevelLoad, LevelSummary, RankSummary};
 use crate::stdio::shown;
 
 /// Shares of a schedule are fixed; those of a concurrency depend on how fast each process is answered.
@@ -82,7 +82,7 @@ fn remarks(level: &LevelSummary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
+    use crate::result::summary::sample;
 
     fn rank(rank: usize, rate: f64, p50_us: f64) -> RankSummary {
         RankSummary {

@@ -1,6 +1,6 @@
 //! The lines about what contradicts itself in a level.
 
-use crate::measure::summary::LevelSummary;
+use crate::result::summary::LevelSummary;
 use crate::stdio::shown;
 
 /// A line for each remark.

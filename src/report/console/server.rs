@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::server::ServerTimes;
-use crate::measure::summary::{GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
 use crate::report::number::{percent, significant};
+use crate::result::server::ServerTimes;
+use crate::result::summary::{GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
 use crate::stdio::shown;
 
 /// Beyond this number, GPUs are not listed one by one.

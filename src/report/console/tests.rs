@@ -1,17 +1,15 @@
 //! The complete report, compared with the layout that upstream's program prints.
 
-use std::time::Duration;
-
 use super::*;
 use crate::backend::{ClientTimes, InferError};
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{
+use crate::model::statistics::{CountedTime, ModelStatistics};
+use crate::report::tests::printed;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::setup::sample as plans;
+use crate::result::summary::{
     DecoupledSummary, Ending, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
 };
-use crate::model::statistics::{CountedTime, ModelStatistics};
-use crate::plan::{GapDistribution, LoadMode, Precision, Range, ServiceKind, Statistic, WindowRule};
-use crate::report::tests::sample as plans;
-use crate::shm::Placement;
+use crate::terms::Statistic;
 
 fn at(count: u64, ns: u64) -> CountedTime {
     CountedTime { count, ns }
@@ -45,43 +43,17 @@ fn level() -> LevelSummary {
     level
 }
 
-/// A report without our own lines: the verdict, the seed, and what follows upstream's overhead.
+/// A report without our own lines: the verdict, and what follows upstream's overhead.
 fn upstreams(report: &str) -> String {
-    let ours = [
-        "  Verdict:",
-        "  Random seed:",
-        "  Requests leave when",
-        "  Latency: ",
-        "  Inputs in ",
-        "    Avg client overhead:",
-    ];
-    report
-        .lines()
-        .filter(|line| !ours.iter().any(|own| line.starts_with(own)))
-        .map(|line| format!("{line}\n"))
-        .collect()
+    let is_ours = |line: &&str| ["  Verdict:", "    Avg client overhead:"].iter().any(|own| line.starts_with(own));
+    report.lines().filter(|line| !is_ours(line)).map(|line| format!("{line}\n")).collect()
 }
 
 #[test]
-fn a_plain_run_reads_like_upstreams() {
-    let mut setup = plans::setup();
-    setup.mode = LoadMode::Concurrency(Range::with_step(1, Some(2), 1));
-    setup.measurement.window = WindowRule::Time(Duration::from_millis(300));
-    let level = level();
-    let report = settings(&plans::plan_of(&setup), &setup)
-        + &plans::printed(&setup, &level, 3)
-        + &summary(&plans::result(&setup, &[level]));
+fn a_plain_level_reads_like_upstreams() {
+    let (setup, level) = (plans::setup(), level());
+    let report = printed(&setup, &level, 3) + &summary(&plans::result(&setup, &[level]));
     let golden = "\
-*** Measurement Settings ***
-  Batch size: 1
-  Service Kind: TRITON
-  Using \"time_windows\" mode for stabilization
-  Stabilizing using average latency and throughput
-  Measurement window: 300 msec
-  Latency limit: 0 msec
-  Concurrency limit: 2 concurrent requests
-  Using synchronous calls for inference
-
 Request concurrency: 1
   Client: 
     Request count: 89
@@ -101,75 +73,26 @@ Request concurrency: 1
 Inferences/Second vs. Client Average Batch Latency
 Concurrency: 1, throughput: 89 infer/sec, latency 11001 usec
 ";
-    let report = upstreams(&report);
-    assert_eq!(report, golden);
+    assert_eq!(upstreams(&report), golden);
 }
 
 #[test]
 fn our_own_lines_are_there_too() {
     let setup = plans::setup();
-    let report = plans::printed(&setup, &level(), 3);
+    let report = printed(&setup, &level(), 3);
     assert!(report.contains("    Avg client overhead: 0.18% (123 ns per request)\n"), "{report}");
     assert!(report.contains("  Verdict: valid\n\n"), "{report}");
-    assert!(settings(&plans::plan(), &setup).contains("  Random seed: 1\n"));
-}
-
-#[test]
-fn every_setting_has_its_line() {
-    let (mut plan, mut setup) = (plans::plan(), plans::setup());
-    plan.target.service = ServiceKind::TritonCApi;
-    plan.measurement.window = WindowRule::Count(50);
-    plan.measurement.percentile = Some(95.0);
-    plan.measurement.binary_search = true;
-    plan.measurement.warmup_requests = 8;
-    plan.measurement.latency_threshold = Some(Duration::from_millis(7));
-    setup.synchronous = false;
-    plan.load.mode = LoadMode::RequestRate {
-        range: Range::with_step(20.0, Some(40.5), 1.0),
-        distribution: GapDistribution::Poisson,
-    };
-    setup.decoupled = true;
-    setup.headline = Headline::FirstResponse;
-    let golden = "\
-*** Measurement Settings ***
-  Service Kind: TRITON
-  Sending 8 warmup requests
-  Using \"count_windows\" mode for stabilization
-  Stabilizing using p95latency and throughput
-  Minimum number of samples in each window: 50
-  Latency limit: 7 msec
-  Request Rate limit: 40.5 requests per seconds
-  Using poisson distribution on request generation
-  Using Binary Search algorithm
-  Using asynchronous calls for inference
-  Detected decoupled model, using the first response for measuring latency
-
-";
-    assert_eq!(upstreams(&settings(&plan, &setup)), golden);
-    plan.data.output_placement = Placement::System;
-    let further = "all but the first have their outputs in pageable memory\n";
-    assert!(settings(&plan, &setup).contains(further));
-    setup.decoupled = false;
-    assert!(!settings(&plan, &setup).contains(further));
-    plan.measurement.precision = Some(Precision { of: Statistic::Throughput, share: 0.015 });
-    let text = settings(&plan, &setup);
-    assert!(text.contains("  Measuring until the windows give the throughput to within 1.5%\n"), "{text}");
-    plan.measurement.request_count = Some(20);
-    plan.data.batch_size = 4;
-    let text = settings(&plan, &setup);
-    assert!(text.contains("  Batch size: 4\n") && text.contains("  Sending 20 benchmark requests\n"), "{text}");
-    assert!(!text.contains("stabilization") && !text.contains("Stabilizing"), "{text}");
 }
 
 #[test]
 fn windows_are_listed_when_asked_for() {
     let mut setup = plans::setup();
     setup.detail.verbosity = 1;
-    let report = plans::printed(&setup, &level(), 3);
+    let report = printed(&setup, &level(), 3);
     let pass = "  Pass [3] throughput: 89 infer/sec. Avg latency: 11001 usec (std 0 usec). \n";
     assert!(report.contains(pass), "{report}");
     setup.measurement.percentile = Some(42.0);
-    let report = plans::printed(&setup, &level(), 3);
+    let report = printed(&setup, &level(), 3);
     assert!(report.contains("  Pass [1] throughput: 89 infer/sec. p42 latency: 11001 usec\n"), "{report}");
     assert!(report.contains("    p42 latency: 11001 usec\n    p50 latency:"), "{report}");
     assert!(!report.contains("Avg latency"), "{report}");
@@ -185,12 +108,12 @@ fn grpc_and_in_process_name_their_times() {
     let mut setup = plans::setup();
     setup.client_times = Some(ClientTimes::GRPC);
     let line = "    Avg gRPC time: 11001 usec ((un)marshal request/response 157 usec + response wait 10844 usec)\n";
-    assert!(plans::printed(&setup, &level(), 3).contains(line));
+    assert!(printed(&setup, &level(), 3).contains(line));
     setup.detail.verbosity = 1;
     let line = "    Avg gRPC time: 11001 usec (marshal 100 usec + response wait 10844 usec + unmarshal 57 usec)\n";
-    assert!(plans::printed(&setup, &level(), 3).contains(line));
+    assert!(printed(&setup, &level(), 3).contains(line));
     setup.client_times = None;
-    assert!(plans::printed(&setup, &level(), 3).contains(" usec\n    \n  Server: \n"));
+    assert!(printed(&setup, &level(), 3).contains(" usec\n    \n  Server: \n"));
 }
 
 #[test]
@@ -201,7 +124,7 @@ fn ensembles_list_their_models() {
     let mut root = server("outer", 9);
     root.composing = vec![inner, server("z", 9)];
     level.server = Some(root);
-    let report = plans::printed(&plans::setup(), &level, 3);
+    let report = printed(&plans::setup(), &level, 3);
     let stats = |indent: &str, parts: &str| {
         format!(
             "{indent}Inference count: 9\n{indent}Execution count: 9\n{indent}Successful request count: 9\n\
@@ -234,7 +157,7 @@ fn caches_show_hits_and_misses() {
     root.composing = vec![cached];
     let mut level = level();
     level.server = Some(root);
-    let report = plans::printed(&plans::setup(), &level, 3);
+    let report = printed(&plans::setup(), &level, 3);
     let golden = "    Cache hit count: 0
     Cache miss count: 0
     Successful request count: 90
@@ -271,7 +194,7 @@ fn late_open_loops_say_so() {
         completed_rate: 89.0,
     });
     level.verdict = Verdict::Invalid(vec![InvalidReason::RateNotReached(300.0, 89.0)]);
-    let report = plans::printed(&setup, &level, 3);
+    let report = printed(&setup, &level, 3);
     let golden = "Request Rate: 300 inference requests per second
   Client: 
     Request count: 89
@@ -308,7 +231,7 @@ fn decoupled_and_sequence_models_have_lines_of_their_own() {
         gap: sample::distribution(0, 1),
         last_response: sample::distribution(89, 15_000_000),
     });
-    let report = plans::printed(&setup, &level, 3);
+    let report = printed(&setup, &level, 3);
     for line in [
         "    Sequence count: 12 (12 seq/sec)\n    Throughput: 89 infer/sec\n    Response Throughput: 267 infer/sec\n",
         "    \n    Time to first response (the latency above): avg 5000 usec, p50 ",
@@ -326,13 +249,13 @@ fn failures_are_counted_by_reason() {
     level.client.failed = 11;
     level.client.errors = vec![(InferError::new("Internal", "went\nwrong"), 11)];
     level.verdict = Verdict::Invalid(vec![InvalidReason::Errors(11, 100)]);
-    let report = plans::printed(&setup, &level, 3);
+    let report = printed(&setup, &level, 3);
     let lines = "    Request count: 89\n    Failed request count: 11 (11.00%)\n      11 x Internal: went wrong\n";
     assert!(report.contains(lines), "{report}");
     assert!(report.contains("  Verdict: invalid [failed]\n    11 of 100 requests failed: see the errors"), "{report}");
     assert!(summary(&plans::result(&setup, &[level.clone()])).ends_with(" usec [failed]\n"));
     level.client.requests = 0;
-    let report = plans::printed(&setup, &level, 3);
+    let report = printed(&setup, &level, 3);
     assert!(report.contains("    Request count: 0\n") && !report.contains("Throughput"), "{report}");
 }
 
@@ -347,7 +270,7 @@ fn metrics_follow_the_server() {
         memory_total_bytes: None,
     }]);
     level.host = Some(HostMetrics { cpu_utilization: Some(0.5), ..HostMetrics::default() });
-    let report = plans::printed(&plans::setup(), &level, 3);
+    let report = printed(&plans::setup(), &level, 3);
     let golden = "
   Server Prometheus Metrics: 
     Avg GPU Utilization:

@@ -1,9 +1,9 @@
 //! The columns of parts of the requests: entries of a mix, and servers that requests are spread over.
 
-use crate::measure::summary::{ClientSummary, LevelSummary};
 use crate::report::csv::{Columns, at};
 use crate::report::number::{significant, whole_us};
 use crate::result::Setup;
+use crate::result::summary::{ClientSummary, LevelSummary};
 
 /// The results of each entry of a mix.
 pub(super) fn entries(columns: &mut Columns<'_>, setup: &Setup) {

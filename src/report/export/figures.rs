@@ -3,15 +3,15 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::load::{LoadReport, PeriodicBatch};
-use crate::measure::disturbance::Disturbance;
-use crate::measure::outcome::Outcome;
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{
-    Between, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, Known, LevelSummary,
-};
+use crate::record::{LoadReport, PeriodicBatch};
 use crate::report::{generation, sequences, sessions};
 use crate::result::Setup;
+use crate::result::disturbance::Disturbance;
+use crate::result::outcome::Outcome;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::summary::{
+    Between, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, Known, LevelSummary,
+};
 use crate::stats::Interval;
 
 /// Percentiles given for every distribution, with their names.
@@ -151,9 +151,9 @@ fn distribution(times: &Distribution, max_ns: u64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, Restarts, sample};
-    use crate::plan::Statistic;
-    use crate::report::tests::sample as plans;
+    use crate::result::setup::sample as plans;
+    use crate::result::summary::{DecoupledSummary, LevelLoad, OpenLoopSummary, Restarts, sample};
+    use crate::terms::Statistic;
 
     #[test]
     fn an_open_loop_has_its_three_times_and_its_rates() {

@@ -20,10 +20,10 @@ use std::sync::Arc;
 use crate::clock::{Stamp, WallAnchor};
 use crate::data::{Payload, PayloadId};
 use crate::error::{Error, Result};
-use crate::measure::summary::{Headline, LevelLoad};
-use crate::plan::UPSTREAM_VERSION;
 use crate::record::{RawRecord, RawResponse};
 use crate::report::{Interrupts, SafeFile};
+use crate::result::summary::{Headline, LevelLoad};
+use crate::terms::UPSTREAM_VERSION;
 
 pub use stream::{ExportQueue, ExportStream};
 

@@ -6,9 +6,9 @@ use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::inbox::{Inbox, Outbox, Received, inbox};
-use crate::measure::summary::LevelLoad;
 use crate::record::{RawRecord, RecordPool};
 use crate::report::export::{ExperimentEnd, ExportWriter};
+use crate::result::summary::LevelLoad;
 use crate::stdio::note;
 
 /// A record and the number of its experiment, from 1.

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::report::draw::{Anchor, coloured, of_kind};
 use crate::report::number::short;
+use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, RunResult};
 use crate::stdio::shown;
 

@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 
 use crate::backend::InferError;
-use crate::measure::summary::LevelSummary;
-use crate::measure::timeline::Slice;
 use crate::report::draw::{Anchor, Axis, Colour, Frame, KINDS, Scale, axes, dim, n, picture, text};
 use crate::report::figures::common::Shown;
 use crate::report::figures::time_axis::TimeAxis;
 use crate::report::number::{rate, short};
+use crate::result::summary::LevelSummary;
+use crate::result::timeline::Slice;
 use crate::stdio::shown;
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 526.0, height: 170.0 };

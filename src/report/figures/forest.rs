@@ -3,16 +3,16 @@
 
 use maud::{Markup, html};
 
-use crate::measure::rounds::Figure;
-use crate::plan::Point;
 use crate::report::draw::{Anchor, Arms, Axis, Frame, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
 use crate::report::figures::common::{Shown, full_name};
 use crate::report::number::short;
 use crate::result::compare::{Change, Direction, changes};
 use crate::result::figures::FigureAt;
+use crate::result::rounds::Figure;
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stats::Interval;
 use crate::stdio::shown;
+use crate::terms::Point;
 
 /// Changes up to this share count as no change.
 pub const MARGIN: f64 = 0.05;
@@ -229,9 +229,9 @@ fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
 mod tests {
     use super::{change, draw, percent};
     use crate::report::figures::common::Shown;
-    use crate::report::tests::sample as plans;
     use crate::report::variants::sample;
     use crate::result::RunResult;
+    use crate::result::setup::sample as plans;
     use crate::stats::Interval;
 
     #[test]

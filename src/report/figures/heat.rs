@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use crate::measure::timeline::lower_edge_ns;
 use crate::report::draw::{Anchor, Axis, Frame, HEAT, Scale, axes, dim, n, picture};
 use crate::report::figures::common::Shown;
 use crate::report::figures::time_axis::TimeAxis;
 use crate::report::number::{short, time};
+use crate::result::timeline::lower_edge_ns;
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 516.0, height: 240.0 };
 const MAX_COLUMNS: usize = 200;

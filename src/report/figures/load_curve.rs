@@ -2,17 +2,17 @@
 
 use maud::{Markup, html};
 
-use crate::measure::outcome::Outcome;
-use crate::measure::precision::value;
-use crate::measure::summary::{Known, LevelSummary};
-use crate::plan::Statistic;
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Scales, Spot, axes, coloured, dash, n, of_kind, picture,
     spread,
 };
 use crate::report::figures::common::{Shown, legend, letter, level, with_requests};
 use crate::report::number::{rate, time};
+use crate::result::outcome::Outcome;
+use crate::result::statistic::value;
+use crate::result::summary::{Known, LevelSummary};
 use crate::result::{RunResult, answer};
+use crate::terms::Statistic;
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
 
@@ -219,7 +219,7 @@ fn level_names(labels: &mut Labels, curves: &[Curve<'_>], scales: Scales) -> Mar
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{LevelLoad, sample};
+    use crate::result::summary::{LevelLoad, sample};
 
     #[test]
     fn the_knee_has_the_most_throughput_for_its_latency() {

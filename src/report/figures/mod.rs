@@ -16,7 +16,7 @@ mod waterfall;
 
 use maud::Markup;
 
-use crate::plan::Picture;
+use crate::terms::Picture;
 
 pub use common::{Shown, full_name, letter, level, load};
 pub use failures::none as no_failures;

@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 
-use crate::plan::asked;
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Polyline, Scale, Scales, axes, coloured, dim, n, of_kind, picture, spread,
 };
 use crate::report::number::{rate, time};
 use crate::result::{CandidateResult, TuneFigures, TuneResult};
+use crate::terms::asked;
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 270.0 };
 /// The colours of the winner, the present configuration and all others.

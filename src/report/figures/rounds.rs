@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 
-use crate::measure::rounds::{Figure, Round};
 use crate::report::draw::{
     Anchor, Arms, Axis, Colour, Frame, Polyline, Scale, Tick, axes, coloured, dim, grid, n, of_kind, picture, spread,
 };
 use crate::report::number::{rate, short, time};
 use crate::report::variants::brief;
+use crate::result::rounds::{Figure, Round};
 use crate::result::variants::{Cell, VariantsResult};
 use crate::stats::Interval;
 use crate::stdio::shown;

@@ -196,8 +196,8 @@ fn names(lines: &[Line], scales: Scales) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::bare::BareCopies;
     use crate::report::variants::sample;
+    use crate::result::bare::BareCopies;
 
     #[test]
     fn every_way_and_bound_is_a_line_over_the_sizes() {

@@ -2,7 +2,6 @@
 
 use maud::{Markup, html};
 
-use crate::measure::summary::{LevelLoad, LevelSummary};
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, KINDS, Polyline, Scale, Scales, axes, coloured, grid, n, peaks, picture, spread,
     step_path,
@@ -10,6 +9,7 @@ use crate::report::draw::{
 use crate::report::figures::common::Shown;
 use crate::report::figures::time_axis::TimeAxis;
 use crate::report::number::{rate, time};
+use crate::result::summary::{LevelLoad, LevelSummary};
 
 /// The first band.
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 466.0, height: 110.0 };

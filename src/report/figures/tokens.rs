@@ -3,9 +3,6 @@
 
 use maud::{Markup, html};
 
-use crate::measure::outcome::Outcome;
-use crate::measure::summary::{LevelLoad, LevelSummary};
-use crate::plan::{self, FigureName};
 use crate::report::draw::{
     Anchor, Axis, Colour, Frame, Polyline, Scale, axes, coloured, dash, dim, n, of_kind, picture, spread,
 };
@@ -13,6 +10,9 @@ use crate::report::figures::common::{Shown, legend, letter, level, with_requests
 use crate::report::number::{rate, short, time};
 use crate::result::RunResult;
 use crate::result::figures::FigureAt;
+use crate::result::outcome::Outcome;
+use crate::result::summary::{LevelLoad, LevelSummary};
+use crate::terms::{self, FigureName};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
 
@@ -33,7 +33,7 @@ struct Point<'a> {
 }
 
 fn value(level: &LevelSummary, key: &'static str, percentile: Option<f64>) -> Option<f64> {
-    let point = percentile.map(plan::Point::Percentile);
+    let point = percentile.map(terms::Point::Percentile);
     Some(FigureAt::of(FigureName { key, point }).value(level)?.value)
 }
 
@@ -177,9 +177,9 @@ fn dot(line: &Line<'_>, point: &Point<'_>, at: f64, up: f64, of: &Axes<'_>) -> M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::sample;
     use crate::record::Generated;
-    use crate::report::tests::sample as plans;
+    use crate::result::setup::sample as plans;
+    use crate::result::summary::sample;
 
     #[test]
     fn levels_with_tokens_are_points_and_others_have_no_picture() {

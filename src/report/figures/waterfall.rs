@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use crate::measure::summary::{LevelSummary, ServerSummary};
 use crate::report::draw::{Anchor, Axis, Colour, Frame, KINDS, Scale, axes, dim, n, picture, text};
 use crate::report::figures::common::{Shown, chosen, level, with_requests};
 use crate::report::number::time;
 use crate::result::Setup;
+use crate::result::summary::{LevelSummary, ServerSummary};
 
 const LEFT: f64 = 84.0;
 const BAR: f64 = 18.0;
@@ -157,9 +157,9 @@ fn legend(names: &[(&'static str, Colour)]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::summary::{LevelLoad, sample};
     use crate::model::statistics::{CountedTime, ModelStatistics};
-    use crate::report::tests::sample as plans;
+    use crate::result::setup::sample as plans;
+    use crate::result::summary::{LevelLoad, sample};
 
     fn at(count: u64, ns: u64) -> CountedTime {
         CountedTime { count, ns }

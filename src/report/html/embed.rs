@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::measure::timeline::thinned;
 use crate::report::inert;
 use crate::result::RunResult;
+use crate::result::timeline::thinned;
 
 /// Limit on rows of windows over all levels: a report should be small enough to send.
 const MAX_ROWS: usize = 1_000;

@@ -3,10 +3,7 @@
 use maud::{Markup, html};
 
 use crate::backend::BackendIdentity;
-use crate::measure::outcome::Outcome;
-use crate::measure::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::model::statistics::CountedTime;
-use crate::plan::Picture;
 use crate::report::console::row;
 use crate::report::figures::{MARGIN, Part, Shown, draw, full_name, level, parts, rate, short, time};
 use crate::report::html::parts::{percent, whose};
@@ -14,8 +11,11 @@ use crate::report::html::{figure, shares};
 use crate::report::{generation, requirements as gate, sequences, sessions};
 use crate::result::compare::{Direction, changes, differences as unlike};
 use crate::result::figures::{Figure, Group, rows};
+use crate::result::outcome::Outcome;
+use crate::result::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
+use crate::terms::Picture;
 
 /// Maximum number of failure reasons of a level.
 const MAX_REASONS: usize = 8;

@@ -2,13 +2,13 @@
 
 use maud::{Markup, html};
 
-use crate::measure::outcome::Outcome;
 use crate::report::figures::{MARGIN, Shown, rate};
 use crate::report::html::Page;
 use crate::report::html::parts::percent;
 use crate::result::answer::{Answer, Sureness, Told, compared};
 use crate::result::compare::changes;
 use crate::result::figures::FigureAt;
+use crate::result::outcome::Outcome;
 use crate::result::{RunResult, Unit};
 use crate::stdio::shown;
 

@@ -2,18 +2,18 @@
 
 use maud::{Markup, html};
 
-use crate::measure::outcome::Outcome;
-use crate::measure::precision::value;
-use crate::measure::reasons::Verdict;
-use crate::measure::summary::{Headline, Known, LevelSummary};
-use crate::plan::Statistic;
 use crate::report::figures::{level, rate, short, time};
 use crate::report::html::parts::percent;
 use crate::report::{percentiles, restarts as starts};
 use crate::result::figures::{FigureAt, further};
+use crate::result::outcome::Outcome;
+use crate::result::reasons::Verdict;
+use crate::result::statistic::value;
+use crate::result::summary::{Headline, Known, LevelSummary};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Interval, early_stopping_floor};
 use crate::stdio::shown;
+use crate::terms::Statistic;
 
 /// A row for each level, each figure with its interval.
 pub fn table(result: &RunResult) -> Markup {

@@ -18,12 +18,12 @@ use std::path::Path;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::error::{Error, Result};
-use crate::plan::{Picture, PictureFile};
 use crate::report::figures::{Shown, draw, no_failures};
 use crate::report::html::parts::{change_class, whose};
 use crate::report::{Interrupts, SafeFile, loads};
 use crate::result::RunResult;
 use crate::stdio::shown;
+use crate::terms::{Picture, PictureFile};
 
 pub use tune::page as tune_page;
 

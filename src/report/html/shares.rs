@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::measure::summary::{ClientSummary, LevelSummary};
 use crate::report::figures::{Shown, level, short, time};
 use crate::report::html::parts::{percent, whose};
+use crate::result::summary::{ClientSummary, LevelSummary};
 use crate::stdio::shown;
 
 /// What the requests of a result are divided into.

@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use crate::measure::breakdown::{Breakdown, RequestStage, Source};
-use crate::measure::cost::Cost;
-use crate::measure::precision::PERCENTILES;
 use crate::report::figures::{level, short, time};
 use crate::result::RunResult;
+use crate::result::breakdown::{Breakdown, RequestStage, Source};
+use crate::result::cost::Cost;
+use crate::result::statistic::PERCENTILES;
 use crate::stdio::shown;
 
 /// A table for each level with a breakdown.

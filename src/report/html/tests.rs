@@ -3,11 +3,11 @@
 use super::*;
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::measure::reasons::{InvalidReason, Verdict};
-use crate::measure::summary::{LevelLoad, LevelSummary, sample};
-use crate::measure::timeline::{Slice, Timeline, WindowRow};
-use crate::report::tests::sample as plans;
 use crate::result::ModelIdentity;
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::setup::sample as plans;
+use crate::result::summary::{LevelLoad, LevelSummary, sample};
+use crate::result::timeline::{Slice, Timeline, WindowRow};
 
 const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u{1b}[31m\u{202e}";
 

@@ -2,11 +2,11 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use crate::plan::asked;
 use crate::report::figures::{rate, short, time, tuned};
 use crate::report::html::{Shell, embed, figure, headline};
 use crate::result::{CandidateResult, CandidateStatus, TuneFigures, TuneResult};
 use crate::stdio::shown;
+use crate::terms::asked;
 
 /// The page.
 pub fn page(result: &TuneResult) -> String {

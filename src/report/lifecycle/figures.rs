@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::measure::summary::{ClientSummary, Distribution, LevelLoad};
+use crate::result::summary::{ClientSummary, Distribution, LevelLoad};
 
 const NS: f64 = 1e9;
 

@@ -14,12 +14,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::measure::summary::{ClientSummary, LevelLoad, LevelSummary};
-use crate::plan::{ReportFolder, ReportPart};
 use crate::report::file::{Interrupts, SafeFile, check_writable};
 use crate::report::lifecycle::figures::Figures;
 use crate::report::{file_name, inert};
 use crate::result::RunResult;
+use crate::result::summary::{ClientSummary, LevelLoad, LevelSummary};
+use crate::terms::{ReportFolder, ReportPart};
 
 pub use requests::write as write_requests;
 

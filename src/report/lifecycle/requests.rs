@@ -7,10 +7,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::plan::ReportFolder;
 use crate::report::file::Interrupts;
 use crate::report::lifecycle::{failed, write_file};
 use crate::result::RunResult;
+use crate::terms::ReportFolder;
 
 const NS: f64 = 1e9;
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 use super::*;
 use crate::backend::{ErrorCode, InferError};
 use crate::clock::Stamp;
-use crate::measure::summary::{EntrySummary, OpenLoopSummary, SendingTime, sample};
-use crate::report::tests::sample as plans;
 use crate::result::Setup;
+use crate::result::setup::sample as plans;
+use crate::result::summary::{EntrySummary, OpenLoopSummary, SendingTime, sample};
 
 static NEVER: AtomicUsize = AtomicUsize::new(0);
 

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::model::configuration;
-use crate::plan::{TunePlan, asked};
 use crate::report::csv::inert as inert_cell;
 use crate::report::file_name::harmless;
 use crate::report::{Interrupts, SafeFile, html, inert, is_special};
 use crate::result::{CandidateResult, TuneResult};
+use crate::terms::asked;
 
 /// Columns of Model Analyzer's `metrics-model-inference.csv`.
 const COLUMNS: [&str; 8] = [
@@ -45,17 +45,27 @@ pub fn check(folder: &Path, record: &str) -> Result<()> {
     }
 }
 
+/// Where a search writes.
+pub struct Places<'a> {
+    /// The folder of all its files.
+    pub folder: &'a Path,
+    /// A further file with the table.
+    pub csv: Option<&'a Path>,
+    /// A further file with everything.
+    pub summary: Option<&'a Path>,
+}
+
 /// Writes everything; `configurations` are the winner's, that of the model first.
 ///
 /// # Errors
 /// All files that cannot be written.
 pub fn write(
-    plan: &TunePlan,
+    places: &Places<'_>,
     interrupts: Interrupts,
     result: &TuneResult,
     configurations: &[(String, Value)],
 ) -> Result<()> {
-    let folder = plan.folder();
+    let Places { folder, csv: further_table, summary } = *places;
     let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     for (index, (model, configuration)) in configurations.iter().enumerate() {
         let name = |file: &str| match index {
@@ -71,8 +81,8 @@ pub fn write(
     files.push((folder.join("metrics-model-inference.csv"), table.clone()));
     files.push((folder.join("result.json"), whole.clone()));
     files.push((folder.join("report.html"), html::tune_page(result).into_bytes()));
-    files.extend(plan.run.output.csv.iter().map(|path| (path.clone(), table.clone())));
-    files.extend(plan.run.output.summary.iter().map(|path| (path.clone(), whole.clone())));
+    files.extend(further_table.map(|path| (path.to_owned(), table.clone())));
+    files.extend(summary.map(|path| (path.to_owned(), whole.clone())));
     files.iter().map(|(path, bytes)| put(path, interrupts, bytes)).fold(Ok(()), Error::both)
 }
 

@@ -3,7 +3,7 @@
 mod files;
 mod table;
 
-pub use files::{check, write};
+pub use files::{Places, check, write};
 #[cfg(test)]
 pub use table::sample;
-pub use table::{settings, table, title};
+pub use table::table;

@@ -1,10 +1,10 @@
 //! Studies for tests.
 
-use crate::measure::bare::BareCopies;
-use crate::measure::rounds::{Figure, Round, Unit, Value};
-use crate::measure::summary::LevelLoad;
-use crate::plan::{Order, Rounds, Statistic};
+use crate::result::bare::BareCopies;
+use crate::result::rounds::{Figure, Round, Unit, Value};
+use crate::result::summary::LevelLoad;
 use crate::result::variants::{Cell, VariantIdentity, VariantsResult};
+use crate::terms::{Order, Rounds, Statistic};
 
 /// A study of transports with two ways, of which the second takes twice as long below 64 KiB and half as long above.
 pub(in crate::report) fn study(sizes: &[u64]) -> VariantsResult {

@@ -1,11 +1,11 @@
 //! Tables and rows of variants.
 
 use super::*;
-use crate::measure::bare::BareCopies;
-use crate::measure::rounds::{Round, Unit, Value};
-use crate::measure::summary::LevelLoad;
-use crate::plan::Rounds;
+use crate::result::bare::BareCopies;
+use crate::result::rounds::{Round, Unit, Value};
+use crate::result::summary::LevelLoad;
 use crate::result::variants::VariantIdentity;
+use crate::terms::Rounds;
 
 const RATE: Figure = Figure::Client(Statistic::Throughput);
 const MEAN: Figure = Figure::Client(Statistic::MeanLatency);
@@ -85,7 +85,7 @@ fn hostile_and_long_names_stay_within_their_columns() {
     let text = cell(&result, &result.cells[0]);
     assert!(!text.contains('\x1b'), "{text}");
     assert_narrow(&text);
-    assert_narrow(&heading(&result, &crate::measure::summary::sample::plan()));
+    assert_narrow(&heading(&result, &crate::result::summary::sample::plan()));
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! Answers about how others differ from the first: variants, and results that are compared.
 
-use crate::measure::rounds::Figure;
-use crate::plan::Statistic;
 use crate::result::answer::levels::command;
 use crate::result::answer::{Answer, Missing, Question, Sureness, Told, at, told};
 use crate::result::compare::{Direction, LevelChange};
 use crate::result::figures::FigureAt;
 use crate::result::number::plain;
+use crate::result::rounds::Figure;
 use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
 use crate::result::{Setup, Unit};
 use crate::stats::{Interval, MIN_PAIRS};
+use crate::terms::Statistic;
 
 /// What is compared, in a sentence.
 struct Pair<'a> {
@@ -75,8 +75,8 @@ fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup) -> Miss
     };
     let flag = if result.starts > 1 { "--restarts" } else { "--rounds" };
     let each: f64 = match setup.measurement.window {
-        crate::plan::WindowRule::Time(length) => length.as_secs_f64(),
-        crate::plan::WindowRule::Count(_) => 0.0,
+        crate::terms::WindowRule::Time(length) => length.as_secs_f64(),
+        crate::terms::WindowRule::Count(_) => 0.0,
     };
     let turns = rounds * result.variants.len() * result.cells.len();
     let seconds = (each > 0.0 && result.starts < 2).then(|| (each * turns as f64).ceil() as u64);

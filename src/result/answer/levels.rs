@@ -1,15 +1,15 @@
 //! Answers from levels: what one comes to, the most within a limit, the knee of a range, the saturation of a sweep.
 
-use crate::measure::outcome::Outcome;
-use crate::measure::precision::value;
-use crate::measure::reasons::Verdict;
-use crate::measure::summary::{Ending, LevelLoad, LevelSummary};
-use crate::measure::sweep::SweepResult;
-use crate::plan::{FigureName, MeasurementPlan, Point, Statistic};
 use crate::result::answer::{Answer, Missing, Question, Sureness, Told, at, told};
 use crate::result::figures::{FigureAt, Value};
 use crate::result::number::{plain, time};
+use crate::result::outcome::Outcome;
+use crate::result::reasons::Verdict;
+use crate::result::statistic::value;
+use crate::result::summary::{Ending, LevelLoad, LevelSummary};
+use crate::result::sweep::SweepResult;
 use crate::result::{RunResult, Setup};
+use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 
 /// Measured longer, an interval is narrower by the root of it: with this much more it probably excludes a limit.
 const MARGIN: f64 = 1.3;

@@ -1,13 +1,13 @@
 //! The answer of a load that grows: how first responses, and the times between responses, change from its first batch to its
 //! last.
 
-use crate::load::PeriodicBatch;
-use crate::measure::outcome::Outcome;
-use crate::plan::Point;
 use crate::record::Distribution;
+use crate::record::PeriodicBatch;
 use crate::result::PeriodicResult;
 use crate::result::answer::{Answer, Missing, Question, Sureness, Told, told};
 use crate::result::figures::FigureAt;
+use crate::result::outcome::Outcome;
+use crate::terms::Point;
 
 /// What is said of each batch.
 struct Said {
@@ -59,8 +59,8 @@ fn unless_broken_off(answer: Answer, outcome: Outcome) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::LoadReport;
-    use crate::measure::summary::sample::distribution;
+    use crate::record::LoadReport;
+    use crate::result::summary::sample::distribution;
 
     fn batch(concurrency: usize, ms: u64) -> PeriodicBatch {
         let (first_response, gap) = (distribution(10, ms * 1_000_000), distribution(90, ms * 100_000));

@@ -1,13 +1,13 @@
 //! The answer of a study of memory or transports: which way is fastest, by size.
 
-use crate::measure::rounds::Figure;
-use crate::plan::Statistic;
 use crate::result::Unit;
 use crate::result::answer::{Answer, Missing, Question, Sureness, Told, told};
 use crate::result::compare::Direction;
 use crate::result::figures::FigureAt;
 use crate::result::number::binary;
+use crate::result::rounds::Figure;
 use crate::result::variants::{Cell, VariantsResult};
+use crate::terms::Statistic;
 
 /// The fastest of a cell.
 struct Winner<'a> {

@@ -2,10 +2,10 @@
 //!
 // budget: one list of all figures.
 
-use crate::measure::summary::{ClientSummary, DecoupledSummary, OpenLoopSummary};
 use crate::record::{Generated, SequenceTimes, Sessions};
 use crate::result::Unit;
 use crate::result::figures::{Figure, Group, Source};
+use crate::result::summary::{ClientSummary, DecoupledSummary, OpenLoopSummary};
 
 /// Every figure, those of the server first.
 pub const CATALOGUE: &[Figure] = &[

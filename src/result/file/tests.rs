@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::*;
 use crate::clock::Stamp;
-use crate::measure::reasons::InvalidReason;
-use crate::measure::summary::{DecoupledSummary, Ending, Generated, Known, LevelLoad, OpenLoopSummary, sample};
-use crate::plan::Statistic;
-use crate::report::tests::sample as plans;
 use crate::result::TuneResult;
+use crate::result::reasons::InvalidReason;
+use crate::result::setup::sample as plans;
+use crate::result::summary::{DecoupledSummary, Ending, Generated, Known, LevelLoad, OpenLoopSummary, sample};
 use crate::stats::Interval;
+use crate::terms::Statistic;
 
 fn result() -> RunResult {
     let mut late = sample::level(LevelLoad::RequestRate(20.5), 100, 2_000_000);

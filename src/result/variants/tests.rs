@@ -7,12 +7,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::time::Duration;
 
 use super::*;
-use crate::exit::{self, Codes};
-use crate::measure::gate::Judgement;
-use crate::measure::rounds::Value;
-use crate::plan::{self, Bound, GatePlan, Order, Relation, Requirement, Statistic};
-use crate::report::tests::sample as plans;
-use crate::result::RunResult;
+use crate::result::rounds::Value;
+use crate::terms::{Order, Statistic};
 
 const MEAN: Figure = Figure::Client(Statistic::MeanLatency);
 const ORDER: Rounds = Rounds { count: 10, order: Order::Abba, margin: 0.05, until_decided: None };
@@ -21,22 +17,23 @@ const READING: Reading = Reading { margin: 0.05, seed: 1, sequential: false };
 
 /// How a simulated machine behaves.
 #[derive(Clone, Copy)]
-struct World {
+pub(crate) struct World {
     /// The true ratio of the variant to the reference.
-    ratio: f64,
+    pub(crate) ratio: f64,
     /// Deviation of a unit, as a share.
-    noise: f64,
+    pub(crate) noise: f64,
     /// Deviation of a request, as a share.
-    scatter: f64,
+    pub(crate) scatter: f64,
     /// How much of its deviation a request has from the request before, 0 to 1.
-    correlation: f64,
+    pub(crate) correlation: f64,
     /// By how much the machine gets slower over the run.
-    drift: f64,
-    rounds: usize,
-    order: Order,
+    pub(crate) drift: f64,
+    pub(crate) rounds: usize,
+    pub(crate) order: Order,
 }
 
-const QUIET: World =
+/// One on which little happens.
+pub(crate) const QUIET: World =
     World { ratio: 1.0, noise: 0.02, scatter: 0.0, correlation: 0.0, drift: 0.0, rounds: 10, order: Order::Abba };
 
 /// Requests of a unit, where they are correlated.
@@ -46,7 +43,7 @@ fn unit(ns: f64) -> Option<Unit> {
     Some(Unit { values: vec![Value { of: MEAN, value: ns }], requests: 1_000, ..Unit::default() })
 }
 
-fn cell(rounds: Vec<Round>) -> Cell {
+pub(crate) fn cell(rounds: Vec<Round>) -> Cell {
     Cell {
         loads: vec![LevelLoad::Concurrency(1); 2],
         size: None,
@@ -60,7 +57,7 @@ fn cell(rounds: Vec<Round>) -> Cell {
 }
 
 /// The rounds of a run in such a world.
-fn run(world: World, seed: u64) -> Cell {
+pub(crate) fn run(world: World, seed: u64) -> Cell {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut draw = || -> f64 { StandardNormal.sample(&mut random) };
     let plan = Rounds { count: world.rounds, order: world.order, ..ORDER };
@@ -192,7 +189,7 @@ fn a_figure_that_slow_rounds_lack_is_not_told_of_the_others() {
 }
 
 /// Two variants, measured in rounds that go on for that long at most if it is given.
-fn of_two(cell: Cell, until_decided: Option<Duration>) -> VariantsResult {
+pub(crate) fn of_two(cell: Cell, until_decided: Option<Duration>) -> VariantsResult {
     let identity = |name: &str| VariantIdentity { name: name.to_owned(), flags: String::new(), problem: None };
     VariantsResult {
         matrix: None,
@@ -203,114 +200,6 @@ fn of_two(cell: Cell, until_decided: Option<Duration>) -> VariantsResult {
         primary: MEAN,
         cells: vec![cell],
     }
-}
-
-/// A gate that allows 5 % more.
-fn gate() -> GatePlan {
-    let requirement = Requirement {
-        text: "avg<+5%".to_owned(),
-        of: plan::Figure::Statistic(Statistic::MeanLatency),
-        relation: Relation::Below,
-        bound: Bound::Change(0.05),
-        level: None,
-    };
-    GatePlan { requirements: vec![requirement], ..GatePlan::default() }
-}
-
-/// How a gate judges so many runs in such a world, whose rounds go on until it is decided: how often it holds, and does not,
-/// and the median of the rounds that took. Of `spoiled` hundredths of the rounds one side lacks the figure, and as many stall.
-fn judged(world: World, spoiled: u64, runs: u64) -> ([usize; 2], usize) {
-    let (plan, mut counts, mut lengths) = (gate(), [0; 2], Vec::new());
-    for seed in 0..runs {
-        let whole = run(World { rounds: 45, ..world }, seed);
-        let mut result = of_two(cell(Vec::new()), Some(Duration::from_secs(60)));
-        for (number, mut round) in whole.rounds.into_iter().enumerate() {
-            let draw = seed::hash(seed, number as u64) % 100;
-            let side = round.units[draw as usize % 2].as_mut().unwrap();
-            match draw {
-                _ if draw < spoiled => side.values.clear(),
-                _ if draw < 2 * spoiled => side.values[0].value *= 1.6,
-                _ => {}
-            }
-            result.cells[0].rounds.push(round);
-            if !result.is_undecided(&plan, &result.cells[0]) {
-                break;
-            }
-        }
-        lengths.push(result.cells[0].rounds.len());
-        let mut all = RunResult { variants: Some(result), ..plans::result(&plans::setup(), &[]) };
-        all.judge_variants(&plan, false);
-        match all.requirements[0].outcome {
-            Judgement::Passed => counts[0] += 1,
-            Judgement::Failed => counts[1] += 1,
-            Judgement::Undecided => {}
-        }
-    }
-    lengths.sort_unstable();
-    (counts, lengths[lengths.len() / 2])
-}
-
-#[test]
-fn a_gate_that_goes_on_is_right_however_often_it_looks() {
-    let unit = |noise: f64| World { noise: noise / std::f64::consts::SQRT_2, ..QUIET };
-    let worlds = [
-        ("quiet", unit(0.005), 0, 7),
-        ("busy", unit(0.03), 0, 10),
-        ("drifting", World { drift: 0.3, ..unit(0.02) }, 0, 12),
-        ("drawn order", World { drift: 0.3, order: Order::Random, ..unit(0.02) }, 0, 12),
-        ("correlated", World { scatter: 0.05, correlation: 0.9, ..QUIET }, 0, 16),
-        ("lacking and stalling", unit(0.02), 10, 12),
-    ];
-    for (name, world, spoiled, most) in worlds {
-        let (alike, length) = judged(world, spoiled, 40);
-        assert!(alike[1] <= 1 && alike[0] >= 37 && length <= most, "{name}, alike: {alike:?} after {length}");
-        let (slower, length) = judged(World { ratio: 1.1, ..world }, spoiled, 40);
-        assert!(slower[0] == 0 && slower[1] >= 37 && length <= most, "{name}, slower: {slower:?} after {length}");
-    }
-}
-
-#[test]
-fn what_a_gate_has_no_figure_for_is_undecided() {
-    let mut bare = run(World { rounds: 8, ..QUIET }, 1);
-    bare.rounds.iter_mut().for_each(|round| round.units[1].as_mut().unwrap().values.clear());
-    let mut all = RunResult {
-        variants: Some(of_two(bare, Some(Duration::from_secs(60)))),
-        ..plans::result(&plans::setup(), &[])
-    };
-    all.judge_variants(&gate(), false);
-    let checked = &all.requirements[0];
-    assert!(checked.outcome == Judgement::Undecided && checked.open, "{checked:?}");
-    assert_eq!(all.exit_code(Codes::Own), exit::UNDECIDED);
-    // A round that fails costs that round, and a variant that was given up the run.
-    let variants = all.variants.as_mut().unwrap();
-    variants.cells[0] = run(World { rounds: 8, ..QUIET }, 1);
-    variants.cells[0].rounds[3].units[1] = Some(Unit::failed("no"));
-    assert!(!variants.has_failures());
-    variants.cells[0].rounds[7].units[1] = Some(Unit::failed("no"));
-    assert!(variants.has_failures());
-}
-
-#[test]
-fn a_run_that_was_broken_off_holds_nothing_that_it_did_not_measure() {
-    let result = of_two(run(World { rounds: 8, ..QUIET }, 1), None);
-    let requirement = Requirement {
-        text: "avg<1s".to_owned(),
-        of: plan::Figure::Statistic(Statistic::MeanLatency),
-        relation: Relation::Below,
-        bound: Bound::Value(1e9),
-        level: None,
-    };
-    let plan = GatePlan { requirements: vec![requirement], ..GatePlan::default() };
-    let mut whole = RunResult { variants: Some(result), ..plans::result(&plans::setup(), &[]) };
-    whole.judge_variants(&plan, false);
-    assert!(whole.requirements.iter().all(|checked| checked.passes) && whole.requirements.len() == 2);
-    whole.judge_variants(&plan, true);
-    let last = whole.requirements.last().unwrap();
-    assert!(!last.passes && last.note.as_deref().unwrap().contains("interrupted"), "{last:?}");
-    let variants = whole.variants.as_mut().unwrap();
-    assert!(variants.is_consistent());
-    variants.cells[0].rounds[0].units.clear();
-    assert!(!variants.is_consistent());
 }
 
 #[test]

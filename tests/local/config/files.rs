@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use triton_bench::plan::LoadMode;
+use triton_bench::terms::LoadMode;
 
 use super::*;
 

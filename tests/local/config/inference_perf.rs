@@ -319,7 +319,8 @@ fn what_does_not_change_the_load_is_noted() {
 
 #[test]
 fn a_load_is_a_load_over_every_service() {
-    use triton_bench::plan::{LoadMode, ServiceKind, Stage, StageEdges, StageLength, StageLoad};
+    use triton_bench::plan::ServiceKind;
+    use triton_bench::terms::{LoadMode, Stage, StageEdges, StageLength, StageLoad};
     let loads = [
         "load: {type: poisson, stages: [{rate: 5, duration: 1}, {rate: 9, duration: 1}], base_seed: 7}",
         "load: {type: concurrent, stages: [{num_requests: 9, concurrency_level: 3}]}",

@@ -2,7 +2,8 @@
 
 use std::ffi::OsStr;
 
-use triton_bench::plan::{LoadMode, ServiceKind, TuneLoad, TunePlan};
+use triton_bench::plan::{ServiceKind, TuneLoad, TunePlan};
+use triton_bench::terms::LoadMode;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use syn::{Item, UseTree, Visibility};
+use syn::{Item, ItemUse, UseTree, Visibility};
 
 use crate::source::Source;
 
@@ -16,7 +16,10 @@ pub fn modules(sources: &[Source]) -> Graph {
     let mut graph = Graph::new();
     for source in sources.iter().filter(inside) {
         let own = source.module()[0].clone();
-        let named = named(source).into_iter().filter(|path| path[0] == "crate").filter_map(|path| path.get(1).cloned());
+        let named = named(source, |_| true)
+            .into_iter()
+            .filter(|path| path[0] == "crate")
+            .filter_map(|path| path.get(1).cloned());
         let others: Vec<String> = named.filter(|name| names.contains(name) && *name != own).collect();
         graph.entry(own).or_default().extend(others);
     }
@@ -29,7 +32,9 @@ pub fn files(sources: &[Source]) -> Graph {
     let tree = Tree::of(sources);
     let uses = |source: &Source| {
         let own = source.module();
-        let others = named(source).into_iter().filter_map(|path| tree.file(&absolute(&own, &path, &tree)?, 0));
+        let is_private = |item: &ItemUse| matches!(item.vis, Visibility::Inherited);
+        let others =
+            named(source, is_private).into_iter().filter_map(|path| tree.file(&absolute(&own, &path, &tree)?, 0));
         others.filter(|other| *other != source.path && !is_inside(&source.path, other)).collect()
     };
     sources.iter().map(|source| (source.path.clone(), uses(source))).collect()
@@ -130,13 +135,13 @@ fn defined(items: &[Item]) -> BTreeSet<String> {
     items.iter().filter_map(name).collect()
 }
 
-/// The paths that a file names: those of its private `use` lines, and those in its code.
-fn named(source: &Source) -> Vec<Vec<String>> {
-    let private = source.file.items.iter().filter_map(|item| match item {
-        Item::Use(item) if matches!(item.vis, Visibility::Inherited) => Some(spread(&item.tree)),
+/// The paths that a file names: those of its `use` lines that count, and those in its code.
+fn named(source: &Source, counts: fn(&ItemUse) -> bool) -> Vec<Vec<String>> {
+    let lines = source.file.items.iter().filter_map(|item| match item {
+        Item::Use(item) if counts(item) => Some(spread(&item.tree)),
         _ => None,
     });
-    let used = private.flatten().map(|(path, _)| path);
+    let used = lines.flatten().map(|(path, _)| path);
     let named = used.chain(source.paths().into_iter().filter(|path| path.len() > 1));
     named.map(|path| source.in_one_crate(path)).collect()
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::record::Distribution;
+use crate::result::statistic::PERCENTILES;
 use crate::seed::{hash, unit};
 use crate::stats::binomial_cdf;
 

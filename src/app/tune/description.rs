@@ -1,0 +1,54 @@
+//! What a search is asked for, in words.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::plan::{Searched, TunePlan};
+use crate::terms::{Statistic, asked};
+
+/// A search in one line: the same line means the same search.
+pub fn title(plan: &TunePlan, search: &[Searched]) -> String {
+    let list = |values: &[Value]| values.iter().map(asked).collect::<Vec<_>>().join(",");
+    let settings: Vec<String> =
+        search.iter().map(|searched| format!("{}={}", searched.setting, list(&searched.values))).collect();
+    let constraints: Vec<&str> = plan.constraints.iter().map(|constraint| constraint.text.as_str()).collect();
+    format!(
+        "model {}; {}; objective {}; constraints {}; load {}; margin {}; budget {:?}; seed {}",
+        plan.run.target.model,
+        settings.join(" "),
+        plan.objective.word(),
+        if constraints.is_empty() { "none".to_owned() } else { constraints.join(" ") },
+        plan.load_words(),
+        plan.margin,
+        plan.budget,
+        plan.run.seed
+    )
+}
+
+/// What is going to be searched.
+pub fn settings(plan: &TunePlan, search: &[Searched], points: usize) -> String {
+    let mut text = "*** Tune Settings ***\n".to_owned();
+    let _ = writeln!(text, "  Model: {}", plan.run.target.model);
+    for searched in search {
+        let values: Vec<String> = searched.values.iter().map(asked).collect();
+        let _ = writeln!(text, "  {}: {}", searched.setting, values.join(", "));
+    }
+    let _ = writeln!(text, "  Candidates: {points}, and yours");
+    let _ = writeln!(text, "  Objective: {}", goal(plan.objective));
+    if !plan.constraints.is_empty() {
+        let constraints: Vec<&str> = plan.constraints.iter().map(|constraint| constraint.text.as_str()).collect();
+        let _ = writeln!(text, "  Constraints: {}", constraints.join(", "));
+    }
+    let _ = writeln!(text, "  Load: {}", plan.load_words());
+    let _ = writeln!(text, "  Budget: {:?}, margin {} %, seed {}\n", plan.budget, plan.margin * 100.0, plan.run.seed);
+    text
+}
+
+fn goal(objective: Statistic) -> String {
+    match objective {
+        Statistic::Throughput => "most throughput".to_owned(),
+        Statistic::MeanLatency => "least average latency".to_owned(),
+        Statistic::Percentile(percentile) => format!("least p{percentile} latency"),
+    }
+}

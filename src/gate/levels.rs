@@ -1,0 +1,202 @@
+//! The gate of levels.
+
+use crate::gate::{self, Found, is_about};
+use crate::plan::{Bound, Decision, Figure, GatePlan, Requirement};
+use crate::result::checked::{Checked, Judgement};
+use crate::result::figures::{FigureAt, Value};
+use crate::result::outcome::{Outcome, is_comparable, stood_still_alone};
+use crate::result::ratio::{Estimate, Figures, ratio};
+use crate::result::summary::{LevelLoad, LevelSummary};
+use crate::result::{Distinction, RunResult, Unit};
+use crate::stats::Bounds;
+use crate::terms::FigureName;
+
+/// Checks the levels against the plan's requirements, and against `baseline` where these need one. Each requirement
+/// is judged on every level that it is about. Nothing holds for what an interrupted run did not measure.
+pub fn judge(result: &mut RunResult, plan: &GatePlan, baseline: Option<&RunResult>) {
+    let judged = plan.requirements.iter().flat_map(|requirement| {
+        let mut judged = check_all(result, plan, requirement, baseline);
+        let is_incomplete = result.interrupted && (requirement.level.is_none() || judged.is_empty());
+        if is_incomplete && judged.iter().all(|checked| checked.passes) {
+            judged.push(unmeasured(requirement));
+        } else if judged.is_empty() {
+            judged.push(unjudged(requirement, None, "there is no such level"));
+        }
+        judged
+    });
+    result.requirements = judged.collect();
+}
+
+fn check_all(
+    result: &RunResult,
+    plan: &GatePlan,
+    requirement: &Requirement,
+    baseline: Option<&RunResult>,
+) -> Vec<Checked> {
+    let is_meant = |level: &LevelSummary, number: usize| match requirement.level {
+        Some(_) => is_about(requirement, level.load),
+        None => number < result.levels_that_count(),
+    };
+    let levels = result.levels_with_earlier().filter(|(level, earlier)| is_meant(level, earlier.len()));
+    let checked = levels.map(|(level, earlier)| Checked {
+        distinction: result.distinction(level, earlier),
+        measured_s: Some(level.client.duration.as_secs_f64()),
+        ..check(plan, requirement, level, reference(baseline, level, earlier))
+    });
+    checked.collect()
+}
+
+/// The unit of a figure that a requirement is about.
+fn unit(of: Figure) -> Unit {
+    match of {
+        Figure::Statistic(of) => Unit::of(of),
+        Figure::Errors => Unit::Share,
+        Figure::Named(name) => FigureAt::of(name).figure.unit,
+    }
+}
+
+pub(super) fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note: &str) -> Checked {
+    Checked {
+        text: requirement.text.clone(),
+        variant: None,
+        level,
+        distinction: Distinction::default(),
+        unit: unit(requirement.of),
+        value: None,
+        interval: None,
+        bounds: Bounds::default(),
+        bound: None,
+        outcome: Judgement::Failed,
+        measured_s: None,
+        passes: false,
+        open: false,
+        note: Some(note.to_owned()),
+    }
+}
+
+/// A requirement that was not judged everywhere, because the run was broken off.
+pub(super) fn unmeasured(requirement: &Requirement) -> Checked {
+    unjudged(requirement, None, "the run was interrupted before all was measured")
+}
+
+/// The baseline's level; or why there is none.
+type Reference<'a> = Result<&'a LevelSummary, &'static str>;
+
+fn reference<'a>(baseline: Option<&'a RunResult>, level: &LevelSummary, earlier: &[LevelSummary]) -> Reference<'a> {
+    let baseline = baseline.ok_or("there is no baseline")?;
+    let level = baseline.counterpart(level, earlier).ok_or("the baseline has no such level")?;
+    if is_comparable(level) { Ok(level) } else { Err("the baseline's level is not valid") }
+}
+
+fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, reference: Reference<'_>) -> Checked {
+    if stood_still_alone(level) {
+        let note = "this process stood still while it was measured";
+        return undecided(plan, unjudged(requirement, Some(level.load), note));
+    }
+    if !is_comparable(level) {
+        let outcome = Outcome::of(level);
+        return unjudged(requirement, Some(level.load), &format!("the level is not valid: {outcome}"));
+    }
+    let baseline = match (requirement.bound, reference) {
+        (Bound::Change(_), Err(note)) => return unjudged(requirement, Some(level.load), note),
+        (_, reference) => reference.ok(),
+    };
+    let found = match requirement.of {
+        Figure::Named(name) => find(requirement, name, level, baseline),
+        Figure::Statistic(_) | Figure::Errors => gate::find(Figures::of(level), requirement, baseline.map(Figures::of)),
+    };
+    let as_it_is = "judged by its value: nothing tells how well it is known";
+    let note = match requirement.of {
+        Figure::Named(name) if is_taken_as_it_is(name) => Some(as_it_is.to_owned()),
+        _ => None,
+    };
+    match found {
+        Ok(found) if note.is_some() => Checked { note, ..judged(plan, requirement, level.load, &found) },
+        Ok(found) => judged(plan, requirement, level.load, &found),
+        Err(note) => unjudged(requirement, Some(level.load), note),
+    }
+}
+
+/// The same where nothing can be said against the requirement either.
+fn undecided(plan: &GatePlan, unjudged: Checked) -> Checked {
+    Checked {
+        outcome: Judgement::Undecided,
+        passes: plan.undecided == Some(Decision::Pass),
+        open: is_open(plan),
+        ..unjudged
+    }
+}
+
+/// Whether what is undecided is neither counted as held nor as not held.
+fn is_open(plan: &GatePlan) -> bool {
+    matches!(plan.undecided, None | Some(Decision::More))
+}
+
+/// Judges a requirement on a figure that was found.
+pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad, found: &Found) -> Checked {
+    let outcome = found.judge(requirement);
+    let passes = match outcome {
+        Judgement::Undecided => plan.undecided == Some(Decision::Pass),
+        outcome => outcome == Judgement::Passed,
+    };
+    let open = outcome == Judgement::Undecided && is_open(plan);
+    let note =
+        "undecided: neither met nor missed, exit code 7; measured longer, or on a quieter machine, it may be decided";
+    let note = open.then(|| note.to_owned());
+    let &Found { unit, value, interval, bounds, bound } = found;
+    let (text, level) = (requirement.text.clone(), Some(load));
+    Checked {
+        text,
+        variant: None,
+        level,
+        distinction: Distinction::default(),
+        unit,
+        value: Some(value),
+        interval,
+        bounds,
+        bound: Some(bound),
+        outcome,
+        measured_s: None,
+        passes,
+        open,
+        note,
+    }
+}
+
+/// A figure of the catalogue that levels are not measured by, as a requirement is about it; or why there is none.
+fn find(
+    requirement: &Requirement,
+    name: FigureName,
+    level: &LevelSummary,
+    baseline: Option<&LevelSummary>,
+) -> Result<Found, &'static str> {
+    let figure = FigureAt::of(name);
+    let none = "the level does not have this figure";
+    let Value { value, interval, mut bounds } = figure.value(level).ok_or(none)?;
+    if is_taken_as_it_is(name) {
+        bounds = Bounds { low: Some(value), high: Some(value) };
+    }
+    let unit = figure.figure.unit;
+    let change = match requirement.bound {
+        Bound::Value(bound) => return Ok(Found { unit, value, interval, bounds, bound }),
+        Bound::Change(change) => change,
+    };
+    let their_none = "the baseline's level does not have this figure";
+    let reference = baseline.ok_or("there is no baseline")?;
+    let theirs = figure.value(reference).ok_or(their_none)?;
+    if theirs.value <= 0.0 {
+        return Ok(Found { unit, value, interval, bounds, bound: theirs.value * (1.0 + change) });
+    }
+    let (interval, change) = (ratio(Estimate { value, interval }, theirs.estimate()), 1.0 + change);
+    let ratio = value / theirs.value;
+    let bounds = if is_taken_as_it_is(name) { Bounds { low: Some(ratio), high: Some(ratio) } } else { interval.into() };
+    Ok(Found { unit: Unit::Ratio, value: ratio, interval, bounds, bound: change })
+}
+
+/// Whether nothing tells how well a figure is known, as of rates of tokens: it is judged by its value.
+fn is_taken_as_it_is(name: FigureName) -> bool {
+    FigureAt::of(name).figure.is_a_value()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! Requirements checked against fully known levels.
+
+use super::*;
+use crate::exit::{self, Codes};
+use crate::plan::{Figure, LevelName, Relation};
+use crate::result::reasons::{InvalidReason, Verdict};
+use crate::result::setup::sample as plans;
+use crate::result::summary::{Ending, Known, sample};
+use crate::stats::Interval;
+use crate::terms::{GapDistribution, LoadMode, Precision, Spacing, Statistic};
+
+/// 1 000 requests of 1 ms in a second, known to within `half` of both figures.
+fn level(concurrency: u32, half: f64) -> LevelSummary {
+    let mut level = sample::level(LevelLoad::Concurrency(concurrency), 1_000, 1_000_000);
+    let around = |of, value: f64| {
+        let interval = Some(Interval { low: value * (1.0 - half), high: value * (1.0 + half) });
+        Known::by(of, interval)
+    };
+    level.intervals = vec![around(Statistic::Throughput, 1_000.0), around(Statistic::Percentile(99.0), 1e6)];
+    level
+}
+
+const P99: Figure = Figure::Statistic(Statistic::Percentile(99.0));
+
+fn require(of: Figure, relation: Relation, bound: Bound) -> Requirement {
+    Requirement { text: "x".to_owned(), of, relation, bound, level: None }
+}
+
+fn judged(plan: &GatePlan, levels: &[LevelSummary], baseline: Option<&RunResult>) -> RunResult {
+    let mut result = plans::result(&plans::setup(), levels);
+    judge(&mut result, plan, baseline);
+    result
+}
+
+fn outcome(requirement: Requirement, level: LevelSummary, baseline: Option<&RunResult>) -> (Judgement, bool) {
+    let plan = GatePlan { requirements: vec![requirement], ..GatePlan::default() };
+    let result = judged(&plan, &[level], baseline);
+    let code = match result.requirements[0].outcome {
+        Judgement::Passed => exit::OK,
+        Judgement::Failed => exit::REQUIREMENT,
+        Judgement::Undecided => exit::UNDECIDED,
+    };
+    assert_eq!(result.exit_code(Codes::Own), code);
+    assert_eq!(Codes::PerfAnalyzers.spoken(code), exit::OK);
+    (result.requirements[0].outcome, result.requirements[0].passes)
+}
+
+#[test]
+fn the_interval_decides() {
+    let below = |ms: f64| require(P99, Relation::Below, Bound::Value(ms * 1e6));
+    assert_eq!(outcome(below(1.2), level(1, 0.1), None), (Judgement::Passed, true));
+    assert_eq!(outcome(below(0.8), level(1, 0.1), None), (Judgement::Failed, false));
+    assert_eq!(outcome(below(1.05), level(1, 0.1), None), (Judgement::Undecided, false));
+    assert_eq!(outcome(below(0.95), level(1, 0.1), None), (Judgement::Undecided, false));
+    let unknown = LevelSummary { intervals: Vec::new(), ..level(1, 0.1) };
+    assert_eq!(outcome(below(5.0), unknown, None), (Judgement::Undecided, false));
+    // One side of a figure is enough where its interval is not known.
+    let of = |low, high| {
+        let known = Known { of: Statistic::Percentile(99.0), interval: None, bounds: Bounds { low, high } };
+        LevelSummary { intervals: vec![known], ..level(1, 0.1) }
+    };
+    assert_eq!(outcome(below(5.0), of(None, Some(4.9e6)), None), (Judgement::Passed, true));
+    assert_eq!(outcome(below(5.0), of(None, Some(5.1e6)), None), (Judgement::Undecided, false));
+    assert_eq!(outcome(below(0.5), of(Some(0.6e6), None), None), (Judgement::Failed, false));
+    let fast = require(Figure::Statistic(Statistic::Throughput), Relation::AtLeast, Bound::Value(900.0));
+    assert_eq!(outcome(fast, level(1, 0.05), None), (Judgement::Passed, true));
+}
+
+#[test]
+fn undecided_counts_as_is_asked_for() {
+    let each = [
+        (Decision::Pass, true, exit::OK),
+        (Decision::Fail, false, exit::REQUIREMENT),
+        (Decision::More, false, exit::UNDECIDED),
+    ];
+    for (undecided, passes, code) in each {
+        let requirements = vec![require(P99, Relation::Below, Bound::Value(1.01e6))];
+        let plan = GatePlan { requirements, undecided: Some(undecided), ..GatePlan::default() };
+        let result = judged(&plan, &[level(1, 0.1)], None);
+        assert_eq!((result.requirements[0].outcome, result.requirements[0].passes), (Judgement::Undecided, passes));
+        assert_eq!(result.exit_code(Codes::Own), code);
+    }
+}
+
+#[test]
+fn errors_are_a_share_with_an_interval() {
+    let below = |share| require(Figure::Errors, Relation::Below, Bound::Value(share));
+    assert_eq!(outcome(below(0.01), level(1, 0.1), None), (Judgement::Passed, true));
+    assert_eq!(outcome(below(0.001), level(1, 0.1), None), (Judgement::Undecided, false), "none of 1000 may be 0.3 %");
+    let mut failing = level(1, 0.1);
+    failing.client.failed = 100;
+    assert_eq!(outcome(below(0.01), failing, None), (Judgement::Failed, false));
+}
+
+#[test]
+fn a_baseline_is_compared_with_its_own_uncertainty() {
+    let baseline = plans::result(&plans::setup(), &[level(1, 0.01)]);
+    let mut slower = level(1, 0.01);
+    slower.client.latency = sample::distribution(1_000, 1_200_000);
+    slower.intervals[1].interval = Some(Interval { low: 1.188e6, high: 1.212e6 });
+    let within = |change| require(P99, Relation::Below, Bound::Change(change));
+    assert_eq!(outcome(within(0.05), level(1, 0.01), Some(&baseline)), (Judgement::Passed, true));
+    assert_eq!(outcome(within(0.05), slower.clone(), Some(&baseline)), (Judgement::Failed, false));
+    assert_eq!(outcome(within(0.20), slower, Some(&baseline)).0, Judgement::Undecided);
+    assert_eq!(outcome(within(0.05), level(2, 0.01), Some(&baseline)), (Judgement::Failed, false), "no such level");
+}
+
+#[test]
+fn what_cannot_be_judged_fails() {
+    let plan = |level| GatePlan {
+        requirements: vec![Requirement { level, ..require(P99, Relation::Below, Bound::Value(1e9)) }],
+        ..GatePlan::default()
+    };
+    let all = [level(1, 0.1), LevelSummary { ending: Ending::Failed, ..level(2, 0.1) }];
+    let result = judged(&plan(None), &all, None);
+    assert_eq!(result.requirements.iter().map(|checked| checked.passes).collect::<Vec<_>>(), [true, false]);
+    assert!(result.requirements[1].note.as_ref().unwrap().contains("failed"));
+    assert_eq!(result.exit_code(Codes::Own), exit::NO_VALID_REQUESTS, "a failed level is graver");
+    let one = judged(&plan(Some(LevelName::Concurrency(1))), &all, None);
+    assert_eq!(one.requirements.len(), 1);
+    let none = judged(&plan(Some(LevelName::Rate(1.0))), &all[..1], None);
+    assert!(!none.requirements[0].passes && none.exit_code(Codes::Own) == exit::REQUIREMENT);
+}
+
+#[test]
+fn a_client_that_stood_still_says_nothing_against_the_server() {
+    let still = |more: &[InvalidReason]| {
+        let verdict = Verdict::Invalid([&[InvalidReason::StoodStill(2.1)], more].concat());
+        LevelSummary { verdict, ..level(1, 0.1) }
+    };
+    let below = || require(P99, Relation::Below, Bound::Value(0.8e6));
+    assert_eq!(outcome(below(), still(&[]), None), (Judgement::Undecided, false));
+    assert_eq!(outcome(below(), still(&[InvalidReason::LittlesLaw(0.3)]), None), (Judgement::Undecided, false));
+    let plan = |undecided| GatePlan { requirements: vec![below()], undecided, ..GatePlan::default() };
+    let code = |undecided| judged(&plan(Some(undecided)), &[still(&[])], None).exit_code(Codes::Own);
+    assert_eq!([Decision::Pass, Decision::Fail].map(code), [exit::OK, exit::REQUIREMENT]);
+    let result = judged(&plan(None), &[still(&[])], None);
+    let words = result.answer().unwrap().gate.unwrap().words;
+    assert_eq!(words, "Undecided: x at concurrency 1: this process stood still while it was measured");
+}
+
+#[test]
+fn the_baseline_of_a_repeated_load_is_the_same_repetition() {
+    let mut slow = level(1, 0.01);
+    slow.client.latency = sample::distribution(1_000, 2_000_000);
+    slow.intervals[1].interval = Some(Interval { low: 1.98e6, high: 2.02e6 });
+    let stages = [level(1, 0.01), level(2, 0.01), slow];
+    let baseline = plans::result(&plans::setup(), &stages);
+    let requirements = vec![require(P99, Relation::Below, Bound::Change(0.05))];
+    let plan = GatePlan { requirements, ..GatePlan::default() };
+    let result = judged(&plan, &stages, Some(&baseline));
+    let told: Vec<_> = result.requirements.iter().map(|one| (one.passes, one.distinction.repetition)).collect();
+    assert_eq!(told, [(true, Some(1)), (true, None), (true, Some(2))]);
+}
+
+#[test]
+fn a_level_beyond_the_latency_threshold_is_judged_by_its_figures() {
+    let over = LevelSummary { ending: Ending::OverThreshold, ..level(1, 0.01) };
+    let plan = |ms: f64| GatePlan {
+        requirements: vec![require(P99, Relation::Below, Bound::Value(ms * 1e6))],
+        ..GatePlan::default()
+    };
+    assert!(judged(&plan(2.0), std::slice::from_ref(&over), None).requirements[0].passes);
+    assert!(!judged(&plan(0.5), &[over], None).requirements[0].passes);
+}
+
+#[test]
+fn the_rates_at_and_past_saturation_are_judged_only_by_name() {
+    let mut setup = plans::setup();
+    let distribution = GapDistribution::Constant;
+    setup.mode = LoadMode::Sweep { spacing: Spacing::Linear, points: 2, distribution };
+    let failed = |rate| LevelSummary { load: LevelLoad::RequestRate(rate), ending: Ending::Unstable, ..level(1, 0.1) };
+    let fine = LevelSummary { load: LevelLoad::RequestRate(100.0), ..level(1, 0.1) };
+    let mut result = plans::result(&setup, &[fine, failed(200.0), failed(220.0)]);
+    let by_name = |name| Requirement { level: name, ..require(P99, Relation::Below, Bound::Value(2e6)) };
+    judge(&mut result, &GatePlan { requirements: vec![by_name(None)], ..GatePlan::default() }, None);
+    assert_eq!(result.requirements.iter().map(|one| one.passes).collect::<Vec<_>>(), [true]);
+    let past = GatePlan { requirements: vec![by_name(Some(LevelName::Rate(220.0)))], ..GatePlan::default() };
+    judge(&mut result, &past, None);
+    assert_eq!(result.requirements.iter().map(|one| one.passes).collect::<Vec<_>>(), [false]);
+}
+
+#[test]
+fn what_an_interrupted_run_did_not_measure_does_not_hold() {
+    let below = |level| Requirement { level, ..require(P99, Relation::Below, Bound::Value(2e6)) };
+    let passed = |level| {
+        let mut result = plans::result(&plans::setup(), &[self::level(1, 0.1)]);
+        result.interrupted = true;
+        judge(&mut result, &GatePlan { requirements: vec![below(level)], ..GatePlan::default() }, None);
+        result.requirements.iter().map(|one| one.passes).collect::<Vec<_>>()
+    };
+    assert_eq!(passed(None), [true, false]);
+    assert_eq!(passed(Some(LevelName::Concurrency(1))), [true]);
+    assert_eq!(passed(Some(LevelName::Concurrency(2))), [false]);
+}
+
+#[test]
+fn a_change_of_errors_holds_where_there_are_none() {
+    let baseline = |failed| {
+        let mut level = level(1, 0.1);
+        level.client.failed = failed;
+        plans::result(&plans::setup(), &[level])
+    };
+    let mut failing = level(1, 0.1);
+    failing.client.failed = 100;
+    for relation in [Relation::Below, Relation::AtMost] {
+        let within = || require(Figure::Errors, relation, Bound::Change(0.05));
+        assert_eq!(outcome(within(), level(1, 0.1), Some(&baseline(0))), (Judgement::Passed, true));
+        assert_eq!(outcome(within(), level(1, 0.1), Some(&baseline(10))), (Judgement::Passed, true));
+        assert_eq!(outcome(within(), failing.clone(), Some(&baseline(0))), (Judgement::Failed, false));
+        assert_eq!(outcome(within(), failing.clone(), Some(&baseline(100))).0, Judgement::Undecided);
+    }
+}
+
+#[test]
+fn a_level_that_is_not_known_well_enough_leaves_the_answer_to_the_gate() {
+    let imprecise = InvalidReason::Unsettled(Precision { of: Statistic::Throughput, share: 0.1 }, Some(0.3));
+    let of = |reason, ms: f64| {
+        let verdict = Verdict::Invalid(vec![reason]);
+        let level = LevelSummary { ending: Ending::Unstable, verdict, ..level(1, 0.1) };
+        let requirements = vec![require(P99, Relation::Below, Bound::Value(ms * 1e6))];
+        judged(&GatePlan { requirements, ..GatePlan::default() }, &[level], None).exit_code(Codes::Own)
+    };
+    assert_eq!([1.2, 0.8, 1.05].map(|ms| of(imprecise, ms)), [exit::OK, exit::REQUIREMENT, exit::UNDECIDED]);
+    assert_eq!(of(InvalidReason::Drifting(Statistic::Throughput, 0.3), 1.2), exit::UNSTABLE);
+    let plain = LevelSummary { ending: Ending::Unstable, verdict: Verdict::Invalid(vec![imprecise]), ..level(1, 0.1) };
+    assert_eq!(judged(&GatePlan::default(), &[plain], None).exit_code(Codes::Own), exit::UNSTABLE);
+}

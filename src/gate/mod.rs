@@ -1,0 +1,166 @@
+//! The gate: conditions that a run must meet, judged on the bounds of its figures, while a level is measured and once it is
+//! over: the same functions.
+//!
+//! A level whose requirements are undecided is measured on and looked at again. Bounds are further away at each look, so that
+//! all looks together are as often wrong as one at the usual confidence is allowed to be on both sides: half of that goes to
+//! the first look, a quarter to the second, and so on (Lan and DeMets, "Discrete sequential boundaries for clinical trials",
+//! 1983; that the shares add up needs nothing else).
+
+mod baseline;
+mod levels;
+mod variants;
+
+use crate::plan::{Bound, Figure, LevelName, Requirement};
+use crate::result::Unit;
+use crate::result::checked::Judgement;
+use crate::result::ratio::{Figures, Side, bounds_of_ratio};
+use crate::result::statistic::{CONFIDENCE, value};
+use crate::result::summary::{Known, LevelLoad};
+use crate::stats::{Bounds, Interval, Proportion, share_difference, share_interval, student_t_quantile};
+use crate::terms::Statistic;
+
+pub use baseline::{Finding, Lack, Planned, lacks};
+pub use levels::judge;
+pub use variants::{is_undecided, judge_variants, lacks_figure};
+
+/// A figure, and the bound that it is compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// What both are.
+    pub unit: Unit,
+    /// The figure's value.
+    pub value: f64,
+    /// Its interval; none if there is too little data.
+    pub interval: Option<Interval>,
+    /// Its one-sided bounds, by which it is judged.
+    pub bounds: Bounds,
+    /// What it is compared with.
+    pub bound: f64,
+}
+
+impl Found {
+    /// A figure of which bounds on both sides are its interval.
+    pub fn by(unit: Unit, value: f64, bounds: Bounds, bound: f64) -> Self {
+        let interval = bounds.low.zip(bounds.high).map(|(low, high)| Interval { low, high });
+        Self { unit, value, interval, bounds, bound }
+    }
+
+    /// How it stands to the bound.
+    pub fn judge(&self, requirement: &Requirement) -> Judgement {
+        let holds = |value: f64| requirement.relation.holds(value, self.bound);
+        let (worst, best) = match requirement.relation.is_upper() {
+            true => (self.bounds.high, self.bounds.low),
+            false => (self.bounds.low, self.bounds.high),
+        };
+        match (worst.map(holds), best.map(holds)) {
+            _ if self.is_without_errors(requirement) => Judgement::Passed,
+            (Some(true), _) => Judgement::Passed,
+            (_, Some(false)) => Judgement::Failed,
+            _ => Judgement::Undecided,
+        }
+    }
+
+    /// Whether errors are allowed to grow, and there are none: with none in the reference either, no ratio or interval would
+    /// ever show that.
+    fn is_without_errors(&self, requirement: &Requirement) -> bool {
+        let may_grow = matches!(requirement.bound, Bound::Change(change) if change >= 0.0);
+        requirement.of == Figure::Errors && may_grow && requirement.relation.is_upper() && self.value == 0.0
+    }
+
+    /// The same with bounds that are `times` as far away.
+    fn wider(self, times: f64) -> Self {
+        let further = |end: Option<f64>| {
+            let end = end?;
+            let is_factor = end > 0.0 && self.value > 0.0 && self.unit != Unit::Share;
+            Some(match is_factor {
+                true => self.value * (end / self.value).powf(times),
+                false => self.value + (end - self.value) * times,
+            })
+        };
+        let bounds = Bounds { low: further(self.bounds.low), high: further(self.bounds.high) };
+        let interval = self
+            .interval
+            .and_then(|known| Some(Interval { low: further(Some(known.low))?, high: further(Some(known.high))? }));
+        Self { bounds, interval, ..self }
+    }
+}
+
+/// The figure that a requirement is about, compared with its bound; or why there is none. `baseline` is the level that
+/// changes are from.
+///
+/// # Errors
+/// What is missing.
+pub fn find(
+    figures: Figures<'_>,
+    requirement: &Requirement,
+    baseline: Option<Figures<'_>>,
+) -> Result<Found, &'static str> {
+    let of = match requirement.of {
+        Figure::Statistic(of) => Some(of),
+        Figure::Errors => None,
+        Figure::Named(_) => return Err("it is known once the level is over"),
+    };
+    let (unit, wider) = (of.map_or(Unit::Share, Unit::of), wider(figures.looks));
+    let change = match requirement.bound {
+        Bound::Value(bound) => return Ok(own(figures, of, unit, bound).wider(wider)),
+        Bound::Change(change) => change,
+    };
+    let baseline = baseline.ok_or("there is no baseline")?;
+    let Some(of) = of else {
+        return Ok(errors_against(figures.failures(), baseline.failures(), change).wider(wider));
+    };
+    let theirs = baseline.side(of).ok_or("the baseline tells nothing of that figure")?;
+    let unknown = || Side { value: value(of, figures.client), bounds: Bounds::default(), starts: None };
+    let (ratio, bounds) = bounds_of_ratio(&figures.side(of).unwrap_or_else(unknown), &theirs, wider);
+    Ok(Found::by(Unit::Ratio, ratio, bounds, 1.0 + change))
+}
+
+/// A figure by itself; the share of errors, if it is no statistic.
+fn own(figures: Figures<'_>, of: Option<Statistic>, unit: Unit, bound: f64) -> Found {
+    match of {
+        Some(of) => Found {
+            unit,
+            value: value(of, figures.client),
+            interval: Known::find(figures.known, of),
+            bounds: figures.bounds(of),
+            bound,
+        },
+        None => {
+            let interval = share_interval(figures.failures(), CONFIDENCE);
+            Found { unit, value: figures.client.failed_share(), interval, bounds: interval.into(), bound }
+        }
+    }
+}
+
+/// Whether a requirement is about levels with this load.
+pub fn is_about(requirement: &Requirement, load: LevelLoad) -> bool {
+    match (load, requirement.level) {
+        (_, None) => true,
+        (LevelLoad::Concurrency(one) | LevelLoad::Streams(one), Some(LevelName::Concurrency(other))) => one == other,
+        (LevelLoad::RequestRate(one), Some(LevelName::Rate(other))) => (one - other).abs() <= 1e-9 * other,
+        _ => false,
+    }
+}
+
+/// The share of errors among requests against that of a reference, which may grow by `change`. Shares are often 0, which has
+/// no ratio, so the interval is that of their difference, from the reference's share on.
+pub fn errors_against(own: Proportion, reference: Proportion, change: f64) -> Found {
+    let base = reference.share();
+    let interval = share_difference(own, reference, CONFIDENCE)
+        .map(|known| Interval { low: (base + known.low).max(0.0), high: (base + known.high).min(1.0) });
+    Found::by(Unit::Share, own.share(), interval.into(), base * (1.0 + change))
+}
+
+/// How many times as far away bounds are at that look as at the first, or at the only one.
+fn wider(look: u32) -> f64 {
+    if look <= 1 {
+        return 1.0;
+    }
+    let tail = (1.0 - CONFIDENCE) / 2.0;
+    // With this many degrees of freedom, Student's t is the normal distribution.
+    let quantile = |tail: f64| student_t_quantile(1.0 - tail, 1e5);
+    quantile(tail / 2.0_f64.powi(look.min(30) as i32 - 1)) / quantile(tail)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! What to change so that a level becomes believable, in numbers: chance shrinks with the root of what is measured.
+
+use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
+use crate::terms::{MeasurementPlan, Precision, WindowRule};
+
+/// The spread of three windows is a matter of chance itself, so that windows should vary by less than would just do.
+const MARGIN: f64 = 2.0;
+/// Windows that would have to be longer than this many times do not differ by chance.
+const MOST: f64 = 100.0;
+/// A rate that is this share of what the server completes leaves its queue empty now and then.
+const SUSTAINABLE: f64 = 0.9;
+
+/// For a server that completed this many requests a second, and was sent more.
+pub fn slower(completed: f64) -> String {
+    let rate = two_digits_down(SUSTAINABLE * completed);
+    format!("lower the rate, to {rate} or less: the server's queue grows for as long as the level lasts")
+}
+
+/// For windows that differ too much.
+pub fn steadier(plan: &MeasurementPlan, apart: &Disagreement) -> String {
+    let factor = MARGIN * (apart.spread() / apart.allowed).powi(2);
+    if apart.low > 0.0 && factor <= MOST {
+        return format!("{} would do, or a higher --max-trials", longer(plan, factor));
+    }
+    if apart.low > 0.0 {
+        return "that is not chance: see with -v how the windows differ, and check what else runs on this machine or \
+            the server's"
+            .to_owned();
+    }
+    format!("a window had no request; {} may do", longer(plan, 10.0))
+}
+
+/// For levels of so few windows that they cannot agree.
+pub fn more_windows() -> String {
+    format!("give --max-trials {STABLE_WINDOWS} at least, better 10")
+}
+
+/// For a figure that is known to within the share `known`.
+pub fn more_precise(plan: &MeasurementPlan, wanted: Precision, known: Option<f64>) -> String {
+    let windows = known.map(|known| plan.most_windows() as f64 * (known / wanted.share).powi(2));
+    match windows {
+        Some(windows) if windows <= MOST * plan.most_windows() as f64 => {
+            format!("--max-trials {} would do, or ask for less", two_digits_up(windows))
+        }
+        _ => "raise --max-trials or --measurement-interval, or ask for less".to_owned(),
+    }
+}
+
+/// For `count` samples where `needed` are.
+pub fn more_samples(plan: &MeasurementPlan, count: u64, needed: u64) -> String {
+    if plan.request_count.is_some() {
+        return format!("--request-count {} would do, or ask for a lower percentile", two_digits_up(needed as f64));
+    }
+    let factor = needed as f64 / count.max(1) as f64;
+    format!("{} would do, or ask for a lower percentile", longer(plan, factor))
+}
+
+/// The flag that makes a level's windows `factor` times as long, with its value.
+fn longer(plan: &MeasurementPlan, factor: f64) -> String {
+    match (plan.request_count, plan.window) {
+        (Some(requests), _) => format!("--request-count {}", two_digits_up(requests as f64 * factor)),
+        (None, WindowRule::Time(length)) => format!("-p {}", two_digits_up(length.as_secs_f64() * 1e3 * factor)),
+        (None, WindowRule::Count(requests)) => {
+            format!("--measurement-request-count {}", two_digits_up(requests as f64 * factor))
+        }
+    }
+}
+
+/// A whole number of two digits and zeros, not below `value`.
+fn two_digits_up(value: f64) -> u64 {
+    let unit = 10_f64.powf(value.max(1.0).log10().floor() - 1.0).max(1.0);
+    ((value / unit).ceil() * unit) as u64
+}
+
+/// A number of two digits that is not above `value`.
+fn two_digits_down(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 0.0;
+    }
+    let power = value.log10().floor() as i32 - 1;
+    let unit = 10_f64.powi(power.abs());
+    if power < 0 { (value * unit).floor() / unit } else { (value / unit).floor() * unit }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::result::summary::sample;
+    use crate::terms::Statistic;
+
+    fn apart(low: f64, high: f64) -> Disagreement {
+        Disagreement { of: Statistic::Throughput, low, high, allowed: 0.1 }
+    }
+
+    #[test]
+    fn windows_that_differ_by_chance_have_a_length_that_would_do() {
+        let mut plan = sample::plan();
+        plan.window = WindowRule::Time(Duration::from_millis(500));
+        // 14.3 % instead of 10: a little over twice as much, and twice that for chance.
+        assert_eq!(steadier(&plan, &apart(9_100.0, 10_400.0)), "-p 2100 would do, or a higher --max-trials");
+        plan.window = WindowRule::Count(50);
+        let text = steadier(&plan, &apart(100.0, 120.0));
+        assert_eq!(text, "--measurement-request-count 400 would do, or a higher --max-trials");
+        plan.request_count = Some(70);
+        assert!(steadier(&plan, &apart(100.0, 120.0)).starts_with("--request-count 560 would"));
+        assert!(steadier(&plan, &apart(100.0, 900.0)).contains("not chance"));
+        assert!(steadier(&plan, &apart(0.0, 900.0)).contains("no request; --request-count 700 may do"));
+    }
+
+    #[test]
+    fn precisions_and_samples_have_their_numbers() {
+        let mut plan = sample::plan();
+        let wanted = Precision { of: Statistic::Percentile(99.0), share: 0.02 };
+        assert_eq!(more_precise(&plan, wanted, Some(0.05)), "--max-trials 63 would do, or ask for less");
+        assert!(more_precise(&plan, wanted, None).starts_with("raise --max-trials"));
+        assert!(more_precise(&plan, wanted, Some(0.9)).starts_with("raise --max-trials"));
+        assert_eq!(more_samples(&plan, 100, 662), "-p 6700 would do, or ask for a lower percentile");
+        plan.request_count = Some(100);
+        assert_eq!(more_samples(&plan, 100, 662), "--request-count 670 would do, or ask for a lower percentile");
+    }
+
+    #[test]
+    fn rates_that_a_server_can_sustain() {
+        for (completed, rate) in [(10_000.0, "9000"), (95.3, "85"), (1.234, "1.1"), (0.0456, "0.041")] {
+            assert!(
+                slower(completed).starts_with(&format!("lower the rate, to {rate} or less")),
+                "{}",
+                slower(completed)
+            );
+        }
+    }
+}

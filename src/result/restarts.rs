@@ -1,0 +1,95 @@
+//! `--restarts`: the results of a level at each start of the model, and how much they differ.
+//!
+//! An interval from inside one run cannot know what differs between runs: the placement of memory, which thread serves
+//! whom. So the interval here has a restart as its unit, and the variance of the restarts is split into what the runs'
+//! own intervals explain and the rest (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013, with two
+//! levels).
+
+use crate::result::statistic::{CONFIDENCE, standard_error, value};
+use crate::result::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
+use crate::stats::{Interval, batch_means};
+use crate::terms::Statistic;
+
+/// The result of one start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Figure {
+    value: f64,
+    /// Its standard error within the run, where that is known.
+    error: Option<f64>,
+}
+
+/// The combined result of these measurements of one level, each after its own start; `None` for fewer than two. Throughput and
+/// the chosen latency come first, and then whatever else the level has an interval of: a baseline may be asked for it.
+pub fn restarts(levels: &[LevelSummary], percentile: Option<f64>) -> Option<Restarts> {
+    let latency = percentile.map_or(Statistic::MeanLatency, Statistic::Percentile);
+    let mut wanted = vec![Statistic::Throughput, latency];
+    for known in levels.iter().flat_map(|level| &level.intervals) {
+        if !wanted.contains(&known.of) {
+            wanted.push(known.of);
+        }
+    }
+    let figures = wanted.into_iter().map(|of| {
+        let figures: Vec<Figure> = levels.iter().map(|level| figure(of, &level.client, &level.intervals)).collect();
+        between(of, &figures)
+    });
+    (levels.len() > 1).then(|| Restarts { starts: levels.len(), figures: figures.collect() })
+}
+
+fn figure(of: Statistic, client: &ClientSummary, intervals: &[Known]) -> Figure {
+    let value = value(of, client);
+    let known = Known::find(intervals, of);
+    Figure { value, error: known.map(|known| standard_error(value, known)) }
+}
+
+fn between(of: Statistic, figures: &[Figure]) -> Between {
+    let values: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let interval = batch_means(&values, CONFIDENCE).map(|known| Interval { low: known.low.max(0.0), ..known });
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let errors: Option<Vec<f64>> = figures.iter().map(|figure| figure.error).collect();
+    let within = errors.map(|errors| errors.iter().map(|error| error.powi(2)).sum::<f64>() / n);
+    let share = within.map(|within| if variance > 0.0 { (1.0 - within / variance).max(0.0) } else { 0.0 });
+    Between { of, values, mean, interval, share }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::summary::{LevelLoad, sample};
+
+    /// Starts with these throughputs, each known to 10/s within its run.
+    fn starts(throughputs: &[u64]) -> Vec<LevelSummary> {
+        let level = |requests: &u64| {
+            let value = *requests as f64;
+            let known = Interval { low: value - 10.0, high: value + 10.0 };
+            let interval = |of, interval| Known::by(of, interval);
+            let intervals = vec![interval(Statistic::Throughput, Some(known)), interval(Statistic::MeanLatency, None)];
+            LevelSummary { intervals, ..sample::level(LevelLoad::Concurrency(1), *requests, 1_000_000) }
+        };
+        throughputs.iter().map(level).collect()
+    }
+
+    #[test]
+    fn starts_that_differ_more_than_their_runs_explain() {
+        let far = restarts(&starts(&[900, 1_000, 1_100]), None).unwrap();
+        let [throughput, latency] = &far.figures[..] else { panic!("{far:?}") };
+        assert_eq!(throughput.values, [900.0, 1_000.0, 1_100.0]);
+        // Standard deviation 100, t(0.975, 2) = 4.30265.
+        let known = throughput.interval.unwrap();
+        assert!((known.high - 1_248.414).abs() < 0.01 && (known.low - 751.586).abs() < 0.01, "{known:?}");
+        assert!(throughput.share.unwrap() > 0.99 && (far.starts, throughput.mean) == (3, 1_000.0));
+        assert_eq!((latency.of, latency.share), (Statistic::MeanLatency, None), "the runs do not tell");
+        assert!((latency.mean / 1e6 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn starts_that_differ_as_much_as_chance_lets_them() {
+        let near = restarts(&starts(&[998, 1_000, 1_002]), None).unwrap();
+        assert_eq!(near.figures[0].share, Some(0.0));
+        assert_eq!(restarts(&starts(&[5, 5]), None).unwrap().figures[0].share, Some(0.0));
+        assert_eq!(restarts(&starts(&[5]), None), None);
+        let wide = restarts(&starts(&[5, 500]), Some(99.0)).unwrap();
+        assert_eq!((wide.figures[0].interval.unwrap().low, wide.figures[1].of), (0.0, Statistic::Percentile(99.0)));
+    }
+}
