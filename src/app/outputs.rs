@@ -16,11 +16,12 @@ pub type Named<'a> = (String, &'a Path);
 pub fn check(plan: &Plan) -> Result<()> {
     let (output, tracing) = (&plan.output, &plan.tracing);
     output.folder.as_ref().map_or(Ok(()), report::lifecycle::check)?;
-    let single: [(&str, Option<&PathBuf>); 7] = [
+    let single: [(&str, Option<&PathBuf>); 8] = [
         ("-f", output.csv.as_ref()),
         ("--summary-file", output.summary.as_ref()),
         ("--junit", plan.gate.junit.as_ref()),
         ("--profile-export-file", output.profile_export.as_ref()),
+        ("--requests-file", output.requests.as_ref()),
         ("--trace-export", tracing.export.as_ref()),
         ("--trace-file", tracing.file.as_ref().map(|file| &file.path)),
         ("--log-file", plan.target.server.log.file.as_ref()),

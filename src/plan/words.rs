@@ -20,6 +20,7 @@ pub const OF_OUTPUT: &[&str] = &[
     "--resume",
     "--junit",
     "--profile-export-file",
+    "--requests-file",
     "--trace-export",
     "--trace-file",
     "--log-file",

@@ -24,6 +24,8 @@ mod other_servers;
 mod otlp;
 mod refused;
 mod replicas;
+#[cfg(feature = "parquet")]
+mod requests_file;
 mod results;
 mod scripted;
 mod sequences;

@@ -67,6 +67,7 @@ const WRITTEN: &[&str] = &[
     "summary-file",
     "junit",
     "profile-export-file",
+    "requests-file",
     "report",
     "report-dir",
     "markdown",

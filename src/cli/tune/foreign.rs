@@ -57,6 +57,7 @@ const FOREIGN: &[&str] = &[
     "--junit",
     "--verbose-csv",
     "--profile-export-file",
+    "--requests-file",
     "--report",
     "--report-dir",
     "--report-parts",
