@@ -6,6 +6,7 @@ mod connections;
 mod contradictions;
 mod data;
 mod data_cost;
+mod decisions;
 mod declarations;
 mod docs;
 mod doctor;
