@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::plan::{Pages, Plan};
-use crate::report;
+use crate::report::{self, raster};
+
+/// The flag of single pictures.
+const PICTURE: &str = "--svg";
 
 /// A file, and the flag that names it.
 pub type Named<'a> = (String, &'a Path);
@@ -37,7 +40,7 @@ pub fn check(plan: &Plan) -> Result<()> {
 pub fn pages<'a>(pages: &'a Pages, flag: &str) -> Vec<Named<'a>> {
     let page = pages.html.as_deref().map(|path| (flag.to_owned(), path));
     let markdown = pages.markdown.as_deref().map(|path| ("--markdown".to_owned(), path));
-    let figures = pages.figures.iter().map(|file| (format!("--svg {}", file.figure.word()), file.path.as_path()));
+    let figures = pages.figures.iter().map(|file| (format!("{PICTURE} {}", file.figure.word()), file.path.as_path()));
     page.into_iter().chain(markdown).chain(figures).collect()
 }
 
@@ -47,6 +50,9 @@ pub fn pages<'a>(pages: &'a Pages, flag: &str) -> Vec<Named<'a>> {
 /// Which cannot, and why.
 pub fn check_files(written: &[Named<'_>], read: &[Named<'_>]) -> Result<()> {
     for (number, (flag, path)) in written.iter().enumerate() {
+        if flag.starts_with(PICTURE) && raster::is_png(path) {
+            raster::check().map_err(|why| Error::output(format!("{flag} {}: {why}", path.display())))?;
+        }
         let others = written[..number].iter().chain(read);
         let same = |(_, other): &&Named<'_>| report::is_same_file(other, path);
         if let Some((other, _)) = others.into_iter().find(same) {
