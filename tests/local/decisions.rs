@@ -111,10 +111,13 @@ fn other_version(answer: &[u8]) -> Vec<u8> {
 
 #[test]
 fn streams_are_counted_until_they_are_late() {
-    // 19 ms for each chunk of 100 ms, one after the other: five streams.
-    let server = places(1, 19);
-    let script = on("I transcribe speech: how many streams?", &server).with("asr", "m");
-    let decision = script.run("-p 400 -r 6 --max-level-time 4s --on-disturbance ignore");
+    // Four at a time, 90 ms for each chunk of 100 ms: four streams. Answers this long forgive a busy machine some lateness.
+    let server = places(4, 90);
+    let script = on("I transcribe speech: how many streams?", &server).with("asr", "m").with("-l 50", "-l 250");
+    // Where others keep our threads from sending in time, the answer is unknown, which is no answer to test.
+    let mut tries = (0..5).map(|_| script.run("-p 600 --max-level-time 3s --on-disturbance ignore"));
+    let decision =
+        tries.find(|decision| !decision.contains("unknown")).expect("the machine is too busy to send in time");
     assert!(["2 streams", "4 streams"].contains(&decision.as_str()), "{decision}");
 }
 
