@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::plan::{Pages, Plan};
-use crate::report;
+use crate::report::{self, raster};
+
+/// The flag of single pictures.
+const PICTURE: &str = "--svg";
 
 /// A file, and the flag that names it.
 pub type Named<'a> = (String, &'a Path);
@@ -16,11 +19,12 @@ pub type Named<'a> = (String, &'a Path);
 pub fn check(plan: &Plan) -> Result<()> {
     let (output, tracing) = (&plan.output, &plan.tracing);
     output.folder.as_ref().map_or(Ok(()), report::lifecycle::check)?;
-    let single: [(&str, Option<&PathBuf>); 7] = [
+    let single: [(&str, Option<&PathBuf>); 8] = [
         ("-f", output.csv.as_ref()),
         ("--summary-file", output.summary.as_ref()),
         ("--junit", plan.gate.junit.as_ref()),
         ("--profile-export-file", output.profile_export.as_ref()),
+        ("--requests-file", output.requests.as_ref()),
         ("--trace-export", tracing.export.as_ref()),
         ("--trace-file", tracing.file.as_ref().map(|file| &file.path)),
         ("--log-file", plan.target.server.log.file.as_ref()),
@@ -36,7 +40,7 @@ pub fn check(plan: &Plan) -> Result<()> {
 pub fn pages<'a>(pages: &'a Pages, flag: &str) -> Vec<Named<'a>> {
     let page = pages.html.as_deref().map(|path| (flag.to_owned(), path));
     let markdown = pages.markdown.as_deref().map(|path| ("--markdown".to_owned(), path));
-    let figures = pages.figures.iter().map(|file| (format!("--svg {}", file.figure.word()), file.path.as_path()));
+    let figures = pages.figures.iter().map(|file| (format!("{PICTURE} {}", file.figure.word()), file.path.as_path()));
     page.into_iter().chain(markdown).chain(figures).collect()
 }
 
@@ -46,6 +50,9 @@ pub fn pages<'a>(pages: &'a Pages, flag: &str) -> Vec<Named<'a>> {
 /// Which cannot, and why.
 pub fn check_files(written: &[Named<'_>], read: &[Named<'_>]) -> Result<()> {
     for (number, (flag, path)) in written.iter().enumerate() {
+        if flag.starts_with(PICTURE) && raster::is_png(path) {
+            raster::check().map_err(|why| Error::output(format!("{flag} {}: {why}", path.display())))?;
+        }
         let others = written[..number].iter().chain(read);
         let same = |(_, other): &&Named<'_>| report::is_same_file(other, path);
         if let Some((other, _)) = others.into_iter().find(same) {

@@ -1,5 +1,7 @@
 //! State that is made once for a run: the connection to the server, the models, the payloads, the client's own cost.
 
+mod request_files;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +10,8 @@ use crate::app::{composing::with_composing, host_monitor, texts};
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::kserve::trace_settings::ChangedTraces;
 use crate::backends::{Connect, Connected};
-use crate::clock::WallAnchor;
 use crate::data::{Payload, TalkTurns, Tolerance};
 use crate::error::Result;
-use crate::interrupt;
 use crate::load::feed::{Deal, Feed, PayloadIndex};
 use crate::load::lanes::OwnLanes;
 use crate::load::mix::Mix;
@@ -28,7 +28,6 @@ use crate::observe::{Expectations, Observers};
 use crate::plan::Plan;
 use crate::ranks::Part;
 use crate::record::{Observer, Recorder, TextLog, TraceLog};
-use crate::report::export::{ExportSpec, ExportWriter};
 use crate::result::Setup;
 use crate::shm::{Placement, free_bytes};
 use crate::stdio::note;
@@ -204,30 +203,14 @@ impl Session {
     /// If the export's file cannot be made.
     pub fn observers(&self) -> Result<Option<Observers>> {
         let plan = &self.plan;
-        let export = plan.output.profile_export.as_ref().map(|path| {
-            let outputs = self.models.iter().flat_map(|model| &model.outputs);
-            let spec = ExportSpec {
-                path: path.clone(),
-                anchor: WallAnchor::take(),
-                payloads: Arc::clone(&self.payloads),
-                outputs: outputs.map(|output| output.name.clone()).collect(),
-                service_kind: self.backend.capabilities().exported_kind(),
-                as_upstream: plan.output.as_upstream,
-                endpoint: plan.target.openai.endpoint.clone(),
-                headline: self.setup.headline,
-                entries: self.setup.entries.iter().map(|entry| entry.name.clone()).collect(),
-                unnumbered: plan.load.mode.sessions().is_some() || plan.load.mode.is_fixed_schedule(),
-                interrupts: interrupt::counter(),
-            };
-            ExportWriter::create(spec)
-        });
+        let files = self.request_files()?;
         let validates = self.payloads.iter().any(|payload| payload.expected.is_some());
         let tolerance = plan.data.tolerance.map(|(relative, absolute)| Tolerance { relative, absolute });
         let expectations = validates.then(|| Expectations { payloads: Arc::clone(&self.payloads), tolerance });
         let finite = plan.measurement.request_count.is_some()
             || plan.load.mode.sessions().is_some()
             || self.arrivals.as_ref().is_some_and(|arrivals| arrivals.len().is_some());
-        Observers::start(export.transpose()?, expectations, observed_bytes(finite, free_bytes(Placement::Pageable)))
+        Observers::start(files, expectations, observed_bytes(finite, free_bytes(Placement::Pageable)))
     }
 
     /// What requests carry, dealt to `lanes`.

@@ -60,6 +60,11 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     profile_export_file: Option<PathBuf>,
 
+    /// Writes every request, failed ones too, as a row of a Parquet file: when it should have left, left, was first answered
+    /// and ended, its latency and its status. Default: off
+    #[arg(long, value_name = "FILE.parquet", value_parser = table)]
+    requests_file: Option<PathBuf>,
+
     /// Prints every window as it ends; given twice, also its requests and latencies, and the models as the server
     /// describes them. Default: off
     #[arg(short = 'v', long, action = ArgAction::Count)]
@@ -111,12 +116,22 @@ impl OutputArgs {
             pages: Pages::default(),
             folder: None,
             profile_export: self.profile_export_file.clone(),
+            requests: self.requests_file.clone(),
             verbosity: self.verbose,
             live: self.live,
             metrics_listen: self.metrics_listen.clone(),
             otlp_endpoint: self.otlp_endpoint.clone(),
             as_upstream: false,
         }
+    }
+}
+
+/// A Parquet file, which a program that was built without Parquet cannot write.
+fn table(text: &str) -> Result<PathBuf, String> {
+    match cfg!(feature = "parquet") {
+        true if text.is_empty() => Err("it must not be empty".to_owned()),
+        true => Ok(text.into()),
+        false => Err("this program was built without Parquet: build it with --features parquet".to_owned()),
     }
 }
 

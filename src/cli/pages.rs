@@ -29,8 +29,8 @@ struct Report {
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
 
-    /// Writes a single chart, for a slide: throughput, tokens, interactivity, spectrum, timeline, heatmap, waterfall,
-    /// failures or comparison.
+    /// Writes a single chart, for a slide, as SVG, or as PNG where the file's name ends so: throughput, tokens,
+    /// interactivity, spectrum, timeline, heatmap, waterfall, failures or comparison.
     /// Repeatable
     #[arg(long, value_name = "FIGURE:FILE", action = ArgAction::Append, value_parser = figure)]
     svg: Vec<PictureFile>,
@@ -48,8 +48,8 @@ pub struct PageArgs {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
-    /// Writes a single chart, for a slide: throughput, tokens and interactivity (of language models), spectrum, timeline,
-    /// heatmap, waterfall, failures, comparison (of variants, or with --baseline), rounds (of variants), or sizes and
+    /// Writes a single chart, for a slide, as SVG, or as PNG where the file's name ends so: throughput, tokens and
+    /// interactivity (of language models), spectrum, timeline, heatmap, waterfall, failures, comparison (of variants, or with --baseline), rounds (of variants), or sizes and
     /// bandwidth (of --matrix-sizes). Repeatable. Default: none
     #[arg(long, value_name = "FIGURE:FILE", action = ArgAction::Append, value_parser = figure)]
     svg: Vec<PictureFile>,
@@ -72,6 +72,9 @@ fn figure(text: &str) -> Result<PictureFile, String> {
     let rule = || format!("it must be FIGURE:FILE, where FIGURE is one of {words}");
     let (word, path) = text.split_once(':').filter(|(_, path)| !path.is_empty()).ok_or_else(rule)?;
     let figure = Picture::ALL.into_iter().find(|figure| figure.word() == word).ok_or_else(rule)?;
+    if cfg!(not(feature = "png")) && path.to_ascii_lowercase().ends_with(".png") {
+        return Err("this program was built without PNG: build it with --features png, or name FILE.svg".to_owned());
+    }
     Ok(PictureFile { figure, path: path.into() })
 }
 

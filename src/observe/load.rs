@@ -43,7 +43,7 @@ impl ObservedLoad {
         self.unvalidated.fetch_add(u64::from(validated), Ordering::Relaxed);
     }
 
-    /// Requests that are not exported, though they succeeded.
+    /// Requests that are not exported, though they should have been.
     pub fn missing(&self) -> u64 {
         self.missing.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Observers of every request: the profile export and output validation. Requests are copied where they complete, and go
+//! Observers of every request: the files of requests and output validation. Requests are copied where they complete, and go
 //! from there to the validator's thread, then to the export's.
 
 mod load;
@@ -16,7 +16,7 @@ use crate::observe::validator::{Check, Checks, Validator};
 use crate::record::{Capture, Destination, Finished, Observer, RawRecord, RecordPool, Recorder};
 use crate::record::{LoadReport, PeriodicBatch};
 use crate::report::console;
-use crate::report::export::{ExperimentEnd, ExportStream, ExportWriter, figures};
+use crate::report::export::{ExperimentEnd, ExportStream, Needs, RequestFile, figures};
 use crate::result::Setup;
 use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::stdio::note;
@@ -45,16 +45,16 @@ impl Observers {
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(
-        export: Option<ExportWriter>,
+        files: Vec<Box<dyn RequestFile>>,
         expectations: Option<Expectations>,
         most_bytes: usize,
     ) -> Result<Option<Self>> {
-        if export.is_none() && expectations.is_none() {
+        if files.is_empty() && expectations.is_none() {
             return Ok(None);
         }
         let pool = Arc::new(RecordPool::new(most_bytes));
         let validator = expectations.map(|expected| Validator::start(expected, Arc::clone(&pool))).transpose()?;
-        let export = export.map(|writer| ExportStream::start(writer, Arc::clone(&pool))).transpose()?;
+        let export = (!files.is_empty()).then(|| ExportStream::start(files, Arc::clone(&pool))).transpose()?;
         Ok(Some(Self {
             pool,
             export,
@@ -84,7 +84,8 @@ impl Observers {
         let load = Arc::new(ObservedLoad::new(level, Arc::clone(recorder), export));
         self.observed.lock().push(Arc::clone(&load));
         let checks = self.validator.as_ref().map(Validator::checks);
-        let destination = Threads { load, checks, pool: Arc::clone(&self.pool) };
+        let needs = self.export.as_ref().map_or(Needs::NOTHING, ExportStream::needs);
+        let destination = Threads { load, checks, needs, pool: Arc::clone(&self.pool) };
         Arc::new(Capture::new(Arc::clone(&self.pool), destination))
     }
 
@@ -144,7 +145,7 @@ impl Observers {
         }
     }
 
-    /// Completes the export's file.
+    /// Completes the files.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -178,24 +179,33 @@ impl Observers {
 struct Threads {
     load: Arc<ObservedLoad>,
     checks: Option<Checks>,
+    needs: Needs,
     pool: Arc<RecordPool>,
 }
 
 impl Destination for Threads {
     fn wants(&self, finished: &Finished<'_>) -> bool {
-        finished.error.is_none() && (self.checks.is_some() || self.load.is_exported())
+        match finished.error {
+            None => self.checks.is_some() || self.load.is_exported(),
+            Some(_) => self.needs.failures && self.load.is_exported(),
+        }
+    }
+
+    fn wants_contents(&self) -> bool {
+        self.checks.is_some() || self.needs.contents
     }
 
     fn take(&self, finished: &Finished<'_>, record: Box<RawRecord>) {
-        let Some(checks) = &self.checks else { return self.load.export(record, &self.pool) };
+        let checks = self.checks.as_ref().filter(|_| finished.error.is_none());
+        let Some(checks) = checks else { return self.load.export(record, &self.pool) };
         if let Err(check) = checks.give(Check { load: Arc::clone(&self.load), record }) {
             self.pool.give_back(check.record);
             self.lost(finished);
         }
     }
 
-    fn lost(&self, _finished: &Finished<'_>) {
-        self.load.lose(self.checks.is_some());
+    fn lost(&self, finished: &Finished<'_>) {
+        self.load.lose(self.checks.is_some() && finished.error.is_none());
     }
 }
 

@@ -15,7 +15,7 @@ use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{BatchBook, ClosedLoop, LoadContext, LoadShape, OpenLoop, PeriodicLoop, start};
 use crate::measure::calibrate::null_load;
-use crate::report::export::ExportSpec;
+use crate::report::export::{ExportSpec, ExportWriter};
 use crate::result::summary::Headline;
 use crate::terms::GapDistribution;
 
@@ -76,7 +76,7 @@ fn into_a_stalled_pipe(most_bytes: usize) -> (u64, u64, String) {
         }
     });
     let mut context = context(REQUESTS);
-    let observers = Observers::start(Some(writer(&pipe, &context)), None, most_bytes).unwrap().unwrap();
+    let observers = Observers::start(vec![Box::new(writer(&pipe, &context))], None, most_bytes).unwrap().unwrap();
     observers.begin(LevelLoad::Concurrency(1));
     context.observer = Some(observers.of_level(&context.recorder));
     let recorder = Arc::clone(&context.recorder);
@@ -97,7 +97,7 @@ fn into_a_stalled_pipe(most_bytes: usize) -> (u64, u64, String) {
 fn a_stalled_pipe_does_not_hold_the_load_back_and_what_is_lost_is_said() {
     let (held, missing, said) = into_a_stalled_pipe(1 << 20);
     assert!(missing > 0 && held > 100 && held + missing == REQUESTS, "{held} held, {missing} missing");
-    let line = format!("Concurrency 1: {missing} requests are missing from --profile-export-file");
+    let line = format!("Concurrency 1: {missing} requests are missing from --profile-export-file or --requests-file");
     assert!(said.to_lowercase().contains(&line.to_lowercase()), "{said}");
 }
 
@@ -110,7 +110,7 @@ fn what_fits_into_memory_is_not_lost_however_long_nobody_reads() {
 fn loads_that_belong_to_no_level_are_not_exported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.json");
-    let observers = Observers::start(Some(writer(&path, &context(1))), None, 1 << 20).unwrap().unwrap();
+    let observers = Observers::start(vec![Box::new(writer(&path, &context(1)))], None, 1 << 20).unwrap().unwrap();
     let observe = |requests| {
         let mut context = context(requests);
         context.observer = Some(observers.of_level(&context.recorder));

@@ -1,5 +1,5 @@
 //! Compares outputs with the expected ones on a separate thread: the server's callbacks only copy them. Requests to
-//! be exported pass through here first, because only those that succeed are exported.
+//! be exported pass through here first, because a mismatch makes a failure of them.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -95,22 +95,20 @@ fn check_all(inbox: Inbox<Check, Event>, expected: &Expectations, pool: &RecordP
     let Expectations { payloads, tolerance } = expected;
     for received in inbox {
         match received {
-            Received::Item(Check { load, record }) => {
+            Received::Item(Check { load, mut record }) => {
                 let payload = &payloads[record.payload.0 as usize];
                 let carrying = record.responses().filter(|response| !response.empty);
                 let responses: Vec<Vec<OutputView<'_>>> =
                     carrying.map(|response| response.outputs().collect()).collect();
-                match validate(payload, &responses, *tolerance) {
-                    Ok(()) => load.export(record, pool),
-                    Err(mismatch) => {
-                        let error = InferError::new("Validation", mismatch.to_string());
-                        let part = load.recorder.spec().part(payload.model, record.server);
-                        let source = Source { writer: 0, part };
-                        let start = record.intended.unwrap_or(record.sent);
-                        load.recorder.mismatch(source, start, record.end, &error);
-                        pool.give_back(record);
-                    }
+                if let Err(mismatch) = validate(payload, &responses, *tolerance) {
+                    let error = InferError::new("Validation", mismatch.to_string());
+                    let part = load.recorder.spec().part(payload.model, record.server);
+                    let source = Source { writer: 0, part };
+                    let start = record.intended.unwrap_or(record.sent);
+                    load.recorder.mismatch(source, start, record.end, &error);
+                    record.failure = error.code.to_string();
                 }
+                load.export(record, pool);
             }
             Received::Event(Event::Settle(answer)) => drop(answer.send(())),
             Received::Event(Event::End) => return,

@@ -174,6 +174,13 @@ pub struct ListenAddress {
     pub port: u16,
 }
 
+impl ReportPlan {
+    /// Whether single requests are written into a file.
+    pub fn exports_requests(&self) -> bool {
+        self.profile_export.is_some() || self.requests.is_some()
+    }
+}
+
 /// What is written where.
 #[derive(Clone, Debug, Default)]
 pub struct ReportPlan {
@@ -191,6 +198,8 @@ pub struct ReportPlan {
     pub folder: Option<ReportFolder>,
     /// Raw records as JSON.
     pub profile_export: Option<PathBuf>,
+    /// A row for each request, as Parquet.
+    pub requests: Option<PathBuf>,
     /// Windows are printed as they come (1), and more (2).
     pub verbosity: u8,
     /// A dashboard is shown during the run.

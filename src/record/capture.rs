@@ -1,5 +1,6 @@
 //! Copies every response, and hands the request over when it is over.
 
+use std::fmt::Write;
 use std::mem;
 use std::sync::Arc;
 
@@ -16,6 +17,11 @@ use crate::record::raw::RawRecord;
 pub trait Destination: Send + Sync {
     /// Whether this request is wanted.
     fn wants(&self, finished: &Finished<'_>) -> bool;
+
+    /// Whether what responses carried is wanted, and not only when they came.
+    fn wants_contents(&self) -> bool {
+        true
+    }
 
     /// Receives a request that it wants. The record must eventually go back to its pool.
     fn take(&self, finished: &Finished<'_>, record: Box<RawRecord>);
@@ -73,11 +79,14 @@ impl<D: Destination> Observer for Capture<D> {
     }
 
     fn response(&self, lane: usize, response: &Response<'_>) {
-        self.add(lane, |pool, record| pool.copy(response, record));
+        let whole = self.destination.wants_contents();
+        self.add(lane, |pool, record| if whole { pool.copy(response, record) } else { pool.note(response, record) });
     }
 
     fn carried(&self, lane: usize, text: &[u8]) {
-        self.add(lane, |pool, record| pool.carry(text, record));
+        if self.destination.wants_contents() {
+            self.add(lane, |pool, record| pool.carry(text, record));
+        }
     }
 
     fn complete(&self, lane: usize, finished: &Finished<'_>) {
@@ -96,7 +105,10 @@ impl<D: Destination> Observer for Capture<D> {
         record.end = finished.end;
         record.sequence_id = finished.request.sequence.map_or(0, |position| position.id);
         (record.payload, record.server) = (finished.request.payload, finished.server);
-        record.failed = finished.error.is_some();
+        if let Some(error) = finished.error {
+            let told = write!(record.failure, "{}", error.code);
+            debug_assert!(told.is_ok(), "writing to memory does not fail");
+        }
         self.destination.take(finished, record);
     }
 }

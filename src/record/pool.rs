@@ -80,6 +80,16 @@ impl RecordPool {
         fits
     }
 
+    /// Notes when a response came, and nothing that it carried; returns `false` if there is no memory for it.
+    pub fn note(&self, response: &Response<'_>, record: &mut RawRecord) -> bool {
+        let fits = self.has_room(record.growth(None));
+        if fits {
+            record.close(response.at, response.empty);
+            self.charge(record);
+        }
+        fits
+    }
+
     /// Copies a request's own first input into its record; returns `false` if there is no memory for it.
     pub fn carry(&self, text: &[u8], record: &mut RawRecord) -> bool {
         let fits = self.has_room(record.growth_for(text)) && record.carry(text);

@@ -25,8 +25,8 @@ pub struct RawRecord {
     pub payload: PayloadId,
     /// Which server it went to, where there are several.
     pub server: usize,
-    /// Whether it failed.
-    pub failed: bool,
+    /// The code of its failure; empty if it succeeded.
+    pub failure: String,
     /// Its first input, if that was not its payload's; else empty.
     carried: Vec<u8>,
     responses: Vec<Head>,
@@ -58,6 +58,7 @@ struct Tensor {
 impl RawRecord {
     /// Forgets everything but the memory.
     pub(super) fn clear(&mut self) {
+        self.failure.clear();
         self.carried.clear();
         self.responses.clear();
         self.outputs.clear();
@@ -69,6 +70,7 @@ impl RawRecord {
     /// Bytes of memory that it takes.
     pub(super) fn footprint(&self) -> usize {
         size_of::<Self>()
+            + self.failure.capacity()
             + self.carried.capacity()
             + self.responses.capacity() * size_of::<Head>()
             + self.outputs.capacity() * size_of::<Tensor>()
@@ -104,6 +106,11 @@ impl RawRecord {
         let has_room = self.carried.try_reserve(text.len()).is_ok();
         self.carried.extend_from_slice(if has_room { text } else { &[] });
         has_room
+    }
+
+    /// Whether it failed.
+    pub fn failed(&self) -> bool {
+        !self.failure.is_empty()
     }
 
     /// Its first input, if that was another than its payload's.

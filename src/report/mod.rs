@@ -23,6 +23,7 @@ pub mod otlp;
 mod partial;
 pub mod periodic;
 pub mod progress;
+pub mod raster;
 pub mod remarks;
 pub mod requirements;
 mod restarts;

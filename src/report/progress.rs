@@ -75,6 +75,7 @@ impl Standing {
 fn brief_name(load: LevelLoad) -> String {
     match load {
         LevelLoad::Concurrency(_) => format!("conc. {}", load_value(load)),
+        LevelLoad::Streams(1) => "1 stream".to_owned(),
         LevelLoad::Streams(_) => format!("{} streams", load_value(load)),
         LevelLoad::RequestRate(_) | LevelLoad::Schedule(_) => format!("{}/s", load_value(load)),
     }

@@ -211,6 +211,7 @@ fn at(load: LevelLoad, distinction: Distinction) -> String {
     let Distinction { batch_size, repetition, input_bytes } = distinction;
     let load = match load {
         LevelLoad::Concurrency(concurrency) => format!("concurrency {concurrency}"),
+        LevelLoad::Streams(1) => "1 stream".to_owned(),
         LevelLoad::Streams(streams) => format!("{streams} streams"),
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => format!("{} requests/s", plain(rate)),
     };

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use triton_bench::cli;
 use triton_bench::exit::Codes;
@@ -128,4 +130,35 @@ fn every_command_shown_is_one_that_the_program_takes() {
     }
     assert!(refused.is_empty(), "{refused:#?}");
     assert!(count > 30, "only {count} were found");
+}
+
+/// `scripts/refresh-docs` on a page of this test, with a program that answers with `output`: whether every line was found,
+/// the page afterwards, and what was said.
+fn refreshed(output: &str, flags: &[&str]) -> (bool, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, page) = (folder.path().join("triton-bench"), folder.path().join("page.md"));
+    fs::write(&program, format!("#!/bin/sh\ncat <<'END'\n{output}END\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(&page, SHOWN).unwrap();
+    let mut refresh = Command::new(root().join("scripts/refresh-docs"));
+    refresh.arg("--folder").arg(folder.path()).arg("--programs").arg(folder.path()).arg("--page").arg(&page);
+    let ended = refresh.args(flags).output().unwrap();
+    (ended.status.success(), text(&page), String::from_utf8_lossy(&ended.stderr).into_owned())
+}
+
+const SHOWN: &str = "Before.\n\n```\n$ triton-bench -m mlp \\\n    -p 100\n...\n  p99 latency: 20 usec\n\n\
+    Concurrency: 1, throughput: 5.5 infer/sec, latency 192 usec\n```\n\nAfter.\n";
+
+#[test]
+fn shown_outputs_are_refreshed_and_those_of_another_shape_are_told() {
+    let today =
+        "Header\n  p99 latency: 31 usec\n\nConcurrency: 1, throughput: 6 infer/sec, latency 7 usec [unstable]\nMore\n";
+    let (whole, page, said) = refreshed(today, &[]);
+    let expected = SHOWN.replace(": 20 usec", ": 31 usec").replace("5.5", "6").replace("192 usec", "7 usec [unstable]");
+    assert_eq!((whole, page), (true, expected), "{said}");
+    let (whole, page, _) = refreshed(today, &["--check"]);
+    assert_eq!((whole, page.as_str()), (true, SHOWN), "nothing is written");
+    let (whole, _, said) = refreshed(&today.replace("p99 latency:", "p99:"), &["--check"]);
+    assert!(!whole && said.contains("no line of the output has the shape of:   p99 latency: 20 usec"), "{said}");
+    assert!(said.contains("1 blocks, 1 lines out of date"), "{said}");
 }

@@ -6,6 +6,7 @@ mod connections;
 mod contradictions;
 mod data;
 mod data_cost;
+mod decisions;
 mod declarations;
 mod docs;
 mod doctor;
@@ -24,6 +25,8 @@ mod other_servers;
 mod otlp;
 mod refused;
 mod replicas;
+#[cfg(feature = "parquet")]
+mod requests_file;
 mod results;
 mod scripted;
 mod sequences;

@@ -722,3 +722,19 @@ fn timed_the_most_paced_streams_within_a_limit_are_the_answer() {
     let stdout = runs.find(is_delivered).expect("two streams are sent in time");
     assert!(stdout.contains("\nMost streams within p50 < 90 ms: 2 (p50 "), "{stdout}");
 }
+
+#[cfg(feature = "png")]
+#[test]
+fn a_chart_is_written_as_pixels_where_its_name_says_so() {
+    let server = HttpServer::start(good);
+    let folder = tempfile::tempdir().unwrap();
+    let (pixels, lines) = (folder.path().join("t.PNG"), folder.path().join("t.svg"));
+    let run = program(&server).args("--svg").arg(format!("throughput:{}", pixels.display()));
+    run.args("--svg").arg(format!("throughput:{}", lines.display())).run().report_even_if_late();
+    let bytes = std::fs::read(&pixels).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG") && bytes[16..20] == 1920_u32.to_be_bytes(), "{:?}", &bytes[..24]);
+    assert!(std::fs::read_to_string(&lines).unwrap().starts_with("<?xml"));
+    // One that cannot be written is refused as any other.
+    let refused = program(&server).args("--svg throughput:/none/such/t.png").run();
+    refused.refusal(&["--svg throughput /none/such/t.png", "no folder"]);
+}

@@ -1,6 +1,7 @@
 //! Tests that need a real Triton, in the program's own process and over the network.
 
 mod cuda;
+mod decisions;
 mod docs;
 mod grpc_server;
 mod http_triton;

@@ -7,6 +7,7 @@
 
 pub mod alone;
 pub mod authority;
+pub mod decisions;
 pub mod exported;
 pub mod far;
 pub mod hog;
@@ -26,6 +27,7 @@ pub mod wire;
 use std::path::{Path, PathBuf};
 
 pub use alone::alone;
+pub use decisions::Decision;
 pub use exported::Export;
 pub use program::{Finished, Program, Running};
 pub use report::Report;

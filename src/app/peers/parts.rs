@@ -79,15 +79,18 @@ pub(super) fn divide_outputs(plan: &mut Plan, ranks: &Ranks) -> Result<()> {
     if let Some(path) = &mut plan.output.profile_export {
         *path = path.with_extension(format!("rank{rank}.json"));
     }
+    if let Some(path) = &mut plan.output.requests {
+        *path = path.with_extension(format!("rank{rank}.parquet"));
+    }
     if ranks.is_first() {
         return Ok(());
     }
     // One process speaks for all.
     stdio::hush(true);
-    let ReportPlan { profile_export, resume, folder, as_upstream, .. } = std::mem::take(&mut plan.output);
+    let ReportPlan { profile_export, requests, resume, folder, as_upstream, .. } = std::mem::take(&mut plan.output);
     let mut folder = folder.filter(|folder| folder.has(ReportPart::Requests));
     folder.iter_mut().for_each(|folder| folder.parts = vec![ReportPart::Requests]);
-    plan.output = ReportPlan { profile_export, resume, folder, as_upstream, ..ReportPlan::default() };
+    plan.output = ReportPlan { profile_export, requests, resume, folder, as_upstream, ..ReportPlan::default() };
     plan.gate = GatePlan::default();
     (plan.tracing.export, plan.tracing.file) = (None, None);
     Ok(())

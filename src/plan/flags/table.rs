@@ -237,6 +237,7 @@ pub const FLAGS: &[FlagTraits] = &[
     flag("--gate-time").gate().whole_run(),
     flag("--junit").file().whole_run(),
     flag("--profile-export-file").upstream().file().whole_run(),
+    flag("--requests-file").file().whole_run(),
     flag("-v").short_for("verbose").upstream().output().whole_run(),
     flag("--live").output().whole_run(),
     flag("--metrics-listen").output().whole_run(),

@@ -82,12 +82,12 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         broken: |draft| {
-            let exports = draft.plan.output.profile_export.is_some();
+            let exports = draft.plan.output.exports_requests();
             draft.plan.data.batch_sizes.len() > 1 && (exports || draft.plan.rounds.is_some())
         },
         message: |draft| {
             format!(
-                "{} are several batch sizes, but --profile-export-file, --variant and --matrix take one: name one, or leave that flag out",
+                "{} are several batch sizes, but --profile-export-file, --requests-file, --variant and --matrix take one: name one, or leave that flag out",
                 draft.given.show("-b")
             )
         },

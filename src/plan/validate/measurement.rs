@@ -8,6 +8,9 @@ use crate::plan::validate::facts::{
 };
 use crate::terms::Picture;
 
+/// Flags of files that hold single requests.
+const EXPORTS: &[&str] = &["--profile-export-file", "--requests-file"];
+
 /// Rules of the measurement.
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -186,9 +189,10 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| draft.plan.rounds.is_some() && draft.plan.output.profile_export.is_some(),
-        message: |_| {
-            "--profile-export-file holds the requests of one variant: leave it out, or --variant and --matrix".into()
+        broken: |draft| draft.plan.rounds.is_some() && draft.plan.output.exports_requests(),
+        message: |draft| {
+            let flags = draft.given.among(EXPORTS).join(" and ");
+            format!("{flags}: holds the requests of one variant: leave it out, or --variant and --matrix")
         },
     },
     Rule {

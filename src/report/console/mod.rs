@@ -140,7 +140,8 @@ fn confidence(level: &LevelSummary) -> String {
 /// The lines about requests of a level that observers missed.
 pub fn losses(load: LevelLoad, missing: u64, unvalidated: u64) -> Vec<String> {
     let level = format!("{} {}", load_name(load), load_value(load));
-    let exported = "are missing from --profile-export-file, which could not be written as fast as they came";
+    let exported =
+        "are missing from --profile-export-file or --requests-file, which could not be written as fast as they came";
     let validated = "were not validated, because outputs came faster than they can be compared";
     let lines = [(missing, exported), (unvalidated, validated)].into_iter().filter(|(count, _)| *count > 0);
     lines.map(|(count, what)| format!("{level}: {count} requests {what}")).collect()

@@ -9,7 +9,9 @@
 //! how many (`missing_requests`). Failed requests are left out, because readers take every request for a success.
 
 pub mod figures;
+mod request_file;
 mod stream;
+pub mod table;
 mod tensor;
 
 use std::collections::HashMap;
@@ -25,6 +27,7 @@ use crate::report::{Interrupts, SafeFile};
 use crate::result::summary::{Headline, LevelLoad};
 use crate::terms::UPSTREAM_VERSION;
 
+pub use request_file::{Needs, RequestFile};
 pub use stream::{ExportQueue, ExportStream};
 
 /// Bytes per write.
@@ -128,106 +131,9 @@ impl ExportWriter {
         Ok(writer)
     }
 
-    /// Starts the experiment of a level; ends the open one, without boundaries, if there is one.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn begin_experiment(&mut self, load: LevelLoad) -> Result<()> {
-        self.abandon_experiment()?;
-        self.requests = Some(0);
-        let first = self.experiments == 0;
-        self.experiments += 1;
-        let load = if self.spec.unnumbered { LevelLoad::RequestRate(0.0) } else { load };
-        self.put(|out| {
-            out.write_all(if first { b"{\"experiment\":{\"mode\":" } else { b",{\"experiment\":{\"mode\":" })?;
-            match load {
-                LevelLoad::Concurrency(value) => write!(out, "\"concurrency\",\"value\":{value}")?,
-                LevelLoad::Streams(value) => write!(out, "\"streams\",\"value\":{value}")?,
-                LevelLoad::RequestRate(value) | LevelLoad::Schedule(value) => {
-                    out.write_all(b"\"request_rate\",\"value\":")?;
-                    tensor::float(out, value)?;
-                }
-            }
-            out.write_all(b"},\"requests\":[")
-        })
-    }
-
-    /// Adds a request to the open experiment. Failed requests, and requests between experiments, are left out.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn record(&mut self, record: &RawRecord) -> Result<()> {
-        let Some(requests) = &mut self.requests else { return Ok(()) };
-        if record.failed {
-            return Ok(());
-        }
-        let first = *requests == 0;
-        *requests += 1;
-        self.all_requests += 1;
-        let inputs: Arc<[u8]> = match record.carried() {
-            Some(text) => encode_inputs(self.spec.payloads.get(record.payload.0 as usize), Some(text)).into(),
-            None => self.inputs(record.payload),
-        };
-        let Self { spec, text, .. } = self;
-        write_record(text, spec, record, &inputs, first).map_err(|error| failed(&spec.path, &error))?;
-        self.write_if_long()
-    }
-
-    /// Ends the open experiment, if there is one.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn end_experiment(&mut self, end: &ExperimentEnd) -> Result<()> {
-        if self.requests.take().is_none() {
-            return Ok(());
-        }
-        let anchor = self.spec.anchor;
-        self.put(|out| write_end(out, anchor, end))
-    }
-
     /// Ends an experiment whose end was not reported.
     fn abandon_experiment(&mut self) -> Result<()> {
         self.end_experiment(&ExperimentEnd::unknown())
-    }
-
-    /// Completes the file after an error; a file without any request is removed, and the previous file stays.
-    ///
-    /// # Errors
-    /// As [`ExportWriter::finish`].
-    pub fn give_up(self) -> Result<()> {
-        if self.all_requests > 0 { self.finish() } else { Ok(()) }
-    }
-
-    /// Completes the file and moves it to its path.
-    ///
-    /// # Errors
-    /// If it cannot be written or renamed.
-    pub fn finish(mut self) -> Result<()> {
-        self.abandon_experiment()?;
-        let Self { spec, text, .. } = &mut self;
-        write_tail(text, spec, None).map_err(|error| failed(&spec.path, &error))?;
-        self.write_out()?;
-        self.file.finish().map_err(|error| failed(&self.spec.path, &error))
-    }
-
-    /// Completes the file with what could be written of it before `error`, notes that in it, and moves it to its path.
-    /// Returns the number of requests that it holds; `None` if nothing could be kept.
-    pub fn keep(mut self, error: &Error) -> Option<u64> {
-        let ends = |place: &Place| {
-            let mut text = Vec::new();
-            let unknown = ExperimentEnd::unknown();
-            let end = if place.open { write_end(&mut text, self.spec.anchor, &unknown) } else { Ok(()) };
-            end.and_then(|()| write_tail(&mut text, &self.spec, Some(error))).map(|()| text)
-        };
-        let place = self.written.into_iter().find(|place| {
-            let ended = ends(place).and_then(|text| {
-                self.file.cut(place.bytes)?;
-                self.file.write_all(&text)?;
-                self.file.flush()
-            });
-            ended.is_ok()
-        })?;
-        self.file.finish().ok().map(|()| place.requests)
     }
 
     fn put(&mut self, act: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<()> {
@@ -260,6 +166,87 @@ impl ExportWriter {
             self.inputs.insert(id, Arc::clone(&text));
         }
         text
+    }
+}
+
+impl RequestFile for ExportWriter {
+    fn needs(&self) -> Needs {
+        Needs { contents: true, failures: false }
+    }
+
+    fn begin_experiment(&mut self, load: LevelLoad) -> Result<()> {
+        self.abandon_experiment()?;
+        self.requests = Some(0);
+        let first = self.experiments == 0;
+        self.experiments += 1;
+        let load = if self.spec.unnumbered { LevelLoad::RequestRate(0.0) } else { load };
+        self.put(|out| {
+            out.write_all(if first { b"{\"experiment\":{\"mode\":" } else { b",{\"experiment\":{\"mode\":" })?;
+            match load {
+                LevelLoad::Concurrency(value) => write!(out, "\"concurrency\",\"value\":{value}")?,
+                LevelLoad::Streams(value) => write!(out, "\"streams\",\"value\":{value}")?,
+                LevelLoad::RequestRate(value) | LevelLoad::Schedule(value) => {
+                    out.write_all(b"\"request_rate\",\"value\":")?;
+                    tensor::float(out, value)?;
+                }
+            }
+            out.write_all(b"},\"requests\":[")
+        })
+    }
+
+    fn record(&mut self, record: &RawRecord) -> Result<()> {
+        let Some(requests) = &mut self.requests else { return Ok(()) };
+        if record.failed() {
+            return Ok(());
+        }
+        let first = *requests == 0;
+        *requests += 1;
+        self.all_requests += 1;
+        let inputs: Arc<[u8]> = match record.carried() {
+            Some(text) => encode_inputs(self.spec.payloads.get(record.payload.0 as usize), Some(text)).into(),
+            None => self.inputs(record.payload),
+        };
+        let Self { spec, text, .. } = self;
+        write_record(text, spec, record, &inputs, first).map_err(|error| failed(&spec.path, &error))?;
+        self.write_if_long()
+    }
+
+    fn end_experiment(&mut self, end: &ExperimentEnd) -> Result<()> {
+        if self.requests.take().is_none() {
+            return Ok(());
+        }
+        let anchor = self.spec.anchor;
+        self.put(|out| write_end(out, anchor, end))
+    }
+
+    fn give_up(self: Box<Self>) -> Result<()> {
+        if self.all_requests > 0 { self.finish() } else { Ok(()) }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        self.abandon_experiment()?;
+        let Self { spec, text, .. } = &mut *self;
+        write_tail(text, spec, None).map_err(|error| failed(&spec.path, &error))?;
+        self.write_out()?;
+        self.file.finish().map_err(|error| failed(&self.spec.path, &error))
+    }
+
+    fn keep(mut self: Box<Self>, error: &Error) -> Option<u64> {
+        let ends = |place: &Place| {
+            let mut text = Vec::new();
+            let unknown = ExperimentEnd::unknown();
+            let end = if place.open { write_end(&mut text, self.spec.anchor, &unknown) } else { Ok(()) };
+            end.and_then(|()| write_tail(&mut text, &self.spec, Some(error))).map(|()| text)
+        };
+        let place = self.written.into_iter().find(|place| {
+            let ended = ends(place).and_then(|text| {
+                self.file.cut(place.bytes)?;
+                self.file.write_all(&text)?;
+                self.file.flush()
+            });
+            ended.is_ok()
+        })?;
+        self.file.finish().ok().map(|()| place.requests)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Writes the export on a separate thread, so that formatting and the disk do not delay the threads that complete
+//! Writes files of requests on a separate thread, so that formatting and the disk do not delay the threads that complete
 //! requests.
 
 use std::sync::Arc;
@@ -7,9 +7,15 @@ use std::thread::JoinHandle;
 use crate::error::{Error, Result};
 use crate::inbox::{Inbox, Outbox, Received, inbox};
 use crate::record::{RawRecord, RecordPool};
-use crate::report::export::{ExperimentEnd, ExportWriter};
+use crate::report::export::{ExperimentEnd, Needs, RequestFile};
 use crate::result::summary::LevelLoad;
 use crate::stdio::note;
+
+/// A file, and why nothing more is written into it.
+struct Writing {
+    file: Box<dyn RequestFile>,
+    error: Option<Error>,
+}
 
 /// A record and the number of its experiment, from 1.
 type Entry = (u64, Box<RawRecord>);
@@ -23,8 +29,9 @@ enum Event {
     GiveUp,
 }
 
-/// An export written by its own thread.
+/// Files of requests written by their own thread.
 pub struct ExportStream {
+    needs: Needs,
     outbox: Outbox<Entry, Event>,
     thread: JoinHandle<Result<()>>,
 }
@@ -51,14 +58,22 @@ impl ExportStream {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start(writer: ExportWriter, pool: Arc<RecordPool>) -> Result<Self> {
+    pub fn start(files: Vec<Box<dyn RequestFile>>, pool: Arc<RecordPool>) -> Result<Self> {
         let (outbox, inbox) = inbox(pool.most_records());
-        let writing = Writing { writer, pool, begun: 0, early: Vec::new(), error: None };
+        let some = |need: fn(Needs) -> bool| files.iter().any(|file| need(file.needs()));
+        let needs = Needs { contents: some(|it| it.contents), failures: some(|it| it.failures) };
+        let files = files.into_iter().map(|file| Writing { file, error: None }).collect();
+        let writer = Writer { files, pool, begun: 0, early: Vec::new() };
         let thread = std::thread::Builder::new()
             .name("export".to_owned())
-            .spawn(move || writing.run(inbox))
+            .spawn(move || writer.run(inbox))
             .map_err(|error| Error::machine(format!("cannot start the thread that writes the export: {error}")))?;
-        Ok(Self { outbox, thread })
+        Ok(Self { needs, outbox, thread })
+    }
+
+    /// What the files need of requests.
+    pub fn needs(&self) -> Needs {
+        self.needs
     }
 
     /// The queue for records.
@@ -76,10 +91,10 @@ impl ExportStream {
         self.outbox.tell(Event::End(end));
     }
 
-    /// Waits until everything is written and moves the file to its path.
+    /// Waits until everything is written and moves the files to their paths.
     ///
     /// # Errors
-    /// What kept the writer from writing everything.
+    /// What could not be written.
     pub fn finish(self) -> Result<()> {
         self.close(Event::Finish)
     }
@@ -87,7 +102,7 @@ impl ExportStream {
     /// The same after an error: a file without any request is removed.
     ///
     /// # Errors
-    /// What kept the writer from writing everything.
+    /// What could not be written.
     pub fn give_up(self) -> Result<()> {
         self.close(Event::GiveUp)
     }
@@ -99,65 +114,66 @@ impl ExportStream {
 }
 
 /// The writing thread.
-struct Writing {
-    writer: ExportWriter,
+struct Writer {
+    files: Vec<Writing>,
     pool: Arc<RecordPool>,
     begun: u64,
     /// Records of experiments that have not begun here: a load starts during the end of the one before, and records may
     /// overtake events.
     early: Vec<Entry>,
-    /// Why nothing more is written.
-    error: Option<Error>,
 }
 
-impl Writing {
+impl Writer {
     fn run(mut self, inbox: Inbox<Entry, Event>) -> Result<()> {
         for received in inbox {
-            let written = match received {
+            match received {
                 Received::Item((experiment, record)) => self.record(experiment, record),
                 Received::Event(Event::Begin(load)) => self.begin(load),
-                Received::Event(Event::End(end)) if self.error.is_none() => self.writer.end_experiment(&end),
-                Received::Event(Event::End(_)) => Ok(()),
+                Received::Event(Event::End(end)) => self.each(|file| file.end_experiment(&end)),
                 Received::Event(Event::Finish) => break,
-                Received::Event(Event::GiveUp) if self.error.is_none() => return self.writer.give_up(),
-                Received::Event(Event::GiveUp) => break,
-            };
-            if let Err(error) = written {
-                note!("{error}; the load goes on without the export");
-                self.error = Some(error);
+                Received::Event(Event::GiveUp) => return self.complete(|file| file.give_up()),
             }
         }
-        self.complete()
+        self.complete(|file| file.finish())
     }
 
-    fn begin(&mut self, load: LevelLoad) -> Result<()> {
+    /// Writes to every file that could be written so far.
+    fn each(&mut self, write: impl Fn(&mut dyn RequestFile) -> Result<()>) {
+        for Writing { file, error } in self.files.iter_mut().filter(|writing| writing.error.is_none()) {
+            if let Err(failed) = write(file.as_mut()) {
+                note!("{failed}; the load goes on without it");
+                *error = Some(failed);
+            }
+        }
+    }
+
+    fn begin(&mut self, load: LevelLoad) {
         self.begun += 1;
-        if self.error.is_none() {
-            self.writer.begin_experiment(load)?;
+        self.each(|file| file.begin_experiment(load));
+        for (experiment, record) in std::mem::take(&mut self.early) {
+            self.record(experiment, record);
         }
-        let early = std::mem::take(&mut self.early);
-        // All of them, so that each returns to the pool.
-        early.into_iter().map(|(experiment, record)| self.record(experiment, record)).fold(Ok(()), Result::and)
     }
 
-    fn record(&mut self, experiment: u64, record: Box<RawRecord>) -> Result<()> {
-        if experiment > self.begun && self.error.is_none() {
+    fn record(&mut self, experiment: u64, record: Box<RawRecord>) {
+        if experiment > self.begun && self.files.iter().any(|writing| writing.error.is_none()) {
             self.early.push((experiment, record));
-            return Ok(());
+            return;
         }
-        let written =
-            if experiment == self.begun && self.error.is_none() { self.writer.record(&record) } else { Ok(()) };
+        if experiment == self.begun {
+            self.each(|file| file.record(&record));
+        }
         self.pool.give_back(record);
-        written
     }
 
-    fn complete(self) -> Result<()> {
-        let Some(error) = self.error else {
-            return self.writer.finish();
-        };
-        match self.writer.keep(&error) {
-            Some(kept) => Err(error.advice(format_args!("it holds the first {kept} requests"))),
-            None => Err(error.advice("nothing of it could be kept")),
-        }
+    fn complete(self, how: fn(Box<dyn RequestFile>) -> Result<()>) -> Result<()> {
+        let completed = self.files.into_iter().map(|Writing { file, error }| match error {
+            None => how(file),
+            Some(error) => match file.keep(&error) {
+                Some(kept) => Err(error.advice(format_args!("it holds the first {kept} requests"))),
+                None => Err(error.advice("nothing of it could be kept")),
+            },
+        });
+        completed.fold(Ok(()), Error::both)
     }
 }

@@ -46,6 +46,10 @@ fn spec(path: &Path) -> ExportSpec {
     }
 }
 
+fn boxed(spec: ExportSpec) -> Box<ExportWriter> {
+    Box::new(ExportWriter::create(spec).unwrap())
+}
+
 fn end(boundaries: &[Stamp]) -> ExperimentEnd {
     ExperimentEnd { boundaries: Some(boundaries.to_vec()), figures: json!({ "requests": 2 }), missing: 0 }
 }
@@ -70,7 +74,7 @@ fn with(mut record: RawRecord, change: impl FnOnce(&mut RawRecord)) -> RawRecord
 /// An export, and a way to it.
 fn stream(path: &Path) -> (ExportStream, impl Fn(u64, RawRecord) + Clone) {
     let pool = Arc::new(RecordPool::new(64 << 20));
-    let stream = ExportStream::start(ExportWriter::create(spec(path)).unwrap(), Arc::clone(&pool)).unwrap();
+    let stream = ExportStream::start(vec![boxed(spec(path))], Arc::clone(&pool)).unwrap();
     let queue = stream.queue();
     let send = move |experiment, record| {
         let mut place = pool.take().expect("there are records left");
@@ -86,10 +90,10 @@ fn keys_and_their_order_are_upstreams() {
     let path = scratch.path().join("p.json");
     let spec = spec(&path);
     let at = |stamp| spec.anchor.epoch_ns(Stamp(stamp));
-    let mut writer = ExportWriter::create(spec.clone()).unwrap();
+    let mut writer = boxed(spec.clone());
     writer.begin_experiment(LevelLoad::Concurrency(4)).unwrap();
     writer.record(&with(record(10, &[(20, Some(0.5)), (30, None)]), |it| it.sequence_id = 7)).unwrap();
-    writer.record(&with(record(11, &[]), |it| it.failed = true)).unwrap();
+    writer.record(&with(record(11, &[]), |it| it.failure = "Internal".to_owned())).unwrap();
     writer.record(&record(40, &[(50, Some(f32::NAN))])).unwrap();
     writer.end_experiment(&end(&[Stamp(0), Stamp(100)])).unwrap();
     writer.record(&record(101, &[(102, Some(1.0))])).unwrap();
@@ -126,7 +130,7 @@ fn keys_and_their_order_are_upstreams() {
 fn a_run_without_levels_is_valid_json() {
     let scratch = Scratch::new("export-empty");
     let path = scratch.path().join("p.json");
-    ExportWriter::create(spec(&path)).unwrap().finish().unwrap();
+    boxed(spec(&path)).finish().unwrap();
     let value: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(value["experiments"], json!([]));
 }
@@ -135,7 +139,7 @@ fn a_run_without_levels_is_valid_json() {
 fn under_perf_analyzers_name_the_version_is_its_own_and_ours_comes_last() {
     let scratch = Scratch::new("export-version");
     let path = scratch.path().join("p.json");
-    ExportWriter::create(ExportSpec { as_upstream: true, ..spec(&path) }).unwrap().finish().unwrap();
+    boxed(ExportSpec { as_upstream: true, ..spec(&path) }).finish().unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(text.starts_with("{\"experiments\":[],\"version\":\"2.51.0\",\"service_kind\""), "{text}");
     let last = format!(",\"triton_bench_version\":\"{}\"}}", env!("CARGO_PKG_VERSION"));
@@ -145,7 +149,7 @@ fn under_perf_analyzers_name_the_version_is_its_own_and_ours_comes_last() {
 #[test]
 fn an_abandoned_export_leaves_nothing() {
     let scratch = Scratch::new("export-drop");
-    let mut writer = ExportWriter::create(spec(&scratch.path().join("p.json"))).unwrap();
+    let mut writer = boxed(spec(&scratch.path().join("p.json")));
     writer.begin_experiment(LevelLoad::Concurrency(1)).unwrap();
     drop(writer);
     assert!(scratch.names().is_empty());
@@ -155,7 +159,7 @@ fn an_abandoned_export_leaves_nothing() {
 fn a_window_without_bounds_is_written_as_upstream_does() {
     let scratch = Scratch::new("export-unbounded");
     let path = scratch.path().join("p.json");
-    let mut writer = ExportWriter::create(spec(&path)).unwrap();
+    let mut writer = boxed(spec(&path));
     writer.begin_experiment(LevelLoad::Concurrency(1)).unwrap();
     writer.end_experiment(&ExperimentEnd { boundaries: None, ..ExperimentEnd::unknown() }).unwrap();
     writer.finish().unwrap();
@@ -237,7 +241,7 @@ fn a_full_disk_is_told_by_finish() {
 fn what_was_written_before_an_error_is_kept() {
     let scratch = Scratch::new("export-kept");
     let path = scratch.path().join("p.json");
-    let mut writer = ExportWriter::create(spec(&path)).unwrap();
+    let mut writer = boxed(spec(&path));
     writer.begin_experiment(LevelLoad::Concurrency(1)).unwrap();
     let mut handed = 0;
     while writer.written[1].requests == 0 {

@@ -75,7 +75,7 @@ pub fn full_name(of: LevelLoad, distinction: Distinction) -> String {
 pub fn load(load: LevelLoad) -> String {
     match load {
         LevelLoad::Concurrency(concurrency) => format!("c {concurrency}"),
-        LevelLoad::Streams(streams) => format!("{streams} streams"),
+        LevelLoad::Streams(streams) => format!("s {streams}"),
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => format!("{}/s", short(rate)),
     }
 }

@@ -122,9 +122,12 @@ fn value_ticks(scale: Scale) -> Vec<Tick> {
     [0.08, 0.5, 0.92].map(|share| Tick { value: low * (high / low).powf(share), minor: false }).to_vec()
 }
 
-/// 1, and the ends in round numbers.
+/// Round values over decades; else 1, and the ends in round numbers.
 fn ratio_ticks(scale: Scale) -> Vec<Tick> {
     let Scale::Log { low, high } = scale else { return Vec::new() };
+    if high / low > 8.0 {
+        return scale.ticks(4).into_iter().map(|tick| Tick { minor: false, ..tick }).collect();
+    }
     let digits = |value: f64| short(value).parse::<f64>().unwrap_or(value);
     let ends = [digits(low * (high / low).powf(0.08)), digits(high / (high / low).powf(0.08))];
     let far = |value: &f64| (value.ln() / (high / low).ln()).abs() > 0.12;
@@ -207,6 +210,14 @@ fn names(result: &VariantsResult, values: &[Dot], y: Scale) -> Markup {
 mod tests {
     use super::*;
     use crate::report::variants::sample;
+
+    #[test]
+    fn ratios_over_decades_have_round_marks() {
+        let marks = |low, high| ratio_ticks(Scale::Log { low, high }).iter().map(|tick| tick.value).collect::<Vec<_>>();
+        assert_eq!(marks(0.4, 90.0), [1.0, 3.0, 10.0, 30.0]);
+        assert_eq!(marks(0.8, 1.6).len(), 3);
+        assert_eq!(marks(0.8, 1.6)[0], 1.0);
+    }
 
     #[test]
     fn every_round_is_a_pair_of_dots_and_a_ratio() {

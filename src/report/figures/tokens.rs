@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use crate::report::draw::{
-    Anchor, Axis, Colour, Frame, Polyline, Scale, axes, coloured, dash, dim, n, of_kind, picture, spread,
+    Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Spot, axes, coloured, dash, n, of_kind, picture, spread,
 };
 use crate::report::figures::common::{Shown, legend, letter, level, with_requests};
 use crate::report::number::{rate, short, time};
@@ -142,25 +142,33 @@ fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], of: &Axes<'_>) -> Option<Marku
         @for (line, place) in lines.iter().zip(names) {
             (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, line.colour, &line.name))
         }
-        @for point in named(&longest.points).into_iter().filter(|_| of.names_levels) {
-            @let (at, up) = place(point);
-            @let beside = if up < FRAME.top + 16.0 { up + 18.0 } else { up - 9.0 };
-            (dim(at, beside, Anchor::Middle, &level(point.level)))
-        }
+        @if of.names_levels { (level_names(longest, &place)) }
     };
     Some(picture(352.0, of.name, &content))
 }
 
-/// The ends, and as many between them as have room.
-fn named<T>(points: &[T]) -> Vec<&T> {
-    let every = points.len().div_ceil(6).max(1);
-    let last = points.len().saturating_sub(1);
-    points
-        .iter()
-        .enumerate()
-        .filter(|(k, _)| *k == last || (k % every == 0 && last - k >= every))
-        .map(|(_, one)| one)
-        .collect()
+/// The names of levels beside their points, the ends first; those without room are left out.
+fn level_names(line: &Line<'_>, place: &dyn Fn(&Point<'_>) -> (f64, f64)) -> Markup {
+    let mut labels = Labels::before(FRAME.right() + 6.0);
+    line.points.iter().map(place).for_each(|(at, up)| labels.avoid(at, up));
+    let mut points: Vec<&Point<'_>> = line.points.iter().collect();
+    points.rotate_right(1);
+    let mut names = Vec::new();
+    for point in points {
+        let (at, up) = place(point);
+        let beside = [(at - 8.0, Anchor::End), (at + 8.0, Anchor::Start)];
+        let heights = [up + 4.0, up - 8.0, up + 17.0].into_iter().filter(|y| (FRAME.top..FRAME.bottom()).contains(y));
+        let spots: Vec<Spot> = heights
+            .flat_map(|y| beside.map(|(x, anchor)| Spot { x, y, anchor }))
+            .filter(|spot| spot.x > FRAME.left)
+            .collect();
+        let name = level(point.level);
+        names.extend(labels.place(&name, &spots).map(|(spot, hidden)| (spot, hidden, name)));
+    }
+    html! { @for (Spot { x, y, anchor }, hidden, name) in &names {
+        text.dim.halo.t2[*hidden] x=(n(*x)) y=(n(*y)) text-anchor=(anchor.word()) fill="#5b6672" stroke="#ffffff"
+            stroke-width="3" paint-order="stroke" { (name) }
+    } }
 }
 
 fn dot(line: &Line<'_>, point: &Point<'_>, at: f64, up: f64, of: &Axes<'_>) -> Markup {
@@ -180,6 +188,19 @@ mod tests {
     use crate::record::Generated;
     use crate::result::setup::sample as plans;
     use crate::result::summary::sample;
+
+    #[test]
+    fn names_of_levels_keep_clear_of_each_other() {
+        let levels = [1, 2, 4].map(|load| sample::level(LevelLoad::Concurrency(load), 100, 9_000_000));
+        let points = levels.iter().map(|level| Point { level, x: 300.0, y: 100.0 }).collect();
+        let line = Line { name: String::new(), colour: of_kind(0), dashes: "", points };
+        let crowded = level_names(&line, &|_| (300.0, 100.0)).into_string();
+        let spots: std::collections::BTreeSet<&str> =
+            crowded.split("<text").skip(1).map(|one| one.split('>').next().unwrap()).collect();
+        assert_eq!((spots.len(), crowded.matches("<text").count()), (3, 3), "{crowded}");
+        let before = level_names(&line, &|_| (FRAME.left + 2.0, 100.0)).into_string();
+        assert!(!before.contains("\"end\""), "{before}");
+    }
 
     #[test]
     fn levels_with_tokens_are_points_and_others_have_no_picture() {

@@ -20,7 +20,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::error::{Error, Result};
 use crate::report::figures::{Shown, draw, no_failures};
 use crate::report::html::parts::{change_class, whose};
-use crate::report::{Interrupts, SafeFile, loads};
+use crate::report::{Interrupts, SafeFile, loads, raster};
 use crate::result::RunResult;
 use crate::stdio::shown;
 use crate::terms::{Picture, PictureFile};
@@ -67,8 +67,13 @@ pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>)
         };
         return Err(Error::output(format!("{flag}{}: the figure {why}", path.display())));
     };
-    let text = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", style::alone(&drawn.into_string()));
-    put(path, interrupts, text.as_bytes()).map_err(|error| refused(&flag, path, &error))
+    let alone = style::alone(&drawn.into_string());
+    let bytes = match raster::is_png(path) {
+        true => raster::png(&alone)
+            .map_err(|why| Error::output(format!("{flag}{}: cannot be drawn: {why}", path.display())))?,
+        false => format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{alone}\n").into_bytes(),
+    };
+    put(path, interrupts, &bytes).map_err(|error| refused(&flag, path, &error))
 }
 
 /// Writes a file that appears when it is complete.

@@ -242,6 +242,8 @@ fn output_paths_that_cannot_be_written() {
         ("--profile-export-file".to_owned(), format!("{inside}/none/a.json")),
         ("--profile-export-file".to_owned(), inside.to_owned()),
         ("--profile-export-file".to_owned(), format!("{inside}/there.json")),
+        ("--requests-file".to_owned(), format!("{inside}/none/a.parquet")),
+        ("--requests-file".to_owned(), inside.to_owned()),
         ("--log-file".to_owned(), format!("{inside}/none/log")),
         ("--log-file".to_owned(), inside.to_owned()),
     ];

@@ -14,7 +14,7 @@ use crate::model::statistics::{CountedTime, ModelStatistics};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler};
 use crate::plan::{Plan, ServiceKind};
 use crate::record::{RawRecord, TestOutputs};
-use crate::report::export::{ExperimentEnd, ExportSpec, ExportWriter};
+use crate::report::export::{ExperimentEnd, ExportSpec, ExportWriter, RequestFile};
 use crate::report::scratch::{NEVER, Scratch};
 use crate::report::tests::printed;
 use crate::report::{console, csv};
@@ -380,20 +380,22 @@ fn export(service_kind: &'static str, loads: &[LevelLoad], sequence_id: u64, str
     let payloads: Vec<_> =
         tensors.iter().enumerate().map(|(step, (datatype, bytes))| payload(step, *datatype, bytes)).collect();
     let (anchor, outputs) = (WallAnchor::take(), vec!["OUT".to_owned()]);
-    let mut writer = ExportWriter::create(ExportSpec {
-        path: path.clone(),
-        anchor,
-        payloads: payloads.into(),
-        outputs,
-        service_kind,
-        as_upstream: false,
-        endpoint: String::new(),
-        headline: Headline::ServiceTime,
-        entries: Vec::new(),
-        unnumbered: false,
-        interrupts: &NEVER,
-    })
-    .unwrap();
+    let mut writer = Box::new(
+        ExportWriter::create(ExportSpec {
+            path: path.clone(),
+            anchor,
+            payloads: payloads.into(),
+            outputs,
+            service_kind,
+            as_upstream: false,
+            endpoint: String::new(),
+            headline: Headline::ServiceTime,
+            entries: Vec::new(),
+            unnumbered: false,
+            interrupts: &NEVER,
+        })
+        .unwrap(),
+    );
     for &load in loads {
         writer.begin_experiment(load).unwrap();
         for (index, (datatype, bytes)) in tensors.iter().enumerate() {

@@ -1,0 +1,197 @@
+//! Writes the table in groups of rows.
+
+use std::io;
+use std::mem;
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::errors::{ParquetError, Result as Written};
+use parquet::file::metadata::KeyValue;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use serde_json::{Value, json};
+
+use crate::clock::Stamp;
+use crate::error::{Error, Result};
+use crate::record::RawRecord;
+use crate::report::SafeFile;
+use crate::report::export::table::columns::{COLUMNS, Row, Texts, Words, properties, schema};
+use crate::report::export::{ExperimentEnd, ExportSpec, Needs, RequestFile};
+use crate::result::summary::{Headline, LevelLoad};
+
+/// Rows of a group: what is kept in memory before it is written.
+const GROUP: usize = 1 << 16;
+/// The status of a request that succeeded.
+const OK: &str = "OK";
+/// The key under which the file's metadata say what the levels were.
+const LEVELS: &str = "triton_bench.levels";
+
+/// Writes the table of requests.
+pub struct TableWriter {
+    spec: ExportSpec,
+    file: SerializedFileWriter<SafeFile>,
+    rows: Vec<Row>,
+    texts: Texts,
+    /// The open level, if one is open.
+    open: Option<LevelLoad>,
+    /// What has been said of the levels that are over, and of the open one.
+    levels: Vec<Value>,
+    any: bool,
+}
+
+impl TableWriter {
+    /// Opens a temporary file next to the table's path.
+    ///
+    /// # Errors
+    /// If that file cannot be created.
+    pub fn create(spec: ExportSpec) -> Result<Self> {
+        let file = SafeFile::create(&spec.path, spec.interrupts).map_err(|error| failed(&spec.path, error))?;
+        let schema = parse_message_type(&schema()).map(Arc::new);
+        let file = schema.and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties())));
+        let file = file.map_err(|error| failed(&spec.path, cause(error)))?;
+        let (rows, texts) = (Vec::with_capacity(GROUP), Texts::default());
+        Ok(Self { spec, file, rows, texts, open: None, levels: Vec::new(), any: false })
+    }
+
+    fn row(&mut self, load: LevelLoad, record: &RawRecord) -> Row {
+        let spec = &self.spec;
+        let at = |stamp: Stamp| spec.anchor.epoch_ns(stamp).cast_signed();
+        let entry = spec.payloads.get(record.payload.0 as usize).and_then(|payload| spec.entries.get(payload.model));
+        let carrying = || record.responses().filter(|response| !response.empty);
+        let first = carrying().next().map(|response| response.at);
+        let latency = match spec.headline {
+            Headline::ServiceTime => record.end.since(record.sent),
+            Headline::ResponseTime => record.end.since(record.intended.unwrap_or(record.sent)),
+            Headline::FirstResponse => first.unwrap_or(record.end).since(record.sent),
+        };
+        Row {
+            level: self.levels.len() as i64,
+            load: number(load),
+            payload: record.payload.0.into(),
+            server: record.server as i64,
+            sequence_id: Some(record.sequence_id.cast_signed()).filter(|id| *id != 0),
+            intended: record.intended.map(at),
+            sent: at(record.sent),
+            first_response: first.map(at),
+            end: at(record.end),
+            responses: carrying().count() as i64,
+            latency_ns: latency.cast_signed(),
+            schedule_delay_ns: record.intended.map(|intended| record.sent.since(intended).cast_signed()),
+            words: Words {
+                load_kind: self.texts.place(kind(load)),
+                model: entry.map(|name| self.texts.place(name)),
+                status: self.texts.place(if record.failed() { &record.failure } else { OK }),
+            },
+        }
+    }
+
+    /// Writes the rows that are kept as a group.
+    fn write_group(&mut self) -> Result<()> {
+        let rows = mem::take(&mut self.rows);
+        let written = if rows.is_empty() { Ok(()) } else { group(&mut self.file, &rows, &self.texts) };
+        self.rows = rows;
+        self.rows.clear();
+        self.texts.clear();
+        written.map_err(|error| failed(&self.spec.path, cause(error)))
+    }
+
+    fn complete(mut self) -> Result<()> {
+        self.write_group()?;
+        let Self { spec, mut file, levels, .. } = self;
+        let about = [
+            (LEVELS, Value::from(levels).to_string()),
+            ("triton_bench.latency", spec.headline.word().to_owned()),
+            ("triton_bench.service_kind", spec.service_kind.to_lowercase()),
+        ];
+        for (key, value) in about {
+            file.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+        }
+        let whole = file.into_inner().map_err(|error| failed(&spec.path, cause(error)))?;
+        whole.finish().map_err(|error| failed(&spec.path, error))
+    }
+}
+
+impl RequestFile for TableWriter {
+    fn needs(&self) -> Needs {
+        Needs { contents: false, failures: true }
+    }
+
+    fn begin_experiment(&mut self, load: LevelLoad) -> Result<()> {
+        self.open = Some(load);
+        self.levels.push(json!({ "level": self.levels.len() + 1, "load_kind": kind(load), "load": number(load) }));
+        Ok(())
+    }
+
+    fn record(&mut self, record: &RawRecord) -> Result<()> {
+        let Some(load) = self.open else { return Ok(()) };
+        let row = self.row(load, record);
+        self.rows.push(row);
+        self.any = true;
+        if self.rows.len() < GROUP { Ok(()) } else { self.write_group() }
+    }
+
+    fn end_experiment(&mut self, end: &ExperimentEnd) -> Result<()> {
+        let (Some(_), Some(level)) = (self.open.take(), self.levels.last_mut()) else { return Ok(()) };
+        let anchor = self.spec.anchor;
+        let stamps = end.boundaries.iter().flatten().map(|stamp| anchor.epoch_ns(*stamp));
+        level["window_boundaries_ns"] = stamps.collect::<Vec<_>>().into();
+        level["missing_requests"] = end.missing.into();
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        self.complete()
+    }
+
+    fn give_up(self: Box<Self>) -> Result<()> {
+        if self.any { self.complete() } else { Ok(()) }
+    }
+
+    /// Nothing: without its last bytes a Parquet file cannot be read, and there was no room for them.
+    fn keep(self: Box<Self>, _: &Error) -> Option<u64> {
+        None
+    }
+}
+
+fn group(file: &mut SerializedFileWriter<SafeFile>, rows: &[Row], texts: &Texts) -> Written<()> {
+    let mut group = file.next_row_group()?;
+    for column in &COLUMNS {
+        let mut writer = group.next_column()?.ok_or_else(|| ParquetError::General("a column is missing".to_owned()))?;
+        column.write(&mut writer, rows, texts)?;
+        writer.close()?;
+    }
+    group.close().map(drop)
+}
+
+fn kind(load: LevelLoad) -> &'static str {
+    match load {
+        LevelLoad::Concurrency(_) => "concurrency",
+        LevelLoad::Streams(_) => "streams",
+        LevelLoad::RequestRate(_) | LevelLoad::Schedule(_) => "request_rate",
+    }
+}
+
+fn number(load: LevelLoad) -> f64 {
+    match load {
+        LevelLoad::Concurrency(number) | LevelLoad::Streams(number) => number.into(),
+        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
+    }
+}
+
+/// What the system said, where that is why.
+fn cause(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    }
+}
+
+fn failed(path: &Path, error: io::Error) -> Error {
+    Error::output(format!(
+        "--requests-file {}: cannot be written: {error}; free space or name another file",
+        path.display()
+    ))
+}
