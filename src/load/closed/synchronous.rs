@@ -371,8 +371,7 @@ impl Worker<'_> {
         let until_wakeup = self.context.recorder.spec().until_wakeup;
         let end = awake.filter(|_| until_wakeup).unwrap_or(reply.last_response);
         // If every wake-up is timed, that is more exact than the turn-around, which is only sampled.
-        let over = awake.filter(|_| self.times_wakeups == WakeupTimes::All).unwrap_or(end);
-        let before = self.before.replace(over);
+        let before = self.before.replace(awake.filter(|_| self.times_wakeups == WakeupTimes::All).unwrap_or(end));
         self.ended = Some(end);
         *(if reply.error.is_some() { &mut self.failed } else { &mut self.completed }) += 1;
         let sample = Sample {
