@@ -55,6 +55,24 @@ class Run(unittest.TestCase):
             measure(concurrency_range="1:2", resume=str(file), summary_file=other)
             self.assertEqual(len(triton_bench.read(other).levels), 2)
 
+    def test_mlflow_has_what_was_measured(self):
+        import mlflow
+
+        result = measure(concurrency_range="1:2", stability_percentage=1000000)
+        with tempfile.TemporaryDirectory() as folder:
+            mlflow.set_tracking_uri(f"sqlite:///{folder}/runs.db")
+            mlflow.set_experiment(experiment_id=mlflow.create_experiment("test", artifact_location=Path(folder).as_uri()))
+            with mlflow.start_run() as run:
+                result.log_to_mlflow()
+            client = mlflow.MlflowClient()
+            kept = client.get_run(run.info.run_id).data
+            self.assertEqual(kept.params["concurrency-range"], "1:2")
+            self.assertEqual(kept.tags["answer"], result.answer.words)
+            history = client.get_metric_history(run.info.run_id, "throughput")
+            self.assertEqual([(one.step, one.value) for one in history], list(enumerate(l.throughput for l in result.levels)))
+            self.assertEqual(kept.metrics["p99"], result.levels[1].latency.percentiles[99])
+            self.assertEqual(mlflow.artifacts.load_dict(f"runs:/{run.info.run_id}/triton-bench.json"), result.raw)
+
     def test_a_frame_has_a_row_for_each_level(self):
         frame = measure(concurrency_range="1:2").to_dataframe()
         self.assertEqual(list(frame["load"]), [1, 2])

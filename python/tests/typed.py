@@ -24,6 +24,10 @@ def frame(result: triton_bench.Result) -> pandas.DataFrame:
     return result.to_dataframe(rows="rounds")
 
 
+def track(result: triton_bench.Result) -> None:
+    result.log_to_mlflow()
+
+
 def search(path: str) -> tuple[int | None, pandas.DataFrame]:
     tune = triton_bench.read_tune(path)
     return tune.winner, tune.to_dataframe()

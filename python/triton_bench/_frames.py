@@ -20,14 +20,15 @@ def rows(result: Result, of: str | None) -> list[Row]:
         raise ValueError(f"rows={of!r}: it must be one of {', '.join(KINDS)}")
     variants: Mapping[str, Any] = result.raw.get("variants") or {}
     if of == "levels" or (of is None and not variants):
-        return [_level(level, result.catalogue) for level in result.levels]
+        return [of_level(one, result.catalogue) for one in result.levels]
     if of == "servers":
         addresses = result.raw["setup"].get("servers", [])
         return [row for level in result.levels for row in _servers(level, addresses)]
     return list(_rounds(variants) if of == "rounds" else _cells(variants, result.catalogue))
 
 
-def _level(level: Level, catalogue: Mapping[str, Figure]) -> Row:
+def of_level(level: Level, catalogue: Mapping[str, Figure]) -> Row:
+    """The row of a level, with every figure of the catalogue that it has."""
     row: Row = {
         "kind": level.load.kind,
         "load": level.load.value,

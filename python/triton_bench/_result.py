@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping
 
-from . import _frames
+from . import _frames, _tracking
 
 if TYPE_CHECKING:
     import pandas
@@ -175,6 +175,16 @@ class Result:
         import pandas
 
         return pandas.DataFrame(_frames.rows(self, rows))
+
+    def log_to_mlflow(self) -> None:
+        """Adds the result to MLflow's active run, or to a new one where there is none. Needs mlflow or mlflow-skinny.
+
+        The flags that were given are parameters; the figures of each level are metrics, its number the step, times in seconds;
+        the answer is a tag, the whole result the artifact ``triton-bench.json``.
+        """
+        import mlflow
+
+        _tracking.log(self, mlflow)
 
 
 @dataclass(frozen=True)

@@ -99,12 +99,13 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
     plan.variants.iter_mut().for_each(|variant| variant.plan = variant.plan.clone().for_callers_of(codes));
     // Before any other thread starts.
     affinity::pin_this_process(plan.load.cpus.as_deref())?;
+    // Before a thread finds no room.
+    limits::watch_address_space()?;
     // Before any file is created.
     let interrupts = signals::watch()?;
     ending::clean_up_after_others();
     limit_replies(&plan);
     plan.notes.iter().for_each(|note| note!("{note}"));
-    limits::watch_address_space()?;
     outputs::check(&plan)?;
     dashboard::check(&plan)?;
     exposition::check(&plan)?;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::backend::{Backend, Capabilities, Client, ClientSpec, CompletionSink, Response};
+use crate::backend::{Backend, Capabilities, Client, ClientSpec, CompletionSink, InferError, Response};
 use crate::backends::null::NullBackend;
 use crate::data::PayloadId;
 use crate::load::feed::{Deal, Feed, PayloadIndex};
@@ -23,7 +23,7 @@ use crate::measure::waterfall::Tracing;
 use crate::measure::window::WindowFacts;
 use crate::model::statistics::{ModelStatistics, StatisticsSnapshot};
 use crate::model::{ModelId, ModelSpec};
-use crate::record::{Finished, Observer, Recorder, RecorderSpec};
+use crate::record::{Finished, Observer, Recorder, RecorderSpec, Source};
 use crate::result::summary::{Headline, LevelLoad, sample};
 use crate::result::tensors::TensorBytes;
 use crate::seed::hash;
@@ -167,6 +167,16 @@ fn measured_on(
     let log = Arc::new(Log::default());
     let watcher = Windows { delays: Delays::new(seed + 1, closing), seen: Mutex::default() };
     let settling = Delays::new(seed + 2, settling);
+    // A validator comes to the load's first request only when it is waited for.
+    let (theirs, first) = (Arc::clone(&log), std::sync::Once::new());
+    let judge = || {
+        let end = theirs.0.lock()[0];
+        recorder.mismatch(Source { writer: 0, part: 0 }, end, end, &InferError::new("Validation", "another output"));
+    };
+    let settle = || {
+        settling.wait();
+        first.call_once(judge);
+    };
     let run = LevelRun {
         load: LevelLoad::RequestRate(RATE),
         recorder: Arc::clone(&recorder),
@@ -199,7 +209,7 @@ fn measured_on(
         host_monitor,
         breaker: Breaker::new(&[]),
         watcher: &watcher,
-        settle: &|| settling.wait(),
+        settle: &settle,
         ranks: None,
     };
     let level = measure(&measurement, &run, load(&backend, &recorder, &log)).unwrap();
@@ -224,6 +234,7 @@ fn windows_count_what_ended_in_them_whatever_is_slow() {
             let off = window.requests.abs_diff(truth);
             assert!(off <= STOPPED, "{rule:?} {most_ms}: {} for {truth} in {:?}", window.requests, window.duration);
         }
+        assert!(windows.iter().all(|window| window.failed == 0), "it had ended before the first window");
         let result = &level.summary.client;
         let last: Duration = windows[5..].iter().map(|window| window.duration).sum();
         assert_eq!(result.duration, last, "the last three make the result");

@@ -55,7 +55,7 @@ fn a_pipe_whose_reader_goes_away_is_told_at_once_and_the_run_goes_on() {
     assert_eq!(finished.report_with(99).level().client_number("Request count"), COUNT as f64);
     let lines: Vec<&str> = finished.stderr.lines().collect();
     let [told, error] = lines[..] else { panic!("{}", finished.stderr) };
-    assert!(told.contains("Broken pipe") && told.ends_with("the load goes on without the export"), "{told}");
+    assert!(told.contains("Broken pipe") && told.ends_with("the load goes on without it"), "{told}");
     assert!(error.starts_with("error: --profile-export-file") && error.ends_with("nothing of it could be kept"));
 }
 
@@ -67,7 +67,7 @@ fn what_a_full_disk_took_is_kept() {
     assert_eq!(finished.report_with(99).level().client_number("Request count"), COUNT as f64);
     let lines: Vec<&str> = finished.stderr.lines().collect();
     let [told, error] = lines[..] else { panic!("{}", finished.stderr) };
-    assert!(told.contains("File too large") && told.ends_with("the load goes on without the export"), "{told}");
+    assert!(told.contains("File too large") && told.ends_with("the load goes on without it"), "{told}");
     let export = Export::read(&repository.file("a.json"));
     let kept = export.experiments()[0]["requests"].as_array().unwrap().len() as u64;
     assert!((100..COUNT).contains(&kept), "{kept}");

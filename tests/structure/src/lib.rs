@@ -8,6 +8,7 @@
 mod graph;
 mod source;
 mod tuples;
+mod walks;
 mod wrappers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -184,7 +185,7 @@ fn files_depend_in_one_direction(sources: &[Source]) {
 type Rule = fn(&[Source]);
 
 /// What all source files are held to. Each rule is a function, so that reading and parsing them takes its time once.
-const RULES: [(&str, Rule); 9] = [
+const RULES: [(&str, Rule); 10] = [
     ("files are short", files_are_short),
     ("functions are short and take little", functions_are_short_and_take_little),
     ("no parameter is a tuple", no_parameter_is_a_tuple),
@@ -193,6 +194,7 @@ const RULES: [(&str, Rule); 9] = [
     ("modules depend on those below them in the table", modules_depend_on_those_below_them_in_the_table),
     ("results stand alone", results_stand_alone),
     ("files depend in one direction", files_depend_in_one_direction),
+    ("the walks through the source are true", walks::the_walks_are_true),
     ("a wrapped backend is asked everything", wrappers::a_wrapped_backend_is_asked_everything),
 ];
 
