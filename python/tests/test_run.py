@@ -58,10 +58,11 @@ class Run(unittest.TestCase):
     def test_mlflow_has_what_was_measured(self):
         import mlflow
 
-        result = measure(concurrency_range="1:2", stability_percentage=1000000)
+        result = measure(concurrency_range="1:2")
         with tempfile.TemporaryDirectory() as folder:
-            mlflow.set_tracking_uri(f"sqlite:///{folder}/runs.db")
-            mlflow.set_experiment(experiment_id=mlflow.create_experiment("test", artifact_location=Path(folder).as_uri()))
+            os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
+            mlflow.set_tracking_uri((Path(folder) / "runs").as_uri())
+            mlflow.set_experiment("test")
             with mlflow.start_run() as run:
                 result.log_to_mlflow()
             client = mlflow.MlflowClient()
@@ -69,9 +70,10 @@ class Run(unittest.TestCase):
             self.assertEqual(kept.params["concurrency-range"], "1:2")
             self.assertEqual(kept.tags["answer"], result.answer.words)
             history = client.get_metric_history(run.info.run_id, "throughput")
-            self.assertEqual([(one.step, one.value) for one in history], list(enumerate(l.throughput for l in result.levels)))
+            measured = enumerate(level.throughput for level in result.levels)
+            self.assertEqual([(one.step, one.value) for one in history], list(measured))
             self.assertEqual(kept.metrics["p99"], result.levels[1].latency.percentiles[99])
-            self.assertEqual(mlflow.artifacts.load_dict(f"runs:/{run.info.run_id}/triton-bench.json"), result.raw)
+            self.assertEqual(mlflow.artifacts.load_dict(f"{run.info.artifact_uri}/triton-bench.json"), result.raw)
 
     def test_a_frame_has_a_row_for_each_level(self):
         frame = measure(concurrency_range="1:2").to_dataframe()
