@@ -5,7 +5,7 @@
 //! perf_analyzer's workers do and so cannot exceed one request per thread and latency. A request that is late leaves at
 //! once and keeps its intended time; none is left out, and the schedule is never shifted.
 //!
-//! Two things can hold a request back, and both are counted and reported ([`super::LoadReport::held_back`]): the limit
+//! Two things can hold a request back, and both are counted and reported ([`crate::record::LoadReport::held_back`]): the limit
 //! on outstanding requests, and, with serial sequences, that every sequence has an outstanding request.
 
 mod player;
