@@ -179,15 +179,15 @@ impl WindowSet {
     }
 
     /// How well a figure is known: latencies in nanoseconds, throughput in inferences a second. After a drift few windows
-    /// are left, which alone would leave a percentile undecided that no request of the level came near. So its bounds are also
-    /// those over all windows, moved by as much as the figure of the last ones is beyond that of all.
+    /// are left, which alone would leave a limit undecided that no request of the level came near. A bound of a percentile
+    /// that they do not tell is that over all windows, moved by as much as the figure of the last ones is beyond that of all.
     pub(super) fn known(&self, of: Statistic) -> Known {
         let own = known(of, &self.blocks, &self.client);
         let all = self.since_start.as_ref().filter(|_| matches!(of, Statistic::Percentile(_)));
         let Some(Stretch { client, blocks }) = all.map(Box::as_ref) else { return own };
         let (theirs, moved) = (known(of, blocks, client).bounds, value(of, &self.client) / value(of, client));
-        let low = theirs.low.map(|low| low * moved.min(1.0)).into_iter().chain(own.bounds.low).reduce(f64::max);
-        let high = theirs.high.map(|high| high * moved.max(1.0)).into_iter().chain(own.bounds.high).reduce(f64::min);
+        let low = own.bounds.low.or_else(|| theirs.low.map(|low| low * moved.min(1.0)));
+        let high = own.bounds.high.or_else(|| theirs.high.map(|high| high * moved.max(1.0)));
         Known { bounds: Bounds { low, high }, ..own }
     }
 
