@@ -131,7 +131,9 @@ fn table(text: &str) -> Result<PathBuf, String> {
     match cfg!(feature = "parquet") {
         true if text.is_empty() => Err("it must not be empty".to_owned()),
         true => Ok(text.into()),
-        false => Err("this program was built without Parquet: build it with --features parquet".to_owned()),
+        false => {
+            Err("this program was built without Parquet: `cargo build --release` makes one that has it".to_owned())
+        }
     }
 }
 

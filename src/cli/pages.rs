@@ -73,7 +73,10 @@ fn figure(text: &str) -> Result<PictureFile, String> {
     let (word, path) = text.split_once(':').filter(|(_, path)| !path.is_empty()).ok_or_else(rule)?;
     let figure = Picture::ALL.into_iter().find(|figure| figure.word() == word).ok_or_else(rule)?;
     if cfg!(not(feature = "png")) && path.to_ascii_lowercase().ends_with(".png") {
-        return Err("this program was built without PNG: build it with --features png, or name FILE.svg".to_owned());
+        return Err(
+            "this program was built without PNG: `cargo build --release` makes one that has it; or name FILE.svg"
+                .to_owned(),
+        );
     }
     Ok(PictureFile { figure, path: path.into() })
 }
