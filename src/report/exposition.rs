@@ -62,14 +62,8 @@ pub fn page(exposition: &Exposition) -> String {
     page.metric("loads_total", "counter", "Loads that have begun: levels, stages and warm-ups.");
     page.sample("loads_total", "", *loads as f64);
     if let Some(load) = load {
-        let (kind, value) = match *load {
-            LevelLoad::Concurrency(requests) => ("concurrency", f64::from(requests)),
-            LevelLoad::Streams(streams) => ("streams", f64::from(streams)),
-            LevelLoad::RequestRate(rate) => ("request_rate", rate),
-            LevelLoad::Schedule(rate) => ("schedule", rate),
-        };
         page.metric("load", "gauge", "The load under way: requests outstanding, or requests a second.");
-        page.sample("load", &format!("kind=\"{kind}\""), value);
+        page.sample("load", &format!("kind=\"{}\"", load.kind()), load.number());
     }
     let own = |server: &ServerFigures| format!("server=\"{}\",model=\"{model}\"", label(&server.address));
     page.metric("requests_total", "counter", "Requests that are over, by outcome.");

@@ -38,6 +38,26 @@ pub enum LevelLoad {
     Schedule(f64),
 }
 
+impl LevelLoad {
+    /// What kind of number it is, in the word of result files.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Concurrency(_) => "concurrency",
+            Self::Streams(_) => "streams",
+            Self::RequestRate(_) => "request_rate",
+            Self::Schedule(_) => "schedule",
+        }
+    }
+
+    /// Its number: requests outstanding, streams, or requests a second.
+    pub fn number(self) -> f64 {
+        match self {
+            Self::Concurrency(number) | Self::Streams(number) => number.into(),
+            Self::RequestRate(rate) | Self::Schedule(rate) => rate,
+        }
+    }
+}
+
 /// What the client saw in one window, or in several merged ones.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ClientSummary {

@@ -40,10 +40,6 @@ fn value(level: &LevelSummary, key: &'static str, percentile: Option<f64>) -> Op
 /// Time to first token and inter token latency over the load: the median and the percentile that the run is judged by,
 /// the 99th if it is not judged by one; of several results only that.
 pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
-    let load = |level: &LevelSummary| match level.load {
-        LevelLoad::Concurrency(number) | LevelLoad::Streams(number) => f64::from(number),
-        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
-    };
     let of = shown.first()?;
     let high = of.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0).unwrap_or(99.0);
     let percentiles = if shown.len() > 1 { vec![high] } else { vec![50.0, high] };
@@ -54,7 +50,7 @@ pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
                 let mut points: Vec<_> = with_requests(one.result)
                     .into_iter()
                     .filter_map(|(_, level)| {
-                        Some(Point { level, x: load(level), y: value(level, key, Some(*percentile))? })
+                        Some(Point { level, x: level.load.number(), y: value(level, key, Some(*percentile))? })
                     })
                     .collect();
                 points.sort_by(|one, other| one.x.total_cmp(&other.x));

@@ -126,7 +126,7 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
         }
         _ => format!("Most load within {asked}: {rate} at {} ({} {known}{beside})", best.name, title(setup)),
     };
-    let is_over = |one: &Named<'_>| !holds(one.level) && load(one.level) > load(best.level);
+    let is_over = |one: &Named<'_>| !holds(one.level) && one.level.load.number() > best.level.load.number();
     let answer = Answer::sure(Question::MostLoad, words, figures(best, setup));
     if all.iter().any(is_over) || setup.mode.separate_levels() == Some(1) {
         return unless_certain(answer, best, result);
@@ -137,7 +137,7 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
         }
         _ => format!("At least {rate} within {asked}, at {} ({} {known}{beside})", best.name, title(setup)),
     };
-    let (flag, from) = (setup.mode.flag(), plain(load(best.level)));
+    let (flag, from) = (setup.mode.flag(), plain(best.level.load.number()));
     let missing = Missing {
         what: "no load that was measured exceeds the limit; go on with higher ones".to_owned(),
         command: Some(command(setup, &[(flag, format!("{from}:0"))])),
@@ -159,14 +159,7 @@ fn kept_up(level: &LevelSummary) -> bool {
 /// The highest level within the limit.
 pub fn most_within(result: &RunResult) -> Option<&LevelSummary> {
     let held = result.levels.iter().filter(|level| holds(level));
-    held.max_by(|one, other| load(one).total_cmp(&load(other)))
-}
-
-fn load(level: &LevelSummary) -> f64 {
-    match level.load {
-        LevelLoad::Concurrency(number) | LevelLoad::Streams(number) => f64::from(number),
-        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
-    }
+    held.max_by(|one, other| one.load.number().total_cmp(&other.load.number()))
 }
 
 /// The knee of a closed loop: the level with the most throughput for its latency, which Kleinrock calls the power of a
@@ -190,7 +183,7 @@ pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
         None => "no rate was too high".to_owned(),
     };
     let words = format!("Highest sustained rate: {} requests/s ({above}{knee})", plain(found.saturation));
-    let below = |level: &&LevelSummary| load(level) <= found.saturation * 1.001;
+    let below = |level: &&LevelSummary| level.load.number() <= found.saturation * 1.001;
     let last = result.levels.iter().rfind(below);
     let figures = last.map(|level| Named { level, name: at(level.load, crate::result::Distinction::default()) });
     let figures = figures.map(|one| self::figures(&one, &result.setup)).unwrap_or_default();
@@ -305,7 +298,7 @@ fn unless_certain(answer: Answer, one: &Named<'_>, result: &RunResult) -> Answer
         changed.push(("--max-level-time", format!("{:.0}s", (2.0 * seconds).ceil())));
     }
     if setup.mode.is_range() {
-        changed.insert(0, (setup.mode.flag(), plain(load(one.level))));
+        changed.insert(0, (setup.mode.flag(), plain(one.level.load.number())));
     }
     answer.lacks(Missing {
         what: format!("the interval of {} at {} contains the limit", title(setup), one.name),

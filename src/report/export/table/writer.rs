@@ -66,7 +66,7 @@ impl TableWriter {
         };
         Row {
             level: self.levels.len() as i64,
-            load: number(load),
+            load: load.number(),
             payload: record.payload.0.into(),
             server: record.server as i64,
             sequence_id: Some(record.sequence_id.cast_signed()).filter(|id| *id != 0),
@@ -78,7 +78,7 @@ impl TableWriter {
             latency_ns: latency.cast_signed(),
             schedule_delay_ns: record.intended.map(|intended| record.sent.since(intended).cast_signed()),
             words: Words {
-                load_kind: self.texts.place(kind(load)),
+                load_kind: self.texts.place(load.kind()),
                 model: entry.map(|name| self.texts.place(name)),
                 status: self.texts.place(if record.failed() { &record.failure } else { OK }),
             },
@@ -118,7 +118,7 @@ impl RequestFile for TableWriter {
 
     fn begin_experiment(&mut self, load: LevelLoad) -> Result<()> {
         self.open = Some(load);
-        self.levels.push(json!({ "level": self.levels.len() + 1, "load_kind": kind(load), "load": number(load) }));
+        self.levels.push(json!({ "level": self.levels.len() + 1, "load_kind": load.kind(), "load": load.number() }));
         Ok(())
     }
 
@@ -161,21 +161,6 @@ fn group(file: &mut SerializedFileWriter<SafeFile>, rows: &[Row], texts: &Texts)
         writer.close()?;
     }
     group.close().map(drop)
-}
-
-fn kind(load: LevelLoad) -> &'static str {
-    match load {
-        LevelLoad::Concurrency(_) => "concurrency",
-        LevelLoad::Streams(_) => "streams",
-        LevelLoad::RequestRate(_) | LevelLoad::Schedule(_) => "request_rate",
-    }
-}
-
-fn number(load: LevelLoad) -> f64 {
-    match load {
-        LevelLoad::Concurrency(number) | LevelLoad::Streams(number) => number.into(),
-        LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => rate,
-    }
 }
 
 /// What the system said, where that is why.
