@@ -325,6 +325,8 @@ fn unanswered(seconds: u32, arguments: &str) -> (Watched, Running) {
 fn long_run(repository: &Repository, arguments: &str) -> Running {
     let running = Program::on(repository, "m").args("-p 5000").args(arguments).start();
     repository.wait_for_requests("m", 0);
+    // What has come so far may have been before the first window.
+    repository.wait_for_requests("m", 5 * repository.journal_length("m"));
     running
 }
 
