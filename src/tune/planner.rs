@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::answer::{self, Answer, Beside, leader, meets};
 use crate::budget::Budget;
+use crate::calibration::DOUBT;
 use crate::race::{Standings, median};
 use crate::space::{Place, Space};
 use crate::trial::{Candidate, Found, Observation, Phase, Settings, Status, Trial, Visit};
@@ -225,6 +226,8 @@ impl Planner {
         }
         let ahead = answer::ahead_side_by_side(&self.candidates, self.settings.margin);
         match ahead {
+            // So much is not gained by being the luckiest of those that were compared.
+            Some((number, gain)) if gain.interval.low.ln() > DOUBT => Answer::Better(number, gain),
             Some((number, gain)) => Answer::Unconfirmed(number, gain),
             None => Answer::TooShort { needed_s: self.needed_s(), meets: true },
         }

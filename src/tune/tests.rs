@@ -399,7 +399,23 @@ fn a_trial_that_takes_all_the_time_is_the_last() {
         let last = searched.trials.last().unwrap().phase;
         assert_eq!(last, phase);
         let answer = searched.planner.answer();
-        assert!(matches!(answer, Answer::Unconfirmed(..) | Answer::TooShort { .. }), "{answer:?}");
+        // What is several times as good is better without a confirmation.
+        assert!(matches!(answer, Answer::Better(..) | Answer::TooShort { .. }), "{answer:?}");
+    }
+}
+
+/// Without time for a confirmation, what is several times as good in the same rounds is better, and a small gain remains
+/// unconfirmed.
+#[test]
+fn a_large_gain_needs_no_confirmation() {
+    for (each, proven) in [(1.0, true), (0.05, false)] {
+        let found = move |_: &Planner, trial: &Trial, _: usize| match trial.phase {
+            Phase::Confirmation => (30.0, score(trial)),
+            _ => (0.35, Ok(Found { score: each * trial.candidate as f64, ..FOUND })),
+        };
+        let answer = ends(move || scripted(line(4), settings(30.0, 1), found)).planner.answer();
+        assert_eq!(matches!(answer, Answer::Better(3, _)), proven, "{answer:?}");
+        assert_eq!(matches!(answer, Answer::Unconfirmed(3, _)), !proven, "{answer:?}");
     }
 }
 
