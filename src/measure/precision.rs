@@ -66,7 +66,7 @@ fn of_closed_loop(blocks: &Blocks, all: &ClientSummary) -> Option<f64> {
     if !is_full || all.failed > 0 || all.cancelled > 0 || in_a_row > FEW_IN_A_ROW {
         return None;
     }
-    let known = of_mean(blocks, all)?.relative_half_width(mean);
+    let known = of_mean_by_itself(blocks, all)?.relative_half_width(mean);
     Some(known + turnaround / mean + CUT_OFF / in_a_row)
 }
 
@@ -93,7 +93,24 @@ fn of_stretches(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<I
     Some(Interval { low: value / factor, high: value * factor })
 }
 
+/// By itself, or by the throughput: the narrower one.
 fn of_mean(blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
+    let width = |known: &Interval| known.high - known.low;
+    let both = [of_mean_by_itself(blocks, all), of_mean_by_throughput(blocks, all)].into_iter().flatten();
+    both.min_by(|one, other| width(one).total_cmp(&width(other)))
+}
+
+/// A mean latency is the number of requests under way over the throughput (Little, 1961). Where that number is known better
+/// than the throughput, as in a closed loop, queues are as short as ever, and none comes in a burst that few have seen.
+fn of_mean_by_throughput(blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
+    let rate = half_of(&Ratio::throughput(blocks));
+    let under_way = half_of(&Ratio::new(blocks, |block| block.sum_ns, |block| block.seconds));
+    let (mean, share) = (all.latency.mean_ns(), rate + under_way);
+    let told = under_way < rate && share <= WIDEST;
+    told.then(|| Interval { low: mean / (1.0 + share), high: mean / (1.0 - share) })
+}
+
+fn of_mean_by_itself(blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
     let (mean, share) = (all.latency.mean_ns(), half_of(&Ratio::latency(blocks)));
     let worth = Worth::new(worth_for_mean(blocks, all), all.latency.count(), RARER_SIDE_OF_MEAN);
     let further = share * worth.reach();

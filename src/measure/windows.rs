@@ -13,6 +13,9 @@ use crate::terms::{MeasurementPlan, OnDisturbance, Statistic};
 
 /// If this many windows were disturbed and no other was seen, the disturbance will not pass.
 const PATIENCE: usize = 2 * STABLE_WINDOWS;
+/// Where others use the machine, figures may be known so many times less well than asked for. How well is said, and a server
+/// that is unstable by itself is not excused.
+const BESIDE_OTHERS: f64 = 2.0;
 
 /// The windows of a level so far.
 pub(super) struct Windows {
@@ -87,7 +90,15 @@ impl Windows {
             return None;
         }
         // What would have done without further windows does with them.
-        Some(if usual == Ending::Unstable && self.was_stable { Ending::Stable } else { usual })
+        let is_enough = || self.was_stable || self.is_known_beside_others(plan);
+        Some(if usual == Ending::Unstable && is_enough() { Ending::Stable } else { usual })
+    }
+
+    /// Whether the figures are known as well as a machine lets them that others use for most of the time.
+    fn is_known_beside_others(&self, plan: &MeasurementPlan) -> bool {
+        let Disturbances { windows, disturbed, .. } = self.disturbances();
+        let beside_others = MeasurementPlan { stability: BESIDE_OTHERS * plan.stability, ..plan.clone() };
+        plan.settles_by_interval() && 2 * disturbed >= windows && is_settled(self.chosen(), &beside_others)
     }
 
     /// Whether the result has disturbed windows, and there may yet be enough calm ones.

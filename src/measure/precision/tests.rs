@@ -136,3 +136,25 @@ fn a_rate_of_few_requests_that_are_all_alike_is_known() {
     let known = interval(Statistic::Throughput, &blocks, &all).unwrap();
     assert!(known.low <= 0.5 && 0.5 <= known.high && known.relative_half_width(0.5) < 0.1, "{known:?}");
 }
+
+/// 48 blocks of a second with two requests outstanding, which take longer in the last third.
+#[test]
+fn in_a_closed_loop_the_mean_latency_is_known_as_well_as_the_throughput() {
+    let mut blocks = Blocks::default();
+    let parts = (0..48).map(|block| {
+        let requests = if block % 12 < 8 { 2_000 } else { 1_300 };
+        sample::client(requests, 2_000_000_000 / requests)
+    });
+    let parts: Vec<ClientSummary> = parts.collect();
+    parts.iter().for_each(|part| blocks.push(Block::of(part)));
+    let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
+    let half = |of: Statistic| {
+        let known = interval(of, &blocks, &all).unwrap_or_else(|| panic!("{of:?}"));
+        (known.high / known.low).sqrt() - 1.0
+    };
+    let (rate, mean) = (half(Statistic::Throughput), half(Statistic::MeanLatency));
+    assert!((mean / rate - 1.0).abs() < 0.1, "{mean} {rate}");
+    // At a rate, as many come however long they take.
+    let (blocks, all) = measured(|_| 200, |number| 100_000 * (number % 12 / 8));
+    assert_eq!(of_mean_by_throughput(&blocks, &all), None);
+}

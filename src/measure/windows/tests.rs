@@ -98,3 +98,17 @@ fn a_machine_that_is_never_left_alone_is_measured_as_it_is() {
     let mostly = [TAKEN, CALM, TAKEN, TAKEN, CALM, TAKEN, TAKEN];
     assert_eq!(found(&by_interval(), &mostly), (Some(Ending::Stable), 6, [6, 4, 0]));
 }
+
+/// Windows whose requests vary so much by chance that 20 of them know the throughput to within some 13 %.
+#[test]
+fn what_others_vary_may_be_known_less_well() {
+    let plan = MeasurementPlan { max_trials: 20, ..by_interval() };
+    let requests = |at: u64| 16 * (60 + (80.0 * crate::seed::unit(crate::seed::hash(7, at))) as u64);
+    let vary =
+        |disturbed: fn(u64) -> bool| -> Vec<(u64, bool)> { (0..20).map(|at| (requests(at), disturbed(at))).collect() };
+    assert_eq!(level(&plan, &vary(|_| true)).0, Some(Ending::Stable));
+    assert_eq!(level(&plan, &vary(|_| false)).0, Some(Ending::Unstable), "nobody else is to blame");
+    assert_eq!(level(&plan, &vary(|at| at % 5 == 0)).0, Some(Ending::Unstable), "most were left alone");
+    let twice: Vec<_> = vary(|_| true).into_iter().map(|(requests, by)| (requests * requests / 1_600, by)).collect();
+    assert_eq!(level(&plan, &twice).0, Some(Ending::Unstable), "no more than twice as wide");
+}
