@@ -5,7 +5,7 @@ mod ffi;
 mod fold;
 mod loaded;
 mod log;
-mod missing_backend;
+mod missing;
 mod repository;
 mod threads;
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 use ffi::{ExchangeTables, Server, Slots, SlotsSpec};
 pub use ffi::{allow_exit, halt_servers, stop_servers};
 pub use log::flush as flush_log;
-pub use missing_backend::missing_backend;
+pub use missing::missing_backend;
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -24,7 +24,7 @@ use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, CompletionSink, IndexEntry, ModelControl, Request, ServerIdentity,
     SlotId, Threading, release,
 };
-use crate::backends::c_api::missing_backend::explained;
+use crate::backends::c_api::missing::explained;
 use crate::backends::model_list::{ListedModel, names};
 use crate::backends::triton_json;
 use crate::backends::unready::UNREADY;
