@@ -136,7 +136,8 @@ impl Page<'_> {
     pub fn text(&self) -> String {
         let title = self.results.get(self.main).map(|one| models(one.result)).unwrap_or_default();
         let shell = Shell { title: &title, reads: "triton-bench report and compare", data: self.data() };
-        shell.text(&heading(self, &title), &contents(self.results), &self.body())
+        let body = self.body();
+        shell.text(&heading(self, &title), &contents(&body), &body)
     }
 
     fn body(&self) -> Markup {
@@ -236,12 +237,15 @@ fn service(kind: &str) -> String {
     }
 }
 
-fn contents(results: &[Shown<'_>]) -> Markup {
+/// Links to the sections of the page that are worth going to.
+fn contents(body: &Markup) -> Markup {
     let all = [
         ("comparison", "Comparison"),
         ("variants", "Variants"),
         ("levels", "Levels"),
         ("throughput", "Throughput"),
+        ("tokens", "Tokens"),
+        ("interactivity", "Interactivity"),
         ("spectrum", "Percentiles"),
         ("timeline", "Timeline"),
         ("waterfall", "Waterfall"),
@@ -249,12 +253,7 @@ fn contents(results: &[Shown<'_>]) -> Markup {
         ("instrument", "Instrument"),
         ("environment", "Environment"),
     ];
-    let is_there = |id: &str| match id {
-        "variants" => results.iter().any(|one| one.result.variants.is_some()),
-        "comparison" => results.len() > 1,
-        "environment" => true,
-        _ => has_levels(results),
-    };
+    let is_there = |id: &str| body.0.contains(&format!("<section id=\"{id}\""));
     html! {
         nav { @for (id, name) in all.into_iter().filter(|(id, _)| is_there(id)) {
             a href={ "#" (id) } { (name) } } }

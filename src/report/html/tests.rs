@@ -131,6 +131,23 @@ fn results_are_held_against_the_first() {
 }
 
 #[test]
+fn links_lead_to_every_section_that_is_there() {
+    let levels = plans::result(&plans::setup(), &[level(1, 5)]);
+    let mut study = plans::result(&plans::setup(), &[]);
+    let mut variants = crate::report::variants::sample::study(&[1_024]);
+    // More rounds were measured than asked for, because the first ones did not count.
+    variants.rounds.count = 6;
+    study.variants = Some(variants);
+    for result in [&levels, &study] {
+        let page = text(&[("r", result)]);
+        let links: Vec<&str> = page.split("<a href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        assert!(links.len() > 1 && links.iter().all(|id| page.contains(&format!("<section id=\"{id}\""))), "{links:?}");
+    }
+    let page = text(&[("r", &study)]);
+    assert!(page.contains(">8 rounds, each of which measured every way"), "those that were measured");
+}
+
+#[test]
 fn a_run_without_a_level_has_a_page() {
     let page = text(&[("r", &plans::result(&plans::setup(), &[]))]);
     assert!(page.contains("Nothing to show") && page.ends_with("</html>\n"));

@@ -16,10 +16,11 @@ use crate::terms::Picture;
 pub fn section(one: &Shown<'_>) -> Markup {
     let Some(result) = &one.result.variants else { return html! {} };
     let is_study = result.matrix.is_some();
+    let rounds = result.cells.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     html! {
         section id="variants" {
             h2 { @if is_study { "Study" } @else { "Variants" } }
-            p.note { (result.rounds.count) " rounds, each of which measured every " @if is_study { "way" } @else { "variant" }
+            p.note { (rounds) " rounds, each of which measured every " @if is_study { "way" } @else { "variant" }
                 ". The first is the reference." }
             @if !is_study { (flags(result)) }
             @if !(is_study && study::has_sizes(result)) {
