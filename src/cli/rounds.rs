@@ -13,8 +13,8 @@ use crate::terms::{Order, Rounds, WindowRule};
 
 /// Most rounds.
 const MOST_ROUNDS: usize = 10_000;
-/// The window of a gate's rounds.
-const GATE_WINDOW: Duration = Duration::from_millis(500);
+/// The window of a gate's rounds: others that come and go every other second meet both sides of most rounds alike.
+const GATE_WINDOW: Duration = Duration::from_millis(200);
 
 /// Several ways to do the run.
 #[derive(Args, Debug)]
@@ -37,7 +37,7 @@ pub struct RoundsArgs {
 
     /// How often each variant, or cell of --matrix, is measured: a warm-up and one window at a time. At least 6 are
     /// needed to tell a difference from chance. With --require rounds go on until every requirement is decided, for
-    /// --gate-time at most, and this is the most of them if it is given; their windows are of 500 ms unless -p says so
+    /// --gate-time at most, and this is the most of them if it is given; their windows are of 200 ms unless -p says so
     #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, MOST_ROUNDS as u64))]
     rounds: usize,
 
@@ -101,7 +101,7 @@ pub fn until_decided(plan: &mut Plan, given: &Given) {
     if !given.has("--rounds") {
         rounds.count = MOST_ROUNDS;
     }
-    if given.among(&["-p", "--measurement-mode", "--measurement-request-count"]).is_empty() {
+    if given.among(&["--measurement-interval", "--measurement-mode", "--measurement-request-count"]).is_empty() {
         plan.measurement.window = WindowRule::Time(GATE_WINDOW);
     }
 }
@@ -134,7 +134,27 @@ fn variant(text: &str) -> std::result::Result<VariantWords, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::variant;
+    use std::ffi::OsString;
+    use std::time::Duration;
+
+    use super::{GATE_WINDOW, variant};
+    use crate::cli::{self, Command};
+    use crate::exit::Codes;
+    use crate::terms::WindowRule;
+
+    #[test]
+    fn windows_of_a_gate_are_short_unless_another_length_is_given() {
+        let window = |further: &str| {
+            let line = format!("triton-bench -m m --require p50<+5% --variant one:-b1 --variant other:-b2 {further}");
+            match cli::parse(line.split_whitespace().map(OsString::from), Codes::Own).unwrap() {
+                Command::Run(plan) => plan.measurement.window,
+                _ => panic!("it is a run"),
+            }
+        };
+        assert_eq!(window(""), WindowRule::Time(GATE_WINDOW));
+        assert_eq!(window("-p 700"), WindowRule::Time(Duration::from_millis(700)));
+        assert_eq!(window("--measurement-interval 700"), WindowRule::Time(Duration::from_millis(700)));
+    }
 
     #[test]
     fn a_variant_is_a_name_and_words() {

@@ -2,12 +2,13 @@
 //!
 //! An interval of a fixed number of rounds is wrong more often than it says once rounds go on until it has an answer. Here a
 //! value bets against every place that the middle might have: round by round its capital is multiplied by
-//! `1 + STAKE * tanh(pace * (x - place))`. If values lie symmetrically about a middle that is not above the place, whatever
+//! `1 + stake * tanh(pace * (x - place))`. If values lie symmetrically about a middle that is not above the place, whatever
 //! their distribution, the capital is expected to shrink, and the probability that it is ever `n` times what it began with is
 //! at most `1 / n` (Ville's inequality, 1939). So a place that has lost by that much lies below the middle, and the bound
 //! holds at all looks together. Betting on bounded values: Waudby-Smith and Ramdas, "Estimating means of bounded random
 //! variables by betting" (2024), whose `pace` (their equation 26) is used; `tanh` makes any symmetric value a bounded one,
-//! and a stall costs no more than the stake.
+//! and a stall costs no more than the stake. On a machine that others use, every third value may be one of those: the spread
+//! is that of the values near the middle, and the stake is what is best if half of the far ones lose it (Kelly, 1956).
 
 use crate::{Bounds, Interval};
 
@@ -15,24 +16,35 @@ use crate::{Bounds, Interval};
 const CONFIDENCE: f64 = 0.95;
 /// The largest share of the capital that a round may cost. With it, six rounds that agree are the fewest that decide.
 const STAKE: f64 = 0.9;
+/// A value is far from the middle if it is this many spreads away.
+const FAR: f64 = 3.0;
+/// Of so many values, that many more are taken to be near.
+const SURELY_NEAR: f64 = 2.0;
 /// The spread that values have until some are there, and how many values that is worth.
 const USUAL_SPREAD: (f64, f64) = (0.03, 2.0);
 /// Values whose spread is less are too few to tell it.
 const LEAST_SPREAD: f64 = 0.002;
 /// So many values tell something of their spread.
 const TELLING: usize = 3;
-/// What makes a normal distribution's median deviation its standard deviation.
+/// What makes a normal distribution's median deviation its standard deviation, and the deviation that three tenths of it do
+/// not exceed.
 const OF_MEDIAN: f64 = 1.4826;
-/// How steeply the first values bet at most, in spreads.
+const OF_THREE_TENTHS: f64 = 2.5954;
+/// From so many values on three tenths of them tell the spread.
+const THREE_TENTHS_TELL: usize = 8;
+/// How steeply values bet, in spreads: the first ones at most, and the last ones at least, because a slighter bet against a
+/// place nearby still loses all of its stake to a stall.
 const STEEPEST: f64 = 1.2;
+const SLIGHTEST: f64 = 0.7;
 /// Halvings of a bracket: finer than any value is known.
 const HALVINGS: usize = 40;
 
-/// A value and how steeply it bets.
+/// A value, how steeply it bets, and what share of the capital.
 #[derive(Clone, Copy, Debug)]
 struct Bet {
     value: f64,
     pace: f64,
+    stake: f64,
 }
 
 /// Values that come one by one, such as logarithms of rounds' ratios, and the bounds of their middle.
@@ -53,7 +65,8 @@ impl Sequence {
     /// Adds the next value.
     pub fn push(&mut self, value: f64) {
         // What has been seen before decides how a value bets, never the value itself.
-        self.bets.push(Bet { value, pace: self.pace() });
+        let (pace, stake) = (self.pace(), self.stake());
+        self.bets.push(Bet { value, pace, stake });
         let middles = self.bets.iter().map(|bet| bet.value);
         let (least, most) = middles.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
         if self.may_move(1.0, self.bounds.low)
@@ -120,23 +133,41 @@ impl Sequence {
 
     /// How steeply the next value bets: less the more there are, because then little differences decide.
     fn pace(&self) -> f64 {
-        let (usual, worth) = USUAL_SPREAD;
-        let n = self.bets.len() as f64;
-        let spread = if self.bets.len() < TELLING { usual } else { (self.spread() * n + usual * worth) / (n + worth) };
-        let next = n + 1.0;
+        let next = self.bets.len() as f64 + 1.0;
         let shrinking = (2.0 * (2.0 / (1.0 - CONFIDENCE)).ln() / (next * next.ln_1p())).sqrt();
-        shrinking.min(STEEPEST) / spread.max(LEAST_SPREAD)
+        shrinking.clamp(SLIGHTEST, STEEPEST) / self.spread().max(LEAST_SPREAD)
     }
 
+    /// What the next value bets: the less, the more of those before were far from the middle.
+    fn stake(&self) -> f64 {
+        let (middle, far) = (self.middle(), FAR * self.spread());
+        let count = self.bets.iter().filter(|bet| (bet.value - middle).abs() > far).count() as f64;
+        STAKE * (1.0 - count / (self.bets.len() as f64 + SURELY_NEAR))
+    }
+
+    /// That of the values near the middle.
     fn spread(&self) -> f64 {
-        let middle = median(self.bets.iter().map(|bet| bet.value).collect());
-        OF_MEDIAN * median(self.bets.iter().map(|bet| (bet.value - middle).abs()).collect())
+        let (usual, worth) = USUAL_SPREAD;
+        if self.bets.len() < TELLING {
+            return usual;
+        }
+        let (n, middle) = (self.bets.len() as f64, self.middle());
+        let mut away: Vec<f64> = self.bets.iter().map(|bet| (bet.value - middle).abs()).collect();
+        away.sort_by(f64::total_cmp);
+        let three_tenths = OF_THREE_TENTHS * away[(0.3 * n).ceil() as usize - 1];
+        let all = OF_MEDIAN * median(away);
+        let seen = if self.bets.len() < THREE_TENTHS_TELL { all } else { all.min(three_tenths) };
+        (seen * n + usual * worth) / (n + worth)
+    }
+
+    fn middle(&self) -> f64 {
+        if self.bets.is_empty() { 0.0 } else { median(self.bets.iter().map(|bet| bet.value).collect()) }
     }
 }
 
 /// The logarithm of what a value multiplies the capital by that is bet against `place`, on its upper side or its lower one.
 fn gain(bet: &Bet, place: f64, side: f64) -> f64 {
-    (STAKE * (side * bet.pace * (bet.value - place)).tanh()).ln_1p()
+    (bet.stake * (side * bet.pace * (bet.value - place)).tanh()).ln_1p()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -232,6 +263,18 @@ mod tests {
             let ([held, failed, _], _) = counts(&World { middle: place, ..world }, place, 1_000);
             assert!(held <= 40 && failed <= 40, "{number}, at the bound: {held}, {failed}");
         }
+    }
+
+    #[test]
+    fn a_machine_that_moves_every_third_value_delays_the_answer_only() {
+        let place = 1.05_f64.ln();
+        let shared = World { middle: 0.0, noise: 0.02, stalls: 0.3, order: 0.0 };
+        let ([held, failed, _], length) = counts(&shared, place, 300);
+        assert!(held >= 250 && failed <= 6 && length <= 24, "alike: {held}, {failed} after {length}");
+        let ([held, found, _], length) = counts(&World { middle: 1.1_f64.ln(), ..shared }, place, 300);
+        assert!(found >= 250 && held <= 6 && length <= 24, "slower: {held}, {found} after {length}");
+        let ([held, failed, _], _) = counts(&World { middle: place, ..shared }, place, 300);
+        assert!(held <= 15 && failed <= 15, "at the bound: {held}, {failed}");
     }
 
     #[test]
