@@ -80,6 +80,7 @@ fn unwatched(error: &io::Error) -> Error {
 }
 
 /// Interrupts, as the key of a terminal does.
+#[cfg(feature = "live")]
 pub fn press() {
     if let Some(listener) = LISTENER.get() {
         listener.tell(Heard { signal: SIGINT, code: libc::SI_KERNEL });

@@ -19,9 +19,12 @@ const FILLER: &str = " a";
 /// How often a prompt is cut or filled before it stays as it is.
 const TRIES: usize = 8;
 
+mod library;
+use library::Library;
+
 /// A tokenizer.
 pub struct Tokenizer {
-    tokenizer: tokenizers::Tokenizer,
+    library: Library,
     flag: String,
 }
 
@@ -37,11 +40,8 @@ impl Tokenizer {
             |reason: String| Error::input(format!("{flag}: {reason}; name the tokenizer.json of the measured model"));
         let bytes = bytes(path).map_err(fault)?;
         check_growth(&bytes).map_err(fault)?;
-        let mut tokenizer = tokenizers::Tokenizer::from_bytes(bytes)
-            .map_err(|error| fault(format!("it is not a tokenizer file: {error}")))?;
-        tokenizer.with_truncation(None).map_err(|error| fault(error.to_string()))?;
-        tokenizer.with_padding(None);
-        Ok(Self { tokenizer, flag })
+        let library = Library::read(&bytes).map_err(fault)?;
+        Ok(Self { library, flag })
     }
 
     /// Cuts `text`, whose words take a token or more each, to `tokens` tokens. Returns whether it has exactly that
@@ -69,14 +69,13 @@ impl Tokenizer {
     /// How many tokens a text has; `None` if the tokenizer does not accept it. Tokens that a model adds to every text are not
     /// included.
     pub fn count(&self, text: &str) -> Option<u64> {
-        self.tokenizer.encode_fast(text, false).ok().map(|encoding| encoding.len() as u64)
+        self.library.count(text)
     }
 
     /// Where each token ends, in bytes. Tokens that a model adds to every text are not included.
     fn ends(&self, text: &str) -> Result<Vec<usize>> {
         let fault = |error| Error::input(format!("{}: it takes no common English words: {error}", self.flag));
-        let encoding = self.tokenizer.encode(text, false).map_err(fault)?;
-        Ok(encoding.get_offsets().iter().map(|(_, end)| *end).collect())
+        self.library.ends(text).map_err(fault)
     }
 }
 

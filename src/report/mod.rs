@@ -16,6 +16,7 @@ pub mod headline;
 pub mod html;
 mod inert;
 pub mod lifecycle;
+#[cfg(feature = "live")]
 pub mod live;
 pub mod loads;
 pub mod markdown;
