@@ -25,7 +25,7 @@ use crate::machine::host_monitor::Machine;
 use crate::measure::collect::Collector;
 use crate::model::{ModelId, ModelSpec, TensorSpec};
 use crate::observe::{Expectations, Observers};
-use crate::plan::Plan;
+use crate::plan::{Plan, ServiceKind};
 use crate::ranks::Part;
 use crate::record::{Observer, Recorder, TextLog, TraceLog};
 use crate::result::Setup;
@@ -149,10 +149,8 @@ impl Session {
         let setup = setup(&plan, &served)?;
         let texts = texts::log(&plan)?;
         let log = traces_of(&plan, backend.as_ref(), traces.as_ref())?;
-        let metrics = plan.target.metrics.as_ref();
-        let metrics = metrics.map(|wanted| Collector::start(Arc::clone(&backend), wanted.interval, &models[0].id.name));
         Ok(Self {
-            metrics: metrics.transpose()?,
+            metrics: collector(&plan, &backend, &models[0].id.name)?,
             traces,
             backend,
             models: with_entries,
@@ -304,6 +302,16 @@ impl Session {
         drop(self.metrics);
         drop(self.traces);
         drop(self.backend);
+    }
+}
+
+/// What reads the server's metrics, if they are to be collected.
+fn collector(plan: &Plan, backend: &Arc<dyn Backend>, model: &str) -> Result<Option<Collector>> {
+    let Some(wanted) = &plan.target.metrics else { return Ok(None) };
+    let backend = Arc::clone(backend);
+    match plan.target.service {
+        ServiceKind::OpenAi => Collector::start_if_offered(backend, wanted.interval, model),
+        _ => Collector::start(backend, wanted.interval, model).map(Some),
     }
 }
 

@@ -36,11 +36,34 @@ impl MetricsSource {
             Some(url) => Endpoint::parse_flag("--metrics-url", url, PORT)?,
             None => Endpoint { secure: false, port: PORT, prefix: PATH.to_owned(), ..server.clone() },
         };
+        Self::at(endpoint, connection, Headers::default())
+    }
+
+    /// The metrics at `url`; by default at the port that `server` itself listens at, for which `headers` are: they may hold its
+    /// credentials. Nothing is read yet.
+    ///
+    /// # Errors
+    /// If the address or a certificate is wrong.
+    pub fn beside(
+        server: &Endpoint,
+        headers: &Headers,
+        connection: &ConnectionPlan,
+        url: Option<&str>,
+    ) -> Result<Self> {
+        match url {
+            Some(url) => {
+                Self::at(Endpoint::parse_flag("--metrics-url", url, server.port)?, connection, Headers::default())
+            }
+            None => Self::at(Endpoint { prefix: PATH.to_owned(), ..server.clone() }, connection, headers.clone()),
+        }
+    }
+
+    fn at(endpoint: Endpoint, connection: &ConnectionPlan, headers: Headers) -> Result<Self> {
         let path = if endpoint.prefix.is_empty() { PATH.to_owned() } else { endpoint.prefix.clone() };
         let secure = endpoint.secure;
         let tls = secure.then(|| TlsClient::new(&connection.tls, &["http/1.1"])).transpose()?;
         let connector = Arc::new(Connector::new(endpoint, tls));
-        Ok(Self { questions: Questions::new(connector, Headers::default()), path })
+        Ok(Self { questions: Questions::new(connector, headers), path })
     }
 
     /// Calls `line` with every line of the metrics, as they arrive.

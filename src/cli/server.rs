@@ -100,12 +100,13 @@ pub struct ServerArgs {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_reply_memory: Option<u64>,
 
-    /// Collects the server's own metrics (GPU load, power, memory and more). Default: off
+    /// Collects the server's own metrics: of Triton GPU load, power, memory and more; with --service-kind openai, of vLLM,
+    /// SGLang and TGI, requests that run and wait and the share of the KV cache in use. Default: off
     #[arg(long)]
     collect_metrics: bool,
 
     /// URL of the server's metrics; with torchserve, also the source of its models' counters. Default: port 8002 of the
-    /// server's host, path /metrics; with torchserve none
+    /// server's host, path /metrics; with openai the server's own port; with torchserve none
     #[arg(long, value_name = "URL", value_parser = filled)]
     metrics_url: Option<String>,
 

@@ -42,6 +42,33 @@ impl Collector {
         if page.lacks_gpus() {
             note!("--collect-metrics: the server reports no GPU metrics; GPU figures are left out");
         }
+        Self::begin(backend, interval, model)
+    }
+
+    /// The same for a server of language models, of which many have no such page: then that is noted, and nothing is collected.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn start_if_offered(backend: Arc<dyn Backend>, interval: Duration, model: &str) -> Result<Option<Self>> {
+        match read(backend.as_ref(), model) {
+            Err(error) => {
+                note!(
+                    "--collect-metrics: {error}; the server's load is left out (vLLM and TGI offer it, SGLang with \
+                     --enable-metrics; --metrics-url names another page)"
+                );
+                return Ok(None);
+            }
+            // Some servers list a figure only once it has had a value.
+            Ok(page) if !page.tells_load() => note!(
+                "--collect-metrics: the page has no figures of vLLM's, SGLang's or TGI's load so far; if it has none later, \
+                 either, they are left out (--metrics-url names another page)"
+            ),
+            Ok(_) => {}
+        }
+        Self::begin(backend, interval, model).map(Some)
+    }
+
+    fn begin(backend: Arc<dyn Backend>, interval: Duration, model: &str) -> Result<Self> {
         let shared = Arc::new(Shared { open: Mutex::new(MetricsFold::new(model)), stop: AtomicBool::new(false) });
         let poll = {
             let (shared, model) = (Arc::clone(&shared), model.to_owned());

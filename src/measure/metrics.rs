@@ -1,9 +1,12 @@
 //! The server's metrics, summarised over the polls in the windows.
 
+mod server_load;
+
 use std::collections::BTreeMap;
 
 use crate::result::summary::{GpuMetrics, HostMetrics};
 use crate::wire::prometheus::{MetricSample, name, sample};
+use server_load::{LoadFold, LoadReading};
 
 /// Maximum GPUs to distinguish; no machine has more, and a server must not fill our memory with names.
 const MAX_GPUS: usize = 1024;
@@ -40,6 +43,7 @@ pub struct MetricsFold {
     loaded: Option<f64>,
     cancelled: Counter,
     first_response: [Counter; 2],
+    load: LoadFold,
 }
 
 /// A number that only grows.
@@ -124,6 +128,7 @@ impl MetricsFold {
         self.loaded = other.loaded.map_or(self.loaded, |seconds| larger(self.loaded, seconds));
         self.cancelled.absorb(other.cancelled);
         self.first_response.iter_mut().zip(other.first_response).for_each(|(ours, theirs)| ours.absorb(theirs));
+        self.load.absorb(&other.load);
     }
 
     fn gpu(&mut self, uuid: &str) -> Option<&mut GpuFold> {
@@ -181,6 +186,7 @@ impl MetricsFold {
             model_load_seconds: self.loaded,
             first_response_ms: sum.zip(count).and_then(mean),
             cancelled_requests: self.cancelled.growth().filter(|count| *count > 0.0),
+            load: self.load.summary(),
         }
     }
 }
@@ -191,6 +197,7 @@ pub struct Page {
     fold: MetricsFold,
     /// Versions of one model have figures of their own; together they are one reading.
     of_model: [Option<f64>; OF_MODEL.len()],
+    load: LoadReading,
     holds_samples: bool,
     holds_types: bool,
     odd: Option<(String, f64)>,
@@ -202,6 +209,7 @@ impl Page {
         Self {
             fold: MetricsFold::new(model),
             of_model: [None; OF_MODEL.len()],
+            load: LoadReading::default(),
             holds_samples: false,
             holds_types: false,
             odd: None,
@@ -213,7 +221,8 @@ impl Page {
     pub fn line(&mut self, line: &str) {
         let Some((name, _)) = name(line) else { return };
         self.holds_types |= line.starts_with("# TYPE ");
-        let shown = OF_GPUS.contains(&name) || OF_HOST.contains(&name) || OF_MODEL.contains(&name);
+        let of_load = server_load::figure(name);
+        let shown = OF_GPUS.contains(&name) || OF_HOST.contains(&name) || OF_MODEL.contains(&name) || of_load.is_some();
         if self.holds_samples && !shown {
             return;
         }
@@ -225,7 +234,9 @@ impl Page {
         if !shown || !(0.0..=LARGEST).contains(&sample.value) {
             return;
         }
-        if OF_HOST.contains(&name) {
+        if let Some(figure) = of_load {
+            self.load.add(figure, sample.value);
+        } else if OF_HOST.contains(&name) {
             self.fold.add_host(&sample);
         } else if OF_GPUS.contains(&name) {
             if let Some(uuid) = sample.label("gpu_uuid") {
@@ -258,6 +269,11 @@ impl Page {
         self.holds_samples && self.fold.gpus.is_empty()
     }
 
+    /// Whether it tells the load of a server of language models.
+    pub fn tells_load(&self) -> bool {
+        self.load != LoadReading::default()
+    }
+
     /// A metric that is shown, with a value that it cannot have.
     pub fn out_of_range(&self) -> Option<(&str, f64)> {
         self.odd.as_ref().map(|(name, value)| (name.as_str(), *value))
@@ -272,6 +288,7 @@ impl Page {
         self.fold.loaded = loaded;
         self.fold.cancelled = Counter::read(cancelled);
         self.fold.first_response = [sum, count].map(Counter::read);
+        self.fold.load = self.load.fold();
         self.fold
     }
 }

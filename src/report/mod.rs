@@ -29,6 +29,7 @@ pub mod remarks;
 pub mod requirements;
 mod restarts;
 mod sequences;
+mod server_load;
 mod sessions;
 pub mod summary;
 #[cfg(test)]

@@ -37,4 +37,27 @@ pub struct HostMetrics {
     pub first_response_ms: Option<f64>,
     /// Number of requests that the server cancelled.
     pub cancelled_requests: Option<f64>,
+    /// Load of a server of language models; `None` if its page has none of these figures.
+    #[serde(default)]
+    pub load: Option<ServerLoad>,
+}
+
+/// What a server of language models said of its load, by the readings in the windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerLoad {
+    /// Requests that it generated text for.
+    pub running: Option<MeanAndMax>,
+    /// Requests that waited for their turn.
+    pub waiting: Option<MeanAndMax>,
+    /// Share of the KV cache in use, 0 to 1; of several engines the largest.
+    pub kv_cache: Option<MeanAndMax>,
+}
+
+/// Mean and largest of the readings of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MeanAndMax {
+    /// Their mean.
+    pub mean: f64,
+    /// The largest.
+    pub max: f64,
 }

@@ -22,7 +22,7 @@ use crate::stats::{Bounds, Interval};
 use crate::terms::Statistic;
 
 pub use crate::record::{Distribution, Generated, SequenceTimes, Sessions};
-pub use crate::result::server_metrics::{GpuMetrics, HostMetrics};
+pub use crate::result::server_metrics::{GpuMetrics, HostMetrics, MeanAndMax, ServerLoad};
 
 /// The load of one level, as reports name it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -233,12 +233,10 @@ fn servers_whose_models_differ_are_refused() {
 #[test]
 fn what_cannot_go_with_several_servers_is_refused() {
     let run = |line: &str| Program::new().args("-m m").args(line).run();
-    run("-u h:1 -u h:2 --collect-metrics").refusal(&[
-        "--collect-metrics",
-        "-u h:1 -u h:2",
-        "one server",
-        "leave it out",
-    ]);
+    let words = &["-u h:1 -u h:2", "one server", "leave it out"];
+    run("-u h:1 -u h:2 --collect-metrics").refusal(&[&["--collect-metrics"][..], words].concat());
+    let openai = "--service-kind openai --endpoint e --prompt-tokens 4 --collect-metrics --metrics-url h:3";
+    run(&format!("-u h:1 -u h:2 {openai}")).refusal(&[&["--metrics-url"][..], words].concat());
     run("-u h:1 -u h:2 --trace-rate 5").refusal(&["--trace-rate", "one server"]);
     run("-u h:1 -u h:2 --service-kind triton_c_api --model-repository /nowhere").refusal(&["-u h:1 -u h:2", "network"]);
     run("-u h:1 --spread sticky").refusal(&["--spread sticky", "several servers", "-u A -u B"]);

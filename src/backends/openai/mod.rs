@@ -35,11 +35,12 @@ use self::service::OpenAi;
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, MAX_REPLY_BYTES, Network, Threading,
 };
+use crate::backends::metrics::MetricsSource;
 use crate::engine::http1::{self, Headers};
 use crate::engine::{Deadline, Route, ServerWait, advice, connect, failure};
 use crate::error::{Error, Result};
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
-use crate::plan::{OpenAiPlan, Target};
+use crate::plan::{MetricsPlan, OpenAiPlan, Target};
 
 /// Port if `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;
@@ -60,6 +61,8 @@ pub struct OpenAiBackend {
     plan: OpenAiPlan,
     /// The models of a mix are written into the payloads.
     mixed: bool,
+    /// The server's own page of metrics, if they are collected.
+    metrics: Option<MetricsSource>,
     bodies: Mutex<Option<Arc<Bodies>>>,
 }
 
@@ -73,11 +76,15 @@ impl OpenAiBackend {
         let connection = &target.connection;
         let route = Route::to(connection, DEFAULT_PORT, &["http/1.1"])?;
         let headers = Headers::new(&connection.headers)?;
+        let source =
+            |wanted: &MetricsPlan| MetricsSource::beside(route.endpoint(), &headers, connection, wanted.url.as_deref());
+        let metrics = target.metrics.as_ref().map(source).transpose()?;
         let backend = Self {
             route,
             headers,
             plan: target.openai.clone(),
             mixed: !target.mix.is_empty(),
+            metrics,
             bodies: Mutex::new(None),
         };
         backend.await_server(ServerWait::new(connection.server_wait))?;
@@ -140,6 +147,13 @@ impl Backend for OpenAiBackend {
 
     fn generates(&self) -> bool {
         true
+    }
+
+    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+        match &self.metrics {
+            Some(metrics) => metrics.read(line),
+            None => Err(Error::server("this service keeps no metrics")),
+        }
     }
 
     fn network(&self) -> Option<&dyn Network> {

@@ -12,7 +12,7 @@ const TRITON_AND_OPENAI: &[ServiceKind] =
 const TRACED: &[ServiceKind] = &[ServiceKind::Triton, ServiceKind::TritonCApi];
 /// Servers with metrics that are read.
 const WITH_METRICS: &[ServiceKind] =
-    &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null, ServiceKind::TorchServe];
+    &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null, ServiceKind::TorchServe, ServiceKind::OpenAi];
 /// Services over gRPC, or beside one.
 const WITH_GRPC: &[ServiceKind] = &[
     ServiceKind::Triton,
@@ -176,9 +176,9 @@ pub const FLAGS: &[FlagTraits] = &[
     flag("--client-timeout-us").network().tuned(),
     flag("--max-reply-bytes").network().tuned(),
     flag("--max-reply-memory").network().tuned(),
-    flag("--collect-metrics").upstream().one_server(),
+    flag("--collect-metrics").upstream(),
     flag("--metrics-url").upstream().network().only(WITH_METRICS).one_server().per_process(),
-    flag("--metrics-interval").upstream().only(TRITON),
+    flag("--metrics-interval").upstream().only(TRITON_AND_OPENAI),
     flag("--trace-level").upstream().only(TRACED).one_server(),
     flag("--trace-rate").upstream().only(TRACED).one_server(),
     flag("--trace-count").upstream().only(TRACED).one_server(),

@@ -220,8 +220,4 @@ pub(super) const RULES: &[Rule] = &[
             )
         },
     },
-    Rule {
-        broken: |draft| is_openai(draft) && draft.plan.target.metrics.is_some(),
-        message: |_| "Server-side metric collection is only supported with Triton client backend.".into(),
-    },
 ];

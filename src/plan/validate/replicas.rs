@@ -1,7 +1,7 @@
 //! Rules of several servers.
 
-use crate::plan::Draft;
 use crate::plan::validate::Rule;
+use crate::plan::{Draft, ServiceKind};
 
 /// Rules of several servers.
 pub(super) const RULES: &[Rule] = &[
@@ -20,6 +20,19 @@ pub(super) const RULES: &[Rule] = &[
             format!(
                 "{} is for one server, but {} names several: leave it out, or measure each server by itself",
                 draft.given.which(|flag| flag.one_server).join(" and "),
+                shown_urls(draft)
+            )
+        },
+    },
+    Rule {
+        broken: |draft| {
+            let is_openai = draft.plan.target.service == ServiceKind::OpenAi;
+            are_several(draft) && draft.given.has("--collect-metrics") && !is_openai
+        },
+        message: |draft| {
+            format!(
+                "--collect-metrics is for one server, but {} names several, and Triton's metrics have a port of their own, which \
+                 -u does not tell: leave it out, or measure each server by itself",
                 shown_urls(draft)
             )
         },

@@ -134,10 +134,15 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         message: |_| "perf_analyzer does not support streaming for TensorFlow Serving. Leave out --streaming".into(),
     },
     Rule {
-        broken: |draft| !draft.plan.target.service.is_triton() && draft.given.has("--collect-metrics"),
-        message: |_| {
-            "Server-side metric collection is only supported with Triton client backend. Leave out --collect-metrics"
-                .into()
+        broken: |draft| draft.given.has("--collect-metrics") && !has_metrics(draft),
+        message: |draft| {
+            let also = match draft.codes {
+                Codes::Own => ", or use it with --service-kind openai",
+                Codes::PerfAnalyzers => "",
+            };
+            format!(
+                "Server-side metric collection is only supported with Triton client backend. Leave out --collect-metrics{also}"
+            )
         },
     },
     Rule {
@@ -272,6 +277,12 @@ fn misplaced(draft: &Draft) -> Option<&'static FlagTraits> {
         draft.given.has(flag.name) && !is_ignored && !is_nothing
     };
     FLAGS.iter().find(|flag| !flag.services.is_empty() && !flag.services.contains(&service) && asks(flag))
+}
+
+/// Whether the server's metrics can be collected. perf_analyzer does not know those of servers of language models.
+fn has_metrics(draft: &Draft) -> bool {
+    let service = draft.plan.target.service;
+    service.is_triton() || (service == ServiceKind::OpenAi && draft.codes == Codes::Own)
 }
 
 /// Whether versions may have names that are not numbers.

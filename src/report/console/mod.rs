@@ -109,7 +109,7 @@ pub fn results(setup: &Setup, level: &LevelSummary) -> String {
     }
     text += &breakdown::text(level);
     text += &server::span(level);
-    text += &server::metrics(level);
+    text += &server::metrics(setup, level);
     text += &ranks::text(level);
     text += &remarks::text(level);
     text += &disturbance::line(level);

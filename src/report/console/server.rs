@@ -3,12 +3,16 @@
 use std::fmt::Write as _;
 
 use crate::report::number::{percent, significant};
+use crate::report::server_load;
+use crate::result::Setup;
 use crate::result::server::ServerTimes;
 use crate::result::summary::{GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
 use crate::stdio::shown;
 
 /// Beyond this number, GPUs are not listed one by one.
 const MAX_GPUS: usize = 16;
+/// The service of servers of language models.
+const OPENAI: &str = "OPENAI";
 
 /// A note if the server's counters could not be read at the windows' edges.
 pub fn span(level: &LevelSummary) -> String {
@@ -111,15 +115,20 @@ fn composing(server: &ServerSummary, depth: usize) -> String {
     text
 }
 
-/// Metrics of GPUs and of the machine, if they were collected.
-pub fn metrics(level: &LevelSummary) -> String {
+/// Metrics of GPUs, of the machine and of the server's load, if they were collected.
+pub fn metrics(setup: &Setup, level: &LevelSummary) -> String {
     let mut text = String::new();
+    let host = level.host.as_ref().map(host_lines).unwrap_or_default();
     if let Some(gpus) = &level.gpus {
-        text += "\n  Server Prometheus Metrics: \n";
-        text += &gpu_lines(gpus);
+        // The pages of servers of language models tell nothing of GPUs or machines.
+        if !(setup.service_kind == OPENAI && gpus.is_empty() && host.is_empty()) {
+            text += "\n  Server Prometheus Metrics: \n";
+            text += &gpu_lines(gpus);
+        }
     }
-    if let Some(host) = &level.host {
-        text += &host_lines(host);
+    text += &host;
+    if let Some(load) = level.host.and_then(|host| host.load) {
+        let _ = writeln!(text, "  Server load: {}", server_load::words(&load));
     }
     text
 }

@@ -7,7 +7,8 @@ use crate::report::tests::printed;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::setup::sample as plans;
 use crate::result::summary::{
-    DecoupledSummary, Ending, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
+    DecoupledSummary, Ending, EntrySummary, GpuMetrics, Headline, HostMetrics, MeanAndMax, OpenLoopSummary, ServerLoad,
+    ServerSummary, sample,
 };
 use crate::terms::Statistic;
 
@@ -283,6 +284,17 @@ fn metrics_follow_the_server() {
     Avg CPU Utilization: 50.00%
 ";
     assert!(report.contains(golden), "{report}");
+}
+
+#[test]
+fn the_load_of_a_server_of_language_models_is_one_line() {
+    let mut level = level();
+    let load = ServerLoad { running: Some(MeanAndMax { mean: 7.8, max: 16.0 }), ..ServerLoad::default() };
+    level.gpus = Some(Vec::new());
+    level.host = Some(HostMetrics { load: Some(load), ..HostMetrics::default() });
+    let report = printed(&Setup { service_kind: "OPENAI".to_owned(), ..plans::setup() }, &level, 3);
+    assert!(report.contains("\n  Server load: running avg 7.8 (max 16)\n"), "{report}");
+    assert!(!report.contains("Prometheus"), "{report}");
 }
 
 #[test]

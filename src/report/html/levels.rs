@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::report::figures::{level, rate, short, time};
 use crate::report::html::parts::percent;
-use crate::report::{percentiles, restarts as starts};
+use crate::report::{percentiles, restarts as starts, server_load};
 use crate::result::figures::{FigureAt, further};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
@@ -130,6 +130,17 @@ pub fn restarts(result: &RunResult) -> Markup {
             ul { @for (one, restarts) in told { @for figure in restarts.shown() {
                 li { (level(one)) ", over " (restarts.starts) " starts: " (starts::words(figure)) }
             } } }
+        }
+    }
+}
+
+/// The load that the server told of itself, for levels that have it (`--collect-metrics`).
+pub fn server_load(result: &RunResult) -> Markup {
+    let told: Vec<_> = result.levels.iter().filter_map(|one| Some((one, one.host?.load?))).collect();
+    html! {
+        @if !told.is_empty() {
+            h3 { "The server's load, by its own figures" }
+            ul { @for (one, load) in &told { li { (level(one)) ": " (server_load::words(load)) } } }
         }
     }
 }

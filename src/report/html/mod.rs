@@ -158,6 +158,7 @@ impl Page<'_> {
                     (whose(self.results, number))
                     (levels::table(one.result))
                     (levels::restarts(one.result))
+                    (levels::server_load(one.result))
                     (levels::verdicts(one.result))
                     (facts::requirements(one.result))
                 }

@@ -286,7 +286,7 @@ fn what_does_not_change_the_load_is_noted() {
     let notes = plan.notes.join("\n");
     for note in [
         "tokenizer: lengths count words",
-        "metrics: no effect, because Prometheus servers are not queried",
+        "metrics: read from the model server's own page",
         "api.slo_unit: ms: no effect",
         "api.session_id_header_key: x-s: no effect",
         "storage.google_cloud_storage: no effect",
@@ -298,6 +298,11 @@ fn what_does_not_change_the_load_is_noted() {
         assert!(notes.contains(note), "{note}\n{notes}");
     }
     assert!(!notes.contains("secret"), "{notes}");
+    assert!(plan.target.metrics.is_some_and(|metrics| metrics.url.is_none()), "the URL is not the model server's");
+    let triton = file.plan(&["-m", "x", "--service-kind", "triton"]);
+    assert!(
+        triton.target.metrics.is_none() && triton.notes.join("\n").contains("metrics: no effect, because Prometheus")
+    );
     let text = printed(file.and(&["--print-config"]));
     for line in [
         "stage: rate:5:3s",

@@ -3,6 +3,7 @@
 mod figures;
 mod refused;
 mod requests;
+mod server_load;
 mod sessions;
 mod streams;
 mod tokens;

@@ -16,10 +16,6 @@ fn usage_errors_have_perf_analyzers_words() {
             "Must supply --endpoint for OpenAI service kind. For example, \"v1/chat/completions\".",
         ),
         ("-m m --endpoint v1/x --input-data FILE -b 2", "Batching is not currently supported with OpenAI service-kind"),
-        (
-            "-m m --endpoint v1/x --input-data FILE --collect-metrics",
-            "Server-side metric collection is only supported with Triton client backend.",
-        ),
         ("-m m --endpoint v1/x --input-data FILE -i grpc", "-i grpc"),
         ("-m m --endpoint v1/x --input-data FILE --shared-memory system", "--shared-memory system"),
         (
@@ -34,6 +30,10 @@ fn usage_errors_have_perf_analyzers_words() {
         let run = Program::new().args("--service-kind openai").args(&flags.replace("FILE", &file)).run();
         run.refusal(&[words]);
     }
+    let metrics =
+        Program::new().named_perf_analyzer().args("-m m --service-kind openai --endpoint v1/x --collect-metrics");
+    let words = "Server-side metric collection is only supported with Triton client backend.";
+    metrics.args("--input-data").arg(&file).run().refusal(&[words]);
 }
 
 #[test]

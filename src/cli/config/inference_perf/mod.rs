@@ -73,7 +73,7 @@ pub fn flags(command: &clap::Command, root: &Node, words: &[OsString]) -> Result
     } else {
         other_data(&mut top, &line, service, &mut flags)?;
     }
-    report::metrics(top.take("metrics"), &mut flags)?;
+    report::metrics(top.take("metrics"), service, &mut flags)?;
     let has_tokens = service == Service::OpenAi || line.has("tokens-from");
     report::report(top.take(REPORT), has_tokens, &mut flags)?;
     report::storage(top.take("storage"), &mut flags)?;

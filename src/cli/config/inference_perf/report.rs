@@ -2,6 +2,7 @@
 
 use crate::cli::config::fields::{Fields, text};
 use crate::cli::config::flags::Flags;
+use crate::cli::config::inference_perf::service::Service;
 use crate::cli::config::yaml::{Fault, Node, Place, Value};
 
 /// Default folder of reports.
@@ -105,11 +106,12 @@ pub fn storage(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     storage.finish()
 }
 
-/// Reads `metrics`.
+/// Reads `metrics`. Its URL is of a Prometheus server, from which inference-perf asks what that has read from the model server;
+/// we read the model server ourselves.
 ///
 /// # Errors
 /// What is not theirs.
-pub fn metrics(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
+pub fn metrics(node: Option<&Node>, service: Service, flags: &mut Flags) -> Result<(), Fault> {
     let Some(node) = node else { return Ok(()) };
     let mut metrics = Fields::of("metrics", node)?;
     metrics.word("type", &["prometheus", "default"])?;
@@ -117,6 +119,15 @@ pub fn metrics(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         prometheus.pass_over(&["url", "scrape_interval", "google_managed", "filters"]);
         prometheus.finish()?;
     }
-    flags.note("metrics: no effect, because Prometheus servers are not queried; Triton's own metrics come with --collect-metrics");
+    if service == Service::OpenAi {
+        flags.of(&metrics, "type").switch("collect-metrics");
+        flags.note(
+            "metrics: read from the model server's own page (--metrics-url, else /metrics of -u); no Prometheus server is queried",
+        );
+    } else {
+        flags.note(
+            "metrics: no effect, because Prometheus servers are not queried; Triton's own metrics come with --collect-metrics",
+        );
+    }
     metrics.finish()
 }
