@@ -30,25 +30,14 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![warn(missing_docs)]
 
-mod affinity;
 mod app;
 pub mod backend;
 pub mod backends;
-mod chunks;
 pub mod cli;
-pub mod clock;
 pub mod data;
-mod diagnostics;
 pub mod engine;
-pub mod error;
-pub mod exit;
 mod gate;
-mod held;
-pub mod inbox;
-mod interrupt;
-mod limits;
 pub mod load;
-mod machine;
 mod measure;
 pub mod model;
 mod mpi;
@@ -60,21 +49,21 @@ mod ranks;
 pub mod record;
 mod report;
 mod result;
-mod seconds;
 pub mod shm;
-mod signals;
-mod stdio;
-mod sync;
 pub mod terms;
 mod traces;
 pub mod wire;
+
+// The crates below this one (docs/architecture.md), by the names that they have as modules.
+use ::base::{affinity, chunks, diagnostics, held, interrupt, limits, machine, seconds, signals, stdio, sync};
+pub use ::base::{clock, error, exit, inbox};
+use ::stats::{self, seed};
+use ::tune;
 
 /// For the fuzz targets under `fuzz/`.
 #[cfg(fuzzing)]
 pub use {measure::metrics, traces::fuzzing as trace_files};
 
-use ::stats::{self, seed};
-use ::tune;
 use std::ffi::OsString;
 use std::panic;
 use std::process::ExitCode;
