@@ -15,9 +15,9 @@
 //! record    what is kept of a request: histograms, counters, raw records
 //! backends  c_api, kserve_http, kserve_grpc, null ...: implement the seam
 //! engine    the client of all network services: connections, deadlines, reconnecting
-//! wire      HTTP/1.1, HTTP/2, TLS as state machines over bytes
 //! program   servers that we start as programs; processes: processes below this one
 //! plan      one validated Plan
+//! wire      HTTP/1.1, HTTP/2, TLS as state machines over bytes
 //! terms     what a run is asked for and told in: loads, rules, statistics
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
@@ -31,34 +31,25 @@
 #![warn(missing_docs)]
 
 mod app;
-pub mod backend;
 pub mod backends;
 pub mod cli;
-pub mod data;
 pub mod engine;
 mod gate;
 pub mod load;
 mod measure;
-pub mod model;
 mod mpi;
 mod observe;
 pub mod plan;
 mod processes;
 mod program;
 mod ranks;
-pub mod record;
-mod report;
-mod result;
-pub mod shm;
-pub mod terms;
-mod traces;
-pub mod wire;
 
 // The crates below this one (docs/architecture.md), by the names that they have as modules.
-use ::base::{affinity, chunks, diagnostics, held, interrupt, limits, machine, seconds, signals, stdio, sync};
+pub use ::{backend, data, model, record, shm, terms, wire};
+use ::{report, result, traces, tune};
+use ::base::{affinity, chunks, diagnostics, held, interrupt, limits, machine, signals, stdio, sync};
 pub use ::base::{clock, error, exit, inbox};
 use ::stats::{self, seed};
-use ::tune;
 
 /// For the fuzz targets under `fuzz/`.
 #[cfg(fuzzing)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::number::{percent, significant};
+use crate::number::{percent, significant};
 use crate::result::server::ServerTimes;
 use crate::result::summary::{GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
 use crate::stdio::shown;

@@ -3,13 +3,13 @@
 use super::*;
 use crate::backend::{ClientTimes, InferError};
 use crate::model::statistics::{CountedTime, ModelStatistics};
-use crate::report::tests::printed;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::setup::sample as plans;
 use crate::result::summary::{
     DecoupledSummary, Ending, EntrySummary, GpuMetrics, Headline, HostMetrics, OpenLoopSummary, ServerSummary, sample,
 };
 use crate::terms::Statistic;
+use crate::tests::printed;
 
 fn at(count: u64, ns: u64) -> CountedTime {
     CountedTime { count, ns }

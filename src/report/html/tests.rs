@@ -160,7 +160,7 @@ fn a_picture_alone_is_xml() {
     let result = plans::result(&plans::setup(), &[level(1, 5), level(2, 5)]);
     let shown = [Shown::of("r", &result), Shown::of(HOSTILE, &result)];
     let page = Page { results: &shown, main: 0 };
-    let quiet = crate::interrupt::counter();
+    let quiet = base::interrupt::counter();
     // Of these the levels have nothing.
     let absent = [
         Picture::Waterfall,

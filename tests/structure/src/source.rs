@@ -31,7 +31,8 @@ pub struct Source {
 }
 
 /// Layers that are crates of their own, with their names there.
-const CRATES: [&str; 2] = ["stats", "tune"];
+const CRATES: [&str; 12] =
+    ["backend", "data", "model", "record", "report", "result", "shm", "stats", "terms", "traces", "tune", "wire"];
 /// The crate with several layers.
 const BASE: &str = "base";
 
