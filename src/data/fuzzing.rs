@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use crate::json::JsonReader;
-use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use crate::model::{CorrelationForm, DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
 use crate::npy;
 use crate::shm::{Allowance, RegionBuilder};
 use crate::steps::Target;
@@ -66,6 +66,7 @@ fn make_target() -> Target<'static> {
         max_batch_size: 8,
         inputs: DataType::all().map(tensor).collect(),
         outputs: DataType::all().map(tensor).collect(),
+        correlation: CorrelationForm::Number,
         scheduler: Scheduler::Default,
         sequences: false,
         decoupled: true,
