@@ -15,9 +15,9 @@
 //! record    what is kept of a request: histograms, counters, raw records
 //! backends  c_api, kserve_http, kserve_grpc, null ...: implement the seam
 //! engine    the client of all network services: connections, deadlines, reconnecting
-//! wire      HTTP/1.1, HTTP/2, TLS as state machines over bytes
 //! program   servers that we start as programs; processes: processes below this one
 //! plan      one validated Plan
+//! wire      HTTP/1.1, HTTP/2, TLS as state machines over bytes
 //! terms     what a run is asked for and told in: loads, rules, statistics
 //! backend   the seam: traits and contract
 //! data, model, shm, traces
@@ -30,51 +30,31 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![warn(missing_docs)]
 
-mod affinity;
 mod app;
-pub mod backend;
 pub mod backends;
-mod chunks;
 pub mod cli;
-pub mod clock;
-pub mod data;
-mod diagnostics;
 pub mod engine;
-pub mod error;
-pub mod exit;
 mod gate;
-mod held;
-pub mod inbox;
-mod interrupt;
-mod limits;
 pub mod load;
-mod machine;
 mod measure;
-pub mod model;
 mod mpi;
 mod observe;
 pub mod plan;
 mod processes;
 mod program;
 mod ranks;
-pub mod record;
-mod report;
-mod result;
-mod seconds;
-pub mod shm;
-mod signals;
-mod stdio;
-mod sync;
-pub mod terms;
-mod traces;
-pub mod wire;
+
+// The crates below this one (docs/architecture.md), by the names that they have as modules.
+pub use ::{backend, data, model, record, shm, terms, wire};
+use ::{report, result, traces, tune};
+use ::base::{affinity, chunks, diagnostics, held, interrupt, limits, machine, signals, stdio, sync};
+pub use ::base::{clock, error, exit, inbox};
+use ::stats::{self, seed};
 
 /// For the fuzz targets under `fuzz/`.
 #[cfg(fuzzing)]
 pub use {measure::metrics, traces::fuzzing as trace_files};
 
-use ::stats::{self, seed};
-use ::tune;
 use std::ffi::OsString;
 use std::panic;
 use std::process::ExitCode;

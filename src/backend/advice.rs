@@ -1,6 +1,6 @@
 //! What to do about refusals that newer servers make by default.
 
-use crate::backend::{ErrorCode, InferError};
+use crate::{ErrorCode, InferError};
 
 /// A refusal, known by the words in it, the flag that decides, and what to do.
 struct Advice {

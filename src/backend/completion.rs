@@ -1,8 +1,8 @@
 //! What a backend reports to the load.
 
-use crate::backend::{Generation, InferError, Request, RequestTrace, SlotId};
 use crate::clock::Stamp;
 use crate::data::OutputView;
+use crate::{Generation, InferError, Request, RequestTrace, SlotId};
 
 /// Called on whichever thread completes a request; see the module's contract.
 pub trait CompletionSink: Send + Sync {
@@ -11,7 +11,7 @@ pub trait CompletionSink: Send + Sync {
     fn response(&self, slot: SlotId, response: &Response<'_>);
 
     /// The slot's request has succeeded and brought generated text. Called before [`CompletionSink::complete`], by
-    /// services that generate text ([`Backend::generates`](crate::backend::Backend::generates)). If its
+    /// services that generate text ([`Backend::generates`](crate::Backend::generates)). If its
     /// tokens are still to be counted, `answer` contains them, in a form that the backend can read; else it is empty.
     fn generated(&self, _slot: SlotId, _generation: &Generation, _answer: &[u8]) {}
 
@@ -20,12 +20,12 @@ pub trait CompletionSink: Send + Sync {
     fn carried(&self, _slot: SlotId, _text: &[u8]) {}
 
     /// The slot's request was traced. A call of its own before [`CompletionSink::complete`], by backends that trace
-    /// ([`Backend::traces`](crate::backend::Backend::traces)), so that untraced requests carry nothing for it. If a
-    /// server on the network writes its traces itself ([`ServerTraces`](crate::backend::ServerTraces)), it is called
+    /// ([`Backend::traces`](crate::Backend::traces)), so that untraced requests carry nothing for it. If a
+    /// server on the network writes its traces itself ([`ServerTraces`](crate::ServerTraces)), it is called
     /// for every request, with a single model that has no moments and the slot's name as its id.
     fn traced(&self, _slot: SlotId, _trace: &RequestTrace) {}
 
-    /// The slot's next request goes to that server of [`Backend::servers`](crate::backend::Backend::servers). Called
+    /// The slot's next request goes to that server of [`Backend::servers`](crate::Backend::servers). Called
     /// before it is sent, if there are several.
     fn placed(&self, _slot: SlotId, _server: usize) {}
 

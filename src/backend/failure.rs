@@ -22,7 +22,7 @@ pub struct InferError {
 pub enum ErrorCode {
     /// The request was given up.
     Cancelled,
-    /// The response is not of the model that was asked ([`ReplyForm`](crate::backend::ReplyForm)).
+    /// The response is not of the model that was asked ([`ReplyForm`](crate::ReplyForm)).
     Misfit,
     /// The answer did not come in time.
     Late,

@@ -12,7 +12,7 @@
 //!   different slots may. Implementations never wait, allocate nothing and take no shared lock, because they may run on
 //!   a thread of the server that is being measured. The same goes for [`CompletionSink::response`]. Recording is
 //!   wait-free. An export or output validation sees every request through copies of its responses, which lie in reused
-//!   memory ([`crate::record::RecordPool`]: allocated only when more copies wait than ever before) and pass through a
+//!   memory (`record::RecordPool`: allocated only when more copies wait than ever before) and pass through a
 //!   bounded lock-free queue. If the queue is full the copy is dropped, because an export that lacks requests still has
 //!   true latencies and one that waited would not. That is a last resort, after up to 1 GiB or half of the free memory,
 //!   and the report says how many were dropped. One thing can wait: outputs on a GPU are first copied back by the
@@ -24,6 +24,10 @@
 //! * Dropping a client waits for outstanding requests for a bounded time; what the server still holds after that is
 //!   leaked, never freed under it.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod advice;
 mod completion;
 mod failure;
@@ -34,6 +38,9 @@ mod reply;
 mod request;
 mod server;
 mod trace;
+
+use ::{data, model, shm};
+use base::{clock, error};
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use crate::backend::Backend;
+use crate::Backend;
 use crate::clock::Stamp;
 
 /// The connections of a backend's clients to a server on the network.

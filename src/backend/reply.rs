@@ -18,9 +18,9 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::backend::{ClientSpec, InferError, Oddities, OddityKind, OutputView, Outputs};
 use crate::data::{PayloadId, count_strings};
 use crate::model::{ModelSpec, TensorSpec};
+use crate::{ClientSpec, InferError, Oddities, OddityKind, OutputView, Outputs};
 
 /// Up to this many outputs are checked without an allocation.
 const FEW_OUTPUTS: usize = 64;

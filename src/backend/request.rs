@@ -9,6 +9,7 @@ pub struct SlotId(pub u32);
 
 impl SlotId {
     /// As an index.
+    #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -127,7 +127,8 @@ impl CompletionSink for Counter {
                     count = Some(tokens(&output));
                 }
             });
-            self.slots.get(slot.index()).lock().add(count.unwrap_or_default(), response.at, self.streams);
+            let mut generation = self.slots.get(slot.index()).lock();
+            add(&mut generation, count.unwrap_or_default(), response.at, self.streams);
         }
         self.sink.response(slot, response);
     }
@@ -152,24 +153,22 @@ impl CompletionSink for Counter {
     }
 }
 
-impl Generation {
-    /// A response has arrived.
-    fn add(&mut self, brought: Brought, at: Stamp, streams: bool) {
-        let Brought { content, tokens } = brought;
-        if !content {
-            return;
-        }
-        let size = tokens.unwrap_or(0);
-        match self.chunks {
-            0 => (self.first, self.first_chunks, self.first_size) = (streams.then_some(at), 1, size),
-            1 if streams => self.second = Some(at),
-            _ => {}
-        }
-        self.chunks = self.chunks.saturating_add(1);
-        self.size = self.size.saturating_add(size);
-        if let Some(tokens) = tokens {
-            self.tokens = Some(self.tokens.unwrap_or(0).saturating_add(tokens));
-        }
+/// A response has arrived.
+fn add(generation: &mut Generation, brought: Brought, at: Stamp, streams: bool) {
+    let Brought { content, tokens } = brought;
+    if !content {
+        return;
+    }
+    let size = tokens.unwrap_or(0);
+    match generation.chunks {
+        0 => (generation.first, generation.first_chunks, generation.first_size) = (streams.then_some(at), 1, size),
+        1 if streams => generation.second = Some(at),
+        _ => {}
+    }
+    generation.chunks = generation.chunks.saturating_add(1);
+    generation.size = generation.size.saturating_add(size);
+    if let Some(tokens) = tokens {
+        generation.tokens = Some(generation.tokens.unwrap_or(0).saturating_add(tokens));
     }
 }
 
@@ -244,7 +243,7 @@ mod tests {
         assert_eq!(of(DataType::Bytes, b"\0\0\0\0\0\0\0\0"), brought(false, None), "an empty text is no content");
         let mut generation = Generation::default();
         for (at, content, tokens) in [(1, false, None), (2, true, Some(2)), (3, true, Some(1)), (4, true, Some(1))] {
-            generation.add(brought(content, tokens), Stamp(at), true);
+            add(&mut generation, brought(content, tokens), Stamp(at), true);
         }
         let expected = Generation {
             first: Some(Stamp(2)),

@@ -5,11 +5,11 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::data::steps::{Stream, Value};
-use crate::data::{Corpus, Responses, shapes};
 use crate::error::{Error, Result};
 use crate::model::TensorSpec;
 use crate::shm::Region;
+use crate::steps::{Stream, Value};
+use crate::{Corpus, Responses, shapes};
 
 /// A step and its origin.
 #[derive(Clone, Copy)]

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::data::OutputValues;
-use crate::data::steps::{Stream, Target, Value};
+use crate::OutputValues;
 use crate::error::{Error, Result};
+use crate::steps::{Stream, Target, Value};
 
 /// The steps of one tensor.
 pub(crate) struct Column<T> {

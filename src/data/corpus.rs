@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::data::steps::{Loaded, Stream, Target};
-use crate::data::{CorpusSpec, DataSource, directory, json, lines, npz, prompts, session_trace, synthetic, talks};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
 use crate::shm::{Allowance, Region};
+use crate::steps::{Loaded, Stream, Target};
+use crate::{CorpusSpec, DataSource, directory, json, lines, npz, prompts, session_trace, synthetic, talks};
 
 /// The input data of one model, one batch element at a time: streams of steps.
 #[derive(Clone, Debug)]

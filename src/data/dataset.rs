@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::data::PromptForm;
-use crate::data::lengths::Dataset;
-use crate::data::tokenizer::Tokenizer;
+use crate::PromptForm;
 use crate::error::{Error, Result};
+use crate::lengths::Dataset;
+use crate::tokenizer::Tokenizer;
 
 /// Pairs of keys that hold a prompt and its answer.
 const PAIRS: &[(&str, &str)] =

@@ -6,15 +6,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::data::OutputValues;
-use crate::data::columns::{Column, Columns};
-use crate::data::npy;
-use crate::data::steps::{Loaded, Target, Value, extent, location};
-use crate::data::strings;
-use crate::data::synthetic::open_shape;
+use crate::OutputValues;
+use crate::columns::{Column, Columns};
 use crate::error::{Error, Result};
 use crate::model::{DataType, TensorSpec};
+use crate::npy;
 use crate::shm::{Region, RegionBuilder, map_text, open_regular};
+use crate::steps::{Loaded, Target, Value, extent, location};
+use crate::strings;
+use crate::synthetic::open_shape;
 
 /// Reads a directory.
 ///

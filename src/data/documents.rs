@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
-use crate::data::steps::{Loaded, Stream, Target, Value};
-use crate::data::strings;
 use crate::error::{Error, Result};
 use crate::model::DataType;
 use crate::shm::RegionBuilder;
+use crate::steps::{Loaded, Stream, Target, Value};
+use crate::strings;
 
 /// Which turn of which conversation a payload is.
 pub(super) struct TurnOf<'a> {

@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use crate::data::json::JsonReader;
-use crate::data::npy;
-use crate::data::steps::Target;
-use crate::data::{CorpusSpec, DataSource};
-use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use crate::json::JsonReader;
+use crate::model::{CorrelationForm, DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use crate::npy;
 use crate::shm::{Allowance, RegionBuilder};
+use crate::steps::Target;
+use crate::{CorpusSpec, DataSource};
 
 /// Reads a text as an input file of a model with a tensor of every type: fixed, open and optional ones.
 pub fn json(text: &[u8]) {
@@ -66,6 +66,7 @@ fn make_target() -> Target<'static> {
         max_batch_size: 8,
         inputs: DataType::all().map(tensor).collect(),
         outputs: DataType::all().map(tensor).collect(),
+        correlation: CorrelationForm::Number,
         scheduler: Scheduler::Default,
         sequences: false,
         decoupled: true,
@@ -76,7 +77,7 @@ fn make_target() -> Target<'static> {
     let spec = Box::leak(Box::new(CorpusSpec {
         lengths: &[],
         blocks: None,
-        optional: &crate::data::OptionalInputs::None,
+        optional: &crate::OptionalInputs::None,
         source: &DataSource::Zero,
         shapes: &[],
         string_length: 0,

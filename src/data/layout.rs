@@ -1,6 +1,6 @@
 //! The layout of an input's batches in packed memory.
 
-use crate::data::batches::Cycle;
+use crate::batches::Cycle;
 use crate::shm::ALIGNMENT;
 
 /// The layout of a cycle's elements in packed memory: in order, the first ones repeated at the end, so that every batch

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::data::PromptForm;
-use crate::data::dataset::Prompt;
-use crate::data::documents::Documents;
-use crate::data::steps::{Loaded, Target};
+use crate::PromptForm;
+use crate::dataset::Prompt;
+use crate::documents::Documents;
 use crate::error::{Error, Result};
 use crate::shm::map_text;
+use crate::steps::{Loaded, Target};
 
 /// Whether a file is one of lines, by its name.
 pub fn is_lines(path: &Path) -> bool {

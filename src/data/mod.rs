@@ -4,6 +4,10 @@
 //! [`Corpus::pack`] turns it into the [`PayloadTable`]: everything that a run will send, in the memory that it is sent
 //! from. [`validate`] compares responses with the expected outputs in the data.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod batches;
 mod columns;
 mod corpus;
@@ -37,8 +41,12 @@ mod talks;
 mod tokenizer;
 mod validate;
 
+use ::{model, shm};
+use ::stats::seed;
+use base::error;
+
 pub use corpus::Corpus;
-pub(crate) use json::timestamps;
+pub use json::timestamps;
 pub use lengths::{
     Blocks, Dataset, LengthShape, MAX_TOKENS, PromptLength, SharedPrefix, TalkSpec, TalkTurns, TokenCounts, TokenLength,
 };
@@ -50,6 +58,6 @@ pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, OutputView,
 pub use range::{Bound, RandomRange};
 pub use replay::{SessionTrace, TraceOptions};
 pub use spec::{CorpusSpec, DataSource, OptionalInputs, PromptForm, PromptSpec};
-pub(crate) use strings::{count as count_strings, elements as string_elements, pack_element};
+pub use strings::{count as count_strings, elements as string_elements, pack_element};
 pub use tokenizer::Tokenizer;
 pub use validate::{Difference, Mismatch, Tolerance, validate};

@@ -6,13 +6,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::data::columns::Column;
-use crate::data::literal::Fields;
-use crate::data::shapes;
-use crate::data::steps::{Target, Value, extent};
-use crate::data::{OutputValues, strings};
+use crate::columns::Column;
+use crate::literal::Fields;
 use crate::model::{DataType, TensorSpec};
+use crate::shapes;
 use crate::shm::RegionBuilder;
+use crate::steps::{Target, Value, extent};
+use crate::{OutputValues, strings};
 
 /// Longest header that is accepted.
 const MAX_HEADER: usize = 1 << 20;

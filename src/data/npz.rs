@@ -10,12 +10,12 @@ use std::sync::Arc;
 use zip::ZipArchive;
 use zip::read::ZipFile;
 
-use crate::data::columns::{Column, Columns};
-use crate::data::npy::{self, Array, Steps};
-use crate::data::steps::{Loaded, Target, in_file, location};
+use crate::columns::{Column, Columns};
 use crate::error::{Error, Result};
 use crate::model::TensorSpec;
+use crate::npy::{self, Array, Steps};
 use crate::shm::{Allowance, Region, RegionBuilder, open_regular};
+use crate::steps::{Loaded, Target, in_file, location};
 
 /// Bytes unpacked at a time.
 const CHUNK: usize = 1 << 16;

@@ -9,14 +9,14 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::data::batches::{Cycle, Elements, cycles};
-use crate::data::layout::Ring;
-use crate::data::source::Source;
-use crate::data::steps::{Stream, Value};
-use crate::data::{Corpus, Expected, ExpectedStep, InputTensor, Payload};
+use crate::batches::{Cycle, Elements, cycles};
 use crate::error::{Error, Result};
+use crate::layout::Ring;
 use crate::model::TensorSpec;
 use crate::shm::{ALIGNMENT, Allowance, Placement, Region};
+use crate::source::Source;
+use crate::steps::{Stream, Value};
+use crate::{Corpus, Expected, ExpectedStep, InputTensor, Payload};
 
 /// A request with more elements than this is a typing error.
 const LARGEST_BATCH: u64 = 1 << 24;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::data::Parameter;
+use crate::Parameter;
 use crate::model::DataType;
 use crate::shm::Region;
 
@@ -25,7 +25,7 @@ pub struct Payload {
     /// Inputs in the model's order; optional ones may be absent.
     pub inputs: Vec<InputTensor>,
     /// Its own request parameters: those of an entry of a mix, or of a row of a trace. They override parameters of the
-    /// same name in [`RequestOptions`](crate::backend::RequestOptions).
+    /// same name in `backend::RequestOptions`.
     pub parameters: Vec<Parameter>,
     /// Expected outputs, if validation data were given.
     pub expected: Option<Arc<Expected>>,
@@ -50,6 +50,7 @@ pub struct InputTensor {
 
 impl InputTensor {
     /// Address of the first element; on a device if the region is.
+    #[inline]
     pub fn address(&self) -> usize {
         self.region.address() + self.offset
     }

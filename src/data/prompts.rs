@@ -1,14 +1,14 @@
 //! Generated payloads for language models: prompts of a given number of words, in the format of an endpoint.
 
-use crate::data::PromptSpec;
-use crate::data::dataset;
-use crate::data::documents::Documents;
-use crate::data::lengths::{Blocks, MAX_TOKENS, PromptLength, SharedPrefix, TokenCounts};
-use crate::data::media::{Studio, text_part};
-use crate::data::steps::{Loaded, Target};
-use crate::data::tokenizer::Tokenizer;
+use crate::PromptSpec;
+use crate::dataset;
+use crate::documents::Documents;
 use crate::error::Result;
+use crate::lengths::{Blocks, MAX_TOKENS, PromptLength, SharedPrefix, TokenCounts};
+use crate::media::{Studio, text_part};
 use crate::seed::{self, Purpose};
+use crate::steps::{Loaded, Target};
+use crate::tokenizer::Tokenizer;
 
 /// Default number of different prompts.
 const USUAL_PROMPTS: u32 = 100;
@@ -232,9 +232,9 @@ impl Draws {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::PromptForm;
-    use crate::data::documents::document;
-    use crate::data::lengths::{LengthShape, TokenLength};
+    use crate::PromptForm;
+    use crate::documents::document;
+    use crate::lengths::{LengthShape, TokenLength};
 
     fn generated(spec: &PromptSpec, count: u64) -> Vec<serde_json::Value> {
         (0..count)

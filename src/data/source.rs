@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::data::steps::Value;
 use crate::error::Result;
 use crate::shm::{ALIGNMENT, Region};
+use crate::steps::Value;
 
 /// Bytes copied before the memory that they came from is released.
 const PIECE: usize = 16 << 20;

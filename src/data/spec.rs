@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::data::lengths::{Blocks, PromptLength, SharedPrefix, TalkSpec, TokenCounts, TokenLength};
-use crate::data::{MediaSpec, RandomRange, SessionTrace};
+use crate::lengths::{Blocks, PromptLength, SharedPrefix, TalkSpec, TokenCounts, TokenLength};
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::Allowance;
+use crate::{MediaSpec, RandomRange, SessionTrace};
 
 /// Where input values come from.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::data::{CorpusSpec, OutputValues, Responses, shapes, strings};
 use crate::error::Result;
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::Region;
+use crate::{CorpusSpec, OutputValues, Responses, shapes, strings};
 
-use crate::data::shapes::Shapes;
+use crate::shapes::Shapes;
 
 /// One batch element of one input: a part of one of the corpus' regions.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ pub(crate) fn append(out: &mut RegionBuilder, element: &[u8]) -> Result<()> {
 }
 
 /// Makes `out` a tensor of one element: the parts, one after the other.
-pub(crate) fn pack_element(out: &mut Vec<u8>, parts: &[&[u8]]) {
+pub fn pack_element(out: &mut Vec<u8>, parts: &[&[u8]]) {
     let length = parts.iter().map(|part| part.len()).sum::<usize>();
     out.clear();
     out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
@@ -23,7 +23,7 @@ pub(crate) fn pack_element(out: &mut Vec<u8>, parts: &[&[u8]]) {
 }
 
 /// Iterates over the elements; the last item is an `Err` with an offset if the bytes end inside an element.
-pub(crate) fn elements(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], usize>> {
+pub fn elements(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
@@ -39,7 +39,7 @@ pub(crate) fn elements(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], usize
 ///
 /// # Errors
 /// The offset of the element inside which the bytes end.
-pub(crate) fn count(bytes: &[u8]) -> Result<u64, usize> {
+pub fn count(bytes: &[u8]) -> Result<u64, usize> {
     elements(bytes).try_fold(0, |count, element| element.map(|_| count + 1))
 }
 

@@ -9,12 +9,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use half::{bf16, f16};
 
-use crate::data::range::{Bound, RandomRange};
-use crate::data::shapes;
-use crate::data::steps::{Loaded, Stream, Target, Value, extent};
 use crate::error::{Error, Result};
 use crate::model::{DataType, TensorSpec};
+use crate::range::{Bound, RandomRange};
+use crate::shapes;
 use crate::shm::RegionBuilder;
+use crate::steps::{Loaded, Stream, Target, Value, extent};
 
 /// The characters of random strings, the same as perf_analyzer's.
 const CHARACTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .?!";

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::data::documents::{Documents, TurnOf};
-use crate::data::lengths::{TalkSpec, TalkTurns};
-use crate::data::prompts::{Draws, Prefix, Writer, inexact_warning};
-use crate::data::steps::{Loaded, Target};
-use crate::data::tokenizer::Tokenizer;
-use crate::data::{PromptForm, PromptSpec};
+use crate::documents::{Documents, TurnOf};
 use crate::error::Result;
+use crate::lengths::{TalkSpec, TalkTurns};
+use crate::prompts::{Draws, Prefix, Writer, inexact_warning};
 use crate::seed::{self, Purpose};
+use crate::steps::{Loaded, Target};
+use crate::tokenizer::Tokenizer;
+use crate::{PromptForm, PromptSpec};
 
 /// Generates conversations, the same for the same seed.
 ///

@@ -6,8 +6,8 @@ use std::fmt;
 
 use half::{bf16, f16};
 
-use crate::data::{OutputValues, OutputView, Payload, shapes, strings};
 use crate::model::DataType;
+use crate::{OutputValues, OutputView, Payload, shapes, strings};
 
 /// How far a float may be from the expected one: `|got - expected| <= absolute + relative * |expected|`, as in
 /// `numpy.isclose`. NaN equals NaN. Other types must be equal.

@@ -75,7 +75,7 @@ impl Log {
         plan: &MeasurementPlan,
     ) {
         let failed_for = self.by_reason(&client.errors);
-        self.windows.push(WindowRow { failed_for, ..WindowRow::of(client, disturbance, plan) });
+        self.windows.push(WindowRow { failed_for, ..row(client, disturbance, plan) });
         for block in blocks.each() {
             let failed_for = self.by_reason(&block.errors);
             self.slices.push(Slice { failed_for, ..block.slice() });
@@ -119,25 +119,23 @@ impl Log {
     }
 }
 
-impl WindowRow {
-    fn of(client: &ClientSummary, disturbance: Option<Disturbance>, plan: &MeasurementPlan) -> Self {
-        let percentiles = PERCENTILES.into_iter().chain([99.9]).chain(plan.asked_percentiles());
-        Self {
-            start: client.start,
-            duration: client.duration,
-            windows: 1,
-            counted: false,
-            rate: client.request_rate(),
-            sent: client.sent,
-            requests: client.requests,
-            failed: client.failed,
-            avg_ns: client.latency.mean_ns(),
-            percentiles_ns: percentiles.map(|p| (p.to_string(), client.latency.percentile_ns(p))).collect(),
-            max_ns: client.latency.percentile_ns(100.0),
-            late_ns: client.open_loop.as_ref().map(|open| open.schedule_delay.percentile_ns(99.0)),
-            disturbance,
-            failed_for: Vec::new(),
-        }
+fn row(client: &ClientSummary, disturbance: Option<Disturbance>, plan: &MeasurementPlan) -> WindowRow {
+    let percentiles = PERCENTILES.into_iter().chain([99.9]).chain(plan.asked_percentiles());
+    WindowRow {
+        start: client.start,
+        duration: client.duration,
+        windows: 1,
+        counted: false,
+        rate: client.request_rate(),
+        sent: client.sent,
+        requests: client.requests,
+        failed: client.failed,
+        avg_ns: client.latency.mean_ns(),
+        percentiles_ns: percentiles.map(|p| (p.to_string(), client.latency.percentile_ns(p))).collect(),
+        max_ns: client.latency.percentile_ns(100.0),
+        late_ns: client.open_loop.as_ref().map(|open| open.schedule_delay.percentile_ns(99.0)),
+        disturbance,
+        failed_for: Vec::new(),
     }
 }
 

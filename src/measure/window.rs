@@ -176,7 +176,7 @@ pub(super) fn join(one: ClientSummary, other: &ClientSummary) -> ClientSummary {
     let servers = one.servers.iter().cloned().zip(&other.servers).map(|(one, other)| join(one, other)).collect();
     let end = |client: &ClientSummary| client.start.plus_duration(client.duration);
     let (start, end) = (one.start.min(other.start), end(&one).max(end(other)));
-    let rates = |client: &ClientSummary| client.open_loop.as_ref().map(OpenLoopSummary::rates);
+    let rates = |client: &ClientSummary| client.open_loop.as_ref().map(open_loop_rates);
     let rates = rates(&one).zip(rates(other));
     let sent = |client: &ClientSummary| {
         let SendingTime { first, last } = client.sending?;
@@ -194,11 +194,9 @@ pub(super) fn join(one: ClientSummary, other: &ClientSummary) -> ClientSummary {
     all
 }
 
-impl OpenLoopSummary {
-    /// Requested, achieved and completed.
-    fn rates(&self) -> [f64; 3] {
-        [self.requested_rate, self.achieved_rate, self.completed_rate]
-    }
+/// Requested, achieved and completed.
+fn open_loop_rates(load: &OpenLoopSummary) -> [f64; 3] {
+    [load.requested_rate, load.achieved_rate, load.completed_rate]
 }
 
 fn merge_each(pairs: [(&mut Distribution, &Distribution); 2]) {

@@ -4,7 +4,7 @@
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 
-use crate::model::schema;
+use crate::schema;
 
 /// The same configuration in canonical form: every known field in one representation, and without fields at their
 /// defaults. The presence of a message counts, even if everything in it is left out: an empty `dynamic_batching` is

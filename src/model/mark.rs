@@ -3,7 +3,7 @@
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
-use crate::model::canonical::canonical;
+use crate::canonical::canonical;
 
 /// A fingerprint of a model's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,9 @@
 //! Models: their tensors, batching and scheduler, from their metadata and configuration.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod canonical;
 pub mod configuration;
 mod dtype;

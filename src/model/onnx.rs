@@ -3,7 +3,7 @@
 
 use prost::Message;
 
-use crate::model::DataType;
+use crate::DataType;
 
 /// Inputs, outputs and the files that hold the weights, if those are not inside.
 #[derive(Debug, Default, PartialEq)]

@@ -34,8 +34,8 @@ mod tests {
     /// `UPDATE_SNAPSHOTS=1` compiles it.
     #[test]
     fn the_compiled_form_is_that_of_the_file() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/model");
-        let mut compiler = protox::Compiler::new([&folder]).unwrap();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut compiler = protox::Compiler::new([folder]).unwrap();
         compiler.open_file("model_config.proto").unwrap();
         let compiled = compiler.encode_file_descriptor_set();
         if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {

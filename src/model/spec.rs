@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ConfigMark, DataType};
+use crate::{ConfigMark, DataType};
 
 /// A model by name and, optionally, version. No version means the latest that is ready.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

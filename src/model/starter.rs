@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::model::onnx::{OnnxDim, OnnxModel, OnnxTensor};
-use crate::model::{DataType, configuration};
+use crate::onnx::{OnnxDim, OnnxModel, OnnxTensor};
+use crate::{DataType, configuration};
 
 /// Most requests that a model which takes batches gets at once.
 const BATCH: u32 = 8;

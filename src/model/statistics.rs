@@ -6,7 +6,7 @@ use std::ops::Add;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::ModelId;
+use crate::ModelId;
 
 /// Limit on the batch sizes accepted for one model in one answer.
 pub const MAX_BATCHES: usize = 10_000;

@@ -1,7 +1,9 @@
 //! How a server on the network is reached.
 
-use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::wire::Tls;
+use crate::wire::coding::Compression;
 
 /// How a server on the network is reached.
 #[derive(Clone, Debug)]
@@ -100,40 +102,4 @@ pub enum TensorFormat {
     Binary,
     /// As JSON numbers and strings.
     Json,
-}
-
-/// Compression of bodies and messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Compression {
-    #[default]
-    None,
-    Gzip,
-    Deflate,
-}
-
-/// TLS settings of either protocol.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tls {
-    /// Encrypt even if the URL has no `https`.
-    pub enabled: bool,
-    /// Accept any certificate.
-    pub skip_peer_verification: bool,
-    /// Accept a certificate for another host.
-    pub skip_host_verification: bool,
-    /// Authorities to trust (PEM) instead of the system's.
-    pub ca_certificates: Option<PathBuf>,
-    /// The client's certificate chain.
-    pub client_certificate: Option<CredentialFile>,
-    /// The client's private key.
-    pub private_key: Option<CredentialFile>,
-}
-
-/// A certificate or key file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CredentialFile {
-    /// Where it is.
-    pub path: PathBuf,
-    /// DER instead of PEM.
-    pub der: bool,
 }

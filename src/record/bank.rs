@@ -6,13 +6,13 @@ use parking_lot::Mutex;
 
 use crate::backend::{Generation, InferError};
 use crate::clock::Stamp;
-use crate::record::generation::{GenerationBank, Limits};
-use crate::record::histogram::{AtomicHistogram, CoarseHistogram};
-use crate::record::sample::{RecorderSpec, Sample};
-use crate::record::sequences::{SequenceBank, WholeSequence};
-use crate::record::sessions::{Played, SessionBank};
-use crate::record::tally::{Completed, Tally};
+use crate::generation::{GenerationBank, Limits};
+use crate::histogram::{AtomicHistogram, CoarseHistogram};
+use crate::sample::{RecorderSpec, Sample};
+use crate::sequences::{SequenceBank, WholeSequence};
+use crate::sessions::{Played, SessionBank};
 use crate::sync::{AtomicU64, Ordering};
+use crate::tally::{Completed, Tally};
 
 /// Sends later than this after their intended time count as delayed.
 pub const DELAYED_AFTER_NS: u64 = 1_000_000;

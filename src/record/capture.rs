@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 
 use crate::backend::Response;
 use crate::chunks::Chunks;
-use crate::record::observer::{Finished, Observer};
-use crate::record::pool::RecordPool;
-use crate::record::raw::RawRecord;
+use crate::observer::{Finished, Observer};
+use crate::pool::RecordPool;
+use crate::raw::RawRecord;
 
 /// Receives captured requests. Called by the threads that complete requests, so it neither waits nor allocates.
 pub trait Destination: Send + Sync {
@@ -120,7 +120,7 @@ mod tests {
     use crate::clock::Stamp;
     use crate::data::PayloadId;
     use crate::model::DataType;
-    use crate::record::raw::TestOutputs;
+    use crate::raw::TestOutputs;
 
     /// Keeps what it is given, and counts what is lost; the first payload is not wanted.
     #[derive(Default)]

@@ -7,9 +7,9 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::record::distribution::bounds::within;
-use crate::record::distribution::file::DistributionFile;
-pub use crate::record::distribution::file::coarse;
+pub use crate::distribution::bounds::within;
+use crate::distribution::file::DistributionFile;
+pub use crate::distribution::file::coarse;
 
 /// Longest time that a distribution can represent; longer ones count as this.
 pub const MAX_TIME_NS: u64 = 3_600_000_000_000;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{Generation, InputTokens};
 use crate::clock::Stamp;
-use crate::record::distribution::Distribution;
-use crate::record::histogram::AtomicHistogram;
+use crate::distribution::Distribution;
+use crate::histogram::AtomicHistogram;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Limits that a request has to keep to be a good one, in nanoseconds.

@@ -1,6 +1,6 @@
 //! A histogram that several threads may add to without waiting.
 
-use crate::record::distribution::{DIGITS, Distribution, MAX_TIME_NS};
+use crate::distribution::{DIGITS, Distribution, MAX_TIME_NS};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Steps of half a bucket, as a power of two: enough for [`DIGITS`].

@@ -3,6 +3,10 @@
 //! Recording runs on the threads that complete requests, often the measured server's own. It is wait-free: a few
 //! relaxed atomic additions to fixed memory, sharded so that threads rarely share a cache line.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod account;
 mod bank;
 mod capture;
@@ -22,6 +26,10 @@ mod tally;
 mod texts;
 mod traces;
 
+use ::{backend, data, model};
+use ::stats::seed;
+use base::{chunks, clock, error, inbox, stdio, sync};
+
 pub use account::LoadReport;
 pub use bank::{DELAYED_AFTER_NS, FURTHER_REASONS, without_numbers};
 pub use capture::{Capture, Destination};
@@ -31,8 +39,8 @@ pub use histogram::CoarseHistogram;
 pub use observer::{Finished, Observer};
 pub use periodic_batch::PeriodicBatch;
 pub use pool::RecordPool;
-#[cfg(test)]
-pub(crate) use raw::TestOutputs;
+#[cfg(any(test, feature = "testing"))]
+pub use raw::TestOutputs;
 pub use raw::{RawRecord, RawResponse};
 pub use recorder::{Recorder, Source};
 pub use sample::{RecorderSpec, Sample};

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::record::Distribution;
+use crate::Distribution;
 
 /// Result of one batch of a periodic load.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crossbeam::queue::ArrayQueue;
 
 use crate::backend::Response;
-use crate::record::raw::RawRecord;
+use crate::raw::RawRecord;
 
 /// Rough minimum size of a record; decides how many there may be.
 const MIN_RECORD: usize = 1 << 10;
@@ -138,7 +138,7 @@ mod tests {
     use crate::backend::OutputView;
     use crate::clock::Stamp;
     use crate::model::DataType;
-    use crate::record::raw::TestOutputs;
+    use crate::raw::TestOutputs;
 
     fn copy(pool: &RecordPool, record: &mut RawRecord, bytes: &[u8]) -> bool {
         let output = OutputView { name: "Y", datatype: DataType::Uint8, shape: &[1], bytes };

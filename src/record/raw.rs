@@ -4,7 +4,7 @@ use std::mem::size_of;
 use std::ops::Range;
 
 use crate::backend::OutputView;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 use crate::backend::Response;
 use crate::clock::Stamp;
 use crate::data::PayloadId;
@@ -133,8 +133,8 @@ impl RawRecord {
     }
 
     /// Adds a response, however much memory it takes.
-    #[cfg(test)]
-    pub(crate) fn add(&mut self, response: &Response<'_>) {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn add(&mut self, response: &Response<'_>) {
         response.outputs.visit(&mut |output| self.copy(&output));
         self.close(response.at, response.empty);
     }
@@ -187,10 +187,10 @@ impl<'a> RawResponse<'a> {
 }
 
 /// Outputs of a response that no server sent.
-#[cfg(test)]
-pub(crate) struct TestOutputs<'a>(pub(crate) Vec<OutputView<'a>>);
+#[cfg(any(test, feature = "testing"))]
+pub struct TestOutputs<'a>(pub Vec<OutputView<'a>>);
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl crate::backend::Outputs for TestOutputs<'_> {
     fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
         self.0.iter().for_each(|output| visitor(*output));

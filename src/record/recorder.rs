@@ -3,14 +3,14 @@
 use std::mem;
 
 use crate::backend::{Generation, InferError};
+use crate::bank::Bank;
 use crate::clock::Stamp;
-use crate::record::bank::Bank;
-use crate::record::sample::{RecorderSpec, Sample};
-use crate::record::sequences::WholeSequence;
-use crate::record::sessions::Played;
-use crate::record::streak::Streak;
-use crate::record::tally::{Completed, Tally};
+use crate::sample::{RecorderSpec, Sample};
+use crate::sequences::WholeSequence;
+use crate::sessions::Played;
+use crate::streak::Streak;
 use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::tally::{Completed, Tally};
 
 /// Where a record comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,7 @@ impl Recorder {
     }
 
     /// What this recorder records.
+    #[inline]
     pub fn spec(&self) -> &RecorderSpec {
         &self.spec
     }
@@ -106,6 +107,7 @@ impl Recorder {
     }
 
     /// Records what a successful request that began at `start` generated.
+    #[inline]
     pub fn generation(&self, source: Source, start: Stamp, generation: &Generation) {
         self.bank(source, generation.end).generation(start, generation);
     }
@@ -121,6 +123,7 @@ impl Recorder {
     }
 
     /// Records the time between two responses of one request, the later of which arrived at `at`.
+    #[inline]
     pub fn gap(&self, source: Source, at: Stamp, ns: u64) {
         self.bank(source, at).gap(ns);
     }
@@ -269,7 +272,7 @@ fn decode(word: u64) -> (Stamp, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{FURTHER_REASONS, Limits};
+    use crate::{FURTHER_REASONS, Limits};
 
     /// Closes the open window; the next one ends at `end`, in the past as these stamps are.
     fn advance(recorder: &Recorder, end: Stamp) -> Tally {

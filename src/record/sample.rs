@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::backend::Completion;
 use crate::clock::Stamp;
-use crate::record::generation::Limits;
+use crate::generation::Limits;
 
 /// What is recorded besides the service time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct RecorderSpec {
     pub until_wakeup: bool,
     /// Consecutive failures.
     pub streaks: bool,
-    /// Service times of the first requests of an open loop, separately; see [`crate::record::Recorder::keep_early`].
+    /// Service times of the first requests of an open loop, separately; see [`crate::Recorder::keep_early`].
     pub early: bool,
     /// Closed windows, too, for whoever looks at the load while it runs.
     pub keeps: bool,
@@ -43,17 +43,20 @@ pub struct RecorderSpec {
 
 impl RecorderSpec {
     /// What is recorded separately: each entry's requests to each server.
+    #[inline]
     pub fn parts(&self) -> usize {
         self.entries.max(1) * self.servers.max(1)
     }
 
     /// The number of an entry's requests to a server among them; `server` means nothing where there is one.
+    #[inline]
     pub fn part(&self, entry: usize, server: usize) -> usize {
         let servers = self.servers.max(1);
         entry * servers + server.min(servers - 1)
     }
 
     /// The server of a part.
+    #[inline]
     pub fn server_of(&self, part: usize) -> usize {
         part % self.servers.max(1)
     }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use crate::clock::Stamp;
-use crate::record::distribution::Distribution;
-use crate::record::histogram::AtomicHistogram;
+use crate::distribution::Distribution;
+use crate::histogram::AtomicHistogram;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A whole sequence, whose last request succeeded.

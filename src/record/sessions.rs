@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
-use crate::record::distribution::Distribution;
-use crate::record::histogram::AtomicHistogram;
-use crate::record::sample::Sample;
+use crate::distribution::Distribution;
+use crate::histogram::AtomicHistogram;
+use crate::sample::Sample;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A conversation, as far as it has been played.

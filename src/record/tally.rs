@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use crate::backend::InferError;
-use crate::record::distribution::Distribution;
-use crate::record::generation::Generated;
-use crate::record::sample::RecorderSpec;
-use crate::record::sequences::SequenceTimes;
-use crate::record::sessions::Sessions;
+use crate::distribution::Distribution;
+use crate::generation::Generated;
+use crate::sample::RecorderSpec;
+use crate::sequences::SequenceTimes;
+use crate::sessions::Sessions;
 
 /// Number of requests that had ended at some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

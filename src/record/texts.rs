@@ -13,7 +13,7 @@ use crate::backend::Generation;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::inbox::{Inbox, Outbox, Received, inbox};
-use crate::record::{Recorder, Source};
+use crate::{Recorder, Source};
 
 /// Tokens of an answer, as its backend has handed it over; none if they cannot be counted.
 pub type CountTokens = Box<dyn Fn(&[u8]) -> Option<u64> + Send>;
@@ -135,7 +135,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::record::RecorderSpec;
+    use crate::RecorderSpec;
 
     const SOURCE: Source = Source { writer: 0, part: 0 };
 

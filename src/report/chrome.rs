@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::backend::{ModelTrace, Moment};
 use crate::error::{Error, Result};
 use crate::record::KeptTrace;
-use crate::report::{Interrupts, SafeFile, inert};
+use crate::{Interrupts, SafeFile, inert};
 
 /// A named span of time.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::report::full_level_name;
-use crate::report::number::significant;
+use crate::full_level_name;
+use crate::number::significant;
 use crate::result::Unit;
 use crate::result::compare::{Change, LevelChange, reach};
 

@@ -12,17 +12,17 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::report::file_name::FileNames;
-use crate::report::number::{significant, whole_us};
-use crate::report::{
-    Interrupts, SafeFile, Table, breakdown, generation, has_several_batch_sizes, load_name, load_value, percentiles,
-    periodic, restarts, sequences, sessions, variants,
-};
+use crate::file_name::FileNames;
+use crate::number::{significant, whole_us};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
 use crate::result::summary::{Distribution, GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
 use crate::result::{RunResult, Setup};
 use crate::stdio::{acts, shown};
+use crate::{
+    Interrupts, SafeFile, Table, breakdown, generation, has_several_batch_sizes, load_name, load_value, percentiles,
+    periodic, restarts, sequences, sessions, variants,
+};
 
 /// Writes every file that can be written. Levels in which nothing succeeded have no row.
 ///
@@ -387,8 +387,8 @@ fn transport_us(setup: &Setup, level: &LevelSummary) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::scratch::{NEVER, Scratch};
     use crate::model::statistics::{CountedTime, ModelStatistics};
-    use crate::report::file::scratch::{NEVER, Scratch};
     use crate::result::Detail;
     use crate::result::reasons::InvalidReason;
     use crate::result::setup::sample as plans;

@@ -110,7 +110,7 @@ fn label(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::prometheus::sample;
+    use ::wire::prometheus::sample;
 
     #[test]
     fn every_line_is_what_prometheus_reads() {
@@ -135,7 +135,7 @@ mod tests {
             page.lines().filter(|line| !line.starts_with('#')).map(|line| sample(line).unwrap()).collect();
         let of = |name: &str, server: &str| {
             let is_own = |one: &&_| -> bool {
-                let one: &crate::wire::prometheus::MetricSample<'_> = one;
+                let one: &::wire::prometheus::MetricSample<'_> = one;
                 one.name == format!("triton_bench_{name}") && one.label("server").is_none_or(|own| own == server)
             };
             samples.iter().filter(is_own).map(|one| one.value).collect::<Vec<_>>()

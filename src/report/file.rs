@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
-use crate::report::partial::PARTIAL;
+use crate::partial::PARTIAL;
 use crate::stdio::note;
 
 /// How often the user has interrupted; see the app's signals.
@@ -354,29 +354,33 @@ impl Write for Pipe {
 }
 
 /// A fresh directory for a test, removed when dropped.
-#[cfg(test)]
-pub(crate) mod scratch {
+#[cfg(any(test, feature = "testing"))]
+pub mod scratch {
     use std::path::{Path, PathBuf};
     use std::sync::atomic::AtomicUsize;
 
     /// A counter of interrupts that stays 0.
-    pub(crate) static NEVER: AtomicUsize = AtomicUsize::new(0);
+    pub static NEVER: AtomicUsize = AtomicUsize::new(0);
 
-    pub(crate) struct Scratch(PathBuf);
+    /// A fresh directory.
+    pub struct Scratch(PathBuf);
 
     impl Scratch {
-        pub(crate) fn new(name: &str) -> Self {
+        /// One with `name` in its name.
+        pub fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("triton-bench-{}-{name}", std::process::id()));
             let _ = std::fs::remove_dir_all(&path);
             std::fs::create_dir_all(&path).unwrap();
             Self(path)
         }
 
-        pub(crate) fn path(&self) -> &Path {
+        /// Where it is.
+        pub fn path(&self) -> &Path {
             &self.0
         }
 
-        pub(crate) fn names(&self) -> Vec<String> {
+        /// What is in it, in order.
+        pub fn names(&self) -> Vec<String> {
             let entries = std::fs::read_dir(&self.0).unwrap();
             let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
             names.sort();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use crate::report::number::{percent, significant, whole_us};
+use crate::number::{percent, significant, whole_us};
 use crate::result::Unit;
 use crate::result::figures::{Figure, FigureAt, Group, rows};
 use crate::result::summary::{ClientSummary, Distribution, Generated, LevelSummary};

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::report::variants::wrapped;
 use crate::result::answer::Answer;
 use crate::stdio::shown;
+use crate::variants::wrapped;
 
 /// The lines, after an empty one: gate, answer, and what is missing with the command that would settle it. The table of a
 /// gate's requirements ends with an empty line.

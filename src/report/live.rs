@@ -9,9 +9,9 @@ use ratatui::symbols::Marker;
 use ratatui::widgets::{Axis, Block as Border, Chart, Dataset, GraphType, Paragraph};
 
 use crate::clock::Stamp;
+use crate::level_name;
 use crate::machine::usage::Usage;
-use crate::report::level_name;
-use crate::report::progress::{Standing, clock, digits, latency};
+use crate::progress::{Standing, clock, digits, latency};
 use crate::result::timeline::{Slice, lower_edge_ns};
 
 /// Maximum number of blocks shown over time.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::report::number::{msec, significant};
+use crate::number::{msec, significant};
 use crate::terms::{GapDistribution, LoadMode, Ramp, Range, Stage, StageEdges, StageLength, StageLoad, TokenInput};
 
 /// What it is, in a few words.

@@ -4,11 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::report::figures::{MARGIN, Shown, full_name, load, rate, short, time};
-use crate::report::number::bandwidth;
-use crate::report::requirements::{cells, notes, word};
-use crate::report::variants::{latency_word, longer, ways};
-use crate::report::{Interrupts, console, headline, html, percentiles, restarts};
+use crate::figures::{MARGIN, Shown, full_name, load, rate, short, time};
+use crate::number::bandwidth;
+use crate::requirements::{cells, notes, word};
 use crate::result::answer::compared;
 use crate::result::compare::{Direction, changes, reach};
 use crate::result::figures::{FigureAt, further};
@@ -20,6 +18,8 @@ use crate::result::{Checked, RunResult, Unit};
 use crate::stats::Interval;
 use crate::stdio::shown;
 use crate::terms::Statistic;
+use crate::variants::{latency_word, longer, ways};
+use crate::{Interrupts, console, headline, html, percentiles, restarts};
 
 /// Writes it to a file, which appears when it is complete.
 ///

@@ -1,5 +1,9 @@
 //! Reports: each turns the plan and the summaries into text; and the files that hold them.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod breakdown;
 pub mod chrome;
 pub mod compare;
@@ -32,13 +36,16 @@ mod sequences;
 mod server_load;
 mod sessions;
 pub mod summary;
-#[cfg(test)]
-pub(crate) mod tests;
+#[cfg(any(test, feature = "testing"))]
+pub mod tests;
 mod times;
 pub mod trace_file;
 pub mod traces;
 pub mod tune;
 pub mod variants;
+
+use ::{backend, data, model, record, result, stats, terms};
+use base::{clock, error, inbox, machine, stdio};
 
 use crate::result::statistic;
 use crate::result::summary::{LevelLoad, LevelSummary};
@@ -46,8 +53,8 @@ use crate::result::{Distinction, Setup, number};
 use crate::terms::MeasurementPlan;
 
 pub use crate::result::number::significant;
-#[cfg(test)]
-pub(crate) use file::scratch;
+#[cfg(any(test, feature = "testing"))]
+pub use file::scratch;
 pub use file::{Interrupts, SafeFile, check_new, check_writable, is_same_file, is_special};
 pub use partial::{new_folder, put_in_place, remove_partial_files};
 

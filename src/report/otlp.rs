@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::report::level_name;
+use crate::level_name;
 use crate::result::figures::{FigureAt, all};
 use crate::result::outcome::Outcome;
 use crate::result::summary::LevelSummary;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::Table;
 use crate::record::{LoadReport, PeriodicBatch};
-use crate::report::Table;
 use crate::result::PeriodicResult;
 use crate::result::outcome::Outcome;
 

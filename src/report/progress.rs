@@ -7,9 +7,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::termios::tcgetwinsize;
 
-use crate::report::{level_name, load_value};
 use crate::result::summary::LevelLoad;
 use crate::stdio::{self, Drawing, Stream};
+use crate::{level_name, load_value};
 
 /// Maximum redraws a second.
 pub const REDRAWN: u8 = 5;

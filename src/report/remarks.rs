@@ -1,7 +1,7 @@
 //! perf_analyzer's messages on standard error about a level that it does not report. Tools look for these sentences:
 //! Model Analyzer lengthens its windows and tries again when it finds one, and otherwise gives the level up.
 
-use crate::report::number::msec;
+use crate::number::msec;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
 use crate::terms::{MeasurementPlan, WindowRule};

@@ -8,12 +8,12 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
 use crate::error::{Error, Result};
-use crate::report::number::significant;
-use crate::report::{Interrupts, SafeFile, full_level_name};
+use crate::number::significant;
 use crate::result::checked::Judgement;
 use crate::result::{Checked, RunResult, Unit};
 use crate::stats::Bounds;
 use crate::stdio::{acts, shown};
+use crate::{Interrupts, SafeFile, full_level_name};
 
 /// The table, with an empty line at the end; empty if there are no requirements.
 pub fn text(all: &[Checked]) -> String {

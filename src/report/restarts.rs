@@ -1,6 +1,6 @@
 //! Levels with several starts of the model (`--restarts`), in the report and in CSV files.
 
-use crate::report::number::{significant, whole_us};
+use crate::number::{significant, whole_us};
 use crate::result::summary::{Between, LevelSummary};
 use crate::terms::Statistic;
 

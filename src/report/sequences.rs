@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::report::number::percent;
-use crate::report::times::{Column, Times};
+use crate::number::percent;
 use crate::result::Setup;
 use crate::result::summary::{ClientSummary, Distribution, SequenceTimes};
+use crate::times::{Column, Times};
 
 const TIMES: [Times<SequenceTimes>; 2] = [
     Times {

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::report::number::significant;
-use crate::report::times::{Column, Times};
+use crate::number::significant;
 use crate::result::summary::{ClientSummary, Distribution, LevelSummary, Sessions};
+use crate::times::{Column, Times};
 
 const TIMES: [Times<Sessions>; 2] = [
     Times {

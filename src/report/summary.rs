@@ -4,9 +4,9 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::report::{Interrupts, SafeFile, file, inert};
 use crate::result::RunResult;
 use crate::stdio::note;
+use crate::{Interrupts, SafeFile, file, inert};
 
 /// Replaces the file, if there is to be one, with the result so far. A pipe or a device gets only the final result. If
 /// writing fails, the run continues.

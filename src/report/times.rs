@@ -1,6 +1,6 @@
 //! Distributions of time that only some levels have: one row says how the report, CSV files and the export name each.
 
-use crate::report::number::whole_us;
+use crate::number::whole_us;
 use crate::result::summary::{Distribution, LevelSummary};
 
 /// A distribution in `T`, and its names.

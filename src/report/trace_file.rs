@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::backend::{ModelTrace, Moment};
 use crate::error::{Error, Result};
 use crate::record::KeptTrace;
-use crate::report::{Interrupts, SafeFile, inert};
+use crate::{Interrupts, SafeFile, inert};
 
 /// Writes the traces of a run.
 ///

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::json as value;
 
-use crate::report::chrome::{Group, Slice};
-use crate::report::number::percent;
+use crate::chrome::{Group, Slice};
+use crate::number::percent;
 use crate::stdio::shown;
-use crate::traces::{Frontend, ModelSpans, ModelStages, StageFigures, Trace};
+use ::traces::{Frontend, ModelSpans, ModelStages, StageFigures, Trace};
 
 /// One model's averages, in whole microseconds.
 pub fn summary(sum: &ModelSpans) -> String {

@@ -11,8 +11,8 @@ pub use ways::{Way, brief, latency_word, levels_of, longer, ways};
 
 use std::fmt::Write as _;
 
-use crate::report::level_name;
-use crate::report::number::{binary, msec, significant};
+use crate::level_name;
+use crate::number::{binary, msec, significant};
 use crate::result::compare::Direction;
 use crate::result::rounds::{Figure, ServerPart};
 use crate::result::variants::{Bandwidth, Cell, Comparison, FigureChange, VariantsResult};

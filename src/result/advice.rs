@@ -1,6 +1,6 @@
 //! What to change so that a level becomes believable, in numbers: chance shrinks with the root of what is measured.
 
-use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
+use crate::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::terms::{MeasurementPlan, Precision, WindowRule};
 
 /// The spread of three windows is a matter of chance itself, so that windows should vary by less than would just do.
@@ -87,7 +87,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::result::summary::sample;
+    use crate::summary::sample;
     use crate::terms::Statistic;
 
     fn apart(low: f64, high: f64) -> Disagreement {

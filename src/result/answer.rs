@@ -11,12 +11,12 @@ mod study;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::result::checked::Judgement;
-use crate::result::figures::FigureAt;
-use crate::result::number::{binary, plain};
-use crate::result::summary::LevelLoad;
-use crate::result::{Checked, Distinction, RunResult, TuneResult, Unit};
+use crate::checked::Judgement;
+use crate::figures::FigureAt;
+use crate::number::{binary, plain};
 use crate::stats::Interval;
+use crate::summary::LevelLoad;
+use crate::{Checked, Distinction, RunResult, TuneResult, Unit};
 
 pub use changes::compared;
 pub use levels::{knee, most_within, speech};

@@ -1,6 +1,6 @@
 //! The batch sizes that the server executed.
 
-use crate::result::summary::ServerSummary;
+use crate::summary::ServerSummary;
 
 /// In which batches a model was executed.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::result::Unit;
-use crate::result::level::Distinction;
-use crate::result::summary::LevelLoad;
+use crate::Unit;
+use crate::level::Distinction;
 use crate::stats::{Bounds, Interval};
+use crate::summary::LevelLoad;
 
 /// Outcome of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,14 +5,14 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::result::figures::{CATALOGUE, FigureAt, at_points};
-use crate::result::level::Distinction;
-use crate::result::outcome::{Outcome, is_comparable};
-use crate::result::ratio::{Figures, bounds_of_ratio, ratio};
-use crate::result::statistic::percentiles;
-use crate::result::summary::{LevelLoad, LevelSummary};
-use crate::result::{RunResult, Setup};
+use crate::figures::{CATALOGUE, FigureAt, at_points};
+use crate::level::Distinction;
+use crate::outcome::{Outcome, is_comparable};
+use crate::ratio::{Figures, bounds_of_ratio, ratio};
+use crate::statistic::percentiles;
 use crate::stats::{Bounds, Interval};
+use crate::summary::{LevelLoad, LevelSummary};
+use crate::{RunResult, Setup};
 
 /// What became of a level from one result to the other.
 #[derive(Clone, Debug, PartialEq)]
@@ -182,11 +182,11 @@ pub(super) fn direction(more_is_better: bool, interval: Option<Interval>, margin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::restarts::restarts;
-    use crate::result::setup::sample as plans;
-    use crate::result::statistic::PERCENTILES;
-    use crate::result::statistic::value;
-    use crate::result::summary::{Ending, Known, sample};
+    use crate::restarts::restarts;
+    use crate::setup::sample as plans;
+    use crate::statistic::PERCENTILES;
+    use crate::statistic::value;
+    use crate::summary::{Ending, Known, sample};
     use crate::terms::Statistic;
 
     /// Requests of this many nanoseconds, known to within `half`.

@@ -71,8 +71,8 @@ impl Disturbance {
     }
 
     /// One of a single cause.
-    #[cfg(test)]
-    pub(crate) fn of(cause: Cause, share: f64) -> Self {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn of(cause: Cause, share: f64) -> Self {
         Self { shares: Cause::ALL.map(|each| if each == cause { share } else { 0.0 }), switches: 0 }
     }
 

@@ -1,10 +1,10 @@
 //! The exit code of a result.
 
 use crate::exit::{self, Codes};
-use crate::result::outcome::{Outcome, is_comparable};
-use crate::result::summary::{Ending, LevelSummary};
-use crate::result::{RunResult, VariantsResult};
+use crate::outcome::{Outcome, is_comparable};
+use crate::summary::{Ending, LevelSummary};
 use crate::terms::LoadMode;
+use crate::{RunResult, VariantsResult};
 
 impl RunResult {
     /// The exit code: the gravest problem of the run decides.
@@ -105,8 +105,8 @@ fn is_unstable_upstream(mode: &LoadMode, binary: bool, levels: &[LevelSummary]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::reasons::{InvalidReason, Verdict};
-    use crate::result::summary::{Disturbances, LevelLoad, sample};
+    use crate::reasons::{InvalidReason, Verdict};
+    use crate::summary::{Disturbances, LevelLoad, sample};
     use crate::terms::{GapDistribution, Range, Spacing};
 
     fn level(ending: Ending, reasons: &[InvalidReason]) -> LevelSummary {

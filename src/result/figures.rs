@@ -8,13 +8,13 @@ mod rows;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::result::Unit;
-use crate::result::ratio::Estimate;
-use crate::result::statistic::{CONFIDENCE, percentiles};
-use crate::result::summary::{ClientSummary, Distribution, Known, LevelSummary};
+use crate::Unit;
+use crate::ratio::Estimate;
+use crate::statistic::{CONFIDENCE, percentiles};
 use crate::stats::{
     Bounds, EffectiveSize, Interval, Proportion, percentile_bounds, share_interval, student_t_quantile,
 };
+use crate::summary::{ClientSummary, Distribution, Known, LevelSummary};
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 
 pub use rows::CATALOGUE;
@@ -258,13 +258,11 @@ impl FigureAt {
     }
 }
 
-impl Point {
-    /// That of a distribution.
-    pub(super) fn of(self, times: &Distribution) -> f64 {
-        match self {
-            Self::Mean => times.mean_ns(),
-            Self::Percentile(percentile) => times.percentile_ns(percentile) as f64,
-        }
+/// That point of a distribution.
+pub(super) fn value_at(point: Point, times: &Distribution) -> f64 {
+    match point {
+        Point::Mean => times.mean_ns(),
+        Point::Percentile(percentile) => times.percentile_ns(percentile) as f64,
     }
 }
 
@@ -284,7 +282,7 @@ const LEAST: f64 = 10.0;
 
 /// A point of times that only their distribution is known of.
 fn of_times(times: &Distribution, point: Point) -> Value {
-    let (value, few) = (point.of(times), times.count() as f64 / ALIKE);
+    let (value, few) = (value_at(point, times), times.count() as f64 / ALIKE);
     let percentile = match point {
         Point::Percentile(percentile) => percentile,
         Point::Mean => {
@@ -338,7 +336,7 @@ pub fn told(levels: &[LevelSummary], plan: &MeasurementPlan) -> Vec<FigureFile> 
 mod tests {
     use super::*;
     use crate::record::Generated;
-    use crate::result::summary::{LevelLoad, sample};
+    use crate::summary::{LevelLoad, sample};
 
     #[test]
     fn keys_are_read_as_they_are_written() {

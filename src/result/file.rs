@@ -9,19 +9,19 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::answer::Answer;
 use crate::error::{Error, Result};
 use crate::exit::Codes;
+use crate::figures::{self, FigureAt, FigureFile};
+use crate::outcome::Outcome;
+use crate::reasons::Verdict;
 use crate::record::histograms_within;
-use crate::result::answer::Answer;
-use crate::result::figures::{self, FigureAt, FigureFile};
-use crate::result::outcome::Outcome;
-use crate::result::reasons::Verdict;
-use crate::result::summary::LevelSummary;
-use crate::result::sweep::{StepTaken, SweepResult};
-use crate::result::variants::{VariantsFile, VariantsResult};
-use crate::result::{Checked, PeriodicResult, RunResult, Setup, harmless};
 use crate::shm::{Placement, free_bytes};
+use crate::summary::LevelSummary;
+use crate::sweep::{StepTaken, SweepResult};
 use crate::terms::MeasurementPlan;
+use crate::variants::{VariantsFile, VariantsResult};
+use crate::{Checked, PeriodicResult, RunResult, Setup, harmless};
 
 /// The format's version: it grows when a reader of the previous one would misunderstand a file.
 pub const VERSION: u32 = 1;

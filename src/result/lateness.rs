@@ -1,7 +1,7 @@
 //! Requests that left too late.
 
 use crate::record::DELAYED_AFTER_NS;
-use crate::result::summary::ClientSummary;
+use crate::summary::ClientSummary;
 
 /// Maximum share of requests that may leave too late.
 const DELAYED_TOLERANCE: f64 = 0.01;

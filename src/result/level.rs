@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::result::RunResult;
-use crate::result::summary::LevelSummary;
+use crate::RunResult;
+use crate::summary::LevelSummary;
 
 /// What tells levels of the same load apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

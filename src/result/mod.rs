@@ -1,5 +1,9 @@
 //! Everything a run came to, as one value: every report reads it and nothing else, and the exit code follows from it.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod advice;
 pub mod answer;
 pub mod bare;
@@ -38,6 +42,10 @@ mod unit;
 mod upstream;
 pub mod variants;
 
+use ::{backend, model, record, shm, terms};
+use ::stats::{self, seed};
+use base::{clock, error, exit, machine, seconds, stdio};
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -46,11 +54,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
+use crate::outcome::Outcome;
 use crate::record::{LoadReport, PeriodicBatch};
-use crate::result::outcome::Outcome;
-use crate::result::remark::Remark;
-use crate::result::summary::LevelSummary;
-use crate::result::sweep::{StepTaken, SweepResult};
+use crate::remark::Remark;
+use crate::summary::LevelSummary;
+use crate::sweep::{StepTaken, SweepResult};
 
 pub use checked::Checked;
 pub use file::is_report;

@@ -5,8 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::result::reasons::{InvalidReason, Verdict};
-use crate::result::summary::{Ending, LevelSummary};
+use crate::reasons::{InvalidReason, Verdict};
+use crate::summary::{Ending, LevelSummary};
 
 /// The outcome of a level. If several apply, the most serious.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -154,7 +154,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::result::summary::{Disturbances, LevelLoad, LimitCheck, sample};
+    use crate::summary::{Disturbances, LevelLoad, LimitCheck, sample};
     use crate::terms::{Precision, Statistic};
 
     fn outcome(ending: Ending, reasons: &[InvalidReason]) -> Outcome {

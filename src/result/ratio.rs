@@ -1,8 +1,8 @@
 //! The ratio of a figure between two runs.
 
-use crate::result::statistic::{CONFIDENCE, value};
-use crate::result::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
+use crate::statistic::{CONFIDENCE, value};
 use crate::stats::{Bounds, CERTAIN_HALF_WIDTH, Interval, Proportion, student_t_quantile};
+use crate::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
 use crate::terms::Statistic;
 
 /// So few blocks do not tell what neighbours have in common: this many requests count as one.

@@ -5,8 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::result::advice;
-use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
+use crate::advice;
+use crate::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::terms::{MeasurementPlan, Precision, Statistic};
 
 /// Whether a level's figures are valid.

@@ -5,9 +5,9 @@
 //! own intervals explain and the rest (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013, with two
 //! levels).
 
-use crate::result::statistic::{CONFIDENCE, standard_error, value};
-use crate::result::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
+use crate::statistic::{CONFIDENCE, standard_error, value};
 use crate::stats::{Interval, batch_means};
+use crate::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
 use crate::terms::Statistic;
 
 /// The result of one start.
@@ -56,7 +56,7 @@ fn between(of: Statistic, figures: &[Figure]) -> Between {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::summary::{LevelLoad, sample};
+    use crate::summary::{LevelLoad, sample};
 
     /// Starts with these throughputs, each known to 10/s within its run.
     fn starts(throughputs: &[u64]) -> Vec<LevelSummary> {

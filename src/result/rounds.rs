@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::statistics::CountedTime;
-use crate::result::outcome::Outcome;
-use crate::result::reasons::Verdict;
-use crate::result::statistic::{percentiles, value};
-use crate::result::summary::{Ending, LevelSummary};
+use crate::outcome::Outcome;
+use crate::reasons::Verdict;
+use crate::statistic::{percentiles, value};
+use crate::summary::{Ending, LevelSummary};
 use crate::terms::Statistic;
 
 /// Minimum number of requests above a percentile for a round to report it.
@@ -195,7 +195,7 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::summary::{Disturbances, LevelLoad, sample};
+    use crate::summary::{Disturbances, LevelLoad, sample};
 
     #[test]
     fn a_unit_has_the_figures_that_it_has_requests_for() {

@@ -1,7 +1,7 @@
 //! Average times of a model, or of an ensemble's tree of them.
 
 use crate::model::statistics::CountedTime;
-use crate::result::summary::ServerSummary;
+use crate::summary::ServerSummary;
 
 /// Average times per request on the server, in whole microseconds.
 ///

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{ClientTimes, ServerIdentity};
 use crate::clock::Stamp;
+use crate::host::Host;
 use crate::model::ModelSpec;
-use crate::result::host::Host;
-use crate::result::summary::{EntrySummary, Headline};
+use crate::summary::{EntrySummary, Headline};
 use crate::terms::{Flag, LoadMode, MeasurementPlan};
 
 /// What was measured, and how: what the plan says, and what the server and its models make of it. It stands above the levels.
@@ -148,18 +148,18 @@ impl ModelIdentity {
 }
 
 /// A plain setup for the tests of everything that reads one.
-#[cfg(test)]
-pub(crate) mod sample {
+#[cfg(any(test, feature = "testing"))]
+pub mod sample {
     use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
-    use crate::result::RunResult;
-    use crate::result::summary::{LevelSummary, sample};
+    use crate::RunResult;
+    use crate::summary::{LevelSummary, sample};
     use crate::terms::WindowRule;
 
     /// One level of concurrency 1 of a plain model over HTTP.
-    pub(crate) fn setup() -> Setup {
+    pub fn setup() -> Setup {
         let window = WindowRule::Time(Duration::from_secs(5));
         let (stability_rule, on_disturbance) = (None, None);
         Setup {
@@ -193,7 +193,7 @@ pub(crate) mod sample {
     }
 
     /// What a run with such levels came to.
-    pub(crate) fn result(setup: &Setup, levels: &[LevelSummary]) -> RunResult {
+    pub fn result(setup: &Setup, levels: &[LevelSummary]) -> RunResult {
         RunResult { levels: levels.to_vec(), ..RunResult::new(Arc::new(setup.clone())) }
     }
 }

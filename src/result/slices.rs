@@ -12,7 +12,7 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serializer};
 
-use crate::result::timeline::Slice;
+use crate::timeline::Slice;
 
 /// Limit on what a file's slices may unpack to; 64 of them with every class in use are below a tenth of it.
 const MAX_BYTES: u64 = 1 << 20;
@@ -48,7 +48,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use crate::result::timeline::{Slice, Timeline};
+    use crate::timeline::{Slice, Timeline};
 
     fn timeline() -> Timeline {
         let slice = |first| Slice { duration_s: 0.05, first, counts: vec![1, 0, 0, 7], ..Slice::default() };

@@ -1,7 +1,7 @@
 //! Statistics of a level: which are shown, their values, and how sure their intervals are.
 
-use crate::result::summary::ClientSummary;
 use crate::stats::{CERTAIN_HALF_WIDTH, Interval};
+use crate::summary::ClientSummary;
 use crate::terms::Statistic;
 
 /// Confidence of all intervals.

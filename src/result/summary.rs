@@ -8,21 +8,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
+use crate::breakdown::Breakdown;
 use crate::clock::Stamp;
+use crate::cost::Cost;
+use crate::disturbance::Disturbance;
 use crate::machine::usage::Usage;
 use crate::model::statistics::ModelStatistics;
-use crate::result::breakdown::Breakdown;
-use crate::result::cost::Cost;
-use crate::result::disturbance::Disturbance;
-use crate::result::reasons::Verdict;
-use crate::result::remark::Remark;
-use crate::result::tensors::TensorBytes;
-use crate::result::timeline::{Timeline, WindowRow};
+use crate::reasons::Verdict;
+use crate::remark::Remark;
 use crate::stats::{Bounds, Interval};
+use crate::tensors::TensorBytes;
 use crate::terms::Statistic;
+use crate::timeline::{Timeline, WindowRow};
 
 pub use crate::record::{Distribution, Generated, SequenceTimes, Sessions};
-pub use crate::result::server_metrics::{GpuMetrics, HostMetrics, MeanAndMax, ServerLoad};
+pub use crate::server_metrics::{GpuMetrics, HostMetrics, MeanAndMax, ServerLoad};
 
 /// The load of one level, as reports name it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -530,15 +530,15 @@ impl Headline {
 }
 
 /// Summaries with round numbers for the tests of everything that reads summaries.
-#[cfg(test)]
-pub(crate) mod sample {
+#[cfg(any(test, feature = "testing"))]
+pub mod sample {
     use super::*;
     use crate::terms::{
         DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, StabilityRule, WindowRule,
     };
 
     /// A distribution of `count` equal values.
-    pub(crate) fn distribution(count: u64, ns: u64) -> Distribution {
+    pub fn distribution(count: u64, ns: u64) -> Distribution {
         let mut distribution = Distribution::empty();
         distribution.histogram.record_n(ns, count).unwrap();
         distribution.sum_ns = u128::from(ns) * u128::from(count);
@@ -546,7 +546,7 @@ pub(crate) mod sample {
     }
 
     /// One second in which `requests` succeeded, each in `latency_ns`.
-    pub(crate) fn client(requests: u64, latency_ns: u64) -> ClientSummary {
+    pub fn client(requests: u64, latency_ns: u64) -> ClientSummary {
         ClientSummary {
             start: Stamp(0),
             duration: Duration::from_secs(1),
@@ -579,7 +579,7 @@ pub(crate) mod sample {
     }
 
     /// A stable level of one second.
-    pub(crate) fn level(load: LevelLoad, requests: u64, latency_ns: u64) -> LevelSummary {
+    pub fn level(load: LevelLoad, requests: u64, latency_ns: u64) -> LevelSummary {
         LevelSummary {
             load,
             client: client(requests, latency_ns),
@@ -609,7 +609,7 @@ pub(crate) mod sample {
     }
 
     /// Windows of a second, until three agree within 10 %.
-    pub(crate) fn plan() -> MeasurementPlan {
+    pub fn plan() -> MeasurementPlan {
         MeasurementPlan {
             window: WindowRule::Time(Duration::from_secs(1)),
             stability_rule: Some(StabilityRule::Windows),

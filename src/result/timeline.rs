@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::result::disturbance::Disturbance;
+use crate::disturbance::Disturbance;
 
 /// Classes of a slice's histogram in which a latency doubles: each is 9 % wide.
 pub const CLASSES_PER_DOUBLING: f64 = 8.0;
@@ -178,7 +178,7 @@ pub struct Timeline {
     #[serde(rename = "began_ns")]
     pub began: Stamp,
     /// Slices of all its windows, counted or not, at most 64: as JSON, compressed (zlib), in base64.
-    #[serde(with = "crate::result::slices")]
+    #[serde(with = "crate::slices")]
     #[schemars(with = "String")]
     pub slices: Vec<Slice>,
     /// The reasons for failures that windows and slices distinguish: the first to occur, at most 12.
@@ -204,12 +204,12 @@ fn pair<T>(all: &mut Vec<T>, absorb: fn(&mut T, &T)) {
 }
 
 /// Rows for the tests of everything that reads them.
-#[cfg(test)]
-pub(crate) mod sample {
+#[cfg(any(test, feature = "testing"))]
+pub mod sample {
     use super::*;
 
     /// A window of a second in which 100 requests took a millisecond each.
-    pub(crate) fn row(start: Stamp) -> WindowRow {
+    pub fn row(start: Stamp) -> WindowRow {
         WindowRow {
             start,
             duration: Duration::from_secs(1),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::result::disturbance::Disturbance;
+use crate::disturbance::Disturbance;
 use crate::stats::{Interval, batch_means};
 
 /// Confidence of the candidates' intervals.

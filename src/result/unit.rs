@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::result::number::{bandwidth, plain, time};
+use crate::number::{bandwidth, plain, time};
 use crate::terms::Statistic;
 
 /// What a value is.

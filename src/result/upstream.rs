@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use crate::result::RunResult;
-use crate::result::outcome::Outcome;
-use crate::result::summary::{Ending, LevelSummary};
+use crate::RunResult;
+use crate::outcome::Outcome;
+use crate::summary::{Ending, LevelSummary};
 
 impl RunResult {
     /// The result without levels of a range that are not stable, or above the latency threshold; with all of them if
@@ -30,9 +30,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::result::reasons::{InvalidReason, Verdict};
-    use crate::result::setup::sample as plans;
-    use crate::result::summary::{LevelLoad, sample};
+    use crate::reasons::{InvalidReason, Verdict};
+    use crate::setup::sample as plans;
+    use crate::summary::{LevelLoad, sample};
     use crate::terms::LoadMode;
 
     fn level(concurrency: u32, ending: Ending) -> LevelSummary {

@@ -1,17 +1,19 @@
 //! Variants, measured in rounds, compared with the first of them.
 
 mod file;
+#[cfg(any(test, feature = "testing"))]
+pub mod simulation;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::result::Distinction;
-use crate::result::bare::BareCopies;
-use crate::result::compare::{Direction, direction};
-use crate::result::rounds::{Figure, Round, Unit};
-use crate::result::summary::LevelLoad;
+use crate::Distinction;
+use crate::bare::BareCopies;
+use crate::compare::{Direction, direction};
+use crate::rounds::{Figure, Round, Unit};
 use crate::seed::{self, Purpose};
 use crate::stats::{Bounds, Interval, Paired, Proportion, Sequence, share_difference, two_sample_t};
+use crate::summary::LevelLoad;
 use crate::terms::{Rounds, Statistic};
 
 pub use file::VariantsFile;
@@ -387,4 +389,4 @@ fn order_effect(rounds: &[&Round], variant: usize, key: Figure) -> Option<f64> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

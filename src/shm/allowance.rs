@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::shm::{Placement, free_bytes};
+use crate::{Placement, free_bytes};
 
 /// The memory budget shared by everything that is read or generated as input data: what would exceed it is refused
 /// before it is read.

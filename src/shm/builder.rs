@@ -5,8 +5,8 @@ use std::sync::Arc;
 use memmap2::MmapMut;
 
 use crate::error::{Error, Result};
-use crate::shm::posix::{self, HostMemory};
-use crate::shm::{Allowance, Placement, Region};
+use crate::posix::{self, HostMemory};
+use crate::{Allowance, Placement, Region};
 
 /// Tensors start at multiples of this: a cache line, and the alignment that vector units prefer.
 pub const ALIGNMENT: usize = 64;

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use cudarc::driver::{DriverError, result, sys};
 
 use crate::error::{Error, Result};
-use crate::shm::posix::HostMemory;
+use crate::posix::HostMemory;
 
 /// How many CUDA devices this machine has.
 ///

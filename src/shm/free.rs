@@ -1,6 +1,6 @@
 //! How much memory is left for slots whose number is not known beforehand.
 
-use crate::shm::{Placement, cuda, dev_shm, room};
+use crate::{Placement, cuda, dev_shm, room};
 
 /// Available bytes of a kind of memory, as far as the machine reports: for ordinary memory what the system calls
 /// available, limited by the control groups and the address space; for shared memory no more than is free in

@@ -4,6 +4,10 @@
 //! are written by the server while a request is under way, so their bytes are read only by copying. A [`RegionBuilder`]
 //! grows a region of ordinary memory whose size is not known beforehand.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod allowance;
 mod builder;
 #[allow(unsafe_code)]
@@ -17,6 +21,8 @@ mod posix;
 mod region;
 mod room;
 
+use base::{error, limits, machine};
+
 pub use allowance::Allowance;
 pub use builder::{ALIGNMENT, RegionBuilder};
 pub use cuda::{ImportedMemory, device_count};
@@ -25,4 +31,4 @@ pub use names::{own_prefix, owner, unlink_all, unlink_on_panic};
 pub use placements::Placements;
 pub use posix::{end_if_cut_short, end_when_files_are_cut_short, say_when_files_are_cut_short};
 pub use region::{Placement, Region};
-pub(crate) use region::{map_text, open_regular};
+pub use region::{map_text, open_regular};

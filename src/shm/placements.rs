@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::shm::Placement;
+use crate::Placement;
 
 /// Kinds of memory that regions use in turn, such as several devices. Clones share the turn.
 #[derive(Clone, Debug)]

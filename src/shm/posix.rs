@@ -14,8 +14,8 @@ use rustix::shm::OFlags;
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
 use crate::error::{Error, Result};
-use crate::shm::room::room_for;
-use crate::shm::{dev_shm, names};
+use crate::room::room_for;
+use crate::{dev_shm, names};
 
 /// How many existing names are skipped before giving up: names left by a dead process with our number.
 const NAME_ATTEMPTS: usize = 1000;
@@ -279,7 +279,7 @@ pub(super) fn grow(mapping: &mut MmapMut, len: usize) -> Result<()> {
 const RELEASE_STEP: usize = 32 << 20;
 
 /// A text file, mapped to be read once from front to back.
-pub(crate) struct MappedText {
+pub struct MappedText {
     mapping: Mmap,
     released: Cell<usize>,
 }
@@ -293,7 +293,7 @@ impl MappedText {
     }
 
     /// Releases the memory before `offset` from time to time. It can still be read, from the file again.
-    pub(crate) fn release(&self, offset: usize) {
+    pub fn release(&self, offset: usize) {
         // A reader may have gone back to read something again.
         let from = self.released.get().min(offset / RELEASE_STEP * RELEASE_STEP);
         let len = (offset.saturating_sub(from) / RELEASE_STEP) * RELEASE_STEP;

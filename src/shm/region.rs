@@ -5,9 +5,9 @@ use std::fmt;
 use std::fs::File;
 use std::path::Path;
 
+use crate::cuda::{self, DeviceMemory, PinnedMemory};
 use crate::error::{Error, Result};
-use crate::shm::cuda::{self, DeviceMemory, PinnedMemory};
-use crate::shm::posix::{HostMemory, MappedText};
+use crate::posix::{HostMemory, MappedText};
 
 /// Where a region's memory is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -248,7 +248,7 @@ impl fmt::Debug for Region {
 ///
 /// # Errors
 /// If the path is no regular file or cannot be read.
-pub(crate) fn map_text(path: &Path) -> Result<MappedText> {
+pub fn map_text(path: &Path) -> Result<MappedText> {
     let (file, _) = open_regular(path)?;
     MappedText::new(&file).map_err(|e| unreadable(path, &e))
 }
@@ -257,7 +257,7 @@ pub(crate) fn map_text(path: &Path) -> Result<MappedText> {
 ///
 /// # Errors
 /// If the path is not a regular file or cannot be read.
-pub(crate) fn open_regular(path: &Path) -> Result<(File, usize)> {
+pub fn open_regular(path: &Path) -> Result<(File, usize)> {
     let metadata = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
     if !metadata.is_file() {
         let kind = if metadata.is_dir() { "a directory" } else { "not a regular file" };

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-use crate::terms::StopRule;
+use crate::StopRule;
 
 /// How long to measure, and when the result is valid.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -1,6 +1,10 @@
 //! The terms in which a run is asked for and its result is told: loads, rules of measuring, statistics, figures, pictures. They
 //! are data: a plan holds them, a result keeps them, and whatever measures or reports reads them.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod figure_name;
 mod flag;
 mod folder;
@@ -10,6 +14,9 @@ mod picture;
 mod rounds;
 mod setting;
 mod stop_rule;
+
+use ::stats::seed;
+use base::seconds;
 
 pub use figure_name::{FigureName, Point};
 pub use flag::Flag;

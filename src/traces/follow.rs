@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::traces::objects::Objects;
-use crate::traces::trace::{Joined, Trace};
+use crate::objects::Objects;
+use crate::trace::{Joined, Trace};
 
 /// The files of a server: `FILE`, which it appends to, and `FILE.0`, `FILE.1` and so on, each of which it writes at
 /// once.

@@ -2,9 +2,9 @@
 
 use std::io::{self, Read};
 
-use crate::traces::objects::Objects;
-use crate::traces::trace::Joined;
-use crate::traces::{Trace, add_up, stages};
+use crate::objects::Objects;
+use crate::trace::Joined;
+use crate::{Trace, add_up, stages};
 
 /// Parses bytes as a trace file, at once and in pieces, with equal results, and adds up what was found.
 ///

@@ -1,5 +1,9 @@
 //! Traces written by a Triton server: read from its files, and added up by protocol and model.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod follow;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -8,6 +12,8 @@ mod read;
 mod spans;
 mod stages;
 mod trace;
+
+use base::error;
 
 pub use follow::TraceFiles;
 pub use read::{TraceFile, read};

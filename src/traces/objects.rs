@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::traces::trace::{Entry, Joined};
+use crate::trace::{Entry, Joined};
 
 /// Finds the objects of a list that may begin and end anywhere.
 #[derive(Default)]

@@ -8,8 +8,8 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::traces::objects::{Extent, Objects};
-use crate::traces::trace::{Entry, Joined, Trace};
+use crate::objects::{Extent, Objects};
+use crate::trace::{Entry, Joined, Trace};
 
 /// What was read of a file.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crate::traces::trace::Trace;
+use crate::trace::Trace;
 
 /// How requests reached the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -261,7 +261,7 @@ fn roots(traces: &[Trace]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traces::trace::Moment;
+    use crate::trace::Moment;
 
     fn trace(id: i64, parent: Option<i64>, moments: &[(&str, u64)]) -> Trace {
         let moments = moments.iter().map(|(name, ns)| Moment { name: (*name).to_owned(), ns: *ns }).collect();

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::traces::spans::{Frontend, ModelSpans};
+use crate::spans::{Frontend, ModelSpans};
 
 /// The traces of one model, stage by stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -109,7 +109,7 @@ fn us(ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traces::spans::Spans;
+    use crate::spans::Spans;
 
     #[test]
     fn stages_have_percentiles_and_shares() {

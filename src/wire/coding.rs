@@ -7,7 +7,15 @@ use flate2::Compression as Level;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
 
-use crate::plan::Compression;
+/// Compression of bodies and messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Compression {
+    #[default]
+    None,
+    Gzip,
+    Deflate,
+}
 
 /// Name of an encoding in header fields; `None` without compression.
 pub fn name(compression: Compression) -> Option<&'static str> {

@@ -2,9 +2,9 @@
 
 use std::io::IoSlice;
 
-use crate::wire::grpc::{MessageReader, Wish};
-use crate::wire::h2::{Connection, ConnectionError, Decoder, Encoder, Events, HeaderList, Message, Reset, Token};
-use crate::wire::sse::{Event, EventReader};
+use crate::grpc::{MessageReader, Wish};
+use crate::h2::{Connection, ConnectionError, Decoder, Encoder, Events, HeaderList, Message, Reset, Token};
+use crate::sse::{Event, EventReader};
 
 /// Streams that are open before anything is read.
 pub const STREAMS: u64 = 3;

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
@@ -18,7 +18,32 @@ use rustls::{
 };
 
 use crate::error::{Error, Result};
-use crate::plan::{CredentialFile, Tls};
+
+/// TLS settings of either protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// Encrypt even if the URL has no `https`.
+    pub enabled: bool,
+    /// Accept any certificate.
+    pub skip_peer_verification: bool,
+    /// Accept a certificate for another host.
+    pub skip_host_verification: bool,
+    /// Authorities to trust (PEM) instead of the system's.
+    pub ca_certificates: Option<PathBuf>,
+    /// The client's certificate chain.
+    pub client_certificate: Option<CredentialFile>,
+    /// The client's private key.
+    pub private_key: Option<CredentialFile>,
+}
+
+/// A certificate or key file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// DER instead of PEM.
+    pub der: bool,
+}
 
 /// A TLS client configuration, read from files once.
 #[derive(Clone)]

@@ -10,7 +10,9 @@ use crate::backend::{
 use crate::backends::kserve::regions::{Handle, Kind, RegionCalls, Registry};
 use crate::backends::kserve_grpc::model;
 use crate::backends::kserve_grpc::proto::control::{Ready, ServerMetadata, TraceSetting};
-use crate::backends::kserve_grpc::proto::{Answer, InferReply, ModelConfigResponse, ModelMetadata, StreamReply};
+use crate::backends::kserve_grpc::proto::{
+    Answer, InferReply, ModelConfigResponse, ModelMetadata, Statistics, StreamReply,
+};
 use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::data::{Payload, PayloadId};
@@ -18,7 +20,6 @@ use crate::engine::calls::events::{CallEvents, CallTable};
 use crate::engine::calls::streams::{request_id, stream_token};
 use crate::engine::calls::{Method, status};
 use crate::engine::{ExchangeId, Exchanges};
-use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::Compression;
 use crate::wire::fuzzing::{STREAMS, feed, opened};
@@ -42,7 +43,7 @@ pub fn answer(bytes: &[u8]) {
 /// Parses bytes as every answer of the control plane.
 pub fn control(bytes: &[u8]) {
     let _ = (Ready::read(bytes), ServerMetadata::read(bytes), TraceSetting::read(bytes));
-    let _ = StatisticsSnapshot::read(bytes);
+    let _ = Statistics::read(bytes);
     let (metadata, config) = (ModelMetadata::read(bytes), ModelConfigResponse::read(bytes));
     let config = config.ok().and_then(|response| response.config).unwrap_or_default();
     let _ = model::model(&ModelId::latest("m"), metadata.unwrap_or_default(), &config);

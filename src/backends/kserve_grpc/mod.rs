@@ -39,7 +39,7 @@ use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
 use crate::backends::kserve_grpc::proto::control::{
     Empty, IndexRow, ModelRequest, Ready, RepositoryIndex, ServerMetadata, TraceSetting, TraceValue,
 };
-use crate::backends::kserve_grpc::proto::{Answer, ModelConfig, ModelConfigResponse, ModelMetadata};
+use crate::backends::kserve_grpc::proto::{Answer, ModelConfig, ModelConfigResponse, ModelMetadata, Statistics};
 use crate::backends::kserve_grpc::request::{RequestForm, Streams};
 use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::backends::metrics::MetricsSource;
@@ -252,6 +252,7 @@ impl Backend for GrpcBackend {
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
         self.control
             .call("ModelStatistics", &named(id), SAMPLE_LIMIT)
+            .map(|Statistics(snapshot)| snapshot)
             .map_err(|error| self.failed(&format!("reading the statistics of model '{id}'"), &error))
     }
 
@@ -259,7 +260,7 @@ impl Backend for GrpcBackend {
         // Without a name, they are those of all models.
         let nobody = ModelRequest { name: String::new(), version: String::new() };
         match self.control.call("ModelStatistics", &nobody, SAMPLE_LIMIT) {
-            Ok(statistics) => Ok(Some(statistics)),
+            Ok(Statistics(snapshot)) => Ok(Some(snapshot)),
             Err(error) if is_unanswered(&error) => Err(self.failed("reading the statistics of all models", &error)),
             Err(_) => Ok(None),
         }

@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
-use crate::data::json::lexer::{Fault, Kind, Lexer};
+use crate::json::lexer::{Fault, Kind, Lexer};
 
 /// Deepest nesting of a document.
 const MAX_DEPTH: usize = 128;

@@ -8,11 +8,11 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, DecodeSliceError, Engine};
 use half::{bf16, f16};
 
-use crate::data::json::document;
-use crate::data::json::lexer::{Fault, Kind, Lexer};
-use crate::data::strings;
+use crate::json::document;
+use crate::json::lexer::{Fault, Kind, Lexer};
 use crate::model::DataType;
 use crate::shm::RegionBuilder;
+use crate::strings;
 
 /// Standard alphabet; the padding is optional.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

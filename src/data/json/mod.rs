@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 use self::lexer::{Fault, Kind, Lexer, Stray};
 use self::tensor::read_tensor;
-use crate::data::steps::{Loaded, Stream, Target, Value, in_file, location};
 use crate::error::{Error, Result};
 use crate::shm::{RegionBuilder, map_text};
+use crate::steps::{Loaded, Stream, Target, Value, in_file, location};
 
-pub(crate) use self::timestamps::timestamps;
+pub use self::timestamps::timestamps;
 
 /// What the entries of `data` are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

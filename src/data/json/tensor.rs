@@ -1,10 +1,10 @@
 //! One tensor in JSON: an array, or an object of content and shape.
 
-use crate::data::json::elements::{read_array, read_base64, read_document};
-use crate::data::json::lexer::{Fault, Kind, Lexer};
-use crate::data::strings;
+use crate::json::elements::{read_array, read_base64, read_document};
+use crate::json::lexer::{Fault, Kind, Lexer};
 use crate::model::{DataType, TensorSpec};
 use crate::shm::RegionBuilder;
+use crate::strings;
 
 /// Maximum number of dimensions.
 const MAX_RANK: usize = 64;

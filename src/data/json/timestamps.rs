@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::data::json::lexer::{Fault, Kind, Lexer};
-use crate::data::json::tensor::read_tensor;
-use crate::data::json::{expect, located, named, other_format};
 use crate::error::Result;
+use crate::json::lexer::{Fault, Kind, Lexer};
+use crate::json::tensor::read_tensor;
+use crate::json::{expect, located, named, other_format};
 use crate::model::TensorSpec;
 use crate::shm::{RegionBuilder, map_text};
 
@@ -15,7 +15,7 @@ use crate::shm::{RegionBuilder, map_text};
 /// # Errors
 /// Names file, line, step and rule: not JSON, no steps, several streams, a step without that input or with a value
 /// other than one integer.
-pub(crate) fn timestamps(files: &[PathBuf], spec: &TensorSpec) -> Result<Vec<u64>> {
+pub fn timestamps(files: &[PathBuf], spec: &TensorSpec) -> Result<Vec<u64>> {
     let mut reader = Reader { spec, memory: RegionBuilder::new()?, times: Vec::new() };
     for path in files {
         let text = map_text(path)?;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::data::json::lexer::{Fault, Kind, Lexer};
-use crate::data::json::tensor::read_tensor;
-use crate::data::json::{Form, JsonReader, expect, located, unknown};
-use crate::data::{OutputValues, Responses};
+use crate::json::lexer::{Fault, Kind, Lexer};
+use crate::json::tensor::read_tensor;
+use crate::json::{Form, JsonReader, expect, located, unknown};
+use crate::{OutputValues, Responses};
 
 impl JsonReader<'_> {
     /// Reads `validation_data` for the streams (or the steps of stream 0) from `start` on.

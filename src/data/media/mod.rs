@@ -8,12 +8,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::data::lengths::TokenLength;
-use crate::data::media::encode::Colour;
 use crate::error::Result;
+use crate::lengths::TokenLength;
+use crate::media::encode::Colour;
 use crate::seed;
 
-pub use crate::data::media::encode::Frame;
+pub use crate::media::encode::Frame;
 
 /// Different pictures of one size, at most.
 const COLOURS: u64 = 256;
@@ -195,7 +195,7 @@ fn woven(text: &str, blocks: Vec<(f64, Vec<Value>)>) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::lengths::LengthShape;
+    use crate::lengths::LengthShape;
 
     fn exactly(count: f64) -> TokenLength {
         TokenLength::unbounded(LengthShape::Normal(count, 0.0))

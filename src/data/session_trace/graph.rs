@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::data::session_trace::call::{Call, Message};
+use crate::session_trace::call::{Call, Message};
 
 /// How a call hangs on earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,7 +93,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::data::session_trace::call::of_spans;
+    use crate::session_trace::call::of_spans;
 
     fn span(id: &str, seconds: Range<&str>, messages: &[(&str, &str)], answer: &str) -> Value {
         let message = |(role, content): &(&str, &str)| json!({ "role": role, "content": content });

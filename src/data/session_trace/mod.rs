@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::data::documents::{Documents, TurnOf};
-use crate::data::replay::{SessionTrace, TraceOptions};
-use crate::data::session_trace::call::Call;
-use crate::data::session_trace::graph::{Link, links};
-use crate::data::steps::{Loaded, Target};
+use crate::documents::{Documents, TurnOf};
 use crate::error::{Error, Result};
+use crate::replay::{SessionTrace, TraceOptions};
+use crate::session_trace::call::Call;
+use crate::session_trace::graph::{Link, links};
+use crate::steps::{Loaded, Target};
 
 /// Limit on the bytes of a file: it is read at once.
 const MAX_BYTES: u64 = 4 << 30;

@@ -1,7 +1,7 @@
 //! Responses that match, and that do not.
 
 use super::*;
-use crate::data::{Expected, ExpectedStep};
+use crate::{Expected, ExpectedStep};
 use std::sync::Arc;
 
 fn values(datatype: DataType, shape: &[i64], bytes: Vec<u8>) -> OutputValues {

@@ -7,7 +7,7 @@ use crate::exit::{self, Codes};
 use crate::plan::Relation;
 use crate::result::rounds::Unit as Turn;
 use crate::result::setup::sample as plans;
-use crate::result::variants::tests::{QUIET, World, cell, of_two, run};
+use crate::result::variants::simulation::{QUIET, World, cell, of_two, run};
 use crate::seed;
 use crate::terms::{Order, Statistic};
 

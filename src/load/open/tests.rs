@@ -62,11 +62,14 @@ impl Server {
     }
 }
 
-impl Backend for Arc<Server> {
+/// The same server as a backend.
+struct Shared(Arc<Server>);
+
+impl Backend for Shared {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             service_kind: "TEST",
-            threading: self.threading,
+            threading: self.0.threading,
             client_times: None,
             cancels_alone: false,
             statistics: false,
@@ -82,8 +85,8 @@ impl Backend for Arc<Server> {
         Err(Error::server("none"))
     }
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
-        let line = Line { server: Arc::clone(self), sink, slots: spec.slots };
-        if self.threading == Threading::Driven {
+        let line = Line { server: Arc::clone(&self.0), sink, slots: spec.slots };
+        if self.0.threading == Threading::Driven {
             return Ok(Box::new(DrivenClient { line, waiting: Vec::new() }));
         }
         let (requests, inbox) = mpsc::channel::<(SlotId, Stamp)>();
@@ -236,7 +239,7 @@ impl Setup {
             quota: self.quota,
             cancel_after: self.cancel_after,
             drain_limit: self.drain_limit,
-            ..LoadContext::new(Arc::new(Arc::clone(&self.server)), client, self.feed, self.recorder)
+            ..LoadContext::new(Arc::new(Shared(Arc::clone(&self.server))), client, self.feed, self.recorder)
         };
         start(context, self.shape).unwrap()
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use prost_reflect::{FieldDescriptor, Kind};
 use serde_json::{Map, Value, json};
 
-use crate::model::schema;
+use crate::schema;
 
 /// The location of a setting in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 
-use crate::model::schema;
+use crate::schema;
 
 /// Fields that a reader looks for first; of those inside others only the name.
 const FIRST: [&str; 8] =

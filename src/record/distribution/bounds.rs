@@ -6,7 +6,7 @@ use std::io::Read as _;
 
 use flate2::read::ZlibDecoder;
 
-use crate::record::distribution::{DIGITS, MAX_TIME_NS};
+use crate::distribution::{DIGITS, MAX_TIME_NS};
 
 /// What a compressed histogram of the format V2 begins with, and what is in it.
 const COMPRESSED: u32 = 0x1c84_9314;
@@ -81,7 +81,7 @@ mod tests {
     use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 
     use super::*;
-    use crate::record::Distribution;
+    use crate::Distribution;
 
     fn written(histogram: &Histogram<u64>) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -9,8 +9,8 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::record::Distribution;
-use crate::record::distribution::{DIGITS, MAX_TIME_NS, bounds};
+use crate::Distribution;
+use crate::distribution::{DIGITS, MAX_TIME_NS, bounds};
 
 /// Significant digits of a [`coarse`] histogram.
 const COARSE_DIGITS: u8 = if DIGITS < 2 { DIGITS } else { 2 };

@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 
 use crate::backend::{Moment, ServerTrace, ServerTraces};
 use crate::clock::Stamp;
-use crate::record::traces::{KeptTrace, TracedRequest};
 use crate::seed;
 use crate::stdio::note;
+use crate::traces::{KeptTrace, TracedRequest};
 
 /// Capacity of the queue of requests.
 const ROOM: usize = 1 << 16;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::number::percent;
+use crate::number::percent;
 use crate::result::batches::{ExecutedBatches, executed_batches};
 use crate::result::breakdown::{Breakdown, RequestStage, Slowest, Source};
 use crate::result::cost::{Cost, GroupCost, GroupKind};

@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use crate::backend::ClientTimes;
-use crate::report::console::{detail, mix};
-use crate::report::number::{percent, significant, whole_us};
-use crate::report::percentiles;
-use crate::report::{generation, sequences, sessions};
+use crate::console::{detail, mix};
+use crate::number::{percent, significant, whole_us};
+use crate::percentiles;
 use crate::result::Setup;
 use crate::result::summary::{ClientSummary, LevelSummary};
 use crate::stdio::shown;
 use crate::terms::MeasurementPlan;
+use crate::{generation, sequences, sessions};
 
 /// Maximum number of failure reasons listed.
 const MAX_REASONS: usize = 10;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::number::{percent, significant, whole_us};
+use crate::number::{percent, significant, whole_us};
 use crate::result::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary};
 
 /// Response time, service time and schedule delay, and whether the rate was reached.

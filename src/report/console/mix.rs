@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::report::console::detail::row;
-use crate::report::number::{percent, significant};
+use crate::console::detail::row;
+use crate::number::{percent, significant};
 use crate::result::summary::{ClientSummary, EntrySummary};
 use crate::stdio::shown;
 

@@ -18,8 +18,7 @@ mod upstream;
 use std::fmt::Write as _;
 
 use crate::model::{ModelSpec, TensorSpec};
-use crate::report::number::{msec, percent, significant, whole_us};
-use crate::report::{full_level_name, has_several_batch_sizes, load_name, load_value, restarts};
+use crate::number::{msec, percent, significant, whole_us};
 use crate::result::answer::{most_within, speech};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
@@ -29,6 +28,7 @@ use crate::result::{RunResult, Setup};
 use crate::stats::{Bounds, Interval};
 use crate::stdio::shown;
 use crate::terms::Statistic;
+use crate::{full_level_name, has_several_batch_sizes, load_name, load_value, restarts};
 
 pub use detail::row;
 pub use model_list::model_list;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::number::{significant, whole_us};
+use crate::number::{significant, whole_us};
 use crate::result::summary::{LevelLoad, LevelSummary, RankSummary};
 use crate::stdio::shown;
 

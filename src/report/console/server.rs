@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::report::number::{percent, significant};
-use crate::report::server_load;
+use crate::number::{percent, significant};
 use crate::result::Setup;
 use crate::result::server::ServerTimes;
 use crate::result::summary::{GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
+use crate::server_load;
 use crate::stdio::shown;
 
 /// Beyond this number, GPUs are not listed one by one.

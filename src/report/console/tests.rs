@@ -3,7 +3,6 @@
 use super::*;
 use crate::backend::{ClientTimes, InferError};
 use crate::model::statistics::{CountedTime, ModelStatistics};
-use crate::report::tests::printed;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::setup::sample as plans;
 use crate::result::summary::{
@@ -11,6 +10,7 @@ use crate::result::summary::{
     ServerSummary, sample,
 };
 use crate::terms::Statistic;
+use crate::tests::printed;
 
 fn at(count: u64, ns: u64) -> CountedTime {
     CountedTime { count, ns }

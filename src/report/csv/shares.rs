@@ -1,7 +1,7 @@
 //! The columns of parts of the requests: entries of a mix, and servers that requests are spread over.
 
-use crate::report::csv::{Columns, at};
-use crate::report::number::{significant, whole_us};
+use crate::csv::{Columns, at};
+use crate::number::{significant, whole_us};
 use crate::result::Setup;
 use crate::result::summary::{ClientSummary, LevelSummary};
 

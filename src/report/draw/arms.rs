@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::basics::{Colour, Frame, n};
-use crate::report::draw::scale::Scale;
-use crate::report::draw::series::Polyline;
+use crate::draw::basics::{Colour, Frame, n};
+use crate::draw::scale::Scale;
+use crate::draw::series::Polyline;
 use crate::stats::Interval;
 
 /// Half the width of an arrowhead.
@@ -57,7 +57,7 @@ impl Arms<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::draw::of_kind;
+    use crate::draw::of_kind;
 
     #[test]
     fn an_arm_beyond_the_axis_has_a_head_at_the_edge() {

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::basics::{Anchor, Frame, dim, n};
-use crate::report::draw::labels::{FONT, NARROW_FONT, width};
-use crate::report::draw::scale::{Scale, Tick};
+use crate::draw::basics::{Anchor, Frame, dim, n};
+use crate::draw::labels::{FONT, NARROW_FONT, width};
+use crate::draw::scale::{Scale, Tick};
 
 /// An axis.
 pub struct Axis<'a> {

@@ -1,6 +1,6 @@
 //! Labels that leave each other room, on wide screens and on narrow ones, whose text is larger.
 
-use crate::report::draw::basics::Anchor;
+use crate::draw::basics::Anchor;
 
 /// The size of a label.
 pub const FONT: f64 = 11.0;

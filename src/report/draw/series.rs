@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
-use crate::report::draw::basics::{Colour, Frame, n};
-use crate::report::draw::scale::Scales;
+use crate::draw::basics::{Colour, Frame, n};
+use crate::draw::scale::Scales;
 
 use maud::{Markup, html};
 
@@ -109,7 +109,7 @@ pub fn spread(wanted: &[f64], apart: f64, within: RangeInclusive<f64>) -> Vec<f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::draw::scale::Scale;
+    use crate::draw::scale::Scale;
 
     #[test]
     fn peaks_are_kept_whatever_is_left_out() {

@@ -4,7 +4,6 @@
 use serde_json::{Map, Value, json};
 
 use crate::record::{LoadReport, PeriodicBatch};
-use crate::report::{generation, sequences, sessions};
 use crate::result::Setup;
 use crate::result::disturbance::Disturbance;
 use crate::result::outcome::Outcome;
@@ -13,6 +12,7 @@ use crate::result::summary::{
     Between, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, Known, LevelSummary,
 };
 use crate::stats::Interval;
+use crate::{generation, sequences, sessions};
 
 /// Percentiles given for every distribution, with their names.
 const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9")];

@@ -23,9 +23,9 @@ use crate::clock::{Stamp, WallAnchor};
 use crate::data::{Payload, PayloadId};
 use crate::error::{Error, Result};
 use crate::record::{RawRecord, RawResponse};
-use crate::report::{Interrupts, SafeFile};
 use crate::result::summary::{Headline, LevelLoad};
 use crate::terms::UPSTREAM_VERSION;
+use crate::{Interrupts, SafeFile};
 
 pub use request_file::{Needs, RequestFile};
 pub use stream::{ExportQueue, ExportStream};

@@ -1,8 +1,8 @@
 //! What the thread that writes requests asks of a file.
 
 use crate::error::{Error, Result};
+use crate::export::ExperimentEnd;
 use crate::record::RawRecord;
-use crate::report::export::ExperimentEnd;
 use crate::result::summary::LevelLoad;
 
 /// What a file of requests needs of them.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
+use crate::export::{ExperimentEnd, Needs, RequestFile};
 use crate::inbox::{Inbox, Outbox, Received, inbox};
 use crate::record::{RawRecord, RecordPool};
-use crate::report::export::{ExperimentEnd, Needs, RequestFile};
 use crate::result::summary::LevelLoad;
 use crate::stdio::note;
 

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::backend::{OutputView, Response};
 use crate::data::InputTensor;
+use crate::file::scratch::{NEVER, Scratch};
 use crate::model::DataType;
 use crate::record::{RawRecord, RecordPool, TestOutputs};
-use crate::report::file::scratch::{NEVER, Scratch};
 use crate::result::summary::Headline;
-use crate::shm::{Placement, Region};
+use ::shm::{Placement, Region};
 
 fn spec(path: &Path) -> ExportSpec {
     let region =

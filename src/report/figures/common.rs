@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::{Anchor, coloured, of_kind};
-use crate::report::number::short;
+use crate::draw::{Anchor, coloured, of_kind};
+use crate::number::short;
 use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, RunResult};
 use crate::stdio::shown;

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 
 use crate::backend::InferError;
-use crate::report::draw::{Anchor, Axis, Colour, Frame, KINDS, Scale, axes, dim, n, picture, text};
-use crate::report::figures::common::Shown;
-use crate::report::figures::time_axis::TimeAxis;
-use crate::report::number::{rate, short};
+use crate::draw::{Anchor, Axis, Colour, Frame, KINDS, Scale, axes, dim, n, picture, text};
+use crate::figures::common::Shown;
+use crate::figures::time_axis::TimeAxis;
+use crate::number::{rate, short};
 use crate::result::summary::LevelSummary;
 use crate::result::timeline::Slice;
 use crate::stdio::shown;

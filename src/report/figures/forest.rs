@@ -3,9 +3,9 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::{Anchor, Arms, Axis, Frame, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
-use crate::report::figures::common::{Shown, full_name};
-use crate::report::number::short;
+use crate::draw::{Anchor, Arms, Axis, Frame, Scale, Tick, axes, coloured, dim, n, of_kind, picture, text};
+use crate::figures::common::{Shown, full_name};
+use crate::number::short;
 use crate::result::compare::{Change, Direction, changes};
 use crate::result::figures::FigureAt;
 use crate::result::rounds::Figure;
@@ -228,11 +228,11 @@ fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::{change, draw, percent};
-    use crate::report::figures::common::Shown;
-    use crate::report::variants::sample;
+    use crate::figures::common::Shown;
     use crate::result::RunResult;
     use crate::result::setup::sample as plans;
     use crate::stats::Interval;
+    use crate::variants::sample;
 
     #[test]
     fn sizes_are_headings_and_arms_beyond_the_axis_are_marked() {

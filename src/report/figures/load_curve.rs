@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::{
+use crate::draw::{
     Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Scales, Spot, axes, coloured, dash, n, of_kind, picture,
     spread,
 };
-use crate::report::figures::common::{Shown, legend, letter, level, with_requests};
-use crate::report::number::{rate, time};
+use crate::figures::common::{Shown, legend, letter, level, with_requests};
+use crate::number::{rate, time};
 use crate::result::outcome::Outcome;
 use crate::result::statistic::value;
 use crate::result::summary::{Known, LevelSummary};

@@ -26,7 +26,7 @@ pub use rounds::draw as of_rounds;
 pub use sizes::{OverSize, draw as over_size};
 pub use waterfall::{Part, parts};
 
-pub use crate::report::number::{rate, short, time};
+pub use crate::number::{rate, short, time};
 
 /// Draws a picture; `None` if the results have nothing to show in it. Of several results, what happened over time is
 /// that of `main`.

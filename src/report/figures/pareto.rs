@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::{
+use crate::draw::{
     Anchor, Axis, Colour, Frame, Polyline, Scale, Scales, axes, coloured, dim, n, of_kind, picture, spread,
 };
-use crate::report::number::{rate, time};
+use crate::number::{rate, time};
 use crate::result::{CandidateResult, TuneFigures, TuneResult};
 use crate::terms::asked;
 
@@ -142,7 +142,7 @@ fn names(points: &[Point<'_>], result: &TuneResult) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tune::sample;
+    use crate::tune::sample;
 
     #[test]
     fn nobody_on_the_line_is_beaten_in_both() {

@@ -2,15 +2,15 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::{
+use crate::draw::{
     Anchor, Arms, Axis, Colour, Frame, Polyline, Scale, Tick, axes, coloured, dim, grid, n, of_kind, picture, spread,
 };
-use crate::report::number::{rate, short, time};
-use crate::report::variants::brief;
+use crate::number::{rate, short, time};
 use crate::result::rounds::{Figure, Round};
 use crate::result::variants::{Cell, VariantsResult};
 use crate::stats::Interval;
 use crate::stdio::shown;
+use crate::variants::brief;
 
 const VALUES: Frame = Frame { left: 84.0, top: 48.0, width: 400.0, height: 170.0 };
 const RATIOS: Frame = Frame { left: 84.0, top: 262.0, width: 400.0, height: 130.0 };
@@ -209,7 +209,7 @@ fn names(result: &VariantsResult, values: &[Dot], y: Scale) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::variants::sample;
+    use crate::variants::sample;
 
     #[test]
     fn ratios_over_decades_have_round_marks() {

@@ -3,13 +3,13 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::{
+use crate::draw::{
     Anchor, Arms, Axis, Colour, Frame, Polyline, Scale, Scales, Tick, axes, coloured, dash, n, of_kind, picture, spread,
 };
-use crate::report::number::{bandwidth, binary, time};
-use crate::report::variants::{brief, levels_of};
+use crate::number::{bandwidth, binary, time};
 use crate::result::variants::{Cell, VariantsResult};
 use crate::stats::{Bounds, Interval};
+use crate::variants::{brief, levels_of};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 400.0, height: 280.0 };
 /// Arms further than this from any point are cut off and marked.
@@ -196,8 +196,8 @@ fn names(lines: &[Line], scales: Scales) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::variants::sample;
     use crate::result::bare::BareCopies;
+    use crate::variants::sample;
 
     #[test]
     fn every_way_and_bound_is_a_line_over_the_sizes() {

@@ -4,12 +4,12 @@ use std::ops::RangeInclusive;
 
 use maud::{Markup, html};
 
-use crate::report::draw::{
+use crate::draw::{
     Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Scales, Spot, Tick, WIDTH, axes, coloured, dash, dim, n,
     of_kind, of_order, picture, spread,
 };
-use crate::report::figures::common::{MAX_LEVELS, Shown, chosen, legend, letter, level, with_requests};
-use crate::report::number::time;
+use crate::figures::common::{MAX_LEVELS, Shown, chosen, legend, letter, level, with_requests};
+use crate::number::time;
 use crate::result::summary::{Distribution, LevelSummary};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 270.0 };

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use crate::clock::Stamp;
-use crate::report::draw::{Anchor, Frame, Labels, Scale, Spot, dim, n};
-use crate::report::figures::common::{Shown, level};
-use crate::report::number::short;
+use crate::draw::{Anchor, Frame, Labels, Scale, Spot, dim, n};
+use crate::figures::common::{Shown, level};
+use crate::number::short;
 use crate::result::summary::LevelSummary;
 
 /// A run's time, in seconds from its beginning.

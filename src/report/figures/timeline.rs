@@ -2,13 +2,13 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::{
+use crate::draw::{
     Anchor, Axis, Colour, Frame, KINDS, Polyline, Scale, Scales, axes, coloured, grid, n, peaks, picture, spread,
     step_path,
 };
-use crate::report::figures::common::Shown;
-use crate::report::figures::time_axis::TimeAxis;
-use crate::report::number::{rate, time};
+use crate::figures::common::Shown;
+use crate::figures::time_axis::TimeAxis;
+use crate::number::{rate, time};
 use crate::result::summary::{LevelLoad, LevelSummary};
 
 /// The first band.

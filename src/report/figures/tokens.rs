@@ -3,11 +3,11 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::{
+use crate::draw::{
     Anchor, Axis, Colour, Frame, Labels, Polyline, Scale, Spot, axes, coloured, dash, n, of_kind, picture, spread,
 };
-use crate::report::figures::common::{Shown, legend, letter, level, with_requests};
-use crate::report::number::{rate, short, time};
+use crate::figures::common::{Shown, legend, letter, level, with_requests};
+use crate::number::{rate, short, time};
 use crate::result::RunResult;
 use crate::result::figures::FigureAt;
 use crate::result::outcome::Outcome;

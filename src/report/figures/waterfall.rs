@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::report::draw::{Anchor, Axis, Colour, Frame, KINDS, Scale, axes, dim, n, picture, text};
-use crate::report::figures::common::{Shown, chosen, level, with_requests};
-use crate::report::number::time;
+use crate::draw::{Anchor, Axis, Colour, Frame, KINDS, Scale, axes, dim, n, picture, text};
+use crate::figures::common::{Shown, chosen, level, with_requests};
+use crate::number::time;
 use crate::result::Setup;
 use crate::result::summary::{LevelSummary, ServerSummary};
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::report::inert;
+use crate::inert;
 use crate::result::RunResult;
 use crate::result::timeline::thinned;
 

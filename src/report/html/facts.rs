@@ -3,12 +3,11 @@
 use maud::{Markup, html};
 
 use crate::backend::BackendIdentity;
+use crate::console::row;
+use crate::figures::{MARGIN, Part, Shown, draw, full_name, level, parts, rate, short, time};
+use crate::html::parts::{percent, whose};
+use crate::html::{figure, shares};
 use crate::model::statistics::CountedTime;
-use crate::report::console::row;
-use crate::report::figures::{MARGIN, Part, Shown, draw, full_name, level, parts, rate, short, time};
-use crate::report::html::parts::{percent, whose};
-use crate::report::html::{figure, shares};
-use crate::report::{generation, requirements as gate, sequences, sessions};
 use crate::result::compare::{Direction, changes, differences as unlike};
 use crate::result::figures::{Figure, Group, rows};
 use crate::result::outcome::Outcome;
@@ -16,6 +15,7 @@ use crate::result::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
 use crate::terms::Picture;
+use crate::{generation, requirements as gate, sequences, sessions};
 
 /// Maximum number of failure reasons of a level.
 const MAX_REASONS: usize = 8;

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::report::figures::{MARGIN, Shown, rate};
-use crate::report::html::Page;
-use crate::report::html::parts::percent;
+use crate::figures::{MARGIN, Shown, rate};
+use crate::html::Page;
+use crate::html::parts::percent;
 use crate::result::answer::{Answer, Sureness, Told, compared};
 use crate::result::compare::changes;
 use crate::result::figures::FigureAt;

@@ -2,9 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::report::figures::{level, rate, short, time};
-use crate::report::html::parts::percent;
-use crate::report::{percentiles, restarts as starts, server_load};
+use crate::figures::{level, rate, short, time};
+use crate::html::parts::percent;
 use crate::result::figures::{FigureAt, further};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
@@ -14,6 +13,7 @@ use crate::result::{RunResult, Setup};
 use crate::stats::{Interval, early_stopping_floor};
 use crate::stdio::shown;
 use crate::terms::Statistic;
+use crate::{percentiles, restarts as starts, server_load};
 
 /// A row for each level, each figure with its interval.
 pub fn table(result: &RunResult) -> Markup {

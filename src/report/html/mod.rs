@@ -18,12 +18,12 @@ use std::path::Path;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::error::{Error, Result};
-use crate::report::figures::{Shown, draw, no_failures};
-use crate::report::html::parts::{change_class, whose};
-use crate::report::{Interrupts, SafeFile, loads, raster};
+use crate::figures::{Shown, draw, no_failures};
+use crate::html::parts::{change_class, whose};
 use crate::result::RunResult;
 use crate::stdio::shown;
 use crate::terms::{Picture, PictureFile};
+use crate::{Interrupts, SafeFile, loads, raster};
 
 pub use tune::page as tune_page;
 

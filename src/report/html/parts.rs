@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::report::figures::{Shown, letter, short};
+use crate::figures::{Shown, letter, short};
 use crate::result::compare::Direction;
 
 /// A share in percent.

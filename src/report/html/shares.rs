@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::report::figures::{Shown, level, short, time};
-use crate::report::html::parts::{percent, whose};
+use crate::figures::{Shown, level, short, time};
+use crate::html::parts::{percent, whose};
 use crate::result::summary::{ClientSummary, LevelSummary};
 use crate::stdio::shown;
 

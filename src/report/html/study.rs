@@ -3,13 +3,13 @@
 
 use maud::{Markup, html};
 
-use crate::report::figures::{OverSize, of_rounds, over_size};
-use crate::report::html::{change_class, figure};
-use crate::report::level_name;
-use crate::report::number::{bandwidth, binary, rate, time};
-use crate::report::variants::{Way, factor, interval, latency_word, levels_of, longer, ways};
+use crate::figures::{OverSize, of_rounds, over_size};
+use crate::html::{change_class, figure};
+use crate::level_name;
+use crate::number::{bandwidth, binary, rate, time};
 use crate::result::variants::{Cell, VariantsResult};
 use crate::stdio::shown;
+use crate::variants::{Way, factor, interval, latency_word, levels_of, longer, ways};
 
 /// What a picture over sizes needs to be read.
 const BOUNDS: &str = "Grey: what one thread of this machine does with the same tensors and no server. memcpy copies the inputs once; \

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::draw::{Colour, colours};
+use crate::draw::{Colour, colours};
 
 const SHEET: &str = include_str!("style.css");
 

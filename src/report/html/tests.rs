@@ -134,7 +134,7 @@ fn results_are_held_against_the_first() {
 fn links_lead_to_every_section_that_is_there() {
     let levels = plans::result(&plans::setup(), &[level(1, 5)]);
     let mut study = plans::result(&plans::setup(), &[]);
-    let mut variants = crate::report::variants::sample::study(&[1_024]);
+    let mut variants = crate::variants::sample::study(&[1_024]);
     // More rounds were measured than asked for, because the first ones did not count.
     variants.rounds.count = 6;
     study.variants = Some(variants);
@@ -177,7 +177,7 @@ fn a_picture_alone_is_xml() {
     let result = plans::result(&plans::setup(), &[level(1, 5), level(2, 5)]);
     let shown = [Shown::of("r", &result), Shown::of(HOSTILE, &result)];
     let page = Page { results: &shown, main: 0 };
-    let quiet = crate::interrupt::counter();
+    let quiet = base::interrupt::counter();
     // Of these the levels have nothing.
     let absent = [
         Picture::Waterfall,

@@ -2,8 +2,8 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use crate::report::figures::{rate, short, time, tuned};
-use crate::report::html::{Shell, embed, figure, headline};
+use crate::figures::{rate, short, time, tuned};
+use crate::html::{Shell, embed, figure, headline};
 use crate::result::{CandidateResult, CandidateStatus, TuneFigures, TuneResult};
 use crate::stdio::shown;
 use crate::terms::asked;

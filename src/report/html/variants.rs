@@ -4,13 +4,13 @@ use std::slice;
 
 use maud::{Markup, html};
 
-use crate::report::figures::{Shown, draw, of_rounds};
-use crate::report::html::{change_class, figure, study};
-use crate::report::level_name;
-use crate::report::variants::{compact, factor, in_unit, interval, longer, p_value, title};
+use crate::figures::{Shown, draw, of_rounds};
+use crate::html::{change_class, figure, study};
+use crate::level_name;
 use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
 use crate::stdio::shown;
 use crate::terms::Picture;
+use crate::variants::{compact, factor, in_unit, interval, longer, p_value, title};
 
 /// The section; empty if the run had no variants.
 pub fn section(one: &Shown<'_>) -> Markup {

@@ -14,12 +14,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::report::file::{Interrupts, SafeFile, check_writable};
-use crate::report::lifecycle::figures::Figures;
-use crate::report::{file_name, inert};
+use crate::file::{Interrupts, SafeFile, check_writable};
+use crate::lifecycle::figures::Figures;
 use crate::result::RunResult;
 use crate::result::summary::{ClientSummary, LevelLoad, LevelSummary};
 use crate::terms::{ReportFolder, ReportPart};
+use crate::{file_name, inert};
 
 pub use requests::write as write_requests;
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::report::file::Interrupts;
-use crate::report::lifecycle::{failed, write_file};
+use crate::file::Interrupts;
+use crate::lifecycle::{failed, write_file};
 use crate::result::RunResult;
 use crate::terms::ReportFolder;
 

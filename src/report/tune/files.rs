@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::csv::inert as inert_cell;
 use crate::error::{Error, Result};
+use crate::file_name::harmless;
 use crate::model::configuration;
-use crate::report::csv::inert as inert_cell;
-use crate::report::file_name::harmless;
-use crate::report::{Interrupts, SafeFile, html, inert, is_special};
 use crate::result::{CandidateResult, TuneResult};
 use crate::terms::asked;
+use crate::{Interrupts, SafeFile, html, inert, is_special};
 
 /// Columns of Model Analyzer's `metrics-model-inference.csv`.
 const COLUMNS: [&str; 8] = [
@@ -154,7 +154,7 @@ fn row(result: &TuneResult, candidate: &CandidateResult) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tune::table::sample;
+    use crate::tune::table::sample;
 
     #[test]
     fn a_folder_with_something_else_in_a_files_place_is_refused() {

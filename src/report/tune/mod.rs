@@ -5,5 +5,5 @@ mod table;
 
 pub use files::{Places, check, write};
 #[cfg(test)]
-pub use table::sample;
+pub(crate) use table::sample;
 pub use table::table;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::report::significant;
 use crate::result::{CandidateResult, CandidateStatus, TuneFigures, TuneResult};
+use crate::significant;
 use crate::terms::asked;
 
 /// Columns of a line.
@@ -228,7 +228,7 @@ fn wrapped(text: &str, indent: usize) -> String {
 }
 
 #[cfg(test)]
-pub mod sample {
+pub(crate) mod sample {
     use serde_json::json;
 
     use super::*;

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::report::number::significant;
-use crate::report::{Table, is_special, load_name, load_value};
+use crate::number::significant;
 use crate::result::rounds::{Figure, Round, ServerPart};
 use crate::result::variants::{Bandwidth, Cell, Comparison, FigureChange, VariantsResult};
 use crate::terms::Statistic;
+use crate::{Table, is_special, load_name, load_value};
 
 /// A column of a figure: the end of its title, and the content of its cells.
 type FigureColumn = (&'static str, fn(&FigureChange) -> Option<String>);

@@ -7,7 +7,7 @@ use crate::result::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::terms::{Order, Rounds, Statistic};
 
 /// A study of transports with two ways, of which the second takes twice as long below 64 KiB and half as long above.
-pub(in crate::report) fn study(sizes: &[u64]) -> VariantsResult {
+pub fn study(sizes: &[u64]) -> VariantsResult {
     let unit = |ns: f64| {
         let values = [(Statistic::Throughput, 1e9 / ns), (Statistic::MeanLatency, ns)];
         let values = values.map(|(of, value)| Value { of: Figure::Client(of), value });

@@ -1,15 +1,15 @@
 //! Answers about how others differ from the first: variants, and results that are compared.
 
-use crate::result::answer::levels::command;
-use crate::result::answer::{Answer, Missing, Question, Sureness, Told, at, told};
-use crate::result::compare::{Direction, LevelChange};
-use crate::result::figures::FigureAt;
-use crate::result::number::plain;
-use crate::result::rounds::Figure;
-use crate::result::variants::{Cell, Comparison, FigureChange, VariantsResult};
-use crate::result::{Setup, Unit};
+use crate::answer::levels::command;
+use crate::answer::{Answer, Missing, Question, Sureness, Told, at, told};
+use crate::compare::{Direction, LevelChange};
+use crate::figures::FigureAt;
+use crate::number::plain;
+use crate::rounds::Figure;
 use crate::stats::{Interval, MIN_PAIRS};
 use crate::terms::Statistic;
+use crate::variants::{Cell, Comparison, FigureChange, VariantsResult};
+use crate::{Setup, Unit};
 
 /// What is compared, in a sentence.
 struct Pair<'a> {

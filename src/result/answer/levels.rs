@@ -1,15 +1,15 @@
 //! Answers from levels: what one comes to, the most within a limit, the knee of a range, the saturation of a sweep.
 
-use crate::result::answer::{Answer, Missing, Question, Sureness, Told, at, told};
-use crate::result::figures::{FigureAt, Value};
-use crate::result::number::{plain, time};
-use crate::result::outcome::Outcome;
-use crate::result::reasons::Verdict;
-use crate::result::statistic::value;
-use crate::result::summary::{Ending, LevelLoad, LevelSummary};
-use crate::result::sweep::SweepResult;
-use crate::result::{RunResult, Setup};
+use crate::answer::{Answer, Missing, Question, Sureness, Told, at, told};
+use crate::figures::{FigureAt, Value};
+use crate::number::{plain, time};
+use crate::outcome::Outcome;
+use crate::reasons::Verdict;
+use crate::statistic::value;
+use crate::summary::{Ending, LevelLoad, LevelSummary};
+use crate::sweep::SweepResult;
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
+use crate::{RunResult, Setup};
 
 /// Measured longer, an interval is narrower by the root of it: with this much more it probably excludes a limit.
 const MARGIN: f64 = 1.3;
@@ -185,7 +185,7 @@ pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
     let words = format!("Highest sustained rate: {} requests/s ({above}{knee})", plain(found.saturation));
     let below = |level: &&LevelSummary| level.load.number() <= found.saturation * 1.001;
     let last = result.levels.iter().rfind(below);
-    let figures = last.map(|level| Named { level, name: at(level.load, crate::result::Distinction::default()) });
+    let figures = last.map(|level| Named { level, name: at(level.load, crate::Distinction::default()) });
     let figures = figures.map(|one| self::figures(&one, &result.setup)).unwrap_or_default();
     let answer = Answer::sure(Question::Saturation, words, figures);
     if found.unsustained.is_some() {

@@ -1,12 +1,12 @@
 //! The answer of a load that grows: how first responses, and the times between responses, change from its first batch to its
 //! last.
 
+use crate::PeriodicResult;
+use crate::answer::{Answer, Missing, Question, Sureness, Told, told};
+use crate::figures::{FigureAt, value_at};
+use crate::outcome::Outcome;
 use crate::record::Distribution;
 use crate::record::PeriodicBatch;
-use crate::result::PeriodicResult;
-use crate::result::answer::{Answer, Missing, Question, Sureness, Told, told};
-use crate::result::figures::FigureAt;
-use crate::result::outcome::Outcome;
 use crate::terms::Point;
 
 /// What is said of each batch.
@@ -35,7 +35,7 @@ pub(super) fn answer(result: &PeriodicResult) -> Option<Answer> {
     let outstanding: Vec<String> = ends.iter().map(|batch| batch.concurrency.to_string()).collect();
     let figures = FIGURES.into_iter().filter_map(|Said { key, title, times }| {
         let figure = FigureAt::named(key).filter(|_| ends.iter().all(|batch| times(batch).count() > 0))?;
-        let values: Vec<f64> = ends.iter().map(|batch| POINT.of(times(batch))).collect();
+        let values: Vec<f64> = ends.iter().map(|batch| value_at(POINT, times(batch))).collect();
         let shown: Vec<String> = values.iter().map(|value| figure.figure.unit.show(*value)).collect();
         let of = |(batch, value): (&&PeriodicBatch, f64)| {
             told(format!("concurrency {}", batch.concurrency), figure, value, None)
@@ -60,7 +60,7 @@ fn unless_broken_off(answer: Answer, outcome: Outcome) -> Answer {
 mod tests {
     use super::*;
     use crate::record::LoadReport;
-    use crate::result::summary::sample::distribution;
+    use crate::summary::sample::distribution;
 
     fn batch(concurrency: usize, ms: u64) -> PeriodicBatch {
         let (first_response, gap) = (distribution(10, ms * 1_000_000), distribution(90, ms * 100_000));

@@ -1,13 +1,13 @@
 //! The answer of a study of memory or transports: which way is fastest, by size.
 
-use crate::result::Unit;
-use crate::result::answer::{Answer, Missing, Question, Sureness, Told, told};
-use crate::result::compare::Direction;
-use crate::result::figures::FigureAt;
-use crate::result::number::binary;
-use crate::result::rounds::Figure;
-use crate::result::variants::{Cell, VariantsResult};
+use crate::Unit;
+use crate::answer::{Answer, Missing, Question, Sureness, Told, told};
+use crate::compare::Direction;
+use crate::figures::FigureAt;
+use crate::number::binary;
+use crate::rounds::Figure;
 use crate::terms::Statistic;
+use crate::variants::{Cell, VariantsResult};
 
 /// The fastest of a cell.
 struct Winner<'a> {

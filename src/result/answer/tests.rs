@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::*;
+use crate::compare::changes;
+use crate::reasons::{InvalidReason, Verdict};
 use crate::record::Generated;
-use crate::result::compare::changes;
-use crate::result::reasons::{InvalidReason, Verdict};
-use crate::result::rounds::{Round, Unit as Turn, Value};
-use crate::result::setup::sample as plans;
-use crate::result::summary::{Ending, Known, LevelSummary, LimitCheck, sample};
-use crate::result::variants::{Cell, VariantIdentity, VariantsResult};
-use crate::result::{RunResult, Setup};
+use crate::rounds::{Round, Unit as Turn, Value};
+use crate::setup::sample as plans;
+use crate::summary::{Ending, Known, LevelSummary, LimitCheck, sample};
 use crate::terms::{LoadMode, Order, Range, Rounds, Statistic};
+use crate::variants::{Cell, VariantIdentity, VariantsResult};
+use crate::{RunResult, Setup};
 
 /// A level whose p99 is known to within a tenth, `ms` and judged against 50 ms.
 fn level(concurrency: u32, rate: u64, ms: u64) -> LevelSummary {
@@ -123,7 +123,7 @@ fn two_results_are_answered_by_how_they_differ() {
 }
 
 fn variants(sizes: &[u64], ms: impl Fn(u64, usize) -> f64) -> VariantsResult {
-    let of = crate::result::rounds::Figure::Client(Statistic::MeanLatency);
+    let of = crate::rounds::Figure::Client(Statistic::MeanLatency);
     let turn = |ms: f64| Some(Turn { values: vec![Value { of, value: ms * 1e6 }], requests: 9, ..Turn::default() });
     let round = |size: u64, number: usize| Round {
         number: number + 1,

@@ -2,10 +2,10 @@
 //!
 // budget: one list of all figures.
 
+use crate::Unit;
+use crate::figures::{Figure, Group, Source};
 use crate::record::{Generated, SequenceTimes, Sessions};
-use crate::result::Unit;
-use crate::result::figures::{Figure, Group, Source};
-use crate::result::summary::{ClientSummary, DecoupledSummary, OpenLoopSummary};
+use crate::summary::{ClientSummary, DecoupledSummary, OpenLoopSummary};
 
 /// Every figure, those of the server first.
 pub const CATALOGUE: &[Figure] = &[

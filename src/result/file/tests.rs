@@ -7,12 +7,12 @@ use schemars::{Schema, schema_for};
 use serde_json::Value;
 
 use super::*;
+use crate::TuneResult;
 use crate::clock::Stamp;
-use crate::result::TuneResult;
-use crate::result::reasons::InvalidReason;
-use crate::result::setup::sample as plans;
-use crate::result::summary::{DecoupledSummary, Ending, Generated, Known, LevelLoad, OpenLoopSummary, sample};
+use crate::reasons::InvalidReason;
+use crate::setup::sample as plans;
 use crate::stats::Interval;
+use crate::summary::{DecoupledSummary, Ending, Generated, Known, LevelLoad, OpenLoopSummary, sample};
 use crate::terms::Statistic;
 
 fn result() -> RunResult {
@@ -144,7 +144,7 @@ fn what_never_ends_is_not_read_to_its_end() {
 
 /// `UPDATE_SNAPSHOTS=1` writes it.
 fn is_documented(name: &str, schema: &Schema) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     let schema = serde_json::to_string_pretty(schema).unwrap() + "\n";
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         std::fs::write(&path, &schema).unwrap();

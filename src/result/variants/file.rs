@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::result::figures::FigureAt;
-use crate::result::rounds::Figure;
-use crate::result::variants::{Cell, Comparison, VariantIdentity, VariantsResult};
+use crate::figures::FigureAt;
+use crate::rounds::Figure;
 use crate::terms::Rounds;
+use crate::variants::{Cell, Comparison, VariantIdentity, VariantsResult};
 
 /// A cell in a file: what was measured, and what follows from it.
 #[derive(Serialize, JsonSchema)]

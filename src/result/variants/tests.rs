@@ -1,88 +1,14 @@
 //! The comparison on simulated rounds with a known truth: how often it is wrong, and what it detects.
 
 use rand::{RngExt, SeedableRng};
-use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use std::time::Duration;
-
+use super::simulation::{MEAN, ORDER, QUIET, World, cell, run, unit};
 use super::*;
-use crate::result::rounds::Value;
+use crate::rounds::Value;
 use crate::terms::{Order, Statistic};
 
-const MEAN: Figure = Figure::Client(Statistic::MeanLatency);
-const ORDER: Rounds = Rounds { count: 10, order: Order::Abba, margin: 0.05, until_decided: None };
-
 const READING: Reading = Reading { margin: 0.05, seed: 1, sequential: false };
-
-/// How a simulated machine behaves.
-#[derive(Clone, Copy)]
-pub(crate) struct World {
-    /// The true ratio of the variant to the reference.
-    pub(crate) ratio: f64,
-    /// Deviation of a unit, as a share.
-    pub(crate) noise: f64,
-    /// Deviation of a request, as a share.
-    pub(crate) scatter: f64,
-    /// How much of its deviation a request has from the request before, 0 to 1.
-    pub(crate) correlation: f64,
-    /// By how much the machine gets slower over the run.
-    pub(crate) drift: f64,
-    pub(crate) rounds: usize,
-    pub(crate) order: Order,
-}
-
-/// One on which little happens.
-pub(crate) const QUIET: World =
-    World { ratio: 1.0, noise: 0.02, scatter: 0.0, correlation: 0.0, drift: 0.0, rounds: 10, order: Order::Abba };
-
-/// Requests of a unit, where they are correlated.
-const REQUESTS: usize = 100;
-
-fn unit(ns: f64) -> Option<Unit> {
-    Some(Unit { values: vec![Value { of: MEAN, value: ns }], requests: 1_000, ..Unit::default() })
-}
-
-pub(crate) fn cell(rounds: Vec<Round>) -> Cell {
-    Cell {
-        loads: vec![LevelLoad::Concurrency(1); 2],
-        size: None,
-        input_bytes: vec![None; 2],
-        output_bytes: vec![None; 2],
-        bare: None,
-        window_times: 1,
-        measured_s: 0.0,
-        rounds,
-    }
-}
-
-/// The rounds of a run in such a world.
-pub(crate) fn run(world: World, seed: u64) -> Cell {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut draw = || -> f64 { StandardNormal.sample(&mut random) };
-    let plan = Rounds { count: world.rounds, order: world.order, ..ORDER };
-    let (mut state, mut turn, turns) = (draw(), 0.0, 2.0 * world.rounds as f64);
-    let fresh = (1.0 - world.correlation.powi(2)).sqrt();
-    let rounds = (0..world.rounds).map(|number| {
-        let order = plan.order_of(number, 2, seed);
-        let mut units = vec![None; 2];
-        for &subject in &order {
-            // The queue of one unit is that with which the next begins.
-            let mut sum = 0.0;
-            for _ in 0..if world.scatter > 0.0 { REQUESTS } else { 0 } {
-                state = world.correlation * state + fresh * draw();
-                sum += state;
-            }
-            turn += 1.0;
-            let machine = 1.0 + world.drift * turn / turns;
-            let truth = if subject == 1 { world.ratio } else { 1.0 };
-            let chance = world.noise * draw() + world.scatter * sum / REQUESTS as f64;
-            units[subject] = unit(1e6 * truth * machine * chance.exp());
-        }
-        Round { start: 1, number: number + 1, order, units, set_aside: false }
-    });
-    cell(rounds.collect())
-}
 
 /// How many of so many runs come to one of these words, at each of the margins.
 fn counts<const N: usize>(world: World, margins: [f64; N], runs: u64, words: &[Direction]) -> [usize; N] {
@@ -186,20 +112,6 @@ fn a_figure_that_slow_rounds_lack_is_not_told_of_the_others() {
     assert_eq!(partial.ratios(1, p50).lacking, 6);
     partial.rounds.truncate(3);
     assert_eq!(compare(&partial, 1, READING, MEAN).figures.len(), 2);
-}
-
-/// Two variants, measured in rounds that go on for that long at most if it is given.
-pub(crate) fn of_two(cell: Cell, until_decided: Option<Duration>) -> VariantsResult {
-    let identity = |name: &str| VariantIdentity { name: name.to_owned(), flags: String::new(), problem: None };
-    VariantsResult {
-        matrix: None,
-        variants: ["a", "b"].map(identity).to_vec(),
-        rounds: Rounds { count: 8, until_decided, ..ORDER },
-        starts: 1,
-        seed: 1,
-        primary: MEAN,
-        cells: vec![cell],
-    }
 }
 
 #[test]

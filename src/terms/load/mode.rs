@@ -6,8 +6,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::terms::load::range::Range;
-use crate::terms::load::stage::{Stage, StageEdges, StageLoad};
+use crate::load::range::Range;
+use crate::load::stage::{Stage, StageEdges, StageLoad};
 
 /// Which load, over which range.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -1,6 +1,6 @@
 //! Frames of HTTP/2 (RFC 9113, sections 4 and 6): their nine-byte header, and the few that carry no payload of ours.
 
-use crate::wire::h2::error::{ConnectionError, ErrorCode};
+use crate::h2::error::{ConnectionError, ErrorCode};
 
 /// Bytes of every frame's header.
 pub const HEADER_LEN: usize = 9;

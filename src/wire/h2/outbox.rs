@@ -5,7 +5,7 @@ use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-use crate::wire::COPY_LIMIT;
+use crate::COPY_LIMIT;
 
 /// Outgoing bytes.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Settings of either side (RFC 9113, section 6.5).
 
-use crate::wire::h2::error::{ConnectionError, ErrorCode};
-use crate::wire::h2::frame::{self, MAX_31_BITS, kind};
+use crate::h2::error::{ConnectionError, ErrorCode};
+use crate::h2::frame::{self, MAX_31_BITS, kind};
 
 const HEADER_TABLE_SIZE: u16 = 1;
 const ENABLE_PUSH: u16 = 2;

@@ -1,6 +1,6 @@
 //! Decodes the chunked transfer coding, byte by byte.
 
-use crate::wire::http1::malformed::Malformed;
+use crate::http1::malformed::Malformed;
 
 /// Limit on chunk extensions and trailers of one reply, in bytes.
 const MAX_CONTROL_BYTES: u32 = 16 * 1024;

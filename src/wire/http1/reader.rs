@@ -2,8 +2,8 @@
 
 use std::mem::MaybeUninit;
 
-use crate::wire::http1::chunks::Chunks;
-use crate::wire::http1::malformed::Malformed;
+use crate::http1::chunks::Chunks;
+use crate::http1::malformed::Malformed;
 
 /// Longest head of a reply, in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 
-use crate::wire::http1::reader::Encoding;
+use crate::http1::reader::Encoding;
 
 /// The error for a body that is compressed although that was not asked for.
 pub const NOT_ASKED_FOR: &str = "its body is compressed in a way that was not asked for";

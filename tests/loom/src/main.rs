@@ -21,6 +21,10 @@ mod slot_state;
 #[cfg(loom)]
 mod sync;
 
+// The files of the recorder find each other below the root of their crate.
+#[cfg(loom)]
+use record::{bank, distribution, generation, histogram, sample, sequences, sessions, streak, tally};
+
 #[cfg(loom)]
 fn main() {
     checks::run(std::env::args().nth(1).as_deref());

@@ -11,7 +11,7 @@ pub type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Which top-level modules each top-level module names.
 pub fn modules(sources: &[Source]) -> Graph {
-    let inside = |source: &&Source| !matches!(&*source.module()[0], "lib" | "main" | "bin");
+    let inside = |source: &&Source| !matches!(&*source.module()[0], "lib" | "main" | "bin" | "base");
     let names: BTreeSet<String> = sources.iter().filter(inside).map(|source| source.module()[0].clone()).collect();
     let mut graph = Graph::new();
     for source in sources.iter().filter(inside) {

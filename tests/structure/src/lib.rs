@@ -159,6 +159,7 @@ fn modules_depend_on_those_below_them_in_the_table(sources: &[Source]) {
     assert!(place("cli") < place("stats"), "the table is found: {order:?}");
     assert!(graph["app"].contains("measure"), "dependencies are found: {graph:?}");
     assert!(graph["app"].contains("tune") && graph["tune"].contains("stats"), "those of crates, too: {graph:?}");
+    assert!(graph["shm"].contains("error") && graph["limits"].contains("error"), "and of those in base: {graph:?}");
     for (module, used) in &graph {
         let own = place(module).unwrap_or_else(|| panic!("'{module}' is not in the table: {order:?}"));
         for other in used {
@@ -248,6 +249,22 @@ fn what_is_passed_on_is_looked_up_where_it_comes_from() {
     let used = |file: &str| graph[file].iter().map(String::as_str).collect::<Vec<_>>();
     assert_eq!(used("c.rs"), ["m/a.rs", "m/b.rs", "m/mod.rs"]);
     assert_eq!((used("m/b.rs"), used("m/mod.rs")), (vec!["m/a.rs"], vec![]));
+}
+
+#[test]
+fn what_a_crate_takes_in_is_a_layer() {
+    let mut sources = [
+        Source::parse("base/clock.rs", "pub struct Stamp;"),
+        Source::parse("tune/mod.rs", "mod race;\nuse base::clock;\nuse stats::seed;"),
+        Source::parse("tune/race.rs", "use crate::clock::Stamp;\nfn draw() {\n    crate::seed::draw();\n}"),
+        Source::parse("stats/mod.rs", "pub mod seed;"),
+        Source::parse("stats/seed.rs", "pub fn draw() {}"),
+    ];
+    source::take_in(&mut sources);
+    let graph = graph::files(&sources);
+    let used = |file: &str| graph[file].iter().map(String::as_str).collect::<Vec<_>>();
+    assert_eq!(used("tune/race.rs"), ["base/clock.rs"]);
+    assert_eq!(graph::modules(&sources)["tune"], BTreeSet::from(["clock", "stats"].map(str::to_owned)));
 }
 
 #[test]

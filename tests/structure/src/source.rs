@@ -1,6 +1,6 @@
 //! Source files as syntax trees, with their tests removed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,8 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{Attribute, File, ImplItem, Item, ItemMod, Meta};
+
+use crate::graph::spread;
 
 /// A source file.
 pub struct Source {
@@ -24,10 +26,15 @@ pub struct Source {
     tests: Vec<String>,
     /// The layer whose crate it belongs to, if that layer is a crate of its own.
     crate_of: Option<&'static str>,
+    /// Layers that the root of its crate takes in from other crates: there, `crate::` and such a name is that layer.
+    taken_in: BTreeSet<String>,
 }
 
 /// Layers that are crates of their own, with their names there.
-const CRATES: [&str; 2] = ["stats", "tune"];
+const CRATES: [&str; 12] =
+    ["backend", "data", "model", "record", "report", "result", "shm", "stats", "terms", "traces", "tune", "wire"];
+/// The crate with several layers.
+const BASE: &str = "base";
 
 impl Source {
     /// Reads `text`, which stands at `path`.
@@ -39,14 +46,24 @@ impl Source {
         let excused = text.lines().any(|line| line.trim_start().starts_with("// budget: "));
         let crate_of = CRATES.into_iter().find(|layer| path.split('/').next() == Some(layer));
         let lines = text.lines().count() - tests.lines;
-        Self { path: path.to_owned(), file, lines, excused, tests: tests_elsewhere, crate_of }
+        Self {
+            path: path.to_owned(),
+            file,
+            lines,
+            excused,
+            tests: tests_elsewhere,
+            crate_of,
+            taken_in: BTreeSet::new(),
+        }
     }
 
     /// A path as if all layers were modules of one crate, which is how the layers are drawn.
     pub fn in_one_crate(&self, mut path: Vec<String>) -> Vec<String> {
         let first = path[0].clone();
         match self.crate_of {
+            Some(_) if first == "crate" && path.get(1).is_some_and(|name| self.taken_in.contains(name)) => {}
             Some(layer) if first == "crate" => path.insert(1, layer.to_owned()),
+            _ if first == BASE && path.len() > 1 && !self.has_module(&first) => path[0] = "crate".to_owned(),
             own if CRATES.contains(&&*first) && own != Some(&*first) && !self.has_module(&first) => {
                 path.insert(0, "crate".to_owned());
             }
@@ -55,15 +72,36 @@ impl Source {
         path
     }
 
-    /// Whether the file has a module of that name, which then is what the name means there.
+    /// Whether the file has or takes in a module of that name, which then is what the name means there.
     fn has_module(&self, name: &str) -> bool {
-        self.file.items.iter().any(|item| matches!(item, Item::Mod(module) if module.ident == name))
+        self.file.items.iter().any(|item| match item {
+            Item::Mod(module) => module.ident == name,
+            Item::Use(line) => spread(&line.tree).iter().any(|(path, taken)| taken == name && path.len() > 1),
+            _ => false,
+        })
     }
 
     /// The module that the file is, as a path below the crate: none for its root.
     pub fn module(&self) -> Vec<String> {
         let path = self.path.trim_end_matches(".rs");
-        path.split('/').filter(|part| *part != "mod").map(str::to_owned).collect()
+        let parts = path.split('/').filter(|part| *part != "mod").map(str::to_owned);
+        let in_base = self.path.starts_with("base/") && self.path != "base/mod.rs";
+        parts.skip(usize::from(in_base)).collect()
+    }
+
+    /// The root of its crate, if that is a layer.
+    fn is_root(&self) -> bool {
+        self.crate_of.is_some_and(|layer| self.path == format!("{layer}/mod.rs"))
+    }
+
+    /// The names that its `use` lines bring in from other crates of ours.
+    fn taken_from_crates(&self) -> impl Iterator<Item = String> {
+        let lines = self.file.items.iter().filter_map(|item| match item {
+            Item::Use(line) => Some(spread(&line.tree)),
+            _ => None,
+        });
+        let is_ours = |first: &str| first == BASE || CRATES.contains(&first) && !self.has_module(first);
+        lines.flatten().filter(move |(path, _)| is_ours(&path[0])).map(|(_, name)| name)
     }
 
     /// All paths in the code, those in macros too: `a::b::c`, or a single word.
@@ -91,8 +129,21 @@ pub fn all() -> Vec<Source> {
     let is_test =
         |path: &str| tests.iter().any(|test| path == format!("{test}.rs") || path.starts_with(&format!("{test}/")));
     sources.retain(|source| !is_test(&source.path));
+    take_in(&mut sources);
     assert!(sources.len() > 50, "the sources are where they were");
     sources
+}
+
+/// Tells every file of a crate what the root of that crate takes in.
+pub fn take_in(sources: &mut [Source]) {
+    let taken: BTreeMap<_, BTreeSet<String>> = sources
+        .iter()
+        .filter(|source| source.is_root())
+        .map(|root| (root.crate_of, root.taken_from_crates().collect()))
+        .collect();
+    for source in sources {
+        source.taken_in = taken.get(&source.crate_of).cloned().unwrap_or_default();
+    }
 }
 
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -176,10 +227,11 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// `#[cfg(test)]`.
+/// `#[cfg(test)]`, or what tests of other crates use, too: `#[cfg(any(test, feature = "testing"))]`.
 fn is_test(attributes: &[Attribute]) -> bool {
+    let in_tests = ["test", "any(test,feature=\"testing\")"];
     attributes.iter().any(|attribute| match &attribute.meta {
-        Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
+        Meta::List(list) => list.path.is_ident("cfg") && in_tests.contains(&&*list.tokens.to_string().replace(' ', "")),
         _ => false,
     })
 }

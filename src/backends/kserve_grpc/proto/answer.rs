@@ -303,11 +303,13 @@ fn is_set(message: &[u8]) -> Result<bool, String> {
 }
 
 /// `ModelStatisticsResponse`. Fields that an older server lacks are 0.
-impl Answer for StatisticsSnapshot {
+pub struct Statistics(pub StatisticsSnapshot);
+
+impl Answer for Statistics {
     const MOST: u64 = LONG;
 
     fn read(message: &[u8]) -> Result<Self, String> {
-        let mut snapshot = Self::default();
+        let mut snapshot = StatisticsSnapshot::default();
         let mut entries = 0;
         each(message, |field, value| {
             if field == 1 {
@@ -320,7 +322,7 @@ impl Answer for StatisticsSnapshot {
             }
             Ok(())
         })?;
-        Ok(snapshot)
+        Ok(Self(snapshot))
     }
 }
 
@@ -459,7 +461,7 @@ mod tests {
         let success = numbers(&[(1, 2), (2, 30)]);
         let stats = message(&[(1, &success)]);
         let entry = [message(&[(1, b"m"), (2, b"1")]), numbers(&[(4, 4)]), message(&[(6, &stats)])].concat();
-        let snapshot = StatisticsSnapshot::read(&message(&[(1, &entry)])).unwrap();
+        let Statistics(snapshot) = Statistics::read(&message(&[(1, &entry)])).unwrap();
         let counted = &snapshot.models[&("m".to_owned(), "1".to_owned())];
         assert_eq!((counted.inferences, counted.success), (4, CountedTime { count: 2, ns: 30 }));
         assert_eq!(counted.cache_hit, CountedTime::default());
@@ -468,9 +470,9 @@ mod tests {
     #[test]
     fn lists_end() {
         let many = |field: u32, count: usize| message(&vec![(field, &[][..]); count]);
-        assert!(StatisticsSnapshot::read(&many(1, MAX_ENTRIES)).is_ok());
+        assert!(Statistics::read(&many(1, MAX_ENTRIES)).is_ok());
         for (refused, word) in [
-            (StatisticsSnapshot::read(&many(1, MAX_ENTRIES + 1)).map(drop), "10000 versions"),
+            (Statistics::read(&many(1, MAX_ENTRIES + 1)).map(drop), "10000 versions"),
             (ModelMetadata::read(&many(2, MAX_ENTRIES + 1)).map(drop), "10000 versions"),
             (ModelMetadata::read(&many(5, MAX_TENSORS + 1)).map(drop), "100000 tensors"),
             (ModelMetadata::read(&message(&[(4, &message(&[(3, &[1; 65])]))])).map(drop), "64 dimensions"),
@@ -484,7 +486,7 @@ mod tests {
     #[test]
     fn malformed_answers_are_errors() {
         for bytes in [&[0x0a, 5, 1][..], &[0x08, 1], &[0x0a, 2, 0x0a, 9]] {
-            assert!(StatisticsSnapshot::read(bytes).is_err(), "{bytes:?}");
+            assert!(Statistics::read(bytes).is_err(), "{bytes:?}");
             assert!(ModelConfigResponse::read(bytes).is_err(), "{bytes:?}");
         }
         assert!(ModelMetadata::read(&message(&[(3, &[0xff])])).is_err());

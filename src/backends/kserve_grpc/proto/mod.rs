@@ -9,6 +9,8 @@ mod parameter;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Answer, ModelConfig, ModelConfigResponse, ModelMetadata, TensorFlags, TensorMetadata, WholeConfig};
+pub use answer::{
+    Answer, ModelConfig, ModelConfigResponse, ModelMetadata, Statistics, TensorFlags, TensorMetadata, WholeConfig,
+};
 pub use infer::{InferReply, StreamReply};
 pub use parameter::put_parameter;

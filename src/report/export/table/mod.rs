@@ -9,7 +9,7 @@ mod columns;
 mod writer;
 
 use crate::error::Result;
-use crate::report::export::{ExportSpec, RequestFile};
+use crate::export::{ExportSpec, RequestFile};
 
 /// Opens a temporary file next to the table's path.
 ///

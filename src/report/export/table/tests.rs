@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::backend::Response;
 use crate::clock::{Stamp, WallAnchor};
+use crate::export::ExperimentEnd;
+use crate::file::scratch::{NEVER, Scratch};
 use crate::record::{RawRecord, TestOutputs};
-use crate::report::export::ExperimentEnd;
-use crate::report::file::scratch::{NEVER, Scratch};
 use crate::result::summary::{Headline, LevelLoad};
 
 fn spec(path: &Path) -> ExportSpec {

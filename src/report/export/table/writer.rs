@@ -11,12 +11,12 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use serde_json::{Value, json};
 
+use crate::SafeFile;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
+use crate::export::table::columns::{COLUMNS, Row, Texts, Words, properties, schema};
+use crate::export::{ExperimentEnd, ExportSpec, Needs, RequestFile};
 use crate::record::RawRecord;
-use crate::report::SafeFile;
-use crate::report::export::table::columns::{COLUMNS, Row, Texts, Words, properties, schema};
-use crate::report::export::{ExperimentEnd, ExportSpec, Needs, RequestFile};
 use crate::result::summary::{Headline, LevelLoad};
 
 /// Rows of a group: what is kept in memory before it is written.

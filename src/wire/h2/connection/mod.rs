@@ -12,13 +12,13 @@ use std::collections::VecDeque;
 pub use receive::MAX_CONTROL;
 pub use send::Message;
 
-use crate::wire::h2::connection::patience::Patience;
-use crate::wire::h2::error::{ConnectionError, ErrorCode};
-use crate::wire::h2::frame::{self, MAX_31_BITS, kind};
-use crate::wire::h2::hpack::{Decoder, HeaderList};
-use crate::wire::h2::outbox::Outbox;
-use crate::wire::h2::settings::{self, PeerSettings};
-use crate::wire::h2::stream::{Streams, Token};
+use crate::h2::connection::patience::Patience;
+use crate::h2::error::{ConnectionError, ErrorCode};
+use crate::h2::frame::{self, MAX_31_BITS, kind};
+use crate::h2::hpack::{Decoder, HeaderList};
+use crate::h2::outbox::Outbox;
+use crate::h2::settings::{self, PeerSettings};
+use crate::h2::stream::{Streams, Token};
 
 /// Used part of a receive window at which it is reopened.
 const GRANT_AT: u32 = 1 << 30;

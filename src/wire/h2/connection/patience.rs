@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::wire::h2::error::{ConnectionError, ErrorCode};
+use crate::h2::error::{ConnectionError, ErrorCode};
 
 /// Frames in a row that bring no request forward. A peer that only keeps an idle connection alive takes hours to send
 /// this many.

@@ -1,9 +1,9 @@
 //! Incoming frames.
 
-use crate::wire::h2::connection::{Connection, DataRest, Events, Fragment, GRANT_AT, GoAway, Reset};
-use crate::wire::h2::error::{ConnectionError, ErrorCode};
-use crate::wire::h2::frame::{self, FrameHeader, HEADER_LEN, MAX_31_BITS, flag, kind};
-use crate::wire::h2::settings::OUR_MAX_FRAME;
+use crate::h2::connection::{Connection, DataRest, Events, Fragment, GRANT_AT, GoAway, Reset};
+use crate::h2::error::{ConnectionError, ErrorCode};
+use crate::h2::frame::{self, FrameHeader, HEADER_LEN, MAX_31_BITS, flag, kind};
+use crate::h2::settings::OUR_MAX_FRAME;
 
 /// Largest frame other than DATA, and largest header block, that we accept.
 pub const MAX_CONTROL: usize = 64 << 10;

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::wire::h2::connection::Connection;
-use crate::wire::h2::error::ErrorCode;
-use crate::wire::h2::frame::{self, FrameHeader, flag, kind};
-use crate::wire::h2::outbox::Outbox;
-use crate::wire::h2::stream::{Piece, Stream, Token};
+use crate::h2::connection::Connection;
+use crate::h2::error::ErrorCode;
+use crate::h2::frame::{self, FrameHeader, flag, kind};
+use crate::h2::outbox::Outbox;
+use crate::h2::stream::{Piece, Stream, Token};
 
 /// A message to send: bytes to copy, then tensors by reference.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::patience::{MAX_ANSWERS, MAX_IDLE_FRAMES};
 use super::*;
-use crate::wire::h2::frame::{FrameHeader, HEADER_LEN, flag, put, put_number};
+use crate::h2::frame::{FrameHeader, HEADER_LEN, flag, put, put_number};
 
 #[derive(Default)]
 struct Log(Vec<String>);

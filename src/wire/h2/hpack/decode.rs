@@ -1,8 +1,8 @@
 //! The decoder of header blocks (RFC 7541).
 
-use crate::wire::h2::error::{ConnectionError, ErrorCode};
-use crate::wire::h2::hpack::huffman;
-use crate::wire::h2::hpack::table::DynamicTable;
+use crate::h2::error::{ConnectionError, ErrorCode};
+use crate::h2::hpack::huffman;
+use crate::h2::hpack::table::DynamicTable;
 
 /// The table size that holds because our SETTINGS do not change it.
 const TABLE_LIMIT: usize = 4096;

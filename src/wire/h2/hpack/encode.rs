@@ -1,7 +1,7 @@
 //! The encoder of request headers. All requests of a client have the same fields, so their block is encoded once: the
 //! first request makes the server index every field, later ones take one byte per field.
 
-use crate::wire::h2::hpack::table::{ENTRY_OVERHEAD, STATIC};
+use crate::h2::hpack::table::{ENTRY_OVERHEAD, STATIC};
 
 /// The table size that every decoder starts with (RFC 9113, section 6.5.2).
 const TABLE_SIZE: usize = 4096;
@@ -149,7 +149,7 @@ fn put_string(out: &mut Vec<u8>, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::h2::hpack::decode::{Decoder, HeaderList};
+    use crate::h2::hpack::decode::{Decoder, HeaderList};
 
     fn fields(long: usize) -> Vec<(String, String)> {
         let pairs = [(":method", "POST"), (":path", "/a.B/C"), ("te", "trailers"), ("x-large", &"v".repeat(long))];

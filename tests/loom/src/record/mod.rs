@@ -3,31 +3,31 @@
 
 #[path = "../../../../src/record/bank.rs"]
 #[allow(dead_code)]
-mod bank;
-mod distribution;
+pub(crate) mod bank;
+pub(crate) mod distribution;
 #[path = "../../../../src/record/generation.rs"]
 #[allow(dead_code)]
-mod generation;
+pub(crate) mod generation;
 #[path = "../../../../src/record/histogram.rs"]
 #[allow(dead_code)]
-mod histogram;
+pub(crate) mod histogram;
 #[path = "../../../../src/record/recorder.rs"]
 #[allow(dead_code)]
-mod recorder;
+pub(crate) mod recorder;
 #[path = "../../../../src/record/sample.rs"]
 #[allow(dead_code)]
-mod sample;
+pub(crate) mod sample;
 #[path = "../../../../src/record/sequences.rs"]
 #[allow(dead_code)]
-mod sequences;
+pub(crate) mod sequences;
 #[path = "../../../../src/record/sessions.rs"]
 #[allow(dead_code)]
-mod sessions;
+pub(crate) mod sessions;
 #[path = "../../../../src/record/streak.rs"]
-mod streak;
+pub(crate) mod streak;
 #[path = "../../../../src/record/tally.rs"]
 #[allow(dead_code)]
-mod tally;
+pub(crate) mod tally;
 
 pub use recorder::{Recorder, Source};
 pub use sample::{RecorderSpec, Sample};

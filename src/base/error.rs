@@ -1,7 +1,7 @@
 //! The one error type of the program.
 //!
 //! A message names the flag or file, the value, the rule that it broke, and the next step. A *failed inference* is not
-//! an `Error` but a counted outcome ([`crate::backend::InferError`]).
+//! an `Error` but a counted outcome (`backend::InferError`).
 
 use std::borrow::Cow;
 use std::fmt;

@@ -40,12 +40,14 @@ impl Stamp {
     }
 
     /// This moment plus a duration.
+    #[inline]
     #[must_use]
     pub fn plus_duration(self, duration: Duration) -> Self {
         self.plus(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Time from now until this moment; zero if it has passed.
+    #[inline]
     pub fn from_now(self) -> Duration {
         Duration::from_nanos(self.since(Self::now()))
     }
@@ -55,6 +57,7 @@ impl Sub for Stamp {
     type Output = Duration;
 
     /// The duration from `earlier`; zero if `earlier` is later.
+    #[inline]
     fn sub(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.since(earlier))
     }
@@ -71,6 +74,7 @@ pub struct TimeSpan {
 
 impl TimeSpan {
     /// How long it is; zero if it ends before it begins.
+    #[inline]
     pub fn duration(self) -> Duration {
         self.end - self.start
     }

@@ -27,8 +27,9 @@ pub fn read(path: impl AsRef<Path>) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).trim().to_owned())
 }
 
-#[cfg(test)]
-pub(crate) mod sample {
+/// For tests of what reads threads.
+#[cfg(any(test, feature = "testing"))]
+pub mod sample {
     use std::sync::mpsc;
     use std::thread;
 

@@ -164,12 +164,13 @@ pub fn say(text: impl Display) {
 }
 
 /// Writes a line, formatted as by `format!`, after the program's name.
+#[macro_export]
 macro_rules! note {
     ($($argument:tt)*) => {
         $crate::stdio::say(format_args!("triton-bench: {}\n", $crate::stdio::shown(&format!($($argument)*))))
     };
 }
-pub(crate) use note;
+pub use note;
 
 #[cfg(test)]
 mod tests {
