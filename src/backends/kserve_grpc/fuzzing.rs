@@ -83,7 +83,7 @@ pub fn calls(bytes: &[u8]) {
     let mut connection = opened(token);
     let frames = as_frames(records, &ids);
     let mut events = CallEvents { calls: &mut calls, method: &mut method, exchanges: &mut exchanges };
-    let ended = feed(&mut connection, (usize::from(setup >> 4) * 7 + 1, &frames), &mut events);
+    let ended = feed(&mut connection, usize::from(setup >> 4) * 7 + 1, &frames, &mut events);
     if ended.is_err() {
         exchanges.fail_all(&status::error("Lost", ""));
     }
