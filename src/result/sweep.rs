@@ -46,6 +46,6 @@ pub struct SweepResult {
     pub saturation: f64,
     /// Lowest rate that was not sustained; absent if every rate was.
     pub unsustained: Option<f64>,
-    /// Rate after which latency grows faster than load; see [`knee`].
+    /// Rate after which latency grows faster than load (`measure::sweep`).
     pub knee: Option<f64>,
 }
