@@ -227,6 +227,7 @@ impl Recorder {
         }
     }
 
+    #[inline]
     fn boundary(&self) -> (Stamp, usize) {
         decode(self.boundary.load(Ordering::Acquire))
     }
