@@ -212,7 +212,11 @@ fn measured_on(
         settle: &settle,
         ranks: None,
     };
-    let level = measure(&measurement, &run, load(&backend, &recorder, &log)).unwrap();
+    let running = load(&backend, &recorder, &log);
+    while log.0.lock().is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let level = measure(&measurement, &run, running).unwrap();
     let ends = log.0.lock().clone();
     (level, watcher.seen.into_inner(), ends)
 }
