@@ -30,8 +30,8 @@ const TELLING: usize = 3;
 /// not exceed.
 const OF_MEDIAN: f64 = 1.4826;
 const OF_THREE_TENTHS: f64 = 2.5954;
-/// From so many values on three tenths of them tell the spread.
-const THREE_TENTHS_TELL: usize = 8;
+/// From so many values on three tenths of them tell the spread, and which others are far.
+const ENOUGH: usize = 8;
 /// How steeply values bet, in spreads: the first ones at most, and the last ones at least, because a slighter bet against a
 /// place nearby still loses all of its stake to a stall.
 const STEEPEST: f64 = 1.2;
@@ -138,8 +138,11 @@ impl Sequence {
         shrinking.clamp(SLIGHTEST, STEEPEST) / self.spread().max(LEAST_SPREAD)
     }
 
-    /// What the next value bets: the less, the more of those before were far from the middle.
+    /// What the next value bets: the less, the more of those before were far from the middle. Few values do not tell which are.
     fn stake(&self) -> f64 {
+        if self.bets.len() < ENOUGH {
+            return STAKE;
+        }
         let (middle, far) = (self.middle(), FAR * self.spread());
         let count = self.bets.iter().filter(|bet| (bet.value - middle).abs() > far).count() as f64;
         STAKE * (1.0 - count / (self.bets.len() as f64 + SURELY_NEAR))
@@ -156,7 +159,7 @@ impl Sequence {
         away.sort_by(f64::total_cmp);
         let three_tenths = OF_THREE_TENTHS * away[(0.3 * n).ceil() as usize - 1];
         let all = OF_MEDIAN * median(away);
-        let seen = if self.bets.len() < THREE_TENTHS_TELL { all } else { all.min(three_tenths) };
+        let seen = if self.bets.len() < ENOUGH { all } else { all.min(three_tenths) };
         (seen * n + usual * worth) / (n + worth)
     }
 
@@ -263,6 +266,12 @@ mod tests {
             let ([held, failed, _], _) = counts(&World { middle: place, ..world }, place, 1_000);
             assert!(held <= 40 && failed <= 40, "{number}, at the bound: {held}, {failed}");
         }
+    }
+
+    #[test]
+    fn six_of_which_some_are_farther_than_others_decide() {
+        let low = Sequence::of(&[0.98, 0.981, 0.979, 1.1, 0.85, 1.2]).bounds().low;
+        assert!(low.is_some_and(|low| low > 1.05_f64.ln()), "{low:?}");
     }
 
     #[test]
