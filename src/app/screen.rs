@@ -85,7 +85,7 @@ impl Screen {
 
     /// Measuring is over: shows what was held back.
     pub fn end(&self) {
-        drop(self.live.take());
+        self.live.take();
     }
 
     /// Whether others read figures while a load runs.

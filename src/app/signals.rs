@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGBUS, SIGCONT, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGBUS, SIGCONT, SIGQUIT, SIGTERM};
 
 use crate::app::ending;
 use crate::app::phase::{self, Phase};
@@ -83,7 +83,7 @@ fn unwatched(error: &io::Error) -> Error {
 #[cfg(feature = "live")]
 pub fn press() {
     if let Some(listener) = LISTENER.get() {
-        listener.tell(Heard { signal: SIGINT, code: libc::SI_KERNEL });
+        listener.tell(Heard { signal: libc::SIGINT, code: libc::SI_KERNEL });
     }
 }
 
