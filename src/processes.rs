@@ -201,12 +201,12 @@ mod tests {
     #[test]
     fn what_a_dead_run_has_left_is_removed_and_nothing_else() {
         let mut dead = Command::new("true").spawn().unwrap();
-        let own = shm::own_prefix();
-        let theirs = own.replace(&format!("-{}-", std::process::id()), &format!("-{}-", dead.id()));
+        let prefix = shm::own_prefix();
+        let theirs = prefix.replace(&format!("-{}-", std::process::id()), &format!("-{}-", dead.id()));
         let elsewhere = format!("triton-bench-{}-1-7", dead.id());
         let pid = i32::try_from(dead.id()).unwrap();
         dead.wait().unwrap();
-        let names = [format!("{own}leftover"), format!("{theirs}7"), format!("{theirs}python-1-x"), elsewhere];
+        let names = [format!("{prefix}leftover"), format!("{theirs}7"), format!("{theirs}python-1-x"), elsewhere];
         names.iter().for_each(|name| fs::write(format!("{SHARED_MEMORY}{name}"), "x").unwrap());
         let left = remove_leftovers();
         let there = names.each_ref().map(|name| fs::remove_file(format!("{SHARED_MEMORY}{name}")).is_ok());

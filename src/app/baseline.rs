@@ -26,19 +26,19 @@ pub fn check(session: &Session, baseline: &RunResult) -> Result<()> {
     }
     let lacks = gate::lacks(baseline, &plan.gate, &planned);
     if let Some(finding) = lacks.iter().find(|finding| finding.is_final) {
-        let (what, next) = sentence(finding, baseline, &planned);
+        let (problem, next) = sentence(finding, baseline, &planned);
         return Err(Error::input(format!(
-            "--baseline {path}: {what}, so '{}' has no answer; {next}",
+            "--baseline {path}: {problem}, so '{}' has no answer; {next}",
             finding.requirement
         )));
     }
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     for finding in &lacks {
-        let (what, next) = sentence(finding, baseline, &planned);
-        let line = format!("--baseline {path}: {what}; {next}");
-        if !told.contains(&line) {
+        let (problem, next) = sentence(finding, baseline, &planned);
+        let line = format!("--baseline {path}: {problem}; {next}");
+        if !notes.contains(&line) {
             note!("{line}");
-            told.push(line);
+            notes.push(line);
         }
     }
     Ok(())
@@ -63,8 +63,8 @@ fn planned(session: &Session) -> Result<Planned> {
 fn sentence(finding: &Finding, baseline: &RunResult, planned: &Planned) -> (String, &'static str) {
     let name = |number: usize| report::level_name(baseline.levels[number].load);
     match finding.what {
-        Lack::Level(place) => {
-            let load = place.and_then(|place| Some(*planned.loads.as_ref()?.get(place)?));
+        Lack::Level(index) => {
+            let load = index.and_then(|index| Some(*planned.loads.as_ref()?.get(index)?));
             let level = load.map_or_else(|| "a level that is meant".to_owned(), report::level_name);
             (format!("it lacks {level}"), "measure the same levels in both, or name one as in p99<+5%@concurrency:8")
         }

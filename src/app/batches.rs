@@ -38,16 +38,16 @@ pub fn further(
         // Each session reads the server's metrics itself.
         session.metrics = None;
         let server = Connected { backend: Arc::clone(&session.backend), traces: None };
-        let own = Session::through(server, session.plan.clone().with_batch_size(size))?;
-        let observers = own.observers()?;
-        let runner = Runner { context, session: &own, earlier, baseline, observers: observers.as_ref() };
+        let sized_session = Session::through(server, session.plan.clone().with_batch_size(size))?;
+        let observers = sized_session.observers()?;
+        let runner = Runner { context, session: &sized_session, earlier, baseline, observers: observers.as_ref() };
         if runner.must_stop() {
             break;
         }
-        context.screen.print(&settings::settings(&own.plan, &own.setup))?;
+        context.screen.print(&settings::settings(&sized_session.plan, &sized_session.setup))?;
         let ended = levels::run(&runner, result);
         let validated = observers.map_or(Ok(()), Observers::finish);
-        own.close();
+        sized_session.close();
         Error::both(ended, validated)?;
     }
     Ok(())

@@ -16,26 +16,26 @@ use crate::stdio::{self, note};
 /// # Errors
 /// If a file is no result, the results are of different things, or have no level in common.
 pub fn compare(wanted: &Comparison) -> Result<u8> {
-    let (one, other) = (read(&wanted.reference)?, read(&wanted.other)?);
+    let (reference, other) = (read(&wanted.reference)?, read(&wanted.other)?);
     let names = format!("{} and {}", shown(&wanted.reference), shown(&wanted.other));
-    let differences = differences(&one.setup, &other.setup);
+    let differences = differences(&reference.setup, &other.setup);
     if !differences.is_empty() && !wanted.force {
-        let what = differences.join("; ");
-        return Err(Error::input(format!("{names} measured different things: {what}; --force compares them anyway")));
+        let details = differences.join("; ");
+        return Err(Error::input(format!("{names} measured different things: {details}; --force compares them anyway")));
     }
-    differences.iter().for_each(|what| note!("different things measured, compared because of --force: {what}"));
-    if let Some(path) = [(&one, &wanted.reference), (&other, &wanted.other)]
+    differences.iter().for_each(|difference| note!("different things measured, compared because of --force: {difference}"));
+    if let Some(path) = [(&reference, &wanted.reference), (&other, &wanted.other)]
         .iter()
         .find_map(|(result, path)| result.variants.as_ref().map(|_| path))
     {
         let rule = "it already compares its variants; draw them with triton-bench report";
         return Err(Error::input(format!("{}: {rule}", shown(path))));
     }
-    let changes = changes(&one, &other, wanted.margin);
+    let changes = changes(&reference, &other, wanted.margin);
     if changes.is_empty() {
         return Err(Error::input(format!("{names} have no level in common; measure the same levels in both")));
     }
-    let alone = [alone(&one, &other), alone(&other, &one)].concat();
+    let alone = [alone(&reference, &other), alone(&other, &reference)].concat();
     stdio::print(&report::compare::text(&changes, wanted.margin, &alone))?;
     let files = crate::app::report::names(&[wanted.reference.clone(), wanted.other.clone()]);
     if let Some(answer) = compared(&changes, [&files[0], &files[1]], &other.setup) {

@@ -19,21 +19,21 @@ const MAX_MODELS: usize = 1_000;
 /// If a model is not available, or models call each other without end.
 pub fn with_composing(backend: &dyn Backend, roots: &mut [ModelSpec], bls: &[ModelId]) -> Result<Vec<ModelSpec>> {
     let mut all = roots.to_vec();
-    let mut known: HashSet<ModelId> = all.iter().map(|model| model.id.clone()).collect();
-    let mut layer: Vec<ModelId> = called(roots, bls).filter(|id| known.insert(id.clone())).collect();
+    let mut known_ids: HashSet<ModelId> = all.iter().map(|model| model.id.clone()).collect();
+    let mut layer: Vec<ModelId> = called(roots, bls).filter(|id| known_ids.insert(id.clone())).collect();
     let mut depth = 1;
     while !layer.is_empty() {
         depth += 1;
-        if depth > MAX_DEPTH || known.len() > MAX_MODELS {
+        if depth > MAX_DEPTH || known_ids.len() > MAX_MODELS {
             let (root, last) = (&roots[0].id, &layer[0]);
             return Err(Error::server(format!(
                 "model '{root}': its calls lead down to '{last}', {depth} deep and {} models in total; at most \
                     {MAX_DEPTH} deep and {MAX_MODELS} in total are followed; measure a part of it",
-                known.len()
+                known_ids.len()
             )));
         }
         let models = layer.iter().map(|id| backend.model(id)).collect::<Result<Vec<_>>>()?;
-        layer = called(&models, &[]).filter(|id| known.insert(id.clone())).collect();
+        layer = called(&models, &[]).filter(|id| known_ids.insert(id.clone())).collect();
         all.extend(models);
     }
     let graph = Graph { models: all.iter().map(|model| (&model.id, model)).collect(), bls };
@@ -76,32 +76,32 @@ impl<'a> Graph<'a> {
         let mut found = Vec::new();
         let mut waiting: Vec<&ModelSpec> = self.models.get(&root.id).copied().into_iter().collect();
         waiting.extend(self.find(self.bls));
-        let mut seen: HashSet<&ModelId> = waiting.iter().map(|model| &model.id).collect();
+        let mut known_ids: HashSet<&ModelId> = waiting.iter().map(|model| &model.id).collect();
         while let Some(model) = waiting.pop() {
             if model.scheduler == Scheduler::Sequence {
                 found.push(model);
             }
-            waiting.extend(self.find(&model.composing).filter(|called| seen.insert(&called.id)));
+            waiting.extend(self.find(&model.composing).filter(|called| known_ids.insert(&called.id)));
         }
         found
     }
 
     /// Number of parts of a root's server figures: a model counts once for each path on which it is reached.
     fn parts(&self, root: &ModelSpec) -> usize {
-        let mut known = HashMap::new();
-        let own = self.models.get(&root.id).map_or(0, |root| self.parts_of(root, &mut known));
-        self.find(self.bls).map(|called| self.parts_of(called, &mut known)).fold(own, usize::saturating_add)
+        let mut counts = HashMap::new();
+        let root_parts = self.models.get(&root.id).map_or(0, |root| self.parts_of(root, &mut counts));
+        self.find(self.bls).map(|called| self.parts_of(called, &mut counts)).fold(root_parts, usize::saturating_add)
     }
 
-    fn parts_of(&self, model: &'a ModelSpec, known: &mut HashMap<&'a ModelId, usize>) -> usize {
+    fn parts_of(&self, model: &'a ModelSpec, counts: &mut HashMap<&'a ModelId, usize>) -> usize {
         // Calls of a model to itself are not followed again.
-        if let Some(&parts) = known.get(&model.id) {
+        if let Some(&parts) = counts.get(&model.id) {
             return parts;
         }
-        known.insert(&model.id, 0);
+        counts.insert(&model.id, 0);
         let parts =
-            self.find(&model.composing).map(|called| self.parts_of(called, known)).fold(1, usize::saturating_add);
-        known.insert(&model.id, parts);
+            self.find(&model.composing).map(|called| self.parts_of(called, counts)).fold(1, usize::saturating_add);
+        counts.insert(&model.id, parts);
         parts
     }
 }

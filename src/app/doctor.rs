@@ -58,8 +58,8 @@ fn line(findings: &[Finding]) -> Option<String> {
 
 /// The checks of processors that take no time.
 fn cheap(wanted: &Checkup) -> [Finding; 3] {
-    let (pinned, own) = (wanted.pinned(), own_processors());
-    let used = if pinned.is_empty() { &own } else { &pinned };
+    let (pinned, cpus) = (wanted.pinned(), own_processors());
+    let used = if pinned.is_empty() { &cpus } else { &pinned };
     [
         processors::governor(&processors::governors(used)),
         processors::siblings(&pinned, &processors::cores(used)),
@@ -68,13 +68,13 @@ fn cheap(wanted: &Checkup) -> [Finding; 3] {
 }
 
 fn of_processors(wanted: &Checkup) -> Vec<Finding> {
-    let own = own_processors();
-    let mut found = vec![processors::count(own.len())];
-    let absent: Vec<String> = wanted.pinned().iter().filter(|cpu| !own.contains(cpu)).map(usize::to_string).collect();
+    let cpus = own_processors();
+    let mut found = vec![processors::count(cpus.len())];
+    let absent: Vec<String> = wanted.pinned().iter().filter(|cpu| !cpus.contains(cpu)).map(usize::to_string).collect();
     if !absent.is_empty() {
-        let what = format!("processors {} of --cpus or --worker-cpus", absent.join(", "));
+        let observation = format!("processors {} of --cpus or --worker-cpus", absent.join(", "));
         found.push(Finding::warning(
-            what,
+            observation,
             "this process may not use them, so a run would be refused; see taskset -p $$",
         ));
     }
@@ -100,12 +100,12 @@ fn of_others(wanted: &Checkup) -> Vec<Finding> {
 /// The processors' load by others, and steal time of the hypervisor: shares from 0 to 1.
 fn load(others: f64, stolen: f64) -> Finding {
     let percent = |share: f64| (share * 100.0).round();
-    let what =
+    let observation =
         format!("load now: other processes use {}% of the processors, steal {}%", percent(others), percent(stolen));
     if others <= IDLE && stolen <= IDLE {
-        return Finding::good(what);
+        return Finding::good(observation);
     }
-    Finding::warning(what, "they take time from the server and the client; see top, and measure when nothing else runs")
+    Finding::warning(observation, "they take time from the server and the client; see top, and measure when nothing else runs")
 }
 
 fn of_memory(_: &Checkup) -> Vec<Finding> {

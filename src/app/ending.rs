@@ -86,11 +86,11 @@ pub fn within<T>(limit: Duration, code: u8, waiting: &str, act: impl FnOnce() ->
         return act();
     }
     bound(limit, code, waiting);
-    let own = BOUND.lock().limit;
+    let new_limit = BOUND.lock().limit;
     let done = act();
     let mut bound = BOUND.lock();
     // An interrupt may have set a limit of its own.
-    if bound.limit == own {
+    if bound.limit == new_limit {
         *bound = before;
     }
     done
@@ -123,7 +123,7 @@ pub fn end(code: u8) -> ExitCode {
         wait_for_the_end();
     }
     bound(STOP_LIMIT, code, "it was still in use");
-    let stopped = backends::stop_servers(&|what| BOUND.lock().waiting = what);
+    let stopped = backends::stop_servers(&|reason| BOUND.lock().waiting = reason);
     // Regions that a server never released still exist.
     shm::unlink_all();
     c_api::flush_log();
@@ -200,11 +200,11 @@ fn give_back() {
 /// leaving.
 pub fn try_to(say: impl FnOnce() + Send + 'static) {
     let (done, ended) = mpsc::channel();
-    let told = thread::Builder::new().name("last words".to_owned()).spawn(move || {
+    let handle = thread::Builder::new().name("last words".to_owned()).spawn(move || {
         say();
         drop(done);
     });
-    if told.is_ok() {
+    if handle.is_ok() {
         let _: Result<(), _> = ended.recv_timeout(OUTPUT_LIMIT);
     }
 }

@@ -17,7 +17,7 @@ fn server(plan: &Plan) -> Server {
     if !plan.target.service.is_remote() {
         return Server::NotAmongOthers;
     }
-    let place = |connection: &ConnectionPlan| {
+    let locate = |connection: &ConnectionPlan| {
         let port = plan.target.service.port(&connection.protocol);
         let Ok(endpoint) = Endpoint::parse(&connection.url, port) else { return Server::OutOfSight };
         match listener::place(&endpoint.host) {
@@ -26,11 +26,11 @@ fn server(plan: &Plan) -> Server {
             Place::Unknown => Server::OutOfSight,
         }
     };
-    let mut places = plan.target.connections().map(place);
+    let mut places = plan.target.connections().map(locate);
     match (places.next(), places.next()) {
         (Some(only), None) => only,
         (Some(Server::NotAmongOthers), Some(Server::NotAmongOthers))
-            if places.all(|place| place == Server::NotAmongOthers) =>
+            if places.all(|server| server == Server::NotAmongOthers) =>
         {
             Server::NotAmongOthers
         }

@@ -114,7 +114,7 @@ fn search<T: LevelValue>(
     if let Some(last) = range.listed.len().checked_sub(1) {
         // A list is searched by index.
         let places = Range::with_step(0, u32::try_from(last).ok(), 1);
-        return search(runner, &places, result, &|place: u32| job(range.listed[place as usize]));
+        return search(runner, &places, result, &|index: u32| job(range.listed[index as usize]));
     }
     let mut search = Search::new(range.clone(), runner.plan().measurement.binary_search);
     let mut unsettled = Vec::new();

@@ -270,11 +270,11 @@ fn write_traces(session: &Session, interrupts: Interrupts) -> Result<()> {
         );
     }
     let chrome = tracing.export.as_deref().map(|path| reports::chrome::write(path, interrupts, &traces));
-    let own = tracing.file.as_ref().map(|file| {
+    let trace_file = tracing.file.as_ref().map(|file| {
         let count = file.count.unwrap_or(usize::MAX).min(traces.len());
         reports::trace_file::write(&file.path, interrupts, &traces[..count])
     });
-    [chrome, own].into_iter().flatten().fold(Ok(()), Error::both)
+    [chrome, trace_file].into_iter().flatten().fold(Ok(()), Error::both)
 }
 
 /// Prints what is going to be measured.

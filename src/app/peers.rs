@@ -53,13 +53,13 @@ pub fn join(plan: &mut Plan, codes: Codes) -> Result<Option<Ranks>> {
         return Ok(None);
     }
     let peers = enter()?;
-    let mut own = Member::new(host(), clock());
-    (own.processors, own.online) = binding::here();
-    own.task = task(plan);
+    let mut member = Member::new(host(), clock());
+    (member.processors, member.online) = binding::here();
+    member.task = task(plan);
     if plan.target.service.is_remote() {
-        own.server.clone_from(&plan.target.connection.url);
+        member.server.clone_from(&plan.target.connection.url);
     }
-    let ranks = Ranks::meet(peers, &own)?;
+    let ranks = Ranks::meet(peers, &member)?;
     match agree(plan, codes, &ranks) {
         Ok(()) => {}
         Err(error) => {
@@ -112,9 +112,9 @@ fn agree(plan: &mut Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
 
 /// Checks that all processes have the same name: their messages and exit codes depend on it.
 fn check_codes(ranks: &Ranks, codes: Codes) -> Result<()> {
-    let own = codes == Codes::Own;
-    let all = ranks.exchange(&own, ANSWER_LIMIT)?;
-    match all.iter().all(|other| *other == own) {
+    let is_own = codes == Codes::Own;
+    let all = ranks.exchange(&is_own, ANSWER_LIMIT)?;
+    match all.iter().all(|other| *other == is_own) {
         true => Ok(()),
         false => Err(Error::usage("--enable-mpi: start triton-bench everywhere, or perf_analyzer everywhere")),
     }
@@ -122,14 +122,14 @@ fn check_codes(ranks: &Ranks, codes: Codes) -> Result<()> {
 
 /// Checks that separate loads can begin together, level by level; perf_analyzer's rule, in its words under its name.
 fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
-    let own = parts::steps(plan);
-    let all = ranks.exchange(&own, ANSWER_LIMIT)?;
-    if let Some(other) = all.iter().position(|other| *other != own) {
+    let local_steps = parts::steps(plan);
+    let all = ranks.exchange(&local_steps, ANSWER_LIMIT)?;
+    if let Some(other) = all.iter().position(|other| *other != local_steps) {
         let shown = |steps: &str| if steps.is_empty() { "no such flag".to_owned() } else { steps.to_owned() };
         return Err(Error::usage(format!(
             "{} here and {} at {}: separate loads start together the same number of times; give the flag to all \
                 processes or to none",
-            shown(&own),
+            shown(&local_steps),
             shown(&all[other]),
             ranks.name(other)
         )));
@@ -222,13 +222,13 @@ fn check_clocks(ranks: &Ranks, plan: &Plan) -> Result<()> {
     let WindowRule::Time(window) = plan.measurement.window else { return Ok(()) };
     for (rank, offset) in ranks.offsets().iter().enumerate() {
         let (name, share) = (ranks.name(rank), offset.error_ns as f64 / window.as_nanos() as f64);
-        let known = format!("the clock of {name} is known to within {} us only", offset.error_ns / 1000);
+        let message = format!("the clock of {name} is known to within {} us only", offset.error_ns / 1000);
         if share > 10.0 * CLOCK_REMARK {
             let next = "measure longer windows (--measurement-interval), or with --ranks separate";
-            return Err(Error::machine(format!("{known}, more than a tenth of a window; {next}")));
+            return Err(Error::machine(format!("{message}, more than a tenth of a window; {next}")));
         }
         if share > CLOCK_REMARK && ranks.is_first() {
-            note!("{known}: windows are that much apart");
+            note!("{message}: windows are that much apart");
         }
     }
     Ok(())
@@ -254,7 +254,7 @@ pub fn all_ready(ranks: &Ranks) -> Result<()> {
 /// Why it failed, here or there.
 pub fn share<T: Serialize + DeserializeOwned>(ranks: &Ranks, done: Result<T>) -> Result<Vec<T>> {
     match done {
-        Ok(own) => ranks.exchange(&own, STEP_LIMIT),
+        Ok(value) => ranks.exchange(&value, STEP_LIMIT),
         Err(error) => {
             ranks.give_up(&error);
             Err(error)
@@ -264,7 +264,7 @@ pub fn share<T: Serialize + DeserializeOwned>(ranks: &Ranks, done: Result<T>) ->
 
 /// Leaves the others when everything is written. Returns the exit code for the run's outcome.
 pub fn leave(ranks: &Ranks, outcome: Result<u8>) -> Result<u8> {
-    let told = send_outcome(ranks, &outcome);
+    let delivery = send_outcome(ranks, &outcome);
     let outcome = match (outcome, ranks.over()) {
         // If a process was lost or gave up, the run is not what was asked for.
         (Ok(_), Some(reason)) => Err(reason),
@@ -278,7 +278,7 @@ pub fn leave(ranks: &Ranks, outcome: Result<u8>) -> Result<u8> {
         stdio::say(format_args!("error: {error}\n"));
         stdio::hush(true);
     }
-    part_from(ranks, told);
+    part_from(ranks, delivery);
     outcome
 }
 
@@ -347,11 +347,11 @@ mod tests {
 
     #[test]
     fn one_that_fails_fails_all() {
-        let told = together(2, |ranks| {
+        let messages = together(2, |ranks| {
             let outcome =
                 if ranks.place().rank == 1 { Err(Error::input("no such file")) } else { all_ready(&ranks).map(|()| 0) };
             leave(&ranks, outcome).unwrap_err().to_string()
         });
-        assert_eq!(told, ["rank 1 (host1): no such file", "no such file"]);
+        assert_eq!(messages, ["rank 1 (host1): no such file", "no such file"]);
     }
 }

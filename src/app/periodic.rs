@@ -97,9 +97,9 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
     if let Some(observers) = runner.observers {
         observers.end_periodic(&shape.results(), &requests.as_ref().copied().unwrap_or_default());
     }
-    let own =
+    let own_part =
         PartResult { batches: shape.results(), errors: level.recorder.close().errors.into_iter().collect(), stranded };
-    let (part, requests) = joined(joint, own, requests)?;
+    let (part, requests) = joined(joint, own_part, requests)?;
     let PartResult { batches, mut errors, stranded } = part;
     errors.sort_by_key(|(_, count)| Reverse(*count));
     let failed = exceeds_errors(runner.plan().measurement.max_errors, requests.completed, requests.failed);
@@ -138,13 +138,13 @@ struct PartResult {
 }
 
 /// The sum of all processes' contributions, and the counts of all requests.
-fn joined(joint: Option<&Ranks>, own: PartResult, requests: Result<LoadReport>) -> Result<(PartResult, LoadReport)> {
-    let Some(ranks) = joint else { return Ok((own, requests?)) };
-    let all = peers::share(ranks, requests.map(|requests| (own, requests)))?;
-    let requests = all.iter().fold(LoadReport::default(), |sum, (_, one)| sum.and(*one));
+fn joined(joint: Option<&Ranks>, own_part: PartResult, requests: Result<LoadReport>) -> Result<(PartResult, LoadReport)> {
+    let Some(ranks) = joint else { return Ok((own_part, requests?)) };
+    let all = peers::share(ranks, requests.map(|requests| (own_part, requests)))?;
+    let requests = all.iter().fold(LoadReport::default(), |sum, (_, report)| sum.and(*report));
     let mut errors: Vec<(InferError, u64)> = Vec::new();
     for (error, count) in all.iter().flat_map(|(part, _)| &part.errors) {
-        match errors.iter_mut().find(|(known, _)| known == error) {
+        match errors.iter_mut().find(|(reason, _)| reason == error) {
             Some((_, sum)) => *sum += count,
             None => errors.push((error.clone(), *count)),
         }
@@ -156,8 +156,8 @@ fn joined(joint: Option<&Ranks>, own: PartResult, requests: Result<LoadReport>) 
 
 /// How many of `requests` this process sends.
 fn own_of(runner: &Runner<'_>, requests: u32) -> u32 {
-    let own = runner.plan().load.ranks.part.of(requests as usize);
-    u32::try_from(own).unwrap_or(u32::MAX)
+    let count = runner.plan().load.ranks.part.of(requests as usize);
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

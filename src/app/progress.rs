@@ -54,8 +54,8 @@ impl Length {
                         Some(length.saturating_sub(moment.elapsed).saturating_add(length.saturating_mul(further)))
                     }
                     WindowRule::Count(requests) => {
-                        let rest = at_its_pace(requests, moment)?;
-                        Some(rest.saturating_add(rest.saturating_add(moment.elapsed).saturating_mul(further)))
+                        let remaining = at_its_pace(requests, moment)?;
+                        Some(remaining.saturating_add(remaining.saturating_add(moment.elapsed).saturating_mul(further)))
                     }
                 }
             }
@@ -125,7 +125,7 @@ impl LevelProgress {
         let (noun, number) = (self.noun, self.number);
         match self.of {
             Some(1) => String::new(),
-            Some(of) if number <= of => format!("{noun} {number}/{of}"),
+            Some(total) if number <= total => format!("{noun} {number}/{total}"),
             _ => format!("{noun} {number}"),
         }
     }
@@ -154,16 +154,16 @@ impl LevelProgress {
 
     /// The expected time left, if it can be estimated.
     pub fn rest(&self, length: Length, plan: &MeasurementPlan, moment: &Moment) -> Option<Duration> {
-        let own = length.rest(plan, moment)?;
+        let remaining = length.rest(plan, moment)?;
         let further = u32::try_from(self.of?.saturating_sub(self.number)).ok()?;
         if let Some(later) = self.lengths.get(self.number..) {
-            return later.iter().try_fold(own, |sum, length| Some(sum.saturating_add(length.known()?)));
+            return later.iter().try_fold(remaining, |sum, length| Some(sum.saturating_add(length.known()?)));
         }
-        let each = match self.spent {
-            (_, 0) => (Stamp::now() - self.began).saturating_add(own),
+        let average = match self.spent {
+            (_, 0) => (Stamp::now() - self.began).saturating_add(remaining),
             (spent, levels) => spent / levels,
         };
-        Some(own.saturating_add(each.saturating_mul(further)))
+        Some(remaining.saturating_add(average.saturating_mul(further)))
     }
 }
 
@@ -195,16 +195,16 @@ mod tests {
         let window = Duration::from_secs(5);
         let timed = MeasurementPlan { window: WindowRule::Time(window), max_trials: 10, ..sample::plan() };
         let counted = MeasurementPlan { window: WindowRule::Count(50), ..timed.clone() };
-        let rest = |length: Length, plan, at| length.rest(plan, &at);
-        assert_eq!(rest(Length::Windows, &timed, moment(Some(1), 2, 0)), seconds(13));
-        assert_eq!(rest(Length::Windows, &timed, moment(Some(7), 2, 0)), seconds(3), "the fourth on may be the last");
+        let remaining = |length: Length, plan, at| length.rest(plan, &at);
+        assert_eq!(remaining(Length::Windows, &timed, moment(Some(1), 2, 0)), seconds(13));
+        assert_eq!(remaining(Length::Windows, &timed, moment(Some(7), 2, 0)), seconds(3), "the fourth on may be the last");
         let single = MeasurementPlan { max_trials: 1, ..timed.clone() };
-        assert_eq!(rest(Length::Windows, &single, moment(Some(1), 2, 0)), seconds(3));
-        assert_eq!(rest(Length::Windows, &counted, moment(Some(2), 2, 25)), seconds(6));
-        assert_eq!(rest(Length::Windows, &counted, moment(Some(2), 2, 0)), None, "nothing tells its pace");
-        assert_eq!(rest(Length::Time(window), &timed, moment(None, 9, 0)), seconds(0));
-        assert_eq!(rest(Length::Requests(100, Some(10.0)), &timed, moment(None, 4, 1)), seconds(6));
-        assert_eq!(rest(Length::Requests(100, None), &timed, moment(None, 4, 40)), seconds(6));
+        assert_eq!(remaining(Length::Windows, &single, moment(Some(1), 2, 0)), seconds(3));
+        assert_eq!(remaining(Length::Windows, &counted, moment(Some(2), 2, 25)), seconds(6));
+        assert_eq!(remaining(Length::Windows, &counted, moment(Some(2), 2, 0)), None, "nothing tells its pace");
+        assert_eq!(remaining(Length::Time(window), &timed, moment(None, 9, 0)), seconds(0));
+        assert_eq!(remaining(Length::Requests(100, Some(10.0)), &timed, moment(None, 4, 1)), seconds(6));
+        assert_eq!(remaining(Length::Requests(100, None), &timed, moment(None, 4, 40)), seconds(6));
     }
 
     #[test]
@@ -221,8 +221,8 @@ mod tests {
         let mut progress = stages(&[timed(10), timed(20), rate]);
         assert_eq!(progress.next(), "stage 1/3");
         let (plan, length) = (sample::plan(), Length::of_stage(&timed(10)));
-        let rest = progress.rest(length, &plan, &moment(None, 4, 0));
-        assert_eq!(rest, Some(Duration::from_secs(6 + 20 + 5)));
+        let remaining = progress.rest(length, &plan, &moment(None, 4, 0));
+        assert_eq!(remaining, Some(Duration::from_secs(6 + 20 + 5)));
         let mut progress = stages(&[timed(10), counted]);
         progress.next();
         assert_eq!(progress.rest(length, &plan, &moment(None, 4, 0)), None);
@@ -237,8 +237,8 @@ mod tests {
         assert_eq!(names, ["level 1/4", "level 2/4"]);
         progress.spent = (Duration::from_secs(8), 1);
         let (plan, at) = (sample::plan(), moment(None, 1, 0));
-        let rest = progress.rest(Length::Time(Duration::from_secs(5)), &plan, &at);
-        assert_eq!(rest, Some(Duration::from_secs(4 + 2 * 8)));
+        let remaining = progress.rest(Length::Time(Duration::from_secs(5)), &plan, &at);
+        assert_eq!(remaining, Some(Duration::from_secs(4 + 2 * 8)));
         let endless = Range::with_step(1, None, 1);
         let mut progress = LevelProgress::new(&LoadMode::Concurrency(endless), false);
         assert_eq!(progress.next(), "level 1");

@@ -26,9 +26,9 @@ impl Runner<'_> {
 
     /// Whether another start is measured: here, and by all processes that begin together.
     pub(super) fn all_repeat(&self, is_of_use: bool) -> bool {
-        let own = is_of_use && !self.must_stop();
-        let Some(ranks) = self.context.ranks else { return own };
-        peers::share(ranks, Ok(own)).is_ok_and(|all| all.into_iter().all(|one| one))
+        let wants_repeat = is_of_use && !self.must_stop();
+        let Some(ranks) = self.context.ranks else { return wants_repeat };
+        peers::share(ranks, Ok(wants_repeat)).is_ok_and(|all| all.into_iter().all(|vote| vote))
     }
 
     /// Says what another start is on a server that others may use, too.

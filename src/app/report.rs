@@ -41,9 +41,9 @@ pub fn write_run(
     result: &RunResult,
     baseline: Option<&RunResult>,
 ) -> Result<()> {
-    let own = Shown::of("this run", result);
+    let current = Shown::of("this run", result);
     let against = baseline.map(|result| Shown::of("baseline", result));
-    let shown: Vec<Shown<'_>> = against.into_iter().chain([own]).collect();
+    let shown: Vec<Shown<'_>> = against.into_iter().chain([current]).collect();
     write(pages, "--report", interrupts, &Page { main: shown.len() - 1, results: &shown })
 }
 

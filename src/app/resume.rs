@@ -35,9 +35,9 @@ impl EarlierRun {
             let rule = "is a report, which the result would replace: add --summary-file with another name";
             return Err(Error::usage(format!("--resume {}: {rule}", path.display())));
         }
-        let refuse = |what: String| {
+        let refuse = |problem: String| {
             let next = "give the same flags, or start over without --resume";
-            Err(Error::usage(format!("--resume {}: {what}; {next}", path.display())))
+            Err(Error::usage(format!("--resume {}: {problem}; {next}", path.display())))
         };
         let differences = between(&result.setup.flags, &plan.words.flags);
         if !differences.is_empty() {
@@ -64,8 +64,8 @@ impl EarlierRun {
         let Some((_, earlier)) = &mut self.run else { return Ok(()) };
         let mut found = differences(&earlier.setup, setup);
         for (then, now) in earlier.setup.models.iter().zip(&setup.models) {
-            if let (Some(one), Some(other)) = (&then.config_hash, &now.config_hash)
-                && one != other
+            if let (Some(old), Some(new)) = (&then.config_hash, &now.config_hash)
+                && old != new
             {
                 found.push(format!("the configuration of model '{}' has changed", shown(&now.name)));
             }
@@ -97,8 +97,8 @@ impl EarlierRun {
             return Ok(());
         }
         let path = self.run.as_ref().map(|(path, _)| path.display().to_string()).unwrap_or_default();
-        let what = found.join("; ");
-        Err(Error::input(format!("--resume {path}: it measured something else: {what}; start over without --resume")))
+        let details = found.join("; ");
+        Err(Error::input(format!("--resume {path}: it measured something else: {details}; start over without --resume")))
     }
 
     /// Whether the plan continues an earlier run.
@@ -198,8 +198,8 @@ fn keep_finished(levels: &mut Vec<LevelSummary>, starts: usize) {
 fn between(then: &[Flag], now: &[Flag]) -> Vec<String> {
     let values = |flags: &[Flag]| -> BTreeMap<String, String> {
         let is_told = |name: &str| flags::find(name).is_none_or(|flag| !flag.output && !flag.gate);
-        let told = flags.iter().filter(|flag| is_told(&flag.name));
-        told.map(|flag| (flag.name.clone(), flag.values.join(" "))).collect()
+        let relevant_flags = flags.iter().filter(|flag| is_told(&flag.name));
+        relevant_flags.map(|flag| (flag.name.clone(), flag.values.join(" "))).collect()
     };
     let (then, now) = (values(then), values(now));
     let names: Vec<&String> = then.keys().chain(now.keys().filter(|name| !then.contains_key(*name))).collect();

@@ -80,9 +80,9 @@ pub fn run_all(runs: &[RunOfFile]) -> Result<u8> {
 
 /// Whether no further run should begin: this process, or another one of the job, was interrupted.
 fn is_interrupted(watch: &Watch, relay: Option<&Relay<OverMpi>>, limit: Duration) -> bool {
-    let own = watch.is_interrupted();
-    let Some(relay) = relay else { return own };
-    match relay.exchange(u8::from(own), limit) {
+    let interrupted = watch.is_interrupted();
+    let Some(relay) = relay else { return interrupted };
+    match relay.exchange(u8::from(interrupted), limit) {
         Some(all) => all.contains(&1),
         None => {
             note!("another process of the MPI job does not answer; all are ended");
@@ -108,7 +108,7 @@ fn code(name: &str, status: ExitStatus, is_interrupted: bool) -> u8 {
 /// The worst of these; an unknown code counts as a failure.
 fn gravest(codes: &[u8]) -> u8 {
     let failed = GRAVITY.len() - 2;
-    let rank = |code: &u8| GRAVITY.iter().position(|known| known == code).unwrap_or(failed);
+    let rank = |code: &u8| GRAVITY.iter().position(|entry| entry == code).unwrap_or(failed);
     codes.iter().copied().max_by_key(rank).unwrap_or(exit::INTERRUPTED)
 }
 

@@ -117,9 +117,9 @@ impl Screen {
     }
 
     /// Sets the position of a run that does not walk through levels, with its parts where their number is known.
-    pub fn at(&self, place: &str, parts: Option<Parts>) {
+    pub fn at(&self, position: &str, parts: Option<Parts>) {
         self.progress.borrow_mut().at(parts);
-        self.call(place);
+        self.call(position);
     }
 
     /// A level is measured once more: its number is not that of the last one.
@@ -129,16 +129,16 @@ impl Screen {
         }
     }
 
-    fn call(&self, place: &str) {
-        stdio::shown(place).as_ref().clone_into(&mut self.place.borrow_mut());
+    fn call(&self, position: &str) {
+        stdio::shown(position).as_ref().clone_into(&mut self.place.borrow_mut());
     }
 
     /// Logs that one of several parts of a run is done, and how long the rest will take, if there is no progress line.
-    pub fn done(&self, what: &str) {
+    pub fn done(&self, message: &str) {
         if self.has_log() {
             self.said.set(Stamp::now());
             let left = self.progress.borrow().left().filter(|left| !left.is_zero());
-            note!("{what}{}", left.map(|left| format!(", {} left", clock(left))).unwrap_or_default());
+            note!("{message}{}", left.map(|left| format!(", {} left", clock(left))).unwrap_or_default());
         }
     }
 
@@ -149,8 +149,8 @@ impl Screen {
 
     /// The next level begins.
     pub fn next(&self) {
-        let place = self.progress.borrow_mut().next();
-        self.call(&place);
+        let position = self.progress.borrow_mut().next();
+        self.call(&position);
     }
 
     /// The next of several stages begins.
@@ -170,22 +170,22 @@ impl Screen {
         self.place.borrow().clone()
     }
 
-    /// A level has been measured that was at `place`, and is printed.
-    pub fn finished_at(&self, place: &str, level: &LevelSummary) {
+    /// A level has been measured that was at `position`, and is printed.
+    pub fn finished_at(&self, position: &str, level: &LevelSummary) {
         self.progress.borrow_mut().finished();
-        if self.has_log() && !place.is_empty() {
+        if self.has_log() && !position.is_empty() {
             self.said.set(Stamp::now());
             let (name, client) = (level_name(level.load), &level.client);
             let (rate, mean) = (digits(client.throughput()), latency(client.latency.mean_ns()));
-            note!("{place}, {name}: {rate} infer/s, mean latency {mean}, {}", Outcome::of(level).word());
+            note!("{position}, {name}: {rate} infer/s, mean latency {mean}, {}", Outcome::of(level).word());
         }
     }
 
     /// Logs that something is done, if there is no progress line, but not too often.
-    pub fn log(&self, what: &str) {
+    pub fn log(&self, message: &str) {
         if self.has_log() && Stamp::now() - self.said.get() >= BETWEEN_LINES {
             self.said.set(Stamp::now());
-            note!("{what}");
+            note!("{message}");
         }
     }
 
@@ -217,9 +217,9 @@ impl LevelScreen<'_> {
         let (screen, plan) = (self.screen, &self.plan.measurement);
         let level = screen.level.get();
         let (over, failed) = (moment.completed.all(), moment.completed.failed);
-        let (requests, of) = match (level.length, plan.window) {
-            (Length::Requests(of, _), _) => (over, Some(of)),
-            (Length::Windows, WindowRule::Count(of)) => (over, Some(of)),
+        let (requests, total) = match (level.length, plan.window) {
+            (Length::Requests(total, _), _) => (over, Some(total)),
+            (Length::Windows, WindowRule::Count(total)) => (over, Some(total)),
             _ => (level.earlier.0 + over, None),
         };
         Standing {
@@ -228,7 +228,7 @@ impl LevelScreen<'_> {
             // Requirements may need more windows.
             window: moment.window.map(|window| (window, plan.most_windows().max(window))),
             requests,
-            of,
+            of: total,
             failed: level.earlier.1 + failed,
             throughput: level.lately.0,
             latency_ns: level.lately.1,

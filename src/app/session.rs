@@ -191,8 +191,8 @@ impl Session {
     pub fn most_outstanding(&self) -> usize {
         let plan = &self.plan;
         let bytes = |output: &TensorSpec| output.fixed_bytes().unwrap_or(plan.data.output_bytes as u64);
-        let each = self.models.iter().map(|model| model.outputs.iter().map(bytes).sum::<u64>()).max().unwrap_or(0);
-        default_outstanding(each.saturating_mul(plan.data.batch_size), free_bytes(plan.data.output_placement))
+        let request_bytes = self.models.iter().map(|model| model.outputs.iter().map(bytes).sum::<u64>()).max().unwrap_or(0);
+        default_outstanding(request_bytes.saturating_mul(plan.data.batch_size), free_bytes(plan.data.output_placement))
     }
 
     /// The observers that the plan asks for.
@@ -221,9 +221,9 @@ impl Session {
             [] => Mix::single(),
             entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
         };
-        let own = OwnLanes { count: lanes.count, all: lanes.whole, part: lanes.part };
+        let own_lanes = OwnLanes { count: lanes.count, all: lanes.whole, part: lanes.part };
         if !self.setup.sequences {
-            return Feed::independent(self.indexes.clone(), mix, own, lanes.deal, lanes.first_entry);
+            return Feed::independent(self.indexes.clone(), mix, own_lanes, lanes.deal, lanes.first_entry);
         }
         let sequences = &plan.load.sequences;
         let ids = lanes.ids.unwrap_or(IdBlock { first: sequences.first_id, count: sequences.ids });
@@ -237,7 +237,7 @@ impl Session {
             },
             seed: plan.seed,
         };
-        Feed::sequences(self.indexes.clone(), mix, spec, own)
+        Feed::sequences(self.indexes.clone(), mix, spec, own_lanes)
     }
 
     /// When requests are due, if a file or the data say so.

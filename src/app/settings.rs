@@ -55,7 +55,7 @@ fn latency(headline: Headline) -> &'static str {
 
 /// Where tensors live.
 fn placements(plan: &Plan) -> String {
-    let place = |placement| match placement {
+    let describe = |placement| match placement {
         Placement::Pageable | Placement::Pinned => format!("{placement} memory"),
         Placement::System => "system shared memory".to_owned(),
         Placement::Cuda(device) => format!("memory of GPU {device}"),
@@ -65,9 +65,9 @@ fn placements(plan: &Plan) -> String {
     let outputs = match (network && !data.shared_memory, data.output_placement) {
         (true, _) => "outputs in the responses".to_owned(),
         (false, Placement::Pageable) => "outputs in pageable memory".to_owned(),
-        (false, placement) => format!("outputs in {}{} (a region per slot)", place(placement), other_devices(plan)),
+        (false, placement) => format!("outputs in {}{} (a region per slot)", describe(placement), other_devices(plan)),
     };
-    let inputs = if network && !data.shared_memory { "the requests".to_owned() } else { place(data.input_placement) };
+    let inputs = if network && !data.shared_memory { "the requests".to_owned() } else { describe(data.input_placement) };
     format!("  Inputs in {inputs}, {outputs}\n")
 }
 

@@ -71,10 +71,10 @@ pub fn run(
 fn deal_ids(sequences: &SequencePlan, jobs: &mut [Job]) {
     let needed: u64 = jobs.iter().map(|job| job.lanes.whole as u64).sum();
     let Some(spare) = sequences.ids.checked_sub(needed) else { return };
-    let each = spare / (jobs.len() as u64).max(1);
+    let share = spare / (jobs.len() as u64).max(1);
     let mut first = sequences.first_id;
     for job in jobs {
-        let count = job.lanes.whole as u64 + each;
+        let count = job.lanes.whole as u64 + share;
         job.lanes.ids = Some(IdBlock { first, count });
         first += count;
     }
@@ -169,8 +169,8 @@ impl Director for Play<'_> {
         result.levels.push(level);
         report::summary::save(self.runner.plan().output.summary.as_deref(), self.runner.context.interrupts, &result);
         let printed = self.runner.show(std::slice::from_ref(summary));
-        let place = self.places.borrow().get(number).cloned().unwrap_or_default();
-        self.runner.context.screen.finished_at(&place, summary);
+        let position = self.places.borrow().get(number).cloned().unwrap_or_default();
+        self.runner.context.screen.finished_at(&position, summary);
         self.printed.borrow_mut().clone_from(&printed);
         printed
     }

@@ -27,16 +27,16 @@ pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, 
     runner.context.screen.at("search", None);
     let may_go_on = || !runner.is_interrupted() && !runner.session.backend.is_gone();
     while let Some(step) = sweep.next() {
-        let known = replay.answer(step);
-        if known.is_none() && !may_go_on() {
+        let answer = replay.answer(step);
+        if answer.is_none() && !may_go_on() {
             break;
         }
-        let observed = match (step, known) {
-            (SweepStep::Measure(rate), known) => {
+        let observed = match (step, answer) {
+            (SweepStep::Measure(rate), answer) => {
                 runner.level(&Job::rate(runner.session, rate, distribution)?, result)?;
-                known.unwrap_or_else(|| observe(result.levels.last().expect("was added just now"), runner))
+                answer.unwrap_or_else(|| observe(result.levels.last().expect("was added just now"), runner))
             }
-            (_, Some(known)) => known,
+            (_, Some(answer)) => answer,
             (SweepStep::Again(index, rate), None) => {
                 note!("sweep: {} requests/sec: contradicts the other rates; measured once more", significant(rate));
                 let level = &mut result.levels[index];
@@ -50,17 +50,17 @@ pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, 
             (SweepStep::Confirm(rate), None) => confirm(runner, rate)?,
         };
         // A step that was broken off is repeated.
-        let counts = known.is_some() || may_go_on();
+        let counts = answer.is_some() || may_go_on();
         if let SweepStep::Confirm(rate) = step
             && counts
         {
-            say_confirmed(rate, observed, known.is_some());
+            say_confirmed(rate, observed, answer.is_some());
         }
         sweep.observe(observed);
         if counts {
             result.sweep_steps.push(StepTaken { step, observed });
         }
-        if known.is_none() {
+        if answer.is_none() {
             runner.save(result);
         }
     }

@@ -80,17 +80,17 @@ impl Error {
     }
 
     /// Combines the errors of two independent attempts into one.
-    pub fn both(one: Result<()>, other: Result<()>) -> Result<()> {
-        match (one, other) {
-            (Err(one), Err(other)) => Err(one.advice(other)),
-            (one, other) => one.and(other),
+    pub fn both(first: Result<()>, second: Result<()>) -> Result<()> {
+        match (first, second) {
+            (Err(first), Err(second)) => Err(first.advice(second)),
+            (first, second) => first.and(second),
         }
     }
 
     /// The same error, with advice after its message.
     #[must_use]
-    pub fn advice(self, what: impl fmt::Display) -> Self {
-        Self { message: one_line(format!("{}; {what}", self.message)), ..self }
+    pub fn advice(self, hint: impl fmt::Display) -> Self {
+        Self { message: one_line(format!("{}; {hint}", self.message)), ..self }
     }
 }
 

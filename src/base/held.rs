@@ -128,18 +128,18 @@ mod tests {
     fn what_crosses_the_limit_fails_alone_and_room_comes_back() {
         let before = LIMIT.load(Ordering::Relaxed);
         limit(USED.load(Ordering::Relaxed) + (64 << 20));
-        let (mut one, mut other) = (Held::default(), Held::default());
-        one.extend(&vec![1; 40 << 20]).unwrap();
-        other.extend(&[2; 100]).unwrap();
-        assert_eq!(other.extend(&vec![2; 40 << 20]), Err(NoRoom));
-        assert_eq!((one.len(), &other[..]), (40 << 20, &[2; 100][..]), "neither has changed");
+        let (mut first, mut second) = (Held::default(), Held::default());
+        first.extend(&vec![1; 40 << 20]).unwrap();
+        second.extend(&[2; 100]).unwrap();
+        assert_eq!(second.extend(&vec![2; 40 << 20]), Err(NoRoom));
+        assert_eq!((first.len(), &second[..]), (40 << 20, &[2; 100][..]), "neither has changed");
         assert!(NoRoom.to_string().contains("--max-reply-memory"));
         // More than half is in use.
-        one.clear();
-        other.extend(&vec![2; 40 << 20]).unwrap();
-        drop(other);
-        one.extend(&vec![1; 50 << 20]).unwrap();
-        drop(one);
+        first.clear();
+        second.extend(&vec![2; 40 << 20]).unwrap();
+        drop(second);
+        first.extend(&vec![1; 50 << 20]).unwrap();
+        drop(first);
         limit(before);
     }
 

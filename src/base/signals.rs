@@ -49,13 +49,13 @@ pub struct Heard {
 impl Heard {
     /// The signal's name, if it is a warning.
     pub fn warning(self) -> Option<&'static str> {
-        WARNINGS.iter().find(|known| **known as c_int == self.signal).map(|known| known.as_str())
+        WARNINGS.iter().find(|signal| **signal as c_int == self.signal).map(|signal| signal.as_str())
     }
 }
 
 /// Whether this is a signal by which users and systems end a program, or warn it.
 pub fn is_known(signal: c_int) -> bool {
-    REQUESTS.iter().chain(&WARNINGS).any(|known| *known as c_int == signal)
+    REQUESTS.iter().chain(&WARNINGS).any(|candidate| *candidate as c_int == signal)
 }
 
 /// What is done with signals, one at a time.
@@ -79,16 +79,16 @@ impl Listener {
         let status = Status::read();
         let hear: Hear = Arc::new(Mutex::new(hear));
         // Under `nohup` a terminal that hangs up is nothing.
-        let own: Vec<Signal> =
+        let signals: Vec<Signal> =
             REQUESTS.into_iter().filter(|signal| *signal != Signal::SIGHUP || !status.ignores(*signal)).collect();
         if !status.traced {
-            let set: SigSet = own.iter().copied().collect();
+            let set: SigSet = signals.iter().copied().collect();
             set.thread_block()?;
             let file = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC)?;
-            let told = Arc::clone(&hear);
-            thread::Builder::new().name("signals".to_owned()).spawn(move || read(&file, &told))?;
+            let handler = Arc::clone(&hear);
+            thread::Builder::new().name("signals".to_owned()).spawn(move || read(&file, &handler))?;
         }
-        Ok(Self { hear, own: own.into_iter().map(|signal| signal as c_int).collect() })
+        Ok(Self { hear, own: signals.into_iter().map(|signal| signal as c_int).collect() })
     }
 
     /// Installs handlers: for warnings, for `further` signals, and for signals that no thread blocks any more. Replaces

@@ -58,10 +58,10 @@ fn parts(text: &str) -> Result<Parts, String> {
         return Ok(Parts(Vec::new()));
     }
     let part = |word: &str| {
-        let found = ReportPart::ALL.into_iter().find(|(known, _)| word.trim().eq_ignore_ascii_case(known));
+        let found = ReportPart::ALL.into_iter().find(|(name, _)| word.trim().eq_ignore_ascii_case(name));
         found.map(|(_, part)| part).ok_or_else(|| {
-            let known: Vec<&str> = ReportPart::ALL.iter().map(|(word, _)| *word).collect();
-            format!("it must be none, or some of {}", known.join(", "))
+            let names: Vec<&str> = ReportPart::ALL.iter().map(|(word, _)| *word).collect();
+            format!("it must be none, or some of {}", names.join(", "))
         })
     };
     text.split(',').map(part).collect::<Result<_, _>>().map(Parts)

@@ -66,8 +66,8 @@ pub fn shape(text: &str) -> Result<(String, Vec<i64>), String> {
 /// `name:lowest:highest`.
 pub fn random_range(text: &str) -> Result<RandomRange, String> {
     let rule = "it must be input:lowest:highest, two finite numbers";
-    let (rest, high) = text.rsplit_once(':').ok_or(rule)?;
-    let (input, low) = rest.rsplit_once(':').filter(|(name, _)| !name.is_empty()).ok_or(rule)?;
+    let (head, high) = text.rsplit_once(':').ok_or(rule)?;
+    let (input, low) = head.rsplit_once(':').filter(|(name, _)| !name.is_empty()).ok_or(rule)?;
     let (low, high) = (Bound::parse(low).ok_or(rule)?, Bound::parse(high).ok_or(rule)?);
     if !low.is_at_most(high) {
         return Err(format!("{low} is above {high}"));
@@ -78,8 +78,8 @@ pub fn random_range(text: &str) -> Result<RandomRange, String> {
 /// `name:value:type`; the value may hold colons.
 pub fn parameter(text: &str) -> Result<Parameter, String> {
     let rule = "it must be name:value:type with a type of bool, int, uint, double or string";
-    let (name, rest) = text.split_once(':').filter(|(name, _)| !name.is_empty()).ok_or(rule)?;
-    let (value, kind) = rest.rsplit_once(':').ok_or(rule)?;
+    let (name, tail) = text.split_once(':').filter(|(name, _)| !name.is_empty()).ok_or(rule)?;
+    let (value, kind) = tail.rsplit_once(':').ok_or(rule)?;
     let misfit = |_| format!("'{value}' is no {}", kind.to_ascii_lowercase());
     let value = match kind.to_ascii_lowercase().as_str() {
         "bool" => ParameterValue::Bool(boolean(value).map_err(misfit)?),
@@ -233,13 +233,13 @@ fn sessions(concurrency: &str, count: &str, rate: &[&str]) -> Result<StageForm, 
 
 /// The stages of several forms: pauses belong to the stage after them.
 pub fn stages(forms: &[StageForm]) -> Vec<Stage> {
-    let mut rest = Duration::ZERO;
+    let mut pending = Duration::ZERO;
     let stage = |form: &StageForm| match *form {
         StageForm::Pause(pause) => {
-            rest += pause;
+            pending += pause;
             None
         }
-        StageForm::Stage(stage) => Some(Stage { pause: std::mem::take(&mut rest), ..stage }),
+        StageForm::Stage(stage) => Some(Stage { pause: std::mem::take(&mut pending), ..stage }),
     };
     forms.iter().filter_map(stage).collect()
 }
@@ -268,8 +268,8 @@ pub fn sweep(text: &str) -> Result<SweepForm, String> {
 /// `p99:2%`, `p99.9:0.02`, `avg:1%` or `throughput:1%`.
 pub fn precision(text: &str) -> Result<Precision, String> {
     let rule = "it must be pN, avg or throughput with a share, such as p99:2%";
-    let (of, part) = text.split_once(':').ok_or(rule)?;
-    let of = match of.to_ascii_lowercase().as_str() {
+    let (statistic, part) = text.split_once(':').ok_or(rule)?;
+    let statistic = match statistic.to_ascii_lowercase().as_str() {
         "avg" | "mean" => Statistic::MeanLatency,
         "throughput" => Statistic::Throughput,
         name => {
@@ -279,7 +279,7 @@ pub fn precision(text: &str) -> Result<Precision, String> {
         }
     };
     let part = share(part)?;
-    if part <= 0.0 { Err("the share must be above 0".to_owned()) } else { Ok(Precision { of, share: part }) }
+    if part <= 0.0 { Err("the share must be above 0".to_owned()) } else { Ok(Precision { of: statistic, share: part }) }
 }
 
 /// `relative[:absolute]`.

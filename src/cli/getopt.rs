@@ -191,7 +191,7 @@ pub fn alike<'a>(command: &'a Command, name: &str) -> Vec<&'a Arg> {
     let visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
     let mut found: Vec<(f64, &Arg)> = visible.map(|arg| (likeness(arg.get_long().unwrap_or_default()), arg)).collect();
     found.retain(|(likeness, _)| *likeness >= SIMILAR);
-    found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    found.sort_by(|(left, _), (right, _)| right.total_cmp(left));
     let best = found.first().map_or(0.0, |(likeness, _)| *likeness);
     // A name that differs in a single letter leaves no doubt.
     found.retain(|(likeness, _)| best < 0.95 || *likeness >= 0.95);
@@ -201,7 +201,7 @@ pub fn alike<'a>(command: &'a Command, name: &str) -> Vec<&'a Arg> {
 /// The name that is most similar to a word, if one is similar enough.
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = names.map(|name| (strsim::jaro_winkler(name, word), name));
-    let best = likeness.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    let best = likeness.max_by(|(left, _), (right, _)| left.total_cmp(right));
     best.filter(|(likeness, _)| *likeness >= SIMILAR).map(|(_, name)| name)
 }
 
@@ -228,13 +228,13 @@ fn short_flags<'a>(command: &'a Command, cluster: &[u8]) -> Result<Vec<Flag<'a>>
             (None, Some(Habit::Is(meant))) => find_long(command, meant)?,
             (None, Some(Habit::Instead(rule))) => return Err(instead(&format!("-{ch}"), rule)),
             (None, None) => {
-                let rest = String::from_utf8_lossy(&cluster[index..]);
-                return Err(Error::usage(format!("-{rest} is not a flag of this program; see --help")));
+                let tail = String::from_utf8_lossy(&cluster[index..]);
+                return Err(Error::usage(format!("-{tail} is not a flag of this program; see --help")));
             }
         };
-        let rest = &cluster[index + 1..];
-        if !matches!(need(arg), Need::Never) && !rest.is_empty() {
-            let value = rest.strip_prefix(b"=").unwrap_or(rest);
+        let tail = &cluster[index + 1..];
+        if !matches!(need(arg), Need::Never) && !tail.is_empty() {
+            let value = tail.strip_prefix(b"=").unwrap_or(tail);
             flags.push(Flag { arg, attached: Some(OsString::from_vec(value.to_vec())) });
             break;
         }
@@ -334,9 +334,9 @@ mod tests {
             command.get_arguments().filter(is_there).map(shown).filter(|name| !is_known(name)).collect();
         assert!(missing.is_empty(), "neither of outputs nor of the gate: {missing:?}");
         let shared = [&sections[..], &["Variants"]].concat();
-        let apart = command.get_arguments().filter(|arg| arg.get_help_heading().is_some_and(|it| shared.contains(&it)));
+        let apart = command.get_arguments().filter(|arg| arg.get_help_heading().is_some_and(|heading| shared.contains(&heading)));
         let apart: Vec<String> =
-            apart.map(shown).filter(|name| !flags::find(name).is_some_and(|it| it.whole_run)).collect();
+            apart.map(shown).filter(|name| !flags::find(name).is_some_and(|flag| flag.whole_run)).collect();
         assert!(apart.is_empty(), "not of the whole run: {apart:?}");
     }
 

@@ -91,7 +91,7 @@ pub fn about(called: &Called, name: &str) -> Result<Command> {
 pub fn titles(run: &clap::Command) -> Vec<String> {
     let mut titles: Vec<String> = Vec::new();
     for title in run.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(clap::Arg::get_help_heading) {
-        if !titles.iter().any(|known| known == title) {
+        if !titles.iter().any(|other| other == title) {
             titles.push(title.to_owned());
         }
     }

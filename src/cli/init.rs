@@ -70,8 +70,8 @@ fn read(words: Words<'_>) -> Result<Command> {
 /// What to do with a file of another kind.
 fn other(file: &Path) -> String {
     let ending = file.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let known = OTHERS.iter().find(|(endings, _)| endings.contains(&&*ending));
-    known.map_or_else(
+    let entry = OTHERS.iter().find(|(endings, _)| endings.contains(&&*ending));
+    entry.map_or_else(
         || "it must end in .onnx, .pt, .plan, .py or .json, which tell how a model is stored".to_owned(),
         |(_, next)| format!("Triton does not load .{ending}: {next}"),
     )

@@ -19,22 +19,22 @@ fn dataset(text: &str) -> Result<Dataset, String> {
     let bounds = |text: &str| -> Option<((u32, u32), usize)> {
         let mut parts = text.splitn(3, ':');
         let (least, most) = (parts.next()?, parts.next()?);
-        let rest = parts.next()?;
+        let file = parts.next()?;
         let number = |text: &str| integer(text, 0, u64::from(MAX_TOKENS)).ok();
-        Some(((number(least)?, number(most)?), text.len() - rest.len()))
+        Some(((number(least)?, number(most)?), text.len() - file.len()))
     };
-    let (mut rest, mut found) = (text, [None; 2]);
-    for each in &mut found {
-        let Some((pair, length)) = bounds(rest) else { break };
-        (*each, rest) = (Some(pair), &rest[length..]);
+    let (mut remaining, mut found) = (text, [None; 2]);
+    for slot in &mut found {
+        let Some((pair, length)) = bounds(remaining) else { break };
+        (*slot, remaining) = (Some(pair), &remaining[length..]);
     }
     if let Some((least, most)) = found.iter().flatten().find(|(least, most)| least > most) {
         return Err(format!("{least} is above {most}"));
     }
-    let path = PathBuf::from(rest);
+    let path = PathBuf::from(remaining);
     match path.exists() {
         true => Ok(Dataset { path, prompt: found[0], answer: found[1] }),
-        false => Err(format!("there is no file or folder '{rest}'")),
+        false => Err(format!("there is no file or folder '{remaining}'")),
     }
 }
 
@@ -61,9 +61,9 @@ fn length_from(text: &str, lowest: u64) -> Result<TokenLength, String> {
     const RULE: &str = "it must be MEAN, MEAN:STDDEV, normal:MEAN:STDDEV, lognormal:MEAN:STDDEV, skew-normal:MEAN:STDDEV:SKEW, \
         poisson:MEAN (each optionally with :MIN:MAX) or uniform:MIN:MAX";
     let most = u64::from(MAX_TOKENS);
-    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    let (kind, parameters) = text.split_once(':').unwrap_or((text, ""));
     let Some((count, make)) = shape(kind) else {
-        let (mean, deviation) = (integer::<u32>(kind, lowest, most), if rest.is_empty() { "0" } else { rest });
+        let (mean, deviation) = (integer::<u32>(kind, lowest, most), if parameters.is_empty() { "0" } else { parameters });
         if text.ends_with(':') || mean.is_err() && kind.contains(char::is_alphabetic) {
             return Err(RULE.to_owned());
         }
@@ -71,7 +71,7 @@ fn length_from(text: &str, lowest: u64) -> Result<TokenLength, String> {
         let shape = LengthShape::Normal(f64::from(mean?), f64::from(deviation));
         return Ok(TokenLength { least: lowest as u32, ..TokenLength::unbounded(shape) });
     };
-    let parts: Vec<&str> = rest.split(':').collect();
+    let parts: Vec<&str> = parameters.split(':').collect();
     let (numbers, bounds) = parts.split_at_checked(count).ok_or(RULE)?;
     let numbers: Vec<f64> = numbers.iter().map(|text| decimal(text, -1e6, most as f64)).collect::<Result<_, _>>()?;
     let positive =
@@ -93,10 +93,10 @@ type Make = fn(&[f64]) -> LengthShape;
 /// The number of a shape's parameters, and its constructor.
 fn shape(kind: &str) -> Option<(usize, Make)> {
     Some(match kind.to_ascii_lowercase().as_str() {
-        "normal" => (2, |of| LengthShape::Normal(of[0], of[1])),
-        "lognormal" => (2, |of| LengthShape::LogNormal(of[0], of[1])),
-        "skew-normal" => (3, |of| LengthShape::SkewNormal(of[0], of[1], of[2])),
-        "poisson" => (1, |of| LengthShape::Poisson(of[0])),
+        "normal" => (2, |numbers| LengthShape::Normal(numbers[0], numbers[1])),
+        "lognormal" => (2, |numbers| LengthShape::LogNormal(numbers[0], numbers[1])),
+        "skew-normal" => (3, |numbers| LengthShape::SkewNormal(numbers[0], numbers[1], numbers[2])),
+        "poisson" => (1, |numbers| LengthShape::Poisson(numbers[0])),
         "uniform" => (0, |_| LengthShape::Uniform),
         _ => return None,
     })

@@ -14,19 +14,19 @@ const MAX_SECONDS: f64 = 3600.0;
 /// `image:`, `video:` or `audio:` and settings, separated by commas.
 pub fn media(text: &str) -> Result<MediaSpec, String> {
     let (kind, settings) = text.split_once(':').unwrap_or((text, ""));
-    let mut of = Settings::read(settings)?;
+    let mut options = Settings::read(settings)?;
     let kind = match kind {
         "image" => MediaKind::Image {
-            sizes: weighted(of.take("sizes").unwrap_or("512x512"), frame)?,
-            coding: match of.take("as").unwrap_or("png") {
+            sizes: weighted(options.take("sizes").unwrap_or("512x512"), frame)?,
+            coding: match options.take("as").unwrap_or("png") {
                 "png" => Coding::Png,
                 "jpeg" => Coding::Jpeg,
                 other => return Err(format!("an image is sent as png or jpeg, not as '{other}'")),
             },
         },
         "video" => MediaKind::Video {
-            sizes: weighted(of.take("sizes").unwrap_or("512x512x10"), film)?,
-            coding: match of.take("as").unwrap_or("mp4") {
+            sizes: weighted(options.take("sizes").unwrap_or("512x512x10"), film)?,
+            coding: match options.take("as").unwrap_or("mp4") {
                 "mp4" => VideoCoding::Mp4,
                 "png" => VideoCoding::Frames(Coding::Png),
                 "jpeg" => VideoCoding::Frames(Coding::Jpeg),
@@ -34,17 +34,17 @@ pub fn media(text: &str) -> Result<MediaSpec, String> {
             },
         },
         "audio" => MediaKind::Audio {
-            seconds: weighted(of.take("seconds").unwrap_or("1"), |text| decimal(text, 0.0, MAX_SECONDS))?,
+            seconds: weighted(options.take("seconds").unwrap_or("1"), |text| decimal(text, 0.0, MAX_SECONDS))?,
         },
         _ => return Err("it must begin with image:, video: or audio:".to_owned()),
     };
-    let one = TokenLength::unbounded(LengthShape::Normal(1.0, 0.0));
-    let count = of.take("count").map_or(Ok(one), seconds)?;
-    let at = match of.take("at") {
+    let single = TokenLength::unbounded(LengthShape::Normal(1.0, 0.0));
+    let count = options.take("count").map_or(Ok(single), seconds)?;
+    let at = match options.take("at") {
         None | Some("random") => None,
-        Some(place) => Some(decimal(place, 0.0, 1.0)?),
+        Some(position) => Some(decimal(position, 0.0, 1.0)?),
     };
-    of.finish().map(|()| MediaSpec { kind, count, at })
+    options.finish().map(|()| MediaSpec { kind, count, at })
 }
 
 /// Settings that have not been read yet.
@@ -57,7 +57,7 @@ impl<'a> Settings<'a> {
     }
 
     fn take(&mut self, name: &str) -> Option<&'a str> {
-        let at = self.0.iter().position(|(known, _)| *known == name)?;
+        let at = self.0.iter().position(|(key, _)| *key == name)?;
         Some(self.0.remove(at).1)
     }
 
@@ -73,11 +73,11 @@ impl<'a> Settings<'a> {
 
 /// Values separated by `+`, each perhaps with `*` and its weight.
 fn weighted<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Vec<(T, f64)>, String> {
-    let one = |text: &str| {
+    let entry = |text: &str| {
         let (value, weight) = text.split_once('*').unwrap_or((text, "1"));
         Ok((read(value)?, decimal(weight, 0.0, 1e9)?))
     };
-    text.split('+').map(one).collect()
+    text.split('+').map(entry).collect()
 }
 
 /// `WIDTHxHEIGHT`.

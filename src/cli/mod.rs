@@ -159,13 +159,13 @@ struct Flags {
 pub fn parse(args: impl IntoIterator<Item = OsString>, codes: Codes) -> Result<Command> {
     let called = Called { run: command_of(codes), commands: commands::ALL };
     let words: Vec<OsString> = args.into_iter().skip(1).collect();
-    let mut rest = words.iter().cloned().peekable();
+    let mut remaining = words.iter().cloned().peekable();
     for word in called.commands {
-        if rest.next_if(|first| first == word.name).is_some() {
-            return (word.read)(&called, &mut rest);
+        if remaining.next_if(|first| first == word.name).is_some() {
+            return (word.read)(&called, &mut remaining);
         }
     }
-    flags_of_a_run(&called, rest, codes).map_err(|error| match error.kind() {
+    flags_of_a_run(&called, remaining, codes).map_err(|error| match error.kind() {
         ErrorKind::Usage => help::with_hyphens(&called, error, &words),
         _ => error,
     })
@@ -209,7 +209,7 @@ fn command_of(codes: Codes) -> clap::Command {
 }
 
 fn version(codes: Codes) -> String {
-    let own = env!("CARGO_PKG_VERSION");
+    let version = env!("CARGO_PKG_VERSION");
     let commit = match env!("TRITON_BENCH_COMMIT") {
         "" => String::new(),
         commit => format!("commit {commit}, "),
@@ -217,10 +217,10 @@ fn version(codes: Codes) -> String {
     match codes {
         Codes::Own => {
             format!(
-                "triton-bench {own} ({commit}Triton C API {API_MAJOR}, flags and reports of Perf Analyzer {UPSTREAM_VERSION})"
+                "triton-bench {version} ({commit}Triton C API {API_MAJOR}, flags and reports of Perf Analyzer {UPSTREAM_VERSION})"
             )
         }
-        Codes::PerfAnalyzers => format!("Perf Analyzer Version {UPSTREAM_VERSION} ({commit}triton-bench {own})"),
+        Codes::PerfAnalyzers => format!("Perf Analyzer Version {UPSTREAM_VERSION} ({commit}triton-bench {version})"),
     }
 }
 

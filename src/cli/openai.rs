@@ -171,8 +171,8 @@ impl OpenAiArgs {
             media: self.media.clone(),
             prefix_media: self.prefix_media.clone(),
             talks: self.conversations.map(|count| {
-                let (own, delay) = (self.system_tokens, self.turn_delay);
-                Box::new(TalkSpec { count, turns: self.turns, own, delay })
+                let (system, delay) = (self.system_tokens, self.turn_delay);
+                Box::new(TalkSpec { count, turns: self.turns, own: system, delay })
             }),
         })
     }

@@ -59,9 +59,9 @@ mod tests {
     #[test]
     fn the_rank_is_put_in_where_mpi_is_enabled() {
         let words = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
-        let own = words(&["--model=m{rank}", "--enable-mpi", "--csv=out{rank}.csv"]);
-        assert_eq!(with_rank(own.clone(), Some(3)), words(&["--model=m3", "--enable-mpi", "--csv=out3.csv"]));
-        assert_eq!(with_rank(own.clone(), None), own);
+        let command_line = words(&["--model=m{rank}", "--enable-mpi", "--csv=out{rank}.csv"]);
+        assert_eq!(with_rank(command_line.clone(), Some(3)), words(&["--model=m3", "--enable-mpi", "--csv=out3.csv"]));
+        assert_eq!(with_rank(command_line.clone(), None), command_line);
         assert_eq!(with_rank(words(&["--csv=out{rank}.csv"]), Some(3)), words(&["--csv=out{rank}.csv"]));
     }
 }

@@ -19,16 +19,16 @@ pub fn requirement(text: &str) -> Result<Requirement, String> {
         None => (text, None),
     };
     let at = condition.find(['<', '>']).ok_or_else(refused)?;
-    let (figure, rest) = condition.split_at(at);
-    let (relation, value) = match rest.as_bytes() {
-        [b'<', b'=', ..] => (Relation::AtMost, &rest[2..]),
-        [b'<', ..] => (Relation::Below, &rest[1..]),
-        [b'>', b'=', ..] => (Relation::AtLeast, &rest[2..]),
-        _ => (Relation::Above, &rest[1..]),
+    let (figure, tail) = condition.split_at(at);
+    let (relation, value) = match tail.as_bytes() {
+        [b'<', b'=', ..] => (Relation::AtMost, &tail[2..]),
+        [b'<', ..] => (Relation::Below, &tail[1..]),
+        [b'>', b'=', ..] => (Relation::AtLeast, &tail[2..]),
+        _ => (Relation::Above, &tail[1..]),
     };
-    let of = FigureAt::named(figure.trim()).ok_or_else(refused)?;
-    let bound = bound(of.figure.unit, value.trim()).ok_or_else(refused)?;
-    Ok(Requirement { text: text.to_owned(), of: in_plan(of), relation, bound, level })
+    let figure_at = FigureAt::named(figure.trim()).ok_or_else(refused)?;
+    let bound = bound(figure_at.figure.unit, value.trim()).ok_or_else(refused)?;
+    Ok(Requirement { text: text.to_owned(), of: in_plan(figure_at), relation, bound, level })
 }
 
 /// The figure of that name.
@@ -37,11 +37,11 @@ pub fn figure(name: &str) -> Option<Figure> {
 }
 
 /// How a plan names it.
-fn in_plan(of: FigureAt) -> Figure {
-    match (of.statistic(), of.figure.key) {
+fn in_plan(figure_at: FigureAt) -> Figure {
+    match (figure_at.statistic(), figure_at.figure.key) {
         (Some(statistic), _) => Figure::Statistic(statistic),
         (None, "errors") => Figure::Errors,
-        (None, _) => Figure::Named(of.name()),
+        (None, _) => Figure::Named(figure_at.name()),
     }
 }
 
@@ -100,9 +100,9 @@ mod tests {
             ("tokens/s>100", named("output_token_throughput", None), 100.0),
             ("e2e p99<1s", Figure::Statistic(Statistic::Percentile(99.0)), 1e9),
         ];
-        for (text, of, bound) in cases {
+        for (text, figure, bound) in cases {
             let read = requirement(text).unwrap();
-            assert_eq!((read.of, read.bound), (of, Bound::Value(bound)), "{text}");
+            assert_eq!((read.of, read.bound), (figure, Bound::Value(bound)), "{text}");
         }
         assert!(requirement("ttft<5").is_err() && requirement("goodput>1ms").is_err());
     }
@@ -129,8 +129,8 @@ mod tests {
             ),
             ("p99<+5%@concurrency:8", p99, Relation::Below, Bound::Change(0.05), Some(LevelName::Concurrency(8))),
         ];
-        for (text, of, relation, bound, level) in cases {
-            assert_eq!(requirement(text), Ok(Requirement { text: text.to_owned(), of, relation, bound, level }));
+        for (text, figure, relation, bound, level) in cases {
+            assert_eq!(requirement(text), Ok(Requirement { text: text.to_owned(), of: figure, relation, bound, level }));
         }
         let throughput = requirement("throughput>=-10%").unwrap();
         assert_eq!((throughput.relation, throughput.bound), (Relation::AtLeast, Bound::Change(-0.1)));

@@ -63,8 +63,8 @@ pub enum MatrixKind {
 impl RoundsArgs {
     /// The variants that are asked for.
     pub fn variants(&self) -> Result<&[VariantWords]> {
-        let alike = |one: &VariantWords| self.variant.iter().filter(|other| other.name == one.name).count() > 1;
-        if let Some(twice) = self.variant.iter().find(|one| alike(one)) {
+        let alike = |variant: &VariantWords| self.variant.iter().filter(|other| other.name == variant.name).count() > 1;
+        if let Some(twice) = self.variant.iter().find(|variant| alike(variant)) {
             return Err(Error::usage(format!("--variant '{}': two have that name: give each its own", twice.name)));
         }
         match self.variant.as_slice() {

@@ -53,10 +53,10 @@ fn mix_without_secrets(value: &str) -> String {
         _ => text.to_owned(),
     };
     let entry = |text: &str| match text.split_once('?') {
-        Some((model, own)) => {
+        Some((model, parameters)) => {
             // Behind the last parameter comes the entry's share.
-            let (own, share) = own.split_at(own.rfind(':').unwrap_or(own.len()));
-            format!("{model}?{}{share}", own.split('&').map(parameter).collect::<Vec<_>>().join("&"))
+            let (parameters, share) = parameters.split_at(parameters.rfind(':').unwrap_or(parameters.len()));
+            format!("{model}?{}{share}", parameters.split('&').map(parameter).collect::<Vec<_>>().join("&"))
         }
         None => text.to_owned(),
     };
@@ -67,8 +67,8 @@ fn mix_without_secrets(value: &str) -> String {
 pub fn flags_without_secrets(command: &Command, flags: &str) -> String {
     let words = shlex::split(flags).map(|words| words.into_iter().map(OsString::from));
     match words.map(|words| getopt::read(command, words)) {
-        Some(Ok(CommandLine::Run(own, _))) if may_hold_secret(&own) => {
-            own.iter().map(|word| shown_word(command, word)).collect::<Vec<_>>().join(" ")
+        Some(Ok(CommandLine::Run(words, _))) if may_hold_secret(&words) => {
+            words.iter().map(|word| shown_word(command, word)).collect::<Vec<_>>().join(" ")
         }
         Some(Ok(_)) => flags.to_owned(),
         _ if names_secret(flags) => HIDDEN.to_owned(),

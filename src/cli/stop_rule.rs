@@ -15,9 +15,9 @@ pub fn stop_rule(text: &str) -> Result<StopRule, String> {
     if let Some(failures) = in_a_row(text) {
         return failures.map(|failures| StopRule::InARow { failures });
     }
-    let (condition, rest) = text.split_once(" over ").ok_or_else(rule)?;
+    let (condition, window) = text.split_once(" over ").ok_or_else(rule)?;
     let (figure, part) = condition.split_once('>').ok_or_else(rule)?;
-    let (over, least) = rest.split_once(" of ").map_or((rest, None), |(over, least)| (over, Some(least)));
+    let (over, least) = window.split_once(" of ").map_or((window, None), |(over, least)| (over, Some(least)));
     if !figure.trim().eq_ignore_ascii_case("errors") {
         return Err(rule());
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// The last of those with the same name, in their order.
 pub fn last_of_each<T: Clone>(all: &[T], name: impl Fn(&T) -> String) -> Vec<T> {
-    let mut known = HashSet::new();
-    let mut kept: Vec<T> = all.iter().rev().filter(|one| known.insert(name(one))).cloned().collect();
+    let mut names = HashSet::new();
+    let mut kept: Vec<T> = all.iter().rev().filter(|item| names.insert(name(item))).cloned().collect();
     kept.reverse();
     kept
 }
@@ -71,8 +71,8 @@ where
     move |text| {
         let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
         found.map(|&(_, value)| value).ok_or_else(|| {
-            let known: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
-            format!("it must be one of {}", known.join(", "))
+            let names: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
+            format!("it must be one of {}", names.join(", "))
         })
     }
 }

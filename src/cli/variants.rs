@@ -34,18 +34,18 @@ pub fn plans(
     codes: Codes,
     plan: impl Fn(Vec<OsString>) -> Result<Plan>,
 ) -> Result<Vec<Variant>> {
-    let each = variants.iter().map(|variant| {
+    let plans = variants.iter().map(|variant| {
         let plan = merged(command, words, variant, codes).and_then(&plan);
         let plan = plan.map_err(|error| error.context(format!("--variant '{}'", variant.name)))?;
         Ok(Variant { name: variant.name.clone(), flags: flags_without_secrets(command, &variant.flags), plan })
     });
-    each.collect()
+    plans.collect()
 }
 
 fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, codes: Codes) -> Result<Vec<OsString>> {
-    let own = match getopt::read(command, variant.words.iter().cloned())? {
-        CommandLine::Run(own, strays) if strays.is_empty() || codes == Codes::PerfAnalyzers => own,
-        CommandLine::Run(own, strays) if may_hold_secret(&own) => {
+    let variant_words = match getopt::read(command, variant.words.iter().cloned())? {
+        CommandLine::Run(variant_words, strays) if strays.is_empty() || codes == Codes::PerfAnalyzers => variant_words,
+        CommandLine::Run(variant_words, strays) if may_hold_secret(&variant_words) => {
             let rule = "words beside -H belong to no flag: quote its value";
             return Err(Error::usage(format!("{} {rule}", strays.len())));
         }
@@ -57,14 +57,14 @@ fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, c
             return Err(Error::usage("--help and --version cannot be part of a variant"));
         }
     };
-    let own = if codes == Codes::Own { habits::own(own) } else { own };
+    let variant_words = if codes == Codes::Own { habits::own(variant_words) } else { variant_words };
     let arg =
         |word: &OsString| command.get_arguments().find(|arg| arg.get_long().is_some_and(|long| same(name(word), long)));
-    if let Some(flag) = own.iter().filter_map(arg).find(|arg| is_common(arg)).map(shown) {
+    if let Some(flag) = variant_words.iter().filter_map(arg).find(|arg| is_common(arg)).map(shown) {
         return Err(Error::usage(format!("{flag} applies to the whole run: give it outside the variant")));
     }
-    let is_overridden = |word: &&OsString| !same(name(word), "variant") && !overrides(command, &own, name(word));
-    Ok(words.iter().filter(is_overridden).cloned().chain(own.iter().cloned()).collect())
+    let is_overridden = |word: &&OsString| !same(name(word), "variant") && !overrides(command, &variant_words, name(word));
+    Ok(words.iter().filter(is_overridden).cloned().chain(variant_words.iter().cloned()).collect())
 }
 
 fn is_common(arg: &clap::Arg) -> bool {
@@ -73,23 +73,23 @@ fn is_common(arg: &clap::Arg) -> bool {
 
 /// Whether flags of a variant take the place of a common one: where it may be repeated, or where they stand for it. Of others,
 /// the last of several counts.
-fn overrides(command: &clap::Command, own: &[OsString], common: &OsStr) -> bool {
-    let has = |flag: &str| own.iter().any(|word| same(name(word), flag));
+fn overrides(command: &clap::Command, variant_words: &[OsString], common: &OsStr) -> bool {
+    let has = |flag: &str| variant_words.iter().any(|word| same(name(word), flag));
     let repeats = |arg: &clap::Arg| matches!(arg.get_action(), ArgAction::Append | ArgAction::Count);
     let is_repeated = command
         .get_arguments()
         .filter(|arg| repeats(arg))
         .any(|arg| arg.get_long().is_some_and(|long| same(common, long) && has(long)));
-    is_repeated || own.iter().any(|word| stands_for(&name(word).to_string_lossy(), &common.to_string_lossy()))
+    is_repeated || variant_words.iter().any(|word| stands_for(&name(word).to_string_lossy(), &common.to_string_lossy()))
 }
 
 /// Whether one flag takes the place of another.
-pub fn stands_for(one: &str, other: &str) -> bool {
-    let is_alternative = ALTERNATIVES.iter().any(|row| row.contains(&one) && row.contains(&other));
+pub fn stands_for(flag: &str, other: &str) -> bool {
+    let is_alternative = ALTERNATIVES.iter().any(|row| row.contains(&flag) && row.contains(&other));
     let is_of_another = |load: &FlagTraits, other: &FlagTraits| {
         load.load && (other.load || !other.shapes.is_empty() && !other.shapes.contains(&load.name))
     };
-    is_alternative || find_long(one).zip(find_long(other)).is_some_and(|(one, other)| is_of_another(one, other))
+    is_alternative || find_long(flag).zip(find_long(other)).is_some_and(|(flag, other)| is_of_another(flag, other))
 }
 
 /// The name in `--name` or `--name=value`.
@@ -108,9 +108,9 @@ pub fn notes(variants: &[Variant]) -> Vec<String> {
     let is_common = |note: &String| variants.iter().all(|variant| variant.plan.notes.contains(note));
     let Some((first, _)) = variants.split_first() else { return Vec::new() };
     let common = first.plan.notes.iter().filter(|note| is_common(note)).cloned();
-    let own = variants.iter().flat_map(|variant| {
-        let own = variant.plan.notes.iter().filter(|note| !is_common(note));
-        own.map(|note| format!("--variant '{}': {note}", variant.name))
+    let variant_notes = variants.iter().flat_map(|variant| {
+        let notes = variant.plan.notes.iter().filter(|note| !is_common(note));
+        notes.map(|note| format!("--variant '{}': {note}", variant.name))
     });
-    common.chain(own).collect()
+    common.chain(variant_notes).collect()
 }

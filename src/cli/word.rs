@@ -109,8 +109,8 @@ pub fn refused(command: &clap::Command, error: &clap::Error, name: &str, see: &s
         }
         (_, ErrorKind::TooManyValues, _) => return Error::usage(format!("{flag} takes no value; {see}")),
         (Some(rule), ..) => rule.to_string(),
-        (_, _, Some(ContextValue::Strings(known))) if !known.is_empty() => {
-            format!("it must be one of {}", known.join(", "))
+        (_, _, Some(ContextValue::Strings(names))) if !names.is_empty() => {
+            format!("it must be one of {}", names.join(", "))
         }
         _ => "it must not be empty".to_owned(),
     };

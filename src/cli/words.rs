@@ -13,18 +13,18 @@ use crate::terms::Flag;
 pub fn words_of(command: &clap::Command, matches: &ArgMatches) -> Words {
     let mut words = Words::default();
     for arg in command.get_arguments() {
-        let (name, given) = (shown(arg), is_given(arg, matches));
+        let (name, is_set) = (shown(arg), is_given(arg, matches));
         let values: Vec<String> = values(arg, matches).map(|value| without_secret(command, &name, &value)).collect();
         // What is neither said nor has a default.
-        if values.is_empty() && !given {
+        if values.is_empty() && !is_set {
             continue;
         }
-        if given && values.is_empty() {
+        if is_set && values.is_empty() {
             words.command_line.push(name.clone());
-        } else if given {
+        } else if is_set {
             words.command_line.extend(values.iter().flat_map(|value| [name.clone(), value.clone()]));
         }
-        words.flags.push(Flag { name, values, given });
+        words.flags.push(Flag { name, values, given: is_set });
     }
     words
 }

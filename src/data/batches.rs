@@ -105,8 +105,8 @@ impl Cycle {
     }
 }
 
-fn greatest_common_divisor(one: usize, other: usize) -> usize {
-    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
+fn greatest_common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 /// The cycles of batches of a size: one over all steps, or one per stream if steps of different streams cannot be sent
@@ -132,8 +132,8 @@ fn check(corpus: &Corpus, elements: &Elements<'_>, cycle: Cycle) -> Result<()> {
         if cycle.is_apart() && (position + 1).is_multiple_of(cycle.batch) {
             continue;
         }
-        let (one, other) = (elements.get(cycle.element(position)), elements.get(cycle.element(position + 1)));
-        let inputs = corpus.model.inputs.iter().zip(one.inputs.iter().zip(other.inputs));
+        let (first, second) = (elements.get(cycle.element(position)), elements.get(cycle.element(position + 1)));
+        let inputs = corpus.model.inputs.iter().zip(first.inputs.iter().zip(second.inputs));
         let mut problem = None;
         for (spec, (value, next)) in inputs {
             problem = check_inputs(&corpus.regions, spec, value.as_ref(), next.as_ref())?;
@@ -141,9 +141,9 @@ fn check(corpus: &Corpus, elements: &Elements<'_>, cycle: Cycle) -> Result<()> {
                 break;
             }
         }
-        if let Some(problem) = problem.or_else(|| check_expected(one, other)) {
+        if let Some(problem) = problem.or_else(|| check_expected(first, second)) {
             let files = corpus.of_files();
-            return Err(Error::input(format!("-b {}: {problem} ({one} and {other}{files})", cycle.batch)));
+            return Err(Error::input(format!("-b {}: {problem} ({first} and {second}{files})", cycle.batch)));
         }
     }
     Ok(())
@@ -152,11 +152,11 @@ fn check(corpus: &Corpus, elements: &Elements<'_>, cycle: Cycle) -> Result<()> {
 fn check_inputs(
     regions: &[Arc<Region>],
     spec: &TensorSpec,
-    one: Option<&Value>,
-    other: Option<&Value>,
+    first: Option<&Value>,
+    second: Option<&Value>,
 ) -> Result<Option<String>> {
-    let (one, other) = match (one, other) {
-        (Some(one), Some(other)) => (one, other),
+    let (first, second) = match (first, second) {
+        (Some(first), Some(second)) => (first, second),
         (None, None) => return Ok(None),
         _ => {
             return Ok(Some(format!(
@@ -169,19 +169,19 @@ fn check_inputs(
     if spec.shape_tensor {
         let rule = "The shape tensors should be identical in a batch";
         return Ok(match () {
-            () if one.len != other.len => Some(format!("{rule} (mismatch in size) for '{}'", spec.name)),
-            () if bytes(regions, one)? != bytes(regions, other)? => {
+            () if first.len != second.len => Some(format!("{rule} (mismatch in size) for '{}'", spec.name)),
+            () if bytes(regions, first)? != bytes(regions, second)? => {
                 Some(format!("{rule} (mismatch in content) for '{}'", spec.name))
             }
             () => None,
         });
     }
-    Ok((one.shape != other.shape).then(|| {
+    Ok((first.shape != second.shape).then(|| {
         format!(
             "can not batch tensors with different shapes together (input '{}' expected shape {} and received {})",
             spec.name,
-            shapes::bracketed(&one.shape),
-            shapes::bracketed(&other.shape)
+            shapes::bracketed(&first.shape),
+            shapes::bracketed(&second.shape)
         )
     }))
 }
@@ -190,17 +190,17 @@ fn bytes<'a>(regions: &'a [Arc<Region>], value: &Value) -> Result<Cow<'a, [u8]>>
     regions[value.region].bytes(value.offset, value.len)
 }
 
-fn check_expected(one: Element<'_>, other: Element<'_>) -> Option<String> {
+fn check_expected(first: Element<'_>, second: Element<'_>) -> Option<String> {
     let lacking = |without: Element<'_>, with: Element<'_>| {
         Some(format!(
             "{with} has expected outputs, but {without} in the same batch has none; give both steps expected \
                 outputs, or neither"
         ))
     };
-    let (left, right) = match (one.expected, other.expected) {
+    let (left, right) = match (first.expected, second.expected) {
         (None, None) => return None,
-        (None, Some(_)) => return lacking(one, other),
-        (Some(_), None) => return lacking(other, one),
+        (None, Some(_)) => return lacking(first, second),
+        (Some(_), None) => return lacking(second, first),
         (Some(left), Some(right)) => (left, right),
     };
     let alike = left.len() == right.len()

@@ -32,9 +32,9 @@ impl Corpus {
         let loaded = match spec.source {
             DataSource::Zero => synthetic::load(&target, None)?,
             DataSource::Random => synthetic::load(&target, Some(spec.seed))?,
-            DataSource::Prompts(given) => match &given.talks {
-                Some(talks) => talks::load(&target, given, talks)?,
-                None => prompts::load(&target, given, spec.lengths, spec.blocks)?,
+            DataSource::Prompts(prompt_spec) => match &prompt_spec.talks {
+                Some(talks) => talks::load(&target, prompt_spec, talks)?,
+                None => prompts::load(&target, prompt_spec, spec.lengths, spec.blocks)?,
             },
             DataSource::SessionTrace(trace) => session_trace::load(&target, trace)?,
             DataSource::Lines(files, form) => lines::load(&target, files, *form)?,

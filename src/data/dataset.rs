@@ -69,19 +69,19 @@ pub fn read(wanted: &Wanted<'_>) -> Result<Vec<Entry>> {
     let path = &wanted.dataset.path;
     let failed = |rule: String| Error::input(format!("--prompt-tokens dataset:{}: {rule}", path.display()));
     let most = wanted.count.map_or(usize::MAX, |count| count as usize);
-    let (mut entries, mut seen) = (Vec::new(), 0_usize);
+    let (mut entries, mut total) = (Vec::new(), 0_usize);
     for file in files(path).map_err(failed)? {
         for value in values(&file).map_err(failed)? {
             if entries.len() == most {
                 return Ok(entries);
             }
-            seen += 1;
+            total += 1;
             entries.extend(wanted.entry(&value));
         }
     }
     match entries.is_empty() {
         true => Err(failed(format!(
-            "none of its {seen} entries is of a known form and within the bounds: an entry has conversations or messages, \
+            "none of its {total} entries is of a known form and within the bounds: an entry has conversations or messages, \
              article and highlights, or prompt (docs/input-data.md)"
         ))),
         false => Ok(entries),
@@ -194,8 +194,8 @@ mod tests {
     #[test]
     fn conversations_are_prompts_with_their_answers_or_chats() {
         let prompts = entries(TALK, PromptForm::Prompt, None).unwrap();
-        let one = |text: &str, tokens| (format!("\"prompt\":\"{text}\""), Some(tokens));
-        assert_eq!(prompts, [one("how are you", 2), one("hi", 3)]);
+        let entry = |text: &str, tokens| (format!("\"prompt\":\"{text}\""), Some(tokens));
+        assert_eq!(prompts, [entry("how are you", 2), entry("hi", 3)]);
         assert_eq!(entries(TALK, PromptForm::Prompt, Some((2, 9))).unwrap().len(), 1);
         let chats = entries(TALK, PromptForm::Messages, None).unwrap();
         assert_eq!((chats.len(), chats[0].1), (2, None));
@@ -218,13 +218,13 @@ mod tests {
 
     #[test]
     fn what_is_no_data_set_is_told_by_name() {
-        for (text, said) in [
+        for (text, message) in [
             ("[{\"a\": 1}]", "none of its 1 entries is of a known form"),
             ("[1, ", "is no JSON"),
             ("", "none of its 0 entries"),
         ] {
             let error = entries(text, PromptForm::Prompt, None).unwrap_err().to_string();
-            assert!(error.contains(said) && error.contains("data.json"), "{text}: {error}");
+            assert!(error.contains(message) && error.contains("data.json"), "{text}: {error}");
         }
         let dataset = Dataset { path: "/none/x.json".into(), prompt: None, answer: None };
         let wanted = Wanted { dataset: &dataset, form: PromptForm::Prompt, tokenizer: None, count: None };

@@ -92,13 +92,13 @@ fn check_files(target: &Target<'_>, directory: &Path) -> Result<()> {
     }
     let tensors = || target.model.inputs.iter().chain(&target.model.outputs);
     for name in names {
-        let known = name.to_str().is_some_and(|name| {
+        let is_tensor = name.to_str().is_some_and(|name| {
             let bare = name.strip_suffix(".npy").unwrap_or(name);
             tensors().any(|tensor| {
                 tensor.name == name || tensor.name == bare || tensor.name.starts_with(&format!("{name}/"))
             })
         });
-        if !known {
+        if !is_tensor {
             return Err(Error::input(format!(
                 "Provided data file '{}' does not correspond to a valid model input or output. The model's inputs are {}",
                 directory.join(&name).display(),

@@ -36,8 +36,8 @@ impl Ring {
         }
         let ring = Self { period: end - *total, offsets };
         let window = cycle.window(repeats);
-        let rest = ring.offsets[window % cycle.count];
-        *total = ring.period.checked_mul(window / cycle.count)?.checked_add(rest)?;
+        let remainder = ring.offsets[window % cycle.count];
+        *total = ring.period.checked_mul(window / cycle.count)?.checked_add(remainder)?;
         *total = total.checked_next_multiple_of(ALIGNMENT)?;
         Some(ring)
     }

@@ -50,19 +50,19 @@ impl TokenLength {
         let unit = |number| seed::unit(seed::hash(stream, number));
         // The Box-Muller transform turns two draws into two; the logarithm's argument is never 0.
         let (radius, angle) = ((-2.0 * (1.0 - unit(first)).ln()).sqrt(), TAU * unit(first + 1));
-        let (one, other) = (radius * angle.cos(), radius * angle.sin());
+        let (normal, other_normal) = (radius * angle.cos(), radius * angle.sin());
         let (least, most) = (f64::from(self.least), f64::from(self.most));
         let drawn = match self.shape {
-            LengthShape::Normal(mean, deviation) => mean + one * deviation,
+            LengthShape::Normal(mean, deviation) => mean + normal * deviation,
             LengthShape::LogNormal(mean, deviation) => {
                 let above = (mean - least).max(1.0);
                 let variance = (1.0 + (deviation / above).powi(2)).ln();
-                least + (above.ln() - variance / 2.0 + one * variance.sqrt()).exp()
+                least + (above.ln() - variance / 2.0 + normal * variance.sqrt()).exp()
             }
             LengthShape::SkewNormal(location, scale, shape) => {
                 let delta = shape / (1.0 + shape * shape).sqrt();
-                let skewed = delta * one + (1.0 - delta * delta).sqrt() * other;
-                location + scale * if one >= 0.0 { skewed } else { -skewed }
+                let skewed = delta * normal + (1.0 - delta * delta).sqrt() * other_normal;
+                location + scale * if normal >= 0.0 { skewed } else { -skewed }
             }
             LengthShape::Poisson(mean) => {
                 let mut draws = SplitMix64::seed_from_u64(seed::hash(stream, first));
@@ -167,7 +167,7 @@ mod tests {
 
     fn moments(all: &[f64]) -> (f64, f64) {
         let mean = all.iter().sum::<f64>() / all.len() as f64;
-        let variance = all.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / all.len() as f64;
+        let variance = all.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / all.len() as f64;
         (mean, variance.sqrt())
     }
 

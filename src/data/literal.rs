@@ -50,16 +50,16 @@ impl<'a> Literal<'a> {
     fn string(&mut self) -> Option<&'a str> {
         let text = self.0.trim_start();
         let quote = text.chars().next().filter(|&sign| sign == '\'' || sign == '"')?;
-        let (string, rest) = text[1..].split_once(quote)?;
-        self.0 = rest;
+        let (string, tail) = text[1..].split_once(quote)?;
+        self.0 = tail;
         Some(string)
     }
 
     fn boolean(&mut self) -> Option<bool> {
         let text = self.0.trim_start();
         for (word, value) in [("True", true), ("False", false)] {
-            if let Some(rest) = text.strip_prefix(word) {
-                self.0 = rest;
+            if let Some(tail) = text.strip_prefix(word) {
+                self.0 = tail;
                 return Some(value);
             }
         }
@@ -68,8 +68,8 @@ impl<'a> Literal<'a> {
 
     fn tuple(&mut self) -> Option<Vec<i64>> {
         self.take('(')?;
-        let (inside, rest) = self.0.split_once(')')?;
-        self.0 = rest;
+        let (inside, tail) = self.0.split_once(')')?;
+        self.0 = tail;
         let mut items: Vec<_> = inside.split(',').map(str::trim).collect();
         if items.last().is_some_and(|last| last.is_empty()) {
             items.pop();

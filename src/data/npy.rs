@@ -43,16 +43,16 @@ impl Header {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(file: &[u8]) -> Result<Self, String> {
-        let rest =
+        let tail =
             file.strip_prefix(b"\x93NUMPY").ok_or("it is not a .npy array: its first bytes are not \\x93NUMPY")?;
         let cut_off = "its header is cut off";
-        let (length, start) = match rest.get(..2).ok_or(cut_off)? {
+        let (length, start) = match tail.get(..2).ok_or(cut_off)? {
             [1, _] => {
-                let bytes = rest.get(2..4).and_then(|bytes| bytes.try_into().ok()).ok_or(cut_off)?;
+                let bytes = tail.get(2..4).and_then(|bytes| bytes.try_into().ok()).ok_or(cut_off)?;
                 (usize::from(u16::from_le_bytes(bytes)), 10)
             }
             [2 | 3, _] => {
-                let bytes = rest.get(2..6).and_then(|bytes| bytes.try_into().ok()).ok_or(cut_off)?;
+                let bytes = tail.get(2..6).and_then(|bytes| bytes.try_into().ok()).ok_or(cut_off)?;
                 (u32::from_le_bytes(bytes) as usize, 12)
             }
             [major, minor] => {
@@ -166,8 +166,8 @@ pub(crate) trait Steps {
 /// Steps of an array in memory.
 impl Steps for &[u8] {
     fn next(&mut self, len: usize) -> Result<Cow<'_, [u8]>, String> {
-        let (step, rest) = self.split_at_checked(len).ok_or(CUT_OFF)?;
-        *self = rest;
+        let (step, tail) = self.split_at_checked(len).ok_or(CUT_OFF)?;
+        *self = tail;
         Ok(step.into())
     }
 }

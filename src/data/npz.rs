@@ -73,9 +73,9 @@ fn read_stream(target: &Target<'_>, path: &Path, mut archive: Archive, loaded: &
             let column = column.and_then(|column| member.end().map(|()| column)).map_err(wrong)?;
             columns.outputs[index] = Some(Column { source, ..column });
         } else {
-            let known = target.input_names();
+            let input_names = target.input_names();
             return Err(wrong(format!(
-                "The input or output '{tensor}' is not found in the model configuration; expected {known}"
+                "The input or output '{tensor}' is not found in the model configuration; expected {input_names}"
             )));
         }
     }
@@ -107,9 +107,9 @@ fn members(archive: &Archive, path: &Path) -> Result<Vec<String>> {
         .map(|name| name.map(Cow::into_owned))
         .collect::<Result<_, _>>()
         .map_err(|e| Error::input(format!("{}: {e}", in_file(path))))?;
-    let mut known = HashMap::new();
+    let mut names_by_tensor = HashMap::new();
     for name in &names {
-        if let Some(other) = known.insert(tensor_of(name), name) {
+        if let Some(other) = names_by_tensor.insert(tensor_of(name), name) {
             return Err(Error::input(format!(
                 "{}: '{other}' and '{name}' both exist; keep one of them",
                 in_file(path)

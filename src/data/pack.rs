@@ -159,7 +159,7 @@ impl Packer<'_> {
         };
         let mut order = Vec::with_capacity(self.cycles.iter().map(Cycle::groups).sum());
         let mut payloads: Vec<Payload> = Vec::new();
-        let mut known = (self.shares && in_place && expected.is_none()).then(Known::default);
+        let mut payload_index = (self.shares && in_place && expected.is_none()).then(Known::default);
         for (number, cycle) in self.cycles.iter().enumerate() {
             for start in (0..cycle.groups()).map(|group| cycle.start(group)) {
                 let first = cycle.element(start);
@@ -170,9 +170,9 @@ impl Packer<'_> {
                 });
                 let inputs = tensors.of(number, start);
                 let next = payloads.len() as u32;
-                let place = known.as_mut().map_or(next, |known| known.place(&inputs, &payloads));
-                order.push(place);
-                if place < next {
+                let position = payload_index.as_mut().map_or(next, |payload_index| payload_index.place(&inputs, &payloads));
+                order.push(position);
+                if position < next {
                     continue;
                 }
                 self.memory.take((size_of::<Payload>() + inputs.len() * size_of::<InputTensor>() + PREPARED) as u64)?;
@@ -266,18 +266,18 @@ impl Known {
             input.shape.hash(&mut hash);
             input.region.bytes(input.offset, input.len).unwrap_or_default().hash(&mut hash);
         }
-        let place = *self.places.entry(hash.finish()).or_insert(next);
+        let position = *self.places.entry(hash.finish()).or_insert(next);
         // Different ones may have the same hash.
-        if place < next && are_equal(&payloads[place as usize].inputs, inputs) { place } else { next }
+        if position < next && are_equal(&payloads[position as usize].inputs, inputs) { position } else { next }
     }
 }
 
-fn are_equal(one: &[InputTensor], other: &[InputTensor]) -> bool {
+fn are_equal(left: &[InputTensor], right: &[InputTensor]) -> bool {
     let bytes = |input: &InputTensor| input.region.bytes(input.offset, input.len).map(Cow::into_owned).ok();
-    let same = |(one, other): (&InputTensor, &InputTensor)| {
-        one.name == other.name && one.shape == other.shape && bytes(one).is_some() && bytes(one) == bytes(other)
+    let same = |(left, right): (&InputTensor, &InputTensor)| {
+        left.name == right.name && left.shape == right.shape && bytes(left).is_some() && bytes(left) == bytes(right)
     };
-    one.len() == other.len() && one.iter().zip(other).all(same)
+    left.len() == right.len() && left.iter().zip(right).all(same)
 }
 
 /// Builds the tensors of requests.

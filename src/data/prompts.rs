@@ -92,18 +92,18 @@ fn with_media(
     let text = shared.map_or("", |shared| shared.prefix.text.as_str());
     let group = shared.map_or(0, |shared| shared.group);
     let mut all = studio.content(text, prefix_media, stream(Purpose::Prefixes, group))?;
-    let mut own = studio.content(question, media, stream(Purpose::Prompts, number))?;
-    let said = |part: Option<&serde_json::Value>| part.and_then(|part| part["text"].as_str()).map(str::to_owned);
+    let mut question_parts = studio.content(question, media, stream(Purpose::Prompts, number))?;
+    let text_of = |part: Option<&serde_json::Value>| part.and_then(|part| part["text"].as_str()).map(str::to_owned);
     // A blank is between both, as in a prompt without media.
-    match (said(all.last()), said(own.first())) {
+    match (text_of(all.last()), text_of(question_parts.first())) {
         (Some(before), Some(after)) => {
             all.pop();
-            own[0] = text_part(&format!("{before} {after}"));
+            question_parts[0] = text_part(&format!("{before} {after}"));
         }
-        _ if !all.is_empty() && !own.is_empty() => all.push(text_part(" ")),
+        _ if !all.is_empty() && !question_parts.is_empty() => all.push(text_part(" ")),
         _ => {}
     }
-    all.extend(own);
+    all.extend(question_parts);
     Ok(all)
 }
 
@@ -155,13 +155,13 @@ impl Writer<'_> {
         let at = number as usize % self.rows.len().max(1);
         let draws = Draws::new(self.seed, Purpose::Prompts, u64::from(number));
         let (tokens, output) = draws.lengths(self.spec, self.rows.get(at));
-        let own = match self.blocks {
+        let words = match self.blocks {
             Some(blocks) => self.of_blocks(&draws, tokens, &blocks.each[at], blocks.tokens),
             None => draws.words(tokens),
         };
         let (text, tokens) = match prefix {
-            Some(prefix) => (format!("{} {own}", prefix.text), prefix.tokens + tokens),
-            None => (own, tokens),
+            Some(prefix) => (format!("{} {words}", prefix.text), prefix.tokens + tokens),
+            None => (words, tokens),
         };
         match self.tokenizer {
             Some(tokenizer) => tokenizer.fit(text, tokens as usize).map(|(text, is_exact)| (text, output, is_exact)),
@@ -182,7 +182,7 @@ impl Writer<'_> {
     }
 
     /// Words that are the same where blocks have the same number; the prompt's own beyond them.
-    fn of_blocks(&self, own: &Draws, tokens: u64, blocks: &[u64], size: u32) -> String {
+    fn of_blocks(&self, draws: &Draws, tokens: u64, blocks: &[u64], size: u32) -> String {
         let mut parts = Vec::new();
         let mut left = tokens;
         for block in blocks.iter().take_while(|_| tokens > 0) {
@@ -193,7 +193,7 @@ impl Writer<'_> {
             left -= words;
         }
         if left > 0 {
-            parts.push(own.words(left));
+            parts.push(draws.words(left));
         }
         parts.join(" ")
     }
@@ -288,7 +288,7 @@ mod tests {
         };
         let all = generated(&spec, 2000);
         let lengths: Vec<f64> =
-            all.iter().map(|one| one["prompt"].as_str().unwrap().split(' ').count() as f64).collect();
+            all.iter().map(|entry| entry["prompt"].as_str().unwrap().split(' ').count() as f64).collect();
         let mean = lengths.iter().sum::<f64>() / 2000.0;
         let deviation = (lengths.iter().map(|length| (length - mean).powi(2)).sum::<f64>() / 2000.0).sqrt();
         assert!((mean - 100.0).abs() < 2.0 && (deviation - 20.0).abs() < 2.0, "{mean} {deviation}");
@@ -344,10 +344,10 @@ mod tests {
             .map(|number| writer.prompt(number, Some(&prefixes[order[number as usize] as usize])).unwrap().0)
             .collect();
         let begins = |text: &String| text.split(' ').take(20).collect::<Vec<_>>().join(" ");
-        for (one, group) in texts.iter().zip(&order) {
-            assert_eq!(one.split(' ').count(), 25);
+        for (text, group) in texts.iter().zip(&order) {
+            assert_eq!(text.split(' ').count(), 25);
             for (other, theirs) in texts.iter().zip(&order) {
-                assert_eq!(begins(one) == begins(other), group == theirs);
+                assert_eq!(begins(text) == begins(other), group == theirs);
             }
         }
         let questions: std::collections::HashSet<&str> = texts.iter().map(|text| &text[begins(text).len()..]).collect();
@@ -366,10 +366,10 @@ mod tests {
             assert_eq!(output, Some(4));
             text.split(' ').map(str::to_owned).collect()
         };
-        let (one, other, third) = (words(0), words(1), words(2));
-        assert_eq!((one.len(), other.len(), third.len()), (12, 16, 20));
-        assert_eq!((&one[..8], &one[8..]), (&other[..8], &third[8..12]));
-        assert_ne!(other[8..16], third[8..16]);
-        assert_eq!(words(3), one, "rows repeat");
+        let (first, second, third) = (words(0), words(1), words(2));
+        assert_eq!((first.len(), second.len(), third.len()), (12, 16, 20));
+        assert_eq!((&first[..8], &first[8..]), (&second[..8], &third[8..12]));
+        assert_ne!(second[8..16], third[8..16]);
+        assert_eq!(words(3), first, "rows repeat");
     }
 }

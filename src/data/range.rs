@@ -48,8 +48,8 @@ impl Bound {
     /// Whether this is `other` or below it.
     pub fn is_at_most(self, other: Self) -> bool {
         match (self, other) {
-            (Self::Whole(one), Self::Whole(other)) => one <= other,
-            (one, other) => one.as_f64() <= other.as_f64(),
+            (Self::Whole(left), Self::Whole(right)) => left <= right,
+            (left, right) => left.as_f64() <= right.as_f64(),
         }
     }
 }

@@ -19,19 +19,19 @@ impl Shapes {
     ///
     /// # Errors
     /// If a name is not an input, or a shape does not fit the model's free dimensions.
-    pub(crate) fn new(model: &ModelSpec, given: &[(String, Vec<i64>)]) -> Result<Self> {
+    pub(crate) fn new(model: &ModelSpec, overrides: &[(String, Vec<i64>)]) -> Result<Self> {
         let mut shapes = Self {
             inputs: model.inputs.iter().map(|input| input.shape.as_slice().into()).collect(),
             warnings: Vec::new(),
         };
-        for (name, shape) in given {
+        for (name, shape) in overrides {
             let index = model.inputs.iter().position(|input| &input.name == name);
             let Some(index) = index else {
-                let known: Vec<_> = model.inputs.iter().map(|input| input.name.as_str()).collect();
+                let names: Vec<_> = model.inputs.iter().map(|input| input.name.as_str()).collect();
                 return Err(Error::input(format!(
                     "--shape {name}: model '{}' has no input of this name; its inputs are {}",
                     model.id,
-                    known.join(", ")
+                    names.join(", ")
                 )));
             };
             shapes.apply(index, &model.inputs[index], shape, model)?;
@@ -70,7 +70,7 @@ impl Shapes {
 /// Whether a shape only fills in what the model leaves open.
 pub(crate) fn fits(shape: &[i64], model: &[i64]) -> bool {
     shape.len() == model.len()
-        && shape.iter().zip(model).all(|(&given, &fixed)| given >= 0 && (fixed < 0 || given == fixed))
+        && shape.iter().zip(model).all(|(&dim, &fixed)| dim >= 0 && (fixed < 0 || dim == fixed))
 }
 
 /// Elements of a closed shape; `None` if a dimension is open or the number overflows.

@@ -24,14 +24,14 @@ impl Source {
     pub(super) fn new<'a>(regions: Vec<Arc<Region>>, values: impl Iterator<Item = &'a Value>) -> Self {
         let mut spent = vec![Some(0..0); regions.len()];
         for value in values {
-            if let Some(seen) = &mut spent[value.region] {
-                match value.offset < seen.end {
+            if let Some(range) = &mut spent[value.region] {
+                match value.offset < range.end {
                     true => spent[value.region] = None,
-                    false => seen.end = value.offset + value.len,
+                    false => range.end = value.offset + value.len,
                 }
             }
         }
-        spent.iter_mut().flatten().for_each(|seen| seen.end = 0);
+        spent.iter_mut().flatten().for_each(|range| range.end = 0);
         Self { regions, spent }
     }
 
@@ -53,8 +53,8 @@ impl Source {
     pub(super) fn copy(&mut self, value: &Value, mut to: Option<(&mut Region, usize)>, is_last: bool) -> Result<()> {
         for start in (0..value.len).step_by(PIECE) {
             let (offset, len) = (value.offset + start, PIECE.min(value.len - start));
-            if let Some((target, place)) = &mut to {
-                target.write(*place + start, &self.regions[value.region].bytes(offset, len)?)?;
+            if let Some((target, base)) = &mut to {
+                target.write(*base + start, &self.regions[value.region].bytes(offset, len)?)?;
             }
             if is_last {
                 self.spend(value.region, offset, len);

@@ -144,9 +144,9 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// The broken rule.
-    pub fn settle_input(&self, index: usize, own: Option<Arc<[i64]>>, bytes: &[u8]) -> Result<Arc<[i64]>, String> {
+    pub fn settle_input(&self, index: usize, step_shape: Option<Arc<[i64]>>, bytes: &[u8]) -> Result<Arc<[i64]>, String> {
         let input = &self.model.inputs[index];
-        let shape = match own {
+        let shape = match step_shape {
             Some(shape) if shapes::fits(&shape, &input.shape) => shape,
             Some(shape) => return Err(shapes::incompatible(input, &shape)),
             None => Arc::clone(&self.shapes.inputs[index]),
@@ -171,11 +171,11 @@ impl<'a> Target<'a> {
     pub fn settle_output(
         &self,
         index: usize,
-        own: Option<&[i64]>,
+        step_shape: Option<&[i64]>,
         bytes: Cow<'_, [u8]>,
     ) -> Result<OutputValues, String> {
         let output = &self.model.outputs[index];
-        let shape = match own {
+        let shape = match step_shape {
             Some(shape) if shapes::fits(shape, &output.shape) => shape,
             Some(shape) => return Err(shapes::incompatible(output, shape)),
             None => &output.shape,

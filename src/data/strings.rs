@@ -26,10 +26,10 @@ pub fn pack_element(out: &mut Vec<u8>, parts: &[&[u8]]) {
 pub fn elements(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
-        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+        let tail = bytes.get(at..).filter(|tail| !tail.is_empty())?;
         let start = at;
         let element =
-            rest.split_first_chunk::<4>().and_then(|(length, data)| data.get(..u32::from_le_bytes(*length) as usize));
+            tail.split_first_chunk::<4>().and_then(|(length, data)| data.get(..u32::from_le_bytes(*length) as usize));
         at = element.map_or(bytes.len(), |element| start + 4 + element.len());
         Some(element.ok_or(start))
     })

@@ -152,7 +152,7 @@ fn check_ranges(target: &Target<'_>) -> Result<()> {
             return refuse("a BYTES input takes --string-length or --string-data instead".to_owned());
         };
         let ordered = [least, range.low, range.high, most];
-        if !ordered.is_sorted_by(|one, next| one.is_at_most(*next)) {
+        if !ordered.is_sorted_by(|value, next| value.is_at_most(*next)) {
             return refuse(format!("{} takes lowest:highest from {least} to {most}", input.datatype));
         }
         let whole = [range.low, range.high].iter().all(|bound| matches!(bound, Bound::Whole(_)));

@@ -39,14 +39,14 @@ fn write(writer: &Writer<'_>, talks: &TalkSpec, out: &mut Documents<'_, '_>) -> 
         for turn in 0..turns {
             let (question, output, is_exact) = writer.prompt(number, None)?;
             inexact += u32::from(!is_exact);
-            let said = match talks.turns {
+            let text = match talks.turns {
                 TalkTurns::Endless => repeated(writer.spec.form, &system, &question),
                 TalkTurns::Drawn(_) => question,
             };
             let system = if turn == 0 { system.as_str() } else { "" };
             let delay_ms = talks.delay.map_or(0, |delay| delay.draw(draws.seed, 4 + 2 * turn) * 1000);
-            let of = TurnOf { session: &talk.to_string(), delay_ms, after: None };
-            out.add(&fields(writer.spec.form, system, &said), output, Some(&of))?;
+            let turn_of = TurnOf { session: &talk.to_string(), delay_ms, after: None };
+            out.add(&fields(writer.spec.form, system, &text), output, Some(&turn_of))?;
             // An endless conversation asks the same again and again.
             number += u32::from(talks.turns != TalkTurns::Endless || turn == 1);
         }
@@ -56,9 +56,9 @@ fn write(writer: &Writer<'_>, talks: &TalkSpec, out: &mut Documents<'_, '_>) -> 
 
 /// The system prompt of a conversation: what it shares with others, and what is its own.
 fn system(writer: &Writer<'_>, talks: &TalkSpec, draws: &Draws, prefix: Option<&Prefix>) -> Result<String> {
-    let own = talks.own.map(|length| length.draw(draws.seed, 0)).filter(|tokens| *tokens > 0);
-    let own = own.map(|tokens| writer.text(draws, tokens)).transpose()?;
-    let parts: Vec<&str> = prefix.map(|prefix| prefix.text.as_str()).into_iter().chain(own.as_deref()).collect();
+    let own_prompt = talks.own.map(|length| length.draw(draws.seed, 0)).filter(|tokens| *tokens > 0);
+    let own_prompt = own_prompt.map(|tokens| writer.text(draws, tokens)).transpose()?;
+    let parts: Vec<&str> = prefix.map(|prefix| prefix.text.as_str()).into_iter().chain(own_prompt.as_deref()).collect();
     Ok(parts.join(" "))
 }
 
@@ -70,14 +70,14 @@ fn repeated(form: PromptForm, system: &str, question: &str) -> String {
     }
 }
 
-fn fields(form: PromptForm, system: &str, said: &str) -> String {
+fn fields(form: PromptForm, system: &str, text: &str) -> String {
     let messages = |all: &[Value]| format!("\"messages\":{}", Value::from(all));
-    let user = json!({ "role": "user", "content": said });
+    let user = json!({ "role": "user", "content": text });
     match (form, system) {
         (PromptForm::Messages, "") => messages(&[user]),
         (PromptForm::Messages, system) => messages(&[json!({ "role": "system", "content": system }), user]),
-        (PromptForm::Prompt, "") => format!("\"prompt\":{}", Value::from(said)),
-        (PromptForm::Prompt, system) => format!("\"prompt\":{}", Value::from(format!("{system} {said}"))),
-        (PromptForm::Input, _) => format!("\"input\":{}", Value::from(said)),
+        (PromptForm::Prompt, "") => format!("\"prompt\":{}", Value::from(text)),
+        (PromptForm::Prompt, system) => format!("\"prompt\":{}", Value::from(format!("{system} {text}"))),
+        (PromptForm::Input, _) => format!("\"input\":{}", Value::from(text)),
     }
 }

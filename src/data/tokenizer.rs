@@ -103,14 +103,14 @@ fn growth(part: &Value) -> usize {
         Value::Array(parts) => parts.iter().map(growth).fold(1, usize::saturating_mul),
         Value::Object(fields) => {
             let word = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
-            let own = if word("type") == "Replace" {
+            let factor = if word("type") == "Replace" {
                 // An expression may stand for a single byte, or for none, where it puts its content between any two.
                 let least = fields.get("pattern").and_then(|pattern| pattern["String"].as_str()).map_or(1, str::len);
                 word("content").len().div_ceil(least.max(1)).max(1) + usize::from(least == 0)
             } else {
                 1
             };
-            fields.values().map(growth).fold(own, usize::saturating_mul)
+            fields.values().map(growth).fold(factor, usize::saturating_mul)
         }
         _ => 1,
     }
@@ -179,13 +179,13 @@ mod tests {
     #[test]
     fn rules_that_multiply_a_text_are_refused_before_they_are_applied() {
         let rule = |pattern: Value, content: &str| json!({"type": "Replace", "pattern": pattern, "content": content});
-        let of = |rules: Vec<Value>| json!({"normalizer": {"type": "Sequence", "normalizers": rules}}).to_string();
-        let letters = |count: usize| of(vec![rule(json!({"String": "a"}), "aaaaaaaaaa"); count]);
+        let config = |rules: Vec<Value>| json!({"normalizer": {"type": "Sequence", "normalizers": rules}}).to_string();
+        let letters = |count: usize| config(vec![rule(json!({"String": "a"}), "aaaaaaaaaa"); count]);
         check_growth(letters(1).as_bytes()).unwrap();
         let error = check_growth(letters(9).as_bytes()).unwrap_err();
         assert!(error.contains("1000000000 times"), "{error}");
-        assert!(check_growth(of(vec![rule(json!({"Regex": "(?:)"}), &"b".repeat(100))]).as_bytes()).is_err());
-        let usual = of(vec![
+        assert!(check_growth(config(vec![rule(json!({"Regex": "(?:)"}), &"b".repeat(100))]).as_bytes()).is_err());
+        let usual = config(vec![
             rule(json!({"String": " "}), "▁"),
             rule(json!({"Regex": " {2,}"}), "▁"),
             rule(json!({"String": "``"}), "\""),
@@ -198,10 +198,10 @@ mod tests {
     fn what_is_no_tokenizer_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.json");
-        for (text, said) in [("{}", "not a tokenizer file"), ("\u{0}", "not a tokenizer file")] {
+        for (text, message) in [("{}", "not a tokenizer file"), ("\u{0}", "not a tokenizer file")] {
             fs::write(&path, text).unwrap();
             let error = Tokenizer::read(&path).err().unwrap().to_string();
-            assert!(error.contains("--tokenizer") && error.contains("t.json") && error.contains(said), "{error}");
+            assert!(error.contains("--tokenizer") && error.contains("t.json") && error.contains(message), "{error}");
         }
         for path in [folder.path(), Path::new("/dev/zero"), &folder.path().join("none")] {
             let error = Tokenizer::read(path).err().unwrap().to_string();

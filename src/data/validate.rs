@@ -171,10 +171,10 @@ fn compare<'a>(
     if expected != got.bytes.len() {
         return Err((0, Difference::Size { expected, got: got.bytes.len() }));
     }
-    let mut rest = got.bytes;
+    let mut remaining = got.bytes;
     for (member, part) in parts.enumerate() {
-        let (actual, after) = rest.split_at(part.bytes.len());
-        rest = after;
+        let (actual, after) = remaining.split_at(part.bytes.len());
+        remaining = after;
         if part.bytes == actual {
             continue;
         }
@@ -195,20 +195,20 @@ fn compare_strings<'a>(
     parts: impl Iterator<Item = &'a OutputValues> + Clone,
     got: &[u8],
 ) -> Result<(), (usize, Difference)> {
-    let mut rest = got;
+    let mut remaining = got;
     for (member, part) in parts.clone().enumerate() {
-        if let Some(after) = rest.strip_prefix(part.bytes.as_slice()) {
-            rest = after;
+        if let Some(after) = remaining.strip_prefix(part.bytes.as_slice()) {
+            remaining = after;
             continue;
         }
         strings::count(got).map_err(|_| (0, Difference::CutOff))?;
-        let pairs = strings::elements(&part.bytes).flatten().zip(strings::elements(rest).flatten());
+        let pairs = strings::elements(&part.bytes).flatten().zip(strings::elements(remaining).flatten());
         if let Some((index, (wanted, actual))) = pairs.enumerate().find(|(_, (wanted, actual))| wanted != actual) {
             return Err((member, Difference::Element { index, expected: quote(wanted), got: quote(actual) }));
         }
         break;
     }
-    if rest.is_empty() && parts.clone().map(|part| part.bytes.len()).sum::<usize>() == got.len() {
+    if remaining.is_empty() && parts.clone().map(|part| part.bytes.len()).sum::<usize>() == got.len() {
         return Ok(());
     }
     // The common part is equal: one is longer than the other.
@@ -240,13 +240,13 @@ fn float(datatype: DataType, bytes: &[u8]) -> Option<f64> {
 }
 
 /// Two elements that differ, as text; with their bits if they read the same, as only NaNs do.
-fn show_both(datatype: DataType, one: &[u8], other: &[u8]) -> (String, String) {
-    let texts = (show(datatype, one), show(datatype, other));
+fn show_both(datatype: DataType, wanted: &[u8], actual: &[u8]) -> (String, String) {
+    let texts = (show(datatype, wanted), show(datatype, actual));
     if texts.0 != texts.1 {
         return texts;
     }
     let bits = |bytes: &[u8]| bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>();
-    (format!("{} (0x{})", texts.0, bits(one)), format!("{} (0x{})", texts.1, bits(other)))
+    (format!("{} (0x{})", texts.0, bits(wanted)), format!("{} (0x{})", texts.1, bits(actual)))
 }
 
 /// An element as text.

@@ -111,20 +111,20 @@ pub fn wait_for_any<'a>(clients: impl Iterator<Item = Awaited<'a>>, until: Stamp
     let mut sockets = ArrayVec::<PollFd<'a>, MOST_CLIENTS>::new();
     let mut places = ArrayVec::<usize, MOST_CLIENTS>::new();
     let mut due = ArrayVec::<Stamp, MOST_CLIENTS>::new();
-    for (place, awaited) in clients.take(MOST_CLIENTS).enumerate() {
+    for (index, awaited) in clients.take(MOST_CLIENTS).enumerate() {
         due.push(awaited.until);
         if let Some(socket) = awaited.socket {
             let flags = if awaited.writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             sockets.push(PollFd::from_borrowed_fd(socket, flags));
-            places.push(place);
+            places.push(index);
         }
     }
     poll_until(&mut sockets, due.iter().copied().fold(until, Stamp::min))?;
     let is_ready = |socket: &PollFd<'_>| !socket.revents().is_empty();
-    let ready = places.iter().zip(&sockets).filter(|(_, socket)| is_ready(socket)).map(|(&place, _)| place);
+    let ready = places.iter().zip(&sockets).filter(|(_, socket)| is_ready(socket)).map(|(&index, _)| index);
     let now = Stamp::now();
-    let overdue = due.iter().enumerate().filter(|(_, due)| **due <= now).map(|(place, _)| place);
-    Ok(ready.chain(overdue).fold(0, |bits, place| bits | 1 << place))
+    let overdue = due.iter().enumerate().filter(|(_, due)| **due <= now).map(|(index, _)| index);
+    Ok(ready.chain(overdue).fold(0, |bits, index| bits | 1 << index))
 }
 
 /// Waits until `socket` is ready for one of `awaited`, or `until` has passed; without a socket, just until then. Returns

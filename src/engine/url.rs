@@ -36,7 +36,7 @@ impl Endpoint {
             let shown = without_secrets(text);
             Error::usage(format!("{flag} '{shown}': {why}; expected host:port or a URL such as http://localhost:8000"))
         };
-        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+        let (scheme, tail) = text.split_once("://").unwrap_or(("", text));
         let (secure, port) = match scheme.to_ascii_lowercase().as_str() {
             "" | "grpc" => (false, default_port),
             "grpcs" => (true, default_port),
@@ -44,13 +44,13 @@ impl Endpoint {
             "https" => (true, 443),
             _ => return Err(refuse("its scheme is none of http, https, grpc and grpcs")),
         };
-        if rest.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        if tail.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(refuse("it holds white space or control characters"));
         }
-        if rest.contains(['?', '#']) {
+        if tail.contains(['?', '#']) {
             return Err(refuse("a query or fragment has no meaning here"));
         }
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (authority, path) = tail.split_at(tail.find('/').unwrap_or(tail.len()));
         if authority.contains('@') {
             return Err(refuse("credentials do not belong in the address, pass them with -H 'Authorization:…'"));
         }
@@ -90,18 +90,18 @@ impl fmt::Display for Endpoint {
 /// The address as it may be shown: without credentials and without a query, which may hold some.
 fn without_secrets(text: &str) -> String {
     let (address, query) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
-    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    let (scheme, tail) = address.split_once("://").map_or(("", address), |(scheme, tail)| (scheme, tail));
     let separator = if scheme.is_empty() { "" } else { "://" };
-    let (hidden, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("...@", rest));
+    let (hidden, tail) = tail.rsplit_once('@').map_or(("", tail), |(_, tail)| ("...@", tail));
     let query = if query.is_empty() { "" } else { "?..." };
-    format!("{scheme}{separator}{hidden}{rest}{query}")
+    format!("{scheme}{separator}{hidden}{tail}{query}")
 }
 
 /// Host and, if there is one, the text of the port. Brackets enclose an IPv6 address; without them more than one colon
 /// means an IPv6 address without a port.
 fn split_authority(authority: &str) -> Option<(&str, Option<&str>)> {
-    if let Some(rest) = authority.strip_prefix('[') {
-        let (host, after) = rest.split_once(']')?;
+    if let Some(tail) = authority.strip_prefix('[') {
+        let (host, after) = tail.split_once(']')?;
         return match after.strip_prefix(':') {
             Some(port) => Some((host, Some(port))),
             None if after.is_empty() => Some((host, None)),
@@ -109,7 +109,7 @@ fn split_authority(authority: &str) -> Option<(&str, Option<&str>)> {
         };
     }
     match authority.split_once(':') {
-        Some((_, rest)) if rest.contains(':') => Some((authority, None)),
+        Some((_, tail)) if tail.contains(':') => Some((authority, None)),
         Some((host, port)) => Some((host, Some(port))),
         None => Some((authority, None)),
     }

@@ -51,21 +51,21 @@ pub fn lacks(baseline: &RunResult, gate: &GatePlan, planned: &Planned) -> Vec<Fi
 }
 
 fn lacks_for(baseline: &RunResult, requirement: &Requirement, planned: &Planned) -> Vec<Finding> {
-    let finding = |what, is_final| Finding { requirement: requirement.text.clone(), what, is_final };
+    let finding = |lack, is_final| Finding { requirement: requirement.text.clone(), what: lack, is_final };
     let (meant, missing) = meant(baseline, requirement, planned);
     if meant.is_empty() && planned.loads.is_none() {
         return vec![finding(Lack::Level(None), true)];
     }
     let is_final = !planned.may_end_early || meant.is_empty();
-    let missing = missing.into_iter().map(|place| finding(Lack::Level(Some(place)), is_final));
+    let missing = missing.into_iter().map(|index| finding(Lack::Level(Some(index)), is_final));
     let wrong = meant.into_iter().filter_map(|number| {
         let level = &baseline.levels[number];
         let outcome = Outcome::of(level);
         if !is_comparable(level) {
             return Some(finding(Lack::Valid(number, outcome.word()), true));
         }
-        if let Figure::Statistic(of) = requirement.of {
-            match Figures::of(level).side(of) {
+        if let Figure::Statistic(statistic) = requirement.of {
+            match Figures::of(level).side(statistic) {
                 None => return Some(finding(Lack::Figure(number), true)),
                 Some(side) if side.starts.is_none() => return Some(finding(Lack::Starts(number), false)),
                 Some(_) => {}
@@ -86,11 +86,11 @@ fn meant(baseline: &RunResult, requirement: &Requirement, planned: &Planned) -> 
         return ((0..baseline.levels.len()).filter(|number| is_meant(&baseline.levels[*number])).collect(), Vec::new());
     };
     let (mut meant, mut missing) = (Vec::new(), Vec::new());
-    for (place, load) in loads.iter().enumerate().filter(|(_, load)| is_about(requirement, **load)) {
+    for (index, load) in loads.iter().enumerate().filter(|(_, load)| is_about(requirement, **load)) {
         for size in &planned.batch_sizes {
             match baseline.levels.iter().position(|level| level.load == *load && of_size(level, *size)) {
                 Some(number) => meant.push(number),
-                None => missing.push(place),
+                None => missing.push(index),
             }
         }
     }
@@ -116,10 +116,10 @@ mod tests {
         level
     }
 
-    fn change(of: Statistic, level: Option<u32>) -> GatePlan {
+    fn change(statistic: Statistic, level: Option<u32>) -> GatePlan {
         let level = level.map(LevelName::Concurrency);
         let (text, relation, bound) = ("x".to_owned(), Relation::Below, Bound::Change(0.05));
-        let requirement = Requirement { text, of: Figure::Statistic(of), relation, bound, level };
+        let requirement = Requirement { text, of: Figure::Statistic(statistic), relation, bound, level };
         GatePlan { requirements: vec![requirement], ..GatePlan::default() }
     }
 

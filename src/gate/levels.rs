@@ -47,9 +47,9 @@ fn check_all(
 }
 
 /// The unit of a figure that a requirement is about.
-fn unit(of: Figure) -> Unit {
-    match of {
-        Figure::Statistic(of) => Unit::of(of),
+fn unit(figure: Figure) -> Unit {
+    match figure {
+        Figure::Statistic(statistic) => Unit::of(statistic),
         Figure::Errors => Unit::Share,
         Figure::Named(name) => FigureAt::of(name).figure.unit,
     }

@@ -80,7 +80,7 @@ impl Found {
         let bounds = Bounds { low: further(self.bounds.low), high: further(self.bounds.high) };
         let interval = self
             .interval
-            .and_then(|known| Some(Interval { low: further(Some(known.low))?, high: further(Some(known.high))? }));
+            .and_then(|interval| Some(Interval { low: further(Some(interval.low))?, high: further(Some(interval.high))? }));
         Self { bounds, interval, ..self }
     }
 }
@@ -95,34 +95,34 @@ pub fn find(
     requirement: &Requirement,
     baseline: Option<Figures<'_>>,
 ) -> Result<Found, &'static str> {
-    let of = match requirement.of {
-        Figure::Statistic(of) => Some(of),
+    let statistic = match requirement.of {
+        Figure::Statistic(statistic) => Some(statistic),
         Figure::Errors => None,
         Figure::Named(_) => return Err("it is known once the level is over"),
     };
-    let (unit, wider) = (of.map_or(Unit::Share, Unit::of), wider(figures.looks));
+    let (unit, wider) = (statistic.map_or(Unit::Share, Unit::of), wider(figures.looks));
     let change = match requirement.bound {
-        Bound::Value(bound) => return Ok(own(figures, of, unit, bound).wider(wider)),
+        Bound::Value(bound) => return Ok(own(figures, statistic, unit, bound).wider(wider)),
         Bound::Change(change) => change,
     };
     let baseline = baseline.ok_or("there is no baseline")?;
-    let Some(of) = of else {
+    let Some(statistic) = statistic else {
         return Ok(errors_against(figures.failures(), baseline.failures(), change).wider(wider));
     };
-    let theirs = baseline.side(of).ok_or("the baseline tells nothing of that figure")?;
-    let unknown = || Side { value: value(of, figures.client), bounds: Bounds::default(), starts: None };
-    let (ratio, bounds) = bounds_of_ratio(&figures.side(of).unwrap_or_else(unknown), &theirs, wider);
+    let theirs = baseline.side(statistic).ok_or("the baseline tells nothing of that figure")?;
+    let unknown = || Side { value: value(statistic, figures.client), bounds: Bounds::default(), starts: None };
+    let (ratio, bounds) = bounds_of_ratio(&figures.side(statistic).unwrap_or_else(unknown), &theirs, wider);
     Ok(Found::by(Unit::Ratio, ratio, bounds, 1.0 + change))
 }
 
 /// A figure by itself; the share of errors, if it is no statistic.
-fn own(figures: Figures<'_>, of: Option<Statistic>, unit: Unit, bound: f64) -> Found {
-    match of {
-        Some(of) => Found {
+fn own(figures: Figures<'_>, statistic: Option<Statistic>, unit: Unit, bound: f64) -> Found {
+    match statistic {
+        Some(statistic) => Found {
             unit,
-            value: value(of, figures.client),
-            interval: Known::find(figures.known, of),
-            bounds: figures.bounds(of),
+            value: value(statistic, figures.client),
+            interval: Known::find(figures.known, statistic),
+            bounds: figures.bounds(statistic),
             bound,
         },
         None => {
@@ -136,19 +136,19 @@ fn own(figures: Figures<'_>, of: Option<Statistic>, unit: Unit, bound: f64) -> F
 pub fn is_about(requirement: &Requirement, load: LevelLoad) -> bool {
     match (load, requirement.level) {
         (_, None) => true,
-        (LevelLoad::Concurrency(one) | LevelLoad::Streams(one), Some(LevelName::Concurrency(other))) => one == other,
-        (LevelLoad::RequestRate(one), Some(LevelName::Rate(other))) => (one - other).abs() <= 1e-9 * other,
+        (LevelLoad::Concurrency(count) | LevelLoad::Streams(count), Some(LevelName::Concurrency(named))) => count == named,
+        (LevelLoad::RequestRate(rate), Some(LevelName::Rate(named))) => (rate - named).abs() <= 1e-9 * named,
         _ => false,
     }
 }
 
 /// The share of errors among requests against that of a reference, which may grow by `change`. Shares are often 0, which has
 /// no ratio, so the interval is that of their difference, from the reference's share on.
-pub fn errors_against(own: Proportion, reference: Proportion, change: f64) -> Found {
+pub fn errors_against(proportion: Proportion, reference: Proportion, change: f64) -> Found {
     let base = reference.share();
-    let interval = share_difference(own, reference, CONFIDENCE)
-        .map(|known| Interval { low: (base + known.low).max(0.0), high: (base + known.high).min(1.0) });
-    Found::by(Unit::Share, own.share(), interval.into(), base * (1.0 + change))
+    let interval = share_difference(proportion, reference, CONFIDENCE)
+        .map(|difference| Interval { low: (base + difference.low).max(0.0), high: (base + difference.high).min(1.0) });
+    Found::by(Unit::Share, proportion.share(), interval.into(), base * (1.0 + change))
 }
 
 /// How many times as far away bounds are at that look as at the first, or at the only one.

@@ -20,8 +20,8 @@ struct Draws(u64, u64);
 impl Draws {
     fn next(&mut self) -> f64 {
         self.1 += 2;
-        let [one, other] = [self.1, self.1 + 1].map(|number| unit(hash(self.0, number)));
-        (-2.0 * (1.0 - one).ln()).sqrt() * (std::f64::consts::TAU * other).cos()
+        let [first, second] = [self.1, self.1 + 1].map(|number| unit(hash(self.0, number)));
+        (-2.0 * (1.0 - first).ln()).sqrt() * (std::f64::consts::TAU * second).cos()
     }
 }
 
@@ -65,8 +65,8 @@ fn gate(world: World, truth: f64, seed: u64) -> (Judgement, u32) {
         let half = (1.96 * error).exp();
         let bounds = Bounds { low: Some(middle / half), high: Some(middle * half) };
         let theirs = of_baseline.side(OF).unwrap();
-        let own = Side { value: middle, bounds, starts: None };
-        let (ratio, bounds) = bounds_of_ratio(&own, &theirs, wider(looks));
+        let side = Side { value: middle, bounds, starts: None };
+        let (ratio, bounds) = bounds_of_ratio(&side, &theirs, wider(looks));
         let judgement = Found::by(Unit::Ratio, ratio, bounds, 1.05).judge(&below(Bound::Change(0.05)));
         if judgement != Judgement::Undecided {
             return (judgement, looks);
@@ -122,10 +122,10 @@ fn all_looks_together_are_as_often_wrong_as_one_may_be() {
 #[test]
 fn further_bounds_are_further_on_the_scale_of_the_figure() {
     let found = |unit, value, bounds| Found::by(unit, value, bounds, 0.0).wider(2.0).bounds;
-    let of = |low, high| Bounds { low: Some(low), high: Some(high) };
-    let time = found(Unit::Nanoseconds, 100.0, of(80.0, 125.0));
+    let between = |low, high| Bounds { low: Some(low), high: Some(high) };
+    let time = found(Unit::Nanoseconds, 100.0, between(80.0, 125.0));
     assert!((time.low.unwrap() - 64.0).abs() < 1e-9 && (time.high.unwrap() - 156.25).abs() < 1e-9, "{time:?}");
-    let share = found(Unit::Share, 0.1, of(0.05, 0.2));
+    let share = found(Unit::Share, 0.1, between(0.05, 0.2));
     assert!(share.low.unwrap().abs() < 1e-9 && (share.high.unwrap() - 0.3).abs() < 1e-9, "{share:?}");
 }
 
@@ -133,10 +133,10 @@ fn further_bounds_are_further_on_the_scale_of_the_figure() {
 fn a_rate_that_nothing_else_tells_of_is_known_by_its_requests() {
     let judged = |requests: u64, bound: f64| {
         let client = sample::client(requests, 1_000_000);
-        let of = Figure::Statistic(Statistic::Throughput);
+        let figure = Figure::Statistic(Statistic::Throughput);
         let requirement = Requirement {
             text: String::new(),
-            of,
+            of: figure,
             relation: Relation::AtLeast,
             bound: Bound::Value(bound),
             level: None,

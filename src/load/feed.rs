@@ -254,13 +254,13 @@ mod tests {
             )
             .unwrap()
         };
-        let one = payloads(&feed(1), 0, 4000);
-        let second = one.iter().filter(|&&payload| payload == 10).count();
+        let whole = payloads(&feed(1), 0, 4000);
+        let second = whole.iter().filter(|&&payload| payload == 10).count();
         assert!((2850..3150).contains(&second), "{second}");
         let two = feed(2);
         let halves = [payloads(&two, 0, 100), payloads(&two, 1, 100)];
         let merged: Vec<u32> = (0..200).map(|i| halves[i % 2][i / 2]).collect();
-        assert_eq!(merged, one[..200]);
+        assert_eq!(merged, whole[..200]);
     }
 
     #[test]

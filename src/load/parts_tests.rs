@@ -45,8 +45,8 @@ fn requests(arrivals: &Arrivals, threads: usize, part: Part, count: u64) -> Vec<
     let mut all = Vec::new();
     for (turn, turns, share) in shape.turns(threads, count) {
         let schedule = Schedule::share(arrivals, shape.seed, turn, turns);
-        for (own, instant) in (0..share).zip(schedule) {
-            let number = turn as u64 + own * turns as u64;
+        for (index, instant) in (0..share).zip(schedule) {
+            let number = turn as u64 + index * turns as u64;
             // A worker has one lane here.
             let lane = turn / part.size;
             all.push((number, instant, feed.next(lane).payload.0 + mixed.next(lane).payload.0));
@@ -105,11 +105,11 @@ fn sequences_in_parts_have_the_ids_lengths_and_data_of_one_process() {
         let feed = Feed::sequences(vec![index], Mix::single(), spec, lanes).unwrap();
         let lane = |lane: usize| {
             let steps: Vec<_> = (0..60).map(|_| feed.next(lane)).collect();
-            let told = |request: &crate::backend::Request| {
-                let place = request.sequence.unwrap();
-                (place.id, place.start, place.end, request.payload.0)
+            let summary = |request: &crate::backend::Request| {
+                let position = request.sequence.unwrap();
+                (position.id, position.start, position.end, request.payload.0)
             };
-            (part.number(lane), steps.iter().map(told).collect::<Vec<_>>())
+            (part.number(lane), steps.iter().map(summary).collect::<Vec<_>>())
         };
         (0..part.of(9)).map(lane).collect::<Vec<_>>()
     };

@@ -84,15 +84,15 @@ impl PeriodicLoop {
 
     /// The slots of this process for these requests of all.
     fn own(&self, requests: &Range<u32>) -> Range<u32> {
-        let own = |count: u32| u32::try_from(self.part.of(count as usize)).unwrap_or(u32::MAX);
-        own(requests.start)..own(requests.end)
+        let share = |count: u32| u32::try_from(self.part.of(count as usize)).unwrap_or(u32::MAX);
+        share(requests.start)..share(requests.end)
     }
 
     /// The results of each batch in this process; preliminary while the load runs.
     pub fn results(&self) -> Vec<PeriodicBatch> {
         let batch = |requests: Range<u32>| {
-            let own = self.own(&requests);
-            self.book.batch(own.start as usize, own.end as usize, requests.end as usize)
+            let slots = self.own(&requests);
+            self.book.batch(slots.start as usize, slots.end as usize, requests.end as usize)
         };
         self.batches().filter_map(batch).collect()
     }
@@ -238,11 +238,11 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop
 fn launch(issuer: &mut Issuer<Progress>, shape: &PeriodicLoop) -> Result<()> {
     let flight = Arc::clone(&issuer.flight);
     for requests in shape.batches() {
-        let own = shape.own(&requests);
-        if !own.is_empty() {
-            flight.policy.book.open_batch(own.start, own.end);
+        let slots = shape.own(&requests);
+        if !slots.is_empty() {
+            flight.policy.book.open_batch(slots.start, slots.end);
         }
-        for slot in own.map(SlotId) {
+        for slot in slots.map(SlotId) {
             if !flight.control.may_send() {
                 return Ok(());
             }

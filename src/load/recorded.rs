@@ -30,10 +30,10 @@ impl Recorded {
     /// # Errors
     /// If the file cannot be read or used, or the warm-up leaves nothing of it to measure.
     pub fn read(plan: &Plan) -> Result<Self> {
-        let of = |arrivals| Self { arrivals: Some(arrivals), ..Self::default() };
+        let from_arrivals = |arrivals| Self { arrivals: Some(arrivals), ..Self::default() };
         let recorded = match (&plan.load.mode, &plan.data.source) {
-            (LoadMode::Intervals(file), _) => of(read_intervals(file)?),
-            (LoadMode::FixedSchedule, DataSource::Files(files)) => of(timestamps::read(files)?),
+            (LoadMode::Intervals(file), _) => from_arrivals(read_intervals(file)?),
+            (LoadMode::FixedSchedule, DataSource::Files(files)) => from_arrivals(timestamps::read(files)?),
             (LoadMode::TraceReplay { file, speed, tokens }, _) => Self::of_file(file, *speed, tokens)?,
             (LoadMode::Stages { trace: Some(Recording { file, tokens }), .. }, _) => Self::of_file(file, 1.0, tokens)?,
             _ => Self::default(),

@@ -128,8 +128,8 @@ impl Sequences {
             let (begun, made, length, first_due) = Default::default();
             CachePadded::new(Lane { number: number as u64, begun, made, length, first_due })
         };
-        let own = lanes.numbers().map(lane).collect();
-        Ok(Self { spec, lengths_seed, all_lanes: lanes.all as u64, lanes: own })
+        let own_lanes = lanes.numbers().map(lane).collect();
+        Ok(Self { spec, lengths_seed, all_lanes: lanes.all as u64, lanes: own_lanes })
     }
 
     /// Number of lanes.
@@ -210,8 +210,8 @@ impl Sequences {
     fn id(&self, lane: usize, number: u64) -> u64 {
         let (lane, lanes) = (self.lanes[lane].number, self.all_lanes);
         // Number of ids of the range that belong to this lane; at least one, because there are as many as lanes.
-        let own = (self.spec.ids - lane).div_ceil(lanes);
-        self.spec.first_id + lane + number % own * lanes
+        let lane_ids = (self.spec.ids - lane).div_ceil(lanes);
+        self.spec.first_id + lane + number % lane_ids * lanes
     }
 
     fn varied(&self, length: u64, percent: f64, ordinal: u64) -> u64 {
@@ -276,7 +276,7 @@ mod tests {
         for (lanes, ids) in [(1, 1), (3, 3), (3, 4), (4, 10), (7, 50)] {
             let sequences = sequences(lanes, ids, SequenceLength::About(5, 60.0));
             let mut live = vec![0; lanes];
-            let mut seen = std::collections::BTreeSet::new();
+            let mut used_ids = std::collections::BTreeSet::new();
             for turn in 0..5000_u64 {
                 let lane = (seed::hash(1, turn) % lanes as u64) as usize;
                 let step = sequences.next(lane, |_, _| 1);
@@ -284,9 +284,9 @@ mod tests {
                 assert!((100..100 + ids).contains(&id));
                 assert!(live.iter().enumerate().all(|(other, &held)| other == lane || held != id), "id {id} twice");
                 live[lane] = if step.position.end { 0 } else { id };
-                seen.insert(id);
+                used_ids.insert(id);
             }
-            assert_eq!(seen.len() as u64, ids, "every id of the range is used");
+            assert_eq!(used_ids.len() as u64, ids, "every id of the range is used");
         }
     }
 

@@ -244,9 +244,9 @@ impl Player<'_> {
             if self.begun.compare_exchange(next, next + 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
                 continue;
             }
-            let place = self.shape.part.number(next);
-            let number = self.shape.first + place;
-            if place >= self.shape.count || number >= self.shape.sessions.len() {
+            let index = self.shape.part.number(next);
+            let number = self.shape.first + index;
+            if index >= self.shape.count || number >= self.shape.sessions.len() {
                 self.all_begun = true;
                 break;
             }

@@ -233,13 +233,13 @@ impl Player<'_> {
             Some(slot) => slot,
             None => self.grow(issuer)?,
         };
-        let (turns, of) = (&self.shape.sessions[talk], &mut self.talks[talk]);
-        let turn = if self.shape.endless { of.turns.min(turns.len() - 1) } else { of.turns % turns.len() };
-        let intended = of.waiting.pop_front().unwrap_or_default();
-        (of.is_busy, of.turns) = (true, of.turns + 1);
+        let (turns, state) = (&self.shape.sessions[talk], &mut self.talks[talk]);
+        let turn = if self.shape.endless { state.turns.min(turns.len() - 1) } else { state.turns % turns.len() };
+        let intended = state.waiting.pop_front().unwrap_or_default();
+        (state.is_busy, state.turns) = (true, state.turns + 1);
         self.places[slot.index()] = Some((talk, turn));
         let end = turn + 1 == turns.len() && !self.shape.endless;
-        let start = turn == 0 && (of.turns == 1 || !self.shape.endless);
+        let start = turn == 0 && (state.turns == 1 || !self.shape.endless);
         let sequence = Some(SequencePosition { id: talk as u64 + 1, start, end });
         let request = Request { payload: turns[turn].payload, sequence };
         let (lane, now) = (issuer.flight.numbers.of(slot), Stamp::now());

@@ -66,9 +66,9 @@ impl Walk {
     /// The walk of `lane` among `lanes`, starting `offset` entries further on, after a shared first pass if there is
     /// one. `entries` and `lanes` are not 0.
     pub(super) fn new(entries: usize, lane: usize, lanes: usize, offset: u64, first_pass: Option<&FirstPass>) -> Self {
-        let own = lane % entries;
+        let start = lane % entries;
         let (period, rounds) = match entries > FEW_ENTRIES as usize {
-            true => ((entries - own).div_ceil(lanes) as u32, ROUNDS),
+            true => ((entries - start).div_ceil(lanes) as u32, ROUNDS),
             false => match greatest_common_divisor(entries, lanes) {
                 // The stride alone reaches every entry, again and again.
                 1 => (u32::MAX, 0),
@@ -76,7 +76,7 @@ impl Walk {
             },
         };
         let offset = offset % entries as u64;
-        let first = ((own as u64 + offset) % entries as u64) as u32;
+        let first = ((start as u64 + offset) % entries as u64) as u32;
         Self {
             entries: entries as u32,
             stride: (lanes % entries) as u32,
@@ -206,11 +206,11 @@ mod tests {
         for (entries, lanes) in [(100, 8), (1000, 32), (65, 80)] {
             let mut owners = vec![0; entries];
             for (lane, walk) in walks(entries, lanes).iter().enumerate().take(entries) {
-                let own = (entries - lane).div_ceil(lanes);
-                let round = steps(walk, own);
+                let share = (entries - lane).div_ceil(lanes);
+                let round = steps(walk, share);
                 assert_eq!(round, (lane..entries).step_by(lanes).collect::<Vec<_>>());
                 round.iter().for_each(|&entry| owners[entry] += 1);
-                assert_eq!(steps(walk, own * (ROUNDS as usize - 1)), round.repeat(ROUNDS as usize - 1));
+                assert_eq!(steps(walk, share * (ROUNDS as usize - 1)), round.repeat(ROUNDS as usize - 1));
                 assert_eq!(steps(walk, 1), [(lane + 1) % entries], "one further");
             }
             assert!(owners.iter().all(|&count| count == 1), "each entry has one owner");
@@ -227,8 +227,8 @@ mod tests {
             let first: Vec<usize> = order.take(entries).map(|lane| lanes[lane].next()).collect();
             assert_eq!(first, (0..entries).map(|number| (number + 7) % entries).collect::<Vec<_>>());
             for (number, lane) in lanes.iter().enumerate() {
-                let own = Walk::new(entries, number, lanes.len(), 7, None);
-                assert_eq!(steps(lane, 3 * entries), steps(&own, 3 * entries), "its own way afterwards");
+                let solo = Walk::new(entries, number, lanes.len(), 7, None);
+                assert_eq!(steps(lane, 3 * entries), steps(&solo, 3 * entries), "its own way afterwards");
             }
         }
     }

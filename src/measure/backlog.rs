@@ -106,7 +106,7 @@ impl BacklogTrend {
         if span < SHORTEST_SENDING || early.count() < FEWEST {
             return None;
         }
-        let place = self.sending.early_place()?;
+        let fraction = self.sending.early_place()?;
         let certain = student_t_quantile(CERTAIN, early.count() as f64 - 1.0);
         if early.percentile_ns(50.0) as f64 >= LONG * span.as_nanos() as f64 {
             return Some(self.by_times(times, certain, count));
@@ -121,7 +121,7 @@ impl BacklogTrend {
             if more <= certain * chance {
                 return 0.0;
             }
-            more / ((stretch.middle() - place / 2.0) * span.as_secs_f64())
+            more / ((stretch.middle() - fraction / 2.0) * span.as_secs_f64())
         };
         // A stall that has been worked off by the end is no growth.
         let enough = self.last.1 >= MIN_LOOKS.0 && self.end.1 >= MIN_LOOKS.1;
@@ -131,21 +131,21 @@ impl BacklogTrend {
     /// The same from how much longer the requests after the first ones took.
     fn by_times(&self, times: ServiceTimes<'_>, certain: f64, count: u64) -> f64 {
         let span = self.sending.span().as_secs_f64();
-        let place = self.sending.early_place().unwrap_or_default();
+        let fraction = self.sending.early_place().unwrap_or_default();
         let moments = |times: &Distribution| {
             let (count, mean) = (times.count() as f64, times.mean_ns() / 1e9);
             (count, count * mean, count * ((times.std_ns() / 1e9).powi(2) + mean.powi(2)))
         };
         let (first, whole) = (moments(times.early), moments(times.all));
-        let of = |(count, sum, squares): (f64, f64, f64)| {
+        let mean_and_variance = |(count, sum, squares): (f64, f64, f64)| {
             (sum / count, (squares / count - (sum / count).powi(2)).max(0.0) / count)
         };
-        let rest = (whole.0 - first.0, whole.1 - first.1, whole.2 - first.2);
-        if rest.0 < FEWEST as f64 {
+        let remaining = (whole.0 - first.0, whole.1 - first.1, whole.2 - first.2);
+        if remaining.0 < FEWEST as f64 {
             return 0.0;
         }
-        let ((before, error), (after, other)) = (of(first), of(rest));
-        let apart = (self.sending.mean_place(place, 1.0) - self.sending.mean_place(0.0, place)) * span;
+        let ((before, error), (after, other)) = (mean_and_variance(first), mean_and_variance(remaining));
+        let apart = (self.sending.mean_place(fraction, 1.0) - self.sending.mean_place(0.0, fraction)) * span;
         if after - before <= certain * (error + other).sqrt() {
             return 0.0;
         }
@@ -218,28 +218,28 @@ mod tests {
 
     impl Seen {
         fn of(sending: Sending, sent: &[f64], mut took: impl FnMut(usize, f64) -> f64) -> Self {
-            let each: Vec<(f64, f64)> = sent.iter().enumerate().map(|(number, ms)| (*ms, took(number, *ms))).collect();
-            let mut seen = Self {
+            let requests: Vec<(f64, f64)> = sent.iter().enumerate().map(|(number, ms)| (*ms, took(number, *ms))).collect();
+            let mut observed = Self {
                 trend: BacklogTrend::of(Some(sending)),
                 early: Distribution::empty(),
                 all: Distribution::empty(),
                 count: sent.len() as u64,
             };
-            let until = seen.trend.early_until().as_secs_f64() * 1e3;
-            for (ms, took) in &each {
-                for times in [Some(&mut seen.all), (*ms < until).then_some(&mut seen.early)].into_iter().flatten() {
+            let until = observed.trend.early_until().as_secs_f64() * 1e3;
+            for (ms, took) in &requests {
+                for times in [Some(&mut observed.all), (*ms < until).then_some(&mut observed.early)].into_iter().flatten() {
                     times.histogram.record((took * 1e6) as u64).unwrap();
                     times.sum_ns += (took * 1e6) as u128;
                 }
             }
-            let mut ends: Vec<f64> = each.iter().map(|(ms, took)| ms + took).collect();
+            let mut ends: Vec<f64> = requests.iter().map(|(ms, took)| ms + took).collect();
             ends.sort_unstable_by(f64::total_cmp);
             for now in 0..sent.last().map_or(0, |last| *last as u64) {
                 let (begun, over) =
                     (sent.partition_point(|ms| *ms <= now as f64), ends.partition_point(|ms| *ms <= now as f64));
-                seen.trend.poll(Duration::from_millis(now), (begun - over) as u64);
+                observed.trend.poll(Duration::from_millis(now), (begun - over) as u64);
             }
-            seen
+            observed
         }
 
         /// Of a rate: `count` requests, one in `gap` milliseconds.
@@ -259,11 +259,11 @@ mod tests {
         }
     }
 
-    /// The times at a server that takes `each` milliseconds for one request after the other, and `delay` for every one.
-    fn queue(each: f64, delay: f64) -> impl FnMut(usize, f64) -> f64 {
+    /// The times at a server that takes `service_ms` milliseconds for one request after the other, and `delay` for every one.
+    fn queue(service_ms: f64, delay: f64) -> impl FnMut(usize, f64) -> f64 {
         let mut idle = 0.0_f64;
         move |_, ms| {
-            idle = idle.max(ms) + each;
+            idle = idle.max(ms) + service_ms;
             idle + delay - ms
         }
     }
@@ -301,10 +301,10 @@ mod tests {
 
     #[test]
     fn a_queue_grows_by_what_the_server_falls_short_of() {
-        for (each, share) in [(10.5, 0.048), (12.0, 0.167), (20.0, 0.5), (50.0, 0.8), (1_000.0, 0.99)] {
+        for (service_ms, share) in [(10.5, 0.048), (12.0, 0.167), (20.0, 0.5), (50.0, 0.8), (1_000.0, 0.99)] {
             for delay in [0.0, 3_000.0] {
-                let found = Seen::steady(1_000, 10.0, queue(each, delay)).share().unwrap();
-                assert!((share / 4.5..=share * 1.1).contains(&found), "{each} ms, {delay} ms: {found}");
+                let found = Seen::steady(1_000, 10.0, queue(service_ms, delay)).share().unwrap();
+                assert!((share / 4.5..=share * 1.1).contains(&found), "{service_ms} ms, {delay} ms: {found}");
             }
         }
         // Whoever is served next is a matter of chance: times differ as much early on as late.
@@ -340,16 +340,16 @@ mod tests {
         assert_eq!(Seen::steady(40, 10.0, queue(20.0, 0.0)).share(), None, "400 ms");
         assert_eq!(Seen::steady(16, 100.0, queue(200.0, 0.0)).share(), None, "four early requests");
         assert!(Seen::steady(60, 100.0, queue(200.0, 0.0)).share().unwrap() > 0.1);
-        let seen = Seen::steady(1_000, 10.0, queue(20.0, 0.0));
-        assert_eq!(BacklogTrend::of(None).per_second(seen.times(), 1_000), None);
+        let observed = Seen::steady(1_000, 10.0, queue(20.0, 0.0));
+        assert_eq!(BacklogTrend::of(None).per_second(observed.times(), 1_000), None);
     }
 
     #[test]
     fn a_schedule_is_judged_like_a_rate_but_for_its_bursts() {
-        let piled_up = |times: &[u64], each: f64, delay: f64| {
+        let piled_up = |times: &[u64], service_ms: f64, delay: f64| {
             let sending = Sending::of_times(times.iter().map(|ms| ms * 1_000_000)).unwrap();
             let sent: Vec<f64> = times.iter().map(|ms| *ms as f64).collect();
-            Seen::of(sending, &sent, queue(each, delay)).share().unwrap()
+            Seen::of(sending, &sent, queue(service_ms, delay)).share().unwrap()
         };
         let even: Vec<u64> = (0..2_000).map(|number| number * 10).collect();
         assert_eq!((piled_up(&even, 9.0, 0.0), piled_up(&even, 9.0, 3_000.0)), (0.0, 0.0));
@@ -378,20 +378,20 @@ mod tests {
             achieved_rate,
             completed_rate,
         });
-        let rates = |sends, seen: Option<&Seen>| {
+        let rates = |sends, observed: Option<&Seen>| {
             let mut client = client.clone();
-            let (trend, early) = seen.map_or((BacklogTrend::default(), None), |seen| (seen.trend, Some(&seen.early)));
+            let (trend, early) = observed.map_or((BacklogTrend::default(), None), |observed| (observed.trend, Some(&observed.early)));
             settle_rates(&mut client, sends, &trend, early);
             let open = client.open_loop.unwrap();
             (open.achieved_rate, open.completed_rate.round())
         };
-        let seen = Seen::steady(1_000, 10.0, queue(20.0, 0.0));
+        let observed = Seen::steady(1_000, 10.0, queue(20.0, 0.0));
         let sends = |last| Some(Sends { first: Stamp(5), last: Stamp(last), count: client.sent });
         let second = sends(1_000_000_005);
         assert_eq!(rates(second, None), (200.0, 200.0));
-        assert_eq!(rates(second, Some(&seen)), (200.0, 100.0));
+        assert_eq!(rates(second, Some(&observed)), (200.0, 100.0));
         let late = Some(Sends { first: Stamp(250_000_000), last: Stamp(1_250_000_000), count: client.sent });
-        assert_eq!(rates(late, Some(&seen)), (200.0, 133.0), "nothing completes before the first send");
+        assert_eq!(rates(late, Some(&observed)), (200.0, 133.0), "nothing completes before the first send");
         assert_eq!(rates(None, None), (100.0, 100.0));
         assert_eq!(rates(sends(5), None).0, 200.0);
         client.entries = vec![client.clone()];

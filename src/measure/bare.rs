@@ -31,26 +31,26 @@ pub fn measure(input: u64, output: Option<u64>) -> Option<BareCopies> {
 
 fn copy(length: usize) -> f64 {
     let (from, mut to) = (vec![1_u8; length], vec![2_u8; length]);
-    let mut each = |times: usize| {
+    let mut time_per_copy = |times: usize| {
         let began = Stamp::now();
         for _ in 0..times {
             black_box(&mut to[..]).copy_from_slice(black_box(&from));
         }
         (Stamp::now() - began).as_nanos() as f64 / times as f64
     };
-    each(1);
-    let times = (TIMED_NS / each(LEAST).max(1.0)).clamp(1.0, TIMED_NS) as usize;
-    fastest(|| Ok(each(times))).unwrap_or(f64::NAN)
+    time_per_copy(1);
+    let times = (TIMED_NS / time_per_copy(LEAST).max(1.0)).clamp(1.0, TIMED_NS) as usize;
+    fastest(|| Ok(time_per_copy(times))).unwrap_or(f64::NAN)
 }
 
 /// The fastest of repetitions.
-fn fastest(mut one: impl FnMut() -> io::Result<f64>) -> io::Result<f64> {
+fn fastest(mut measure: impl FnMut() -> io::Result<f64>) -> io::Result<f64> {
     let (until, mut best) = (Stamp::now().plus_duration(TIME), f64::INFINITY);
     for number in 0.. {
         if number >= LEAST && Stamp::now() >= until {
             break;
         }
-        best = best.min(one()?);
+        best = best.min(measure()?);
     }
     Ok(best)
 }

@@ -52,7 +52,7 @@ impl Block {
     #[cfg(test)]
     pub(super) fn of_latencies(seconds: f64, latencies: &mut [u64], whole: &mut crate::record::Distribution) -> Self {
         latencies.sort_unstable();
-        let steps = latencies.chunk_by(|one, next| whole.histogram.equivalent(*one, *next));
+        let steps = latencies.chunk_by(|latency, next| whole.histogram.equivalent(*latency, *next));
         let counts = steps.map(|step| (whole.histogram.highest_equivalent(step[0]), step.len() as u64));
         let counts: Vec<(u64, u64)> = counts.collect();
         let sum_ns = latencies.iter().sum::<u64>();
@@ -129,11 +129,11 @@ impl Block {
 /// How long several processes measured the same window, each with its requests and its seconds: the length for which
 /// the rate is the sum of theirs. A process that is delayed at a window's edge has a longer one, followed by a shorter
 /// one; the longest of all would count that time twice.
-pub(super) fn shared_seconds(each: impl Iterator<Item = (u64, f64)> + Clone) -> f64 {
-    let requests: u64 = each.clone().map(|(requests, _)| requests).sum();
-    let timed = each.clone().filter(|(_, seconds)| *seconds > 0.0);
+pub(super) fn shared_seconds(parts: impl Iterator<Item = (u64, f64)> + Clone) -> f64 {
+    let requests: u64 = parts.clone().map(|(requests, _)| requests).sum();
+    let timed = parts.clone().filter(|(_, seconds)| *seconds > 0.0);
     let rate: f64 = timed.map(|(requests, seconds)| requests as f64 / seconds).sum();
-    if rate > 0.0 { requests as f64 / rate } else { each.map(|(_, seconds)| seconds).fold(0.0, f64::max) }
+    if rate > 0.0 { requests as f64 / rate } else { parts.map(|(_, seconds)| seconds).fold(0.0, f64::max) }
 }
 
 /// Blocks that abut.
@@ -190,9 +190,9 @@ impl Blocks {
 
     /// What remains of the whole after these blocks is the last one.
     pub(super) fn completed(mut self, whole: &ClientSummary) -> Self {
-        let rest = self.each.iter().fold(Block::of(whole), Block::without);
-        if rest.seconds > 0.0 {
-            self.push(rest);
+        let remaining = self.each.iter().fold(Block::of(whole), Block::without);
+        if remaining.seconds > 0.0 {
+            self.push(remaining);
         }
         self
     }
@@ -204,8 +204,8 @@ impl Blocks {
 
     /// The same as this many, or fewer, which are as equal as the blocks allow.
     pub(super) fn stretches(&self, count: usize) -> Vec<Block> {
-        let each = self.each.chunks(self.each.len().div_ceil(count.max(1)).max(1));
-        let joined = each.map(|part| {
+        let chunks = self.each.chunks(self.each.len().div_ceil(count.max(1)).max(1));
+        let joined = chunks.map(|part| {
             let mut all = part[0].clone();
             part[1..].iter().for_each(|block| all.absorb(block));
             all
@@ -236,8 +236,8 @@ mod tests {
             blocks.push(block(number));
             assert!(blocks.each.len() <= MOST);
         }
-        let (last, rest) = blocks.each.split_last().unwrap();
-        assert!(rest.len() >= MOST / 2 - 1 && rest.iter().all(|block| block.seconds == 64.0), "{}", rest.len());
+        let (last, earlier) = blocks.each.split_last().unwrap();
+        assert!(earlier.len() >= MOST / 2 - 1 && earlier.iter().all(|block| block.seconds == 64.0), "{}", earlier.len());
         assert!(last.seconds <= 64.0);
         assert_eq!(blocks.each.iter().map(|block| block.requests).sum::<u64>(), 2_500 * 2_501 / 2);
         assert_eq!(blocks.each[0].up_to(u64::MAX), (64 * 65 / 2, 64 * 65 / 2));

@@ -34,11 +34,11 @@ pub fn figures(asked: impl IntoIterator<Item = f64>) -> Vec<Statistic> {
 }
 
 /// How well a figure is known: latencies in nanoseconds, throughput in inferences a second. `all` is `blocks` merged.
-pub fn known(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Known {
-    let interval = interval(of, blocks, all);
-    match of {
-        Statistic::Percentile(percentile) => Known { of, interval, bounds: of_percentile(percentile, blocks, all) },
-        _ => Known::by(of, interval),
+pub fn known(statistic: Statistic, blocks: &Blocks, all: &ClientSummary) -> Known {
+    let interval = interval(statistic, blocks, all);
+    match statistic {
+        Statistic::Percentile(percentile) => Known { of: statistic, interval, bounds: of_percentile(percentile, blocks, all) },
+        _ => Known::by(statistic, interval),
     }
 }
 
@@ -57,9 +57,9 @@ fn of_percentile(percentile: f64, blocks: &Blocks, all: &ClientSummary) -> Bound
     let below = worth_below(all.latency.percentile_ns(percentile), p, blocks, n).min(n);
     let worth = Worth::new(below.min(worth_for_mean(blocks, all)), all.latency.count(), p.min(1.0 - p));
     let low = if below * (1.0 - p) < LEAST_BEYOND { 0.0 } else { below };
-    let told = within(low, below / worth.reach().powi(2));
-    let high = told.high.or_else(|| further_up(1.0 - p, blocks, all));
-    Bounds { high, ..told }
+    let bounds = within(low, below / worth.reach().powi(2));
+    let high = bounds.high.or_else(|| further_up(1.0 - p, blocks, all));
+    Bounds { high, ..bounds }
 }
 
 /// Twice a value that surely no more than the share `rarer` of all requests exceed, where those about the percentile itself came

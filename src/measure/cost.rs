@@ -43,7 +43,7 @@ impl CostMeter {
         let counts = self.counters.as_mut().map(Counters::read);
         let groups = groups(&self.begun, &latest, counts.as_ref().ok(), self.inferences);
         let of_server = |group: &&GroupCost| matches!(group.kind, GroupKind::Server | GroupKind::Stubs);
-        let sum = |of: fn(&GroupCost) -> f64| groups.iter().filter(of_server).map(of).sum();
+        let sum = |figure: fn(&GroupCost) -> f64| groups.iter().filter(of_server).map(figure).sum();
         Some(Cost {
             inferences: self.inferences,
             server_cpu_ns: sum(|group| group.cpu_ns),
@@ -83,7 +83,7 @@ fn groups(begun: &Usage, ended: &Usage, counts: Option<&HashMap<i32, Counts>>, i
     if begun.threads.iter().any(|(tid, (owner, _))| *owner == Owner::Issuing && !ended.threads.contains_key(tid)) {
         groups.entry(Owner::Issuing).or_default().1.cpu_ns += lost_ns;
     }
-    let each = |count: u64| count as f64 / inferences as f64;
+    let per_inference = |count: u64| count as f64 / inferences as f64;
     groups
         .into_iter()
         .map(|(owner, (threads, used, counted))| {
@@ -97,13 +97,13 @@ fn groups(begun: &Usage, ended: &Usage, counts: Option<&HashMap<i32, Counts>>, i
                 kind,
                 name,
                 threads,
-                cpu_ns: each(used.cpu_ns),
-                wakeups: each(used.waits),
-                preemptions: each(used.preemptions),
-                page_faults: each(used.faults),
-                instructions: counts.map(|_| each(counted.instructions)),
-                cycles: counts.map(|_| each(counted.cycles)),
-                cache_misses: counts.map(|_| each(counted.cache_misses)),
+                cpu_ns: per_inference(used.cpu_ns),
+                wakeups: per_inference(used.waits),
+                preemptions: per_inference(used.preemptions),
+                page_faults: per_inference(used.faults),
+                instructions: counts.map(|_| per_inference(counted.instructions)),
+                cycles: counts.map(|_| per_inference(counted.cycles)),
+                cache_misses: counts.map(|_| per_inference(counted.cache_misses)),
             }
         })
         .collect()

@@ -120,7 +120,7 @@ impl Counters {
         if !backend.capabilities().statistics {
             return Ok(counters);
         }
-        let ((ask, asked), (tell, told)) = (bounded::<()>(1), bounded(1));
+        let ((ask, asked), (tell, replies)) = (bounded::<()>(1), bounded(1));
         let read = move || {
             for () in asked {
                 if tell.send(read(backend, specs)).is_err() {
@@ -130,7 +130,7 @@ impl Counters {
         };
         let failed = |error| Error::machine(format!("a thread for the server's statistics cannot be started: {error}"));
         thread::Builder::new().name("statistics".to_owned()).spawn_scoped(scope, read).map_err(failed)?;
-        counters.thread = Some((ask, told));
+        counters.thread = Some((ask, replies));
         Ok(counters)
     }
 
@@ -154,7 +154,7 @@ impl Counters {
     /// If the server refuses to tell its counters, or cannot be reached.
     pub(super) fn poll(&mut self) -> Result<bool> {
         let come = match &self.thread {
-            Some((_, told)) if self.under_way => told.try_recv(),
+            Some((_, replies)) if self.under_way => replies.try_recv(),
             _ => return Ok(true),
         };
         match come {
@@ -179,7 +179,7 @@ impl Counters {
 
     fn wait_for_one(&mut self) -> Result<()> {
         let come = match &self.thread {
-            Some((_, told)) if self.under_way => told.recv(),
+            Some((_, replies)) if self.under_way => replies.recv(),
             _ => return Ok(()),
         };
         self.take(come.unwrap_or_else(|_| Err(broken())))
@@ -235,8 +235,8 @@ fn broken() -> Error {
     Error::server("the thread that reads the server's statistics has ended")
 }
 
-fn distance(one: Stamp, other: Stamp) -> u64 {
-    one.since(other).max(other.since(one))
+fn distance(left: Stamp, right: Stamp) -> u64 {
+    left.since(right).max(right.since(left))
 }
 
 #[cfg(test)]
@@ -278,9 +278,9 @@ mod tests {
 
     #[test]
     fn old_readings_are_forgotten_but_the_first() {
-        let each: Vec<u64> = (0..1000).map(|number| number * 10).collect();
-        assert_eq!(counted(&each, 0, 9_990), Some((9_990, None)));
-        assert_eq!(read_at(&each).recent.len(), RECENT);
+        let times: Vec<u64> = (0..1000).map(|number| number * 10).collect();
+        assert_eq!(counted(&times, 0, 9_990), Some((9_990, None)));
+        assert_eq!(read_at(&times).recent.len(), RECENT);
     }
 
     fn said(client: &ClientSummary, success: u64, fail: u64, off_ms: u64) -> bool {

@@ -56,17 +56,17 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
     let Some(kept @ WindowSet { client, blocks, .. }) = kept else {
         return history.disagreement(plan).map(|apart| InvalidReason::Unstable(Some(apart)));
     };
-    let is_open = |of: &Statistic| {
+    let is_open = |statistic: &Statistic| {
         // On which side of a limit a latency is has been asked for, and not how large it is.
-        let bounds = || kept.known(*of).bounds;
-        *of == Statistic::Throughput || !check_limit(plan, client, bounds).is_some_and(|check| check.certain)
+        let bounds = || kept.known(*statistic).bounds;
+        *statistic == Statistic::Throughput || !check_limit(plan, client, bounds).is_some_and(|check| check.certain)
     };
-    let mut imprecise = [Statistic::Throughput, plan.key_latency()].into_iter().filter(is_open).filter_map(|of| {
-        let known = interval(of, blocks, client).map(|known| known.relative_half_width(value(of, client)));
-        let is_known = known.unwrap_or(UNKNOWN) <= plan.stability;
-        (!is_known).then_some(InvalidReason::Unsettled(Precision { of, share: plan.stability }, known))
+    let mut imprecise = [Statistic::Throughput, plan.key_latency()].into_iter().filter(is_open).filter_map(|statistic| {
+        let half_width = interval(statistic, blocks, client).map(|interval| interval.relative_half_width(value(statistic, client)));
+        let is_known = half_width.unwrap_or(UNKNOWN) <= plan.stability;
+        (!is_known).then_some(InvalidReason::Unsettled(Precision { of: statistic, share: plan.stability }, half_width))
     });
-    let drifting = drifts(plan, blocks).map(|(of, by)| InvalidReason::Drifting(of, by));
+    let drifting = drifts(plan, blocks).map(|(statistic, by)| InvalidReason::Drifting(statistic, by));
     imprecise.next_back().or(drifting)
 }
 
@@ -282,8 +282,8 @@ mod tests {
             let windows = (0..12).map(|number| varied(number, 14 - number));
             windows.for_each(|window| history.push(window, &plan));
             let last = history.result().unwrap();
-            let (of, client) = (plan.key_latency(), &last.client);
-            let bounds = (known(of, &last.blocks, client).bounds.high, last.known(of).bounds);
+            let (statistic, client) = (plan.key_latency(), &last.client);
+            let bounds = (known(statistic, &last.blocks, client).bounds.high, last.known(statistic).bounds);
             assert!(bounds.0.is_none() && history.in_result() < 10, "{bounds:?} of {}", history.in_result());
             let check = check_limit(&plan, client, || bounds.1).unwrap();
             (check.over, check.certain)

@@ -91,10 +91,10 @@ fn shares(before: &Reading, after: &Reading, highest_khz: u64) -> [Option<f64>; 
     let count = passed.len();
     let spent = passed.iter().fold(Times::default(), |sum, times| sum.plus(times));
     let capacity = wall.as_secs_f64() * count as f64;
-    let told = capacity > 0.0 && (spent.all().as_secs_f64() / capacity - 1.0).abs() <= CLOCK_TOLERANCE;
+    let adds_up = capacity > 0.0 && (spent.all().as_secs_f64() / capacity - 1.0).abs() <= CLOCK_TOLERANCE;
     // Each processor is rounded for itself.
     let least = SHORTEST_WINDOW.as_secs_f64() * (count as f64).sqrt();
-    let beyond_rounding = |seconds: f64, of: f64| (told && seconds >= least && of > 0.0).then(|| seconds / of);
+    let beyond_rounding = |seconds: f64, total: f64| (adds_up && seconds >= least && total > 0.0).then(|| seconds / total);
     let stolen = spent.stolen.as_secs_f64();
     let wanted = (spent.busy + spent.stolen).as_secs_f64();
     let waits = threads::since(&after.waits, &before.waits);

@@ -14,8 +14,8 @@ const BY_CHANCE: f64 = 3.291;
 
 /// By how much a figure rose from the first third of a level to the last, as a share of it (below 0 where it fell), if that
 /// is more than `allowed` and the order of all its stretches says that it is no chance (Mann, 1945).
-pub(super) fn drift(of: Statistic, blocks: &Blocks, allowed: f64) -> Option<f64> {
-    let figure = |stretch: &Block| match of {
+pub(super) fn drift(statistic: Statistic, blocks: &Blocks, allowed: f64) -> Option<f64> {
+    let figure = |stretch: &Block| match statistic {
         Statistic::Throughput => (stretch.seconds > 0.0).then(|| stretch.requests as f64 / stretch.seconds),
         Statistic::MeanLatency => stretch.latency_ns(None),
         Statistic::Percentile(percentile) => stretch.latency_ns(Some(percentile)),
@@ -34,7 +34,7 @@ pub(super) fn drift(of: Statistic, blocks: &Blocks, allowed: f64) -> Option<f64>
 /// Whether values rise, or fall, more often than chance lets them.
 fn is_ordered(values: &[f64]) -> bool {
     let n = values.len() as f64;
-    let pairs = values.iter().enumerate().flat_map(|(at, one)| values[at + 1..].iter().map(move |later| later - one));
+    let pairs = values.iter().enumerate().flat_map(|(at, earlier)| values[at + 1..].iter().map(move |later| later - earlier));
     let rises: f64 = pairs.map(|rise| if rise == 0.0 { 0.0 } else { rise.signum() }).sum();
     let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
     (rises.abs() - 1.0) / deviation > BY_CHANCE

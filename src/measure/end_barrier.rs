@@ -66,13 +66,13 @@ impl<'a> EndBarrier<'a> {
     }
 
     fn poll(&self, heartbeat: &mut Heartbeat<'_, ()>) -> Result<()> {
-        let own = || Progress { done: self.own.get().is_some(), ..Progress::default() };
-        let Some(all) = heartbeat.poll(own)? else { return Ok(()) };
-        let interrupted = all.iter().any(|one| one.interrupted);
+        let local_progress = || Progress { done: self.own.get().is_some(), ..Progress::default() };
+        let Some(all) = heartbeat.poll(local_progress)? else { return Ok(()) };
+        let interrupted = all.iter().any(|rank| rank.interrupted);
         if interrupted {
             self.interrupts.fetch_max(1, Ordering::Relaxed);
         }
-        self.over.set(interrupted || all.iter().all(|one| one.done));
+        self.over.set(interrupted || all.iter().all(|rank| rank.done));
         Ok(())
     }
 
@@ -86,16 +86,16 @@ impl<'a> EndBarrier<'a> {
         Ok(self.own.get().filter(|_| self.over.get()))
     }
 
-    /// This process would end with `own`, or needs more; returns what it ends with if all would.
+    /// This process would end with `ending`, or needs more; returns what it ends with if all would.
     ///
     /// # Errors
     /// As [`EndBarrier::is_over_with`].
-    pub(super) fn arrive(&self, own: Option<Ending>) -> Result<Option<Ending>> {
+    pub(super) fn arrive(&self, ending: Option<Ending>) -> Result<Option<Ending>> {
         self.check()?;
         if self.heartbeat.is_none() || self.over.get() {
-            return Ok(own);
+            return Ok(ending);
         }
-        self.own.set(self.own.get().or(own));
+        self.own.set(self.own.get().or(ending));
         Ok(None)
     }
 
@@ -111,17 +111,17 @@ impl<'a> EndBarrier<'a> {
         self.own.get().is_some()
     }
 
-    /// This process ends with `own`, and waits until all are done.
+    /// This process ends with `ending`, and waits until all are done.
     ///
     /// # Errors
     /// As [`EndBarrier::is_over_with`].
-    pub(super) fn wait_with(&self, own: Ending) -> Result<Ending> {
-        self.own.set(Some(own));
+    pub(super) fn wait_with(&self, ending: Ending) -> Result<Ending> {
+        self.own.set(Some(ending));
         wait(|| match self.heartbeat.is_none() || self.is_over() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(POLL),
         });
-        self.check().map(|()| own)
+        self.check().map(|()| ending)
     }
 
     fn check(&self) -> Result<()> {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_rank_that_cannot_go_on_ends_the_others() {
-        let told = together(2, |ranks| {
+        let messages = together(2, |ranks| {
             let interrupts = AtomicUsize::new(0);
             if ranks.place().rank == 1 {
                 ranks.give_up(&Error::server("the server is gone"));
@@ -163,6 +163,6 @@ mod tests {
             }
             EndBarrier::between(Some(&ranks), &interrupts).wait_with(Ending::Stable).unwrap_err().to_string()
         });
-        assert_eq!(told[0], "rank 1 (host1): the server is gone");
+        assert_eq!(messages[0], "rank 1 (host1): the server is gone");
     }
 }

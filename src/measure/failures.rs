@@ -31,7 +31,7 @@ pub fn sum(mut errors: Vec<(InferError, u64)>, more: &[(InferError, u64)]) -> Ve
         return errors;
     }
     for (error, count) in more {
-        match errors.iter_mut().find(|(known, _)| known == error) {
+        match errors.iter_mut().find(|(reason, _)| reason == error) {
             Some((_, sum)) => *sum += count,
             None => errors.push((error.clone(), *count)),
         }
@@ -43,16 +43,16 @@ pub fn sum(mut errors: Vec<(InferError, u64)>, more: &[(InferError, u64)]) -> Ve
 pub fn take_away(errors: &mut Vec<(InferError, u64)>, part: &[(InferError, u64)]) {
     for (error, count) in part {
         let alike = without_numbers(&error.message);
-        let is_same = |known: &InferError| known.code == error.code && known.message == error.message;
-        let is_alike = |known: &InferError| {
-            known.code == error.code && (known.message == FURTHER_REASONS || without_numbers(&known.message) == alike)
+        let is_same = |reason: &InferError| reason.code == error.code && reason.message == error.message;
+        let is_alike = |reason: &InferError| {
+            reason.code == error.code && (reason.message == FURTHER_REASONS || without_numbers(&reason.message) == alike)
         };
         let mut left = *count;
-        let same = errors.iter().position(|(known, _)| is_same(known));
-        let others = (0..errors.len()).filter(|&place| is_alike(&errors[place].0)).collect::<Vec<_>>();
-        for place in same.into_iter().chain(others) {
-            let taken = left.min(errors[place].1);
-            errors[place].1 -= taken;
+        let same = errors.iter().position(|(reason, _)| is_same(reason));
+        let others = (0..errors.len()).filter(|&index| is_alike(&errors[index].0)).collect::<Vec<_>>();
+        for index in same.into_iter().chain(others) {
+            let taken = left.min(errors[index].1);
+            errors[index].1 -= taken;
             left -= taken;
         }
     }
@@ -62,11 +62,11 @@ pub fn take_away(errors: &mut Vec<(InferError, u64)>, part: &[(InferError, u64)]
 /// Most frequent reasons first; what stands for several comes last, however many there were.
 fn sort_by_frequency(errors: &mut [(InferError, u64)]) {
     let further = |reason: &InferError| reason.message == FURTHER_REASONS;
-    errors.sort_by(|(one, count), (other, count_of_other)| {
-        (further(one).cmp(&further(other)))
-            .then(count_of_other.cmp(count))
-            .then_with(|| one.message.cmp(&other.message))
-            .then_with(|| one.code.to_string().cmp(&other.code.to_string()))
+    errors.sort_by(|(left, left_count), (right, right_count)| {
+        (further(left).cmp(&further(right)))
+            .then(right_count.cmp(left_count))
+            .then_with(|| left.message.cmp(&right.message))
+            .then_with(|| left.code.to_string().cmp(&right.code.to_string()))
     });
 }
 
@@ -76,9 +76,9 @@ fn alike(errors: Vec<(InferError, u64)>) -> Vec<(InferError, u64)> {
     for (error, count) in errors {
         let key = InferError { code: error.code.clone(), message: without_numbers(&error.message) };
         match groups.get_mut(&key) {
-            Some((known, sum)) => {
+            Some((reason, sum)) => {
                 *sum += count;
-                known.message.clone_from(&key.message);
+                reason.message.clone_from(&key.message);
             }
             None => drop(groups.insert(key, (error, count))),
         }
@@ -107,39 +107,39 @@ mod tests {
 
     #[test]
     fn frequent_reasons_come_first_and_the_rest_last() {
-        let given = [(FURTHER_REASONS, 9), ("b", 2), ("c", 5), ("a", 2)];
-        let told = few(given.map(|(message, count)| (reason(message), count)).into());
-        let messages: Vec<&str> = told.iter().map(|(error, _)| error.message.as_str()).collect();
+        let errors = [(FURTHER_REASONS, 9), ("b", 2), ("c", 5), ("a", 2)];
+        let reasons = few(errors.map(|(message, count)| (reason(message), count)).into());
+        let messages: Vec<&str> = reasons.iter().map(|(error, _)| error.message.as_str()).collect();
         assert_eq!(messages, ["c", "a", "b", FURTHER_REASONS]);
     }
 
     #[test]
     fn few_reasons_stay_as_they_are() {
-        let given: Vec<_> = (0..MOST as u64).map(|number| (reason(format!("request {number}")), number + 1)).collect();
-        let told = few(given.clone());
-        assert_eq!((told.len(), &told[0]), (MOST, &given[MOST - 1]));
+        let errors: Vec<_> = (0..MOST as u64).map(|number| (reason(format!("request {number}")), number + 1)).collect();
+        let reasons = few(errors.clone());
+        assert_eq!((reasons.len(), &reasons[0]), (MOST, &errors[MOST - 1]));
         assert_eq!(few(Vec::new()), []);
     }
 
     #[test]
     fn many_that_differ_in_numbers_are_one_and_nothing_is_lost() {
-        let mut given: Vec<_> = (0..5_000).map(|number| (reason(format!("request {number} failed")), 1)).collect();
-        given.push((reason("no memory"), 7));
-        given.push((reason("request # failed"), 3));
-        assert_eq!(few(given), [(reason("request # failed"), 5_003), (reason("no memory"), 7)]);
+        let mut errors: Vec<_> = (0..5_000).map(|number| (reason(format!("request {number} failed")), 1)).collect();
+        errors.push((reason("no memory"), 7));
+        errors.push((reason("request # failed"), 3));
+        assert_eq!(few(errors), [(reason("request # failed"), 5_003), (reason("no memory"), 7)]);
     }
 
     #[test]
     fn many_that_differ_in_words_are_counted_under_their_codes() {
         let name = |number: u8| format!("{}{}", char::from(b'a' + number % 26), char::from(b'a' + number / 26));
-        let mut given: Vec<_> = (0..200).map(|number| (reason(name(number)), u64::from(number) + 1)).collect();
-        given.push((reason(FURTHER_REASONS), 1_000_000));
-        given.push((InferError { code: "Late".into(), message: "too late".into() }, 1));
-        let told = few(given.clone());
-        assert_eq!((told.len(), &told[0]), (MOST + 2, &given[199]));
-        assert_eq!(told[MOST].0, reason(FURTHER_REASONS));
+        let mut errors: Vec<_> = (0..200).map(|number| (reason(name(number)), u64::from(number) + 1)).collect();
+        errors.push((reason(FURTHER_REASONS), 1_000_000));
+        errors.push((InferError { code: "Late".into(), message: "too late".into() }, 1));
+        let reasons = few(errors.clone());
+        assert_eq!((reasons.len(), &reasons[0]), (MOST + 2, &errors[199]));
+        assert_eq!(reasons[MOST].0, reason(FURTHER_REASONS));
         let sum = |all: &[(InferError, u64)]| all.iter().map(|(_, count)| count).sum::<u64>();
-        assert_eq!(sum(&told), sum(&given));
-        assert_eq!(few(told.clone()), told);
+        assert_eq!(sum(&reasons), sum(&errors));
+        assert_eq!(few(reasons.clone()), reasons);
     }
 }

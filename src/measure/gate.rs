@@ -34,15 +34,15 @@ impl Questions {
     /// The first that windows do not decide at that look.
     fn open(&self, windows: &WindowSet, looks: u32) -> Option<&Question> {
         self.all.iter().find(|question| {
-            let Figure::Statistic(of) = question.requirement.of else { return question.is_open(windows, &[], looks) };
-            question.is_open(windows, &[windows.known(of)], looks)
+            let Figure::Statistic(statistic) = question.requirement.of else { return question.is_open(windows, &[], looks) };
+            question.is_open(windows, &[windows.known(statistic)], looks)
         })
     }
 }
 
 impl Question {
-    fn is_open(&self, windows: &WindowSet, known: &[Known], looks: u32) -> bool {
-        let figures = Figures { client: &windows.client, known, restarts: None, looks };
+    fn is_open(&self, windows: &WindowSet, estimates: &[Known], looks: u32) -> bool {
+        let figures = Figures { client: &windows.client, known: estimates, restarts: None, looks };
         let found = gate::find(figures, &self.requirement, self.baseline.as_ref().map(Figures::of));
         found.is_ok_and(|found| found.judge(&self.requirement) == Judgement::Undecided)
     }

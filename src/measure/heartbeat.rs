@@ -94,13 +94,13 @@ impl<'a, T: Serialize + DeserializeOwned> Heartbeat<'a, T> {
     ///
     /// # Errors
     /// A process is lost, or cannot continue; or the launcher ends this one.
-    pub(super) fn poll(&mut self, own: impl FnOnce() -> Progress) -> Result<Option<Vec<Progress>>> {
+    pub(super) fn poll(&mut self, local_progress: impl FnOnce() -> Progress) -> Result<Option<Vec<Progress>>> {
         check_terminated(self.ranks)?;
         if !self.under_way {
             if Stamp::now() >= self.next {
                 let at = self.ranks.offset().to_zero(Stamp::now().0);
                 let interrupted = interrupt::counter().load(Ordering::Relaxed) > 0;
-                let progress = Progress { at, interrupted, ..own() };
+                let progress = Progress { at, interrupted, ..local_progress() };
                 self.ranks.begin(&Beat { progress, result: self.pending.pop_front() }, ANSWER_LIMIT)?;
                 self.under_way = true;
             }

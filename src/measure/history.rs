@@ -175,20 +175,20 @@ impl WindowSet {
 impl WindowSet {
     /// How well its figures are known.
     pub(super) fn intervals(&self, plan: &MeasurementPlan) -> Vec<Known> {
-        figures(plan.asked_percentiles()).into_iter().map(|of| self.known(of)).collect()
+        figures(plan.asked_percentiles()).into_iter().map(|statistic| self.known(statistic)).collect()
     }
 
     /// How well a figure is known: latencies in nanoseconds, throughput in inferences a second. After a drift few windows
     /// are left, which alone would leave a limit undecided that no request of the level came near. A bound of a percentile
     /// that they do not tell is that over all windows, moved by as much as the figure of the last ones is beyond that of all.
-    pub(super) fn known(&self, of: Statistic) -> Known {
-        let own = known(of, &self.blocks, &self.client);
-        let all = self.since_start.as_ref().filter(|_| matches!(of, Statistic::Percentile(_)));
-        let Some(Stretch { client, blocks }) = all.map(Box::as_ref) else { return own };
-        let (theirs, moved) = (known(of, blocks, client).bounds, value(of, &self.client) / value(of, client));
-        let low = own.bounds.low.or_else(|| theirs.low.map(|low| low * moved.min(1.0)));
-        let high = own.bounds.high.or_else(|| theirs.high.map(|high| high * moved.max(1.0)));
-        Known { bounds: Bounds { low, high }, ..own }
+    pub(super) fn known(&self, statistic: Statistic) -> Known {
+        let estimate = known(statistic, &self.blocks, &self.client);
+        let all = self.since_start.as_ref().filter(|_| matches!(statistic, Statistic::Percentile(_)));
+        let Some(Stretch { client, blocks }) = all.map(Box::as_ref) else { return estimate };
+        let (theirs, moved) = (known(statistic, blocks, client).bounds, value(statistic, &self.client) / value(statistic, client));
+        let low = estimate.bounds.low.or_else(|| theirs.low.map(|low| low * moved.min(1.0)));
+        let high = estimate.bounds.high.or_else(|| theirs.high.map(|high| high * moved.max(1.0)));
+        Known { bounds: Bounds { low, high }, ..estimate }
     }
 
     /// What is left of a stretch that drifts: its last windows, which are the first of what comes after it.
@@ -301,7 +301,7 @@ impl History {
 /// Which figure drifts, and by how much.
 pub(super) fn drifts(plan: &MeasurementPlan, blocks: &Blocks) -> Option<(Statistic, f64)> {
     let figures = [Statistic::Throughput, plan.key_latency()];
-    figures.into_iter().find_map(|of| Some((of, drift(of, blocks, plan.stability)?)))
+    figures.into_iter().find_map(|statistic| Some((statistic, drift(statistic, blocks, plan.stability)?)))
 }
 
 #[cfg(test)]
@@ -350,8 +350,8 @@ mod tests {
             history.push(window(10_000), &wanted);
             history.is_settled(&wanted)
         };
-        let each: Vec<bool> = (0..3).map(|_| settled(&mut history)).collect();
-        assert_eq!(each, [false, false, true]);
+        let answers: Vec<bool> = (0..3).map(|_| settled(&mut history)).collect();
+        assert_eq!(answers, [false, false, true]);
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn measure_with(
         held_back,
         still: pauses::between(result.client.start, boundaries.last().copied().unwrap_or(began)),
     };
-    let (each, intervals) = (result.ranks.clone(), result.intervals(measurement.plan));
+    let (parts, intervals) = (result.ranks.clone(), result.intervals(measurement.plan));
     let limit = check_with(measurement.plan, &result.client, &intervals);
     let ending = if ending == Ending::Complete { complete(limit) } else { ending };
     let mut counted = boundaries.last().and_then(|end| counters.between(result.client.start, *end));
@@ -124,7 +124,7 @@ fn measure_with(
     summary.verdict = judge(&summary, &evidence);
     let mut requests = stopped.unwrap_or_default();
     if let Some(ranks) = measurement.joint().filter(|ranks| ranks.over().is_none()) {
-        let finished = joint::finish(&mut summary, &mut evidence, &mut requests, &each, ranks);
+        let finished = joint::finish(&mut summary, &mut evidence, &mut requests, &parts, ranks);
         trouble = trouble.or(finished.err());
     }
     Ok(MeasuredLevel { summary, requests, boundaries, trouble })

@@ -86,9 +86,9 @@ impl Log {
     fn by_reason(&mut self, errors: &[(InferError, u64)]) -> Vec<u64> {
         let mut counts = Vec::new();
         for (error, count) in errors {
-            let Some(place) = self.place(error) else { continue };
-            counts.resize(counts.len().max(place + 1), 0);
-            counts[place] += count;
+            let Some(index) = self.place(error) else { continue };
+            counts.resize(counts.len().max(index + 1), 0);
+            counts[index] += count;
         }
         counts
     }
@@ -97,13 +97,13 @@ impl Log {
     /// request, are one, and are called so from the second on.
     fn place(&mut self, error: &InferError) -> Option<usize> {
         let alike = without_numbers(&error.message);
-        let is_same = |known: &InferError| known.code == error.code && without_numbers(&known.message) == alike;
-        let known = self.reasons.iter().position(is_same);
-        if let Some(place) = known {
-            if self.reasons[place] != *error {
-                self.reasons[place].message = alike;
+        let is_same = |reason: &InferError| reason.code == error.code && without_numbers(&reason.message) == alike;
+        let position = self.reasons.iter().position(is_same);
+        if let Some(index) = position {
+            if self.reasons[index] != *error {
+                self.reasons[index].message = alike;
             }
-            return known;
+            return position;
         }
         (self.reasons.len() < MAX_REASONS).then(|| self.reasons.push(error.clone())).map(|()| self.reasons.len() - 1)
     }
@@ -240,8 +240,8 @@ mod tests {
         assert!(windows.iter().rev().skip(1).all(|row| row.windows == windows[0].windows), "all alike");
         let lengths = timeline.slices.iter().rev().skip(1).map(|slice| slice.duration_s);
         assert!(lengths.clone().all(|length| length == timeline.slices[0].duration_s), "{lengths:?}");
-        let (last, rest) = windows.split_last().unwrap();
-        assert!(last.counted && rest.iter().filter(|row| row.counted).count() <= 2);
+        let (last, earlier) = windows.split_last().unwrap();
+        assert!(last.counted && earlier.iter().filter(|row| row.counted).count() <= 2);
         let few = thinned(windows, 10);
         assert!(few.len() <= 10 && few.iter().map(|row| row.requests).sum::<u64>() == 110_000);
         assert!(few.iter().all(|row| (row.rate - 100.0).abs() < 1e-9));

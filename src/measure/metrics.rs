@@ -251,8 +251,8 @@ impl Page {
         if sample.name == FAILED && sample.label("reason") != Some("CANCELED") {
             return;
         }
-        let place = OF_MODEL.iter().position(|name| *name == sample.name);
-        let Some(value) = place.map(|place| &mut self.of_model[place]) else { return };
+        let index = OF_MODEL.iter().position(|name| *name == sample.name);
+        let Some(value) = index.map(|index| &mut self.of_model[index]) else { return };
         *value = Some(match sample.name {
             LOADED => value.unwrap_or(0.0).max(sample.value),
             _ => value.unwrap_or(0.0) + sample.value,

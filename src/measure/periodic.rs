@@ -41,20 +41,20 @@ pub fn wait_for_end(running: &RunningLoad, interrupts: &AtomicUsize, mut turn: i
 pub fn follow(ranks: &Ranks, running: &RunningLoad, progress: &BatchProgress, interrupts: &AtomicUsize) -> Result<()> {
     let mut heartbeat = Heartbeat::<()>::every(INTERVAL, ranks);
     try_wait(|| {
-        let own = || Progress {
+        let local_progress = || Progress {
             requests: progress.here() as u64,
             broken: running.is_stranded(),
             done: running.is_finished(),
             ..Progress::default()
         };
-        let Some(all) = heartbeat.poll(own)? else { return Ok(ControlFlow::Continue(EXCHANGE_POLL)) };
-        let reached: u64 = all.iter().map(|one| one.requests).sum();
+        let Some(all) = heartbeat.poll(local_progress)? else { return Ok(ControlFlow::Continue(EXCHANGE_POLL)) };
+        let reached: u64 = all.iter().map(|rank| rank.requests).sum();
         progress.tell_all(usize::try_from(reached).unwrap_or(usize::MAX));
-        if all.iter().any(|one| one.interrupted) {
+        if all.iter().any(|rank| rank.interrupted) {
             interrupts.fetch_max(1, Ordering::Relaxed);
             return Ok(ControlFlow::Break(()));
         }
-        let is_over = all.iter().all(|one| one.done) || all.iter().any(|one| one.broken);
+        let is_over = all.iter().all(|rank| rank.done) || all.iter().any(|rank| rank.broken);
         Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(EXCHANGE_POLL) })
     })
     .inspect_err(|error| ranks.break_off(error))

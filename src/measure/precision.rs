@@ -35,17 +35,17 @@ const STRETCHES: usize = 6;
 
 /// The interval of a figure: latencies in nanoseconds, throughput in inferences a second. `all` is `blocks` merged. `None`
 /// where there is too little to tell.
-pub fn interval(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
+pub fn interval(statistic: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
     if all.requests == 0 {
         return None;
     }
     // Fewer blocks tell nothing of what neighbours have in common.
-    let known = if blocks.each().len() < MIN_TERMS { None } else { of_blocks(of, blocks, all) };
-    known.or_else(|| of_stretches(of, blocks, all))
+    let interval = if blocks.each().len() < MIN_TERMS { None } else { of_blocks(statistic, blocks, all) };
+    interval.or_else(|| of_stretches(statistic, blocks, all))
 }
 
-fn of_blocks(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
-    match of {
+fn of_blocks(statistic: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
+    match statistic {
         Statistic::Throughput => {
             let counted = half_of(&Ratio::throughput(blocks));
             let (rate, share) =
@@ -66,13 +66,13 @@ fn of_closed_loop(blocks: &Blocks, all: &ClientSummary) -> Option<f64> {
     if !is_full || all.failed > 0 || all.cancelled > 0 || in_a_row > FEW_IN_A_ROW {
         return None;
     }
-    let known = of_mean_by_itself(blocks, all)?.relative_half_width(mean);
-    Some(known + turnaround / mean + CUT_OFF / in_a_row)
+    let half_width = of_mean_by_itself(blocks, all)?.relative_half_width(mean);
+    Some(half_width + turnaround / mean + CUT_OFF / in_a_row)
 }
 
 /// From the figure of each of a few stretches, on the scale of factors: Student's t with their number less one.
-fn of_stretches(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
-    let rarer = match of {
+fn of_stretches(statistic: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
+    let rarer = match statistic {
         Statistic::Throughput => 1.0,
         Statistic::MeanLatency => RARER_SIDE_OF_MEAN,
         Statistic::Percentile(percentile) => (percentile / 100.0).min(1.0 - percentile / 100.0),
@@ -80,7 +80,7 @@ fn of_stretches(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<I
     if (all.requests as f64) * rarer < MANY_BEYOND {
         return None;
     }
-    let figure = |stretch: &Block| match of {
+    let figure = |stretch: &Block| match statistic {
         Statistic::Throughput => (stretch.seconds > 0.0).then(|| stretch.requests as f64 / stretch.seconds),
         Statistic::MeanLatency => stretch.latency_ns(None),
         Statistic::Percentile(percentile) => stretch.latency_ns(Some(percentile)),
@@ -89,15 +89,15 @@ fn of_stretches(of: Statistic, blocks: &Blocks, all: &ClientSummary) -> Option<I
     let figures = stretches.iter().map(|stretch| Some(figure(stretch)?.max(1e-9).ln()));
     let spread = batch_means(&figures.collect::<Option<Vec<f64>>>()?, CONFIDENCE)?;
     // Around the figure of the whole, which weighs stretches by their requests.
-    let (value, factor) = (value(of, all), ((spread.high - spread.low) / 2.0).exp());
+    let (value, factor) = (value(statistic, all), ((spread.high - spread.low) / 2.0).exp());
     Some(Interval { low: value / factor, high: value * factor })
 }
 
 /// By itself, or by the throughput: the narrower one.
 fn of_mean(blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
-    let width = |known: &Interval| known.high - known.low;
-    let both = [of_mean_by_itself(blocks, all), of_mean_by_throughput(blocks, all)].into_iter().flatten();
-    both.min_by(|one, other| width(one).total_cmp(&width(other)))
+    let width = |interval: &Interval| interval.high - interval.low;
+    let intervals = [of_mean_by_itself(blocks, all), of_mean_by_throughput(blocks, all)].into_iter().flatten();
+    intervals.min_by(|left, right| width(left).total_cmp(&width(right)))
 }
 
 /// A mean latency is the number of requests under way over the throughput (Little, 1961). Where that number is known better
@@ -106,18 +106,18 @@ fn of_mean_by_throughput(blocks: &Blocks, all: &ClientSummary) -> Option<Interva
     let rate = half_of(&Ratio::throughput(blocks));
     let under_way = half_of(&Ratio::new(blocks, |block| block.sum_ns, |block| block.seconds));
     let (mean, share) = (all.latency.mean_ns(), rate + under_way);
-    let told = under_way < rate && share <= WIDEST;
-    told.then(|| Interval { low: mean / (1.0 + share), high: mean / (1.0 - share) })
+    let is_known = under_way < rate && share <= WIDEST;
+    is_known.then(|| Interval { low: mean / (1.0 + share), high: mean / (1.0 - share) })
 }
 
 fn of_mean_by_itself(blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
     let (mean, share) = (all.latency.mean_ns(), half_of(&Ratio::latency(blocks)));
     let worth = Worth::new(worth_for_mean(blocks, all), all.latency.count(), RARER_SIDE_OF_MEAN);
     let further = share * worth.reach();
-    let told = further <= WIDEST && (worth.is_enough() || further <= NARROW);
+    let is_known = further <= WIDEST && (worth.is_enough() || further <= NARROW);
     // In a closed loop a mean latency is one over a throughput, in a queue it is one over spare capacity: of these
     // the interval is symmetric.
-    told.then(|| Interval { low: mean / (1.0 + share), high: mean / (1.0 - further) })
+    is_known.then(|| Interval { low: mean / (1.0 + share), high: mean / (1.0 - further) })
 }
 
 fn of_percentile(percentile: f64, blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {

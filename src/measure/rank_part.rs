@@ -51,8 +51,8 @@ mod tests {
         assert_eq!(part(1_000, 50, 900).reason(1), Some(InvalidReason::RankLate(1, 0.05)));
         assert_eq!(part(15, 1, 15).reason(1), None);
         assert_eq!(part(10, 0, 0).reason(2), Some(InvalidReason::RankWithout(2)));
-        let mut both = part(1_000, 0, 900);
-        both.absorb(&part(1_000, 50, 900));
-        assert_eq!(both.reason(0), Some(InvalidReason::RankLate(0, 0.025)));
+        let mut total = part(1_000, 0, 900);
+        total.absorb(&part(1_000, 50, 900));
+        assert_eq!(total.reason(0), Some(InvalidReason::RankLate(0, 0.025)));
     }
 }

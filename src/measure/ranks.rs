@@ -62,23 +62,23 @@ pub(super) enum Span {
 /// metrics as it read them.
 pub(super) fn joined(
     ranks: &Ranks,
-    told: Vec<WindowReport>,
+    reports: Vec<WindowReport>,
     readings: Option<MetricsFold>,
     span: Span,
 ) -> Option<(WindowSet, Option<Disturbance>)> {
-    let spans = told.iter().map(|one| (one.client.requests, one.client.duration.as_secs_f64()));
+    let spans = reports.iter().map(|report| (report.client.requests, report.client.duration.as_secs_f64()));
     let shared = Duration::try_from_secs_f64(shared_seconds(spans)).ok();
-    let disturbance = told.iter().filter_map(|one| one.disturbance).reduce(|all, one| all.worst(&one));
-    let each = told.iter().map(|one| RankPart::of(&one.client)).collect();
-    let mut told = told.into_iter();
-    let first = told.next()?;
-    let (mut client, blocks) = told.fold((first.client, first.blocks), |(client, mut blocks), one| {
-        blocks.join(&one.blocks);
-        (join(client, &one.client), blocks)
+    let disturbance = reports.iter().filter_map(|report| report.disturbance).reduce(|all, next| all.worst(&next));
+    let parts = reports.iter().map(|report| RankPart::of(&report.client)).collect();
+    let mut reports = reports.into_iter();
+    let first = reports.next()?;
+    let (mut client, blocks) = reports.fold((first.client, first.blocks), |(client, mut blocks), report| {
+        blocks.join(&report.blocks);
+        (join(client, &report.client), blocks)
     });
     client.start.0 = ranks.offset().to_own(client.start.0);
     client.duration = shared.filter(|_| span == Span::Window).unwrap_or(client.duration);
-    Some((WindowSet::new(client, readings, blocks).of_ranks(each), disturbance))
+    Some((WindowSet::new(client, readings, blocks).of_ranks(parts), disturbance))
 }
 
 /// What a process sends when its load has ended.
@@ -114,37 +114,37 @@ pub(super) fn close(
     level: &mut LevelSummary,
     evidence: &mut Evidence,
     ranks: &Ranks,
-    told: &[Closing],
-    each: &[RankPart],
+    closings: &[Closing],
+    parts: &[RankPart],
 ) -> LoadReport {
-    evidence.held_back = told.iter().map(|one| one.held_back).sum();
-    let outstanding: Option<Vec<(f64, u64)>> = told.iter().map(|one| one.outstanding).collect();
+    evidence.held_back = closings.iter().map(|closing| closing.held_back).sum();
+    let outstanding: Option<Vec<(f64, u64)>> = closings.iter().map(|closing| closing.outstanding).collect();
     evidence.outstanding = outstanding.and_then(|all| {
         let looks = all.iter().map(|(_, looks)| *looks).min()?;
         Some((all.iter().map(|(mean, _)| mean).sum(), looks))
     });
     let mut servers: Vec<ServerSummary> = Vec::new();
-    told.iter().flat_map(|one| &one.servers).for_each(|server| add(&mut servers, server));
+    closings.iter().flat_map(|closing| &closing.servers).for_each(|server| add(&mut servers, server));
     let mut servers = servers.into_iter();
     (level.server, level.further_servers) = (servers.next(), servers.collect());
-    level.client_usage = told.iter().filter_map(|one| one.client_usage).reduce(both);
-    level.server_usage = told.iter().filter_map(|one| one.server_usage).reduce(both);
-    level.ranks = rows(ranks, told, each);
+    level.client_usage = closings.iter().filter_map(|closing| closing.client_usage).reduce(both);
+    level.server_usage = closings.iter().filter_map(|closing| closing.server_usage).reduce(both);
+    level.ranks = rows(ranks, closings, parts);
     level.verdict = judge(level, evidence);
-    blame(level, each);
-    told.iter().fold(LoadReport::default(), |all, one| all.and(one.requests))
+    blame(level, parts);
+    closings.iter().fold(LoadReport::default(), |all, closing| all.and(closing.requests))
 }
 
 /// Adds what single ranks can be blamed for, where that has not been said of all.
-fn blame(level: &mut LevelSummary, each: &[RankPart]) {
-    let reasons: Vec<InvalidReason> = each.iter().enumerate().filter_map(|(rank, part)| part.reason(rank)).collect();
+fn blame(level: &mut LevelSummary, parts: &[RankPart]) {
+    let reasons: Vec<InvalidReason> = parts.iter().enumerate().filter_map(|(rank, part)| part.reason(rank)).collect();
     match &mut level.verdict {
         Verdict::Valid if !reasons.is_empty() => level.verdict = Verdict::Invalid(reasons),
         Verdict::Valid => {}
-        Verdict::Invalid(said) => {
-            let is_new = |reason: &InvalidReason| said.iter().all(|other| other.word() != reason.word());
+        Verdict::Invalid(earlier) => {
+            let is_new = |reason: &InvalidReason| earlier.iter().all(|other| other.word() != reason.word());
             let new: Vec<InvalidReason> = reasons.into_iter().filter(is_new).collect();
-            said.extend(new);
+            earlier.extend(new);
         }
     }
 }
@@ -157,18 +157,18 @@ fn add(servers: &mut Vec<ServerSummary>, other: &ServerSummary) {
             server.delta = server.delta.plus(&other.delta);
             (server.cached, server.several_versions) =
                 (server.cached || other.cached, server.several_versions || other.several_versions);
-            other.composing.iter().for_each(|one| add(&mut server.composing, one));
+            other.composing.iter().for_each(|part| add(&mut server.composing, part));
         }
         None => servers.push(other.clone()),
     }
 }
 
-fn both(one: Usage, other: Usage) -> Usage {
-    let memory = one.memory_bytes.zip(other.memory_bytes).map(|(one, other)| one + other);
-    Usage { processors: one.processors + other.processors, memory_bytes: memory }
+fn both(left: Usage, right: Usage) -> Usage {
+    let memory = left.memory_bytes.zip(right.memory_bytes).map(|(left, right)| left + right);
+    Usage { processors: left.processors + right.processors, memory_bytes: memory }
 }
 
-fn rows(ranks: &Ranks, told: &[Closing], each: &[RankPart]) -> Vec<RankSummary> {
+fn rows(ranks: &Ranks, closings: &[Closing], parts: &[RankPart]) -> Vec<RankSummary> {
     let offsets = ranks.offsets();
     let row = |(rank, (part, closing)): (usize, (&RankPart, &Closing))| RankSummary {
         rank,
@@ -183,7 +183,7 @@ fn rows(ranks: &Ranks, told: &[Closing], each: &[RankPart]) -> Vec<RankSummary> 
         clock_offset_ns: offsets[rank].ns,
         clock_error_ns: offsets[rank].error_ns,
     };
-    each.iter().zip(told).enumerate().map(row).collect()
+    parts.iter().zip(closings).enumerate().map(row).collect()
 }
 
 #[cfg(test)]
@@ -201,11 +201,11 @@ mod tests {
     fn window(rank: u64, requests: u64) -> WindowSet {
         let (mut blocks, mut client) = (Blocks::default(), None);
         for block in 0..16 {
-            let each = (0..requests).map(|request| {
+            let samples = (0..requests).map(|request| {
                 let draw = seed::unit(seed::hash(rank * 16 + block, request));
                 sample::client(1, (200_000.0 * 10_f64.powf(draw)) as u64)
             });
-            let mut part = each.reduce(|all, one| merge(all, &one)).unwrap();
+            let mut part = samples.reduce(|all, next| merge(all, &next)).unwrap();
             part.duration = std::time::Duration::from_millis(100);
             blocks.push(Block::of(&part));
             client = Some(match client {
@@ -219,24 +219,24 @@ mod tests {
     #[test]
     fn the_windows_of_all_are_one_with_every_latency_in_its_place() {
         let joined = together(3, |ranks| {
-            let own = window(ranks.place().rank as u64, 20);
-            let told = WindowReport::of(&ranks, &own, None, EarlyEnd::default());
-            let told = ranks.exchange(&told, ANSWER_LIMIT).unwrap();
-            super::joined(&ranks, told, None, Span::Window).unwrap().0
+            let window_set = window(ranks.place().rank as u64, 20);
+            let report = WindowReport::of(&ranks, &window_set, None, EarlyEnd::default());
+            let reports = ranks.exchange(&report, ANSWER_LIMIT).unwrap();
+            super::joined(&ranks, reports, None, Span::Window).unwrap().0
         });
-        let each: Vec<WindowSet> = (0..3).map(|rank| window(rank, 20)).collect();
-        let mut whole = each[0].client.latency.clone();
-        each[1..].iter().for_each(|other| whole.merge(&other.client.latency));
+        let windows: Vec<WindowSet> = (0..3).map(|rank| window(rank, 20)).collect();
+        let mut whole = windows[0].client.latency.clone();
+        windows[1..].iter().for_each(|other| whole.merge(&other.client.latency));
         for all in joined {
             assert_eq!((all.client.requests, all.client.latency.count()), (960, 960));
-            let counts = |of: &crate::record::Distribution| {
-                of.histogram
+            let counts = |distribution: &crate::record::Distribution| {
+                distribution.histogram
                     .iter_recorded()
                     .map(|step| (step.value_iterated_to(), step.count_at_value()))
                     .collect::<Vec<_>>()
             };
             assert_eq!(counts(&all.client.latency), counts(&whole), "bucket by bucket");
-            assert_eq!(all.client.duration, each[0].client.duration, "one time, not three");
+            assert_eq!(all.client.duration, windows[0].client.duration, "one time, not three");
             assert_eq!(all.blocks.each().len(), 16);
             assert!(all.blocks.each().iter().all(|block| block.requests == 60), "{:?}", all.blocks.each().len());
             assert_eq!(all.ranks.iter().map(|rank| rank.block.requests).collect::<Vec<_>>(), [320; 3]);
@@ -248,11 +248,11 @@ mod tests {
         let joined = |span: Span| {
             together(2, move |ranks| {
                 let late = 6 * ranks.place().rank as u64;
-                let mut own = window(ranks.place().rank as u64, 10 + late);
-                own.client.duration = Duration::from_millis(100 + 10 * late);
-                let told =
-                    ranks.exchange(&WindowReport::of(&ranks, &own, None, EarlyEnd::default()), ANSWER_LIMIT).unwrap();
-                super::joined(&ranks, told, None, span).unwrap().0.client
+                let mut window_set = window(ranks.place().rank as u64, 10 + late);
+                window_set.client.duration = Duration::from_millis(100 + 10 * late);
+                let reports =
+                    ranks.exchange(&WindowReport::of(&ranks, &window_set, None, EarlyEnd::default()), ANSWER_LIMIT).unwrap();
+                super::joined(&ranks, reports, None, span).unwrap().0.client
             })
         };
         for client in joined(Span::Window) {

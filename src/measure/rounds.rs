@@ -181,14 +181,14 @@ mod tests {
     #[test]
     fn subjects_take_turns_there_and_back() {
         let mut turns = Vec::new();
-        let mut seen = Vec::new();
+        let mut lengths = Vec::new();
         let take = |turn: Turn| {
             turns.push((turn.round, turn.subject));
             fine()
         };
-        let all = interleave(&plan(3, false), Vec::new(), take, |all| seen.push(all.len()), |_| true);
+        let all = interleave(&plan(3, false), Vec::new(), take, |all| lengths.push(all.len()), |_| true);
         assert_eq!(turns, [(0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (2, 1)]);
-        assert_eq!((all.len(), seen, all[1].order.clone()), (3, vec![1, 2, 3], vec![1, 0]));
+        assert_eq!((all.len(), lengths, all[1].order.clone()), (3, vec![1, 2, 3], vec![1, 0]));
     }
 
     #[test]
@@ -198,8 +198,8 @@ mod tests {
             let take = |turn: Turn| if bad.contains(&turn.round) && turn.subject == 1 { disturbed() } else { fine() };
             interleave(&plan(4, replaces), Vec::new(), take, |_| (), |_| true)
         };
-        let one = rounds(&[1], true);
-        assert_eq!(one.iter().map(|round| round.set_aside).collect::<Vec<_>>(), [false, true, false, false, false]);
+        let one_disturbed = rounds(&[1], true);
+        assert_eq!(one_disturbed.iter().map(|round| round.set_aside).collect::<Vec<_>>(), [false, true, false, false, false]);
         let all = rounds(&[0, 1, 2, 3, 4, 5], true);
         assert!(all.len() == 6 && all.iter().all(|round| !round.set_aside), "none is calm: all count");
         assert_eq!(rounds(&[0, 1], false).len(), 4);

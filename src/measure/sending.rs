@@ -86,8 +86,8 @@ impl Sending {
 
     /// The stretches that this long after the load's start is in.
     pub(super) fn stretches(&self, elapsed: Duration) -> (bool, bool) {
-        let place = self.place(elapsed);
-        ((LAST..1.0).contains(&place), (END..1.0).contains(&place))
+        let fraction = self.place(elapsed);
+        ((LAST..1.0).contains(&fraction), (END..1.0).contains(&fraction))
     }
 
     /// The place by which the first requests, a quarter of all, have been sent. `None` if these are sent so late that they say
@@ -95,7 +95,7 @@ impl Sending {
     pub(super) fn early_place(&self) -> Option<f64> {
         let Some(times) = &self.times else { return Some(EARLY) };
         let part = times.up_to.iter().position(|share| *share >= EARLY - 1e-9)?;
-        Some((part + 1) as f64 / PARTS as f64).filter(|place| *place <= 0.5)
+        Some((part + 1) as f64 / PARTS as f64).filter(|fraction| *fraction <= 0.5)
     }
 
     /// How long after the load's start the first requests have been sent.
@@ -103,11 +103,11 @@ impl Sending {
         self.lead + self.span.mul_f64(self.early_place().unwrap_or(0.0))
     }
 
-    /// Share of the requests that are sent up to a place.
-    fn share_up_to(&self, place: f64) -> f64 {
-        let place = place.clamp(0.0, 1.0);
-        let Some(times) = &self.times else { return place };
-        let (part, within) = ((place * PARTS as f64) as usize, (place * PARTS as f64).fract());
+    /// Share of the requests that are sent up to a fraction of its span.
+    fn share_up_to(&self, fraction: f64) -> f64 {
+        let fraction = fraction.clamp(0.0, 1.0);
+        let Some(times) = &self.times else { return fraction };
+        let (part, within) = ((fraction * PARTS as f64) as usize, (fraction * PARTS as f64).fract());
         let up_to = |parts: usize| parts.checked_sub(1).map_or(0.0, |last| times.up_to[last.min(PARTS - 1)]);
         up_to(part) + within * (up_to(part + 1) - up_to(part))
     }
@@ -115,11 +115,11 @@ impl Sending {
     /// The mean place of the requests that are sent between two places.
     pub(super) fn mean_place(&self, from: f64, to: f64) -> f64 {
         let steps = |number: usize| from + (to - from) * number as f64 / PARTS as f64;
-        let each = (0..PARTS).map(|number| {
+        let parts = (0..PARTS).map(|number| {
             let (from, to) = (steps(number), steps(number + 1));
             (self.share_up_to(to) - self.share_up_to(from), f64::midpoint(from, to))
         });
-        let (all, sum) = each.fold((0.0, 0.0), |(all, sum), (share, place)| (all + share, sum + share * place));
+        let (all, sum) = parts.fold((0.0, 0.0), |(all, sum), (share, fraction)| (all + share, sum + share * fraction));
         if all > 0.0 { sum / all } else { f64::midpoint(from, to) }
     }
 
@@ -129,18 +129,18 @@ impl Sending {
         let at = stretch.middle();
         let sent = self.share_up_to(at);
         let under_way = |ns: u64| {
-            let place = at - ns as f64 / self.span.as_nanos() as f64;
-            count as f64 * (sent - self.share_up_to(place))
+            let fraction = at - ns as f64 / self.span.as_nanos() as f64;
+            count as f64 * (sent - self.share_up_to(fraction))
         };
-        let each = || {
+        let counts = || {
             times
                 .histogram
                 .iter_recorded()
                 .map(|step| (step.count_at_value() as f64, under_way(step.value_iterated_to())))
         };
         let all = times.count() as f64;
-        let mean = each().map(|(count, number)| count * number).sum::<f64>() / all;
-        let variance = each().map(|(count, number)| count * (number - mean).powi(2)).sum::<f64>() / all;
+        let mean = counts().map(|(count, number)| count * number).sum::<f64>() / all;
+        let variance = counts().map(|(count, number)| count * (number - mean).powi(2)).sum::<f64>() / all;
         let waiting = self.times.map_or((0.0, 0.0), |times| times.waiting);
         (mean + if stretch == Stretch::Last { waiting.0 } else { waiting.1 }, variance)
     }
@@ -153,11 +153,11 @@ impl Times {
         // Counted in gaps of average length: the mean rate is one in each.
         let gaps = count.saturating_sub(1) as f64;
         let (mut waited, mut at_the_end) = (0.0, 0.0);
-        for place in places {
-            up_to[((place * PARTS as f64) as usize).min(PARTS - 1)] += 1.0 / count as f64;
-            queue.pass(place.min(LAST) * gaps);
-            waited += queue.pass(place.min(END) * gaps);
-            at_the_end += queue.pass(place * gaps);
+        for fraction in places {
+            up_to[((fraction * PARTS as f64) as usize).min(PARTS - 1)] += 1.0 / count as f64;
+            queue.pass(fraction.min(LAST) * gaps);
+            waited += queue.pass(fraction.min(END) * gaps);
+            at_the_end += queue.pass(fraction * gaps);
             queue.waiting += 1.0;
         }
         let mut sent = 0.0;
@@ -203,8 +203,8 @@ mod tests {
     fn the_sending_lasts_from_the_first_request_to_the_last() {
         let sending = Sending::of_times([7 * SECOND, 8 * SECOND, 11 * SECOND].into_iter()).unwrap();
         assert_eq!((sending.lead, sending.span()), (Duration::from_secs(7), Duration::from_secs(4)));
-        let place = |seconds| sending.place(Duration::from_secs(seconds));
-        assert_eq!([5, 7, 8, 10, 11].map(place), [0.0, 0.0, 0.25, 0.75, 1.0]);
+        let fraction_at = |seconds| sending.place(Duration::from_secs(seconds));
+        assert_eq!([5, 7, 8, 10, 11].map(fraction_at), [0.0, 0.0, 0.25, 0.75, 1.0]);
         assert_eq!(sending.stretches(Duration::from_secs(10)), (true, false));
         assert_eq!(sending.stretches(Duration::from_millis(10_900)), (true, true));
         assert_eq!(sending.stretches(Duration::from_secs(11)), (false, false));
@@ -233,8 +233,8 @@ mod tests {
         assert!((even.early_until().as_secs_f64() - (5.0 + 999.0 / 4.0)).abs() < 1e-6);
         let late = Sending::of_times([0].into_iter().chain((0..99).map(|number| 900 + number))).unwrap();
         assert_eq!((late.early_place(), late.early_until()), (None, Duration::ZERO));
-        let (mean, rest) = (even.mean_place(0.0, 0.25), steady.mean_place(0.25, 1.0));
-        assert!((mean - 0.125).abs() < 0.01 && (rest - 0.625).abs() < 1e-9, "{mean} {rest}");
+        let (mean, later) = (even.mean_place(0.0, 0.25), steady.mean_place(0.25, 1.0));
+        assert!((mean - 0.125).abs() < 0.01 && (later - 0.625).abs() < 1e-9, "{mean} {later}");
     }
 
     #[test]

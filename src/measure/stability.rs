@@ -23,9 +23,9 @@ pub fn disagreement<W: Borrow<ClientSummary>>(
     let latencies = last.iter().map(|window| window.borrow().key_latency_ns(percentile));
     let latency = percentile.map_or(Statistic::MeanLatency, Statistic::Percentile);
     // Of two that differ as much, the later one is named.
-    let both = [range(latency, latencies, share), range(Statistic::Throughput, throughputs, share)];
-    let apart = both.into_iter().filter(|range| !is_within(*range));
-    apart.max_by(|one, other| one.spread().total_cmp(&other.spread()))
+    let ranges = [range(latency, latencies, share), range(Statistic::Throughput, throughputs, share)];
+    let apart = ranges.into_iter().filter(|range| !is_within(*range));
+    apart.max_by(|left, right| left.spread().total_cmp(&right.spread()))
 }
 
 /// Whether the last three windows agree in throughput.
@@ -39,9 +39,9 @@ fn is_within(range: Disagreement) -> bool {
     range.low > 0.0 && range.high <= range.low * (1.0 + range.allowed)
 }
 
-fn range(of: Statistic, values: impl Iterator<Item = f64>, allowed: f64) -> Disagreement {
+fn range(statistic: Statistic, values: impl Iterator<Item = f64>, allowed: f64) -> Disagreement {
     let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
-    Disagreement { of, low, high, allowed }
+    Disagreement { of: statistic, low, high, allowed }
 }
 
 #[cfg(test)]

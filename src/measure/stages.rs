@@ -176,8 +176,8 @@ impl Play<'_> {
                 self.settle();
             }
             error.map_or(Ok(()), Err)?;
-            if let (Some(next), Some(rest)) = (later, resting) {
-                current = self.begin_after(rest, next, number);
+            if let (Some(next), Some(rest_time)) = (later, resting) {
+                current = self.begin_after(rest_time, next, number);
             }
         }
         Ok(())
@@ -209,14 +209,14 @@ impl Play<'_> {
         self.ending.push_back(over);
     }
 
-    /// Begins a stage after `rest`, once everything that was outstanding is over. None begins after an interrupt.
-    fn begin_after(&mut self, rest: Duration, next: StageRun, number: usize) -> Option<RunningStage> {
+    /// Begins a stage after `rest_time`, once everything that was outstanding is over. None begins after an interrupt.
+    fn begin_after(&mut self, rest_time: Duration, next: StageRun, number: usize) -> Option<RunningStage> {
         let (last, _, trouble) = self.played.last()?;
         // A server that leaves requests unanswered is not idle.
         if trouble.is_some() || last.load.report().outstanding > 0 {
             return None;
         }
-        let until = Stamp::now().plus_duration(rest);
+        let until = Stamp::now().plus_duration(rest_time);
         wait(|| match until.from_now() {
             left if left.is_zero() || self.is_interrupted() => ControlFlow::Break(()),
             left => ControlFlow::Continue(left.min(REST_POLL)),
@@ -467,24 +467,24 @@ mod tests {
 
     fn run_on(
         host_monitor: Option<&dyn HostMonitor>,
-        rest: Option<Duration>,
+        rest_time: Option<Duration>,
         stages: &[(LevelLoad, StageLength)],
         interrupts: usize,
     ) -> Vec<MeasuredLevel> {
-        let (played, told) = play(host_monitor, rest, stages, interrupts, None);
+        let (played, events) = play(host_monitor, rest_time, stages, interrupts, None);
         let played = played.unwrap();
-        let begun: Vec<&String> = told.iter().filter(|told| told.starts_with("begun")).collect();
+        let begun: Vec<&String> = events.iter().filter(|event| event.starts_with("begun")).collect();
         assert_eq!(
             begun,
             (0..played.len()).map(|number| format!("begun {number}")).collect::<Vec<_>>().iter().collect::<Vec<_>>()
         );
-        assert_eq!(told.len(), 2 * played.len(), "each has ended: {told:?}");
+        assert_eq!(events.len(), 2 * played.len(), "each has ended: {events:?}");
         played
     }
     /// With so many interrupts, and a stage that cannot be made ready; and what the director was told.
     fn play(
         host_monitor: Option<&dyn HostMonitor>,
-        rest: Option<Duration>,
+        rest_time: Option<Duration>,
         stages: &[(LevelLoad, StageLength)],
         interrupts: usize,
         broken: Option<usize>,
@@ -505,8 +505,8 @@ mod tests {
             settle: &|| (),
             ranks: None,
         };
-        let (backend, told) = (Arc::clone(&backend), RefCell::default());
-        let director = Script { backend, stages: stages.to_vec(), rest, broken, told };
+        let (backend, events) = (Arc::clone(&backend), RefCell::default());
+        let director = Script { backend, stages: stages.to_vec(), rest: rest_time, broken, told: events };
         let played = measure_stages(&measurement, stages.len(), &director);
         (played, director.told.into_inner())
     }
@@ -514,9 +514,9 @@ mod tests {
     #[test]
     fn a_stage_that_cannot_be_made_ready_takes_nothing_from_those_before_it() {
         let stages = [(LevelLoad::RequestRate(500.0), StageLength::Time(Duration::from_millis(50))); 4];
-        let (played, told) = play(None, None, &stages, 0, Some(2));
+        let (played, events) = play(None, None, &stages, 0, Some(2));
         assert_eq!(played.err().map(|error| error.to_string()), Some("broken".to_owned()));
-        assert_eq!(told, ["begun 0", "begun 1", "ended", "ended"]);
+        assert_eq!(events, ["begun 0", "begun 1", "ended", "ended"]);
     }
 
     #[test]
@@ -531,11 +531,11 @@ mod tests {
     #[test]
     fn a_rest_is_kept_between_stages() {
         let stages = [(LevelLoad::Concurrency(1), StageLength::Requests(50)); 3];
-        let rest = Duration::from_millis(60);
+        let rest_time = Duration::from_millis(60);
         let edges: Vec<Vec<Stamp>> =
-            run_on(None, Some(rest), &stages, 0).into_iter().map(|level| level.boundaries).collect();
+            run_on(None, Some(rest_time), &stages, 0).into_iter().map(|level| level.boundaries).collect();
         assert_eq!(edges.len(), 3);
-        assert!(edges.windows(2).all(|pair| pair[1][0] - pair[0][1] >= rest), "{edges:?}");
+        assert!(edges.windows(2).all(|pair| pair[1][0] - pair[0][1] >= rest_time), "{edges:?}");
     }
 
     const LONG: StageLength = StageLength::Time(Duration::from_millis(300));

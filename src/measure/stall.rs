@@ -77,8 +77,8 @@ mod tests {
         let mut stall = StallWatch::of(LevelLoad::RequestRate(1.0), false);
         assert!((0..100).all(|now| stall.words(second(now), now, 20).is_none()), "answers come");
         assert!((100..109).all(|now| stall.words(second(now), 99, 20).is_none()));
-        let told = stall.words(second(109), 99, 20).unwrap();
-        assert!(told.contains("for 10 s, ") && told.contains("--client-timeout-us"), "{told}");
+        let message = stall.words(second(109), 99, 20).unwrap();
+        assert!(message.contains("for 10 s, ") && message.contains("--client-timeout-us"), "{message}");
         assert!((110..200).all(|now| stall.words(second(now), 99, 20).is_none()), "once");
         let mut closed = StallWatch::of(LevelLoad::Concurrency(1), false);
         assert!(closed.words(second(9), 0, 0).is_none() && closed.words(second(10), 0, 0).is_some());

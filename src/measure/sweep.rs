@@ -52,9 +52,9 @@ impl<'a> Replay<'a> {
 
     /// The earlier result of `step`; none if it must be run now.
     pub fn answer(&mut self, step: SweepStep) -> Option<SweepObservation> {
-        let known = self.0.split_first().filter(|(taken, _)| taken.step == step);
-        self.0 = known.map_or(&[], |(_, rest)| rest);
-        known.map(|(taken, _)| taken.observed)
+        let found = self.0.split_first().filter(|(taken, _)| taken.step == step);
+        self.0 = found.map_or(&[], |(_, remaining)| remaining);
+        found.map(|(taken, _)| taken.observed)
     }
 }
 
@@ -378,9 +378,9 @@ mod tests {
         assert_eq!(sweep.result().unwrap().saturation, sweep.points[4].rate);
     }
 
-    /// Goes through a sweep of which `known` steps were taken before. All steps, and how many were taken now.
-    fn resumed(known: &[StepTaken], server: impl Fn(SweepStep) -> SweepObservation) -> (Vec<StepTaken>, usize) {
-        let (mut sweep, mut replay) = (Sweep::new(LINEAR), Replay::of(known));
+    /// Goes through a sweep of which `earlier` steps were taken before. All steps, and how many were taken now.
+    fn resumed(earlier: &[StepTaken], server: impl Fn(SweepStep) -> SweepObservation) -> (Vec<StepTaken>, usize) {
+        let (mut sweep, mut replay) = (Sweep::new(LINEAR), Replay::of(earlier));
         let (mut all, mut now) = (Vec::new(), 0);
         while let Some(step) = sweep.next() {
             let observed = replay.answer(step).unwrap_or_else(|| {
@@ -404,24 +404,24 @@ mod tests {
         };
         let (whole, taken) = resumed(&[], disturbed);
         assert!(taken == whole.len() && matches!(whole[taken - 1].step, SweepStep::Again(..)), "{whole:?}");
-        for known in 0..=whole.len() {
-            assert_eq!(resumed(&whole[..known], disturbed), (whole.clone(), whole.len() - known));
+        for count in 0..=whole.len() {
+            assert_eq!(resumed(&whole[..count], disturbed), (whole.clone(), whole.len() - count));
         }
     }
 
     #[test]
     fn what_follows_another_step_is_not_taken_for_an_answer() {
-        let (mut known, _) = resumed(&[], server(730.0));
-        known[2].step = SweepStep::Confirm(1.0);
-        let (all, now) = resumed(&known, server(500.0));
-        assert_eq!((&all[..2], now), (&known[..2], all.len() - 2));
+        let (mut steps, _) = resumed(&[], server(730.0));
+        steps[2].step = SweepStep::Confirm(1.0);
+        let (all, now) = resumed(&steps, server(500.0));
+        assert_eq!((&all[..2], now), (&steps[..2], all.len() - 2));
     }
 
     #[test]
     fn steps_are_read_as_they_are_written() {
-        let (known, _) = resumed(&[], server(0.1 + 0.2));
-        let text = serde_json::to_string(&known).unwrap();
-        assert_eq!(serde_json::from_str::<Vec<StepTaken>>(&text).unwrap(), known);
+        let (steps, _) = resumed(&[], server(0.1 + 0.2));
+        let text = serde_json::to_string(&steps).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<StepTaken>>(&text).unwrap(), steps);
         assert!(text.starts_with(r#"[{"step":"burst","observed":{"completed_rate":"#), "{text}");
     }
 

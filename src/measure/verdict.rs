@@ -79,10 +79,10 @@ fn instability(level: &LevelSummary, evidence: &Evidence) -> InvalidReason {
     let Some(wanted) = evidence.precision else {
         return evidence.disagreement.unwrap_or(InvalidReason::Unstable(None));
     };
-    let known = Known::find(&level.intervals, wanted.of);
+    let estimate = Known::find(&level.intervals, wanted.of);
     InvalidReason::Imprecise(
         wanted,
-        known.map(|interval| interval.relative_half_width(value(wanted.of, &level.client))),
+        estimate.map(|interval| interval.relative_half_width(value(wanted.of, &level.client))),
     )
 }
 

@@ -171,24 +171,24 @@ pub(super) fn merge(mut sum: ClientSummary, window: &ClientSummary) -> ClientSum
 }
 
 /// What two processes, or two entries of a mix, saw of the same time, as one: counts and rates are added up, distributions merged.
-pub(super) fn join(one: ClientSummary, other: &ClientSummary) -> ClientSummary {
-    let entries = one.entries.iter().cloned().zip(&other.entries).map(|(one, other)| join(one, other)).collect();
-    let servers = one.servers.iter().cloned().zip(&other.servers).map(|(one, other)| join(one, other)).collect();
+pub(super) fn join(left: ClientSummary, right: &ClientSummary) -> ClientSummary {
+    let entries = left.entries.iter().cloned().zip(&right.entries).map(|(left, right)| join(left, right)).collect();
+    let servers = left.servers.iter().cloned().zip(&right.servers).map(|(left, right)| join(left, right)).collect();
     let end = |client: &ClientSummary| client.start.plus_duration(client.duration);
-    let (start, end) = (one.start.min(other.start), end(&one).max(end(other)));
+    let (start, end) = (left.start.min(right.start), end(&left).max(end(right)));
     let rates = |client: &ClientSummary| client.open_loop.as_ref().map(open_loop_rates);
-    let rates = rates(&one).zip(rates(other));
+    let rates = rates(&left).zip(rates(right));
     let sent = |client: &ClientSummary| {
         let SendingTime { first, last } = client.sending?;
         Some((client.start.plus_duration(first), client.start.plus_duration(last)))
     };
-    let sent = sent(&one).zip(sent(other)).map(|(one, other)| (one.0.min(other.0), one.1.max(other.1)));
-    let mut all = merge(one, other);
+    let sent = sent(&left).zip(sent(right)).map(|(left, right)| (left.0.min(right.0), left.1.max(right.1)));
+    let mut all = merge(left, right);
     (all.entries, all.servers) = (entries, servers);
     (all.start, all.duration) = (start, end - start);
     all.sending = sent.map(|(first, last)| SendingTime { first: first - start, last: last - start });
-    if let (Some(open), Some((one, other))) = (&mut all.open_loop, rates) {
-        let sum = |part: usize| one[part] + other[part];
+    if let (Some(open), Some((left, right))) = (&mut all.open_loop, rates) {
+        let sum = |part: usize| left[part] + right[part];
         (open.requested_rate, open.achieved_rate, open.completed_rate) = (sum(0), sum(1), sum(2));
     }
     all
@@ -223,12 +223,12 @@ mod tests {
         let (mut fast, slow) = (sample::client(300, 1_000_000), sample::client(100, 4_000_000));
         fast.entries = vec![sample::client(300, 1_000_000)];
         let other = ClientSummary { entries: vec![slow.clone()], start: fast.start.plus(500_000_000), ..slow };
-        let both = join(fast.clone(), &other);
-        assert_eq!((both.requests, both.start, both.duration), (400, fast.start, Duration::from_millis(1_500)));
-        assert_eq!((both.entries[0].requests, both.latency.count()), (400, 400));
-        assert!((both.latency.mean_ns() - 1_750_000.0).abs() < 1.0);
+        let sum = join(fast.clone(), &other);
+        assert_eq!((sum.requests, sum.start, sum.duration), (400, fast.start, Duration::from_millis(1_500)));
+        assert_eq!((sum.entries[0].requests, sum.latency.count()), (400, 400));
+        assert!((sum.latency.mean_ns() - 1_750_000.0).abs() < 1.0);
         // The mean of percentiles would be another one.
-        assert!(both.latency.percentile_ns(70.0) < 1_100_000 && both.latency.percentile_ns(80.0) > 3_900_000);
+        assert!(sum.latency.percentile_ns(70.0) < 1_100_000 && sum.latency.percentile_ns(80.0) > 3_900_000);
     }
 
     #[test]

@@ -149,12 +149,12 @@ impl Windows {
         let in_result =
             self.disturbed.iter().filter(|(number, _)| !self.is_calm && *number >= first).map(|(_, found)| found);
         let disturbed = in_result.clone().count();
-        let worst = if disturbed > 0 { in_result.copied().reduce(|all, one| all.worst(&one)) } else { self.worst() };
+        let worst = if disturbed > 0 { in_result.copied().reduce(|all, next| all.worst(&next)) } else { self.worst() };
         Disturbances { windows, disturbed, replaced: if self.is_calm { self.disturbed.len() } else { 0 }, worst }
     }
 
     fn worst(&self) -> Option<Disturbance> {
-        self.disturbed.iter().map(|(_, found)| *found).reduce(|all, one| all.worst(&one)).filter(|_| self.is_calm)
+        self.disturbed.iter().map(|(_, found)| *found).reduce(|all, next| all.worst(&next)).filter(|_| self.is_calm)
     }
 
     fn chosen(&self) -> &History {

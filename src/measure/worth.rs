@@ -79,7 +79,7 @@ impl Ratio {
     /// Requests end whole and, where all take equally long, one after the other or all at once. A wave that is not much longer
     /// than a request shows that, and not how the rate varies.
     pub(super) fn throughput(blocks: &Blocks) -> Self {
-        let all = |of: fn(&Block) -> f64| blocks.each().iter().map(of).sum::<f64>();
+        let all = |figure: fn(&Block) -> f64| blocks.each().iter().map(figure).sum::<f64>();
         let (requests, seconds) = (all(|block| block.requests as f64), all(|block| block.seconds));
         let in_a_row = seconds * requests / (all(|block| block.sum_ns) / 1e9);
         // The fastest wave has a period of 2 / waves of the whole.
@@ -141,9 +141,9 @@ pub(super) fn worth_if_independent(percentile: f64, blocks: &Blocks, all: &Clien
         let rarer = n * below.share.min(1.0 - below.share);
         Some(Dispersion::new(below.variance(n), rarer, &below.ratio))
     });
-    let each: Vec<Dispersion> = shares.chain([mean]).collect();
-    let most = each.iter().map(|dispersion| dispersion.times).fold(1.0, f64::max);
-    each.iter().all(Dispersion::is_chance).then_some(n / most)
+    let dispersions: Vec<Dispersion> = shares.chain([mean]).collect();
+    let most = dispersions.iter().map(|dispersion| dispersion.times).fold(1.0, f64::max);
+    dispersions.iter().all(Dispersion::is_chance).then_some(n / most)
 }
 
 /// The number of a block's latencies below a value, over all of the block's.
@@ -162,7 +162,7 @@ impl Below {
             Self { share: ratio.sum / n, ratio }
         });
         let nearest = shares.into_iter().filter(|below| below.share > 0.0 && below.share < 1.0);
-        nearest.min_by(|one, other| (one.share - p).abs().total_cmp(&(other.share - p).abs()))
+        nearest.min_by(|left, right| (left.share - p).abs().total_cmp(&(right.share - p).abs()))
     }
 
     /// That of the number below among `n` independent samples.

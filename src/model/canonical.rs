@@ -17,28 +17,28 @@ pub fn canonical(config: &Value) -> Value {
 }
 
 fn message(fields: &MessageDescriptor, members: &Map<String, Value>) -> Map<String, Value> {
-    let each = members.iter().filter_map(|(name, value)| {
+    let entries = members.iter().filter_map(|(name, value)| {
         let kept = match fields.get_field_by_name(name) {
             Some(field) => member(&field, value),
             None => Some(value.clone()).filter(|value| !is_nothing(value)),
         };
         kept.map(|value| (name.clone(), value))
     });
-    each.collect()
+    entries.collect()
 }
 
 /// A member, unless it is at its default.
 fn member(field: &FieldDescriptor, value: &Value) -> Option<Value> {
     let kind = schema::value_kind(field);
-    let one = |value: &Value| element(&kind, value);
+    let canonical = |value: &Value| element(&kind, value);
     match value {
         Value::Null => None,
-        Value::Array(all) if field.is_list() && !all.is_empty() => Some(all.iter().map(one).collect()),
+        Value::Array(all) if field.is_list() && !all.is_empty() => Some(all.iter().map(canonical).collect()),
         Value::Object(all) if field.is_map() && !all.is_empty() => {
-            Some(Value::Object(all.iter().map(|(key, value)| (key.clone(), one(value))).collect()))
+            Some(Value::Object(all.iter().map(|(key, value)| (key.clone(), canonical(value))).collect()))
         }
-        value if field.supports_presence() && matches!(kind, Kind::Message(_)) => Some(one(value)),
-        value => Some(one(value)).filter(|value| !is_nothing(value) && !is_first(&kind, value)),
+        value if field.supports_presence() && matches!(kind, Kind::Message(_)) => Some(canonical(value)),
+        value => Some(canonical(value)).filter(|value| !is_nothing(value) && !is_first(&kind, value)),
     }
 }
 

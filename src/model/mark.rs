@@ -32,9 +32,9 @@ mod tests {
     #[test]
     fn the_order_of_keys_does_not_matter_and_every_value_does() {
         let mark = |text: &str| ConfigMark::of(&serde_json::from_str(text).unwrap());
-        let one = mark(r#"{"backend":"python","max_batch_size":8}"#);
-        assert_eq!(one, mark(r#"{ "max_batch_size": 8, "backend": "python" }"#));
-        assert_ne!(one.hash, mark(r#"{"backend":"python","max_batch_size":4}"#).hash);
-        assert_eq!((one.backend.as_str(), one.hash.map(|hash| hash.len())), ("python", Some(64)));
+        let first = mark(r#"{"backend":"python","max_batch_size":8}"#);
+        assert_eq!(first, mark(r#"{ "max_batch_size": 8, "backend": "python" }"#));
+        assert_ne!(first.hash, mark(r#"{"backend":"python","max_batch_size":4}"#).hash);
+        assert_eq!((first.backend.as_str(), first.hash.map(|hash| hash.len())), ("python", Some(64)));
     }
 }

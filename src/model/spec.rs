@@ -173,15 +173,15 @@ mod tests {
     #[test]
     fn without_a_configuration_open_first_dimensions_are_batches_if_asked() {
         let tensor = |name: &str, shape: &[i64]| TensorSpec::plain(name, DataType::Fp32, shape.to_vec());
-        let of = |inputs, outputs| ModelSpec::plain(&ModelId::latest("m"), inputs, outputs);
-        let open = of(vec![tensor("A", &[-1, 4])], vec![tensor("B", &[-1]), tensor("C", &[2])]);
+        let model = |inputs, outputs| ModelSpec::plain(&ModelId::latest("m"), inputs, outputs);
+        let open = model(vec![tensor("A", &[-1, 4])], vec![tensor("B", &[-1]), tensor("C", &[2])]);
         assert_eq!(open.clone().unconfigured(false), open);
         let batching = open.unconfigured(true);
         assert_eq!((batching.max_batch_size, batching.inputs[0].shape.as_slice()), (ANY_BATCH, &[4][..]));
         assert_eq!((batching.outputs[0].shape.len(), batching.outputs[0].shape_tensor), (0, false));
         assert_eq!((batching.outputs[1].shape.as_slice(), batching.outputs[1].shape_tensor), (&[2][..], true));
         for inputs in [vec![tensor("A", &[-1]), tensor("B", &[3, -1])], vec![tensor("A", &[])], vec![]] {
-            let fixed = of(inputs, vec![]);
+            let fixed = model(inputs, vec![]);
             assert_eq!(fixed.clone().unconfigured(true), fixed);
         }
     }

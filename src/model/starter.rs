@@ -120,9 +120,9 @@ fn comment(notes: &[String]) -> String {
 }
 
 fn onnx(model: &OnnxModel) -> Result<Starter, String> {
-    if let Some((name, what)) = model.inputs.iter().find_map(|input| Some((&input.name, input.kind.as_ref().err()?))) {
+    if let Some((name, kind)) = model.inputs.iter().find_map(|input| Some((&input.name, input.kind.as_ref().err()?))) {
         return Err(format!(
-            "its input '{name}' {what}, which Triton cannot send; export the model with tensors as inputs"
+            "its input '{name}' {kind}, which Triton cannot send; export the model with tensors as inputs"
         ));
     }
     let is_tensor = |output: &&OnnxTensor| output.kind.is_ok();
@@ -130,10 +130,10 @@ fn onnx(model: &OnnxModel) -> Result<Starter, String> {
     if outputs.is_empty() {
         return Err("none of its outputs is a tensor, so Triton has nothing to answer".to_owned());
     }
-    let what = |other: &OnnxTensor| other.kind.clone().err().unwrap_or_default();
+    let description = |other: &OnnxTensor| other.kind.clone().err().unwrap_or_default();
     let mut notes: Vec<String> = others
         .iter()
-        .map(|other| format!("Output '{}' {}: Triton cannot answer it, so it is left out.", other.name, what(other)))
+        .map(|other| format!("Output '{}' {}: Triton cannot answer it, so it is left out.", other.name, description(other)))
         .collect();
     let tensors = || model.inputs.iter().chain(outputs.iter().copied());
     let batch = batch_of(model, &outputs);
@@ -319,8 +319,8 @@ mod tests {
         assert!(script.text.contains("# input [") && script.text.contains("backend: \"pytorch\""), "{}", script.text);
         assert!(Format::TorchScript.starter(&archive("net/data.pkl")).unwrap_err().contains("torch.jit.save"));
         let class = "class TritonPythonModel:\n";
-        let told = Format::Python.starter(format!("{class}    def auto_complete_config(c): pass").as_bytes()).unwrap();
-        assert!(!told.text.contains("# input"), "{}", told.text);
+        let starter = Format::Python.starter(format!("{class}    def auto_complete_config(c): pass").as_bytes()).unwrap();
+        assert!(!starter.text.contains("# input"), "{}", starter.text);
         assert!(Format::Python.starter(class.as_bytes()).unwrap().text.contains("# input ["));
         assert!(Format::Python.starter(b"print(1)").is_err());
         assert!(Format::Vllm.starter(b"{\"model\": \"a\"}").unwrap().text.contains("kind: KIND_MODEL"));

@@ -154,8 +154,8 @@ impl StatisticsSnapshot {
     #[must_use]
     pub fn plus(mut self, other: Self) -> Self {
         for (key, counters) in other.models {
-            let own = self.models.entry(key).or_default();
-            *own = own.plus(&counters);
+            let sum = self.models.entry(key).or_default();
+            *sum = sum.plus(&counters);
         }
         self
     }

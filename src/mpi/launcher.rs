@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn launchers_are_known_by_their_variables() {
         let among = |set: &[(&str, &str)]| {
-            Launcher::among(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+            Launcher::among(|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
         };
         assert_eq!(among(&[("PATH", "/bin")]), None);
         let is = |set: &[(&str, &str)], family| assert_eq!(among(set), Some(Launcher { family, processes: 4 }));

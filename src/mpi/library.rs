@@ -18,12 +18,12 @@ const UNVERSIONED: &str = "libmpi.so";
 
 /// Names to try, in order.
 fn names(launcher: Option<Launcher>) -> Vec<&'static str> {
-    let (own, others): (&[&str], &[&str]) = match launcher.map(|launcher| launcher.family) {
+    let (first, others): (&[&str], &[&str]) = match launcher.map(|launcher| launcher.family) {
         Some(Family::OpenMpi) => (&OPEN_MPI, &[]),
         Some(Family::Mpich) => (&MPICH, &[]),
         Some(Family::Slurm) | None => (&OPEN_MPI, &MPICH),
     };
-    own.iter().chain(others).copied().chain([UNVERSIONED]).collect()
+    first.iter().chain(others).copied().chain([UNVERSIONED]).collect()
 }
 
 /// Library folders next to a launcher on the PATH, for installations that the loader does not know.
@@ -49,8 +49,8 @@ pub(super) fn open(launcher: Option<Launcher>) -> Result<Opened> {
         let files = beside.iter().map(move |folder| folder.join(name)).filter(|path| path.is_file());
         [PathBuf::from(name)].into_iter().chain(files)
     });
-    for place in places {
-        if let Some(opened) = border::open(&place)? {
+    for path in places {
+        if let Some(opened) = border::open(&path)? {
             return Ok(opened);
         }
     }
@@ -67,10 +67,10 @@ mod tests {
 
     #[test]
     fn the_launchers_family_comes_first() {
-        let of = |family| names(Some(Launcher { family, processes: 2 }));
-        assert_eq!(of(Family::OpenMpi), ["libmpi.so.40", "libmpi.so"]);
-        assert_eq!(of(Family::Mpich), ["libmpi_abi.so.1", "libmpi.so.12", "libmpich.so.12", "libmpi.so"]);
-        assert_eq!(of(Family::Slurm).len(), 5);
-        assert_eq!(names(None), of(Family::Slurm));
+        let names_of = |family| names(Some(Launcher { family, processes: 2 }));
+        assert_eq!(names_of(Family::OpenMpi), ["libmpi.so.40", "libmpi.so"]);
+        assert_eq!(names_of(Family::Mpich), ["libmpi_abi.so.1", "libmpi.so.12", "libmpich.so.12", "libmpi.so"]);
+        assert_eq!(names_of(Family::Slurm).len(), 5);
+        assert_eq!(names(None), names_of(Family::Slurm));
     }
 }

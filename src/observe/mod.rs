@@ -165,9 +165,9 @@ impl Observers {
         if let Some(validator) = self.validator {
             validator.finish();
         }
-        let rest = self.observed.into_inner();
-        let missing: u64 = rest.iter().map(|load| load.missing()).sum();
-        let unvalidated: u64 = rest.iter().map(|load| load.unvalidated()).sum();
+        let loads = self.observed.into_inner();
+        let missing: u64 = loads.iter().map(|load| load.missing()).sum();
+        let unvalidated: u64 = loads.iter().map(|load| load.unvalidated()).sum();
         if missing + unvalidated > 0 {
             note!("of loads that no level shows, {missing} requests are not exported, {unvalidated} not validated");
         }

@@ -84,21 +84,21 @@ fn into_a_stalled_pipe(most_bytes: usize) -> (u64, u64, String) {
     assert_eq!((report.completed, report.failed, report.outstanding), (REQUESTS, 0, 0), "nobody waited for the reader");
     assert_eq!(recorder.close().requests, REQUESTS);
     observers.end_with(None, || Value::Null);
-    let said = observers.take_remarks();
+    let remarks = observers.take_remarks();
     go_on.send(()).unwrap();
     observers.finish().unwrap();
     let value: Value = serde_json::from_str(&reader.join().unwrap()).unwrap();
     let experiment = &value["experiments"][0];
     let held = experiment["requests"].as_array().unwrap().len() as u64;
-    (held, experiment["missing_requests"].as_u64().unwrap_or(0), said)
+    (held, experiment["missing_requests"].as_u64().unwrap_or(0), remarks)
 }
 
 #[test]
 fn a_stalled_pipe_does_not_hold_the_load_back_and_what_is_lost_is_said() {
-    let (held, missing, said) = into_a_stalled_pipe(1 << 20);
+    let (held, missing, remarks) = into_a_stalled_pipe(1 << 20);
     assert!(missing > 0 && held > 100 && held + missing == REQUESTS, "{held} held, {missing} missing");
     let line = format!("Concurrency 1: {missing} requests are missing from --profile-export-file or --requests-file");
-    assert!(said.to_lowercase().contains(&line.to_lowercase()), "{said}");
+    assert!(remarks.to_lowercase().contains(&line.to_lowercase()), "{remarks}");
 }
 
 #[test]
@@ -140,8 +140,8 @@ impl Observer for Witness {
     fn response(&self, _lane: usize, _response: &Response<'_>) {}
 
     fn complete(&self, _lane: usize, _finished: &Finished<'_>) {
-        let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
-        let recorded = self.recorder.completed().all() as usize >= seen;
+        let count = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
+        let recorded = self.recorder.completed().all() as usize >= count;
         self.unrecorded.fetch_add(usize::from(!recorded), Ordering::Relaxed);
     }
 }

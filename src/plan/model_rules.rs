@@ -29,9 +29,9 @@ impl Plan {
     /// Whether a flag, or a model whose requests belong together, asks for calls that do not wait for answers. An open loop
     /// by itself does not, as perf_analyzer has it.
     pub fn asks_for_asynchronous_calls(&self, models: &[ModelSpec]) -> bool {
-        let given = |name: &str| self.words.flags.iter().any(|flag| flag.given && flag.name == name);
-        let by_model = models.iter().any(|model| model.sequences) && !given("--sync");
-        by_model || given("--async") || given("--streaming")
+        let is_given = |name: &str| self.words.flags.iter().any(|flag| flag.given && flag.name == name);
+        let by_model = models.iter().any(|model| model.sequences) && !is_given("--sync");
+        by_model || is_given("--async") || is_given("--streaming")
     }
 
     /// Notes on the flags that need all models.
@@ -218,10 +218,10 @@ fn open_input(plan: &Plan, model: &ModelSpec) -> Option<(String, Vec<i64>)> {
         return None;
     }
     let by_trace = |name: &str| token_input(plan).is_some_and(|input| input.name == name);
-    let given = |name: &str| by_trace(name) || plan.data.shapes.iter().any(|(input, _)| input == name);
+    let has_shape = |name: &str| by_trace(name) || plan.data.shapes.iter().any(|(input, _)| input == name);
     let spec_takes =
         |input: &TensorSpec| plan.data.optional_inputs.takes(input) || model.inputs.iter().all(|input| input.optional);
-    let is_open = |input: &&TensorSpec| input.shape.iter().any(|&dim| dim < 0) && !given(&input.name);
+    let is_open = |input: &&TensorSpec| input.shape.iter().any(|&dim| dim < 0) && !has_shape(&input.name);
     let open = model.inputs.iter().filter(|input| spec_takes(input)).find(is_open)?;
     Some((open.name.clone(), open.shape.clone()))
 }
@@ -229,17 +229,17 @@ fn open_input(plan: &Plan, model: &ModelSpec) -> Option<(String, Vec<i64>)> {
 /// An input named by `--optional-inputs` that the model does not have, or not as an optional one.
 fn unknown_optional(plan: &Plan, model: &ModelSpec) -> Option<String> {
     let OptionalInputs::Named(names) = &plan.data.optional_inputs else { return None };
-    let known = |name: &str| model.inputs.iter().any(|input| input.name == name);
+    let is_input = |name: &str| model.inputs.iter().any(|input| input.name == name);
     // In a mix, the input may be another model's.
-    if !plan.target.mix.is_empty() { None } else { names.iter().find(|name| !known(name)).cloned() }
+    if !plan.target.mix.is_empty() { None } else { names.iter().find(|name| !is_input(name)).cloned() }
 }
 
 /// An input named by `--random-range` that the model does not have.
 fn unknown_range(plan: &Plan, model: &ModelSpec) -> Option<String> {
-    let known = |name: &str| model.inputs.iter().any(|input| input.name == name);
+    let is_input = |name: &str| model.inputs.iter().any(|input| input.name == name);
     // In a mix, the input may be another model's.
     if !plan.target.mix.is_empty() {
         return None;
     }
-    plan.data.random_ranges.iter().map(|range| &range.input).find(|name| !known(name)).cloned()
+    plan.data.random_ranges.iter().map(|range| &range.input).find(|name| !is_input(name)).cloned()
 }

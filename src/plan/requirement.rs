@@ -33,7 +33,7 @@ impl GatePlan {
     /// The latency that the first requirement on one is about.
     pub fn latency(&self) -> Option<Statistic> {
         self.requirements.iter().find_map(|requirement| match requirement.of {
-            Figure::Statistic(of) if of != Statistic::Throughput => Some(of),
+            Figure::Statistic(statistic) if statistic != Statistic::Throughput => Some(statistic),
             _ => None,
         })
     }
@@ -140,19 +140,19 @@ mod tests {
 
     #[test]
     fn a_gate_is_about_its_first_latency() {
-        let require = |of| Requirement {
+        let require = |figure| Requirement {
             text: String::new(),
-            of,
+            of: figure,
             relation: Relation::Below,
             bound: Bound::Change(0.05),
             level: None,
         };
-        let of = |figures: &[Figure]| {
+        let latency_of = |figures: &[Figure]| {
             let requirements = figures.iter().map(|figure| require(*figure)).collect();
             GatePlan { requirements, ..GatePlan::default() }.latency()
         };
         let (rate, p50) = (Figure::Statistic(Statistic::Throughput), Statistic::Percentile(50.0));
-        assert_eq!(of(&[rate, Figure::Errors, Figure::Statistic(p50)]), Some(p50));
-        assert_eq!(of(&[rate]), None);
+        assert_eq!(latency_of(&[rate, Figure::Errors, Figure::Statistic(p50)]), Some(p50));
+        assert_eq!(latency_of(&[rate]), None);
     }
 }

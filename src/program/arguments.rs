@@ -68,8 +68,8 @@ fn directories(plan: &ServerPlan, arguments: &mut Arguments) {
         ("repoagent-directory", &plan.repo_agent_directory, "repoagents"),
         ("cache-directory", &plan.cache_directory, "caches"),
     ];
-    for (name, given, usual) in places {
-        arguments.add(name, given.clone().unwrap_or_else(|| plan.directory.join(usual)));
+    for (name, directory, usual) in places {
+        arguments.add(name, directory.clone().unwrap_or_else(|| plan.directory.join(usual)));
     }
 }
 

@@ -42,15 +42,15 @@ impl Comparison {
     }
 
     /// Adds the values of the next round.
-    pub fn round(&mut self, told: Vec<RoundTimes>) {
+    pub fn round(&mut self, times: Vec<RoundTimes>) {
         let signed = |stamp: u64| i64::try_from(stamp).unwrap_or(i64::MAX);
-        if let (Some(zero), Some(zero_now)) = (self.last.first(), told.first()) {
-            for ((bounds, other), now) in self.bounds.iter_mut().zip(&self.last).zip(&told) {
+        if let (Some(zero), Some(zero_now)) = (self.last.first(), times.first()) {
+            for ((bounds, other), now) in self.bounds.iter_mut().zip(&self.last).zip(&times) {
                 bounds.0 = bounds.0.max(signed(zero.begun) - signed(now.over));
                 bounds.1 = bounds.1.min(signed(zero_now.over) - signed(other.begun));
             }
         }
-        self.last = told;
+        self.last = times;
     }
 
     /// The resulting offsets by rank; that of rank 0 is 0.

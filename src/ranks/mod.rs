@@ -85,8 +85,8 @@ impl Member {
 
 /// Size of the message that carries this value, in bytes.
 #[cfg(test)]
-pub fn message_bytes<T: Serialize>(said: &T) -> usize {
-    messages::encode(&Message::This(said)).unwrap().len()
+pub fn message_bytes<T: Serialize>(value: &T) -> usize {
+    messages::encode(&Message::This(value)).unwrap().len()
 }
 
 /// All ranks, seen from one of them.
@@ -112,9 +112,9 @@ impl Ranks {
     ///
     /// # Errors
     /// One does not answer, or has another version.
-    pub fn meet(peers: Box<dyn Peers>, own: &Member) -> Result<Self> {
+    pub fn meet(peers: Box<dyn Peers>, local: &Member) -> Result<Self> {
         let size = peers.part().size;
-        let nobody = Member { host: "?".to_owned(), ..own.clone() };
+        let nobody = Member { host: "?".to_owned(), ..local.clone() };
         let ranks = Self {
             peers,
             members: vec![nobody; size],
@@ -127,18 +127,18 @@ impl Ranks {
             first_is_lost: Cell::new(false),
             first_speaks: Cell::new(false),
         };
-        let members: Vec<Member> = ranks.exchange(own, STEP_LIMIT)?;
+        let members: Vec<Member> = ranks.exchange(local, STEP_LIMIT)?;
         let other =
-            members.iter().position(|member| (member.protocol, &member.version) != (own.protocol, &own.version));
+            members.iter().position(|member| (member.protocol, &member.version) != (local.protocol, &local.version));
         if let Some(rank) = other {
             let Member { host, version, protocol, .. } = &members[rank];
             return Err(Error::machine(format!(
                 "rank {rank} ({host}) is triton-bench {version} (protocol {protocol}), and this one is {} (protocol {}); \
                  start the same program everywhere",
-                own.version, own.protocol
+                local.version, local.protocol
             )));
         }
-        let all_equal = members.iter().all(|member| member.task == own.task);
+        let all_equal = members.iter().all(|member| member.task == local.task);
         ranks.mode.set(if all_equal { Mode::Joint } else { Mode::Separate });
         Ok(Self { members, ..ranks })
     }
@@ -170,8 +170,8 @@ impl Ranks {
 
     /// Whether no rank before this one measures the same server.
     pub fn owns_server(&self) -> bool {
-        let own = self.place().rank;
-        self.members.iter().position(|member| member.server == self.members[own].server) == Some(own)
+        let rank = self.place().rank;
+        self.members.iter().position(|member| member.server == self.members[rank].server) == Some(rank)
     }
 
     /// A rank's name in messages.
@@ -181,33 +181,33 @@ impl Ranks {
 
     /// Processes of this run on this machine, other than this one.
     pub fn neighbours(&self) -> Vec<i32> {
-        let own = &self.members[self.place().rank];
-        let here = |member: &&Member| member.host == own.host && member.clock == own.clock && member.pid != own.pid;
+        let local = &self.members[self.place().rank];
+        let here = |member: &&Member| member.host == local.host && member.clock == local.clock && member.pid != local.pid;
         self.members.iter().filter(here).map(|member| member.pid).collect()
     }
 
-    /// Sends `said` to all ranks, and waits for every rank's value.
+    /// Sends `value` to all ranks, and waits for every rank's value.
     ///
     /// # Errors
     /// A rank cannot continue, does not answer within the limit, or sends a value of another step.
-    pub fn exchange<T: Serialize + DeserializeOwned>(&self, said: &T, within: Duration) -> Result<Vec<T>> {
-        self.begin(said, within)?;
+    pub fn exchange<T: Serialize + DeserializeOwned>(&self, value: &T, within: Duration) -> Result<Vec<T>> {
+        self.begin(value, within)?;
         self.wait()
     }
 
-    /// Starts to send `said` to all ranks; [`Ranks::poll`] returns every rank's value.
+    /// Starts to send `value` to all ranks; [`Ranks::poll`] returns every rank's value.
     ///
     /// # Errors
     /// There are no further exchanges.
-    pub fn begin<T: Serialize>(&self, said: &T, within: Duration) -> Result<()> {
-        self.begin_with(messages::encode(&Message::This(said))?, within)
+    pub fn begin<T: Serialize>(&self, value: &T, within: Duration) -> Result<()> {
+        self.begin_with(messages::encode(&Message::This(value))?, within)
     }
 
-    fn begin_with(&self, said: Vec<u8>, within: Duration) -> Result<()> {
+    fn begin_with(&self, message: Vec<u8>, within: Duration) -> Result<()> {
         self.check()?;
         self.limit.set(Stamp::now().plus_duration(within));
         self.under_way.set(true);
-        self.peers.begin(said).map_err(|error| self.end_with(error))
+        self.peers.begin(message).map_err(|error| self.end_with(error))
     }
 
     /// Everybody's values, once they have arrived.
@@ -215,8 +215,8 @@ impl Ranks {
     /// # Errors
     /// As [`Ranks::exchange`].
     pub fn poll<T: DeserializeOwned>(&self) -> Result<Option<Vec<T>>> {
-        let Some(said) = self.poll_bytes()? else { return Ok(None) };
-        messages::decode(&said, |rank| self.name(rank)).map(Some).map_err(|error| self.end_with(error))
+        let Some(bytes) = self.poll_bytes()? else { return Ok(None) };
+        messages::decode(&bytes, |rank| self.name(rank)).map(Some).map_err(|error| self.end_with(error))
     }
 
     fn poll_bytes(&self) -> Result<Option<Vec<Vec<u8>>>> {
@@ -243,8 +243,8 @@ impl Ranks {
     ///
     /// # Errors
     /// As [`Ranks::exchange`].
-    pub fn hear_first<T: Serialize + DeserializeOwned>(&self, said: Option<&T>, within: Duration) -> Result<T> {
-        let bytes = said.map(|said| messages::encode(&Message::This(said))).transpose()?;
+    pub fn hear_first<T: Serialize + DeserializeOwned>(&self, value: Option<&T>, within: Duration) -> Result<T> {
+        let bytes = value.map(|value| messages::encode(&Message::This(value))).transpose()?;
         self.begin_with(bytes.unwrap_or_default(), within)?;
         loop {
             if let Some(all) = self.poll_bytes()? {
@@ -257,23 +257,23 @@ impl Ranks {
 
     /// Tells the others, in place of the next exchange, that this rank cannot continue. They may be past the last one.
     pub fn give_up(&self, reason: &Error) {
-        let told = self.check().and_then(|()| {
+        let outcome = self.check().and_then(|()| {
             // The current exchange comes first.
             while self.under_way.get() && self.poll_bytes()?.is_none() {
                 thread::sleep(POLL);
             }
-            let own = messages::encode(&Message::<()>::Failed(reason.to_string()))?;
-            self.begin_with(own.clone(), ANSWER_LIMIT)?;
+            let failure = messages::encode(&Message::<()>::Failed(reason.to_string()))?;
+            self.begin_with(failure.clone(), ANSWER_LIMIT)?;
             loop {
-                if let Some(said) = self.poll_bytes()? {
-                    self.first_speaks.set(said[0] == own);
+                if let Some(bytes) = self.poll_bytes()? {
+                    self.first_speaks.set(bytes[0] == failure);
                     return Ok(());
                 }
                 thread::sleep(POLL);
             }
         });
         // A rank that does not receive it notices on its own.
-        drop(told);
+        drop(outcome);
         self.fall_silent(reason);
     }
 
@@ -319,15 +319,15 @@ impl Ranks {
         let (mut comparison, mut over) = (Comparison::new(self.members.len()), 0);
         for _ in 0..ROUNDS {
             self.begin(&RoundTimes { begun: Stamp::now().0, over }, ANSWER_LIMIT)?;
-            let told = loop {
+            let times = loop {
                 // Without a sleep, because the arrival time is what is measured.
-                if let Some(told) = self.poll()? {
-                    break told;
+                if let Some(times) = self.poll()? {
+                    break times;
                 }
                 thread::yield_now();
             };
             over = Stamp::now().0;
-            comparison.round(told);
+            comparison.round(times);
         }
         *self.offsets.borrow_mut() = comparison.offsets();
         Ok(())
@@ -373,7 +373,7 @@ impl Ranks {
         let missing: Vec<String> = missing.into_iter().map(|rank| self.name(rank)).collect();
         Error::machine(match missing.as_slice() {
             [] => "another rank was lost: it did not answer in time".to_owned(),
-            [one] => format!("{one} was lost: it does not answer"),
+            [name] => format!("{name} was lost: it does not answer"),
             several => format!("{} were lost: they do not answer", several.join(", ")),
         })
     }

@@ -44,15 +44,15 @@ impl OverMpi {
         Ok(Self { world: World::enter()?, step: RefCell::new(Step::None) })
     }
 
-    fn second(&self, said: Vec<u8>, lengths: Vec<usize>) -> Result<Step> {
+    fn second(&self, message: Vec<u8>, lengths: Vec<usize>) -> Result<Step> {
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let mut long = lengths.iter().enumerate().filter(|(_, length)| **length > 0);
         if let (Some((root, _)), None) = (long.next(), long.next()) {
-            let mut bytes = said;
+            let mut bytes = message;
             bytes.resize(longest, 0);
             return Ok(Step::One(self.world.operations.broadcast(root, bytes)?, root));
         }
-        let mut bytes = said;
+        let mut bytes = message;
         bytes.resize(longest, 0);
         Ok(Step::Long(self.world.operations.gather_to_all(bytes, self.world.size)?, lengths))
     }
@@ -63,15 +63,15 @@ impl Peers for OverMpi {
         Part { rank: self.world.rank, size: self.world.size }
     }
 
-    fn begin(&self, said: Vec<u8>) -> Result<()> {
-        let length = u32::try_from(said.len())
-            .map_err(|_| Error::machine(format!("{} bytes are too many for other ranks", said.len())))?;
+    fn begin(&self, message: Vec<u8>) -> Result<()> {
+        let length = u32::try_from(message.len())
+            .map_err(|_| Error::machine(format!("{} bytes are too many for other ranks", message.len())))?;
         let mut slot = Vec::with_capacity(SLOT);
         slot.extend(length.to_le_bytes());
-        slot.extend(&said[..said.len().min(SLOT - HEAD)]);
+        slot.extend(&message[..message.len().min(SLOT - HEAD)]);
         slot.resize(SLOT, 0);
         let pending = self.world.operations.gather_to_all(slot, self.world.size)?;
-        *self.step.borrow_mut() = Step::Short(pending, said);
+        *self.step.borrow_mut() = Step::Short(pending, message);
         Ok(())
     }
 
@@ -86,35 +86,35 @@ impl Peers for OverMpi {
         }
         match std::mem::replace(&mut *step, Step::None) {
             Step::None => Ok(None),
-            Step::Short(pending, said) => {
+            Step::Short(pending, message) => {
                 let all: Vec<Vec<u8>> = pending.into_bytes().chunks(SLOT).map(<[u8]>::to_vec).collect();
                 let length = |slot: &Vec<u8>| u32::from_le_bytes([slot[0], slot[1], slot[2], slot[3]]) as usize;
                 let lengths: Vec<usize> = all.iter().map(length).collect();
                 if lengths.iter().all(|&length| length <= SLOT - HEAD) {
-                    let said = all.iter().zip(lengths).map(|(slot, length)| slot[HEAD..HEAD + length].to_vec());
-                    return Ok(Some(said.collect()));
+                    let messages = all.iter().zip(lengths).map(|(slot, length)| slot[HEAD..HEAD + length].to_vec());
+                    return Ok(Some(messages.collect()));
                 }
-                *step = self.second(said, lengths)?;
+                *step = self.second(message, lengths)?;
                 Ok(None)
             }
             Step::One(pending, root) => {
-                let mut said = vec![Vec::new(); self.world.size];
-                said[root] = pending.into_bytes();
-                Ok(Some(said))
+                let mut messages = vec![Vec::new(); self.world.size];
+                messages[root] = pending.into_bytes();
+                Ok(Some(messages))
             }
             Step::Long(pending, lengths) => {
                 let bytes = pending.into_bytes();
-                let each = bytes.len() / self.world.size;
-                let said = bytes.chunks(each).zip(lengths).map(|(bytes, length)| bytes[..length].to_vec());
-                Ok(Some(said.collect()))
+                let longest = bytes.len() / self.world.size;
+                let messages = bytes.chunks(longest).zip(lengths).map(|(bytes, length)| bytes[..length].to_vec());
+                Ok(Some(messages.collect()))
             }
         }
     }
 
     fn missing(&self) -> Vec<usize> {
-        let (operations, own) = (&self.world.operations, self.world.rank);
+        let (operations, own_rank) = (&self.world.operations, self.world.rank);
         // Rank 0 is in touch with every rank, the others with rank 0.
-        let others: Vec<usize> = if own == 0 { (1..self.world.size).collect() } else { vec![0] };
+        let others: Vec<usize> = if own_rank == 0 { (1..self.world.size).collect() } else { vec![0] };
         let mut sent: Vec<Pending> = others.iter().filter_map(|&rank| operations.send(vec![1], rank).ok()).collect();
         let heard = others.iter().filter_map(|&rank| Some((rank, operations.receive(1, rank).ok()?)));
         let mut waiting: Vec<(usize, Pending)> = heard.collect();

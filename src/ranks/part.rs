@@ -24,9 +24,9 @@ impl Part {
         count.saturating_sub(self.rank as u64).div_ceil(self.size as u64)
     }
 
-    /// The number, among all, of this part's thing number `own`.
-    pub fn number(self, own: usize) -> usize {
-        own * self.size + self.rank
+    /// The number, among all, of this part's thing number `index`.
+    pub fn number(self, index: usize) -> usize {
+        index * self.size + self.rank
     }
 
     /// Whether there is more than this part.
@@ -44,7 +44,7 @@ mod tests {
         for size in [1, 2, 3, 7] {
             for count in [0, 1, 2, 6, 7, 100] {
                 let parts = (0..size).map(|rank| Part { rank, size });
-                let numbers = parts.clone().flat_map(|part| (0..part.of(count)).map(move |own| part.number(own)));
+                let numbers = parts.clone().flat_map(|part| (0..part.of(count)).map(move |index| part.number(index)));
                 let mut numbers: Vec<usize> = numbers.collect();
                 numbers.sort_unstable();
                 assert_eq!(numbers, (0..count).collect::<Vec<_>>(), "{count} things, {size} processes");

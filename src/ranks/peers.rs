@@ -8,11 +8,11 @@ pub trait Peers {
     /// The part of this process.
     fn part(&self) -> Part;
 
-    /// Starts to send `said` to all and to receive what each of them sends. One exchange at a time.
+    /// Starts to send `message` to all and to receive what each of them sends. One exchange at a time.
     ///
     /// # Errors
     /// The others cannot be reached.
-    fn begin(&self, said: Vec<u8>) -> Result<()>;
+    fn begin(&self, message: Vec<u8>) -> Result<()>;
 
     /// Makes progress; returns everybody's bytes, in the order of ranks, once all have arrived. Never waits.
     ///

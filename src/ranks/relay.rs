@@ -96,27 +96,27 @@ impl RelaySocket {
     }
 
     fn next(&mut self) -> io::Result<Option<(Kind, Vec<Vec<u8>>)>> {
-        let mut rest = self.come.as_slice();
+        let mut remaining = self.come.as_slice();
         let mut parts = Vec::new();
-        let Some((&kind, after)) = rest.split_first() else { return Ok(None) };
-        rest = after;
-        let Some(count) = number(&mut rest) else { return Ok(None) };
+        let Some((&kind, after)) = remaining.split_first() else { return Ok(None) };
+        remaining = after;
+        let Some(count) = number(&mut remaining) else { return Ok(None) };
         for _ in 0..count {
-            let Some(length) = number(&mut rest) else { return Ok(None) };
-            let Some((part, after)) = rest.split_at_checked(length) else { return Ok(None) };
+            let Some(length) = number(&mut remaining) else { return Ok(None) };
+            let Some((part, after)) = remaining.split_at_checked(length) else { return Ok(None) };
             parts.push(part.to_vec());
-            rest = after;
+            remaining = after;
         }
-        let read = self.come.len() - rest.len();
+        let read = self.come.len() - remaining.len();
         self.come.drain(..read);
-        let kind = KINDS.into_iter().find(|known| *known as u8 == kind);
+        let kind = KINDS.into_iter().find(|candidate| *candidate as u8 == kind);
         kind.map(|kind| Some((kind, parts))).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
 
 fn number(bytes: &mut &[u8]) -> Option<usize> {
-    let (head, rest) = bytes.split_first_chunk()?;
-    *bytes = rest;
+    let (head, tail) = bytes.split_first_chunk()?;
+    *bytes = tail;
     Some(u32::from_le_bytes(*head) as usize)
 }
 
@@ -176,8 +176,8 @@ impl Peers for OverParent {
         self.part
     }
 
-    fn begin(&self, said: Vec<u8>) -> Result<()> {
-        self.line.borrow_mut().send(Kind::Say, &[said]).map_err(|error| broken(&error))
+    fn begin(&self, message: Vec<u8>) -> Result<()> {
+        self.line.borrow_mut().send(Kind::Say, &[message]).map_err(|error| broken(&error))
     }
 
     fn poll(&self) -> Result<Option<Vec<Vec<u8>>>> {
@@ -231,12 +231,12 @@ impl<P: Peers> Relay<P> {
     /// # Errors
     /// It cannot be started, or waited for.
     pub fn serve(&self, command: &mut Command, started: impl FnOnce(&Child)) -> io::Result<(Child, Left)> {
-        let (own, theirs) = UnixStream::pair()?;
-        let child = command.env(VARIABLE, "1").stdin(OwnedFd::from(theirs)).spawn()?;
+        let (parent_end, child_end) = UnixStream::pair()?;
+        let child = command.env(VARIABLE, "1").stdin(OwnedFd::from(child_end)).spawn()?;
         started(&child);
         // Otherwise the command would keep its end of the socket open, and its end would not be noticed.
         command.stdin(std::process::Stdio::null());
-        let mut line = RelaySocket::new(own);
+        let mut line = RelaySocket::new(parent_end);
         let Part { rank, size } = self.peers.part();
         let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
         line.send(Kind::Part, &[number(rank), number(size)])?;
@@ -301,12 +301,12 @@ impl<P: Peers> Relay<P> {
     }
 
     /// An exchange of this process itself, between two child processes; `None` if a rank does not answer.
-    pub fn exchange(&self, own: u8, within: Duration) -> Option<Vec<u8>> {
-        self.peers.begin(vec![own]).ok()?;
+    pub fn exchange(&self, byte: u8, within: Duration) -> Option<Vec<u8>> {
+        self.peers.begin(vec![byte]).ok()?;
         let limit = Stamp::now().plus_duration(within);
         while Stamp::now() < limit {
             if let Some(all) = self.peers.poll().ok()? {
-                return all.iter().map(|said| said.first().copied()).collect();
+                return all.iter().map(|message| message.first().copied()).collect();
             }
             thread::sleep(POLL);
         }
@@ -335,11 +335,11 @@ mod tests {
     #[test]
     fn what_is_said_and_heard_over_a_parent_is_what_is_said() {
         let heard = apart(3, |peers, rank| {
-            let (own, theirs) = UnixStream::pair().unwrap();
+            let (parent_end, child_end) = UnixStream::pair().unwrap();
             thread::scope(|scope| {
                 let child = scope.spawn(move || {
                     let over =
-                        OverParent { line: RefCell::new(RelaySocket::new(theirs)), part: Part { rank, size: 3 } };
+                        OverParent { line: RefCell::new(RelaySocket::new(child_end)), part: Part { rank, size: 3 } };
                     over.begin(vec![rank as u8; 70_000 * rank]).unwrap();
                     let all = loop {
                         if let Some(all) = over.poll().unwrap() {
@@ -349,7 +349,7 @@ mod tests {
                     over.leave().unwrap();
                     all.iter().map(Vec::len).collect::<Vec<_>>()
                 });
-                let left = Relay::new(Boxed(peers)).pass_on(&mut RelaySocket::new(own));
+                let left = Relay::new(Boxed(peers)).pass_on(&mut RelaySocket::new(parent_end));
                 (child.join().unwrap(), left)
             })
         });
@@ -362,8 +362,8 @@ mod tests {
         fn part(&self) -> Part {
             self.0.part()
         }
-        fn begin(&self, said: Vec<u8>) -> Result<()> {
-            self.0.begin(said)
+        fn begin(&self, message: Vec<u8>) -> Result<()> {
+            self.0.begin(message)
         }
         fn poll(&self) -> Result<Option<Vec<Vec<u8>>>> {
             self.0.poll()

@@ -24,13 +24,13 @@ impl Peers for Thread {
         self.part
     }
 
-    fn begin(&self, said: Vec<u8>) -> Result<()> {
+    fn begin(&self, message: Vec<u8>) -> Result<()> {
         let mut board = self.board.lock();
         let (number, size) = (self.begun.get(), self.part.size);
         if board.len() == number {
             board.push(vec![None; size]);
         }
-        board[number][self.part.rank] = Some(said);
+        board[number][self.part.rank] = Some(message);
         self.begun.set(number + 1);
         Ok(())
     }
@@ -55,8 +55,8 @@ impl Peers for Thread {
 /// Runs `act` in `size` threads, each of which is a rank; returns everybody's result.
 pub fn together<T: Send>(size: usize, act: impl Fn(Ranks) -> T + Sync) -> Vec<T> {
     apart(size, |peers, rank| {
-        let own = Member::new(format!("host{rank}"), "one".to_owned());
-        act(Ranks::meet(peers, &own).unwrap())
+        let member = Member::new(format!("host{rank}"), "one".to_owned());
+        act(Ranks::meet(peers, &member).unwrap())
     })
 }
 
@@ -84,9 +84,9 @@ mod tests {
     #[test]
     fn all_hear_all_and_only_the_first_where_it_speaks_alone() {
         let heard = together(3, |ranks| {
-            let own = ranks.place().rank;
-            let all = ranks.exchange(&(own * 2), ANSWER_LIMIT).unwrap();
-            let first = ranks.hear_first((own == 0).then_some(&"zero".to_owned()), ANSWER_LIMIT).unwrap();
+            let rank = ranks.place().rank;
+            let all = ranks.exchange(&(rank * 2), ANSWER_LIMIT).unwrap();
+            let first = ranks.hear_first((rank == 0).then_some(&"zero".to_owned()), ANSWER_LIMIT).unwrap();
             assert!(ranks.is_joint() && ranks.neighbours().is_empty());
             (all, first)
         });
@@ -95,41 +95,41 @@ mod tests {
 
     #[test]
     fn whoever_cannot_go_on_ends_all_and_is_named() {
-        let told = together(3, |ranks| {
+        let messages = together(3, |ranks| {
             if ranks.place().rank == 1 {
                 ranks.give_up(&Error::input("no such file"));
                 return ranks.over().unwrap().to_string();
             }
-            let told = ranks.exchange(&1, ANSWER_LIMIT).unwrap_err().to_string();
-            assert_eq!(ranks.exchange(&1, ANSWER_LIMIT).unwrap_err().to_string(), told, "it stays so");
-            told
+            let message = ranks.exchange(&1, ANSWER_LIMIT).unwrap_err().to_string();
+            assert_eq!(ranks.exchange(&1, ANSWER_LIMIT).unwrap_err().to_string(), message, "it stays so");
+            message
         });
-        assert_eq!(told, ["rank 1 (host1): no such file", "no such file", "rank 1 (host1): no such file"]);
+        assert_eq!(messages, ["rank 1 (host1): no such file", "no such file", "rank 1 (host1): no such file"]);
     }
 
     #[test]
     fn whoever_does_not_answer_is_named() {
-        let told = together(3, |ranks| {
+        let messages = together(3, |ranks| {
             let silent = ranks.place().rank == 2;
             (!silent).then(|| ranks.exchange(&1, Duration::from_secs(2)).unwrap_err().to_string())
         });
-        assert_eq!(told[0].as_deref(), Some("rank 2 (host2) was lost: it does not answer"));
+        assert_eq!(messages[0].as_deref(), Some("rank 2 (host2) was lost: it does not answer"));
     }
 
     #[test]
     fn other_programs_are_refused_and_other_tasks_are_separate() {
         let met = |version: &str, task: &str| {
             apart(2, |peers, rank| {
-                let mut own = Member { task: "task".to_owned(), ..Member::new("host".to_owned(), "one".to_owned()) };
+                let mut member = Member { task: "task".to_owned(), ..Member::new("host".to_owned(), "one".to_owned()) };
                 if rank == 1 {
-                    (own.version, own.task) = (version.to_owned(), task.to_owned());
+                    (member.version, member.task) = (version.to_owned(), task.to_owned());
                 }
-                Ranks::meet(peers, &own).map(|ranks| ranks.mode.get()).map_err(|error| error.to_string())
+                Ranks::meet(peers, &member).map(|ranks| ranks.mode.get()).map_err(|error| error.to_string())
             })
         };
-        let own = env!("CARGO_PKG_VERSION");
+        let current = env!("CARGO_PKG_VERSION");
         assert!(met("0.0.1", "task")[0].as_ref().unwrap_err().contains("is triton-bench 0.0.1 (protocol 2)"));
-        assert_eq!(met(own, "task"), [Ok(Mode::Joint), Ok(Mode::Joint)]);
-        assert_eq!(met(own, "other"), [Ok(Mode::Separate), Ok(Mode::Separate)]);
+        assert_eq!(met(current, "task"), [Ok(Mode::Joint), Ok(Mode::Joint)]);
+        assert_eq!(met(current, "other"), [Ok(Mode::Separate), Ok(Mode::Separate)]);
     }
 }

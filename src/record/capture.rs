@@ -106,8 +106,8 @@ impl<D: Destination> Observer for Capture<D> {
         record.sequence_id = finished.request.sequence.map_or(0, |position| position.id);
         (record.payload, record.server) = (finished.request.payload, finished.server);
         if let Some(error) = finished.error {
-            let told = write!(record.failure, "{}", error.code);
-            debug_assert!(told.is_ok(), "writing to memory does not fail");
+            let result = write!(record.failure, "{}", error.code);
+            debug_assert!(result.is_ok(), "writing to memory does not fail");
         }
         self.destination.take(finished, record);
     }
@@ -179,8 +179,8 @@ mod tests {
         carried(1, 70 << 10);
         end(1, 6);
         let kept = shelf.kept.lock();
-        let seen: Vec<_> = kept.iter().map(|record| (record.payload.0, record.responses().count())).collect();
-        assert_eq!((seen, *shelf.lost.lock()), (vec![(2, 1), (3, 1), (4, 0), (5, 1)], 2));
+        let records: Vec<_> = kept.iter().map(|record| (record.payload.0, record.responses().count())).collect();
+        assert_eq!((records, *shelf.lost.lock()), (vec![(2, 1), (3, 1), (4, 0), (5, 1)], 2));
         let texts: Vec<_> = kept.iter().map(|record| record.carried().map(<[u8]>::len)).collect();
         assert_eq!(texts, [None, None, None, Some(9)]);
     }

@@ -336,9 +336,9 @@ mod tests {
         }
     }
 
-    fn generated(of: &[Generation]) -> Generated {
+    fn generated(generations: &[Generation]) -> Generated {
         let (bank, mut generated) = (GenerationBank::new(), Generated::empty());
-        of.iter().for_each(|one| assert!(bank.record(Stamp(0), one, &Limits::default())));
+        generations.iter().for_each(|generation| assert!(bank.record(Stamp(0), generation, &Limits::default())));
         bank.drain_into(&mut generated);
         generated
     }
@@ -371,8 +371,8 @@ mod tests {
 
     #[test]
     fn inputs_count_where_the_server_counts_them() {
-        let of = |all, cached| Generation { input: InputTokens { all, cached }, ..stream(3, Some(3)) };
-        let all = generated(&[of(Some(100), Some(60)), of(Some(50), None), of(None, Some(9)), of(Some(10), Some(99))]);
+        let inputs = |all, cached| Generation { input: InputTokens { all, cached }, ..stream(3, Some(3)) };
+        let all = generated(&[inputs(Some(100), Some(60)), inputs(Some(50), None), inputs(None, Some(9)), inputs(Some(10), Some(99))]);
         assert_eq!((all.input_tokens, all.inputs, all.cacheable_tokens, all.cached_tokens), (160, 3, 110, 70));
     }
 
@@ -412,8 +412,8 @@ mod tests {
     fn good_requests_keep_every_limit() {
         let bank = GenerationBank::new();
         let keeps = |latency, first_token, inter_token| {
-            let of = |ms: Option<u64>| ms.map(|ms| ms * MS);
-            let (latency, first_token, inter_token) = (of(latency), of(first_token), of(inter_token));
+            let nanos = |ms: Option<u64>| ms.map(|ms| ms * MS);
+            let (latency, first_token, inter_token) = (nanos(latency), nanos(first_token), nanos(inter_token));
             let limits = Limits { latency, first_token, inter_token, normalized: None };
             bank.record(Stamp(0), &stream(5, None), &limits)
         };
@@ -424,10 +424,10 @@ mod tests {
         assert!(!bank.record(Stamp(0), &body, &first), "a body has no first token");
         let inter = Limits { inter_token: Some(MS), ..Limits::default() };
         assert!(!bank.record(Stamp(0), &body, &inter), "nor a time between tokens");
-        let each = |ns| Limits { normalized: Some(ns), ..Limits::default() };
-        assert!(bank.record(Stamp(0), &stream(5, None), &each(90 * MS / 5 + 1)), "90 ms for 5 tokens");
-        assert!(!bank.record(Stamp(0), &stream(5, None), &each(90 * MS / 5)));
-        assert!(!bank.record(Stamp(0), &body, &each(u64::MAX)), "nothing says how many tokens a body has");
+        let per_token = |ns| Limits { normalized: Some(ns), ..Limits::default() };
+        assert!(bank.record(Stamp(0), &stream(5, None), &per_token(90 * MS / 5 + 1)), "90 ms for 5 tokens");
+        assert!(!bank.record(Stamp(0), &stream(5, None), &per_token(90 * MS / 5)));
+        assert!(!bank.record(Stamp(0), &body, &per_token(u64::MAX)), "nothing says how many tokens a body has");
     }
 
     #[test]

@@ -27,14 +27,14 @@ pub struct PeriodicBatch {
 
 impl PeriodicBatch {
     /// Merges the same batch of several processes, in the order of batches.
-    pub fn joined(each: impl IntoIterator<Item = Self>) -> Vec<Self> {
+    pub fn joined(parts: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut batches: BTreeMap<usize, Self> = BTreeMap::new();
-        for batch in each {
+        for batch in parts {
             match batches.entry(batch.concurrency) {
-                Entry::Vacant(place) => {
-                    place.insert(batch);
+                Entry::Vacant(entry) => {
+                    entry.insert(batch);
                 }
-                Entry::Occupied(mut place) => place.get_mut().join(&batch),
+                Entry::Occupied(mut entry) => entry.get_mut().join(&batch),
             }
         }
         batches.into_values().collect()

@@ -81,13 +81,13 @@ impl RawRecord {
 
     /// How many bytes it will grow by for this output and the end of its response.
     pub(super) fn growth(&self, output: Option<&OutputView<'_>>) -> usize {
-        let own = output.map_or(0, |output| {
+        let output_growth = output.map_or(0, |output| {
             growth::<u8>(self.names.len(), self.names.capacity(), output.name.len())
                 + growth::<i64>(self.dims.len(), self.dims.capacity(), output.shape.len())
                 + growth::<u8>(self.bytes.len(), self.bytes.capacity(), output.bytes.len())
                 + growth::<Tensor>(self.outputs.len(), self.outputs.capacity(), 1)
         });
-        own + growth::<Head>(self.responses.len(), self.responses.capacity(), 1)
+        output_growth + growth::<Head>(self.responses.len(), self.responses.capacity(), 1)
     }
 
     /// Reserves memory for the elements of an output; returns `false` if the system has none.
@@ -213,8 +213,8 @@ mod tests {
             for (outputs, at, empty) in [(&first, 1, false), (&none, 2, true), (&second, 3, false)] {
                 record.add(&Response { at: Stamp(at), empty, outputs, error: None });
             }
-            let seen: Vec<_> = record.responses().map(|response| (response.at.0, response.empty)).collect();
-            assert_eq!(seen, [(1, false), (2, true), (3, false)]);
+            let responses: Vec<_> = record.responses().map(|response| (response.at.0, response.empty)).collect();
+            assert_eq!(responses, [(1, false), (2, true), (3, false)]);
             let shown = |output: OutputView<'_>| format!("{} {:?} {:?}", output.name, output.shape, output.bytes);
             let outputs: Vec<Vec<_>> =
                 record.responses().map(|response| response.outputs().map(shown).collect()).collect();

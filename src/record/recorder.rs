@@ -132,8 +132,8 @@ impl Recorder {
     pub fn completed(&self) -> Completed {
         let (_, open) = self.boundary();
         let early = self.early.lock();
-        let each = self.banks.iter().map(|banks| banks[open].completed()).chain(early.iter().map(Tally::completed));
-        let (sum, mismatched) = each.fold((Completed::default(), 0), |sum, one| (sum.0.plus(one.0), sum.1 + one.1));
+        let counts = self.banks.iter().map(|banks| banks[open].completed()).chain(early.iter().map(Tally::completed));
+        let (sum, mismatched) = counts.fold((Completed::default(), 0), |sum, count| (sum.0.plus(count.0), sum.1 + count.1));
         Completed { succeeded: sum.succeeded.saturating_sub(mismatched), ..sum }
     }
 
@@ -460,8 +460,8 @@ mod tests {
         let tally = recorder.close();
         assert_eq!((tally.requests, tally.failed, tally.delayed, tally.service.sum_ns), (12, 1, 1, 5 * 10 + 7 * 12));
         assert_eq!(tally.errors[&error], 1);
-        let each: Vec<_> = tally.entries.iter().map(|entry| (entry.requests, entry.failed, entry.sent)).collect();
-        assert_eq!(each, [(5, 0, 0), (0, 1, 0), (7, 0, 1)]);
+        let entries: Vec<_> = tally.entries.iter().map(|entry| (entry.requests, entry.failed, entry.sent)).collect();
+        assert_eq!(entries, [(5, 0, 0), (0, 1, 0), (7, 0, 1)]);
         assert!(Recorder::new(RecorderSpec::default(), 1).close().entries.is_empty());
     }
 

@@ -57,8 +57,8 @@ impl SequenceBank {
     pub(super) fn drain_into(&self, times: &mut SequenceTimes) {
         self.duration.drain_into(&mut times.duration);
         self.last.drain_into(&mut times.last);
-        if let (Some(own), Some(all)) = (&self.in_time, &mut times.in_time) {
-            *all += own.count.swap(0, Ordering::Relaxed);
+        if let (Some(in_time), Some(all)) = (&self.in_time, &mut times.in_time) {
+            *all += in_time.count.swap(0, Ordering::Relaxed);
         }
     }
 }
@@ -111,10 +111,10 @@ mod tests {
         let mut times = SequenceTimes::empty(true);
         bank.drain_into(&mut times);
         assert_eq!((times.count(), times.duration.sum_ns, times.last.sum_ns), (2, 16_000_000, 3_000_000));
-        let mut both = times.clone();
-        both.merge(&times);
-        assert_eq!((both.count(), both.last.count(), both.in_time), (4, 4, Some(2)), "each second is in time");
-        bank.drain_into(&mut both);
-        assert_eq!(both.count(), 4, "taken out once");
+        let mut merged = times.clone();
+        merged.merge(&times);
+        assert_eq!((merged.count(), merged.last.count(), merged.in_time), (4, 4, Some(2)), "each second is in time");
+        bank.drain_into(&mut merged);
+        assert_eq!(merged.count(), 4, "taken out once");
     }
 }

@@ -137,10 +137,10 @@ mod tests {
         assert_eq!((sessions.count(), sessions.turns, sessions.broken), (2, 3, 1));
         assert!((sessions.turns_each() - 1.5).abs() < 1e-9);
         assert_eq!((sessions.duration.sum_ns, sessions.waiting.sum_ns), (11_000_000, 4_000_000));
-        let mut both = sessions.clone();
-        both.merge(&sessions);
-        assert_eq!((both.count(), both.turns, both.broken), (4, 6, 2));
-        bank.drain_into(&mut both);
-        assert_eq!(both.count(), 4, "taken out once");
+        let mut merged = sessions.clone();
+        merged.merge(&sessions);
+        assert_eq!((merged.count(), merged.turns, merged.broken), (4, 6, 2));
+        bank.drain_into(&mut merged);
+        assert_eq!(merged.count(), 4, "taken out once");
     }
 }

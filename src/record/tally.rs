@@ -144,18 +144,18 @@ impl Tally {
         {
             return only;
         }
-        let of = |is_own: &dyn Fn(usize) -> bool| {
+        let sum_of = |is_own: &dyn Fn(usize) -> bool| {
             let mut sum = Self::empty(spec);
             parts.iter().enumerate().filter(|(part, _)| is_own(*part)).for_each(|(_, part)| sum.absorb(part));
             sum
         };
-        let each = |count: usize, place: &dyn Fn(usize) -> usize| match count {
+        let sums_by = |count: usize, index: &dyn Fn(usize) -> usize| match count {
             0 | 1 => Vec::new(),
-            _ => (0..count).map(|number| of(&|part| place(part) == number)).collect(),
+            _ => (0..count).map(|number| sum_of(&|part| index(part) == number)).collect(),
         };
-        let servers = each(spec.servers, &|part| part % spec.servers);
-        let entries = each(spec.entries, &|part| part / spec.servers.max(1));
-        Self { entries, servers, ..of(&|_| true) }
+        let servers = sums_by(spec.servers, &|part| part % spec.servers);
+        let entries = sums_by(spec.entries, &|part| part / spec.servers.max(1));
+        Self { entries, servers, ..sum_of(&|_| true) }
     }
 
     pub(super) fn absorb(&mut self, other: &Self) {

@@ -21,11 +21,11 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     }
     let mut columns: Vec<Column> = Vec::new();
     for (model, title) in titles {
-        for (what, cell) in cells() {
+        for (measure, cell) in cells() {
             let (model, title) = (model.clone(), title.clone());
             let name = model.as_ref().map_or_else(String::new, |model| format!("{model} "));
             columns.push((
-                format!("{name}{title} {what}"),
+                format!("{name}{title} {measure}"),
                 Box::new(move |level| {
                     stage(level, model.as_deref(), &title).and_then(|stage| cell(&stage)).unwrap_or_default()
                 }),
@@ -33,9 +33,9 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
         }
     }
     if levels.iter().any(|level| level.cost.is_some()) {
-        let of = |level: &LevelSummary, cell: fn(&Cost) -> String| level.cost.as_ref().map(cell).unwrap_or_default();
-        let usec = move |level: &LevelSummary| of(level, |cost| format!("{:.1}", cost.server_cpu_ns / 1_000.0));
-        let wakeups = move |level: &LevelSummary| of(level, |cost| format!("{:.3}", cost.server_wakeups));
+        let cost_cell = |level: &LevelSummary, cell: fn(&Cost) -> String| level.cost.as_ref().map(cell).unwrap_or_default();
+        let usec = move |level: &LevelSummary| cost_cell(level, |cost| format!("{:.1}", cost.server_cpu_ns / 1_000.0));
+        let wakeups = move |level: &LevelSummary| cost_cell(level, |cost| format!("{:.3}", cost.server_wakeups));
         columns.push(("server CPU per inference".to_owned(), Box::new(usec)));
         columns.push(("wake-ups per inference".to_owned(), Box::new(wakeups)));
     }
@@ -45,12 +45,12 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
 /// The stages of a level; if it has several breakdowns, each with its model.
 fn titles_of(level: &LevelSummary) -> Vec<(Option<String>, String)> {
     let several = level.breakdown.len() > 1;
-    let of = |breakdown: &Breakdown| {
+    let stage_titles = |breakdown: &Breakdown| {
         let model = several.then(|| breakdown.model.clone());
         let titles = breakdown.stages.iter().map(RequestStage::title).chain(["unexplained".to_owned()]);
         titles.map(|title| (model.clone(), title)).collect::<Vec<_>>()
     };
-    level.breakdown.iter().flat_map(of).collect()
+    level.breakdown.iter().flat_map(stage_titles).collect()
 }
 
 fn stage(level: &LevelSummary, model: Option<&str>, title: &str) -> Option<RequestStage> {
@@ -61,8 +61,8 @@ fn stage(level: &LevelSummary, model: Option<&str>, title: &str) -> Option<Reque
 fn cells() -> Vec<(String, Cell)> {
     let usec = |ns: f64| format!("{:.1}", ns / 1_000.0);
     let mut cells: Vec<(String, Cell)> = vec![("mean".to_owned(), Box::new(move |stage| Some(usec(stage.mean_ns))))];
-    for (place, percentile) in PERCENTILES.into_iter().enumerate() {
-        let cell = move |stage: &RequestStage| stage.percentiles_ns.map(|all| usec(all[place] as f64));
+    for (index, percentile) in PERCENTILES.into_iter().enumerate() {
+        let cell = move |stage: &RequestStage| stage.percentiles_ns.map(|all| usec(all[index] as f64));
         cells.push((format!("p{percentile}"), Box::new(cell)));
     }
     cells.push(("share".to_owned(), Box::new(|stage| Some(format!("{:.4}", stage.share)))));

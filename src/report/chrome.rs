@@ -80,8 +80,8 @@ fn groups(traces: &[KeptTrace]) -> Vec<Group> {
         .iter()
         .enumerate()
         .flat_map(|(number, trace)| {
-            let own = client(number, trace);
-            std::iter::once(own).chain(trace.models.iter().filter_map(move |model| of_model(number, model)))
+            let group = client(number, trace);
+            std::iter::once(group).chain(trace.models.iter().filter_map(move |model| of_model(number, model)))
         })
         .collect()
 }
@@ -107,9 +107,9 @@ fn client(number: usize, trace: &KeptTrace) -> Group {
 }
 
 fn of_model(request: usize, model: &ModelTrace) -> Option<Group> {
-    let told = || model.moments.iter().copied().filter(|ns| *ns > 0);
+    let times = || model.moments.iter().copied().filter(|ns| *ns > 0);
     let name = model.name.text();
-    let mut slices = vec![Slice { name: name.clone(), span: (told().min()?, told().max()?) }];
+    let mut slices = vec![Slice { name: name.clone(), span: (times().min()?, times().max()?) }];
     for (name, from, to) in STAGES {
         if let (Some(from), Some(to)) = (model.at(from), model.at(to)) {
             slices.push(Slice { name: name.to_owned(), span: (from.0, to.0.max(from.0)) });
@@ -194,11 +194,11 @@ mod tests {
         let names: Vec<&Value> =
             events.iter().filter(|event| event["ph"] == "M").map(|event| &event["args"]["name"]).collect();
         assert_eq!(names, ["client", "m"]);
-        let of = |name: &str| events.iter().filter(move |event| event["name"] == name).collect::<Vec<_>>();
-        assert_eq!((of("compute").len(), of("hand-over").len(), of("wake-up").len()), (3, 3, 3));
-        assert_eq!((&of("compute")[0]["ts"], &of("compute")[0]["dur"]), (&json!(1.04), &json!(0.02)));
-        let tracks: Vec<&Value> = of("request").into_iter().map(|event| &event["tid"]).collect();
+        let events_named = |name: &str| events.iter().filter(move |event| event["name"] == name).collect::<Vec<_>>();
+        assert_eq!((events_named("compute").len(), events_named("hand-over").len(), events_named("wake-up").len()), (3, 3, 3));
+        assert_eq!((&events_named("compute")[0]["ts"], &events_named("compute")[0]["dur"]), (&json!(1.04), &json!(0.02)));
+        let tracks: Vec<&Value> = events_named("request").into_iter().map(|event| &event["tid"]).collect();
         assert_eq!(tracks, [&json!(1), &json!(2), &json!(1)], "requests that overlap have tracks of their own");
-        assert_eq!(of("m")[0]["args"]["trace"], 7);
+        assert_eq!(events_named("m")[0]["args"]["trace"], 7);
     }
 }

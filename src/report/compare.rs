@@ -13,8 +13,8 @@ pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String
     for level in levels {
         let _ = writeln!(text, "{}:", full_level_name(level.load, level.distinction));
         if level.figures.is_empty() {
-            let [one, other] = level.outcomes;
-            let _ = writeln!(text, "  not compared: {one} in the first result, {other} in the second");
+            let [first, second] = level.outcomes;
+            let _ = writeln!(text, "  not compared: {first} in the first result, {second} in the second");
         }
         level.figures.iter().for_each(|change| text += &row(change));
     }
@@ -38,14 +38,14 @@ fn row(change: &Change) -> String {
         Unit::Share => ("%", |share| significant(100.0 * share)),
         unit => (unit.words(), significant),
     };
-    let [one, other] = change.values.map(show);
+    let [first, second] = change.values.map(show);
     let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
-    let known = change
+    let interval = change
         .interval
-        .map_or_else(|| "[not known]".to_owned(), |known| format!("[{}, {}]", percent(known.low), percent(known.high)));
-    let values = format!("{one} -> {other} {unit}");
+        .map_or_else(|| "[not known]".to_owned(), |interval| format!("[{}, {}]", percent(interval.low), percent(interval.high)));
+    let values = format!("{first} -> {second} {unit}");
     let ratio = if change.ratio.is_finite() { format!("{}%", percent(change.ratio)) } else { "-".to_owned() };
-    format!("  {:<10} {values:<34} {ratio:>8} {known:<18} {}\n", change.of.short(), change.verdict)
+    format!("  {:<10} {values:<34} {ratio:>8} {interval:<18} {}\n", change.of.short(), change.verdict)
 }
 
 #[cfg(test)]

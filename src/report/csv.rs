@@ -256,9 +256,9 @@ fn mix_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
     }
     for (name, version, cached) in models {
         for (title, part) in SERVER_COLUMNS[1..].iter().chain(CACHE_COLUMNS.iter().filter(|_| cached)) {
-            let (model, of) = (name.clone(), version.clone());
+            let (model, model_version) = (name.clone(), version.clone());
             columns.add(format!("{name}:{version} {title}"), move |level| {
-                let server = servers(level).into_iter().find(|server| (&server.name, &server.version) == (&model, &of));
+                let server = servers(level).into_iter().find(|server| (&server.name, &server.version) == (&model, &model_version));
                 server.map_or_else(String::new, |server| part(&ServerCells::of(&server, 0)).to_string())
             });
         }
@@ -380,8 +380,8 @@ fn receive_us(setup: &Setup, level: &LevelSummary) -> u64 {
 /// Service time without the client's own send and receive times.
 fn transport_us(setup: &Setup, level: &LevelSummary) -> u64 {
     let client = &level.client;
-    let own = if setup.hides_times() { 0.0 } else { client.send_ns + client.receive_ns };
-    whole_us(client.service_time().mean_ns() - own)
+    let transfer_ns = if setup.hides_times() { 0.0 } else { client.send_ns + client.receive_ns };
+    whole_us(client.service_time().mean_ns() - transfer_ns)
 }
 
 #[cfg(test)]

@@ -65,25 +65,25 @@ pub fn page(exposition: &Exposition) -> String {
         page.metric("load", "gauge", "The load under way: requests outstanding, or requests a second.");
         page.sample("load", &format!("kind=\"{}\"", load.kind()), load.number());
     }
-    let own = |server: &ServerFigures| format!("server=\"{}\",model=\"{model}\"", label(&server.address));
+    let labels = |server: &ServerFigures| format!("server=\"{}\",model=\"{model}\"", label(&server.address));
     page.metric("requests_total", "counter", "Requests that are over, by outcome.");
     for server in servers {
         let counts = [("succeeded", server.succeeded), ("failed", server.failed), ("cancelled", server.cancelled)];
         for (outcome, count) in counts {
-            page.sample("requests_total", &format!("{},outcome=\"{outcome}\"", own(server)), count as f64);
+            page.sample("requests_total", &format!("{},outcome=\"{outcome}\"", labels(server)), count as f64);
         }
     }
     page.metric("throughput", "gauge", "Successful inferences a second, since the load under way began.");
     for server in servers {
-        page.sample("throughput", &own(server), server.throughput);
+        page.sample("throughput", &labels(server), server.throughput);
     }
     page.metric("latency_seconds", "summary", "Latency of successful requests; quantiles of the load under way.");
     for server in servers {
         for (quantile, seconds) in QUANTILES.iter().zip(server.quantiles.into_iter().flatten()) {
-            page.sample("latency_seconds", &format!("{},quantile=\"{quantile}\"", own(server)), seconds);
+            page.sample("latency_seconds", &format!("{},quantile=\"{quantile}\"", labels(server)), seconds);
         }
-        page.sample("latency_seconds_sum", &own(server), server.seconds);
-        page.sample("latency_seconds_count", &own(server), server.succeeded as f64);
+        page.sample("latency_seconds_sum", &labels(server), server.seconds);
+        page.sample("latency_seconds_count", &labels(server), server.succeeded as f64);
     }
     page.0
 }
@@ -133,18 +133,18 @@ mod tests {
         let page = page(&exposition);
         let samples: Vec<_> =
             page.lines().filter(|line| !line.starts_with('#')).map(|line| sample(line).unwrap()).collect();
-        let of = |name: &str, server: &str| {
-            let is_own = |one: &&_| -> bool {
-                let one: &::wire::prometheus::MetricSample<'_> = one;
-                one.name == format!("triton_bench_{name}") && one.label("server").is_none_or(|own| own == server)
+        let values = |name: &str, server: &str| {
+            let is_own = |sample: &&_| -> bool {
+                let sample: &::wire::prometheus::MetricSample<'_> = sample;
+                sample.name == format!("triton_bench_{name}") && sample.label("server").is_none_or(|address| address == server)
             };
-            samples.iter().filter(is_own).map(|one| one.value).collect::<Vec<_>>()
+            samples.iter().filter(is_own).map(|sample| sample.value).collect::<Vec<_>>()
         };
-        assert_eq!(of("requests_total", "h:1"), [10.0, 2.0, 0.0]);
-        assert_eq!(of("latency_seconds", "h:1"), [0.001, 0.002, 0.003, 0.004]);
-        assert_eq!((of("latency_seconds", "h:2"), of("latency_seconds_count", "h:2")), (vec![], vec![10.0]));
-        assert_eq!((of("load", ""), of("loads_total", "")), (vec![12.5], vec![3.0]));
-        assert!(samples.iter().all(|one| one.label("model").is_none_or(|model| model == "a \"b\" \\c")));
+        assert_eq!(values("requests_total", "h:1"), [10.0, 2.0, 0.0]);
+        assert_eq!(values("latency_seconds", "h:1"), [0.001, 0.002, 0.003, 0.004]);
+        assert_eq!((values("latency_seconds", "h:2"), values("latency_seconds_count", "h:2")), (vec![], vec![10.0]));
+        assert_eq!((values("load", ""), values("loads_total", "")), (vec![12.5], vec![3.0]));
+        assert!(samples.iter().all(|sample| sample.label("model").is_none_or(|model| model == "a \"b\" \\c")));
         assert_eq!(page.matches("# TYPE").count(), page.matches("# HELP").count());
     }
 }

@@ -58,12 +58,12 @@ pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
     if is_special(path) {
         return Ok(());
     }
-    if let Ok(place) = destination(path)
-        && !folder(&place).exists()
+    if let Ok(target) = destination(path)
+        && !folder(&target).exists()
     {
-        return refuse(format!("there is no folder {}", folder(&place).display()));
+        return refuse(format!("there is no folder {}", folder(&target).display()));
     }
-    match destination(path).and_then(|place| Unseen::create(folder(&place))) {
+    match destination(path).and_then(|target| Unseen::create(folder(&target))) {
         Ok(probe) => {
             drop(probe);
             Ok(())
@@ -85,12 +85,12 @@ pub fn check_new(flag: &str, path: &Path) -> Result<()> {
 }
 
 /// Whether both paths name the same replaceable file; devices and pipes can take several results.
-pub fn is_same_file(one: &Path, other: &Path) -> bool {
-    let place = |path: &Path| {
-        let place = destination(path).ok()?;
-        Some(fs::canonicalize(folder(&place)).ok()?.join(place.file_name()?))
+pub fn is_same_file(first: &Path, second: &Path) -> bool {
+    let canonical = |path: &Path| {
+        let target = destination(path).ok()?;
+        Some(fs::canonicalize(folder(&target)).ok()?.join(target.file_name()?))
     };
-    !is_special(one) && place(one).is_some_and(|there| place(other) == Some(there))
+    !is_special(first) && canonical(first).is_some_and(|there| canonical(second) == Some(there))
 }
 
 /// A standard stream by its name; others may write to the same file.
@@ -129,12 +129,12 @@ fn is_pipe(path: &Path) -> bool {
 
 /// The final path of a file with this name: a link keeps pointing to its file, even to one that does not exist yet.
 fn destination(path: &Path) -> io::Result<PathBuf> {
-    let mut place = path.to_owned();
+    let mut resolved = path.to_owned();
     for _ in 0..MAX_LINKS {
-        match fs::read_link(&place) {
-            Ok(target) => place = folder(&place).join(target),
+        match fs::read_link(&resolved) {
+            Ok(target) => resolved = folder(&resolved).join(target),
             Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) => {
-                return Ok(place);
+                return Ok(resolved);
             }
             Err(error) => return Err(error),
         }
@@ -256,8 +256,8 @@ impl Unseen {
             Self::Hidden(file) => return replace(file, path),
             Self::Nameless(file, folder) => (file, folder),
         };
-        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let link = |name: &Path| Ok(linkat(CWD, own.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+        let fd_path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let link = |name: &Path| Ok(linkat(CWD, fd_path.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW)?);
         let replaced =
             PARTIAL.briefly(|| names().make_in(&folder, link).ok().map(|named| replace(named, path)).transpose());
         match replaced? {
@@ -301,7 +301,7 @@ impl Pipe {
     /// Waits for a reader until the user interrupts.
     fn open(path: &Path, interrupts: Interrupts) -> io::Result<Self> {
         let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-        let mut said = false;
+        let mut is_noted = false;
         loop {
             match OpenOptions::new().write(true).custom_flags(nonblocking).open(path) {
                 Ok(file) => return Ok(Self { file, interrupts }),
@@ -310,10 +310,10 @@ impl Pipe {
                     return Err(io::Error::other("nobody reads this pipe, and the wait for that was interrupted"));
                 }
                 Err(_) => {
-                    if !said {
+                    if !is_noted {
                         note!("{}: waiting for someone to read this pipe; an interrupt gives it up", path.display());
                     }
-                    said = true;
+                    is_noted = true;
                     thread::sleep(READER_POLL);
                 }
             }

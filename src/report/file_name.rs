@@ -42,7 +42,7 @@ impl FileNames {
 pub fn harmless(text: &str, longest: usize) -> String {
     let kept = |ch: char| ch.is_alphanumeric() || matches!(ch, '-' | '_' | '.');
     let name: String = text.chars().map(|ch| if kept(ch) { ch } else { '_' }).collect();
-    let name = name.strip_prefix('.').map_or_else(|| name.clone(), |rest| format!("_{rest}"));
+    let name = name.strip_prefix('.').map_or_else(|| name.clone(), |tail| format!("_{tail}"));
     name[..name.floor_char_boundary(longest)].to_owned()
 }
 

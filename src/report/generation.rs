@@ -45,8 +45,8 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
 
 /// The name of a figure's line.
 fn line(row: &Figure) -> String {
-    let each = if row.key == "normalized_latency" { " (per token)" } else { "" };
-    capitalised(row.title) + each
+    let suffix = if row.key == "normalized_latency" { " (per token)" } else { "" };
+    capitalised(row.title) + suffix
 }
 
 /// What the server says of the inputs' tokens; perf_analyzer's callers do not know these lines.
@@ -74,10 +74,10 @@ fn notes(generated: &Generated) -> String {
     if generated.unended > 0 {
         let _ = writeln!(text, "    Streams without [DONE]: {} (they did report a finish_reason)", generated.unended);
     }
-    let each = generated.events_per_read();
-    if each > SHARED_READS {
+    let events = generated.events_per_read();
+    if events > SHARED_READS {
         let why = "events that arrive in one read share its time, so gaps of 0 come from the transport";
-        let _ = writeln!(text, "    Events per read: {each:.2} ({why})");
+        let _ = writeln!(text, "    Events per read: {events:.2} ({why})");
     }
     text
 }
@@ -96,16 +96,16 @@ const COLUMNS: [(&str, &str); 4] = [
 /// The columns of levels with generated text or with limits, values before times; empty if no level has them. Those
 /// that came with the catalogue are left out `as_upstream`, whose callers count columns.
 pub fn columns(levels: &[&LevelSummary], as_upstream: bool) -> Vec<Column> {
-    let known = |row: &Figure| COLUMNS.iter().find(|(key, _)| *key == row.key).map(|(_, title)| *title);
+    let upstream_title = |row: &Figure| COLUMNS.iter().find(|(key, _)| *key == row.key).map(|(_, title)| *title);
     let is_there = |row: &&Figure| levels.iter().any(|level| row.is_in(&level.client));
     let all: Vec<&'static Figure> = rows(Group::Generation).filter(is_there).collect();
-    let values = all.iter().filter(|row| !row.has_points()).filter(|row| !as_upstream || known(row).is_some());
+    let values = all.iter().filter(|row| !row.has_points()).filter(|row| !as_upstream || upstream_title(row).is_some());
     let mut columns: Vec<Column> = Vec::new();
-    let mut add = |title: String, of: FigureAt| {
-        let cell = move |level: &LevelSummary| of.value(level).map_or_else(String::new, |found| shown(of, found.value));
+    let mut add = |title: String, figure_at: FigureAt| {
+        let cell = move |level: &LevelSummary| figure_at.value(level).map_or_else(String::new, |found| shown(figure_at, found.value));
         columns.push((title, Box::new(cell)));
     };
-    values.for_each(|row| add(known(row).map_or_else(|| capitalised(row.title), str::to_owned), row.at(None)));
+    values.for_each(|row| add(upstream_title(row).map_or_else(|| capitalised(row.title), str::to_owned), row.at(None)));
     for row in all.iter().filter(|row| row.has_points()) {
         add(format!("Avg {}", row.title), row.at(Some(Point::Mean)));
         for percentile in [50.0, 99.0] {
@@ -116,8 +116,8 @@ pub fn columns(levels: &[&LevelSummary], as_upstream: bool) -> Vec<Column> {
 }
 
 /// A cell: whole microseconds, shares with four decimals.
-fn shown(of: FigureAt, value: f64) -> String {
-    match of.figure.unit {
+fn shown(figure_at: FigureAt, value: f64) -> String {
+    match figure_at.figure.unit {
         Unit::Nanoseconds => whole_us(value).to_string(),
         Unit::Share => format!("{value:.4}"),
         _ => significant(value),

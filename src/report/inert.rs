@@ -27,16 +27,16 @@ struct Inert(CompactFormatter);
 
 impl Formatter for Inert {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, to: &mut W, fragment: &str) -> io::Result<()> {
-        let mut rest = fragment;
-        while let Some(at) = rest.find(is_active) {
-            let (before, after) = rest.split_at(at);
+        let mut remaining = fragment;
+        while let Some(at) = remaining.find(is_active) {
+            let (before, after) = remaining.split_at(at);
             self.0.write_string_fragment(to, before)?;
             let mut after = after.chars();
             // Every one of them is a single UTF-16 unit.
             after.next().map_or(Ok(()), |active| write!(to, "\\u{:04x}", u32::from(active)))?;
-            rest = after.as_str();
+            remaining = after.as_str();
         }
-        self.0.write_string_fragment(to, rest)
+        self.0.write_string_fragment(to, remaining)
     }
 }
 

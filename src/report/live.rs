@@ -114,10 +114,10 @@ impl Board {
         let standing = &self.standing;
         let name = standing.load.map(level_name);
         let window = standing.window.map(|(window, most)| format!("window {window}/{most}"));
-        let place = Some(standing.place.clone()).filter(|place| !place.is_empty());
-        let parts: Vec<String> = [place, name, window].into_iter().flatten().collect();
-        let rest = standing.rest.map_or_else(String::new, |rest| format!(", {} left", clock(rest)));
-        let time = format!("{}{rest}", clock(standing.elapsed));
+        let position = Some(standing.place.clone()).filter(|position| !position.is_empty());
+        let parts: Vec<String> = [position, name, window].into_iter().flatten().collect();
+        let remaining = standing.rest.map_or_else(String::new, |remaining| format!(", {} left", clock(remaining)));
+        let time = format!("{}{remaining}", clock(standing.elapsed));
         let width = u16::try_from(time.len()).unwrap_or(u16::MAX);
         let [name, times] = Layout::horizontal([Constraint::Min(10), Constraint::Length(width)]).areas(area);
         let title = Span::from(self.title.clone()).bold();
@@ -135,7 +135,7 @@ impl Board {
             ns.map_or_else(|| "-".to_owned(), latency)
         };
         let requests = match standing.of {
-            Some(of) => format!("{} of {of}", standing.requests),
+            Some(total) => format!("{} of {total}", standing.requests),
             None => standing.requests.to_string(),
         };
         let processors =

@@ -39,18 +39,18 @@ pub fn text(results: &[Shown<'_>]) -> String {
             text += &answer.map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
         }
     }
-    for one in results {
-        let models: Vec<String> = one.result.setup.models.iter().map(|model| inert(&model.name)).collect();
-        let of =
-            if results.len() > 1 { format!("{}: {}", inert(&one.name), models.join(", ")) } else { models.join(", ") };
-        let _ = writeln!(text, "### {of}\n");
-        if one.result.interrupted {
+    for run in results {
+        let models: Vec<String> = run.result.setup.models.iter().map(|model| inert(&model.name)).collect();
+        let heading =
+            if results.len() > 1 { format!("{}: {}", inert(&run.name), models.join(", ")) } else { models.join(", ") };
+        let _ = writeln!(text, "### {heading}\n");
+        if run.result.interrupted {
             let _ = writeln!(text, "{}\n", html::INTERRUPTED);
         }
-        text += &one.result.answer().map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
-        text += &one.result.variants.as_ref().map_or_else(|| levels(one), variants);
+        text += &run.result.answer().map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
+        text += &run.result.variants.as_ref().map_or_else(|| levels(run), variants);
         text.push('\n');
-        text += &requirements(&one.result.requirements);
+        text += &requirements(&run.result.requirements);
     }
     let Some((first, others)) = results.split_first() else { return text };
     for other in others {
@@ -60,24 +60,24 @@ pub fn text(results: &[Shown<'_>]) -> String {
     text
 }
 
-fn levels(one: &Shown<'_>) -> String {
-    let percentiles = percentiles(&one.result.setup.measurement);
+fn levels(run: &Shown<'_>) -> String {
+    let percentiles = percentiles(&run.result.setup.measurement);
     let names: String = percentiles.iter().map(|percentile| format!(" p{percentile} |")).collect();
-    let further = further(&one.result.levels, &one.result.setup.measurement);
+    let further = further(&run.result.levels, &run.result.setup.measurement);
     let more: String = further.iter().map(|figure| format!(" {} |", figure.short())).collect();
     let mut text = format!("| load | inferences/s | mean |{names}{more} failed | outcome |\n|---|---:|---:|");
     text += &"---:|".repeat(percentiles.len() + further.len() + 1);
     text += "---|\n";
-    for (summary, earlier) in one.result.levels_with_earlier() {
+    for (summary, earlier) in run.result.levels_with_earlier() {
         let all = std::iter::once(Statistic::MeanLatency).chain(percentiles.iter().copied().map(Statistic::Percentile));
-        let latencies: String = all.map(|of| format!(" {} |", figure(summary, of, time))).collect();
+        let latencies: String = all.map(|statistic| format!(" {} |", figure(summary, statistic, time))).collect();
         let throughput = figure(summary, Statistic::Throughput, rate);
         let more: String = further.iter().map(|figure| format!(" {} |", named(*figure, summary))).collect();
         let failed = short(100.0 * summary.client.failed_share());
-        let name = full_name(summary.load, one.result.distinction(summary, earlier));
+        let name = full_name(summary.load, run.result.distinction(summary, earlier));
         let _ = writeln!(text, "| {name} | {throughput} |{latencies}{more} {failed} % | {} |", Outcome::of(summary));
     }
-    text + &below(one.result)
+    text + &below(run.result)
 }
 
 /// What a sweep found, and what the starts of the model differ by.
@@ -142,12 +142,12 @@ fn study(result: &VariantsResult) -> String {
     let mut text =
         format!("| load | way | inferences/s | in | out | {latency} latency | ratio | 95 % interval | verdict |\n");
     text += "|---|---|---:|---:|---:|---:|---:|---:|---|\n";
-    let told = |value: Option<f64>, show: fn(f64) -> String| value.map_or_else(|| "–".to_owned(), show);
+    let or_dash = |value: Option<f64>, show: fn(f64) -> String| value.map_or_else(|| "–".to_owned(), show);
     for cell in &result.cells {
         let load = cell.loads.first().map(|load| full_name(*load, cell.distinction())).unwrap_or_default();
         for way in ways(result, cell) {
-            let (rate, latency) = (told(way.rate, rate), told(way.latency_ns, time));
-            let [input, output] = [way.bandwidth.input, way.bandwidth.output].map(|bytes| told(bytes, bandwidth));
+            let (rate, latency) = (or_dash(way.rate, rate), or_dash(way.latency_ns, time));
+            let [input, output] = [way.bandwidth.input, way.bandwidth.output].map(|bytes| or_dash(bytes, bandwidth));
             let change = way.change.map_or_else(|| "| | | |".to_owned(), |change| ratio(&change));
             let _ = writeln!(text, "| {load} | {} | {rate} | {input} | {output} | {latency} {change}", inert(way.name));
         }
@@ -163,14 +163,14 @@ fn study(result: &VariantsResult) -> String {
 
 /// The cells of a latency's ratio.
 fn ratio(change: &FigureChange) -> String {
-    let interval = change.interval.map(|known| format!("{:.3} to {:.3}", known.low, known.high));
+    let interval = change.interval.map(|interval| format!("{:.3} to {:.3}", interval.low, interval.high));
     let word = if change.verdict == Direction::Worse { "**worse**".to_owned() } else { change.verdict.to_string() };
     format!("| {:.3} | {} | {word} |", change.ratio, interval.unwrap_or_else(|| "not known".to_owned()))
 }
 
 /// The cells of a figure's change.
 fn changed(change: &FigureChange) -> String {
-    let interval = change.interval.map(|known| format!("{:.3} to {:.3}", known.low, known.high));
+    let interval = change.interval.map(|interval| format!("{:.3} to {:.3}", interval.low, interval.high));
     let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), change.verdict);
     let word = if matches!(word, Direction::Worse) { format!("**{word}**") } else { word.to_string() };
     let value = if change.of.more_is_better() { rate(change.value) } else { time(change.value) };
@@ -178,24 +178,24 @@ fn changed(change: &FigureChange) -> String {
 }
 
 /// `12.3 ms ± 2 %`.
-fn figure(level: &LevelSummary, of: Statistic, show: fn(f64) -> String) -> String {
+fn figure(level: &LevelSummary, statistic: Statistic, show: fn(f64) -> String) -> String {
     if level.client.requests == 0 {
         return "–".to_owned();
     }
-    let value = value(of, &level.client);
-    let known = Known::find(&level.intervals, of).filter(|_| value > 0.0);
-    let width = known.map(|known| format!(" ± {} %", short(100.0 * known.relative_half_width(value))));
+    let value = value(statistic, &level.client);
+    let interval = Known::find(&level.intervals, statistic).filter(|_| value > 0.0);
+    let width = interval.map(|interval| format!(" ± {} %", short(100.0 * interval.relative_half_width(value))));
     show(value) + &width.unwrap_or_default()
 }
 
 /// The same of a figure of the catalogue, if the level has it.
-fn named(of: FigureAt, level: &LevelSummary) -> String {
-    let Some(found) = of.value(level) else { return "–".to_owned() };
-    let unit = of.figure.unit;
-    let width = |known: Interval| match unit {
+fn named(figure_at: FigureAt, level: &LevelSummary) -> String {
+    let Some(found) = figure_at.value(level) else { return "–".to_owned() };
+    let unit = figure_at.figure.unit;
+    let width = |interval: Interval| match unit {
         // A share of a share would be taken for points.
-        Unit::Share => format!(" ({})", unit.show_between(known.low, known.high)),
-        _ => format!(" ± {} %", short(100.0 * known.relative_half_width(found.value))),
+        Unit::Share => format!(" ({})", unit.show_between(interval.low, interval.high)),
+        _ => format!(" ± {} %", short(100.0 * interval.relative_half_width(found.value))),
     };
     unit.show(found.value) + &found.interval.filter(|_| found.value > 0.0).map(width).unwrap_or_default()
 }
@@ -208,11 +208,11 @@ fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
     for change in levels {
         let name = full_name(change.load, change.distinction);
         for figure in change.figures {
-            let known = figure.interval.map(|known| format!("{} to {}", signed(known.low), signed(known.high)));
-            let (known, word) = (known.unwrap_or_else(|| "not known".to_owned()), figure.verdict);
+            let interval = figure.interval.map(|interval| format!("{} to {}", signed(interval.low), signed(interval.high)));
+            let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), figure.verdict);
             let word = if matches!(word, Direction::Worse) { format!("**{word}**") } else { word.to_string() };
-            let of = figure.of.short();
-            let _ = writeln!(text, "| {name} | {of} | {} | {known} | {word} |", signed(figure.ratio));
+            let figure_name = figure.of.short();
+            let _ = writeln!(text, "| {name} | {figure_name} | {} | {interval} | {word} |", signed(figure.ratio));
         }
     }
     let _ = writeln!(text, "\nChanges up to {} % count as no change. {reach}.", short(100.0 * MARGIN));
@@ -277,8 +277,8 @@ mod tests {
     fn what_changed_stands_below() {
         let setup = plans::setup();
         let result = |ns| plans::result(&setup, &[sample::level(LevelLoad::Concurrency(4), 1_000, ns)]);
-        let (one, other) = (result(2_000_000), result(3_000_000));
-        let text = text(&[Shown::of("old", &one), Shown::of("new", &other)]);
+        let (old, new) = (result(2_000_000), result(3_000_000));
+        let text = text(&[Shown::of("old", &old), Shown::of("new", &new)]);
         assert!(
             text.contains("### new against old") && text.contains("| c 4 | p99 | +49.9 % | not known | undecided |"),
             "{text}"

@@ -83,8 +83,8 @@ pub fn new_folder(parent: &Path, prefix: &str) -> io::Result<TempDir> {
 ///
 /// # Errors
 /// If that is not possible, or the process is about to end; then nothing is left of it.
-pub fn put_in_place(folder: TempDir, place: &Path) -> io::Result<()> {
-    PARTIAL.briefly(|| fs::rename(folder.path(), place))?;
+pub fn put_in_place(folder: TempDir, path: &Path) -> io::Result<()> {
+    PARTIAL.briefly(|| fs::rename(folder.path(), path))?;
     let _ = folder.keep();
     Ok(())
 }
@@ -138,9 +138,9 @@ mod tests {
         let (partial, folder) = (Partial::new(), tempfile::tempdir().unwrap());
         let make = || partial.make(|| NamedTempFile::new_in(folder.path())).unwrap();
         let (left, placed) = (make(), make());
-        let place = folder.path().join("result.json");
-        placed.persist(&place).unwrap();
+        let path = folder.path().join("result.json");
+        placed.persist(&path).unwrap();
         partial.remove();
-        assert!(!left.path().exists() && place.exists());
+        assert!(!left.path().exists() && path.exists());
     }
 }

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn requests_that_were_cancelled_are_told_where_there_are_any() {
-        let told = |completed, failed, outcome| {
+        let summary = |completed, failed, outcome| {
             let requests = LoadReport { sent: 12, completed, failed, outstanding: 1, held_back: 0 };
             let text = text(&PeriodicResult {
                 batches: Vec::new(),
@@ -98,9 +98,9 @@ mod tests {
             text.split_once("Requests: ").unwrap().1.to_owned()
         };
         let all = "12 sent, 9 completed, 2 failed\nVerdict: invalid: interrupted\n";
-        assert_eq!(told(9, 2, Outcome::Interrupted), all);
-        assert_eq!(told(8, 0, Outcome::Valid), "12 sent, 8 completed, 0 failed, 3 cancelled\nVerdict: valid\n");
+        assert_eq!(summary(9, 2, Outcome::Interrupted), all);
+        assert_eq!(summary(8, 0, Outcome::Valid), "12 sent, 8 completed, 0 failed, 3 cancelled\nVerdict: valid\n");
         let none = "12 sent, 0 completed, 0 failed, 11 cancelled\nVerdict: invalid: no request succeeded\n";
-        assert_eq!(told(0, 0, Outcome::Failed), none);
+        assert_eq!(summary(0, 0, Outcome::Failed), none);
     }
 }

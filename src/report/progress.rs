@@ -52,21 +52,21 @@ impl Standing {
     /// Its parts, `shortened` of which have given up a word.
     fn parts(&self, shortened: u8) -> Vec<String> {
         let word = |step: u8, long: &'static str, short: &'static str| if shortened >= step { short } else { long };
-        let place = (!self.place.is_empty()).then(|| match shortened {
+        let position = (!self.place.is_empty()).then(|| match shortened {
             5.. => self.place.replace("level ", "").replace("stage ", "").replace("round ", ""),
             _ => self.place.clone(),
         });
         let name = self.load.map(|load| if shortened >= 4 { brief_name(load) } else { level_name(load) });
         let window = self.window.map(|(window, most)| format!("{} {window}/{most}", word(3, "window", "w")));
         let requests = match self.of {
-            Some(of) => format!("{} of {of}", self.requests),
+            Some(total) => format!("{} of {total}", self.requests),
             None => format!("{} {}", self.requests, word(2, "requests", "req")),
         };
         let rate = self.throughput.map(|rate| format!("{}{}", digits(rate), word(1, " infer/s", "/s")));
         let failed = (self.failed > 0).then(|| format!("{} {}", self.failed, word(2, "errors", "err")));
         let latency = self.latency_ns.map(latency);
-        let rest = self.rest.map(|rest| format!("{} left", clock(rest)));
-        let parts = [place, name, window, Some(requests), rate, latency, failed, Some(clock(self.elapsed)), rest];
+        let remaining = self.rest.map(|remaining| format!("{} left", clock(remaining)));
+        let parts = [position, name, window, Some(requests), rate, latency, failed, Some(clock(self.elapsed)), remaining];
         parts.into_iter().flatten().collect()
     }
 }
@@ -206,8 +206,8 @@ mod tests {
 
     #[test]
     fn a_usual_line_fits_a_usual_terminal() {
-        let (throughput, latency_ns, rest) = (Some(484.2), Some(2_080_000.0), Some(Duration::from_secs(64)));
-        let standing = Standing { throughput, latency_ns, rest, ..standing() };
+        let (throughput, latency_ns, remaining) = (Some(484.2), Some(2_080_000.0), Some(Duration::from_secs(64)));
+        let standing = Standing { throughput, latency_ns, rest: remaining, ..standing() };
         let line = "level 2/5, concurrency 4, window 3/10, 4711 req, 484/s, 2.08 ms, 0:12, 1:04 left";
         assert_eq!((standing.line(80).as_str(), line.len()), (line, 80));
         let line = "level 2/5, concurrency 4, w 3/10, 4711 req, 484/s, 2.08 ms, 0:12, 1:04 left";
@@ -226,8 +226,8 @@ mod tests {
         };
         let line = "2/5, conc. 4, w 3/10, 1234567 req, 81371/s, 12.3 ms, 12 err, 0:12, 1:01:40 left";
         assert_eq!(standing.line(80), line);
-        let place = "round 3/10, a variant with quite a long name that says a lot of things".to_owned();
-        let huge = Standing { place, load: Some(LevelLoad::RequestRate(1.234_567e-300)), ..standing };
+        let position = "round 3/10, a variant with quite a long name that says a lot of things".to_owned();
+        let huge = Standing { place: position, load: Some(LevelLoad::RequestRate(1.234_567e-300)), ..standing };
         assert_eq!(huge.line(79).chars().count(), 79);
     }
 }

@@ -57,22 +57,22 @@ mod tests {
         let limit = Some(Duration::from_millis(20));
         let mut plan = MeasurementPlan { max_trials: 7, latency_threshold: limit, ..sample::plan() };
         let mut level = sample::level(LevelLoad::Concurrency(4), 100, 1_000);
-        let mut said = |plan: &MeasurementPlan, load, ending| {
+        let mut remark_of = |plan: &MeasurementPlan, load, ending| {
             (level.load, level.ending) = (load, ending);
             remark(plan, &level).unwrap_or_default()
         };
         let (closed, open) = (LevelLoad::Concurrency(4), LevelLoad::RequestRate(4.0));
-        assert_eq!(said(&plan, closed, Ending::Stable), "");
+        assert_eq!(remark_of(&plan, closed, Ending::Stable), "");
         assert_eq!(
-            said(&plan, closed, Ending::Unstable),
+            remark_of(&plan, closed, Ending::Unstable),
             "Failed to obtain stable measurement within 7 measurement windows for concurrency 4. \
              Please try to increase the --measurement-interval."
         );
-        assert_eq!(said(&plan, open, Ending::Unstable), "Failed to obtain stable measurement.");
-        assert_eq!(said(&plan, open, Ending::OverThreshold), "Measured latency went over the set limit of 20 msec.");
+        assert_eq!(remark_of(&plan, open, Ending::Unstable), "Failed to obtain stable measurement.");
+        assert_eq!(remark_of(&plan, open, Ending::OverThreshold), "Measured latency went over the set limit of 20 msec.");
         plan.window = WindowRule::Count(50);
-        assert!(said(&plan, closed, Ending::Unstable).ends_with("increase the --measurement-request-count."));
-        assert_eq!(said(&plan, closed, Ending::Failed), "", "some requests succeeded");
+        assert!(remark_of(&plan, closed, Ending::Unstable).ends_with("increase the --measurement-request-count."));
+        assert_eq!(remark_of(&plan, closed, Ending::Failed), "", "some requests succeeded");
         level.ending = Ending::Failed;
         level.verdict = Verdict::Invalid(vec![InvalidReason::NoneEnded]);
         assert!(remark(&plan, &level).is_some_and(|text| text.ends_with("Please use a larger time window.")));

@@ -40,13 +40,13 @@ pub fn text(all: &[Checked]) -> String {
 
 /// The notes, each once.
 pub fn notes(all: &[Checked]) -> Vec<&str> {
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     for note in all.iter().filter_map(|checked| checked.note.as_deref()) {
-        if !told.contains(&note) {
-            told.push(note);
+        if !notes.contains(&note) {
+            notes.push(note);
         }
     }
-    told
+    notes
 }
 
 /// The columns of the table.
@@ -95,13 +95,13 @@ fn level(checked: &Checked) -> Option<String> {
 pub fn cells(checked: &Checked) -> (String, String) {
     let show = |value: f64| number(value, checked.unit);
     let value = checked.value.map(|value| show(value) + &unit(checked));
-    let known = match (checked.interval, checked.bounds) {
-        (Some(known), _) => format!("{} to {}", show(known.low), show(known.high)),
+    let interval = match (checked.interval, checked.bounds) {
+        (Some(interval), _) => format!("{} to {}", show(interval.low), show(interval.high)),
         (None, Bounds { high: Some(high), .. }) => format!("< {}", show(high)),
         (None, Bounds { low: Some(low), .. }) => format!("> {}", show(low)),
         (None, _) => "not known".to_owned(),
     };
-    (value.unwrap_or_default(), known)
+    (value.unwrap_or_default(), interval)
 }
 
 /// The outcome, in words.
@@ -170,7 +170,7 @@ fn junit(result: &RunResult) -> io::Result<Vec<u8>> {
     let model = result.setup.models.first().map_or("", |model| model.name.as_str());
     let (tests, failures) = (count(|_| true), count(|checked| !checked.passes && !checked.open));
     let (skipped, seconds) =
-        (count(|checked| checked.open), seconds(all.iter().filter_map(|one| one.measured_s).sum()));
+        (count(|checked| checked.open), seconds(all.iter().filter_map(|checked| checked.measured_s).sum()));
     let suite = [
         ("name", plain(model)),
         ("tests", tests),
@@ -210,14 +210,14 @@ fn case(writer: &mut Writer<Vec<u8>>, checked: &Checked, model: &str) -> io::Res
         writer.write_event(Event::Empty(BytesStart::new("property").with_attributes(property)))?;
     }
     writer.write_event(Event::End(BytesEnd::new("properties")))?;
-    let told = plain(&details(checked));
+    let message = plain(&details(checked));
     let (element, attributes) = match checked {
-        Checked { open: true, .. } => ("skipped", vec![("message", told.as_str())]),
+        Checked { open: true, .. } => ("skipped", vec![("message", message.as_str())]),
         Checked { passes: true, .. } => ("system-out", Vec::new()),
-        _ => ("failure", vec![("message", told.as_str()), ("type", word(checked))]),
+        _ => ("failure", vec![("message", message.as_str()), ("type", word(checked))]),
     };
     writer.write_event(Event::Start(BytesStart::new(element).with_attributes(attributes)))?;
-    writer.write_event(Event::Text(BytesText::new(&told)))?;
+    writer.write_event(Event::Text(BytesText::new(&message)))?;
     writer.write_event(Event::End(BytesEnd::new(element)))?;
     writer.write_event(Event::End(BytesEnd::new("testcase")))
 }
@@ -238,8 +238,8 @@ fn properties(checked: &Checked) -> Vec<(&'static str, String)> {
     let numbers = [
         ("value", checked.value),
         ("bound", checked.bound),
-        ("low", checked.bounds.low.or(checked.interval.map(|known| known.low))),
-        ("high", checked.bounds.high.or(checked.interval.map(|known| known.high))),
+        ("low", checked.bounds.low.or(checked.interval.map(|interval| interval.low))),
+        ("high", checked.bounds.high.or(checked.interval.map(|interval| interval.high))),
         ("seconds", checked.measured_s),
     ];
     let numbers = numbers.into_iter().filter_map(|(name, value)| Some((name, value?.to_string())));

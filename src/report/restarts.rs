@@ -18,19 +18,19 @@ fn line(figure: &Between) -> String {
 /// `throughput 900 to 1100 infer/sec, mean 1000 (40% of the variance between restarts)`.
 pub fn words(figure: &Between) -> String {
     let unit = if figure.of == Statistic::Throughput { "infer/sec" } else { "usec" };
-    let known = figure.interval.map_or_else(
+    let interval = figure.interval.map_or_else(
         || "not known".to_owned(),
-        |known| format!("{} to {} {unit}", value(figure.of, known.low), value(figure.of, known.high)),
+        |interval| format!("{} to {} {unit}", value(figure.of, interval.low), value(figure.of, interval.high)),
     );
     let share = figure.share.map_or_else(
         || "how much of the variance lies between restarts is not known".to_owned(),
         |share| format!("{:.0}% of the variance between restarts", 100.0 * share),
     );
-    format!("{} {known}, mean {} ({share})", figure.of.word(), value(figure.of, figure.mean))
+    format!("{} {interval}, mean {} ({share})", figure.of.word(), value(figure.of, figure.mean))
 }
 
-fn value(of: Statistic, value: f64) -> String {
-    if of == Statistic::Throughput { significant(value) } else { whole_us(value).to_string() }
+fn value(statistic: Statistic, value: f64) -> String {
+    if statistic == Statistic::Throughput { significant(value) } else { whole_us(value).to_string() }
 }
 
 /// A column's name, and how a level fills it.
@@ -41,13 +41,13 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     let Some(first) = levels.iter().find_map(|level| level.restarts.as_ref()) else { return Vec::new() };
     let starts = |level: &LevelSummary| level.restarts.as_ref().map_or(1, |all| all.starts).to_string();
     let mut columns: Vec<Column> = vec![("Starts".to_owned(), Box::new(starts))];
-    for (number, of) in first.shown().iter().map(|figure| figure.of).enumerate() {
+    for (number, statistic) in first.shown().iter().map(|figure| figure.of).enumerate() {
         let mut add = |title: &str, cell: fn(&Between) -> Option<String>| {
             let fill = move |level: &LevelSummary| {
                 let figure = level.restarts.as_ref().and_then(|all| all.figures.get(number));
                 figure.and_then(cell).unwrap_or_default()
             };
-            columns.push((format!("{} {title}", of.word()), Box::new(fill)));
+            columns.push((format!("{} {title}", statistic.word()), Box::new(fill)));
         };
         add("of starts", |figure| Some(value(figure.of, figure.mean)));
         add("of starts low", |figure| Some(value(figure.of, figure.interval?.low)));
@@ -67,9 +67,9 @@ mod tests {
     fn a_level_that_was_repeated_says_so_and_others_have_empty_cells() {
         let once = sample::level(LevelLoad::Concurrency(1), 100, 1_000_000);
         assert_eq!((text(&once), columns(&[&once]).len()), (String::new(), 0));
-        let known = Some(Interval { low: 95.5, high: 104.5 });
+        let throughput_interval = Some(Interval { low: 95.5, high: 104.5 });
         let figures = vec![
-            Between { of: Statistic::Throughput, values: Vec::new(), mean: 100.0, interval: known, share: Some(0.625) },
+            Between { of: Statistic::Throughput, values: Vec::new(), mean: 100.0, interval: throughput_interval, share: Some(0.625) },
             Between {
                 of: Statistic::Percentile(99.0),
                 values: Vec::new(),

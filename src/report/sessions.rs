@@ -27,14 +27,14 @@ const TIMES: [Times<Sessions>; 2] = [
 /// The lines of a level; `row` is how a distribution is shown.
 pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String) -> String {
     let Some(sessions) = &client.sessions else { return String::new() };
-    let each = significant(sessions.turns_each());
-    let mut text = format!("    Sessions: {} ({} turns, {each} each", sessions.count(), sessions.turns);
+    let turns = significant(sessions.turns_each());
+    let mut text = format!("    Sessions: {} ({} turns, {turns} each", sessions.count(), sessions.turns);
     if sessions.broken > 0 {
         let _ = write!(text, "; {} with a turn that failed", sessions.broken);
     }
     text += ")\n";
-    for Times { line, of, .. } in TIMES {
-        text += &row(line, false, of(sessions));
+    for Times { line, of: distribution, .. } in TIMES {
+        text += &row(line, false, distribution(sessions));
     }
     text
 }
@@ -59,8 +59,8 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
 pub fn figures(client: &ClientSummary, times: fn(&Distribution) -> Value) -> Option<Value> {
     let sessions = client.sessions.as_deref()?;
     let mut all = json!({ "count": sessions.count(), "turns": sessions.turns, "broken": sessions.broken });
-    for Times { key, of, .. } in TIMES {
-        all[key] = times(of(sessions));
+    for Times { key, of: distribution, .. } in TIMES {
+        all[key] = times(distribution(sessions));
     }
     Some(all)
 }

@@ -29,10 +29,10 @@ const VALUES: [Value; 3] = [
 impl<T> Times<T> {
     /// Its columns, in microseconds, empty where `part` says that a level has none.
     pub(super) fn columns(&self, part: fn(&LevelSummary) -> Option<&T>) -> [Column; 3] {
-        let (column, of) = (self.column, self.of);
+        let (column, distribution) = (self.column, self.of);
         VALUES.map(|Value { title, ns }| -> Column {
             let cell = move |level: &LevelSummary| {
-                part(level).map_or_else(String::new, |all| whole_us(ns(of(all))).to_string())
+                part(level).map_or_else(String::new, |all| whole_us(ns(distribution(all))).to_string())
             };
             (format!("{title} {column}"), Box::new(cell))
         })

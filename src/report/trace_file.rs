@@ -40,8 +40,8 @@ fn entries(model: &ModelTrace) -> Vec<Value> {
     if model.parent > 0 {
         name["parent_id"] = model.parent.into();
     }
-    let told = Moment::ALL.into_iter().filter_map(|moment| Some((model.at(moment)?, moment.name())));
-    let moments = told.map(|(at, name)| json!({"id": model.id, "timestamps": [{"name": name, "ns": at}]}));
+    let times = Moment::ALL.into_iter().filter_map(|moment| Some((model.at(moment)?, moment.name())));
+    let moments = times.map(|(at, name)| json!({"id": model.id, "timestamps": [{"name": name, "ns": at}]}));
     [name].into_iter().chain(moments).collect()
 }
 

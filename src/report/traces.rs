@@ -15,11 +15,11 @@ pub fn summary(sum: &ModelSpans) -> String {
     let mut text =
         format!("Summary for {} ({}): trace count = {}\n", shown(&sum.model), shown(&sum.version), sum.count);
     let (spans, count) = (&sum.spans, sum.count.max(1));
-    let mut line = |depth: usize, what: &str, ns: u64| {
-        let _ = writeln!(text, "{}{what} (avg): {}us", "\t".repeat(depth), ns / count / 1000);
+    let mut line = |depth: usize, label: &str, ns: u64| {
+        let _ = writeln!(text, "{}{label} (avg): {}us", "\t".repeat(depth), ns / count / 1000);
     };
-    let rest =
-        |whole: u64, parts: &[Option<u64>]| parts.iter().flatten().fold(whole, |rest, part| rest.saturating_sub(*part));
+    let remainder =
+        |whole: u64, parts: &[Option<u64>]| parts.iter().flatten().fold(whole, |left, part| left.saturating_sub(*part));
     if let Some(total) = spans.total {
         let (request, receive) = match sum.frontend {
             Frontend::Grpc => ("GRPC infer request", "Wait/Read"),
@@ -28,13 +28,13 @@ pub fn summary(sum: &ModelSpans) -> String {
         line(0, request, total);
         line(1, receive, spans.receive.unwrap_or(0));
         line(1, "Send", spans.send.unwrap_or(0));
-        line(1, "Overhead", rest(total, &[spans.receive, spans.send, spans.handler]));
+        line(1, "Overhead", remainder(total, &[spans.receive, spans.send, spans.handler]));
     }
     let handler = spans.handler.unwrap_or(0);
     line(1, "Handler", handler);
     // An ensemble has no queue or execution of its own.
     if let Some(compute) = spans.compute {
-        line(2, "Overhead", rest(handler, &[spans.queue, spans.compute]));
+        line(2, "Overhead", remainder(handler, &[spans.queue, spans.compute]));
         line(2, "Queue", spans.queue.unwrap_or(0));
         line(2, "Compute", compute);
         for (part, ns) in [("Input", spans.input), ("Infer", spans.infer), ("Output", spans.output)] {

@@ -71,13 +71,13 @@ pub fn cell(result: &VariantsResult, cell: &Cell) -> String {
 
 /// One variant against the reference.
 fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> String {
-    let [reference, own] = [0, comparison.variant].map(|number| name(result, number));
+    let [reference, variant] = [0, comparison.variant].map(|number| name(result, number));
     let level = levels(cell, comparison.variant);
     let primary = comparison.figures.iter().find(|figure| figure.of == result.primary);
     let answer = primary.map_or_else(
-        || format!("nothing to compare: {own} and {reference} share no round"),
+        || format!("nothing to compare: {variant} and {reference} share no round"),
         |figure| {
-            format!("{own} is {} ({}, {} rounds)", sentence(figure, &reference), title(figure.of), comparison.rounds)
+            format!("{variant} is {} ({}, {} rounds)", sentence(figure, &reference), title(figure.of), comparison.rounds)
         },
     );
     let mut text = wrapped(&format!("{level}: {answer}"));
@@ -89,19 +89,19 @@ fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Strin
         "  {:<12}{:>9}{:>9}{:>7}{:>16}{:>7}{:>7}",
         "",
         cut(&reference, 8),
-        cut(&own, 8),
+        cut(&variant, 8),
         "ratio",
         "95% interval",
         "p",
         "finds"
     );
     for figure in &comparison.figures {
-        let [one, other] = [figure.reference, figure.value].map(|value| compact(in_unit(figure.of, value)));
+        let [first, second] = [figure.reference, figure.value].map(|value| compact(in_unit(figure.of, value)));
         let finds = figure.detectable.map_or_else(|| "-".to_owned(), found);
-        let (ratio, known) = (factor(figure.ratio), interval(figure.interval));
+        let (ratio, range) = (factor(figure.ratio), interval(figure.interval));
         let _ = writeln!(
             text,
-            "  {:<12}{one:>9}{other:>9}{ratio:>7}{known:>16}{:>7}{finds:>7}  {}",
+            "  {:<12}{first:>9}{second:>9}{ratio:>7}{range:>16}{:>7}{finds:>7}  {}",
             title(figure.of),
             p_value(figure.p),
             figure.verdict
@@ -115,35 +115,35 @@ fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Strin
 fn errors(comparison: &Comparison) -> String {
     let Some(errors) = comparison.errors else { return String::new() };
     let share = |share: f64| format!("{:.2}%", 100.0 * share);
-    let known = errors.interval.map_or_else(
+    let interval = errors.interval.map_or_else(
         || "not known".to_owned(),
-        |known| format!("{:+.2} to {:+.2} points", 100.0 * known.low, 100.0 * known.high),
+        |interval| format!("{:+.2} to {:+.2} points", 100.0 * interval.low, 100.0 * interval.high),
     );
-    let [one, other] = [errors.reference, errors.value].map(share);
-    wrapped(&format!("  errors: {one} and {other}, 95% interval of the difference {known}: {}", errors.verdict))
+    let [first, second] = [errors.reference, errors.value].map(share);
+    wrapped(&format!("  errors: {first} and {second}, 95% interval of the difference {interval}: {}", errors.verdict))
 }
 
 /// How many rounds would decide what is undecided.
 fn undecided(result: &VariantsResult, figures: &[FigureChange]) -> String {
     let open = figures.iter().filter(|figure| figure.verdict == Direction::Undecided);
-    let told: Vec<String> = open
+    let parts: Vec<String> = open
         .map(|figure| match figure.rounds_to_decide {
             Some(rounds) => format!("{} {rounds}", title(figure.of)),
             None => format!("{} none, it is at the margin", title(figure.of)),
         })
         .collect();
     let unit = if result.starts > 1 { "Starts" } else { "Rounds" };
-    if told.is_empty() { String::new() } else { wrapped(&format!("  {unit} that would decide: {}", told.join("; "))) }
+    if parts.is_empty() { String::new() } else { wrapped(&format!("  {unit} that would decide: {}", parts.join("; "))) }
 }
 
 /// `worse than A: 1.101 times its value, [1.090, 1.112]`.
 fn sentence(figure: &FigureChange, reference: &str) -> String {
-    let known = figure.interval.map_or_else(String::new, |known| format!(" {}", interval(Some(known))));
+    let range = figure.interval.map_or_else(String::new, |range| format!(" {}", interval(Some(range))));
     let ratio = factor(figure.ratio);
     match figure.verdict {
-        Direction::Worse | Direction::Better => format!("{} than {reference}: {ratio} times{known}", figure.verdict),
-        Direction::Same => format!("the same as {reference}: {ratio} times{known}"),
-        Direction::Undecided => format!("undecided against {reference}: {ratio} times{known}"),
+        Direction::Worse | Direction::Better => format!("{} than {reference}: {ratio} times{range}", figure.verdict),
+        Direction::Same => format!("the same as {reference}: {ratio} times{range}"),
+        Direction::Undecided => format!("undecided against {reference}: {ratio} times{range}"),
     }
 }
 
@@ -226,9 +226,9 @@ fn remarks(result: &VariantsResult, cell: &Cell) -> String {
     }
     for comparison in result.comparisons(cell).iter().filter(|comparison| comparison.order_matters()) {
         let t = comparison.order_effect_t.unwrap_or_default().abs();
-        let own = name(result, comparison.variant);
+        let variant = name(result, comparison.variant);
         let rule = "it matters which of the two is measured first; see docs/results.md";
-        text += &wrapped(&format!("  {own}: {rule} (t = {t:.1})"));
+        text += &wrapped(&format!("  {variant}: {rule} (t = {t:.1})"));
     }
     text
 }
@@ -236,8 +236,8 @@ fn remarks(result: &VariantsResult, cell: &Cell) -> String {
 /// The name of a cell's level: the reference's, and the variant's if it differs.
 fn levels(cell: &Cell, variant: usize) -> String {
     match (cell.loads.first(), cell.loads.get(variant)) {
-        (Some(&one), Some(&other)) if one != other => format!("{} against {}", level_name(other), level_name(one)),
-        (Some(&one), _) => level_name(one),
+        (Some(&first), Some(&second)) if first != second => format!("{} against {}", level_name(second), level_name(first)),
+        (Some(&first), _) => level_name(first),
         (None, _) => String::new(),
     }
 }
@@ -255,10 +255,10 @@ fn cut(text: &str, columns: usize) -> String {
 }
 
 /// A figure's name in tables, with its unit.
-pub fn title(of: Figure) -> String {
-    match of {
+pub fn title(figure: Figure) -> String {
+    match figure {
         Figure::Client(Statistic::Throughput) => "infer/sec".to_owned(),
-        Figure::Client(of) => format!("{} usec", of.word()),
+        Figure::Client(statistic) => format!("{} usec", statistic.word()),
         Figure::Server(ServerPart::ServerQueue) => "queue usec".to_owned(),
         Figure::Server(ServerPart::ServerCompute) => "compute usec".to_owned(),
     }
@@ -288,8 +288,8 @@ pub fn factor(ratio: f64) -> String {
 }
 
 /// An interval of a ratio, in brackets.
-pub fn interval(known: Option<Interval>) -> String {
-    known.map_or_else(|| "[not known]".to_owned(), |known| format!("[{}, {}]", factor(known.low), factor(known.high)))
+pub fn interval(interval: Option<Interval>) -> String {
+    interval.map_or_else(|| "[not known]".to_owned(), |interval| format!("[{}, {}]", factor(interval.low), factor(interval.high)))
 }
 
 /// The smallest detectable change; beyond ten times is no answer.

@@ -35,9 +35,9 @@ pub fn more_windows() -> String {
     format!("give --max-trials {STABLE_WINDOWS} at least, better 10")
 }
 
-/// For a figure that is known to within the share `known`.
-pub fn more_precise(plan: &MeasurementPlan, wanted: Precision, known: Option<f64>) -> String {
-    let windows = known.map(|known| plan.most_windows() as f64 * (known / wanted.share).powi(2));
+/// For a figure that is known to within the share `half_width`.
+pub fn more_precise(plan: &MeasurementPlan, wanted: Precision, half_width: Option<f64>) -> String {
+    let windows = half_width.map(|half_width| plan.most_windows() as f64 * (half_width / wanted.share).powi(2));
     match windows {
         Some(windows) if windows <= MOST * plan.most_windows() as f64 => {
             format!("--max-trials {} would do, or ask for less", two_digits_up(windows))

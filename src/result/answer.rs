@@ -187,11 +187,11 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
     let open = all.iter().find(|checked| checked.open);
     let undecided = all.iter().find(|checked| checked.outcome == Judgement::Undecided);
     let decided = failed.or(open).or(undecided).or(all.first())?;
-    let place = decided.level.map(|load| format!(" at {}", at(load, decided.distinction))).unwrap_or_default();
+    let at_load = decided.level.map(|load| format!(" at {}", at(load, decided.distinction))).unwrap_or_default();
     let variant = decided.variant.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
     let value = decided.value.map(|value| {
-        let known = decided.interval.map(|known| format!(" ({})", decided.unit.show_between(known.low, known.high)));
-        format!(": {}{}", decided.unit.show(value), known.unwrap_or_default())
+        let interval = decided.interval.map(|interval| format!(" ({})", decided.unit.show_between(interval.low, interval.high)));
+        format!(": {}{}", decided.unit.show(value), interval.unwrap_or_default())
     });
     let note = decided.note.as_ref().filter(|_| decided.value.is_none()).map(|note| format!(": {note}"));
     let passed = failed.is_none() && open.is_none();
@@ -203,7 +203,7 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
     };
     let others = if passed && all.len() > 1 { format!(", and {} more", all.len() - 1) } else { String::new() };
     let value = value.or(note).unwrap_or_default();
-    Some(GateAnswer { passed, words: format!("{word}: {}{place}{variant}{value}{others}", decided.text) })
+    Some(GateAnswer { passed, words: format!("{word}: {}{at_load}{variant}{value}{others}", decided.text) })
 }
 
 /// A level in a sentence: `concurrency 4, batch size 2`.
@@ -222,8 +222,8 @@ fn at(load: LevelLoad, distinction: Distinction) -> String {
 }
 
 /// A figure with its interval, for an answer.
-fn told(of: String, figure: FigureAt, value: f64, interval: Option<Interval>) -> Told {
-    Told { key: figure.key(), of, unit: figure.figure.unit, value, interval }
+fn told(subject: String, figure: FigureAt, value: f64, interval: Option<Interval>) -> Told {
+    Told { key: figure.key(), of: subject, unit: figure.figure.unit, value, interval }
 }
 
 #[cfg(test)]

@@ -18,12 +18,12 @@ pub fn executed_batches(server: &ServerSummary) -> Vec<ExecutedBatches<'_>> {
     let batches = server.delta.batches.iter().map(|(size, executions)| (*size, *executions as f64));
     let executions: f64 = batches.clone().map(|(_, executions)| executions).sum();
     let inferences: f64 = batches.clone().map(|(size, executions)| size as f64 * executions).sum();
-    let own = (inferences > 0.0).then(|| ExecutedBatches {
+    let server_batches = (inferences > 0.0).then(|| ExecutedBatches {
         model: &server.name,
         average: inferences / executions,
         sizes: batches.map(|(size, count)| (size, count / executions, size as f64 * count / inferences)).collect(),
     });
-    own.into_iter().chain(server.composing.iter().flat_map(executed_batches)).collect()
+    server_batches.into_iter().chain(server.composing.iter().flat_map(executed_batches)).collect()
 }
 
 #[cfg(test)]

@@ -79,12 +79,12 @@ impl fmt::Display for Direction {
 }
 
 /// The differences between two setups that give their figures different meanings.
-pub fn differences(one: &Setup, other: &Setup) -> Vec<String> {
-    [differences_of_work(one, other), differences_of_machines(one, other)].concat()
+pub fn differences(first: &Setup, second: &Setup) -> Vec<String> {
+    [differences_of_work(first, second), differences_of_machines(first, second)].concat()
 }
 
 /// The differences in what was measured.
-pub fn differences_of_work(one: &Setup, other: &Setup) -> Vec<String> {
+pub fn differences_of_work(first: &Setup, second: &Setup) -> Vec<String> {
     let models = |setup: &Setup| setup.models.iter().map(|model| model.name.clone()).collect::<Vec<_>>().join(", ");
     let values = |setup: &Setup| {
         [
@@ -95,35 +95,35 @@ pub fn differences_of_work(one: &Setup, other: &Setup) -> Vec<String> {
             ("calls", if setup.synchronous { "synchronous" } else { "asynchronous" }.to_owned()),
         ]
     };
-    unequal(values(one), values(other))
+    unequal(values(first), values(second))
 }
 
 /// The differences between the machines.
-pub fn differences_of_machines(one: &Setup, other: &Setup) -> Vec<String> {
+pub fn differences_of_machines(first: &Setup, second: &Setup) -> Vec<String> {
     let values = |setup: &Setup| {
         let host = &setup.host;
         [("processor", host.processor.clone().unwrap_or_default()), ("processors", host.processors.to_string())]
     };
-    unequal(values(one), values(other))
+    unequal(values(first), values(second))
 }
 
-fn unequal<const N: usize>(one: [(&str, String); N], other: [(&str, String); N]) -> Vec<String> {
-    let pairs = one.into_iter().zip(other).filter(|((_, one), (_, other))| one != other);
-    pairs.map(|((name, one), (_, other))| format!("{name}: '{one}' and '{other}'")).collect()
+fn unequal<const N: usize>(first: [(&str, String); N], second: [(&str, String); N]) -> Vec<String> {
+    let pairs = first.into_iter().zip(second).filter(|((_, first), (_, second))| first != second);
+    pairs.map(|((name, first), (_, second))| format!("{name}: '{first}' and '{second}'")).collect()
 }
 
 /// The changes of every level that both results have; changes up to `margin` count as none.
 pub fn changes(reference: &RunResult, other: &RunResult, margin: f64) -> Vec<LevelChange> {
     let asked = [reference, other].into_iter().flat_map(|result| result.setup.measurement.asked_percentiles());
     let percentiles = percentiles(asked);
-    let change = |(one, earlier): (&LevelSummary, &[LevelSummary])| {
-        let levels = [one, other.counterpart(one, earlier)?];
+    let change = |(baseline, earlier): (&LevelSummary, &[LevelSummary])| {
+        let levels = [baseline, other.counterpart(baseline, earlier)?];
         let figures = match levels.iter().all(|level| is_comparable(level)) {
             true => figures(levels, &percentiles, margin),
             false => Vec::new(),
         };
-        let distinction = reference.distinction(one, earlier);
-        Some(LevelChange { load: one.load, distinction, figures, outcomes: levels.map(Outcome::of) })
+        let distinction = reference.distinction(baseline, earlier);
+        Some(LevelChange { load: baseline.load, distinction, figures, outcomes: levels.map(Outcome::of) })
     };
     reference.levels_with_earlier().filter_map(change).collect()
 }
@@ -131,31 +131,31 @@ pub fn changes(reference: &RunResult, other: &RunResult, margin: f64) -> Vec<Lev
 /// Every figure that tells of the server and that both levels have, except for errors: shares that are often 0 have no
 /// ratio.
 fn figures(levels: [&LevelSummary; 2], percentiles: &[f64], margin: f64) -> Vec<Change> {
-    let all = at_points(CATALOGUE, percentiles).into_iter().filter(|of| of.figure.key != "errors");
-    all.filter_map(|of| figure(of, levels, margin)).collect()
+    let all = at_points(CATALOGUE, percentiles).into_iter().filter(|figure_at| figure_at.figure.key != "errors");
+    all.filter_map(|figure_at| figure(figure_at, levels, margin)).collect()
 }
 
-fn figure(of: FigureAt, levels: [&LevelSummary; 2], margin: f64) -> Option<Change> {
-    let more_is_better = of.figure.more_is_better?;
-    let [one, other] = [of.value(levels[0])?, of.value(levels[1])?];
-    let starts = across_starts(of, levels);
+fn figure(figure_at: FigureAt, levels: [&LevelSummary; 2], margin: f64) -> Option<Change> {
+    let more_is_better = figure_at.figure.more_is_better?;
+    let [reference, other] = [figure_at.value(levels[0])?, figure_at.value(levels[1])?];
+    let starts = across_starts(figure_at, levels);
     let across_starts = starts.is_some();
     let (ratio, interval) = starts.unwrap_or_else(|| {
-        let interval = ratio(other.estimate(), one.estimate());
-        (if one.value > 0.0 { other.value / one.value } else { f64::NAN }, interval)
+        let interval = ratio(other.estimate(), reference.estimate());
+        (if reference.value > 0.0 { other.value / reference.value } else { f64::NAN }, interval)
     });
     let verdict = direction(more_is_better, interval, margin);
-    Some(Change { of, values: [one.value, other.value], ratio, interval, across_starts, verdict })
+    Some(Change { of: figure_at, values: [reference.value, other.value], ratio, interval, across_starts, verdict })
 }
 
 /// The ratio of a figure and its interval where one of the levels was measured at several starts of the server: a gate's rule.
-fn across_starts(of: FigureAt, levels: [&LevelSummary; 2]) -> Option<(f64, Option<Interval>)> {
-    let side = |level| Figures::of(level).side(of.statistic()?);
-    let [theirs, own] = [side(levels[0])?, side(levels[1])?];
-    if own.starts.is_none() && theirs.starts.is_none() {
+fn across_starts(figure_at: FigureAt, levels: [&LevelSummary; 2]) -> Option<(f64, Option<Interval>)> {
+    let side = |level| Figures::of(level).side(figure_at.statistic()?);
+    let [denominator, numerator] = [side(levels[0])?, side(levels[1])?];
+    if numerator.starts.is_none() && denominator.starts.is_none() {
         return None;
     }
-    let (ratio, Bounds { low, high }) = bounds_of_ratio(&own, &theirs, 1.0);
+    let (ratio, Bounds { low, high }) = bounds_of_ratio(&numerator, &denominator, 1.0);
     Some((ratio, low.zip(high).map(|(low, high)| Interval { low, high })))
 }
 
@@ -193,17 +193,17 @@ mod tests {
     fn level(concurrency: u32, ns: u64, half: f64) -> LevelSummary {
         let mut level = sample::level(LevelLoad::Concurrency(concurrency), 1_000_000_000_000 / ns, ns);
         let percentiles = PERCENTILES.map(Statistic::Percentile);
-        for of in [Statistic::Throughput, Statistic::MeanLatency].into_iter().chain(percentiles) {
-            let value = value(of, &level.client);
+        for statistic in [Statistic::Throughput, Statistic::MeanLatency].into_iter().chain(percentiles) {
+            let value = value(statistic, &level.client);
             let interval = Some(Interval { low: value * (1.0 - half), high: value * (1.0 + half) });
-            level.intervals.push(Known::by(of, interval));
+            level.intervals.push(Known::by(statistic, interval));
         }
         level
     }
 
-    fn verdicts(one: LevelSummary, other: LevelSummary) -> Vec<Direction> {
+    fn verdicts(first: LevelSummary, second: LevelSummary) -> Vec<Direction> {
         let result = |level| plans::result(&plans::setup(), &[level]);
-        let changes = changes(&result(one), &result(other), 0.05);
+        let changes = changes(&result(first), &result(second), 0.05);
         changes[0].figures.iter().map(|figure| figure.verdict).collect()
     }
 
@@ -225,7 +225,7 @@ mod tests {
             let starts = [90, 100, 105].map(|percent| level(1, nanoseconds * percent / 100, 0.01));
             LevelSummary { restarts: restarts(&starts, None), ..level(1, nanoseconds, 0.01) }
         };
-        let words = |one, other, word| verdicts(one, other).iter().filter(|verdict| **verdict == word).count();
+        let words = |first, second, word| verdicts(first, second).iter().filter(|verdict| **verdict == word).count();
         assert_eq!(words(started(1_000_000), level(1, 1_100_000, 0.01), Direction::Undecided), 6);
         assert_eq!(words(level(1, 1_000_000, 0.01), started(1_100_000), Direction::Undecided), 6);
         assert_eq!(words(level(1, 1_000_000, 0.01), level(1, 1_100_000, 0.01), Direction::Worse), 6);
@@ -234,10 +234,10 @@ mod tests {
 
     #[test]
     fn levels_are_matched_and_what_is_not_valid_is_not_compared() {
-        let one = plans::result(&plans::setup(), &[level(1, 1_000, 0.1), level(2, 1_000, 0.1), level(3, 1_000, 0.1)]);
+        let reference = plans::result(&plans::setup(), &[level(1, 1_000, 0.1), level(2, 1_000, 0.1), level(3, 1_000, 0.1)]);
         let failed = LevelSummary { ending: Ending::Failed, ..level(3, 1_000, 0.1) };
         let other = plans::result(&plans::setup(), &[failed, level(2, 1_000, 0.1)]);
-        let changes = changes(&one, &other, 0.05);
+        let changes = changes(&reference, &other, 0.05);
         assert_eq!(changes.iter().map(|change| change.figures.len()).collect::<Vec<_>>(), [6, 0]);
         assert_eq!(changes[1].outcomes, [Outcome::Valid, Outcome::Failed]);
     }
@@ -259,9 +259,9 @@ mod tests {
     fn percentiles_that_a_run_was_asked_for_are_compared() {
         let mut setup = plans::setup();
         setup.measurement.percentile = Some(99.9);
-        let one = plans::result(&setup, &[level(1, 1_000_000, 0.01)]);
-        let told = changes(&one, &plans::result(&plans::setup(), &one.levels), 0.05);
-        assert!(told[0].figures.iter().any(|figure| figure.of.statistic() == Some(Statistic::Percentile(99.9))));
+        let reference = plans::result(&setup, &[level(1, 1_000_000, 0.01)]);
+        let changes = changes(&reference, &plans::result(&plans::setup(), &reference.levels), 0.05);
+        assert!(changes[0].figures.iter().any(|figure| figure.of.statistic() == Some(Statistic::Percentile(99.9))));
     }
 
     #[test]

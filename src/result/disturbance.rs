@@ -73,13 +73,13 @@ impl Disturbance {
     /// One of a single cause.
     #[cfg(any(test, feature = "testing"))]
     pub fn of(cause: Cause, share: f64) -> Self {
-        Self { shares: Cause::ALL.map(|each| if each == cause { share } else { 0.0 }), switches: 0 }
+        Self { shares: Cause::ALL.map(|candidate| if candidate == cause { share } else { 0.0 }), switches: 0 }
     }
 
     /// Of each cause the larger share.
     #[must_use]
     pub fn worst(mut self, other: &Self) -> Self {
-        self.shares.iter_mut().zip(other.shares).for_each(|(own, other)| *own = own.max(other));
+        self.shares.iter_mut().zip(other.shares).for_each(|(share, other)| *share = share.max(other));
         self.switches = self.switches.max(other.switches);
         self
     }
@@ -87,8 +87,8 @@ impl Disturbance {
     /// What the shares come to, where one of them is more than is allowed.
     pub fn judged(shares: [Option<f64>; Cause::ALL.len()], switches: u64) -> Option<Self> {
         let mut found = Self { switches, ..Self::default() };
-        for (place, (cause, share)) in found.shares.iter_mut().zip(Cause::ALL.into_iter().zip(shares)) {
-            *place = share.filter(|share| *share > cause.allowed()).unwrap_or(0.0);
+        for (slot, (cause, share)) in found.shares.iter_mut().zip(Cause::ALL.into_iter().zip(shares)) {
+            *slot = share.filter(|share| *share > cause.allowed()).unwrap_or(0.0);
         }
         found.causes().next().is_some().then_some(found)
     }

@@ -145,15 +145,15 @@ impl Figure {
 
     /// Its times, if it is a distribution and there are any.
     pub fn times<'a>(&self, client: &'a ClientSummary) -> Option<&'a Distribution> {
-        let Source::Times(of) = self.source else { return None };
-        of(client).filter(|times| times.count() > 0)
+        let Source::Times(read) = self.source else { return None };
+        read(client).filter(|times| times.count() > 0)
     }
 
     /// Whether it is there.
     pub fn is_in(&self, client: &ClientSummary) -> bool {
         match self.source {
-            Source::Value(of) => of(client).is_some(),
-            Source::Share(of) => of(client).is_some(),
+            Source::Value(read) => read(client).is_some(),
+            Source::Share(read) => read(client).is_some(),
             Source::Times(_) => self.times(client).is_some(),
         }
     }
@@ -184,9 +184,9 @@ impl FigureAt {
     }
 
     /// That of a statistic.
-    pub fn of_statistic(of: Statistic) -> Self {
+    pub fn of_statistic(statistic: Statistic) -> Self {
         let name = |key, point| Self::of(FigureName { key, point });
-        match of {
+        match statistic {
             Statistic::Throughput => name("throughput", None),
             Statistic::MeanLatency => name("latency", Some(Point::Mean)),
             Statistic::Percentile(percentile) => name("latency", Some(Point::Percentile(percentile))),
@@ -230,19 +230,19 @@ impl FigureAt {
     /// Its value at a level; none if the level does not have it.
     pub fn value(self, level: &LevelSummary) -> Option<Value> {
         let found = self.value_in(&level.client)?;
-        let Some(of) = self.statistic() else { return Some(found) };
-        let (interval, bounds) = (Known::find(&level.intervals, of), Known::find_bounds(&level.intervals, of));
+        let Some(statistic) = self.statistic() else { return Some(found) };
+        let (interval, bounds) = (Known::find(&level.intervals, statistic), Known::find_bounds(&level.intervals, statistic));
         Some(Value { interval, bounds, ..found })
     }
 
     /// The same of windows, or of a part of a mix, as far as these tell by themselves.
     pub fn value_in(self, client: &ClientSummary) -> Option<Value> {
         match (&self.figure.source, self.point) {
-            (Source::Value(of), _) => of(client).map(|value| Value::by(value, None)),
-            (Source::Share(of), _) => {
-                let (part, all) = of(client)?;
-                let of = Proportion { hits: part, all };
-                Some(Value::by(of.share(), share_interval(of, CONFIDENCE)))
+            (Source::Value(read), _) => read(client).map(|value| Value::by(value, None)),
+            (Source::Share(read), _) => {
+                let (part, all) = read(client)?;
+                let proportion = Proportion { hits: part, all };
+                Some(Value::by(proportion.share(), share_interval(proportion, CONFIDENCE)))
             }
             (Source::Times(_), point) => Some(of_times(self.figure.times(client)?, point?)),
         }
@@ -292,8 +292,8 @@ fn of_times(times: &Distribution, point: Point) -> Value {
         }
     };
     let within = |confidence| percentile_bounds(&times.histogram, percentile, EffectiveSize::of_both(few), confidence);
-    let both = within(0.5 + CONFIDENCE / 2.0);
-    let interval = both.low.zip(both.high).map(|(low, high)| Interval { low, high });
+    let two_sided = within(0.5 + CONFIDENCE / 2.0);
+    let interval = two_sided.low.zip(two_sided.high).map(|(low, high)| Interval { low, high });
     Value { value, interval, bounds: within(CONFIDENCE) }
 }
 
@@ -319,16 +319,16 @@ pub fn all(plan: &MeasurementPlan) -> Vec<FigureAt> {
 /// Rows, those of distributions at the mean and these percentiles.
 pub fn at_points(rows: &'static [Figure], percentiles: &[f64]) -> Vec<FigureAt> {
     let points = || [Point::Mean].into_iter().chain(percentiles.iter().copied().map(Point::Percentile));
-    let each = |row: &'static Figure| match row.has_points() {
+    let row_points = |row: &'static Figure| match row.has_points() {
         true => points().map(|point| row.at(Some(point))).collect(),
         false => vec![row.at(None)],
     };
-    rows.iter().flat_map(each).collect()
+    rows.iter().flat_map(row_points).collect()
 }
 
 /// What the figures are that some of the levels have.
 pub fn told(levels: &[LevelSummary], plan: &MeasurementPlan) -> Vec<FigureFile> {
-    let is_there = |one: &FigureAt| levels.iter().any(|level| one.figure.is_in(&level.client));
+    let is_there = |figure_at: &FigureAt| levels.iter().any(|level| figure_at.figure.is_in(&level.client));
     all(plan).into_iter().filter(is_there).map(FigureAt::in_file).collect()
 }
 
@@ -340,9 +340,9 @@ mod tests {
 
     #[test]
     fn keys_are_read_as_they_are_written() {
-        for one in all(&sample::plan()) {
-            assert_eq!(FigureAt::named(&one.key()), Some(one), "{}", one.key());
-            assert_eq!(FigureAt::of(one.name()), one);
+        for figure_at in all(&sample::plan()) {
+            assert_eq!(FigureAt::named(&figure_at.key()), Some(figure_at), "{}", figure_at.key());
+            assert_eq!(FigureAt::of(figure_at.name()), figure_at);
         }
         for (text, key) in [("tpot_p99", "itl_p99"), ("TTFT p99", ""), ("ttft p99", "ttft_p99"), ("e2e", "avg")] {
             let found = FigureAt::named(text).map(FigureAt::key);
@@ -382,10 +382,10 @@ mod tests {
             generated.first_token.sum_ns += u128::from(ms * 1_000_000);
         }
         level.client.generated = Some(Box::new(generated));
-        let known = ttft.value(&level).unwrap();
-        assert!((known.value / 1e6 - 891.0).abs() < 1.0, "{known:?}");
-        let (low, high) = (known.bounds.low.unwrap() / 1e6, known.bounds.high.unwrap() / 1e6);
-        assert!(low > 850.0 && low < 889.0 && high > 893.0 && high < 901.0, "{known:?}");
+        let value = ttft.value(&level).unwrap();
+        assert!((value.value / 1e6 - 891.0).abs() < 1.0, "{value:?}");
+        let (low, high) = (value.bounds.low.unwrap() / 1e6, value.bounds.high.unwrap() / 1e6);
+        assert!(low > 850.0 && low < 889.0 && high > 893.0 && high < 901.0, "{value:?}");
         let mean = FigureAt::named("ttft").unwrap().value(&level).unwrap().interval.unwrap();
         assert!(mean.low < 450e6 && mean.low > 410e6 && mean.high > 451e6 && mean.high < 490e6, "{mean:?}");
     }

@@ -69,12 +69,12 @@ impl<'a> LevelFile<'a> {
             Verdict::Valid => &[][..],
             Verdict::Invalid(reasons) => reasons,
         };
-        let told = reasons.iter().map(|reason| ReasonFile {
+        let reason_files = reasons.iter().map(|reason| ReasonFile {
             word: reason.word().to_owned(),
             text: reason.to_string(),
             remedy: reason.remedy(plan, level.disturbances.disturbed > 0),
         });
-        Self { outcome: Outcome::of(level), figures: values(level, plan), reasons: told.collect(), level }
+        Self { outcome: Outcome::of(level), figures: values(level, plan), reasons: reason_files.collect(), level }
     }
 }
 

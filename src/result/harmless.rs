@@ -15,14 +15,14 @@ pub fn harmless(json: &str) -> Cow<'_, str> {
     if !json.contains(is_suspect) {
         return Cow::Borrowed(json);
     }
-    let (mut clean, mut is_within, mut rest) = (String::with_capacity(json.len()), false, json.chars());
-    while let Some(character) = rest.next() {
+    let (mut clean, mut is_within, mut characters) = (String::with_capacity(json.len()), false, json.chars());
+    while let Some(character) = characters.next() {
         match character {
             '"' => {
                 is_within = !is_within;
                 clean.push(character);
             }
-            '\\' if is_within => escape(&mut rest, &mut clean),
+            '\\' if is_within => escape(&mut characters, &mut clean),
             _ if is_within => put(character, &mut clean),
             _ => clean.push(character),
         }
@@ -31,9 +31,9 @@ pub fn harmless(json: &str) -> Cow<'_, str> {
 }
 
 /// What a backslash stands before.
-fn escape(rest: &mut Chars<'_>, clean: &mut String) {
-    let whole = rest.as_str();
-    let (meant, length) = match rest.next() {
+fn escape(characters: &mut Chars<'_>, clean: &mut String) {
+    let whole = characters.as_str();
+    let (meant, length) = match characters.next() {
         Some('u') => {
             let unit = whole.get(1..5).and_then(|digits| u32::from_str_radix(digits, 16).ok());
             // Half of a pair stands for nothing that acts.
@@ -45,7 +45,7 @@ fn escape(rest: &mut Chars<'_>, clean: &mut String) {
         Some(other) => (None, other.len_utf8()),
         None => (None, 0),
     };
-    *rest = whole[length..].chars();
+    *characters = whole[length..].chars();
     match meant {
         Some(meant) if acts(meant) && !matches!(meant, '\n' | '\t') => put(meant, clean),
         _ => {

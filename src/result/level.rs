@@ -47,6 +47,6 @@ fn repetitions(levels: &[LevelSummary], level: &LevelSummary) -> usize {
     levels.iter().filter(|other| is_same_level(other, level)).count()
 }
 
-fn is_same_level(one: &LevelSummary, other: &LevelSummary) -> bool {
-    one.load == other.load && one.client.batch_size == other.client.batch_size
+fn is_same_level(level: &LevelSummary, other: &LevelSummary) -> bool {
+    level.load == other.load && level.client.batch_size == other.client.batch_size
 }

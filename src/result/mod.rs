@@ -109,8 +109,8 @@ pub struct RunResult {
 impl RunResult {
     /// The batch size of a level, where levels differ in it.
     pub fn telling_batch_size(&self, level: &LevelSummary) -> Option<u64> {
-        let own = level.client.batch_size;
-        self.levels.iter().any(|other| other.client.batch_size != own).then_some(own)
+        let batch_size = level.client.batch_size;
+        self.levels.iter().any(|other| other.client.batch_size != batch_size).then_some(batch_size)
     }
 
     /// The same, complete now. How long that took is read off the monotonic clock: a step of the wall clock must not put the

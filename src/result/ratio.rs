@@ -58,47 +58,47 @@ pub struct Estimate {
     pub interval: Option<Interval>,
 }
 
-/// The interval of `own / theirs`, whose intervals have the same confidence: deviations of
+/// The interval of `numerator / denominator`, whose intervals have the same confidence: deviations of
 /// logarithms add up as squares, because the runs are independent. `None` if one of the intervals is not known.
 ///
 /// It holds for these two runs: variation between starts of a server is in neither.
-pub fn ratio(own: Estimate, theirs: Estimate) -> Option<Interval> {
+pub fn ratio(numerator: Estimate, denominator: Estimate) -> Option<Interval> {
     let side = |Estimate { value, interval }| Side { value, bounds: interval.into(), starts: None };
-    let Bounds { low, high } = bounds_of_ratio(&side(own), &side(theirs), 1.0).1;
+    let Bounds { low, high } = bounds_of_ratio(&side(numerator), &side(denominator), 1.0).1;
     Some(Interval { low: low?, high: high? })
 }
 
-/// The ratio of `own` to `theirs`, and its bounds, `wider` times as far away as they are at the usual confidence.
+/// The ratio of `numerator` to `denominator`, and its bounds, `wider` times as far away as they are at the usual confidence.
 ///
 /// Where starts of the server are known to differ, for one side or both, a run at one start is one of them: it may be as far
 /// off as they are (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", 2013). Otherwise it holds for these two
 /// runs only.
-pub fn bounds_of_ratio(own: &Side, theirs: &Side, wider: f64) -> (f64, Bounds) {
+pub fn bounds_of_ratio(numerator: &Side, denominator: &Side, wider: f64) -> (f64, Bounds) {
     let middle = |side: &Side| side.starts.map_or(side.value, |starts| starts.mean);
-    let ratio = middle(own) / middle(theirs);
-    let far = |own_way: Option<f64>, their_way: Option<f64>| {
-        let (own_way, their_way) = (own_way?, their_way?);
-        Some(match freedom(own, theirs) {
-            None => own_way.hypot(their_way),
+    let ratio = middle(numerator) / middle(denominator);
+    let far = |numerator_way: Option<f64>, denominator_way: Option<f64>| {
+        let (numerator_way, denominator_way) = (numerator_way?, denominator_way?);
+        Some(match freedom(numerator, denominator) {
+            None => numerator_way.hypot(denominator_way),
             Some(freedom) => {
                 let variance = |side: &Side, other: &Side, way: f64| match (side.starts, other.starts) {
                     (Some(starts), _) => starts.variance(),
                     (None, Some(others)) => others.deviation.max(way / CERTAIN_HALF_WIDTH).powi(2),
                     (None, None) => (way / CERTAIN_HALF_WIDTH).powi(2),
                 };
-                let variance = variance(own, theirs, own_way) + variance(theirs, own, their_way);
+                let variance = variance(numerator, denominator, numerator_way) + variance(denominator, numerator, denominator_way);
                 student_t_quantile(0.5 + CONFIDENCE / 2.0, freedom) * variance.sqrt()
             }
         })
     };
-    let above = far(way_up(own), way_down(theirs));
-    let below = far(way_down(own), way_up(theirs));
+    let above = far(way_up(numerator), way_down(denominator));
+    let below = far(way_down(numerator), way_up(denominator));
     // What is next to nothing on one side allows anything on the other.
-    let told = |way: Option<f64>, sign: f64| {
+    let bound = |way: Option<f64>, sign: f64| {
         let end = ratio * (sign * wider * way?).exp();
         (end.is_finite() && end > 0.0).then_some(end)
     };
-    (ratio, Bounds { low: told(below, -1.0), high: told(above, 1.0) })
+    (ratio, Bounds { low: bound(below, -1.0), high: bound(above, 1.0) })
 }
 
 /// How far above its value a figure may be, as a logarithm. Where starts tell, the run itself need not.
@@ -113,14 +113,14 @@ fn way_down(side: &Side) -> Option<f64> {
 }
 
 /// The degrees of freedom of what starts say, if there are any: those of Welch (1947) where both sides have them.
-fn freedom(own: &Side, theirs: &Side) -> Option<f64> {
-    match (own.starts, theirs.starts) {
+fn freedom(numerator: &Side, denominator: &Side) -> Option<f64> {
+    match (numerator.starts, denominator.starts) {
         (None, None) => None,
         (Some(starts), None) | (None, Some(starts)) => Some(starts.count - 1.0),
-        (Some(one), Some(other)) => {
-            let (v, w) = (one.variance(), other.variance());
-            let welch = (v + w).powi(2) / (v.powi(2) / (one.count - 1.0) + w.powi(2) / (other.count - 1.0));
-            Some(if welch.is_finite() { welch } else { one.count + other.count - 2.0 })
+        (Some(first), Some(second)) => {
+            let (v, w) = (first.variance(), second.variance());
+            let welch = (v + w).powi(2) / (v.powi(2) / (first.count - 1.0) + w.powi(2) / (second.count - 1.0));
+            Some(if welch.is_finite() { welch } else { first.count + second.count - 2.0 })
         }
     }
 }
@@ -141,29 +141,29 @@ pub struct Figures<'a> {
 impl<'a> Figures<'a> {
     /// Those of a level that is over.
     pub fn of(level: &'a LevelSummary) -> Self {
-        let LevelSummary { client, intervals: known, restarts, looks, .. } = level;
-        Self { client, known, restarts: restarts.as_ref(), looks: *looks }
+        let LevelSummary { client, intervals, restarts, looks, .. } = level;
+        Self { client, known: intervals, restarts: restarts.as_ref(), looks: *looks }
     }
 
     /// One of them, as one side of a ratio; `None` where nothing is known of it, or there is no ratio to it.
-    pub fn side(&self, of: Statistic) -> Option<Side> {
-        let bounds = match Known::find(self.known, of) {
+    pub fn side(&self, statistic: Statistic) -> Option<Side> {
+        let bounds = match Known::find(self.known, statistic) {
             Some(interval) => Some(interval).into(),
-            None => self.bounds(of),
+            None => self.bounds(statistic),
         };
-        let between = self.restarts.and_then(|all| all.figures.iter().find(|figure| figure.of == of));
-        let side = Side { value: value(of, self.client), bounds, starts: between.and_then(Starts::of) };
+        let between = self.restarts.and_then(|all| all.figures.iter().find(|figure| figure.of == statistic));
+        let side = Side { value: value(statistic, self.client), bounds, starts: between.and_then(Starts::of) };
         (side.value > 0.0 && (side.starts.is_some() || side.bounds != Bounds::default())).then_some(side)
     }
 
     /// The bounds of a figure. A rate is known by the number of its requests, where nothing else tells: so many alike.
-    pub fn bounds(&self, of: Statistic) -> Bounds {
-        let known = Known::find_bounds(self.known, of);
+    pub fn bounds(&self, statistic: Statistic) -> Bounds {
+        let bounds = Known::find_bounds(self.known, statistic);
         let independent = self.client.requests as f64 / ALIKE_IF_UNKNOWN;
-        if of != Statistic::Throughput || known != Bounds::default() || independent < 1.0 {
-            return known;
+        if statistic != Statistic::Throughput || bounds != Bounds::default() || independent < 1.0 {
+            return bounds;
         }
-        let (rate, factor) = (value(of, self.client), (CERTAIN_HALF_WIDTH / independent.sqrt()).exp());
+        let (rate, factor) = (value(statistic, self.client), (CERTAIN_HALF_WIDTH / independent.sqrt()).exp());
         Bounds { low: Some(rate / factor), high: Some(rate * factor) }
     }
 
@@ -180,17 +180,17 @@ mod tests {
 
     #[test]
     fn deviations_of_both_sides_count() {
-        let of = |value, low, high| Estimate { value, interval: Some(Interval { low, high }) };
-        let interval = ratio(of(110.0, 110.0, 110.0), of(100.0, 100.0, 100.0)).unwrap();
+        let estimate = |value, low, high| Estimate { value, interval: Some(Interval { low, high }) };
+        let interval = ratio(estimate(110.0, 110.0, 110.0), estimate(100.0, 100.0, 100.0)).unwrap();
         assert!((interval.low - 1.1).abs() < 1e-12 && (interval.high - 1.1).abs() < 1e-12);
-        let interval = ratio(of(100.0, 90.0, 112.0), of(100.0, 95.0, 105.0)).unwrap();
+        let interval = ratio(estimate(100.0, 90.0, 112.0), estimate(100.0, 95.0, 105.0)).unwrap();
         assert!(
             interval.low < 0.9 && interval.low > 0.85 && interval.high > 1.12 && interval.high < 1.17,
             "{interval:?}"
         );
-        assert_eq!(ratio(Estimate { value: 1.0, interval: None }, of(1.0, 1.0, 1.0)), None);
-        assert_eq!(ratio(of(0.0, 0.0, 1.0), of(1.0, 1.0, 1.0)), None);
-        assert_eq!(ratio(of(1.0, 1.0, 1.0), of(1.0, 5e-324, 1.0)), None, "no number tells how much that is");
+        assert_eq!(ratio(Estimate { value: 1.0, interval: None }, estimate(1.0, 1.0, 1.0)), None);
+        assert_eq!(ratio(estimate(0.0, 0.0, 1.0), estimate(1.0, 1.0, 1.0)), None);
+        assert_eq!(ratio(estimate(1.0, 1.0, 1.0), estimate(1.0, 5e-324, 1.0)), None, "no number tells how much that is");
     }
 
     fn run(value: f64, share: f64) -> Side {
@@ -199,8 +199,8 @@ mod tests {
     }
 
     fn starts(values: &[f64]) -> Option<Starts> {
-        let of = Statistic::MeanLatency;
-        Starts::of(&Between { of, values: values.to_vec(), mean: 0.0, interval: None, share: None })
+        let statistic = Statistic::MeanLatency;
+        Starts::of(&Between { of: statistic, values: values.to_vec(), mean: 0.0, interval: None, share: None })
     }
 
     #[test]
@@ -213,9 +213,9 @@ mod tests {
         // A run that knows itself less well than starts differ is less sure.
         let (_, wide) = bounds_of_ratio(&run(100.0, 0.1), &baseline, 1.0);
         assert!(wide.high > bounds.high && wide.low < bounds.low);
-        let both = Side { starts: starts(&[99.0, 101.0, 100.0]), ..run(99.0, 0.001) };
-        let (_, both) = bounds_of_ratio(&both, &baseline, 1.0);
-        assert!(both.high < bounds.high, "{both:?}");
+        let restarted = Side { starts: starts(&[99.0, 101.0, 100.0]), ..run(99.0, 0.001) };
+        let (_, narrow) = bounds_of_ratio(&restarted, &baseline, 1.0);
+        assert!(narrow.high < bounds.high, "{narrow:?}");
         assert_eq!((starts(&[1.0]), starts(&[1.0, 0.0])), (None, None));
         let unknown = Side { bounds: Bounds::default(), ..run(100.0, 0.0) };
         assert_eq!(bounds_of_ratio(&unknown, &baseline, 1.0).1, Bounds::default());
@@ -223,11 +223,11 @@ mod tests {
 
     #[test]
     fn one_side_of_each_is_enough_for_one_side_of_the_ratio() {
-        let own = Side { bounds: Bounds { low: None, high: Some(110.0) }, ..run(100.0, 0.0) };
-        let theirs = Side { bounds: Bounds { low: Some(90.0), high: None }, ..run(100.0, 0.0) };
-        let (_, bounds) = bounds_of_ratio(&own, &theirs, 1.0);
+        let numerator = Side { bounds: Bounds { low: None, high: Some(110.0) }, ..run(100.0, 0.0) };
+        let denominator = Side { bounds: Bounds { low: Some(90.0), high: None }, ..run(100.0, 0.0) };
+        let (_, bounds) = bounds_of_ratio(&numerator, &denominator, 1.0);
         assert!(bounds.low.is_none() && bounds.high.is_some_and(|high| high > 1.1 && high < 1.2), "{bounds:?}");
-        let (_, wider) = bounds_of_ratio(&own, &theirs, 1.5);
+        let (_, wider) = bounds_of_ratio(&numerator, &denominator, 1.5);
         assert!(wider.high > bounds.high);
     }
 }

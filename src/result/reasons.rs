@@ -113,8 +113,8 @@ impl InvalidReason {
             Self::Unstable(Some(apart)) => return advice::steadier(plan, &apart),
             Self::Unstable(None) => return advice::more_windows(),
             Self::Drifting(..) => "warm up longer (--warmup-duration); if it stays, see with -v how the windows differ",
-            Self::Unsettled(wanted, known) | Self::Imprecise(wanted, known) => {
-                return advice::more_precise(plan, wanted, known);
+            Self::Unsettled(wanted, half_width) | Self::Imprecise(wanted, half_width) => {
+                return advice::more_precise(plan, wanted, half_width);
             }
             Self::TooFewSamples(_, count, needed) => return advice::more_samples(plan, count, needed),
             Self::StoodStill(_) => "measure again, without stopping the program or suspending the machine",
@@ -156,11 +156,11 @@ impl fmt::Display for InvalidReason {
             Self::Unstable(None) => write!(f, "there were fewer windows than the {STABLE_WINDOWS} that have to agree"),
             Self::Unstable(Some(apart)) => write!(f, "{apart}"),
             Self::Unsettled(precision, None) => write!(f, "the windows do not tell the {precision}, as -s asks"),
-            Self::Unsettled(Precision { of, share }, Some(known)) => {
+            Self::Unsettled(Precision { of: statistic, share }, Some(half_width)) => {
                 let allowed = (share * 1e8).round() / 1e6;
-                write!(f, "{of} is known to within {:.1}%, where -s allows {allowed}%", known * 100.0)
+                write!(f, "{statistic} is known to within {:.1}%, where -s allows {allowed}%", half_width * 100.0)
             }
-            Self::Drifting(of, share) => write!(f, "{of} changed by {:+.0}% from beginning to end", share * 100.0),
+            Self::Drifting(statistic, share) => write!(f, "{statistic} changed by {:+.0}% from beginning to end", share * 100.0),
             Self::Imprecise(precision, None) => write!(f, "not known: {precision}"),
             Self::Imprecise(precision, Some(share)) => {
                 write!(f, "not known: {precision}, only to within {:.1}%", share * 100.0)

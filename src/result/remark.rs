@@ -45,7 +45,7 @@ impl Remark {
     }
 
     fn of_reply(Oddity { kind, model, first, count }: Oddity, checked: u64) -> Self {
-        let (kind, of, text) = match kind {
+        let (kind, total, text) = match kind {
             OddityKind::Contradiction => (
                 RemarkKind::UnlikeConfiguration,
                 Some(checked),
@@ -71,7 +71,7 @@ impl Remark {
                 ),
             ),
         };
-        Self { kind, count, of, text }
+        Self { kind, count, of: total, text }
     }
 
     /// How long this process stood still meanwhile.

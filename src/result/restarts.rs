@@ -23,34 +23,34 @@ struct Figure {
 pub fn restarts(levels: &[LevelSummary], percentile: Option<f64>) -> Option<Restarts> {
     let latency = percentile.map_or(Statistic::MeanLatency, Statistic::Percentile);
     let mut wanted = vec![Statistic::Throughput, latency];
-    for known in levels.iter().flat_map(|level| &level.intervals) {
-        if !wanted.contains(&known.of) {
-            wanted.push(known.of);
+    for interval in levels.iter().flat_map(|level| &level.intervals) {
+        if !wanted.contains(&interval.of) {
+            wanted.push(interval.of);
         }
     }
-    let figures = wanted.into_iter().map(|of| {
-        let figures: Vec<Figure> = levels.iter().map(|level| figure(of, &level.client, &level.intervals)).collect();
-        between(of, &figures)
+    let figures = wanted.into_iter().map(|statistic| {
+        let figures: Vec<Figure> = levels.iter().map(|level| figure(statistic, &level.client, &level.intervals)).collect();
+        between(statistic, &figures)
     });
     (levels.len() > 1).then(|| Restarts { starts: levels.len(), figures: figures.collect() })
 }
 
-fn figure(of: Statistic, client: &ClientSummary, intervals: &[Known]) -> Figure {
-    let value = value(of, client);
-    let known = Known::find(intervals, of);
-    Figure { value, error: known.map(|known| standard_error(value, known)) }
+fn figure(statistic: Statistic, client: &ClientSummary, intervals: &[Known]) -> Figure {
+    let value = value(statistic, client);
+    let interval = Known::find(intervals, statistic);
+    Figure { value, error: interval.map(|interval| standard_error(value, interval)) }
 }
 
-fn between(of: Statistic, figures: &[Figure]) -> Between {
+fn between(statistic: Statistic, figures: &[Figure]) -> Between {
     let values: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
-    let interval = batch_means(&values, CONFIDENCE).map(|known| Interval { low: known.low.max(0.0), ..known });
+    let interval = batch_means(&values, CONFIDENCE).map(|interval| Interval { low: interval.low.max(0.0), ..interval });
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
     let errors: Option<Vec<f64>> = figures.iter().map(|figure| figure.error).collect();
     let within = errors.map(|errors| errors.iter().map(|error| error.powi(2)).sum::<f64>() / n);
     let share = within.map(|within| if variance > 0.0 { (1.0 - within / variance).max(0.0) } else { 0.0 });
-    Between { of, values, mean, interval, share }
+    Between { of: statistic, values, mean, interval, share }
 }
 
 #[cfg(test)]
@@ -62,9 +62,9 @@ mod tests {
     fn starts(throughputs: &[u64]) -> Vec<LevelSummary> {
         let level = |requests: &u64| {
             let value = *requests as f64;
-            let known = Interval { low: value - 10.0, high: value + 10.0 };
-            let interval = |of, interval| Known::by(of, interval);
-            let intervals = vec![interval(Statistic::Throughput, Some(known)), interval(Statistic::MeanLatency, None)];
+            let bounds = Interval { low: value - 10.0, high: value + 10.0 };
+            let interval = |statistic, interval| Known::by(statistic, interval);
+            let intervals = vec![interval(Statistic::Throughput, Some(bounds)), interval(Statistic::MeanLatency, None)];
             LevelSummary { intervals, ..sample::level(LevelLoad::Concurrency(1), *requests, 1_000_000) }
         };
         throughputs.iter().map(level).collect()
@@ -76,8 +76,8 @@ mod tests {
         let [throughput, latency] = &far.figures[..] else { panic!("{far:?}") };
         assert_eq!(throughput.values, [900.0, 1_000.0, 1_100.0]);
         // Standard deviation 100, t(0.975, 2) = 4.30265.
-        let known = throughput.interval.unwrap();
-        assert!((known.high - 1_248.414).abs() < 0.01 && (known.low - 751.586).abs() < 0.01, "{known:?}");
+        let interval = throughput.interval.unwrap();
+        assert!((interval.high - 1_248.414).abs() < 0.01 && (interval.low - 751.586).abs() < 0.01, "{interval:?}");
         assert!(throughput.share.unwrap() > 0.99 && (far.starts, throughput.mean) == (3, 1_000.0));
         assert_eq!((latency.of, latency.share), (Statistic::MeanLatency, None), "the runs do not tell");
         assert!((latency.mean / 1e6 - 1.0).abs() < 1e-3);

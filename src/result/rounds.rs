@@ -50,9 +50,9 @@ impl Figure {
     /// Those of all these units, each once, in the order of reports.
     pub fn of_all<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<Self> {
         let mut all: Vec<Self> = units.flat_map(|unit| &unit.values).map(|value| value.of).collect();
-        all.sort_by(|one, other| {
-            let (one, other) = (one.place(), other.place());
-            one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+        all.sort_by(|left, right| {
+            let (left, right) = (left.place(), right.place());
+            left.0.cmp(&right.0).then(left.1.total_cmp(&right.1))
         });
         all.dedup();
         all
@@ -68,7 +68,7 @@ impl fmt::Display for Figure {
     /// The short stable word that reports have for it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Client(of) => f.write_str(&of.word()),
+            Self::Client(statistic) => f.write_str(&statistic.word()),
             Self::Server(ServerPart::ServerQueue) => f.write_str("server_queue"),
             Self::Server(ServerPart::ServerCompute) => f.write_str("server_compute"),
         }
@@ -129,8 +129,8 @@ impl Unit {
     }
 
     /// The value of a figure, where it has it.
-    pub fn get(&self, of: Figure) -> Option<f64> {
-        self.values.iter().find(|value| value.of == of).map(|value| value.value)
+    pub fn get(&self, figure: Figure) -> Option<f64> {
+        self.values.iter().find(|value| value.of == figure).map(|value| value.value)
     }
 }
 
@@ -155,7 +155,7 @@ fn values(level: &LevelSummary, further: &[f64]) -> Vec<Value> {
         percentiles(further.iter().copied()).into_iter().filter(|percentile| count >= needed(*percentile));
     let client = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
     let client = client.chain(percentiles.map(Statistic::Percentile));
-    let client = client.map(|of| Value { of: Figure::Client(of), value: value(of, &level.client) });
+    let client = client.map(|statistic| Value { of: Figure::Client(statistic), value: value(statistic, &level.client) });
     let average = |time: CountedTime| if time.count > 0 { time.ns as f64 / time.count as f64 } else { 0.0 };
     let server = level.server.iter().flat_map(|server| {
         [(ServerPart::ServerQueue, server.delta.queue), (ServerPart::ServerCompute, server.delta.compute())]

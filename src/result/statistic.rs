@@ -18,8 +18,8 @@ pub fn percentiles(further: impl IntoIterator<Item = f64>) -> Vec<f64> {
 }
 
 /// A figure of the windows `all`, in the units of its interval.
-pub fn value(of: Statistic, all: &ClientSummary) -> f64 {
-    match of {
+pub fn value(statistic: Statistic, all: &ClientSummary) -> f64 {
+    match statistic {
         Statistic::Throughput => all.throughput(),
         Statistic::MeanLatency => all.latency.mean_ns(),
         Statistic::Percentile(percentile) => all.latency.percentile_ns(percentile) as f64,

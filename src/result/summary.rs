@@ -355,19 +355,19 @@ pub struct Known {
 }
 
 impl Known {
-    /// The interval of `of` among `all`; none if it is not among them, or not known.
-    pub fn find(all: &[Self], of: Statistic) -> Option<Interval> {
-        all.iter().find(|known| known.of == of)?.interval
+    /// The interval of `statistic` among `all`; none if it is not among them, or not known.
+    pub fn find(all: &[Self], statistic: Statistic) -> Option<Interval> {
+        all.iter().find(|entry| entry.of == statistic)?.interval
     }
 
-    /// The bounds of `of` among `all`; unknown if it is not among them.
-    pub fn find_bounds(all: &[Self], of: Statistic) -> Bounds {
-        all.iter().find(|known| known.of == of).map_or_else(Bounds::default, |known| known.bounds)
+    /// The bounds of `statistic` among `all`; unknown if it is not among them.
+    pub fn find_bounds(all: &[Self], statistic: Statistic) -> Bounds {
+        all.iter().find(|entry| entry.of == statistic).map_or_else(Bounds::default, |entry| entry.bounds)
     }
 
     /// That of a figure whose interval is known, or is not: its ends are its bounds.
-    pub fn by(of: Statistic, interval: Option<Interval>) -> Self {
-        Self { of, interval, bounds: interval.into() }
+    pub fn by(statistic: Statistic, interval: Option<Interval>) -> Self {
+        Self { of: statistic, interval, bounds: interval.into() }
     }
 }
 

@@ -68,15 +68,15 @@ impl WindowRow {
         self.requests = requests;
         self.failed += later.failed;
         for (name, value) in &later.percentiles_ns {
-            let own = self.percentiles_ns.entry(name.clone()).or_default();
-            *own = (*own).max(*value);
+            let highest = self.percentiles_ns.entry(name.clone()).or_default();
+            *highest = (*highest).max(*value);
         }
         self.max_ns = self.max_ns.max(later.max_ns);
         self.late_ns = self.late_ns.max(later.late_ns);
         add_each(&mut self.failed_for, &later.failed_for);
         self.disturbance = match (self.disturbance, &later.disturbance) {
-            (Some(own), Some(later)) => Some(own.worst(later)),
-            (own, later) => own.or(*later),
+            (Some(earlier), Some(later)) => Some(earlier.worst(later)),
+            (earlier, later) => earlier.or(*later),
         };
     }
 }
@@ -131,11 +131,11 @@ impl Slice {
             self.counts.splice(0..0, std::iter::repeat_n(0, missing));
             self.first = class;
         }
-        let place = (class - self.first) as usize;
-        if place >= self.counts.len() {
-            self.counts.resize(place + 1, 0);
+        let index = (class - self.first) as usize;
+        if index >= self.counts.len() {
+            self.counts.resize(index + 1, 0);
         }
-        self.counts[place] += count;
+        self.counts[index] += count;
     }
 
     /// Takes the slice that follows in.
@@ -197,9 +197,9 @@ pub fn thinned(mut rows: Vec<WindowRow>, most: usize) -> Vec<WindowRow> {
 /// Makes each two neighbours one.
 fn pair<T>(all: &mut Vec<T>, absorb: fn(&mut T, &T)) {
     let mut left = std::mem::take(all).into_iter();
-    while let Some(mut one) = left.next() {
-        left.next().iter().for_each(|next| absorb(&mut one, next));
-        all.push(one);
+    while let Some(mut first) = left.next() {
+        left.next().iter().for_each(|next| absorb(&mut first, next));
+        all.push(first);
     }
 }
 

@@ -240,10 +240,10 @@ impl TuneFigures {
         let last = &visits.last()?.figures;
         let visits: Vec<&&VisitFigures> =
             visits.iter().filter(|visit| visit.figures.concurrency == last.concurrency).collect();
-        let each = |value: fn(&Figures) -> f64| visits.iter().map(|visit| value(&visit.figures)).collect::<Vec<_>>();
-        let of = |value: fn(&Figures) -> f64| mean(&each(value));
+        let values = |value: fn(&Figures) -> f64| visits.iter().map(|visit| value(&visit.figures)).collect::<Vec<_>>();
+        let mean_of = |value: fn(&Figures) -> f64| mean(&values(value));
         let interval = |value: fn(&Figures) -> f64| {
-            batch_means(&each(value), CONFIDENCE).map(|known| Interval { low: known.low.max(0.0), ..known })
+            batch_means(&values(value), CONFIDENCE).map(|interval| Interval { low: interval.low.max(0.0), ..interval })
         };
         let loads = |in_place: bool| {
             let times: Vec<f64> =
@@ -251,22 +251,22 @@ impl TuneFigures {
             (!times.is_empty()).then(|| mean(&times))
         };
         let at = |percentile: f64| {
-            let each: Vec<f64> = visits.iter().map(|visit| visit.figures.latency_at(percentile)).collect();
-            LatencyAt { percentile, latency_ns: middle(&each) }
+            let latencies: Vec<f64> = visits.iter().map(|visit| visit.figures.latency_at(percentile)).collect();
+            LatencyAt { percentile, latency_ns: middle(&latencies) }
         };
         let named = |key: &String| {
-            let each: Option<Vec<f64>> = visits.iter().map(|visit| visit.figures.named.get(key).copied()).collect();
-            Some((key.clone(), median(&each?)))
+            let numbers: Option<Vec<f64>> = visits.iter().map(|visit| visit.figures.named.get(key).copied()).collect();
+            Some((key.clone(), median(&numbers?)))
         };
         let means = Figures {
-            throughput: geometric_mean(&each(|figures| figures.throughput)),
-            latency_ns: middle(&each(|figures| figures.latency_ns)),
+            throughput: geometric_mean(&values(|figures| figures.throughput)),
+            latency_ns: middle(&values(|figures| figures.latency_ns)),
             percentiles: last.percentiles.iter().map(|kept| at(kept.percentile)).collect(),
-            mean_ns: middle(&each(|figures| figures.mean_ns)),
-            errors: of(|figures| figures.errors),
-            queue_us: of(|figures| figures.queue_us),
-            compute_us: of(|figures| figures.compute_us),
-            executed_batch: of(|figures| figures.executed_batch),
+            mean_ns: middle(&values(|figures| figures.mean_ns)),
+            errors: mean_of(|figures| figures.errors),
+            queue_us: mean_of(|figures| figures.queue_us),
+            compute_us: mean_of(|figures| figures.compute_us),
+            executed_batch: mean_of(|figures| figures.executed_batch),
             concurrency: last.concurrency,
             batch_size: last.batch_size,
             named: last.named.keys().filter_map(named).collect(),

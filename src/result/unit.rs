@@ -67,7 +67,7 @@ impl Unit {
     pub fn show_between(self, low: f64, high: f64) -> String {
         let (low, high) = (self.show(low), self.show(high));
         match (low.split_once(' '), high.split_once(' ')) {
-            (Some((number, one)), Some((_, other))) if one == other => format!("{number} to {high}"),
+            (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
             _ => format!("{low} to {high}"),
         }
     }

@@ -254,36 +254,36 @@ impl Cell {
     }
 
     /// A variant's own figure: its geometric mean over the rounds. `None` if a round lacks it that has to have it.
-    pub fn value(&self, variant: usize, of: Figure, reading: Reading) -> Option<f64> {
-        self.values(variant, of).told(reading)?.middle(reading)
+    pub fn value(&self, variant: usize, figure: Figure, reading: Reading) -> Option<f64> {
+        self.values(variant, figure).told(reading)?.middle(reading)
     }
 
     /// The same, and its bounds.
-    pub fn known(&self, variant: usize, of: Figure, reading: Reading) -> Option<(f64, Bounds)> {
-        self.values(variant, of).told(reading)?.bounds(reading)
+    pub fn known(&self, variant: usize, figure: Figure, reading: Reading) -> Option<(f64, Bounds)> {
+        self.values(variant, figure).told(reading)?.bounds(reading)
     }
 
     /// What the rounds say about the ratio of a variant's figure to the reference's. `None` if a round lacks either that
     /// has to have both.
-    pub fn ratio(&self, variant: usize, of: Figure, reading: Reading) -> Option<Paired> {
-        self.ratios(variant, of).told(reading)?.read(reading)
+    pub fn ratio(&self, variant: usize, figure: Figure, reading: Reading) -> Option<Paired> {
+        self.ratios(variant, figure).told(reading)?.read(reading)
     }
 
     /// Bytes a second of a variant's tensors, as far as they are known.
     pub fn bandwidth(&self, variant: usize, reading: Reading) -> Bandwidth {
         let rate = self.value(variant, Figure::Client(Statistic::Throughput), reading);
-        let of = |bytes: &[Option<f64>]| Some(rate? * bytes.get(variant).copied()??);
-        Bandwidth { input: of(&self.input_bytes), output: of(&self.output_bytes) }
+        let bytes_per_second = |bytes: &[Option<f64>]| Some(rate? * bytes.get(variant).copied()??);
+        Bandwidth { input: bytes_per_second(&self.input_bytes), output: bytes_per_second(&self.output_bytes) }
     }
 
     /// A variant's own figure.
-    pub fn values(&self, variant: usize, of: Figure) -> Logs {
-        self.by_start(|round| Some(round.counted(variant)?.get(of).map(f64::ln)))
+    pub fn values(&self, variant: usize, figure: Figure) -> Logs {
+        self.by_start(|round| Some(round.counted(variant)?.get(figure).map(f64::ln)))
     }
 
     /// The ratios of a variant's figure to the reference's.
-    pub fn ratios(&self, variant: usize, of: Figure) -> Logs {
-        self.by_start(|round| Some(logs(round, variant, of)?.map(|(one, other)| other - one)))
+    pub fn ratios(&self, variant: usize, figure: Figure) -> Logs {
+        self.by_start(|round| Some(logs(round, variant, figure)?.map(|(reference, other)| other - reference)))
     }
 
     /// What tells it apart from other cells of its load.
@@ -312,14 +312,14 @@ impl Cell {
 
 /// Compares a variant with the reference; `primary` is the figure that the effect of the order is judged by.
 pub fn compare(cell: &Cell, variant: usize, reading: Reading, primary: Figure) -> Comparison {
-    let both = |round: &&Round| round.counted(0).is_some() && round.counted(variant).is_some();
-    let rounds: Vec<&Round> = cell.rounds.iter().filter(both).collect();
+    let is_counted = |round: &&Round| round.counted(0).is_some() && round.counted(variant).is_some();
+    let rounds: Vec<&Round> = cell.rounds.iter().filter(is_counted).collect();
     let disturbed =
-        |round: &&&Round| [0, variant].iter().any(|&one| round.counted(one).is_some_and(|unit| unit.disturbed));
+        |round: &&&Round| [0, variant].iter().any(|&subject| round.counted(subject).is_some_and(|unit| unit.disturbed));
     let figures = Figure::of_all(rounds.iter().filter_map(|round| round.counted(0)));
     Comparison {
         variant,
-        figures: figures.into_iter().filter_map(|of| figure(cell, variant, reading, of)).collect(),
+        figures: figures.into_iter().filter_map(|key| figure(cell, variant, reading, key)).collect(),
         errors: errors(cell, variant),
         rounds: rounds.len(),
         disturbed: rounds.iter().filter(disturbed).count(),
@@ -329,21 +329,21 @@ pub fn compare(cell: &Cell, variant: usize, reading: Reading, primary: Figure) -
 
 /// The logarithms of a figure in a round in which both were measured: the reference's, and the variant's; `None` if one
 /// of them has too few requests for it.
-fn logs(round: &Round, variant: usize, of: Figure) -> Option<Option<(f64, f64)>> {
-    let (one, other) = (round.counted(0)?.get(of), round.counted(variant)?.get(of));
-    Some(one.zip(other).map(|(one, other)| (one.ln(), other.ln())))
+fn logs(round: &Round, variant: usize, figure: Figure) -> Option<Option<(f64, f64)>> {
+    let (reference, other) = (round.counted(0)?.get(figure), round.counted(variant)?.get(figure));
+    Some(reference.zip(other).map(|(reference, other)| (reference.ln(), other.ln())))
 }
 
-fn figure(cell: &Cell, variant: usize, reading: Reading, of: Figure) -> Option<FigureChange> {
-    let (paired, margin) = (cell.ratio(variant, of, reading)?, reading.margin);
+fn figure(cell: &Cell, variant: usize, reading: Reading, key: Figure) -> Option<FigureChange> {
+    let (paired, margin) = (cell.ratio(variant, key, reading)?, reading.margin);
     let middle = |side: fn((f64, f64)) -> f64| {
-        let all = cell.by_start(|round| Some(logs(round, variant, of)?.map(side)));
+        let all = cell.by_start(|round| Some(logs(round, variant, key)?.map(side)));
         all.middle(reading).unwrap_or(f64::NAN)
     };
-    let verdict = verdict(of, &paired, margin);
+    let verdict = verdict(key, &paired, margin);
     Some(FigureChange {
-        of,
-        reference: middle(|(one, _)| one),
+        of: key,
+        reference: middle(|(reference, _)| reference),
         value: middle(|(_, other)| other),
         ratio: paired.ratio,
         interval: paired.interval,
@@ -358,32 +358,32 @@ fn figure(cell: &Cell, variant: usize, reading: Reading, of: Figure) -> Option<F
 
 /// The verdict on a figure from its pairs. A change must show both in the interval and in the permutation test;
 /// sameness follows from the interval alone, because no test proves it.
-pub fn verdict(of: Figure, paired: &Paired, margin: f64) -> Direction {
-    match direction(of.more_is_better(), paired.interval, margin) {
+pub fn verdict(figure: Figure, paired: &Paired, margin: f64) -> Direction {
+    match direction(figure.more_is_better(), paired.interval, margin) {
         Direction::Worse | Direction::Better if paired.p > SIGNIFICANT => Direction::Undecided,
         word => word,
     }
 }
 
 fn errors(cell: &Cell, variant: usize) -> Option<ErrorsChange> {
-    let (reference, own) = (cell.failures(0), cell.failures(variant));
-    if reference.hits + own.hits == 0 {
+    let (reference, failures) = (cell.failures(0), cell.failures(variant));
+    if reference.hits + failures.hits == 0 {
         return None;
     }
-    let interval = share_difference(own, reference, CONFIDENCE);
+    let interval = share_difference(failures, reference, CONFIDENCE);
     let verdict = match interval {
-        Some(known) if known.low > 0.0 => Direction::Worse,
-        Some(known) if known.high < 0.0 => Direction::Better,
+        Some(interval) if interval.low > 0.0 => Direction::Worse,
+        Some(interval) if interval.high < 0.0 => Direction::Better,
         _ => Direction::Undecided,
     };
-    Some(ErrorsChange { reference: reference.share(), value: own.share(), interval, verdict })
+    Some(ErrorsChange { reference: reference.share(), value: failures.share(), interval, verdict })
 }
 
 fn order_effect(rounds: &[&Round], variant: usize, key: Figure) -> Option<f64> {
-    let place = |round: &Round, subject| round.order.iter().position(|&one| one == subject);
+    let position = |round: &Round, subject| round.order.iter().position(|&candidate| candidate == subject);
     let side = |first: bool| -> Vec<f64> {
-        let of_order = rounds.iter().filter(|round| (place(round, 0) < place(round, variant)) == first);
-        of_order.filter_map(|round| logs(round, variant, key)?).map(|(one, other)| other - one).collect()
+        let of_order = rounds.iter().filter(|round| (position(round, 0) < position(round, variant)) == first);
+        of_order.filter_map(|round| logs(round, variant, key)?).map(|(reference, other)| other - reference).collect()
     };
     two_sample_t(&side(true), &side(false))
 }

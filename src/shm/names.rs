@@ -37,8 +37,8 @@ pub fn own_prefix() -> String {
 /// The number of the process that has given its memory this name, if it has that number here.
 pub fn owner(name: &str) -> Option<i32> {
     let mut parts = name.strip_prefix(PROGRAM)?.splitn(3, '-');
-    let (pid, of) = (parts.next()?.parse().ok()?, parts.next()?);
-    parts.next().filter(|_| of == namespace()).map(|_| pid)
+    let (pid, space) = (parts.next()?.parse().ok()?, parts.next()?);
+    parts.next().filter(|_| space == namespace()).map(|_| pid)
 }
 
 /// The namespace of process numbers; 0 if the system does not tell.
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn a_name_tells_whose_it_is_where_that_has_a_meaning() {
         let name = next();
-        let own = i32::try_from(std::process::id()).ok();
-        assert_eq!((owner(name.trim_start_matches('/')), owner(&format!("{}python-x-y", own_prefix()))), (own, own));
+        let pid = i32::try_from(std::process::id()).ok();
+        assert_eq!((owner(name.trim_start_matches('/')), owner(&format!("{}python-x-y", own_prefix()))), (pid, pid));
         for other in ["triton-bench-12-1-5", "triton-bench-12", "other-12-1-5", "triton-bench-x-1-5"] {
             assert_eq!(owner(other), None, "{other}");
         }

@@ -61,8 +61,8 @@ mod tests {
         let all = Placements::new(Placement::Cuda(2), [Placement::Cuda(0)]);
         let other = all.clone();
         assert_eq!([all.take(), other.take(), all.take()], [2, 0, 2].map(Placement::Cuda));
-        let one = Placements::from(Placement::System);
-        assert_eq!((one.take(), one.take(), one.first()), (Placement::System, Placement::System, Placement::System));
-        assert!(all == other && all != one);
+        let system = Placements::from(Placement::System);
+        assert_eq!((system.take(), system.take(), system.first()), (Placement::System, Placement::System, Placement::System));
+        assert!(all == other && all != system);
     }
 }

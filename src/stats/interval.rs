@@ -35,8 +35,8 @@ pub struct Bounds {
 
 impl From<Option<Interval>> for Bounds {
     /// Each end of an interval holds by itself.
-    fn from(known: Option<Interval>) -> Self {
-        Self { low: known.map(|known| known.low), high: known.map(|known| known.high) }
+    fn from(interval: Option<Interval>) -> Self {
+        Self { low: interval.map(|interval| interval.low), high: interval.map(|interval| interval.high) }
     }
 }
 
@@ -57,14 +57,14 @@ impl Proportion {
 }
 
 /// Interval of a share (Wilson 1927), at a `confidence` such as 0.95. `None` if there are no cases.
-pub fn share_interval(of: Proportion, confidence: f64) -> Option<Interval> {
-    let Proportion { hits, all } = of;
+pub fn share_interval(proportion: Proportion, confidence: f64) -> Option<Interval> {
+    let Proportion { hits, all } = proportion;
     if all == 0 {
         return None;
     }
     // With this many degrees of freedom, Student's t is the normal distribution.
     let z = student_t_quantile(0.5 + confidence / 2.0, 1e7);
-    let (n, share) = (all as f64, of.share());
+    let (n, share) = (all as f64, proportion.share());
     let middle = share + z * z / (2.0 * n);
     let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
     let scale = 1.0 + z * z / n;
@@ -74,13 +74,13 @@ pub fn share_interval(of: Proportion, confidence: f64) -> Option<Interval> {
     Some(Interval { low, high })
 }
 
-/// Interval of how much larger the share of `own` is than that of `theirs` (Newcombe 1998, method 10: from
+/// Interval of how much larger the share of `sample` is than that of `reference` (Newcombe 1998, method 10: from
 /// Wilson's intervals of both). `None` if one side has no cases.
-pub fn share_difference(own: Proportion, theirs: Proportion, confidence: f64) -> Option<Interval> {
-    let (p, q) = (own.share(), theirs.share());
-    let (own, theirs) = (share_interval(own, confidence)?, share_interval(theirs, confidence)?);
-    let below = (p - own.low).hypot(theirs.high - q);
-    let above = (own.high - p).hypot(q - theirs.low);
+pub fn share_difference(sample: Proportion, reference: Proportion, confidence: f64) -> Option<Interval> {
+    let (p, q) = (sample.share(), reference.share());
+    let (sample, reference) = (share_interval(sample, confidence)?, share_interval(reference, confidence)?);
+    let below = (p - sample.low).hypot(reference.high - q);
+    let above = (sample.high - p).hypot(q - reference.low);
     Some(Interval { low: p - q - below, high: p - q + above })
 }
 
@@ -123,8 +123,8 @@ pub fn percentile_interval(
         return None;
     }
     let count = values.len() as f64;
-    let place = |rank: f64, of: f64| (rank / (of + 1.0) * (count + 1.0)).round().clamp(1.0, count);
-    let at = |rank, of| values.value_at_quantile(place(rank, of) / count);
+    let position = |rank: f64, size: f64| (rank / (size + 1.0) * (count + 1.0)).round().clamp(1.0, count);
+    let at = |rank, size| values.value_at_quantile(position(rank, size) / count);
     let (low, high) = (at(low, effective.low), at(high, effective.high));
     Some(Interval { low: values.lowest_equivalent(low) as f64, high: values.highest_equivalent(high) as f64 })
 }
@@ -141,9 +141,9 @@ pub fn percentile_bounds(
     if values.is_empty() || !(p > 0.0 && p < 1.0) {
         return Bounds::default();
     }
-    let at = |place: f64| values.value_at_quantile(place.clamp(1.0, count) / count);
+    let at = |position: f64| values.value_at_quantile(position.clamp(1.0, count) / count);
     // Of so many independent samples, this many are above the bound, or below it; of all there are more in proportion.
-    let share = |beyond: f64, of: f64| (beyond / of * count).floor();
+    let share = |beyond: f64, size: f64| (beyond / size * count).floor();
     let EffectiveSize { low: of_low, high: of_high } = effective;
     let below = (of_low >= 1.0).then(|| rank(of_low, p, confidence) - 1.0).filter(|below| *below >= 0.0);
     let above = (of_high >= 1.0).then(|| of_high - rank(of_high, p, 1.0 - confidence)).filter(|above| *above >= 0.0);
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn differences_of_shares_are_newcombes() {
         // Newcombe's example (a): 56/70 against 48/80: 0.0524 to 0.3339.
-        let known = share_difference(Proportion { hits: 56, all: 70 }, Proportion { hits: 48, all: 80 }, 0.95).unwrap();
-        assert!((known.low - 0.0524).abs() < 1e-4 && (known.high - 0.3339).abs() < 1e-4, "{known:?}");
+        let interval = share_difference(Proportion { hits: 56, all: 70 }, Proportion { hits: 48, all: 80 }, 0.95).unwrap();
+        assert!((interval.low - 0.0524).abs() < 1e-4 && (interval.high - 0.3339).abs() < 1e-4, "{interval:?}");
         assert_eq!(share_difference(Proportion { hits: 0, all: 0 }, Proportion { hits: 1, all: 2 }, 0.95), None);
     }
 
@@ -233,8 +233,8 @@ mod tests {
         assert!(covers(independent, 90_000.0) && covers(correlated, 90_000.0));
         assert!((independent.relative_half_width(90_000.0) - 1.96 * 0.3 / 0.9 / 100_000_f64.sqrt()).abs() < 1e-4);
         assert!(correlated.relative_half_width(90_000.0) > 9.0 * independent.relative_half_width(90_000.0));
-        let both = percentile_interval(&values, 90.0, EffectiveSize { low: 100_000.0, high: 1_000.0 }, 0.95).unwrap();
-        assert_eq!(both, Interval { low: independent.low, high: correlated.high });
+        let combined = percentile_interval(&values, 90.0, EffectiveSize { low: 100_000.0, high: 1_000.0 }, 0.95).unwrap();
+        assert_eq!(combined, Interval { low: independent.low, high: correlated.high });
     }
 
     #[test]

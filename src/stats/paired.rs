@@ -73,7 +73,7 @@ impl Paired {
     pub fn sequential(rounds: &[f64]) -> Option<Self> {
         let of_fixed = Self::of(&[rounds.to_vec()], 0)?;
         let all = Sequence::of(rounds);
-        let interval = all.interval().map(|known| Interval { low: known.low.exp(), high: known.high.exp() });
+        let interval = all.interval().map(|interval| Interval { low: interval.low.exp(), high: interval.high.exp() });
         Some(Self { interval, p: all.p(0.0), ..of_fixed })
     }
 
@@ -133,12 +133,12 @@ fn drawn_sum(values: &[f64], stream: u64, draw: u64) -> f64 {
 }
 
 /// Student's t of the difference of two means, with their variances pooled; none if one side has fewer than two values.
-pub fn two_sample_t(one: &[f64], other: &[f64]) -> Option<f64> {
-    let (n, m) = (one.len() as f64, other.len() as f64);
-    let (s, r) = (deviation(one)?, deviation(other)?);
+pub fn two_sample_t(first: &[f64], second: &[f64]) -> Option<f64> {
+    let (n, m) = (first.len() as f64, second.len() as f64);
+    let (s, r) = (deviation(first)?, deviation(second)?);
     let pooled = ((n - 1.0) * s * s + (m - 1.0) * r * r) / (n + m - 2.0);
     let error = (pooled * (1.0 / n + 1.0 / m)).sqrt();
-    let difference = mean(one) - mean(other);
+    let difference = mean(first) - mean(second);
     (error > 0.0).then_some(difference / error)
 }
 
@@ -201,9 +201,9 @@ mod tests {
 
     #[test]
     fn the_smallest_detectable_change_is_the_references() {
-        let known =
+        let factors =
             [(3, 3.1), (5, 1.66), (6, 1.43), (8, 1.15), (10, 0.99), (12, 0.89), (16, 0.75), (20, 0.66), (30, 0.53)];
-        for (units, factor) in known {
+        for (units, factor) in factors {
             assert!((reach(units) - factor).abs() < 0.012, "{units}: {}", reach(units));
         }
     }

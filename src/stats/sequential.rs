@@ -88,10 +88,10 @@ impl Sequence {
         bound.is_none_or(|bound| self.has_lost(side, bound))
     }
 
-    /// Whether a place has lost to values on its upper side or its lower one.
-    fn has_lost(&self, side: f64, place: f64) -> bool {
+    /// Whether a location has lost to values on its upper side or its lower one.
+    fn has_lost(&self, side: f64, location: f64) -> bool {
         let needed = (2.0 / (1.0 - CONFIDENCE)).ln();
-        self.bets.iter().map(|bet| gain(bet, place, side)).sum::<f64>() >= needed
+        self.bets.iter().map(|bet| gain(bet, location, side)).sum::<f64>() >= needed
     }
 
     /// Between which values their middle lies; a side is missing while too little is known.
@@ -106,13 +106,13 @@ impl Sequence {
         Some(Interval { low: low.min(high), high: high.max(low) })
     }
 
-    /// How probable at most a run of values that speaks as clearly against the middle being at `place`, on either side.
-    pub fn p(&self, place: f64) -> f64 {
+    /// How probable at most a run of values that speaks as clearly against the middle being at `location`, on either side.
+    pub fn p(&self, location: f64) -> f64 {
         let mut most = 0.0_f64;
         for side in [1.0, -1.0] {
             let mut capital = 0.0;
             for bet in &self.bets {
-                capital += gain(bet, place, side);
+                capital += gain(bet, location, side);
                 most = most.max(capital);
             }
         }
@@ -161,8 +161,8 @@ impl Sequence {
         away.sort_by(f64::total_cmp);
         let three_tenths = OF_THREE_TENTHS * away[(0.3 * n).ceil() as usize - 1];
         let all = OF_MEDIAN * median(away);
-        let seen = if self.bets.len() < THREE_TENTHS_TELL { all } else { all.min(three_tenths) };
-        (seen * n + usual * worth) / (n + worth)
+        let observed = if self.bets.len() < THREE_TENTHS_TELL { all } else { all.min(three_tenths) };
+        (observed * n + usual * worth) / (n + worth)
     }
 
     fn middle(&self) -> f64 {
@@ -170,9 +170,9 @@ impl Sequence {
     }
 }
 
-/// The logarithm of what a value multiplies the capital by that is bet against `place`, on its upper side or its lower one.
-fn gain(bet: &Bet, place: f64, side: f64) -> f64 {
-    (bet.stake * (side * bet.pace * (bet.value - place)).tanh()).ln_1p()
+/// The logarithm of what a value multiplies the capital by that is bet against `location`, on its upper side or its lower one.
+fn gain(bet: &Bet, location: f64, side: f64) -> f64 {
+    (bet.stake * (side * bet.pace * (bet.value - location)).tanh()).ln_1p()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -190,8 +190,8 @@ mod tests {
     fn six_that_agree_are_the_fewest_that_decide() {
         assert_eq!(Sequence::of(&[0.1; 5]).bounds(), Bounds::default());
         let six = Sequence::of(&[0.1; 6]);
-        let known = six.interval().unwrap();
-        assert!(known.low < 0.1 && known.low > 0.0 && known.high > 0.1 && known.high < 0.2, "{known:?}");
+        let interval = six.interval().unwrap();
+        assert!(interval.low < 0.1 && interval.low > 0.0 && interval.high > 0.1 && interval.high < 0.2, "{interval:?}");
         assert!(six.p(0.0) < 0.05 && six.p(0.1) > 0.5 && Sequence::default().p(0.0) == 1.0);
     }
 
@@ -217,9 +217,9 @@ mod tests {
         order: f64,
     }
 
-    /// How often bounds of values in that world are below a place, above it, or neither, after at most 45; and the median of
+    /// How often bounds of values in that world are below `bound`, above it, or neither, after at most 45; and the median of
     /// how many that took.
-    fn counts(world: &World, place: f64, runs: u64) -> ([usize; 3], usize) {
+    fn counts(world: &World, bound: f64, runs: u64) -> ([usize; 3], usize) {
         let (mut counts, mut lengths) = ([0; 3], Vec::new());
         for seed in 0..runs {
             let mut number = 0;
@@ -237,8 +237,8 @@ mod tests {
                 all.push(world.middle + world.noise * normal + order + moved);
                 let Bounds { low, high } = all.bounds();
                 outcome = match (low, high) {
-                    (_, Some(high)) if high < place => 0,
-                    (Some(low), _) if low > place => 1,
+                    (_, Some(high)) if high < bound => 0,
+                    (Some(low), _) if low > bound => 1,
                     _ => continue,
                 };
                 break;
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_is_alike_holds_what_is_slower_is_found_and_at_the_bound_few_are_wrong() {
-        let place = 1.05_f64.ln();
+        let bound = 1.05_f64.ln();
         let quiet = World { middle: 0.0, noise: 0.01, stalls: 0.0, order: 0.0 };
         let worlds = [
             (World { noise: 0.005, ..quiet }, 7),
@@ -261,11 +261,11 @@ mod tests {
             (World { order: 0.04, noise: 0.02, ..quiet }, 11),
         ];
         for (number, (world, most)) in worlds.into_iter().enumerate() {
-            let ([held, failed, _], length) = counts(&world, place, 1_000);
+            let ([held, failed, _], length) = counts(&world, bound, 1_000);
             assert!(held >= 970 && failed <= 5 && length <= most, "{number}, alike: {held}, {failed} after {length}");
-            let ([held, found, _], length) = counts(&World { middle: 1.1_f64.ln(), ..world }, place, 1_000);
+            let ([held, found, _], length) = counts(&World { middle: 1.1_f64.ln(), ..world }, bound, 1_000);
             assert!(found >= 970 && held <= 5 && length <= most, "{number}, slower: {held}, {found} after {length}");
-            let ([held, failed, _], _) = counts(&World { middle: place, ..world }, place, 1_000);
+            let ([held, failed, _], _) = counts(&World { middle: bound, ..world }, bound, 1_000);
             assert!(held <= 40 && failed <= 40, "{number}, at the bound: {held}, {failed}");
         }
     }
@@ -278,21 +278,21 @@ mod tests {
 
     #[test]
     fn a_machine_that_moves_every_third_value_delays_the_answer_only() {
-        let place = 1.05_f64.ln();
+        let bound = 1.05_f64.ln();
         let shared = World { middle: 0.0, noise: 0.02, stalls: 0.3, order: 0.0 };
-        let ([held, failed, _], length) = counts(&shared, place, 300);
+        let ([held, failed, _], length) = counts(&shared, bound, 300);
         assert!(held >= 240 && failed <= 6 && length <= 24, "alike: {held}, {failed} after {length}");
-        let ([held, found, _], length) = counts(&World { middle: 1.1_f64.ln(), ..shared }, place, 300);
+        let ([held, found, _], length) = counts(&World { middle: 1.1_f64.ln(), ..shared }, bound, 300);
         assert!(found >= 240 && held <= 6 && length <= 24, "slower: {held}, {found} after {length}");
-        let ([held, failed, _], _) = counts(&World { middle: place, ..shared }, place, 300);
+        let ([held, failed, _], _) = counts(&World { middle: bound, ..shared }, bound, 300);
         assert!(held <= 15 && failed <= 15, "at the bound: {held}, {failed}");
     }
 
     #[test]
     fn sides_are_alike() {
         let values = [0.02, -0.01, 0.03, 0.04, 0.01, 0.02, 0.05, 0.0];
-        let (one, other) = (Sequence::of(&values), Sequence::of(&values.map(|value| -value)));
-        let (one, other) = (one.interval().unwrap(), other.interval().unwrap());
-        assert!((one.low + other.high).abs() < 1e-9 && (one.high + other.low).abs() < 1e-9);
+        let (plain, mirrored) = (Sequence::of(&values), Sequence::of(&values.map(|value| -value)));
+        let (plain, mirrored) = (plain.interval().unwrap(), mirrored.interval().unwrap());
+        assert!((plain.low + mirrored.high).abs() < 1e-9 && (plain.high + mirrored.low).abs() < 1e-9);
     }
 }

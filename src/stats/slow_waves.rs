@@ -100,9 +100,9 @@ mod tests {
     #[test]
     fn terms_may_be_of_any_length() {
         // Every third one is four terms in one.
-        let one = |number: u64, at: u64| unit(hash(number, at)) - 0.5;
-        let long = |number, at| (0..4).map(|part| one(number, 1000 + 4 * at + part)).sum::<f64>();
-        let term = |number, at| if at % 3 == 2 { (4.0, long(number, at)) } else { (1.0, one(number, at)) };
+        let noise = |number: u64, at: u64| unit(hash(number, at)) - 0.5;
+        let long = |number, at| (0..4).map(|part| noise(number, 1000 + 4 * at + part)).sum::<f64>();
+        let term = |number, at| if at % 3 == 2 { (4.0, long(number, at)) } else { (1.0, noise(number, at)) };
         let series = |number| (0..9).map(|at| term(number, at)).collect();
         assert!((mean_estimate(series) / (18.0 / 12.0) - 1.0).abs() < 0.15, "{}", mean_estimate(series));
     }
@@ -132,9 +132,9 @@ mod tests {
                 .map(|at| (1.0, if (at * turns * 2 / 48).is_multiple_of(2) { 1.0 } else { -1.0 }))
                 .collect::<Vec<_>>()
         };
-        let seen = [1, 2, 4, 8, 24].map(|turns| variance_of_sum(&alone(turns), usize::MAX));
-        assert!(seen.is_sorted_by(|longer, shorter| longer > shorter) && seen[0] > 7.0 * seen[4], "{seen:?}");
-        assert!(seen[4] >= 48.0 * 0.9, "never less than what independent ones would have: {seen:?}");
+        let variances = [1, 2, 4, 8, 24].map(|turns| variance_of_sum(&alone(turns), usize::MAX));
+        assert!(variances.is_sorted_by(|longer, shorter| longer > shorter) && variances[0] > 7.0 * variances[4], "{variances:?}");
+        assert!(variances[4] >= 48.0 * 0.9, "never less than what independent ones would have: {variances:?}");
     }
 
     #[test]

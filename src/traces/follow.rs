@@ -51,9 +51,9 @@ impl TraceFiles {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let found = entry.file_name();
-            let rest = found.to_str().and_then(|found| found.strip_prefix(name));
-            let is_one = rest.is_some_and(|rest| {
-                rest.is_empty() || rest.strip_prefix('.').is_some_and(|number| number.parse::<u64>().is_ok())
+            let suffix = found.to_str().and_then(|found| found.strip_prefix(name));
+            let is_one = suffix.is_some_and(|suffix| {
+                suffix.is_empty() || suffix.strip_prefix('.').is_some_and(|number| number.parse::<u64>().is_ok())
             });
             if is_one {
                 sizes.insert(entry.path(), fs::metadata(entry.path())?.len());

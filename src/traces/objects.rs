@@ -121,9 +121,9 @@ fn ends_tensor(object: &[u8]) -> bool {
     }
     let end = &object[object.len().saturating_sub(TENSOR_EDGE)..object.len() - TENSOR_END.len()];
     let Some(at) = end.windows(TENSOR.1.len()).rposition(|part| part == TENSOR.1) else { return false };
-    let rest = &end[at + TENSOR.1.len()..];
-    let Some(quote) = rest.iter().position(|byte| *byte == b'"') else { return false };
-    let (shape, datatype) = (&rest[..quote], &rest[quote..]);
+    let tail = &end[at + TENSOR.1.len()..];
+    let Some(quote) = tail.iter().position(|byte| *byte == b'"') else { return false };
+    let (shape, datatype) = (&tail[..quote], &tail[quote..]);
     let is_shape = shape.iter().all(|byte| byte.is_ascii_digit() || b",-".contains(byte));
     let word = datatype.strip_prefix(b"\",\"dtype\":\"");
     is_shape && word.is_some_and(|word| word.iter().all(u8::is_ascii_alphanumeric))

@@ -29,7 +29,7 @@ pub struct TraceFile {
 /// # Errors
 /// If the file cannot be read, or is not a list of traces; the message names the file and the place in it.
 pub fn read(path: &Path) -> Result<TraceFile> {
-    let refused = |what: String| Error::input(format!("trace file '{}': {what}", path.display()));
+    let refused = |reason: String| Error::input(format!("trace file '{}': {reason}", path.display()));
     let open = || File::open(path).map(BufReader::new).map_err(|error| refused(error.to_string()));
     match serde_json::from_reader(open()?) {
         Ok(entries) => Ok(TraceFile { traces: joined(entries), ..TraceFile::default() }),
@@ -80,14 +80,14 @@ mod tests {
 
     #[test]
     fn wherever_a_file_was_cut_off_the_whole_traces_in_it_are_read() {
-        let one = |id: i64| {
+        let object = |id: i64| {
             let first = format!(r#"{{"id":{id},"model_name":"a]}}\"","model_version":1}}"#);
             (first.len(), format!(r#"{first},{{"id":{id},"timestamps":[{{"name":"A","ns":{id}}}]}}"#))
         };
-        let ((_, one), (begun, other)) = (one(1), one(2));
-        let all = format!("[{one},{other}]");
+        let ((_, entry), (begun, other)) = (object(1), object(2));
+        let all = format!("[{entry},{other}]");
         // That it is whole shows where another one has begun.
-        let (ended, next) = (one.len() + 1, one.len() + 2 + begun);
+        let (ended, next) = (entry.len() + 1, entry.len() + 2 + begun);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.json");
         for end in 1..all.len() {

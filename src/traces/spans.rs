@@ -135,7 +135,7 @@ impl Moments {
     fn called(&self, calls: &[(u64, u64)]) -> Option<u64> {
         let (start, end) = self.handled()?;
         let mut spans: Vec<(u64, u64)> = calls.iter().map(|(from, to)| (*from.max(&start), *to.min(&end))).collect();
-        let own = self.own().map_or(0, |(from, to)| to.saturating_sub(from));
+        let own_time = self.own().map_or(0, |(from, to)| to.saturating_sub(from));
         spans.extend(self.own());
         spans.sort_unstable();
         let (mut covered, mut reached) = (0_u64, 0);
@@ -143,7 +143,7 @@ impl Moments {
             covered += to.saturating_sub(from.max(reached));
             reached = reached.max(to);
         }
-        covered.checked_sub(own).filter(|called| *called > 0)
+        covered.checked_sub(own_time).filter(|called| *called > 0)
     }
 }
 
@@ -199,7 +199,7 @@ impl Spans {
 /// traces left out because the start or the end of their request is not in the file.
 pub fn add_up(traces: &[Trace]) -> (Vec<ModelSpans>, usize) {
     let (mut models, mut left_out) = (Vec::<ModelSpans>::new(), 0);
-    let mut known: HashMap<(Frontend, &str, &str), usize> = HashMap::new();
+    let mut indices: HashMap<(Frontend, &str, &str), usize> = HashMap::new();
     let mut calls: HashMap<i64, Vec<(u64, u64)>> = HashMap::new();
     for trace in traces {
         if let (Some(parent), Some(handled)) = (trace.parent, Moments::of(trace).handled()) {
@@ -215,18 +215,18 @@ pub fn add_up(traces: &[Trace]) -> (Vec<ModelSpans>, usize) {
             continue;
         }
         let frontend = Moments::of(&traces[root]).frontend();
-        match known.entry((frontend, &trace.model, &trace.version)) {
-            Entry::Occupied(place) => {
-                let sum = &mut models[*place.get()];
+        match indices.entry((frontend, &trace.model, &trace.version)) {
+            Entry::Occupied(entry) => {
+                let sum = &mut models[*entry.get()];
                 sum.count += 1;
                 sum.spans.add(&spans);
                 sum.each.push((trace.id, spans));
             }
-            Entry::Vacant(place) => {
-                place.insert(models.len());
+            Entry::Vacant(entry) => {
+                entry.insert(models.len());
                 let (model, version) = (trace.model.clone(), trace.version.clone());
-                let each = vec![(trace.id, spans.clone())];
-                models.push(ModelSpans { frontend, model, version, count: 1, spans, each });
+                let trace_spans = vec![(trace.id, spans.clone())];
+                models.push(ModelSpans { frontend, model, version, count: 1, spans, each: trace_spans });
             }
         }
     }
@@ -237,25 +237,25 @@ pub fn add_up(traces: &[Trace]) -> (Vec<ModelSpans>, usize) {
 /// For each trace, the place of the outside request that it belongs to. A parent that is not in the file ends the search, and so does
 /// one that was met already. Every parent is looked up once, however deep they nest.
 fn roots(traces: &[Trace]) -> Vec<usize> {
-    let places: HashMap<i64, usize> =
-        traces.iter().enumerate().filter_map(|(place, trace)| Some((trace.id?, place))).collect();
+    let indices: HashMap<i64, usize> =
+        traces.iter().enumerate().filter_map(|(index, trace)| Some((trace.id?, index))).collect();
     let mut roots: Vec<Option<usize>> = vec![None; traces.len()];
     for start in 0..traces.len() {
-        let (mut way, mut place) = (Vec::new(), start);
+        let (mut way, mut index) = (Vec::new(), start);
         let root = loop {
-            if let Some(root) = roots[place] {
+            if let Some(root) = roots[index] {
                 break root;
             }
-            roots[place] = Some(place);
-            way.push(place);
-            match traces[place].parent.and_then(|parent| places.get(&parent)) {
-                Some(&parent) => place = parent,
-                None => break place,
+            roots[index] = Some(index);
+            way.push(index);
+            match traces[index].parent.and_then(|parent| indices.get(&parent)) {
+                Some(&parent) => index = parent,
+                None => break index,
             }
         };
-        way.into_iter().for_each(|place| roots[place] = Some(root));
+        way.into_iter().for_each(|index| roots[index] = Some(root));
     }
-    roots.into_iter().enumerate().map(|(place, root)| root.unwrap_or(place)).collect()
+    roots.into_iter().enumerate().map(|(index, root)| root.unwrap_or(index)).collect()
 }
 
 #[cfg(test)]
@@ -311,8 +311,8 @@ mod tests {
         let (models, _) = add_up(&ensemble);
         assert_eq!(models[0].spans.parts(), [("called models", 63), ("unexplained", 17)]);
         // One that computes while it calls has these in its own time.
-        let own = [("QUEUE_START", 15), ("COMPUTE_START", 20), ("COMPUTE_END", 80)];
-        let (models, _) = add_up(&[trace(1, None, &[&HANDLER[..], &own].concat()), step(2, 30, 70)]);
+        let moments = [("QUEUE_START", 15), ("COMPUTE_START", 20), ("COMPUTE_END", 80)];
+        let (models, _) = add_up(&[trace(1, None, &[&HANDLER[..], &moments].concat()), step(2, 30, 70)]);
         assert_eq!(models[0].spans.called, None);
         assert_eq!(models[1].spans.called, None);
     }

@@ -60,9 +60,9 @@ pub fn stages(sum: &ModelSpans, most: usize) -> ModelStages {
     let parts: Vec<Vec<(&'static str, u64)>> = sum.each.iter().map(|(_, spans)| spans.parts()).collect();
     let latency: Vec<u64> = sum.each.iter().map(|(_, spans)| spans.whole()).collect();
     let whole: u64 = latency.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
-    let of = |name: &str, parts: &[(&str, u64)]| parts.iter().find(|(part, _)| *part == name).map(|(_, ns)| *ns);
-    let found = ORDER.into_iter().filter(|name| parts.iter().any(|parts| of(name, parts).is_some()));
-    let columns = found.map(|name| (name, parts.iter().map(|parts| of(name, parts).unwrap_or(0)).collect()));
+    let time_of = |name: &str, parts: &[(&str, u64)]| parts.iter().find(|(part, _)| *part == name).map(|(_, ns)| *ns);
+    let found = ORDER.into_iter().filter(|name| parts.iter().any(|parts| time_of(name, parts).is_some()));
+    let columns = found.map(|name| (name, parts.iter().map(|parts| time_of(name, parts).unwrap_or(0)).collect()));
     let all = columns.chain([("latency", latency.clone())]);
     let mut order: Vec<usize> = (0..latency.len()).collect();
     order.sort_by_key(|number| std::cmp::Reverse(latency[*number]));
@@ -119,9 +119,9 @@ mod tests {
             compute: Some((ms - 1) * 1_000_000),
             ..Spans::default()
         };
-        let each: Vec<_> = (1..=100).map(|ms| (Some(ms as i64), spans(ms))).collect();
+        let trace_spans: Vec<_> = (1..=100).map(|ms| (Some(ms as i64), spans(ms))).collect();
         let (frontend, model, version) = (Frontend::None, "m".to_owned(), "1".to_owned());
-        let sum = ModelSpans { frontend, model, version, count: 100, spans: Spans::default(), each };
+        let sum = ModelSpans { frontend, model, version, count: 100, spans: Spans::default(), each: trace_spans };
         let found = stages(&sum, 2);
         let names: Vec<_> = found.stages.iter().map(|stage| stage.name).collect();
         assert_eq!(names, ["queue", "compute", "unexplained", "latency"]);

@@ -52,11 +52,11 @@ pub(super) struct Joined {
 impl Joined {
     pub(super) fn add(&mut self, entry: Entry) {
         let next = self.traces.len();
-        let place = entry.id.map_or(next, |id| *self.places.entry(id).or_insert(next));
-        if place == next {
+        let index = entry.id.map_or(next, |id| *self.places.entry(id).or_insert(next));
+        if index == next {
             self.traces.push(Trace { id: entry.id, ..Trace::default() });
         }
-        let trace = &mut self.traces[place];
+        let trace = &mut self.traces[index];
         trace.parent = entry.parent_id.or(trace.parent);
         trace.request = entry.request_id.or(trace.request.take());
         if let Some(name) = entry.model_name {

@@ -190,7 +190,7 @@ pub fn beside_best(candidates: &[Candidate], finalists: &[usize], margin: f64) -
 /// The candidate with the highest mean among those that `counts` accepts.
 pub fn leader(standings: &Standings, counts: impl Fn(usize) -> bool) -> Option<usize> {
     let all = standings.means.iter().filter(|(number, _)| counts(*number));
-    all.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(number, _)| *number)
+    all.max_by(|(_, left), (_, right)| left.total_cmp(right)).map(|(number, _)| *number)
 }
 
 /// The cheapest of the candidates that are within the margin of `best`.

@@ -46,9 +46,9 @@ impl Calibration {
             (0..searched.values.len()).map(effect).collect::<Vec<_>>()
         });
         let along: Vec<Vec<Option<(f64, f64)>>> = along.collect();
-        let known = along.iter().map(|effects| bracketed(effects)).collect();
+        let is_known = along.iter().map(|effects| bracketed(effects)).collect();
         let effects = along.into_iter().map(between).collect();
-        Some(Self { base, at_base, effects, known })
+        Some(Self { base, at_base, effects, known: is_known })
     }
 
     /// Whether each setting of a point was measured, or values on both sides of it.
@@ -68,14 +68,14 @@ impl Calibration {
     pub fn most_promising(&self) -> Place {
         let best = |effects: &Vec<(f64, f64)>| {
             let numbered = effects.iter().enumerate().rev();
-            numbered.max_by(|(_, (one, _)), (_, (other, _))| one.total_cmp(other)).map_or(0, |(index, _)| index)
+            numbered.max_by(|(_, (left, _)), (_, (right, _))| left.total_cmp(right)).map_or(0, |(index, _)| index)
         };
         self.effects.iter().map(best).collect()
     }
 
     /// Whether a point was itself measured.
     pub fn saw(&self, place: &Place) -> bool {
-        place.iter().zip(&self.base).filter(|(one, other)| one != other).count() <= 1
+        place.iter().zip(&self.base).filter(|(left, right)| left != right).count() <= 1
     }
 }
 
@@ -89,14 +89,14 @@ fn bracketed(effects: &[Option<(f64, f64)>]) -> Vec<bool> {
 
 /// Fills in unmeasured values: on the line between measured neighbours on both sides, or like the nearest.
 fn between(effects: Vec<Option<(f64, f64)>>) -> Vec<(f64, f64)> {
-    let known = |place: usize| Some((place, effects[place]?));
+    let effect_at = |index: usize| Some((index, effects[index]?));
     let fill = |index: usize| {
-        let below = (0..=index).rev().find_map(known);
-        let above = (index..effects.len()).find_map(known);
+        let below = (0..=index).rev().find_map(effect_at);
+        let above = (index..effects.len()).find_map(effect_at);
         match (below, above) {
-            (Some((low, one)), Some((high, other))) if high > low => {
+            (Some((low, low_effect)), Some((high, high_effect))) if high > low => {
                 let share = (index - low) as f64 / (high - low) as f64;
-                (one.0 + share * (other.0 - one.0), one.1 + share * (other.1 - one.1))
+                (low_effect.0 + share * (high_effect.0 - low_effect.0), low_effect.1 + share * (high_effect.1 - low_effect.1))
             }
             (Some((_, effect)), _) | (_, Some((_, effect))) => effect,
             (None, None) => (0.0, 0.0),

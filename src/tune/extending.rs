@@ -112,15 +112,15 @@ impl Planner {
 
     /// The outcome of the confirmation, or of an earlier one if that says more.
     pub(super) fn shown(&self) -> Option<Answer> {
-        let of = |finalists: &[usize]| {
+        let answer_of = |finalists: &[usize]| {
             let answer = confirmed(&self.space, &self.candidates, finalists, self.settings.margin);
             answer.filter(|_| self.is_confirmed(finalists))
         };
-        let answer = of(&self.finalists);
+        let answer = answer_of(&self.finalists);
         if matches!(answer, Some(Answer::Better(..) | Answer::Meets(_))) {
             return answer;
         }
-        let earlier = of(&self.earlier);
+        let earlier = answer_of(&self.earlier);
         if matches!(earlier, Some(Answer::Better(..))) { earlier } else { answer.or(earlier) }
     }
 }

@@ -46,16 +46,16 @@ impl Forecast<'_> {
                 }
             }
         }
-        promising.sort_by(|(_, one), (_, other)| {
-            (one.violation > DOUBT).cmp(&(other.violation > DOUBT)).then(other.score.total_cmp(&one.score))
+        promising.sort_by(|(_, left), (_, right)| {
+            (left.violation > DOUBT).cmp(&(right.violation > DOUBT)).then(right.score.total_cmp(&left.score))
         });
         // If there is room for few, the most promising is among them.
         let first = promising.first().map(|(place, _)| place.clone());
         let mut chosen: Vec<Place> = first.into_iter().chain(self.starts()).collect();
         chosen.extend(promising.into_iter().map(|(place, _)| place));
-        let mut seen = HashSet::new();
-        chosen.retain(|place| seen.insert(place.clone()));
-        excluded.retain(|(place, _)| !seen.contains(place));
+        let mut distinct = HashSet::new();
+        chosen.retain(|place| distinct.insert(place.clone()));
+        excluded.retain(|(place, _)| !distinct.contains(place));
         chosen.truncate(self.room.clamp(MIN_RACING, MAX_RACING));
         (chosen, excluded)
     }

@@ -30,7 +30,7 @@ impl Planner {
         let fresh: Vec<Place> = neighbours.into_iter().filter(is_new).collect();
         let unit = 2.0 * self.settings.unit_s;
         // A single round proves nothing.
-        let each = self.budget.for_steps(self.reserve()) / 2.0;
+        let round_limit = self.budget.for_steps(self.reserve()) / 2.0;
         let mut beside = vec![best];
         let joins = !self.candidates[0].has_failed() && self.share_of_best(0).is_none();
         let round = |beside: &[usize]| -> Vec<usize> {
@@ -40,7 +40,7 @@ impl Planner {
         for place in fresh {
             let number = self.number(place);
             beside.push(number);
-            if self.price_of_round(&round(&beside), unit) > each {
+            if self.price_of_round(&round(&beside), unit) > round_limit {
                 beside.pop();
                 self.leave(number, NO_TIME.to_owned());
                 break;
@@ -60,12 +60,12 @@ impl Planner {
         let all: Vec<usize> =
             (0..self.candidates.len()).filter(|number| !self.candidates[*number].has_failed()).collect();
         let mean = |number: usize| Some((number, self.mean_score(number)?));
-        let seen = Standings { means: all.into_iter().filter_map(mean).collect(), ..Standings::default() };
+        let of_all = Standings { means: all.into_iter().filter_map(mean).collect(), ..Standings::default() };
         let able = |number: usize| meets(&self.candidates[number], |_| true);
         let by_race = leader(&of_race, able);
         by_race
             .or_else(|| self.best_confirmed())
-            .or_else(|| leader(&seen, able))
+            .or_else(|| leader(&of_all, able))
             .or_else(|| leader(&of_race, |_| true))
             .unwrap_or(0)
     }
@@ -105,12 +105,12 @@ impl Planner {
         let raced = self.candidates[best].visits.iter().any(is_race);
         let beside = |number: usize| {
             let standings = Standings::of(&self.candidates, &[best, number], |visit| !raced || is_race(visit));
-            standings.mean(number).zip(standings.mean(best)).map(|(own, best)| own - best)
+            standings.mean(number).zip(standings.mean(best)).map(|(score, best)| score - best)
         };
-        let seen =
+        let able =
             (1..self.candidates.len()).filter(|number| *number != best && meets(&self.candidates[*number], |_| true));
-        let mut others: Vec<(usize, f64)> = seen.filter_map(|number| Some((number, beside(number)?))).collect();
-        others.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        let mut others: Vec<(usize, f64)> = able.filter_map(|number| Some((number, beside(number)?))).collect();
+        others.sort_by(|(_, left), (_, right)| right.total_cmp(left));
         let means = others.iter().copied().chain([(best, 0.0)]).collect();
         let cheap = cheapest(
             &self.space,
@@ -125,10 +125,10 @@ impl Planner {
         let room = 1.0 + (self.budget.left() - present) / (ENOUGH_ROUNDS as f64 * self.budget.price(unit));
         let mut finalists = vec![0, cheap];
         finalists.extend([best].into_iter().chain(others.iter().map(|(number, _)| *number)));
-        let mut seen = Vec::new();
+        let mut distinct = Vec::new();
         finalists.retain(|number| {
-            let is_new = !seen.contains(number);
-            seen.push(*number);
+            let is_new = !distinct.contains(number);
+            distinct.push(*number);
             is_new
         });
         finalists.truncate((room as usize).clamp(2, KEPT + 1));
@@ -181,10 +181,10 @@ impl Planner {
     pub(super) fn confirmation_unit(&self) -> f64 {
         let rounds = CONFIRMATION.0 as f64;
         let shortest = self.settings.unit_s;
-        let own = |number: &usize| self.budget.price_of(*number, 0.0);
-        let extra = self.finalists.iter().map(own).sum::<f64>() / self.finalists.len().max(1) as f64;
-        let each = self.budget.left() / (rounds * self.finalists.len() as f64);
-        (each * 0.9 - extra).clamp(shortest, 4.0 * shortest)
+        let overhead = |number: &usize| self.budget.price_of(*number, 0.0);
+        let extra = self.finalists.iter().map(overhead).sum::<f64>() / self.finalists.len().max(1) as f64;
+        let per_trial = self.budget.left() / (rounds * self.finalists.len() as f64);
+        (per_trial * 0.9 - extra).clamp(shortest, 4.0 * shortest)
     }
 
     /// Whether further rounds could not change the answer by much.

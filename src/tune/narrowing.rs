@@ -44,22 +44,22 @@ impl Planner {
 
     /// The best of the measured points, for the race; the others are dropped.
     pub(super) fn line_up_seen(&mut self) -> Vec<Place> {
-        let mut seen: Vec<usize> = (1..self.candidates.len())
+        let mut numbers: Vec<usize> = (1..self.candidates.len())
             .filter(|number| self.is_seen(*number) && !self.is_left_behind(*number))
             .collect();
-        seen.sort_by(|one, other| ahead(self.standing(*other), self.standing(*one)));
+        numbers.sort_by(|left, right| ahead(self.standing(*right), self.standing(*left)));
         let score = |number: usize| self.mean_score(number).unwrap_or(f64::NEG_INFINITY);
-        let best = seen.first().map_or(0.0, |best| score(*best));
+        let best = numbers.first().map_or(0.0, |best| score(*best));
         // One reading is not enough to leave out what may be as good, as long as there is room.
-        let near = seen.iter().filter(|number| score(**number) > best - DOUBT).count();
-        let others = seen.split_off(self.room().clamp(KEPT, near.max(MIN_RACING)).min(seen.len()));
+        let near = numbers.iter().filter(|number| score(**number) > best - DOUBT).count();
+        let others = numbers.split_off(self.room().clamp(KEPT, near.max(MIN_RACING)).min(numbers.len()));
         let reason = |number: usize| match meets(&self.candidates[number], |_| true) {
             true => format!("at {:.0} % of the best at a first look", (score(number) - best).exp() * 100.0),
             false => "misses a constraint at a first look".to_owned(),
         };
         let reasons: Vec<(usize, String)> = others.into_iter().map(|number| (number, reason(number))).collect();
         reasons.into_iter().for_each(|(number, reason)| self.leave(number, reason));
-        seen.into_iter().filter_map(|number| self.candidates[number].place.clone()).collect()
+        numbers.into_iter().filter_map(|number| self.candidates[number].place.clone()).collect()
     }
 
     /// Whether there was no time to measure along every setting of a large space, and there is time for a further
@@ -80,9 +80,9 @@ impl Planner {
     }
 
     fn widest_gap(&self, forecast: &Forecast<'_>) -> Option<Place> {
-        let seen = (0..self.candidates.len()).filter(|number| self.is_seen(*number));
-        let placed = seen.filter_map(|number| Some((self.standing(number), self.candidates[number].place.clone()?)));
-        let (_, centre) = placed.max_by(|(one, _), (other, _)| ahead(*one, *other))?;
+        let numbers = (0..self.candidates.len()).filter(|number| self.is_seen(*number));
+        let placed = numbers.filter_map(|number| Some((self.standing(number), self.candidates[number].place.clone()?)));
+        let (_, centre) = placed.max_by(|(left, _), (right, _)| ahead(*left, *right))?;
         let early = (0..centre.len()).filter(|dimension| !forecast.space.dimensions[*dimension].is_late);
         let gaps = early.flat_map(|dimension| self.gaps(forecast.space, &centre, dimension));
         // A prediction is a line between ends, and says nothing against a peak between two points of it.
@@ -100,21 +100,21 @@ impl Planner {
 
     /// The gaps below and above `centre` along a setting; `None` if the neighbour was tried, or does not exist.
     fn gaps(&self, space: &Space, centre: &Place, dimension: usize) -> Vec<Gap> {
-        let (own, count) = (centre[dimension], space.dimensions[dimension].values.len());
+        let (start, count) = (centre[dimension], space.dimensions[dimension].values.len());
         let at = |index: usize| {
             let mut place = centre.clone();
             place[dimension] = index;
             place
         };
         let is_tried = |index: &usize| self.is_tried(&at(*index));
-        let (below, above) = ((0..own).rev().find(is_tried), (own + 1..count).find(is_tried));
+        let (below, above) = ((0..start).rev().find(is_tried), (start + 1..count).find(is_tried));
         // Beyond an unmeasured end there is the edge.
-        let down = own - below.map_or(0, |index| index + 1);
-        let up = above.unwrap_or(count) - own - 1;
+        let down = start - below.map_or(0, |index| index + 1);
+        let up = above.unwrap_or(count) - start - 1;
         let gap = |untried: usize, middle: usize, is_between: bool| {
             (untried > 0).then(|| Gap { share: untried as f64 / count as f64, middle: at(middle), is_between })
         };
-        let gaps = [gap(down, own - down.div_ceil(2), below.is_some()), gap(up, own + up.div_ceil(2), above.is_some())];
+        let gaps = [gap(down, start - down.div_ceil(2), below.is_some()), gap(up, start + up.div_ceil(2), above.is_some())];
         gaps.into_iter().flatten().collect()
     }
 
@@ -125,8 +125,8 @@ impl Planner {
 
     /// Whether a point was measured, or could not be.
     pub(super) fn is_tried(&self, place: &Place) -> bool {
-        let of = |number: &usize| &self.candidates[*number];
-        self.numbers.get(place).map(of).is_some_and(|known| known.has_failed() || !known.visits.is_empty())
+        let candidate_of = |number: &usize| &self.candidates[*number];
+        self.numbers.get(place).map(candidate_of).is_some_and(|candidate| candidate.has_failed() || !candidate.visits.is_empty())
     }
 
     /// How a candidate stands to others.
@@ -149,6 +149,6 @@ struct Standing {
 }
 
 /// Orders standings; scores are numbers.
-fn ahead(one: Standing, other: Standing) -> Ordering {
-    one.meets.cmp(&other.meets).then(one.score.total_cmp(&other.score))
+fn ahead(left: Standing, right: Standing) -> Ordering {
+    left.meets.cmp(&right.meets).then(left.score.total_cmp(&right.score))
 }

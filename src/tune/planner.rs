@@ -237,7 +237,7 @@ impl Planner {
     fn best_of(&self, able: &[usize]) -> Option<usize> {
         let last: Vec<usize> = able.iter().copied().filter(|number| self.members.contains(number)).collect();
         let scored = able.iter().filter_map(|number| Some((self.mean_score(*number)?, *number)));
-        let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, number)| number);
+        let best = scored.max_by(|(left, _), (right, _)| left.total_cmp(right)).map(|(_, number)| number);
         leader(&Standings::of(&self.candidates, &last, |_| true), |_| true).or(best)
     }
 
@@ -245,16 +245,16 @@ impl Planner {
     fn nearest(&self) -> Option<usize> {
         let distance = |number: &usize| median(&self.candidates[*number].violations(|_| true));
         let works = |number: &usize| !self.candidates[*number].has_failed() && self.trials_of(*number) > 0;
-        let seen = (0..self.candidates.len()).filter(works);
-        seen.min_by(|one, other| distance(one).total_cmp(&distance(other)))
+        let numbers = (0..self.candidates.len()).filter(works);
+        numbers.min_by(|left, right| distance(left).total_cmp(&distance(right)))
     }
 
     /// How the confirmed candidates compare with the best of them. What an earlier confirmation has shown counts for those
     /// that the last one left out.
     pub fn beside_best(&self) -> Vec<Beside> {
-        let of = |finalists: &[usize]| answer::beside_best(&self.candidates, finalists, self.settings.margin);
-        let earlier = of(&self.earlier).into_iter().filter(|beside| !self.finalists.contains(&beside.number));
-        of(&self.finalists).into_iter().chain(earlier).collect()
+        let beside_of = |finalists: &[usize]| answer::beside_best(&self.candidates, finalists, self.settings.margin);
+        let earlier = beside_of(&self.earlier).into_iter().filter(|beside| !self.finalists.contains(&beside.number));
+        beside_of(&self.finalists).into_iter().chain(earlier).collect()
     }
 
     /// Whether every one of `finalists` that works was measured in enough rounds to say something.
@@ -313,10 +313,10 @@ impl Planner {
         let present = self.rounds_of_present() as f64 * self.budget.price_of(0, unit);
         let able = (1..self.candidates.len()).filter(|number| meets(&self.candidates[*number], |_| true));
         let mut best: Vec<(f64, usize)> = able.filter_map(|number| Some((self.mean_score(number)?, number))).collect();
-        best.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        let known = best.iter().take(KEPT).map(|(_, number)| self.budget.price_of(*number, unit));
+        best.sort_by(|(left, _), (right, _)| right.total_cmp(left));
+        let prices = best.iter().take(KEPT).map(|(_, number)| self.budget.price_of(*number, unit));
         let unknown = KEPT.saturating_sub(best.len()) as f64 * self.budget.price(unit);
-        present + CONFIRMATION.0 as f64 * (known.sum::<f64>() + unknown)
+        present + CONFIRMATION.0 as f64 * (prices.sum::<f64>() + unknown)
     }
 
     /// The mean score of a candidate; `None` if it was not measured.

@@ -55,8 +55,8 @@ impl Standings {
     }
 
     /// Where the true difference of two members lies.
-    pub fn difference(&self, one: usize, other: usize, half_width: f64) -> Option<Interval> {
-        let middle = self.mean(one)? - self.mean(other)?;
+    pub fn difference(&self, first: usize, second: usize, half_width: f64) -> Option<Interval> {
+        let middle = self.mean(first)? - self.mean(second)?;
         Some(Interval { low: middle - half_width, high: middle + half_width })
     }
 }
@@ -70,17 +70,17 @@ fn spread(scores: &[Vec<f64>], weights: &[f64]) -> (f64, f64) {
     }
     let total: f64 = weights.iter().sum();
     let mean = |scores: &[f64]| scores.iter().zip(weights).map(|(score, weight)| score * weight).sum::<f64>() / total;
-    let own: Vec<f64> = scores.iter().map(|scores| mean(scores)).collect();
+    let means: Vec<f64> = scores.iter().map(|scores| mean(scores)).collect();
     let common: Vec<f64> =
         (0..weights.len()).map(|round| scores.iter().map(|scores| scores[round]).sum::<f64>() / members).collect();
     let grand = mean(&common);
     let squares: f64 = scores
         .iter()
-        .zip(&own)
-        .flat_map(|(scores, own)| {
-            scores.iter().zip(&common).zip(weights).map(move |((score, common), weight)| (score - own, common, weight))
+        .zip(&means)
+        .flat_map(|(scores, mean)| {
+            scores.iter().zip(&common).zip(weights).map(move |((score, common), weight)| (score - mean, common, weight))
         })
-        .map(|(rest, common, weight)| weight * (rest - (common - grand)).powi(2))
+        .map(|(residual, common, weight)| weight * (residual - (common - grand)).powi(2))
         .sum();
     ((2.0 * squares / freedom / total).sqrt(), freedom)
 }
@@ -92,8 +92,8 @@ pub fn repeatability(candidates: &[Candidate], value: impl Fn(&Visit) -> f64) ->
     let (squares, freedom) = repeated.fold((0.0, 0.0), |(squares, freedom), candidate| {
         let values: Vec<f64> = candidate.visits.iter().map(&value).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let own: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        (squares + own, freedom + values.len() as f64 - 1.0)
+        let sum_of_squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        (squares + sum_of_squares, freedom + values.len() as f64 - 1.0)
     });
     if freedom > 0.0 { ((squares / freedom).sqrt(), freedom) } else { (0.0, 0.0) }
 }

@@ -51,8 +51,8 @@ impl Planner {
             return;
         }
         let price = |number: &usize| self.budget.price_of(*number, 0.0);
-        let seen = (0..self.candidates.len()).filter(|number| !self.candidates[*number].visits.is_empty());
-        let Some(number) = seen.min_by(|one, other| price(one).total_cmp(&price(other))) else { return };
+        let numbers = (0..self.candidates.len()).filter(|number| !self.candidates[*number].visits.is_empty());
+        let Some(number) = numbers.min_by(|left, right| price(left).total_cmp(&price(right))) else { return };
         self.queue_round(&[number; REPEATS - 1], Phase::Calibration, self.settings.unit_s);
     }
 
@@ -118,8 +118,8 @@ impl Planner {
         };
         let noise = |value: fn(&Visit) -> f64| repeatability(&self.candidates, value).0;
         let calibration = Calibration::new(&self.space, self.space.base(), found)?;
-        let seen = self.candidates.iter().filter(|candidate| meets(candidate, |_| true));
-        let best = seen.flat_map(|candidate| &candidate.visits).map(|visit| visit.score).max_by(f64::total_cmp);
+        let able = self.candidates.iter().filter(|candidate| meets(candidate, |_| true));
+        let best = able.flat_map(|candidate| &candidate.visits).map(|visit| visit.score).max_by(f64::total_cmp);
         let forecast = Forecast {
             space: &self.space,
             calibration: &calibration,
@@ -136,10 +136,10 @@ impl Planner {
         let unit = self.rung_unit();
         let members = self.members.clone();
         let rungs = (members.len() as f64 / KEPT as f64).log2().ceil().max(1.0);
-        let each = self.budget.for_race(self.reserve()) / rungs / self.price_of_round(&members, unit);
+        let rounds = self.budget.for_race(self.reserve()) / rungs / self.price_of_round(&members, unit);
         // Who is confirmed anyway needs no longer race than to show who is far behind.
         let most = if members.len() <= KEPT + 1 { ROUNDS.0 } else { ROUNDS.1 };
-        for _ in 0..(each as usize).clamp(ROUNDS.0, most) {
+        for _ in 0..(rounds as usize).clamp(ROUNDS.0, most) {
             self.queue_round(&members, Phase::Race, unit);
         }
         self.rung += 1;
@@ -174,17 +174,17 @@ impl Planner {
         let mean = |number: usize| Some((self.mean_score(number)?, self.candidates[number].visits.len() as f64));
         // A single measurement may have met a machine that stood still. The present configuration is measured again
         // anyway.
-        let (own, count) = mean(number).filter(|(_, count)| number == 0 || *count > 1.0)?;
+        let (own_score, count) = mean(number).filter(|(_, count)| number == 0 || *count > 1.0)?;
         let ahead = (0..self.candidates.len()).filter_map(|other| Some((other, mean(other)?)));
-        let ahead = ahead.filter(|(_, (score, _))| *score > own + DOUBT);
+        let ahead = ahead.filter(|(_, (score, _))| *score > own_score + DOUBT);
         let able = ahead.filter(|(other, _)| meets(&self.candidates[*other], |_| true));
-        let (_, (best, best_count)) = able.max_by(|(_, (one, _)), (_, (other, _))| one.total_cmp(other))?;
+        let (_, (best, best_count)) = able.max_by(|(_, (left, _)), (_, (right, _))| left.total_cmp(right))?;
         let (noise, freedom) = repeatability(&self.candidates, |visit| visit.score);
         if freedom < 2.0 {
             return None;
         }
         let doubt = FAR * noise * f64::sqrt(1.0 / count + 1.0 / best_count);
-        (own + DOUBT + doubt < best).then(|| (own - best).exp())
+        (own_score + DOUBT + doubt < best).then(|| (own_score - best).exp())
     }
 
     /// Drops a candidate that is proven worse.
@@ -260,9 +260,9 @@ impl Planner {
         let top = standings.mean(best).unwrap_or_default() - (1.0 + self.settings.margin).ln();
         let mean = |number: usize| standings.mean(number).unwrap_or(f64::NEG_INFINITY);
         let cost = |number: usize| self.candidates[number].place.as_ref().map(|place| self.space.cost(place));
-        others.sort_by(|one, other| {
-            let (a, b) = (mean(*one), mean(*other));
-            if a > top && b > top { cost(*one).cmp(&cost(*other)) } else { b.total_cmp(&a) }
+        others.sort_by(|left, right| {
+            let (a, b) = (mean(*left), mean(*right));
+            if a > top && b > top { cost(*left).cmp(&cost(*right)) } else { b.total_cmp(&a) }
         });
         let keep = (others.len() + 1).div_ceil(2).max(KEPT) - 1;
         for number in others.into_iter().skip(keep) {

@@ -114,8 +114,8 @@ fn observed(law: Law, planner: &Planner, trial: &Trial, draws: &mut Draws) -> Ob
     let values = Law::values(&place, planner.space());
     let mut normal = || {
         *count += 2;
-        let (one, other) = (unit(hash(*seed ^ 0xabcd, *count)), unit(hash(*seed ^ 0xabcd, *count + 1)));
-        (-2.0 * (1.0 - one).ln()).sqrt() * (std::f64::consts::TAU * other).cos()
+        let (radius, angle) = (unit(hash(*seed ^ 0xabcd, *count)), unit(hash(*seed ^ 0xabcd, *count + 1)));
+        (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
     };
     let spread = *noise * (UNIT_S / trial.unit_s).sqrt();
     let drift = 0.1 * (trial.round as f64 / 3.0).sin();
@@ -160,7 +160,7 @@ fn finds(law: Law, space: impl Fn() -> Space, budget_s: f64, noise: f64) {
 fn optimum(law: Law, space: &Space) -> Place {
     let capacity = |place: &Place| law.capacity(Law::values(place, space));
     let able = space.places().filter(|place| law.meets(Law::values(place, space)));
-    able.max_by(|one, other| capacity(one).total_cmp(&capacity(other))).unwrap()
+    able.max_by(|left, right| capacity(left).total_cmp(&capacity(right))).unwrap()
 }
 
 const BATCHES: [u64; 6] = [1, 2, 4, 8, 16, 32];
@@ -279,12 +279,12 @@ fn every_search_ends() {
 
 #[test]
 fn the_same_record_gives_the_same_search() {
-    let one = search(CONTENDED, large(), settings(60.0, 7), 0.05);
-    let other = search(CONTENDED, large(), settings(60.0, 7), 0.05);
-    assert_eq!((one.trials.len(), one.planner.answer()), (other.trials.len(), other.planner.answer()));
-    assert_eq!(one.trials, other.trials);
-    let seeds: HashSet<u64> = one.trials.iter().map(|trial| trial.seed).collect();
-    assert_eq!(seeds.len(), one.trials.len(), "every trial has a seed of its own");
+    let first = search(CONTENDED, large(), settings(60.0, 7), 0.05);
+    let second = search(CONTENDED, large(), settings(60.0, 7), 0.05);
+    assert_eq!((first.trials.len(), first.planner.answer()), (second.trials.len(), second.planner.answer()));
+    assert_eq!(first.trials, second.trials);
+    let seeds: HashSet<u64> = first.trials.iter().map(|trial| trial.seed).collect();
+    assert_eq!(seeds.len(), first.trials.len(), "every trial has a seed of its own");
 }
 
 #[test]
@@ -408,10 +408,10 @@ fn a_trial_that_takes_all_the_time_is_the_last() {
 /// unconfirmed.
 #[test]
 fn a_large_gain_needs_no_confirmation() {
-    for (each, proven) in [(1.0, true), (0.05, false)] {
+    for (step, proven) in [(1.0, true), (0.05, false)] {
         let found = move |_: &Planner, trial: &Trial, _: usize| match trial.phase {
             Phase::Confirmation => (30.0, score(trial)),
-            _ => (0.35, Ok(Found { score: each * trial.candidate as f64, ..FOUND })),
+            _ => (0.35, Ok(Found { score: step * trial.candidate as f64, ..FOUND })),
         };
         let answer = ends(move || scripted(line(4), settings(30.0, 1), found)).planner.answer();
         assert_eq!(matches!(answer, Answer::Better(3, _)), proven, "{answer:?}");
@@ -425,9 +425,9 @@ fn where_not_all_can_be_measured_the_best_that_was_is_confirmed() {
     for (count, budget_s) in [(10, 40.0), (4, 30.0), (12, 60.0)] {
         let searched = scripted(line(count), settings(budget_s, 3), |_, trial, _| (2.5, score(trial)));
         let (planner, answer) = (&searched.planner, searched.planner.answer());
-        let seen = |phase: Phase| searched.trials.iter().filter(move |trial| trial.phase == phase);
+        let trials_in = |phase: Phase| searched.trials.iter().filter(move |trial| trial.phase == phase);
         let best = searched.trials.iter().map(|trial| trial.candidate).max().unwrap();
-        assert!(best > 0 && seen(Phase::Confirmation).any(|trial| trial.candidate == best), "{:?}", searched.trials);
+        assert!(best > 0 && trials_in(Phase::Confirmation).any(|trial| trial.candidate == best), "{:?}", searched.trials);
         assert_eq!(answer.winner(), Some(best), "{answer:?}");
         assert!(planner.spent() > 0.8 * budget_s && planner.spent() <= budget_s, "{} s", planner.spent());
         for candidate in planner.candidates().iter().filter(|candidate| candidate.visits.is_empty()) {
@@ -484,8 +484,8 @@ fn slow_present(budget_s: f64) -> Searched {
 fn a_slow_present_one_does_not_take_the_time_of_others() {
     let searched = slow_present(50.0);
     let Answer::Better(_, gain) = searched.planner.answer() else { panic!("{:?}", searched.planner.answer()) };
-    let of = |phase: Phase| searched.trials.iter().filter(move |trial| trial.candidate == 0 && trial.phase == phase);
-    assert_eq!((of(Phase::Race).count(), of(Phase::Confirmation).count()), (0, 4), "{:?}", searched.trials);
+    let trials_in = |phase: Phase| searched.trials.iter().filter(move |trial| trial.candidate == 0 && trial.phase == phase);
+    assert_eq!((trials_in(Phase::Race).count(), trials_in(Phase::Confirmation).count()), (0, 4), "{:?}", searched.trials);
     assert!(gain.interval.low > 50.0 && gain.interval.high < 110.0, "{gain:?}");
     let far = |candidate: &&crate::Candidate| matches!(&candidate.status, Status::Dropped { reason, .. } if reason.starts_with("far behind"));
     for candidate in searched.planner.candidates().iter().filter(far) {
@@ -577,7 +577,7 @@ fn the_confirmation_shows_who_is_worse() {
     assert!((0..4).all(confirmed), "{:?}", planner.candidates());
     let beside = planner.beside_best();
     let worse: Vec<(usize, f64)> =
-        beside.iter().filter(|one| one.is_worse == Some(true)).map(|one| (one.number, one.share)).collect();
+        beside.iter().filter(|candidate| candidate.is_worse == Some(true)).map(|candidate| (candidate.number, candidate.share)).collect();
     let [(1, share)] = worse[..] else { panic!("{beside:?}") };
     assert!((share - (-0.9_f64).exp()).abs() < 0.01, "{share}");
 }

@@ -188,12 +188,12 @@ impl Shared {
             }
         }
         let kept = self.kept.lock().take();
-        let Some(Kept { texts, said }) = kept else { return };
+        let Some(Kept { texts, said: messages }) = kept else { return };
         for (stream, text) in texts {
             let _ = stream.write(&text);
         }
-        if said > MAX_KEPT {
-            let _ = Stream::Error.write(&format!("triton-bench: {} messages were left out here\n", said - MAX_KEPT));
+        if messages > MAX_KEPT {
+            let _ = Stream::Error.write(&format!("triton-bench: {} messages were left out here\n", messages - MAX_KEPT));
         }
     }
 }

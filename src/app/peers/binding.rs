@@ -32,20 +32,20 @@ fn remark(members: &[Member], host: &str, ranks: &[usize]) -> Option<String> {
             if all.len() == 1 { "" } else { "s" }
         ));
     }
-    let pairs = ranks.iter().enumerate().flat_map(|(at, &one)| ranks[at + 1..].iter().map(move |&other| (one, other)));
-    let (one, other, shared) = pairs.into_iter().find_map(|(one, other)| {
+    let pairs = ranks.iter().enumerate().flat_map(|(at, &first)| ranks[at + 1..].iter().map(move |&second| (first, second)));
+    let (first, second, shared) = pairs.into_iter().find_map(|(first, second)| {
         let is_bound = |rank: usize| members[rank].processors.len() < members[rank].online;
-        let shared: Vec<String> = members[one]
+        let shared: Vec<String> = members[first]
             .processors
             .iter()
-            .filter(|processor| is_bound(one) && is_bound(other) && members[other].processors.contains(processor))
+            .filter(|processor| is_bound(first) && is_bound(second) && members[second].processors.contains(processor))
             .map(ToString::to_string)
             .collect();
-        (!shared.is_empty()).then_some((one, other, shared))
+        (!shared.is_empty()).then_some((first, second, shared))
     })?;
     // As many unbound processes as there are processors do not disturb each other.
     let next = "start them with --bind-to none, or bind each to its own";
-    Some(format!("ranks {one} and {other} ({host}) are bound to the same processors ({}); {next}", shared.join(", ")))
+    Some(format!("ranks {first} and {second} ({host}) are bound to the same processors ({}); {next}", shared.join(", ")))
 }
 
 /// A warning if the launcher has bound processes to fewer processors than their threads (`issuers` in each) could use.
@@ -98,10 +98,10 @@ mod tests {
     #[test]
     fn fewer_processors_than_threads_are_told_where_the_launcher_is_why() {
         let bound = [member("a", &[0], 4), member("b", &[0], 4)];
-        let told = narrow(&bound, &[1, 1]).unwrap();
+        let remark = narrow(&bound, &[1, 1]).unwrap();
         assert!(
-            told.starts_with("rank 0 (a) is bound to 1 of 4 processors, which its threads share, as is 1 more"),
-            "{told}"
+            remark.starts_with("rank 0 (a) is bound to 1 of 4 processors, which its threads share, as is 1 more"),
+            "{remark}"
         );
         assert_eq!(narrow(&[member("a", &[0, 1], 4)], &[2]), None);
         assert!(narrow(&[member("a", &[0, 1], 4)], &[3]).is_some());

@@ -14,9 +14,9 @@ use crate::terms::{Range, ReportPart};
 /// The rule that it breaks.
 pub(super) fn check(plan: &Plan, part: Part) -> Result<()> {
     let size = part.size;
-    let refuse = |what: &str| {
+    let refuse = |subject: &str| {
         let next = "use one process, or --ranks separate to give each a whole load";
-        Err(Error::usage(format!("{what} cannot be shared by {size} processes; {next}")))
+        Err(Error::usage(format!("{subject} cannot be shared by {size} processes; {next}")))
     };
     let too_few = |flag: &str, count: usize| {
         let next = format!("give at least {size}, or start fewer processes");

@@ -31,7 +31,7 @@ fn plan_of(setup: &Setup) -> Plan {
 /// Settings without our own lines.
 fn upstreams(settings: &str) -> String {
     let ours = ["  Random seed:", "  Requests leave when", "  Latency: ", "  Inputs in "];
-    let lines = settings.lines().filter(|line| !ours.iter().any(|own| line.starts_with(own)));
+    let lines = settings.lines().filter(|line| !ours.iter().any(|prefix| line.starts_with(prefix)));
     lines.map(|line| format!("{line}\n")).collect()
 }
 

@@ -11,20 +11,20 @@ pub struct Assignment(pub Vec<(Setting, Value)>);
 
 impl Assignment {
     /// The point with these indexes of values.
-    pub fn of(search: &[Searched], place: &[usize]) -> Self {
-        let pairs = search.iter().zip(place);
+    pub fn of(search: &[Searched], indexes: &[usize]) -> Self {
+        let pairs = search.iter().zip(indexes);
         Self(pairs.map(|(searched, index)| (searched.setting.clone(), searched.values[*index].clone())).collect())
     }
 
     /// The configuration of `model` (`None` is the measured one) with its settings applied.
     pub fn configure(&self, model: Option<&str>, base: &Value) -> Value {
         let mut configuration = base.clone();
-        let own = self.0.iter().filter_map(|(setting, value)| match setting {
-            Setting::Model(of, path) if of.as_deref() == model => Some((path, value)),
+        let settings = self.0.iter().filter_map(|(setting, value)| match setting {
+            Setting::Model(owner, path) if owner.as_deref() == model => Some((path, value)),
             _ => None,
         });
         let mut changed = false;
-        for (path, value) in own {
+        for (path, value) in settings {
             path.set(&mut configuration, value);
             changed = true;
         }
@@ -43,7 +43,7 @@ impl Assignment {
             None => !is_nothing(value),
         };
         self.0.iter().find_map(|(setting, value)| match setting {
-            Setting::Model(of, path) if of.as_deref() == model && is_other(path, value) => {
+            Setting::Model(owner, path) if owner.as_deref() == model && is_other(path, value) => {
                 let found = path.get(configuration).unwrap_or_default();
                 Some(format!("the server set {path} to {found} instead of {value}"))
             }
@@ -94,7 +94,7 @@ impl Assignment {
     }
 
     fn value(&self, setting: &Setting) -> Option<&Value> {
-        self.0.iter().find(|(own, _)| own == setting).map(|(_, value)| value)
+        self.0.iter().find(|(key, _)| key == setting).map(|(_, value)| value)
     }
 }
 
@@ -128,7 +128,7 @@ fn complete(configuration: &mut Value, base: &Value) {
         object.remove("dynamic_batching");
     }
     // The server fills in the largest batch as the preferred one.
-    let sizes = |of: &Value| of.pointer("/dynamic_batching/preferred_batch_size").cloned();
+    let sizes = |config: &Value| config.pointer("/dynamic_batching/preferred_batch_size").cloned();
     let filled_in = sizes(base) == Some(json!([was])) && sizes(configuration) == sizes(base) && largest != was;
     let preferred = configuration.pointer_mut("/dynamic_batching/preferred_batch_size").and_then(Value::as_array_mut);
     if let Some(sizes) = preferred {
@@ -165,8 +165,8 @@ mod tests {
         let filled = json!({"max_batch_size": 8, "dynamic_batching": {"preferred_batch_size": [8]}});
         let larger = assignment(&[("max_batch_size", json!(32))]).configure(None, &filled);
         assert_eq!(larger["dynamic_batching"]["preferred_batch_size"], json!([]), "the server chose it, nobody else");
-        let own = [("max_batch_size", json!(32)), ("dynamic_batching.preferred_batch_size", json!([16]))];
-        let chosen = assignment(&own).configure(None, &filled);
+        let pairs = [("max_batch_size", json!(32)), ("dynamic_batching.preferred_batch_size", json!([16]))];
+        let chosen = assignment(&pairs).configure(None, &filled);
         assert_eq!(chosen["dynamic_batching"]["preferred_batch_size"], json!([16]));
         assert_eq!(assignment(&[("max_batch_size", json!(8))]).configure(Some("other"), &base), base);
     }

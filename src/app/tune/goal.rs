@@ -69,8 +69,8 @@ mod tests {
             assert!((violation(flags) - (80.0_f64 / 50.0).ln()).abs() < 1e-9, "{flags}: p99 misses it");
         }
         assert!(violation("--constraint p50<50ms") < 0.0);
-        let both = "--objective p50 --constraint p99<1s";
-        let of_both = found(&plan(both), &measured(&plan(both)));
+        let both_flags = "--objective p50 --constraint p99<1s";
+        let of_both = found(&plan(both_flags), &measured(&plan(both_flags)));
         assert!((of_both.score + 20e6_f64.ln()).abs() < 1e-9 && of_both.violation < 0.0, "{of_both:?}");
     }
 }

@@ -242,7 +242,7 @@ fn tell<T: Serialize>(answer: std::result::Result<T, &Error>) -> Result<()> {
 fn measure(plan: &TunePlan, order: Order, subject: &mut Subject) -> Result<VisitFigures> {
     subject.expect(order.trial.candidate, order.expected_rate, order.load);
     let search = super::settings(plan, subject)?;
-    let assignment = order.place.map_or_else(Assignment::default, |place| Assignment::of(&search, &place));
+    let assignment = order.place.map_or_else(Assignment::default, |indexes| Assignment::of(&search, &indexes));
     subject.visit(&assignment, &order.trial)
 }
 

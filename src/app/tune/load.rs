@@ -55,10 +55,10 @@ impl KnownLoad {
     /// After a visit, where `before` was known.
     pub fn after(before: Option<Self>, visit: Loaded) -> Self {
         let Loaded { load, violation, .. } = visit;
-        let missed = [before.and_then(|known| known.missed), visit.missed].into_iter().flatten().min();
+        let missed = [before.and_then(|known_load| known_load.missed), visit.missed].into_iter().flatten().min();
         if visit.confirms {
             let misses = violation > 0.0;
-            let has_missed = before.is_some_and(|known| known.has_missed);
+            let has_missed = before.is_some_and(|known_load| known_load.has_missed);
             let next = if misses && has_missed { fewer(load, violation).unwrap_or(load) } else { load };
             return Self { next, missed, has_missed: misses && next == load };
         }
@@ -78,18 +78,18 @@ mod tests {
 
     /// The load after some visits to a model whose latency with `n` outstanding is `law(n)`, of a limit of 1.
     fn settled(law: impl Fn(u32) -> f64, most: u32) -> (u32, Vec<usize>) {
-        let (mut known, mut tries): (Option<KnownLoad>, Vec<usize>) = (None, Vec::new());
+        let (mut known_load, mut tries): (Option<KnownLoad>, Vec<usize>) = (None, Vec::new());
         for _ in 0..6 {
-            let mut load = known.map_or(most, |known| known.next.min(most));
+            let mut load = known_load.map_or(most, |known_load| known_load.next.min(most));
             let (mut missed, mut count) = (None, 1);
             while let Some(next) = fewer(load, law(load).ln()).filter(|_| count < TRIES) {
                 (missed, load, count) = (Some(load), next, count + 1);
             }
             let violation = law(load).ln();
-            known = Some(KnownLoad::after(known, Loaded { load, missed, violation, confirms: false }));
+            known_load = Some(KnownLoad::after(known_load, Loaded { load, missed, violation, confirms: false }));
             tries.push(count);
         }
-        (known.unwrap().next.min(most), tries)
+        (known_load.unwrap().next.min(most), tries)
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl Means<'_> {
         self.interrupts.load(Ordering::Relaxed) > 0
     }
 
-    /// Measures the candidate at `place` (`None` is the present configuration), within the time left; `None` if that was not
+    /// Measures the candidate at `indexes` (`None` is the present configuration), within the time left; `None` if that was not
     /// enough.
     ///
     /// # Errors
@@ -36,24 +36,24 @@ impl Means<'_> {
     pub fn visit(
         &mut self,
         search: &[Searched],
-        place: Option<Vec<usize>>,
+        indexes: Option<Vec<usize>>,
         trial: &Trial,
         left: Duration,
     ) -> Result<Option<VisitFigures>> {
         let subject = &mut self.subject;
         match &self.isolated {
             Some(isolated) => {
-                subject.note_loads(&assignment(search, place.clone()));
+                subject.note_loads(&assignment(search, indexes.clone()));
                 let (expected_rate, bases) = (subject.expected_rate(trial.candidate), subject.bases().to_vec());
                 let load = subject.expected_load(trial.candidate);
-                isolated.visit(Order { place, trial: *trial, expected_rate, load, bases }, left)
+                isolated.visit(Order { place: indexes, trial: *trial, expected_rate, load, bases }, left)
             }
-            None => subject.visit(&assignment(search, place), trial).map(Some),
+            None => subject.visit(&assignment(search, indexes), trial).map(Some),
         }
     }
 }
 
-/// The settings of the candidate at `place`; the present configuration sets nothing.
-pub fn assignment(search: &[Searched], place: Option<Vec<usize>>) -> Assignment {
-    place.map_or_else(Assignment::default, |place| Assignment::of(search, &place))
+/// The settings of the candidate at `indexes`; the present configuration sets nothing.
+pub fn assignment(search: &[Searched], indexes: Option<Vec<usize>>) -> Assignment {
+    indexes.map_or_else(Assignment::default, |indexes| Assignment::of(search, &indexes))
 }

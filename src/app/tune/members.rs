@@ -22,18 +22,18 @@ fn add(server: &ServerSummary, requests: u64, found: &mut Vec<MemberFigures>) {
     let us = |ns: u64| ns as f64 / requests as f64 / 1e3;
     let compute = |server: &ServerSummary| us(server.delta.compute().ns);
     let of_parts: f64 = server.composing.iter().map(compute).sum();
-    let own = MemberFigures {
+    let figures = MemberFigures {
         model: server.name.clone(),
         queue_us: us(server.delta.queue.ns),
         // What a BLS model waits for those that it calls is theirs.
         compute_us: (compute(server) - of_parts).max(0.0),
     };
-    match found.iter_mut().find(|member| member.model == own.model) {
+    match found.iter_mut().find(|member| member.model == figures.model) {
         Some(member) => {
-            member.queue_us = member.queue_us.max(own.queue_us);
-            member.compute_us = member.compute_us.max(own.compute_us);
+            member.queue_us = member.queue_us.max(figures.queue_us);
+            member.compute_us = member.compute_us.max(figures.compute_us);
         }
-        None => found.push(own),
+        None => found.push(figures),
     }
     server.composing.iter().for_each(|part| add(part, requests, found));
 }
@@ -43,7 +43,7 @@ pub fn bottleneck(members: &[MemberFigures]) -> Option<&MemberFigures> {
     let all: f64 = members.iter().map(|member| member.queue_us + member.compute_us).sum();
     let queued: f64 = members.iter().map(|member| member.queue_us).fold(0.0, f64::max);
     let weight = |member: &&MemberFigures| if queued > QUEUES * all { member.queue_us } else { member.compute_us };
-    members.iter().max_by(|one, other| weight(one).total_cmp(&weight(other))).filter(|_| all > 0.0)
+    members.iter().max_by(|left, right| weight(left).total_cmp(&weight(right))).filter(|_| all > 0.0)
 }
 
 /// The group of the settings of a model; `None` if settings of one model only are searched, or none of its own. `root`
@@ -51,13 +51,13 @@ pub fn bottleneck(members: &[MemberFigures]) -> Option<&MemberFigures> {
 pub fn group(search: &[Searched], root: &str, model: &str) -> Option<usize> {
     let mut models: Vec<&str> = Vec::new();
     for searched in search {
-        let Setting::Model(own, _) = &searched.setting else { continue };
-        let own = own.as_deref().unwrap_or(root);
-        if !models.contains(&own) {
-            models.push(own);
+        let Setting::Model(name, _) = &searched.setting else { continue };
+        let name = name.as_deref().unwrap_or(root);
+        if !models.contains(&name) {
+            models.push(name);
         }
     }
-    models.iter().position(|own| *own == model).filter(|_| models.len() > 1)
+    models.iter().position(|name| *name == model).filter(|_| models.len() > 1)
 }
 
 #[cfg(test)]
@@ -80,11 +80,11 @@ mod tests {
 
     #[test]
     fn settings_of_a_model_are_a_group() {
-        let of = |flags: &str, model: &str| group(&plan(flags).search, "m", model);
+        let group_of = |flags: &str, model: &str| group(&plan(flags).search, "m", model);
         let two =
             "--search a:instances=1,2 --search b:instances=1,2 --search a:max_batch_size=1,2 --search concurrency=1,2";
-        assert_eq!([of(two, "a"), of(two, "b"), of(two, "c")], [Some(0), Some(1), None]);
-        assert_eq!(of("--search instances=1,2 --search b:instances=1,2", "m"), Some(0), "its own");
-        assert_eq!(of("--search a:instances=1,2", "a"), None, "there is nothing to choose from");
+        assert_eq!([group_of(two, "a"), group_of(two, "b"), group_of(two, "c")], [Some(0), Some(1), None]);
+        assert_eq!(group_of("--search instances=1,2 --search b:instances=1,2", "m"), Some(0), "its own");
+        assert_eq!(group_of("--search a:instances=1,2", "a"), None, "there is nothing to choose from");
     }
 }

@@ -177,12 +177,12 @@ struct RunningSearch<'a> {
 impl<'a> RunningSearch<'a> {
     fn begin(plan: &'a TunePlan, search: &'a [Searched], means: Means<'a>) -> Result<Self> {
         let (folder, interrupts) = (plan.folder(), means.interrupts);
-        let own = head(plan, search, means.subject.bases());
-        let (record, known, first) = if plan.resume {
-            let (head, known) = record::read(&folder, &own)?;
-            (Record::resume(&folder, &head, interrupts)?, known, head.budget_s)
+        let current_head = head(plan, search, means.subject.bases());
+        let (record, steps, first) = if plan.resume {
+            let (head, steps) = record::read(&folder, &current_head)?;
+            (Record::resume(&folder, &head, interrupts)?, steps, head.budget_s)
         } else {
-            (Record::begin(&folder, &own, interrupts)?, Vec::new(), None)
+            (Record::begin(&folder, &current_head, interrupts)?, Vec::new(), None)
         };
         let budget_s = first.unwrap_or(plan.budget.as_secs_f64());
         let unit_s = plan.unit.map_or(UNIT_S.0, |unit| unit.as_secs_f64());
@@ -195,7 +195,7 @@ impl<'a> RunningSearch<'a> {
             planner: Planner::new(space, settings),
             seen: Vec::new(),
             record,
-            known: known.into(),
+            known: steps.into(),
             phase: None,
         })
     }
@@ -206,11 +206,11 @@ impl<'a> RunningSearch<'a> {
             self.raise_budget()?;
             let Some(trial) = self.planner.next_trial() else { break };
             self.announce(&trial);
-            let known = match self.known.pop_front() {
+            let recorded_entry = match self.known.pop_front() {
                 Some(Step::Trial(entry)) if entry.trial == trial => Some(*entry),
                 _ => None,
             };
-            let entry = match known {
+            let entry = match recorded_entry {
                 Some(entry) => entry,
                 None => {
                     // From here on this search differs from the recorded one.
@@ -277,7 +277,7 @@ impl<'a> RunningSearch<'a> {
     }
 
     fn has_seen(&self, candidate: usize) -> bool {
-        self.seen.iter().any(|seen| seen.trial.candidate == candidate)
+        self.seen.iter().any(|visit| visit.trial.candidate == candidate)
     }
 
     /// What the planner is told of a measurement.
@@ -293,8 +293,8 @@ impl<'a> RunningSearch<'a> {
 
     /// The point of a candidate; `None` for the present configuration, whatever its point is.
     fn place(&self, candidate: usize) -> Option<Vec<usize>> {
-        let place = self.planner.candidates()[candidate].place.clone();
-        place.filter(|_| candidate != 0)
+        let indexes = self.planner.candidates()[candidate].place.clone();
+        indexes.filter(|_| candidate != 0)
     }
 
     /// Reports progress.
@@ -328,13 +328,13 @@ impl<'a> RunningSearch<'a> {
     /// The winner's configuration, and those of the models that it calls and that it changes.
     fn configurations(&self, winner: usize) -> Vec<(String, Value)> {
         let (subject, assignment) = (&self.means.subject, assignment(self.search, self.place(winner)));
-        let own =
+        let root =
             subject.base(None).map(|base| (self.plan.run.target.model.name.clone(), assignment.configure(None, base)));
         let parts = subject.parts().filter_map(|(name, base)| {
             let changed = assignment.configure(Some(name), base);
             (changed != *base).then(|| (name.to_owned(), changed))
         });
-        own.into_iter().chain(parts).collect()
+        root.into_iter().chain(parts).collect()
     }
 }
 

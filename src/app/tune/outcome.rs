@@ -42,9 +42,9 @@ pub fn result(search: &Search<'_>) -> TuneResult {
         };
         (class, !candidate.meets)
     };
-    candidates.sort_by(|one, other| {
-        let by_score = score(other).partial_cmp(&score(one)).unwrap_or(std::cmp::Ordering::Equal);
-        standing(one).cmp(&standing(other)).then(by_score).then(one.number.cmp(&other.number))
+    candidates.sort_by(|left, right| {
+        let by_score = score(right).partial_cmp(&score(left)).unwrap_or(std::cmp::Ordering::Equal);
+        standing(left).cmp(&standing(right)).then(by_score).then(left.number.cmp(&right.number))
     });
     let plan = search.plan;
     TuneResult {
@@ -84,15 +84,15 @@ fn one(
     candidate: &Candidate,
 ) -> CandidateResult {
     let values = match (&candidate.place, number) {
-        (Some(place), 1..) => {
-            search.search.iter().zip(place).map(|(searched, index)| searched.values[*index].clone()).collect()
+        (Some(indexes), 1..) => {
+            search.search.iter().zip(indexes).map(|(searched, index)| searched.values[*index].clone()).collect()
         }
         _ => search.search.iter().map(|searched| present(search, searched)).collect(),
     };
-    let own: Vec<&Seen> = search.seen.iter().filter(|seen| seen.trial.candidate == number).collect();
-    let all: Vec<&VisitFigures> = own.iter().map(|seen| &seen.measured).collect();
+    let visits: Vec<&Seen> = search.seen.iter().filter(|visit| visit.trial.candidate == number).collect();
+    let all: Vec<&VisitFigures> = visits.iter().map(|visit| &visit.measured).collect();
     let confirming: Vec<&VisitFigures> =
-        own.iter().filter(|seen| seen.trial.phase == Phase::Confirmation).map(|seen| &seen.measured).collect();
+        visits.iter().filter(|visit| visit.trial.phase == Phase::Confirmation).map(|visit| &visit.measured).collect();
     let confirmed = !confirming.is_empty();
     let figures = TuneFigures::of(if confirmed { &confirming } else { &all }, &all);
     let violations = candidate.violations(|visit| !confirmed || visit.phase == Phase::Confirmation);
@@ -226,10 +226,10 @@ mod tests {
 
     #[test]
     fn who_was_not_confirmed_is_no_winner() {
-        let told = |answer: &Answer| (status_of(answer, 3, &Candidate::new(None), None).0, left(answer));
+        let outcome = |answer: &Answer| (status_of(answer, 3, &Candidate::new(None), None).0, left(answer));
         let so_far = "The best so far, which was not confirmed,";
-        assert_eq!(told(&Answer::Unconfirmed(3, GAIN)), (CandidateStatus::Ahead, so_far));
-        assert_eq!(told(&Answer::Meets(3)), (CandidateStatus::Winner, "The winner"));
+        assert_eq!(outcome(&Answer::Unconfirmed(3, GAIN)), (CandidateStatus::Ahead, so_far));
+        assert_eq!(outcome(&Answer::Meets(3)), (CandidateStatus::Winner, "The winner"));
         let too_short = Answer::TooShort { needed_s: 9.0, meets: true };
         for yours in [too_short, Answer::Kept(None), Answer::NoneMeets(3), Answer::Nothing] {
             assert_eq!(left(&yours), "Your configuration", "{yours:?}");
@@ -242,8 +242,8 @@ mod tests {
             status: Status::Dropped { rung: 1, reason: reason.to_owned(), is_shown: true },
             ..Candidate::new(None)
         };
-        let told = status_of(&Answer::Kept(None), 4, &gone("no time to measure it"), None);
-        assert_eq!(told, (CandidateStatus::NotMeasured, Some("no time to measure it".to_owned())));
+        let status = status_of(&Answer::Kept(None), 4, &gone("no time to measure it"), None);
+        assert_eq!(status, (CandidateStatus::NotMeasured, Some("no time to measure it".to_owned())));
     }
 
     /// A candidate that was measured.
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn who_was_confirmed_and_is_worse_is_called_that() {
-        let told = |confirmed: Confirmed, own: Status| status_of(&Answer::Kept(None), 4, &seen(own), Some(confirmed));
+        let outcome = |confirmed: Confirmed, status: Status| status_of(&Answer::Kept(None), 4, &seen(status), Some(confirmed));
         let worse = |reason: &str| (CandidateStatus::Worse, Some(reason.to_owned()));
         let beside = |share: f64, is_worse: Option<bool>| {
             let interval = Interval { low: share * 0.9, high: share * 1.1 };
@@ -266,18 +266,18 @@ mod tests {
         };
         let near = Confirmed { meets: true, beside: beside(1.0, Some(false)) };
         let far = Confirmed { beside: beside(0.4, Some(true)), ..near };
-        assert_eq!(told(far, Status::Open), worse("60.0 % worse than the best"));
-        assert_eq!(told(Confirmed { meets: false, ..near }, Status::Open), worse("misses a constraint"));
-        assert_eq!(told(near, Status::Open), (CandidateStatus::NotWorse, None));
+        assert_eq!(outcome(far, Status::Open), worse("60.0 % worse than the best"));
+        assert_eq!(outcome(Confirmed { meets: false, ..near }, Status::Open), worse("misses a constraint"));
+        assert_eq!(outcome(near, Status::Open), (CandidateStatus::NotWorse, None));
         let open = Confirmed { beside: beside(0.5, None), ..near };
         let numbers = "-50.0 % [-55.0, -45.0] against the best";
         assert_eq!(
-            told(open, Status::Open),
+            outcome(open, Status::Open),
             (CandidateStatus::Undecided, Some(numbers.to_owned())),
             "not that it is not worse"
         );
         let dropped = |is_shown: bool| Status::Dropped { rung: 1, reason: "behind".to_owned(), is_shown };
-        assert_eq!(told(near, dropped(false)), (CandidateStatus::NotWorse, None));
-        assert_eq!(told(near, dropped(true)), (CandidateStatus::Dropped, Some("rung 1: behind".to_owned())));
+        assert_eq!(outcome(near, dropped(false)), (CandidateStatus::NotWorse, None));
+        assert_eq!(outcome(near, dropped(true)), (CandidateStatus::Dropped, Some("rung 1: behind".to_owned())));
     }
 }

@@ -61,11 +61,11 @@ mod tests {
 
     #[test]
     fn enough_requests_for_all_instances() {
-        let of = |configuration: Value| of_one(&configuration, 2);
+        let outstanding = |configuration: Value| of_one(&configuration, 2);
         let groups = json!([{"count": 2}, {"count": 1}]);
-        assert_eq!(of(json!({"max_batch_size": 8, "dynamic_batching": {}, "instance_group": groups})), 24);
-        assert_eq!(of(json!({"max_batch_size": 8, "instance_group": groups})), 6, "nothing forms batches");
-        assert_eq!(of(json!({})), 2);
+        assert_eq!(outstanding(json!({"max_batch_size": 8, "dynamic_batching": {}, "instance_group": groups})), 24);
+        assert_eq!(outstanding(json!({"max_batch_size": 8, "instance_group": groups})), 6, "nothing forms batches");
+        assert_eq!(outstanding(json!({})), 2);
     }
 
     #[test]
@@ -81,13 +81,13 @@ mod tests {
 
     #[test]
     fn a_group_has_its_instances_on_each_of_its_gpus() {
-        let of = |kind: &str, gpus: Value| {
+        let outstanding = |kind: &str, gpus: Value| {
             let groups =
                 json!([{"kind": kind, "count": 2, "gpus": gpus}, {"kind": "KIND_CPU", "count": 1, "gpus": []}]);
             of_one(&json!({"max_batch_size": 8, "dynamic_batching": {}, "instance_group": groups}), 1)
         };
-        assert_eq!(of("KIND_GPU", json!([0, 1, 2, 3])), 2 * 9 * 8);
-        assert_eq!(of("KIND_GPU", json!([])), 2 * 3 * 8);
-        assert_eq!(of("KIND_MODEL", json!([0, 1])), 2 * 3 * 8, "the model spreads itself");
+        assert_eq!(outstanding("KIND_GPU", json!([0, 1, 2, 3])), 2 * 9 * 8);
+        assert_eq!(outstanding("KIND_GPU", json!([])), 2 * 3 * 8);
+        assert_eq!(outstanding("KIND_MODEL", json!([0, 1])), 2 * 3 * 8, "the model spreads itself");
     }
 }

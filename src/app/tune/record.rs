@@ -141,11 +141,11 @@ fn text(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Error::output(error.to_string()))
 }
 
-/// Reads the record in `folder`, whose search must be `own`. Its last line may be truncated.
+/// Reads the record in `folder`, whose search must be `current`. Its last line may be truncated.
 ///
 /// # Errors
 /// If there is none, or it is that of another search.
-pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Step>)> {
+pub fn read(folder: &Path, current: &Head) -> Result<(Head, Vec<Step>)> {
     let path = folder.join(FILE);
     let (head, steps) = parse(&path)?;
     let other = |difference: String| {
@@ -155,10 +155,10 @@ pub fn read(folder: &Path, own: &Head) -> Result<(Head, Vec<Step>)> {
         ))
     };
     let head = head.ok_or_else(|| other("its first line does not say what was searched".to_owned()))?;
-    if let Some(difference) = difference(&head, own) {
+    if let Some(difference) = difference(&head, current) {
         return Err(other(difference));
     }
-    check_budget(folder, own, budget(&head, &steps))?;
+    check_budget(folder, current, budget(&head, &steps))?;
     Ok((head, steps))
 }
 
@@ -200,10 +200,10 @@ fn budget(head: &Head, steps: &[Step]) -> Option<f64> {
 }
 
 /// A budget cannot be lowered: its results are already in the record.
-fn check_budget(folder: &Path, own: &Head, had: Option<f64>) -> Result<()> {
-    match own.budget_s.zip(had) {
-        Some((own, had)) if own < had => Err(Error::input(format!(
-            "--budget {own}s: the search whose record is in {} has {had}s, and a resumed search cannot have less; \
+fn check_budget(folder: &Path, current: &Head, had: Option<f64>) -> Result<()> {
+    match current.budget_s.zip(had) {
+        Some((budget, had)) if budget < had => Err(Error::input(format!(
+            "--budget {budget}s: the search whose record is in {} has {had}s, and a resumed search cannot have less; \
                 give --budget {had}s or more, or start over in another --output",
             folder.display()
         ))),
@@ -212,19 +212,19 @@ fn check_budget(folder: &Path, own: &Head, had: Option<f64>) -> Result<()> {
 }
 
 /// The first difference between two searches.
-fn difference(earlier: &Head, own: &Head) -> Option<String> {
+fn difference(earlier: &Head, current: &Head) -> Option<String> {
     let is_fixed = |part: &&str| earlier.budget_s.is_none() || !part.starts_with("budget ");
     let parts = |head: &Head| head.search.split("; ").filter(is_fixed).map(str::to_owned).collect::<Vec<_>>();
-    let of = |what: &str, earlier: &[String], own: &[String]| {
-        let alone = |one: &[String], other: &[String]| one.iter().find(|part| !other.contains(part)).cloned();
-        let (was, is) = (alone(earlier, own), alone(own, earlier));
+    let compare = |lead: &str, earlier: &[String], current: &[String]| {
+        let alone = |list: &[String], other: &[String]| list.iter().find(|part| !other.contains(part)).cloned();
+        let (was, is) = (alone(earlier, current), alone(current, earlier));
         let named =
             |part: Option<String>| part.map_or_else(|| "nothing of the kind".to_owned(), |part| format!("'{part}'"));
-        (was.is_some() || is.is_some()).then(|| format!("{what}it has {} where this one has {}", named(was), named(is)))
+        (was.is_some() || is.is_some()).then(|| format!("{lead}it has {} where this one has {}", named(was), named(is)))
     };
-    of("", &parts(earlier), &parts(own))
-        .or_else(|| of("of the flags of a run, ", &earlier.flags, &own.flags))
-        .or_else(|| of("the models' configurations have changed: ", &earlier.bases, &own.bases))
+    compare("", &parts(earlier), &parts(current))
+        .or_else(|| compare("of the flags of a run, ", &earlier.flags, &current.flags))
+        .or_else(|| compare("the models' configurations have changed: ", &earlier.bases, &current.bases))
 }
 
 /// Makes the folder of a search.
@@ -278,20 +278,20 @@ mod tests {
     #[test]
     fn a_greater_budget_is_a_line_where_it_was_raised() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |budget_s: f64| {
+        let with_budget = |budget_s: f64| {
             let search = format!("model m; budget {budget_s}s; seed 1");
             Head { budget_s: Some(budget_s), ..head(&search, &[], &["m 1f"]) }
         };
-        let mut record = Record::begin(folder.path(), &of(12.0), interrupt::counter()).unwrap();
+        let mut record = Record::begin(folder.path(), &with_budget(12.0), interrupt::counter()).unwrap();
         record.add(&entry(0)).unwrap();
         record.raise(60.0, false).unwrap();
         record.add(&entry(1)).unwrap();
         let path = folder.path().join(FILE);
         let whole = fs::read_to_string(&path).unwrap();
-        let (known, steps) = read(folder.path(), &of(90.0)).unwrap();
-        assert_eq!((known.budget_s, steps.len(), &steps[1]), (Some(12.0), 3, &Step::Budget(60.0)));
+        let (earlier, steps) = read(folder.path(), &with_budget(90.0)).unwrap();
+        assert_eq!((earlier.budget_s, steps.len(), &steps[1]), (Some(12.0), 3, &Step::Budget(60.0)));
         // What is repeated is written as it was.
-        let mut record = Record::resume(folder.path(), &known, interrupt::counter()).unwrap();
+        let mut record = Record::resume(folder.path(), &earlier, interrupt::counter()).unwrap();
         for step in steps {
             match step {
                 Step::Trial(entry) => record.add(&entry).unwrap(),
@@ -301,27 +301,27 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), whole);
         record.raise(90.0, false).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("{whole}{{\"budget_s\":90.0}}\n"));
-        let error = read(folder.path(), &of(60.0)).unwrap_err().to_string();
+        let error = read(folder.path(), &with_budget(60.0)).unwrap_err().to_string();
         assert!(error.contains("--budget 60s") && error.contains("90s or more"), "{error}");
-        assert!(read(folder.path(), &Head { search: "model n; seed 1".into(), ..of(90.0) }).is_err());
+        assert!(read(folder.path(), &Head { search: "model n; seed 1".into(), ..with_budget(90.0) }).is_err());
     }
 
     #[test]
     fn what_was_recorded_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
-        let own = head("model m; seed 1", &["-b 2"], &["m 1f"]);
-        let mut record = Record::begin(folder.path(), &own, interrupt::counter()).unwrap();
+        let current = head("model m; seed 1", &["-b 2"], &["m 1f"]);
+        let mut record = Record::begin(folder.path(), &current, interrupt::counter()).unwrap();
         (0..3).for_each(|round| record.add(&entry(round)).unwrap());
         let path = folder.path().join(FILE);
         let whole = fs::read_to_string(&path).unwrap();
         let cut = format!("{whole}{{\"trial\":");
         fs::write(&path, &cut).unwrap();
-        let (known, entries) = read(folder.path(), &own).unwrap();
+        let (earlier, entries) = read(folder.path(), &current).unwrap();
         let entries: Vec<Entry> = entries.into_iter().map(trial).collect();
         let without_lines = entries.iter().map(|read| Entry { line: None, ..read.clone() });
-        assert_eq!((known, without_lines.collect::<Vec<_>>()), (own.clone(), vec![entry(0), entry(1), entry(2)]));
+        assert_eq!((earlier, without_lines.collect::<Vec<_>>()), (current.clone(), vec![entry(0), entry(1), entry(2)]));
         // Nothing is lost before there is something else.
-        let mut record = Record::resume(folder.path(), &own, interrupt::counter()).unwrap();
+        let mut record = Record::resume(folder.path(), &current, interrupt::counter()).unwrap();
         record.add(&entries[0]).unwrap();
         record.add(&entries[1]).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), cut);
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(lines[..3], whole.lines().take(3).collect::<Vec<_>>()[..], "to the letter");
         assert!(lines.len() == 5 && lines[4].contains("\"round\":8"), "{lines:?}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
-        assert!(read(&folder.path().join("none"), &own).unwrap_err().to_string().contains("--resume"));
+        assert!(read(&folder.path().join("none"), &current).unwrap_err().to_string().contains("--resume"));
     }
 
     #[test]
@@ -354,11 +354,11 @@ mod tests {
     #[test]
     fn what_no_trial_comes_to_ends_what_is_believed() {
         let folder = tempfile::tempdir().unwrap();
-        let own = head("model m; seed 1", &[], &["m 1f"]);
+        let current = head("model m; seed 1", &[], &["m 1f"]);
         let good = serde_json::to_value(entry(0)).unwrap();
-        let with = |place: &str, value: f64| {
+        let with = |pointer: &str, value: f64| {
             let mut changed = good.clone();
-            *changed.pointer_mut(place).unwrap() = value.into();
+            *changed.pointer_mut(pointer).unwrap() = value.into();
             changed
         };
         let measured = with("/measured/throughput", 0.0);
@@ -373,9 +373,9 @@ mod tests {
             (with("/measured/mean_ns", -1.0), 1),
         ] {
             let text =
-                [&serde_json::to_value(&own).unwrap(), &good, &second, &good].map(|line| format!("{line}\n")).concat();
+                [&serde_json::to_value(&current).unwrap(), &good, &second, &good].map(|line| format!("{line}\n")).concat();
             fs::write(folder.path().join(FILE), text).unwrap();
-            assert_eq!(read(folder.path(), &own).unwrap().1.len(), read_of, "{second}");
+            assert_eq!(read(folder.path(), &current).unwrap().1.len(), read_of, "{second}");
         }
     }
 

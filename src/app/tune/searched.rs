@@ -35,7 +35,7 @@ pub struct Search<'a> {
 impl Search<'_> {
     /// How many measurements others disturbed, of how many, and the worst of it.
     pub fn disturbances(&self) -> (usize, usize, Option<Disturbance>) {
-        let all = self.seen.iter().filter_map(|seen| seen.measured.disturbance);
-        (all.clone().count(), self.seen.len(), all.reduce(|one, other| one.worst(&other)))
+        let all = self.seen.iter().filter_map(|visit| visit.measured.disturbance);
+        (all.clone().count(), self.seen.len(), all.reduce(|worst, next| worst.worst(&next)))
     }
 }

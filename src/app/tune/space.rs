@@ -45,7 +45,7 @@ pub fn usual_of_parts<'a>(root: &Value, parts: impl IntoIterator<Item = (&'a str
     let is_ensemble = root.get("ensemble_scheduling").is_some_and(|steps| !steps.is_null());
     let least = root["max_batch_size"].as_u64().filter(|_| is_ensemble).unwrap_or(0);
     let of_part = |(model, configuration): (&str, &Value)| {
-        let own = usual(configuration).into_iter().filter_map(|mut searched| match searched.setting {
+        let settings = usual(configuration).into_iter().filter_map(|mut searched| match searched.setting {
             Setting::Model(_, path) => {
                 if path.to_string() == "max_batch_size" {
                     searched.values.retain(|size| size.as_u64().is_none_or(|size| size >= least));
@@ -55,7 +55,7 @@ pub fn usual_of_parts<'a>(root: &Value, parts: impl IntoIterator<Item = (&'a str
             }
             _ => None,
         });
-        own.collect::<Vec<_>>()
+        settings.collect::<Vec<_>>()
     };
     parts.into_iter().flat_map(of_part).collect()
 }
@@ -87,9 +87,9 @@ pub fn space(search: &[Searched], plan: &TunePlan, bases: &[(ModelId, Value)]) -
             }),
             _ => false,
         };
-        let is_present = |own: &Value, value: &Value| equal(own, value) || (own.is_null() && is_zero(value));
+        let is_present = |choice: &Value, value: &Value| equal(choice, value) || (choice.is_null() && is_zero(value));
         let present = in_force
-            .and_then(|value| searched.values.iter().position(|own| is_present(own, &value) && !changes_batcher(own)));
+            .and_then(|value| searched.values.iter().position(|choice| is_present(choice, &value) && !changes_batcher(choice)));
         Dimension {
             path: searched.setting.to_string(),
             values: searched.values.clone(),
@@ -189,9 +189,9 @@ mod tests {
         let shown = |flags: &str| {
             let plan = plan(flags);
             let bases = [(ModelId::latest("m"), base.clone())];
-            let of = |searched: &Searched| in_force(&searched.setting, &plan, &bases).unwrap_or_default();
+            let value_of = |searched: &Searched| in_force(&searched.setting, &plan, &bases).unwrap_or_default();
             let present = space(&plan.search, &plan, &bases).present();
-            (plan.search.iter().map(of).collect::<Vec<_>>(), present)
+            (plan.search.iter().map(value_of).collect::<Vec<_>>(), present)
         };
         assert_eq!(
             shown("--search concurrency=1,24"),

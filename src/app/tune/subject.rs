@@ -159,7 +159,7 @@ impl<'a> Subject<'a> {
             };
             Ok(visit_figures(&visit.measure(expected_rate)?, self.plan, concurrency))
         };
-        let first = most.map(|most| known_load.map_or(most, |known| known.min(most)));
+        let first = most.map(|most| known_load.map_or(most, |load| load.min(most)));
         let may_vary = self.plan.searches_load() && trial.phase != Phase::Confirmation;
         let found = if may_vary { within(self.plan, first, look) } else { look(first) }?;
         Ok(VisitFigures { load_s, in_place, ..found })
@@ -188,7 +188,7 @@ impl<'a> Subject<'a> {
 
     /// With how many requests outstanding a candidate is measured next, if that is known.
     pub fn expected_load(&self, candidate: usize) -> Option<u32> {
-        self.loads.get(&candidate).map(|known| known.next)
+        self.loads.get(&candidate).map(|known_load| known_load.next)
     }
 
     /// What is expected of a candidate, in a process that measures it alone.
@@ -205,8 +205,8 @@ impl<'a> Subject<'a> {
             let before = self.loads.get(&trial.candidate).copied();
             let missed = measured.missed.filter(|_| measured.disturbance.is_none());
             let confirms = trial.phase == Phase::Confirmation;
-            let known = KnownLoad::after(before, Loaded { load, missed, violation, confirms });
-            self.loads.insert(trial.candidate, known);
+            let known_load = KnownLoad::after(before, Loaded { load, missed, violation, confirms });
+            self.loads.insert(trial.candidate, known_load);
         }
     }
 
@@ -300,15 +300,15 @@ fn control(backend: &dyn Backend) -> Result<&dyn ModelControl> {
 }
 
 /// Whether two configurations differ only in their instances, which Triton changes in place.
-fn differ_in_instances_alone(one: &Value, other: &Value) -> bool {
-    let rest = |value: &Value| {
-        let mut rest = value.clone();
-        if let Some(object) = rest.as_object_mut() {
+fn differ_in_instances_alone(left: &Value, right: &Value) -> bool {
+    let without_instances = |value: &Value| {
+        let mut remaining = value.clone();
+        if let Some(object) = remaining.as_object_mut() {
             object.remove("instance_group");
         }
-        rest
+        remaining
     };
-    rest(one) == rest(other)
+    without_instances(left) == without_instances(right)
 }
 
 /// The load of a trial.

@@ -47,14 +47,14 @@ fn leave_out(usual: &mut Vec<Searched>, kind: &str) -> bool {
 
 /// Halves the values of the setting of a kind that has most of them, the last of several; whether there was one.
 fn take_fewer(usual: &mut [Searched], kind: &str, present: impl Fn(&Setting) -> Option<Value>) -> bool {
-    let own = usual.iter().enumerate().filter(|(_, searched)| is_of(searched, kind));
-    let thinned = own.filter_map(|(place, searched)| {
+    let settings = usual.iter().enumerate().filter(|(_, searched)| is_of(searched, kind));
+    let thinned = settings.filter_map(|(index, searched)| {
         let fewer = fewer(&searched.values, present(&searched.setting).as_ref());
-        (fewer.len() < searched.values.len()).then_some((place, fewer))
+        (fewer.len() < searched.values.len()).then_some((index, fewer))
     });
-    match thinned.max_by_key(|(place, _)| usual[*place].values.len()) {
-        Some((place, fewer)) => {
-            usual[place].values = fewer;
+    match thinned.max_by_key(|(index, _)| usual[*index].values.len()) {
+        Some((index, fewer)) => {
+            usual[index].values = fewer;
             true
         }
         None => false,
@@ -65,8 +65,8 @@ fn take_fewer(usual: &mut [Searched], kind: &str, present: impl Fn(&Setting) -> 
 fn fewer(values: &[Value], present: Option<&Value>) -> Vec<Value> {
     let ends = [0, values.len().saturating_sub(1)];
     let mut others = 0;
-    let stays = |(place, value): &(usize, &Value)| {
-        if ends.contains(place) || present.is_some_and(|present| equal(value, present)) {
+    let stays = |(index, value): &(usize, &Value)| {
+        if ends.contains(index) || present.is_some_and(|present| equal(value, present)) {
             return true;
         }
         others += 1;
@@ -86,9 +86,9 @@ fn note(before: &[Searched], after: &[Searched]) -> String {
     let thinned = named(&|searched| now(searched).is_some_and(|now| now.values.len() < searched.values.len()));
     let parts = [("not searched", gone), ("searched at fewer values", thinned)];
     let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
-    let what = parts.map(|(what, names)| format!("{what}: {names}")).collect::<Vec<_>>().join("; ");
+    let details = parts.map(|(label, names)| format!("{label}: {names}")).collect::<Vec<_>>().join("; ");
     let rule = "--search names settings exactly";
-    format!("the default settings of all models span more than {MAX_POINTS} points; {what}; {rule}")
+    format!("the default settings of all models span more than {MAX_POINTS} points; {details}; {rule}")
 }
 
 #[cfg(test)]
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn a_few_settings_stay_as_they_are() {
-        let (one, note) = usual(1);
-        assert_eq!((one.len(), note), (3, None));
+        let (search, note) = usual(1);
+        assert_eq!((search.len(), note), (3, None));
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
         let note = note.unwrap();
         let delays: Vec<&Searched> = search.iter().filter(|searched| is_of(searched, DELAY)).collect();
         assert!(delays.is_empty() && search.len() == 8, "{search:?}");
-        let most = |kind| search.iter().filter(|searched| is_of(searched, kind)).map(|one| one.values.len()).max();
+        let most = |kind| search.iter().filter(|searched| is_of(searched, kind)).map(|searched| searched.values.len()).max();
         assert!(most(BATCH) < Some(9), "{search:?}");
         assert!(note.contains("not searched: p0:dynamic_batching.max_queue_delay_microseconds, p1:"), "{note}");
         assert!(note.contains("searched at fewer values: "), "{note}");

@@ -69,8 +69,8 @@ impl Words<'_, '_> {
 
     /// With how many requests outstanding a candidate was measured, where the search has chosen that.
     fn load(&self, number: usize) -> String {
-        let own = self.candidates.iter().find(|candidate| candidate.number == number);
-        let load = own.and_then(|candidate| candidate.figures.as_ref()?.means.concurrency);
+        let result = self.candidates.iter().find(|candidate| candidate.number == number);
+        let load = result.and_then(|candidate| candidate.figures.as_ref()?.means.concurrency);
         match load.filter(|_| self.plan().searches_load()) {
             Some(load) => format!(" with {load} outstanding"),
             None => String::new(),
@@ -79,8 +79,8 @@ impl Words<'_, '_> {
 
     fn better(&self, number: usize, gain: &Gain) -> String {
         let loads = match self.load(number) {
-            own if own.is_empty() => String::new(),
-            own => format!("; #{number}{own}, yours{}", self.load(0)),
+            load if load.is_empty() => String::new(),
+            load => format!("; #{number}{load}, yours{}", self.load(0)),
         };
         format!("Better than yours: {}{loads}", self.change(gain))
     }
@@ -89,27 +89,27 @@ impl Words<'_, '_> {
         let bound = ((gain.interval.high - 1.0) * 100.0).max(0.0);
         let (none, best) = (self.none(), self.change(gain));
         let loads = match self.load(0) {
-            own if own.is_empty() => String::new(),
-            own => format!("; yours{own}, #{number}{}", self.load(number)),
+            load if load.is_empty() => String::new(),
+            load => format!("; yours{load}, #{number}{}", self.load(number)),
         };
         format!("{none}: the best other, #{number}, is at {best}; there is at most {bound:.1} % to gain{loads}")
     }
 
     fn meets(&self, number: usize) -> String {
         let theirs = if self.plan().constraints.is_empty() { "works" } else { "meets the constraints" };
-        let own = match &self.search.planner.candidates()[0].status {
+        let yours = match &self.search.planner.candidates()[0].status {
             Status::Failed(reason) => format!("yours could not be measured: {reason}"),
             _ => "yours does not".to_owned(),
         };
-        format!("#{number} {theirs}{}; {own}", self.load(number))
+        format!("#{number} {theirs}{}; {yours}", self.load(number))
     }
 
     /// On a machine that others used, what met no constraint might meet it alone.
     fn none_meets(&self, number: usize) -> (&'static str, String) {
         match self.search.disturbances() {
             (disturbed, all, Some(worst)) if 2 * disturbed >= all => {
-                let rest = format!("#{number} is nearest; search again on a quiet machine");
-                ("none_seen", format!("No candidate was seen to meet the constraints, while {worst}: {rest}"))
+                let advice = format!("#{number} is nearest; search again on a quiet machine");
+                ("none_seen", format!("No candidate was seen to meet the constraints, while {worst}: {advice}"))
             }
             _ => ("none_meets", format!("No candidate meets the constraints; #{number} is nearest")),
         }
@@ -168,17 +168,17 @@ mod tests {
     use crate::tune::{Observation, Phase, Planner, Settings, Space, Trial};
 
     /// The word and the sentence of an answer, where yours failed for a reason or was measured under a disturbance.
-    fn told(flags: &str, answer: &Answer, own: (Option<&str>, Option<Disturbance>)) -> (String, String) {
+    fn told(flags: &str, answer: &Answer, trouble: (Option<&str>, Option<Disturbance>)) -> (String, String) {
         let plan = plan(flags);
         let mut planner =
             Planner::new(Space::default(), Settings { budget_s: 30.0, margin: 0.02, seed: 1, unit_s: 0.25 });
         let trial = planner.next_trial().unwrap();
-        if let Some(reason) = own.0 {
+        if let Some(reason) = trouble.0 {
             planner.observe(&trial, &Observation { seconds: 0.3, found: Err(reason.to_owned()) });
         }
         let visit = |load: u32| VisitFigures {
             figures: Figures { concurrency: Some(load), ..Figures::default() },
-            disturbance: own.1,
+            disturbance: trouble.1,
             ..VisitFigures::default()
         };
         let candidate = |number: usize, load: u32| CandidateResult {
@@ -190,9 +190,9 @@ mod tests {
             figures: TuneFigures::of(&[&visit(load)], &[]),
         };
         let trial = Trial { phase: Phase::Race, ..trial };
-        let seen = [Seen { trial, measured: visit(8) }];
+        let visits = [Seen { trial, measured: visit(8) }];
         let interrupted = flags.is_empty() && matches!(answer, Answer::TooShort { meets: false, .. });
-        let search = Search { plan: &plan, search: &[], planner: &planner, seen: &seen, bases: &[], interrupted };
+        let search = Search { plan: &plan, search: &[], planner: &planner, seen: &visits, bases: &[], interrupted };
         let verdict = verdict(&search, answer, &[candidate(0, 8), candidate(3, 12)]);
         (verdict.word, verdict.sentence)
     }
@@ -202,32 +202,32 @@ mod tests {
 
     #[test]
     fn verdicts_say_what_is_so() {
-        let own = |flags: &str, answer: Answer| told(flags, &answer, AS_IT_WAS);
-        let (word, text) = own("", Answer::TooShort { needed_s: 33.0, meets: true });
+        let verdict = |flags: &str, answer: Answer| told(flags, &answer, AS_IT_WAS);
+        let (word, text) = verdict("", Answer::TooShort { needed_s: 33.0, meets: true });
         assert_eq!((&*word, &*text), ("too_short", "Not enough time: yours stays; `--budget 40s` would do"));
-        let (_, text) = own("--constraint p99<5ms", Answer::TooShort { needed_s: 61.0, meets: false });
+        let (_, text) = verdict("--constraint p99<5ms", Answer::TooShort { needed_s: 61.0, meets: false });
         assert!(text.contains("yours misses the constraints") && text.contains("`--budget 90s` would do"), "{text}");
-        let (word, text) = own("", Answer::Unconfirmed(3, GAIN));
+        let (word, text) = verdict("", Answer::Unconfirmed(3, GAIN));
         let shown = "#3 was better than yours in the same rounds: throughput +20.0 % [+10.0, +30.0]";
         assert_eq!((&*word, text), ("unconfirmed", format!("{shown}; it was not confirmed: there was no time")));
         let (_, text) = told("", &Answer::Meets(3), (Some("out of memory"), None));
         assert_eq!(text, "#3 works; yours could not be measured: out of memory");
         let (word, text) = told("", &Answer::Nothing, (Some("out of memory"), None));
         assert!(word == "nothing" && !text.contains("constraint"), "{text}");
-        let (_, text) = own("", Answer::TooShort { needed_s: 40.0, meets: false });
+        let (_, text) = verdict("", Answer::TooShort { needed_s: 40.0, meets: false });
         assert!(text.contains("interrupted") && !text.contains("--budget"), "{text}");
     }
 
     #[test]
     fn a_load_that_was_chosen_is_named() {
-        let own = |flags: &str, answer: Answer| told(flags, &answer, AS_IT_WAS).1;
+        let sentence = |flags: &str, answer: Answer| told(flags, &answer, AS_IT_WAS).1;
         assert_eq!(
-            own("--constraint p99<5ms", Answer::Better(3, GAIN)),
+            sentence("--constraint p99<5ms", Answer::Better(3, GAIN)),
             "Better than yours: throughput +20.0 % [+10.0, +30.0]; #3 with 12 outstanding, yours with 8 outstanding"
         );
-        let text = own("--constraint p99<5ms", Answer::Meets(3));
+        let text = sentence("--constraint p99<5ms", Answer::Meets(3));
         assert_eq!(text, "#3 meets the constraints with 12 outstanding; yours does not");
-        assert!(!own("--constraint p99<5ms --at-concurrency 8", Answer::Better(3, GAIN)).contains("outstanding"));
+        assert!(!sentence("--constraint p99<5ms --at-concurrency 8", Answer::Better(3, GAIN)).contains("outstanding"));
     }
 
     /// What misses a constraint beside others may meet it alone.

@@ -43,9 +43,9 @@ fn in_the_server(search: &Search<'_>, winner: &CandidateResult) -> Option<String
     if executed_batch > 0.0 {
         let mut settings = search.search.iter().zip(&winner.values);
         let largest = settings.find(|(searched, _)| searched.setting.to_string() == "max_batch_size");
-        let of =
+        let of_largest =
             largest.and_then(|(_, value)| value.as_u64()).map_or_else(String::new, |largest| format!(" of {largest}"));
-        return Some(format!("batches of {executed_batch:.1}{of} were executed; {times}"));
+        return Some(format!("batches of {executed_batch:.1}{of_largest} were executed; {times}"));
     }
     (queue_us + compute_us > 0.0).then(|| format!("{times}, of all models that it calls"))
 }
@@ -53,14 +53,14 @@ fn in_the_server(search: &Search<'_>, winner: &CandidateResult) -> Option<String
 /// Each neighbour of the winner that was measured beside it.
 fn steps(search: &Search<'_>, winner: &CandidateResult, candidates: &[CandidateResult]) -> Vec<String> {
     let all = search.planner.candidates();
-    let Some(place) = &all[winner.number].place else { return Vec::new() };
-    let neighbours = (0..place.len()).flat_map(|dimension| {
+    let Some(indexes) = &all[winner.number].place else { return Vec::new() };
+    let neighbours = (0..indexes.len()).flat_map(|dimension| {
         let count = search.search[dimension].values.len();
-        let steps = [place[dimension].checked_sub(1), Some(place[dimension] + 1).filter(|index| *index < count)];
+        let steps = [indexes[dimension].checked_sub(1), Some(indexes[dimension] + 1).filter(|index| *index < count)];
         steps.into_iter().flatten().map(move |index| (dimension, index))
     });
     let line = |(dimension, index): (usize, usize)| {
-        let mut other = place.clone();
+        let mut other = indexes.clone();
         other[dimension] = index;
         let position = all.iter().position(|candidate| candidate.place.as_ref() == Some(&other))?;
         let other = candidates.iter().find(|candidate| candidate.number == position)?;
@@ -76,11 +76,11 @@ fn step(search: &Search<'_>, dimension: usize, winner: &CandidateResult, other: 
     if other.figures.is_none() {
         return other.reason.as_ref().map(|reason| format!("{setting}: {reason}"));
     }
-    let (own, theirs) = (by_round(search.seen, winner.number), by_round(search.seen, other.number));
-    let shared: Vec<usize> = own.keys().filter(|round| theirs.contains_key(round)).copied().collect();
+    let (winner_figures, other_figures) = (by_round(search.seen, winner.number), by_round(search.seen, other.number));
+    let shared: Vec<usize> = winner_figures.keys().filter(|round| other_figures.contains_key(round)).copied().collect();
     let percentile = search.plan.percentile();
-    let change = |of: fn(&Figures) -> f64| {
-        let ratio = |round: &usize| (of(theirs[round]) / of(own[round])).ln();
+    let change = |figure: fn(&Figures) -> f64| {
+        let ratio = |round: &usize| (figure(other_figures[round]) / figure(winner_figures[round])).ln();
         let mean = shared.iter().map(ratio).sum::<f64>() / shared.len() as f64;
         format!("{:+.0} %", (mean.exp() - 1.0) * 100.0)
     };
@@ -93,9 +93,9 @@ fn step(search: &Search<'_>, dimension: usize, winner: &CandidateResult, other: 
 }
 
 /// A candidate's figures in the rounds of the confirmation, or in those before it where it has none there.
-fn by_round(seen: &[Seen], number: usize) -> BTreeMap<usize, &Figures> {
-    let own = seen.iter().filter(|seen| seen.trial.candidate == number && seen.trial.phase != Phase::Calibration);
-    own.map(|seen| (seen.trial.round, &seen.measured.figures)).collect()
+fn by_round(visits: &[Seen], number: usize) -> BTreeMap<usize, &Figures> {
+    let candidate_visits = visits.iter().filter(|visit| visit.trial.candidate == number && visit.trial.phase != Phase::Calibration);
+    candidate_visits.map(|visit| (visit.trial.round, &visit.measured.figures)).collect()
 }
 
 /// How much others used the machine.

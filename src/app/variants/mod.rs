@@ -95,11 +95,11 @@ fn check_libraries(variants: &[Variant]) -> Result<()> {
     let directory = |variant: &Variant| variant.plan.target.server.directory.clone();
     let Some(first) = embedded.next() else { return Ok(()) };
     let Some(other) = embedded.find(|other| directory(other) != directory(first)) else { return Ok(()) };
-    let (name, place) = (&other.name, directory(other));
+    let (name, path) = (&other.name, directory(other));
     Err(Error::usage(format!(
         "--variant '{name}': --triton-server-directory {} is not that of '{}', and a process can load only one \
             Triton: measure each release in its own run, and compare the results with triton-bench compare",
-        place.display(),
+        path.display(),
         first.name
     )))
 }
@@ -181,11 +181,11 @@ impl Comparison<'_> {
 
     /// Prints what is going to be measured.
     fn begin(&mut self, subjects: &[Subject]) -> Result<()> {
-        let Some(seen) = subjects.first().and_then(|first| first.seen.as_ref()) else {
+        let Some(preview) = subjects.first().and_then(|first| first.seen.as_ref()) else {
             return Err(Error::usage("there is nothing to measure"));
         };
         let mut notes: Vec<&String> = Vec::new();
-        for note in subjects.iter().filter_map(|subject| subject.seen.as_ref()).flat_map(|seen| &seen.notes) {
+        for note in subjects.iter().filter_map(|subject| subject.seen.as_ref()).flat_map(|preview| &preview.notes) {
             if !notes.contains(&note) {
                 note!("{note}");
                 notes.push(note);
@@ -208,7 +208,7 @@ impl Comparison<'_> {
             primary: Figure::Client(latency.unwrap_or(Statistic::MeanLatency)),
             cells: self.earlier.cells().to_vec(),
         };
-        let mut setup = (*seen.setup).clone();
+        let mut setup = (*preview.setup).clone();
         (setup.command_line, setup.flags) = (self.plan.words.command_line.clone(), self.plan.words.flags.clone());
         self.earlier.check(&setup)?;
         self.earlier.check_variants(&variants.variants)?;
@@ -227,24 +227,24 @@ impl Comparison<'_> {
     /// Logs how much is to be measured and how long that takes, where windows have a length.
     fn announce(&self, subjects: &[Subject]) {
         let usable: Vec<&Subject> = subjects.iter().filter(|subject| subject.open.is_ok()).collect();
-        let levels = usable.iter().filter_map(|subject| subject.seen.as_ref()).map(|seen| seen.loads.len()).max();
+        let levels = usable.iter().filter_map(|subject| subject.seen.as_ref()).map(|preview| preview.loads.len()).max();
         let cells = levels.unwrap_or(0) * self.field.sizes().len();
-        let each = usable.iter().map(|subject| subject.turn()).sum::<Option<Duration>>();
-        let of_rounds = |each: Duration| each.saturating_mul(u32::try_from(self.rounds.count).unwrap_or(u32::MAX));
+        let round_time = usable.iter().map(|subject| subject.turn()).sum::<Option<Duration>>();
+        let of_rounds = |round_time: Duration| round_time.saturating_mul(u32::try_from(self.rounds.count).unwrap_or(u32::MAX));
         if self.rounds.until_decided.is_none() && cells > 1 {
-            let time = each.map(|each| of_rounds(each).saturating_mul(cells as u32 * self.plan.measurement.restarts));
+            let time = round_time.map(|round_time| of_rounds(round_time).saturating_mul(cells as u32 * self.plan.measurement.restarts));
             self.context.screen.done(&words::extent(cells, usable.len(), time));
         }
     }
 
     fn at_size(&mut self, subjects: &[Subject], start: Start, size_number: usize, size: Option<u64>) -> Result<()> {
-        let levels = subjects.iter().filter_map(|subject| subject.seen.as_ref()).map(|seen| seen.loads.len()).max();
+        let levels = subjects.iter().filter_map(|subject| subject.seen.as_ref()).map(|preview| preview.loads.len()).max();
         let levels = levels.unwrap_or(0);
         for level in 0..levels {
             let cell = size_number * levels + level;
-            let place = CellPlace { number: cell, of: levels * self.field.sizes().len(), level, size };
-            self.add_cell(subjects, place);
-            self.rounds_of(subjects, place, start);
+            let cell_place = CellPlace { number: cell, of: levels * self.field.sizes().len(), level, size };
+            self.add_cell(subjects, cell_place);
+            self.rounds_of(subjects, cell_place, start);
             let Some(result) = &self.result else { break };
             if (start.number == start.of || self.is_interrupted())
                 && let Some(variants) = &result.variants
@@ -260,8 +260,8 @@ impl Comparison<'_> {
     }
 
     /// Adds the cell with that number, unless an earlier start or an earlier run has.
-    fn add_cell(&mut self, subjects: &[Subject], place: CellPlace) {
-        let CellPlace { number, level, size, .. } = place;
+    fn add_cell(&mut self, subjects: &[Subject], cell_place: CellPlace) {
+        let CellPlace { number, level, size, .. } = cell_place;
         let cells =
             self.result.as_ref().and_then(|result| result.variants.as_ref()).map(|variants| variants.cells.len());
         if cells.is_none_or(|cells| cells > number) {
@@ -269,7 +269,7 @@ impl Comparison<'_> {
         }
         let first = subjects.iter().find_map(|subject| subject.seen.as_ref());
         let loads = subjects.iter().filter_map(|subject| Some(subject.seen.as_ref().or(first)?.loads[level]));
-        let tensors = |subject: &Subject| subject.seen.as_ref().map(|seen| seen.tensors).unwrap_or_default();
+        let tensors = |subject: &Subject| subject.seen.as_ref().map(|preview| preview.tensors).unwrap_or_default();
         let input_bytes: Vec<_> = subjects.iter().map(|subject| tensors(subject).input).collect();
         let is_study = self.plan.matrix.is_some();
         let output = |subject: &Subject| {
@@ -286,9 +286,9 @@ impl Comparison<'_> {
 
     /// The bounds of a cell: what this machine does with the same tensors alone.
     fn bare(&self, input: &[Option<f64>], output: &[Option<f64>]) -> Option<BareCopies> {
-        let known = |all: &[Option<f64>]| all.iter().copied().flatten().next().map(|bytes| bytes.round() as u64);
+        let first_bytes = |all: &[Option<f64>]| all.iter().copied().flatten().next().map(|bytes| bytes.round() as u64);
         let over_network = matches!(self.plan.matrix, Some(Matrix::Transports { .. }));
-        bare::measure(known(input)?, known(output).filter(|_| over_network))
+        bare::measure(first_bytes(input)?, first_bytes(output).filter(|_| over_network))
     }
 
     /// Measures the missing rounds of a cell, and keeps them as they come.
@@ -307,23 +307,23 @@ impl Comparison<'_> {
             start,
         };
         let counted = self.rounds.until_decided.is_none().then_some(self.rounds.count);
-        let place = |round: usize| {
+        let position = |round: usize| {
             // Disturbed rounds are measured again.
-            let of = counted.map(|count| format!("/{}", count.max(round + 1))).unwrap_or_default();
-            let round = format!("round {}{of}", round + 1);
+            let total = counted.map(|count| format!("/{}", count.max(round + 1))).unwrap_or_default();
+            let round = format!("round {}{total}", round + 1);
             part.iter().cloned().chain([round]).collect::<Vec<_>>().join(", ")
         };
         let turns = counted.unwrap_or(1) * usable.len();
         let earlier_cells = (start as usize - 1) * cells + cell;
         let there = result.variants.as_ref().map(|variants| variants.cells[cell].rounds.clone()).unwrap_or_default();
-        let of = |when: Ordering| there.iter().filter(move |round| round.start.cmp(&start) == when);
-        let kept = interleaving.kept(of(Ordering::Equal).map_while(|round| gather(round, &usable)));
+        let rounds_at = |when: Ordering| there.iter().filter(move |round| round.start.cmp(&start) == when);
+        let kept = interleaving.kept(rounds_at(Ordering::Equal).map_while(|round| gather(round, &usable)));
         say_kept(&part, kept.len());
         let mut turn_number = earlier_cells * turns + kept.len().min(counted.unwrap_or(1) - 1) * usable.len();
         let sequel = Sequel::new(plan, result, cell);
         let take = |turn: Turn| {
             let subject = &subjects[usable[turn.subject]];
-            let at = format!("{}, {}", place(turn.round), subject.name);
+            let at = format!("{}, {}", position(turn.round), subject.name);
             context.screen.at(&at, counted.map(|_| Parts { over: turn_number, of: starts as usize * cells * turns }));
             turn_number = (turn_number + 1).min((earlier_cells + 1) * turns - 1);
             let taken = subject.measure(level, sequel.times(), context);
@@ -333,11 +333,11 @@ impl Comparison<'_> {
         let keep = |rounds: &[Round]| {
             let all = rounds.iter().map(|round| spread(round, &usable, subjects.len()));
             if let Some(variants) = &mut result.variants {
-                let (before, after) = (of(Ordering::Less).cloned(), of(Ordering::Greater).cloned());
+                let (before, after) = (rounds_at(Ordering::Less).cloned(), rounds_at(Ordering::Greater).cloned());
                 variants.cells[cell].measured_s = sequel.measured_s();
                 variants.cells[cell].window_times = sequel.times();
                 variants.cells[cell].rounds = before.chain(all).chain(after).collect();
-                context.screen.log(&format!("{} is done", place(rounds.len() - 1)));
+                context.screen.log(&format!("{} is done", position(rounds.len() - 1)));
             }
             report::summary::save(plan.output.summary.as_deref(), context.interrupts, result);
             sequel.see(rounds);
@@ -358,8 +358,8 @@ impl Comparison<'_> {
 
 /// A round of all subjects, reduced to those that could be opened; `None` if it is of others.
 fn gather(round: &Round, usable: &[usize]) -> Option<Round> {
-    let place = |number: &usize| usable.iter().position(|usable| usable == number);
-    let order = round.order.iter().map(place).collect::<Option<_>>()?;
+    let index_of = |number: &usize| usable.iter().position(|usable| usable == number);
+    let order = round.order.iter().map(index_of).collect::<Option<_>>()?;
     let units = usable.iter().map(|&number| round.units[number].clone()).collect();
     Some(Round { order, units, ..round.clone() })
 }

@@ -37,8 +37,8 @@ impl Observer for Outputs {
 /// If it cannot be sent.
 pub fn output_bytes(runner: &Runner<'_>, batch_size: u64) -> Result<Option<f64>> {
     let job = Job::burst(runner.session, 1);
-    let (seen, recorder) = (Arc::new(Outputs::default()), runner.level_run(&job).recorder);
-    let observer: Arc<dyn Observer> = Arc::<Outputs>::clone(&seen);
+    let (outputs, recorder) = (Arc::new(Outputs::default()), runner.level_run(&job).recorder);
+    let observer: Arc<dyn Observer> = Arc::<Outputs>::clone(&outputs);
     let context = runner.session.context(job.lanes, &recorder, Some(observer))?;
     let running = prepare(LoadContext { quota: Some(1), ..context }, job.shape)?.go();
     runner.let_run(&running, Stamp::now().plus_duration(PATIENCE));
@@ -46,6 +46,6 @@ pub fn output_bytes(runner: &Runner<'_>, batch_size: u64) -> Result<Option<f64>>
         return running.abandon().map(|_| None);
     }
     running.stop()?;
-    let bytes = seen.0.load(Relaxed);
+    let bytes = outputs.0.load(Relaxed);
     Ok((bytes > 0).then(|| bytes as f64 / batch_size.max(1) as f64))
 }

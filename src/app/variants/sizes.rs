@@ -46,10 +46,10 @@ pub fn set(data: &mut DataPlan, models: &[ModelSpec], bytes: u64) -> Result<()> 
 fn shape(input: &TensorSpec, bytes: u64) -> Option<Vec<i64>> {
     let free = input.shape.iter().position(|&dim| dim < 0)?;
     let fixed: u64 = input.shape.iter().filter_map(|&dim| u64::try_from(dim).ok()).product();
-    let each = fixed.checked_mul(input.datatype.size()? as u64)?.max(1);
-    let length = i64::try_from(bytes.div_ceil(each).max(1)).ok()?;
-    let dims = input.shape.iter().enumerate().map(|(place, &dim)| match dim {
-        _ if place == free => length,
+    let unit_bytes = fixed.checked_mul(input.datatype.size()? as u64)?.max(1);
+    let length = i64::try_from(bytes.div_ceil(unit_bytes).max(1)).ok()?;
+    let dims = input.shape.iter().enumerate().map(|(index, &dim)| match dim {
+        _ if index == free => length,
         dim if dim < 0 => 1,
         dim => dim,
     });

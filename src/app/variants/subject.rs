@@ -88,12 +88,12 @@ impl Subject {
     /// A subject that stays open over all rounds.
     pub fn kept(name: String, plan: Plan, server: Result<Connected>) -> Self {
         let open = server.and_then(|server| Open::new(server, plan.clone()));
-        let seen = open.as_ref().ok().map(|open| open.seen(&plan));
-        let (open, seen) = match seen.transpose() {
-            Ok(seen) => (open.map(Some), seen),
+        let preview = open.as_ref().ok().map(|open| open.seen(&plan));
+        let (open, preview) = match preview.transpose() {
+            Ok(preview) => (open.map(Some), preview),
             Err(error) => (Err(error), None),
         };
-        Self { name, plan, open, seen }
+        Self { name, plan, open, seen: preview }
     }
 
     /// A subject whose server or settings are made for each turn. It is opened once now, so that errors are reported
@@ -101,17 +101,17 @@ impl Subject {
     pub fn per_turn(name: String, plan: Plan, connect: Connect) -> Self {
         let poll = || {
             let open = Open::new(connect(&plan)?, plan.clone())?;
-            let seen = open.seen(&plan);
+            let preview = open.seen(&plan);
             open.close()?;
             leave(&plan)?;
-            seen
+            preview
         };
-        let seen = poll();
-        let (open, seen) = match seen {
-            Ok(seen) => (Ok(None), Some(seen)),
+        let preview = poll();
+        let (open, preview) = match preview {
+            Ok(preview) => (Ok(None), Some(preview)),
             Err(error) => (Err(error), None),
         };
-        Self { name, plan, open, seen }
+        Self { name, plan, open, seen: preview }
     }
 
     /// A subject that is not available.
@@ -173,9 +173,9 @@ impl Subject {
     fn lasting(&self, asked: u32, taken: u32, unit: Result<&Option<Unit>, &Error>) -> u32 {
         let (WindowRule::Time(length), Ok(Some(unit))) = (self.plan.measurement.window, unit) else { return asked };
         let mean_ns = unit.get(Figure::Client(Statistic::MeanLatency)).unwrap_or(0.0);
-        let one = f64::from(ROOM) * mean_ns / length.as_nanos() as f64;
+        let windows_per_request = f64::from(ROOM) * mean_ns / length.as_nanos() as f64;
         let enough = self.wanted(taken, unit).unwrap_or(0.0);
-        (one.max(enough).ceil() as u32).clamp(asked, taken)
+        (windows_per_request.max(enough).ceil() as u32).clamp(asked, taken)
     }
 
     /// How many times as long as planned a window of a study is that has enough requests for the percentile that it is

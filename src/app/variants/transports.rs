@@ -63,20 +63,20 @@ fn grpc(plan: &Plan, decoupled: bool) -> Protocol {
 }
 
 /// `HTTP[,GRPC]`: without the second, gRPC uses the port after HTTP's, Triton's default.
-fn addresses(given: &str) -> Result<[String; 2]> {
-    if let Some((http, grpc)) = given.split_once(',') {
+fn addresses(url: &str) -> Result<[String; 2]> {
+    if let Some((http, grpc)) = url.split_once(',') {
         return Ok([http.to_owned(), grpc.to_owned()]);
     }
-    let mut endpoint = Endpoint::parse(given, DEFAULT_PORT)?;
+    let mut endpoint = Endpoint::parse(url, DEFAULT_PORT)?;
     let Some(next) = endpoint.port.checked_add(1) else {
         return Err(Error::usage(format!(
-            "-u '{given}': --matrix transports expects gRPC on the next port, which does not exist; pass both as \
+            "-u '{url}': --matrix transports expects gRPC on the next port, which does not exist; pass both as \
                 HTTP,GRPC"
         )));
     };
     endpoint.port = next;
     let scheme = if endpoint.secure { "grpcs://" } else { "" };
-    Ok([given.to_owned(), format!("{scheme}{}", endpoint.authority())])
+    Ok([url.to_owned(), format!("{scheme}{}", endpoint.authority())])
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ pub fn extent(cells: usize, ways: usize, time: Option<Duration>) -> String {
 /// Which start and cell this is, if there are several.
 pub fn part(start: Start, cell: CellPlace) -> Vec<String> {
     let part = [("start", start.number as usize, start.of as usize), ("cell", cell.number + 1, cell.of)];
-    let part = part.into_iter().filter(|(_, _, of)| *of > 1);
-    part.map(|(noun, number, of)| format!("{noun} {number}/{of}")).collect()
+    let part = part.into_iter().filter(|(_, _, total)| *total > 1);
+    part.map(|(noun, number, total)| format!("{noun} {number}/{total}")).collect()
 }
 
 /// What the cell is about, if there are others.
@@ -33,8 +33,8 @@ pub fn about(result: &RunResult, cell: usize, cells: usize) -> String {
 pub fn say_kept(part: &[String], kept: usize) {
     if kept > 0 {
         let rounds = if kept == 1 { "round 1".to_owned() } else { format!("rounds 1 to {kept}") };
-        let place = part.iter().cloned().chain([rounds]).collect::<Vec<_>>().join(", ");
-        note!("{place}: measured before (--resume)");
+        let position = part.iter().cloned().chain([rounds]).collect::<Vec<_>>().join(", ");
+        note!("{position}: measured before (--resume)");
     }
 }
 

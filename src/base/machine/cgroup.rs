@@ -29,12 +29,12 @@ fn parse(text: &str, controller: &str) -> Vec<PathBuf> {
 
 /// Processors that the groups allow this process, such as 1.5; `None` without a quota.
 pub fn quota() -> Option<f64> {
-    let of = |folder: &PathBuf| {
+    let folder_quota = |folder: &PathBuf| {
         let version_1 =
             || Some(format!("{} {}", read(folder.join("cpu.cfs_quota_us"))?, read(folder.join("cpu.cfs_period_us"))?));
         processors(&read(folder.join("cpu.max")).or_else(version_1)?)
     };
-    folders("cpu").iter().filter_map(of).min_by(f64::total_cmp)
+    folders("cpu").iter().filter_map(folder_quota).min_by(f64::total_cmp)
 }
 
 /// The limit in `cpu.max`: microseconds in each period, or `max`, and the period. Version 1 has -1 for no limit.

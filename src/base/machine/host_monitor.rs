@@ -123,8 +123,8 @@ impl Scope {
     }
 
     fn busy(&self) -> HashMap<i32, Duration> {
-        let each = self.known().iter();
-        each.filter_map(|pid| Some((pid.as_raw_nonzero().get(), processes::find(*pid)?.busy))).collect()
+        let pids = self.known().iter();
+        pids.filter_map(|pid| Some((pid.as_raw_nonzero().get(), processes::find(*pid)?.busy))).collect()
     }
 }
 

@@ -36,13 +36,13 @@ pub mod sample {
     /// Calls `act` with the number of a thread of this process whose name is not UTF-8.
     pub fn with_a_thread_of_odd_name(act: impl FnOnce(i32)) {
         let (done, wait) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let thread = thread::spawn(move || {
             rustix::thread::set_name(c"odd\xff\xfe").unwrap();
-            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            sender.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
             wait.recv().unwrap_err();
         });
-        act(told.recv().unwrap());
+        act(receiver.recv().unwrap());
         drop(done);
         thread.join().unwrap();
     }

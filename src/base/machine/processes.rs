@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn this_process_is_among_them() {
-        let own = rustix::process::getpid();
-        assert!(all().iter().any(|process| process.pid == own));
-        assert!(find(own).is_some_and(|process| process.parent.is_some()));
+        let pid = rustix::process::getpid();
+        assert!(all().iter().any(|process| process.pid == pid));
+        assert!(find(pid).is_some_and(|process| process.parent.is_some()));
     }
 }

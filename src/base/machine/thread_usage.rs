@@ -84,10 +84,10 @@ const ISSUING: &str = "worker-";
 
 /// Reads it. Takes some 30 us a thread.
 pub fn read() -> Usage {
-    let own = getpid();
+    let own_pid = getpid();
     let mut usage = Usage { process_ns: process_ns(), ..Usage::default() };
-    usage.memory.0 = add(&mut usage, own, |tid, name| owner(own, tid, name));
-    for pid in processes::below(own, &processes::all()) {
+    usage.memory.0 = add(&mut usage, own_pid, |tid, name| owner(own_pid, tid, name));
+    for pid in processes::below(own_pid, &processes::all()) {
         usage.memory.1 += add(&mut usage, pid, |_, name| Owner::Process(name));
     }
     usage
@@ -160,12 +160,12 @@ mod tests {
     #[test]
     fn threads_are_told_apart_by_their_names() {
         let pid = Pid::from_raw(7).unwrap();
-        let of = |tid, name: &str| owner(pid, tid, name.to_owned());
+        let owner_of = |tid, name: &str| owner(pid, tid, name.to_owned());
         assert_eq!(
-            (of(7, "triton-bench"), of(8, "worker-3"), of(9, "statistics")),
+            (owner_of(7, "triton-bench"), owner_of(8, "worker-3"), owner_of(9, "statistics")),
             (Owner::Own, Owner::Issuing, Owner::Own)
         );
-        assert_eq!(of(9, "triton-bench"), Owner::Server("triton-bench".to_owned()));
+        assert_eq!(owner_of(9, "triton-bench"), Owner::Server("triton-bench".to_owned()));
     }
 
     #[test]
@@ -177,8 +177,8 @@ mod tests {
         }
         let after = read();
         assert!(after.process_ns > before.process_ns && after.memory.0 > 1 << 20);
-        let own = rustix::thread::gettid().as_raw_nonzero().get();
-        assert!(after.threads[&own].1.cpu_ns > before.threads[&own].1.cpu_ns);
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        assert!(after.threads[&tid].1.cpu_ns > before.threads[&tid].1.cpu_ns);
     }
 
     #[test]

@@ -69,8 +69,8 @@ mod tests {
 
     #[test]
     fn the_threads_of_this_process_are_read() {
-        let own = of(rustix::process::getpid(), 10_000);
-        assert!(own.contains_key(&rustix::thread::gettid().as_raw_nonzero().get()));
+        let threads = of(rustix::process::getpid(), 10_000);
+        assert!(threads.contains_key(&rustix::thread::gettid().as_raw_nonzero().get()));
         assert_eq!(of(rustix::process::getpid(), 1).len(), 1);
         crate::machine::sample::with_a_thread_of_odd_name(|odd| {
             assert!(of(rustix::process::getpid(), 10_000).contains_key(&odd));

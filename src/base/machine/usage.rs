@@ -32,7 +32,7 @@ pub struct Reading<'a> {
 /// passed.
 pub fn between(first: Reading<'_>, last: Reading<'_>) -> (Option<Usage>, Option<Usage>) {
     let (before, after) = (first.busy, last.busy);
-    let own = getpid().as_raw_nonzero().get();
+    let own_pid = getpid().as_raw_nonzero().get();
     let seconds = (last.at - first.at).as_secs_f64();
     let usage = |is_meant: &dyn Fn(i32) -> bool| {
         let pids: Vec<i32> = after.keys().copied().filter(|pid| is_meant(*pid) && before.contains_key(pid)).collect();
@@ -43,7 +43,7 @@ pub fn between(first: Reading<'_>, last: Reading<'_>) -> (Option<Usage>, Option<
             memory_bytes: (memory.len() == pids.len()).then(|| memory.iter().sum()),
         })
     };
-    (usage(&|pid| pid == own), usage(&|pid| pid != own))
+    (usage(&|pid| pid == own_pid), usage(&|pid| pid != own_pid))
 }
 
 /// Resident memory of a process, in bytes.
@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn own_time_and_that_of_others_are_told_apart() {
-        let own = getpid().as_raw_nonzero().get();
+        let pid = getpid().as_raw_nonzero().get();
         let seconds = Duration::from_secs;
-        let before = HashMap::from([(own, seconds(1)), (-5, seconds(1))]);
-        let after = HashMap::from([(own, seconds(2)), (-5, seconds(7)), (-6, seconds(9))]);
+        let before = HashMap::from([(pid, seconds(1)), (-5, seconds(1))]);
+        let after = HashMap::from([(pid, seconds(2)), (-5, seconds(7)), (-6, seconds(9))]);
         let at = |ns, busy| Reading { at: Stamp(ns), busy };
         let (client, server) = between(at(0, &before), at(2_000_000_000, &after));
         let client = client.unwrap();

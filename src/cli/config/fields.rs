@@ -95,8 +95,8 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// If the value is none.
     pub fn either(&mut self, key: &str, other: &str) -> Result<Option<u64>, Fault> {
-        let one = self.whole(key, 1)?;
-        Ok(one.or(self.whole(other, 1)?))
+        let value = self.whole(key, 1)?;
+        Ok(value.or(self.whole(other, 1)?))
     }
 
     /// Takes one of several words.

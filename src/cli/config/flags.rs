@@ -56,12 +56,12 @@ impl Flags {
     }
 
     fn put(&mut self, name: &str, word: OsString) {
-        let known = self.settings.iter().position(|setting| setting.name == name).unwrap_or_else(|| {
+        let index = self.settings.iter().position(|setting| setting.name == name).unwrap_or_else(|| {
             self.settings.push(Setting { name: name.to_owned(), words: Vec::new(), meant_at: Vec::new() });
             self.settings.len() - 1
         });
-        self.settings[known].words.push(word);
-        self.settings[known].meant_at.push(self.at);
+        self.settings[index].words.push(word);
+        self.settings[index].meant_at.push(self.at);
     }
 
     /// Finds out that the flags take what the file means by them.
@@ -112,11 +112,11 @@ pub fn setting(command: &clap::Command, key: &Key, node: &Node) -> Result<Settin
             checked(command, &words, &[node.at])?;
         }
         (Value::List(list), _) if is_repeated(arg) => {
-            for each in list {
-                let Value::Text(text) = &each.value else { return Err(misfit(each, key, &form(arg))) };
+            for element in list {
+                let Value::Text(text) = &element.value else { return Err(misfit(element, key, &form(arg))) };
                 words.push(word(&key.name, Some(text)));
             }
-            checked(command, &words, &list.iter().map(|each| each.at).collect::<Vec<_>>())?;
+            checked(command, &words, &list.iter().map(|element| element.at).collect::<Vec<_>>())?;
         }
         _ => return Err(misfit(node, key, &form(arg))),
     }
@@ -130,8 +130,8 @@ fn find<'a>(command: &'a clap::Command, key: &Key) -> Result<&'a Arg, Fault> {
     if is_of_file(name) || ASKED.contains(&name) {
         return Err(Fault::new(key.at, format!("'{name}' belongs on the command line, not in the file")));
     }
-    let known = command.get_arguments().find(|arg| arg.get_long() == Some(name) && !arg.is_hide_set());
-    known.ok_or_else(|| {
+    let flag = command.get_arguments().find(|arg| arg.get_long() == Some(name) && !arg.is_hide_set());
+    flag.ok_or_else(|| {
         let plain = name.replace('_', "-");
         let short = name.trim_start_matches('-').chars().next().filter(|_| name.trim_start_matches('-').len() == 1);
         let meant: Vec<&str> = match command.get_arguments().find(|arg| short.is_some() && arg.get_short() == short) {

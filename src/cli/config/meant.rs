@@ -35,8 +35,8 @@ impl Meant {
         });
         let Some(long) = arg.and_then(clap::Arg::get_long) else { return error };
         let ours: Vec<_> = self.words.iter().filter(|(name, ..)| name == long).collect();
-        let told = ours.iter().find(|(_, word, _)| text.contains(&*value_of(word).to_string_lossy()));
-        match told.or(ours.first()) {
+        let cause = ours.iter().find(|(_, word, _)| text.contains(&*value_of(word).to_string_lossy()));
+        match cause.or(ours.first()) {
             Some((.., at)) => error.context(format!("--config {}:{at}", self.path.display())),
             None => error,
         }

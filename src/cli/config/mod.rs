@@ -197,12 +197,12 @@ fn apply(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
 
 /// Puts the flags of the file before `words`. Without a file they stay unchanged.
 fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
-    let own = |name: &str| {
+    let values_of = |name: &str| {
         let values = words.iter().filter(|word| name_of(word) == name);
         values.map(|word| flags::value_of(word).to_owned()).collect::<Vec<OsString>>()
     };
-    let names: Vec<String> = own("run").iter().map(|name| name.to_string_lossy().into_owned()).collect();
-    let Some(path) = own("config").pop().map(PathBuf::from) else {
+    let names: Vec<String> = values_of("run").iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let Some(path) = values_of("config").pop().map(PathBuf::from) else {
         return match names.first() {
             Some(name) => {
                 Err(Error::usage(format!("--run '{name}': it names a run of --config, which is missing; see --help")))
@@ -217,7 +217,7 @@ fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
         Ok((name, left(settings, &words)))
     };
     let mut runs = wanted.into_iter().map(run).collect::<Result<Vec<_>>>()?;
-    let one = |settings: Vec<Setting>, notes: Vec<String>| {
+    let single = |settings: Vec<Setting>, notes: Vec<String>| {
         let meant = Meant::of(&path, &settings);
         Applied::One(merge(settings, &words), notes, meant)
     };
@@ -233,7 +233,7 @@ fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
         }
         1 => {
             let (name, settings) = runs.remove(0);
-            one(settings, file.notes(Some(&name)))
+            single(settings, file.notes(Some(&name)))
         }
         _ => {
             let named = |(name, settings): (String, Vec<Setting>)| {
@@ -270,17 +270,17 @@ fn text(path: &Path) -> Result<String, String> {
 
 /// The settings that remain: a flag of the command line replaces the file's, and those that it overrides.
 fn left(mut settings: Vec<Setting>, words: &[OsString]) -> Vec<Setting> {
-    let given: Vec<_> = words.iter().map(|word| name_of(word)).collect();
+    let names: Vec<_> = words.iter().map(|word| name_of(word)).collect();
     let overrides = |name: &str, setting: &Setting| name == setting.name || stands_for(name, &setting.name);
-    settings.retain(|setting| !given.iter().any(|name| overrides(name, setting)));
+    settings.retain(|setting| !names.iter().any(|name| overrides(name, setting)));
     settings
 }
 
 /// The words of settings and after them those of the command line.
 fn merge(settings: Vec<Setting>, words: &[OsString]) -> Vec<OsString> {
     let file = settings.into_iter().flat_map(|setting| setting.words);
-    let own = words.iter().filter(|word| !is_of_file(&name_of(word)));
-    file.chain(own.cloned()).collect()
+    let command_line = words.iter().filter(|word| !is_of_file(&name_of(word)));
+    file.chain(command_line.cloned()).collect()
 }
 
 /// The command line beside a mix of models that a file of another program's form asks for, which says for which models requests are:
@@ -301,10 +301,10 @@ fn beside_mix(settings: &[Setting], words: Vec<OsString>) -> (Vec<OsString>, Opt
 fn displaced(settings: &[Setting], words: &[OsString]) -> Vec<String> {
     let mut names: Vec<&str> = settings.iter().map(|setting| setting.name.as_str()).collect();
     names.dedup();
-    let given: Vec<_> = words.iter().map(|word| name_of(word)).collect();
-    let by = |name: &&str| given.iter().find(|given| **given != *name && stands_for(given, name));
-    let told = |name: &str| by(&name).map(|by| format!("--{by} overrides the file's {name}"));
-    names.into_iter().filter_map(told).collect()
+    let flag_names: Vec<_> = words.iter().map(|word| name_of(word)).collect();
+    let by = |name: &&str| flag_names.iter().find(|flag| **flag != *name && stands_for(flag, name));
+    let note = |name: &str| by(&name).map(|by| format!("--{by} overrides the file's {name}"));
+    names.into_iter().filter_map(note).collect()
 }
 
 /// The message on arguments that belong to no flag, which often are parts of a split value. If they may come from a
@@ -374,8 +374,8 @@ mod tests {
         };
         let settings = [mix("a:0.5"), mix("b:0.5")];
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let told = displaced(&settings, &words("--url=localhost --model=m"));
-        assert_eq!(told, ["--model overrides the file's model-mix"]);
+        let notes = displaced(&settings, &words("--url=localhost --model=m"));
+        assert_eq!(notes, ["--model overrides the file's model-mix"]);
         assert!(displaced(&settings, &words("--model-mix=c:1 --url=localhost")).is_empty());
     }
 }

@@ -37,16 +37,16 @@ fn lines(command: &clap::Command, words: &[OsString], indent: &str) -> Result<St
     let mut text = String::new();
     for arg in command.get_arguments() {
         let name = arg.get_long().unwrap_or_default();
-        let given: Vec<&OsString> = words.iter().filter(|word| name_of(word) == name).collect();
-        if given.is_empty() || is_of_file(name) {
+        let occurrences: Vec<&OsString> = words.iter().filter(|word| name_of(word) == name).collect();
+        if occurrences.is_empty() || is_of_file(name) {
             continue;
         }
         let is_repeated = matches!(arg.get_action(), ArgAction::Append);
         let values = match need(arg) {
-            Need::Never if matches!(arg.get_action(), ArgAction::Count) => vec![given.len().to_string()],
+            Need::Never if matches!(arg.get_action(), ArgAction::Count) => vec![occurrences.len().to_string()],
             Need::Never => vec!["true".to_owned()],
-            Need::Maybe => given.iter().map(|word| boolean(name, word)).collect::<Result<_>>()?,
-            _ => given.iter().map(|word| value(name, word)).collect::<Result<_>>()?,
+            Need::Maybe => occurrences.iter().map(|word| boolean(name, word)).collect::<Result<_>>()?,
+            _ => occurrences.iter().map(|word| value(name, word)).collect::<Result<_>>()?,
         };
         match values.as_slice() {
             [.., last] if !is_repeated || values.len() == 1 => put(&mut text, format_args!("{indent}{name}: {last}\n")),

@@ -51,7 +51,7 @@ impl File {
         if model_analyzer::is_meant(root) {
             let searches = model_analyzer::searches(command, root)?;
             let run =
-                |(name, own): (Key, Flags)| Run { name, extends: Vec::new(), own: own.settings, notes: own.notes };
+                |(name, flags): (Key, Flags)| Run { name, extends: Vec::new(), own: flags.settings, notes: flags.notes };
             let runs = searches.models.into_iter().map(run).collect();
             return Ok(Self { common: searches.common.settings, notes: searches.common.notes, runs });
         }
@@ -76,8 +76,8 @@ impl File {
 
     /// What should be known although it is no fault, of a run if one is named.
     pub fn notes(&self, run: Option<&str>) -> Vec<String> {
-        let own = self.runs.iter().filter(|own| Some(own.name.name.as_str()) == run).flat_map(|run| &run.notes);
-        self.notes.iter().chain(own).cloned().collect()
+        let run_notes = self.runs.iter().filter(|candidate| Some(candidate.name.name.as_str()) == run).flat_map(|run| &run.notes);
+        self.notes.iter().chain(run_notes).cloned().collect()
     }
 
     /// The names of the runs that are wanted; none if the file has none. All of them where none is named.
@@ -85,18 +85,18 @@ impl File {
     /// # Errors
     /// If there is no such run.
     pub fn choose(&self, wanted: &[String]) -> Result<Vec<String>, String> {
-        let known: Vec<String> = self.runs.iter().map(|run| run.name.name.clone()).collect();
-        let known: Vec<String> = known.into_iter().filter(|name| !name.starts_with(TEMPLATE)).collect();
-        if let Some(other) = wanted.iter().find(|name| !known.contains(name)) {
+        let names: Vec<String> = self.runs.iter().map(|run| run.name.name.clone()).collect();
+        let names: Vec<String> = names.into_iter().filter(|name| !name.starts_with(TEMPLATE)).collect();
+        if let Some(other) = wanted.iter().find(|name| !names.contains(name)) {
             let rule = format!("it has no run '{other}' (--run)");
-            return Err(if known.is_empty() { rule } else { format!("{rule}; there are {}", known.join(", ")) });
+            return Err(if names.is_empty() { rule } else { format!("{rule}; there are {}", names.join(", ")) });
         }
-        if !self.runs.is_empty() && known.is_empty() {
+        if !self.runs.is_empty() && names.is_empty() {
             return Err(format!(
                 "all of its runs are templates, whose names begin with '{TEMPLATE}': give one another name"
             ));
         }
-        Ok(if wanted.is_empty() { known } else { wanted.to_vec() })
+        Ok(if wanted.is_empty() { names } else { wanted.to_vec() })
     }
 
     /// The flags of a run: the common ones, over them those of the runs that it extends, over them its own.

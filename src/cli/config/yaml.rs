@@ -247,7 +247,7 @@ struct Size {
 
 fn size(node: &Node) -> Size {
     let alone = |bytes: usize| Size { nodes: 1, bytes };
-    let sum = |of: Size, more: Size| Size { nodes: of.nodes + more.nodes, bytes: of.bytes + more.bytes };
+    let sum = |total: Size, more: Size| Size { nodes: total.nodes + more.nodes, bytes: total.bytes + more.bytes };
     match &node.value {
         Value::List(list) => list.iter().map(size).fold(alone(0), sum),
         Value::Map(map) => {

@@ -121,7 +121,7 @@ fn values(text: &str, usual: Step) -> Result<Vec<Value>, String> {
 fn parts(text: &str) -> Result<Vec<&str>, String> {
     let (mut depth, mut quoted, mut escaped, mut start) = (0_i32, false, false, 0);
     let mut parts = Vec::new();
-    for (place, c) in text.char_indices() {
+    for (index, c) in text.char_indices() {
         match c {
             _ if escaped => escaped = false,
             '\\' if quoted => escaped = true,
@@ -130,8 +130,8 @@ fn parts(text: &str) -> Result<Vec<&str>, String> {
             '[' | '{' => depth += 1,
             ']' | '}' => depth -= 1,
             ',' if depth == 0 => {
-                parts.push(&text[start..place]);
-                start = place + 1;
+                parts.push(&text[start..index]);
+                start = index + 1;
             }
             _ => {}
         }

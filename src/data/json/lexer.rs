@@ -201,9 +201,9 @@ impl<'a> Lexer<'a> {
 
     /// Where the run of ordinary characters from `from` ends: at a quote or a backslash.
     fn plain(&self, from: usize) -> Result<usize, Fault> {
-        let rest = &self.text[from..];
-        match rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20) {
-            Some(length) if rest[length] >= 0x20 => Ok(from + length),
+        let tail = &self.text[from..];
+        match tail.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20) {
+            Some(length) if tail[length] >= 0x20 => Ok(from + length),
             Some(length) => Err(Fault::syntax(from + length, "a control character in a string; write it as \\u00XX")),
             None => Err(Fault::syntax(self.text.len(), "the text ends inside a string")),
         }
@@ -311,8 +311,8 @@ impl<'a> Lexer<'a> {
     }
 
     fn not_finite(&self, at: usize) -> Result<usize, Fault> {
-        let rest = &self.text[at..];
-        let word = ["NaN", "Infinity", "Inf"].into_iter().find(|word| rest.starts_with(word.as_bytes()));
+        let tail = &self.text[at..];
+        let word = ["NaN", "Infinity", "Inf"].into_iter().find(|word| tail.starts_with(word.as_bytes()));
         word.map(|word| at + word.len()).ok_or_else(|| Self::resume(self.text, at).no_word())
     }
 
@@ -336,11 +336,11 @@ impl<'a> Lexer<'a> {
         found
     }
 
-    /// Skips the value of `key`, which is not among the `known` ones, and notes the key.
-    pub fn pass_over(&mut self, key: &str, known: &'static str) -> Result<(), Fault> {
-        let is_new = !self.strays.iter().any(|stray| stray.key == key && stray.known == known);
+    /// Skips the value of `key`, which is not among the `expected` ones, and notes the key.
+    pub fn pass_over(&mut self, key: &str, expected: &'static str) -> Result<(), Fault> {
+        let is_new = !self.strays.iter().any(|stray| stray.key == key && stray.known == expected);
         if is_new && self.strays.len() < MAX_STRAYS {
-            self.strays.push(Stray { at: self.at, key: key.to_owned(), known });
+            self.strays.push(Stray { at: self.at, key: key.to_owned(), known: expected });
         }
         self.skip()
     }

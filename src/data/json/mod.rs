@@ -98,8 +98,8 @@ impl<'a> JsonReader<'a> {
 
     /// perf_analyzer ignores unknown keys, and its users' files may contain some; but a key may be misspelt.
     fn warn_of_strays(&mut self, path: &Path, text: &[u8]) {
-        let named = self.strays.drain(..).map(|Stray { at, key, known }| {
-            format!("{key:?} (line {}; known there: {known})", Lexer::position(text, at).0)
+        let named = self.strays.drain(..).map(|Stray { at, key, known: expected }| {
+            format!("{key:?} (line {}; known there: {expected})", Lexer::position(text, at).0)
         });
         let named: Vec<_> = named.collect();
         if !named.is_empty() {
@@ -108,8 +108,8 @@ impl<'a> JsonReader<'a> {
     }
 
     fn document(&mut self, text: &[u8], done: &dyn Fn(usize)) -> Result<(), Fault> {
-        if let Some((what, remedy)) = other_format(text) {
-            return Err(Fault::syntax(0, format!("{what}: {remedy}")));
+        if let Some((problem, remedy)) = other_format(text) {
+            return Err(Fault::syntax(0, format!("{problem}: {remedy}")));
         }
         let mut lexer = Lexer::new(text);
         let (mut data, mut validation) = (None, None);
@@ -249,17 +249,17 @@ impl<'a> JsonReader<'a> {
         let spec = &self.target.model.inputs[index];
         let at = lexer.offset();
         let offset = self.memory.align().map_err(|e| Fault::rule(at, e.to_string()))?;
-        let own = read_tensor(lexer, spec, &mut self.memory)?.map(|shape| self.shared(shape));
+        let step_shape = read_tensor(lexer, spec, &mut self.memory)?.map(|shape| self.shared(shape));
         let shape = self
             .target
-            .settle_input(index, own, self.memory.since(offset))
+            .settle_input(index, step_shape, self.memory.since(offset))
             .map_err(|message| Fault::rule(at, message))?;
         Ok(Value { region: self.region, offset, len: self.memory.len() - offset, shape })
     }
 
     fn shared(&mut self, shape: Vec<i64>) -> Arc<[i64]> {
-        if let Some(known) = self.shapes.get(shape.as_slice()) {
-            return Arc::clone(known);
+        if let Some(existing) = self.shapes.get(shape.as_slice()) {
+            return Arc::clone(existing);
         }
         let shape = Arc::<[i64]>::from(shape);
         self.shapes.insert(Arc::clone(&shape));
@@ -287,7 +287,7 @@ fn other_format(text: &[u8]) -> Option<(&'static str, &'static str)> {
         (b"\xff\xfe", "it is UTF-16", "save it as UTF-8"),
         (b"\xfe\xff", "it is UTF-16", "save it as UTF-8"),
     ];
-    FORMATS.into_iter().find(|(magic, ..)| text.starts_with(magic)).map(|(_, what, remedy)| (what, remedy))
+    FORMATS.into_iter().find(|(magic, ..)| text.starts_with(magic)).map(|(_, problem, remedy)| (problem, remedy))
 }
 
 /// Consumes the start of a value of the given kind.
@@ -319,6 +319,6 @@ fn located(fault: Fault, stream: usize, step: usize) -> Fault {
     Fault { message: format!("{} {}", fault.message, location(stream, step)), ..fault }
 }
 
-fn unknown(name: &str, known: &str) -> String {
-    format!("The input or output '{name}' is not found in the model configuration; expected {known}")
+fn unknown(name: &str, expected: &str) -> String {
+    format!("The input or output '{name}' is not found in the model configuration; expected {expected}")
 }

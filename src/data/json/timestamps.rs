@@ -34,9 +34,9 @@ impl Reader<'_> {
     fn document(&mut self, text: &[u8]) -> Result<(), Fault> {
         const NO_DATA: &str = "The json file doesn't contain data field: it must be {\"data\": [...]}";
         // NumPy's formats are valid for input data, but not here.
-        if let Some((what, _)) = other_format(text) {
+        if let Some((problem, _)) = other_format(text) {
             let form = r#"{"data": [{"INPUT": [...], "timestamp": [MILLISECONDS]}, ...]}"#;
-            return Err(Fault::syntax(0, format!("{what}; a schedule and its data are JSON in UTF-8: {form}")));
+            return Err(Fault::syntax(0, format!("{problem}; a schedule and its data are JSON in UTF-8: {form}")));
         }
         let mut lexer = Lexer::new(text);
         expect(&mut lexer, Kind::Object, NO_DATA)?;

@@ -98,8 +98,8 @@ impl JsonReader<'_> {
                 Some(_) => return Err(Fault::rule(at, format!("the tensor {key} is given twice"))),
                 None if key == "model" => lexer.skip()?,
                 None => {
-                    let known: Vec<_> = self.target.output_names.iter().map(AsRef::as_ref).collect();
-                    return Err(Fault::rule(at, unknown(&key, &known.join(", "))));
+                    let names: Vec<_> = self.target.output_names.iter().map(AsRef::as_ref).collect();
+                    return Err(Fault::rule(at, unknown(&key, &names.join(", "))));
                 }
             }
         }
@@ -114,8 +114,8 @@ impl JsonReader<'_> {
     fn output(&mut self, lexer: &mut Lexer<'_>, index: usize) -> Result<OutputValues, Fault> {
         let at = lexer.offset();
         self.scratch.truncate(0);
-        let own = read_tensor(lexer, &self.target.model.outputs[index], &mut self.scratch)?;
-        let values = self.target.settle_output(index, own.as_deref(), self.scratch.since(0).into());
+        let step_shape = read_tensor(lexer, &self.target.model.outputs[index], &mut self.scratch)?;
+        let values = self.target.settle_output(index, step_shape.as_deref(), self.scratch.since(0).into());
         values.map_err(|message| Fault::rule(at, message))
     }
 }

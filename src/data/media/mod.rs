@@ -95,7 +95,7 @@ impl Studio {
                 blocks.push((at, self.piece(&spec.kind, stream, draws + 1)?));
             }
         }
-        blocks.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        blocks.sort_by(|(left, _), (right, _)| left.total_cmp(right));
         Ok(woven(text, blocks))
     }
 
@@ -131,8 +131,8 @@ impl Studio {
     }
 
     fn picture(&mut self, size: Frame, coding: Coding, colour: u64) -> Result<String> {
-        if let Some(known) = self.pictures.get(&(size, coding, colour)) {
-            return Ok(known.clone());
+        if let Some(url) = self.pictures.get(&(size, coding, colour)) {
+            return Ok(url.clone());
         }
         let url = match coding {
             Coding::Png => format!("data:image/png;base64,{}", STANDARD.encode(encode::png(size, shade(colour)))),
@@ -174,20 +174,20 @@ pub(super) fn text_part(text: &str) -> Value {
 
 /// A text with blocks in it, which are in order.
 fn woven(text: &str, blocks: Vec<(f64, Vec<Value>)>) -> Vec<Value> {
-    let (mut parts, mut told) = (Vec::new(), 0);
+    let (mut parts, mut start) = (Vec::new(), 0);
     for (at, block) in blocks {
-        let mut place = (at * text.len() as f64) as usize;
-        while !text.is_char_boundary(place) {
-            place -= 1;
+        let mut index = (at * text.len() as f64) as usize;
+        while !text.is_char_boundary(index) {
+            index -= 1;
         }
-        if place > told {
-            parts.push(text_part(&text[told..place]));
-            told = place;
+        if index > start {
+            parts.push(text_part(&text[start..index]));
+            start = index;
         }
         parts.extend(block);
     }
-    if told < text.len() {
-        parts.push(text_part(&text[told..]));
+    if start < text.len() {
+        parts.push(text_part(&text[start..]));
     }
     parts
 }

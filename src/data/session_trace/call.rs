@@ -68,8 +68,8 @@ pub(super) fn of_spans(spans: &[Value], errors: bool) -> Result<Vec<Call>, Strin
     let mut spans: Vec<&Value> = spans.iter().filter(|span| is_call(span, errors)).collect();
     let id = |span: &Value| span["span_id"].as_str().unwrap_or_default().to_owned();
     spans.sort_by_key(|span| id(span));
-    let mut seen = HashSet::new();
-    spans.retain(|span| seen.insert(format!("{}|{}|{}", span["start_time"], span["end_time"], span["attributes"])));
+    let mut signatures = HashSet::new();
+    spans.retain(|span| signatures.insert(format!("{}|{}|{}", span["start_time"], span["end_time"], span["attributes"])));
     let mut calls = spans
         .into_iter()
         .map(|span| call(span).map_err(|rule| format!("the span '{}': {rule}", id(span))))
@@ -152,7 +152,7 @@ fn answer(attributes: &Value) -> Result<Option<Message>, String> {
     }
     match list(&attributes["gen_ai.output.messages"]).unwrap_or_default().as_slice() {
         [] => Ok(None),
-        [said] => message(said).map(Some),
+        [recorded] => message(recorded).map(Some),
         several => Err(format!("gen_ai.output.messages has {} messages, and an answer is one", several.len())),
     }
 }
@@ -163,7 +163,7 @@ fn message(recorded: &Value) -> Result<Message, String> {
     let role = if role == "developer" { "system" } else { role };
     let parts = recorded["parts"].as_array().or(recorded["content"].as_array());
     let mut wire = json!({ "role": role });
-    let mut said = recorded["content"].as_str().map(str::to_owned).into_iter().collect::<Vec<_>>();
+    let mut content = recorded["content"].as_str().map(str::to_owned).into_iter().collect::<Vec<_>>();
     let mut calls =
         recorded["tool_calls"].as_array().into_iter().flatten().map(tool_call).collect::<Result<Vec<_>, _>>()?;
     let mut tool_id = recorded["tool_call_id"].as_str();
@@ -173,16 +173,16 @@ fn message(recorded: &Value) -> Result<Message, String> {
             Some("tool_call_response" | "tool_result") => {
                 wire["role"] = json!("tool");
                 tool_id = tool_id.or(part["id"].as_str()).or(part["tool_use_id"].as_str());
-                said.push(flat(part.get("result").or(part.get("content")).unwrap_or(&Value::Null)));
+                content.push(flat(part.get("result").or(part.get("content")).unwrap_or(&Value::Null)));
             }
-            _ => said.push(flat(part.get("text").or(part.get("content")).unwrap_or(part))),
+            _ => content.push(flat(part.get("text").or(part.get("content")).unwrap_or(part))),
         }
     }
-    let said = said.concat();
+    let content = content.concat();
     let tool_ids = calls.iter().filter_map(|call| call["id"].as_str().map(str::to_owned)).collect();
-    let text = if calls.is_empty() { said.clone() } else { format!("{said}\n{}", Value::from(calls.clone())) };
-    if !said.is_empty() || calls.is_empty() {
-        wire["content"] = json!(said);
+    let text = if calls.is_empty() { content.clone() } else { format!("{content}\n{}", Value::from(calls.clone())) };
+    if !content.is_empty() || calls.is_empty() {
+        wire["content"] = json!(content);
     }
     if !calls.is_empty() {
         wire["tool_calls"] = Value::from(calls);
@@ -195,14 +195,14 @@ fn message(recorded: &Value) -> Result<Message, String> {
 
 /// A call of a tool; without an id, its result could not be told.
 fn tool_call(recorded: &Value) -> Result<Value, String> {
-    let of = recorded.get("function").unwrap_or(recorded);
+    let function = recorded.get("function").unwrap_or(recorded);
     let id = recorded["id"].as_str().ok_or("a tool call has no id")?;
-    let arguments = match of.get("arguments").or(of.get("input")) {
+    let arguments = match function.get("arguments").or(function.get("input")) {
         Some(Value::String(text)) => text.clone(),
         Some(other) if !other.is_null() => other.to_string(),
         _ => String::new(),
     };
-    Ok(json!({ "id": id, "type": "function", "function": { "name": of["name"], "arguments": arguments } }))
+    Ok(json!({ "id": id, "type": "function", "function": { "name": function["name"], "arguments": arguments } }))
 }
 
 /// The text of a text, or of a list of parts.

@@ -43,8 +43,8 @@ pub(super) fn links(calls: &[Call]) -> Vec<Link> {
 }
 
 /// Everything before a call, as far as `edges` lead.
-fn ancestors(edges: &[BTreeSet<usize>], of: usize) -> BTreeSet<usize> {
-    let (mut found, mut open) = (BTreeSet::new(), vec![of]);
+fn ancestors(edges: &[BTreeSet<usize>], call: usize) -> BTreeSet<usize> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![call]);
     while let Some(next) = open.pop() {
         open.extend(edges[next].iter().copied().filter(|before| found.insert(*before)));
     }
@@ -55,17 +55,17 @@ fn ancestors(edges: &[BTreeSet<usize>], of: usize) -> BTreeSet<usize> {
 fn answers(before: &Call, call: &Call) -> bool {
     let Some(answer) = &before.answer else { return false };
     let by_text = |message: &Message| !answer.text.is_empty() && message.text.contains(&answer.text);
-    let said = call.messages.iter().filter(|message| message.role == "assistant");
+    let assistant_messages = call.messages.iter().filter(|message| message.role == "assistant");
     let called: BTreeSet<&String> = call.messages.iter().flat_map(|message| &message.tool_ids).collect();
     let by_tools = !answer.tool_ids.is_empty() && answer.tool_ids.iter().all(|id| called.contains(id));
-    said.into_iter().any(by_text) || by_tools
+    assistant_messages.into_iter().any(by_text) || by_tools
 }
 
 /// The messages of a call that are answers of calls before it. What it shares with the beginning of another call is as it was
 /// there. Calls of tools stay as recorded, because what follows them refers to them.
 fn sources(calls: &[Call], number: usize, before: &BTreeSet<usize>, links: &[Link]) -> Vec<(usize, u32)> {
     let messages = &calls[number].messages;
-    let is_equal = |(one, other): &(&Message, &Message)| one.role == other.role && one.text == other.text;
+    let is_equal = |(left, right): &(&Message, &Message)| left.role == right.role && left.text == right.text;
     let shared = |other: usize| messages.iter().zip(&calls[other].messages).take_while(is_equal).count();
     let best = before.iter().copied().rev().max_by_key(|other| shared(*other)).filter(|other| shared(*other) > 0);
     let from = best.map_or(0, shared);

@@ -106,8 +106,8 @@ fn shapes_sizes_and_responses_are_compared() {
     let other = values(DataType::Int32, &[1], vec![0; 4]);
     assert!(check(floats(&[0.0]), other, exact).unwrap_err().ends_with("expected FP32, got INT32"));
     let payload = payload(vec![vec![vec![floats(&[1.0])], vec![floats(&[2.0])]]], false);
-    let one = validate(&payload, &[vec![floats(&[1.0])]], exact).unwrap_err();
-    assert!(one.to_string().ends_with("response 1: expected 2 responses, got 1"), "{one}");
+    let mismatch = validate(&payload, &[vec![floats(&[1.0])]], exact).unwrap_err();
+    assert!(mismatch.to_string().ends_with("response 1: expected 2 responses, got 1"), "{mismatch}");
     let wrong = validate(&payload, &[vec![floats(&[1.0])], vec![floats(&[3.0])]], exact).unwrap_err();
     assert_eq!((wrong.response, wrong.tensor.as_str()), (1, "Y"));
     let missing = validate(&payload, &[vec![], vec![]], exact).unwrap_err();
@@ -122,8 +122,8 @@ fn a_difference_names_the_step_of_the_batch() {
     let check = |got: Vec<Vec<OutputValues>>| validate(&batch, &got, None).map_err(|mismatch| mismatch.to_string());
     assert_eq!(check(got(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[3, 2])), Ok(()));
     let message = check(got(&[1.0, 2.0, 3.0, 4.0, 5.0, 7.0], &[3, 2])).unwrap_err();
-    let place = "stream 2, step 7, response 0, output 'Y', element 1: expected 6, got 7";
-    assert!(message.ends_with(place), "{message}");
+    let suffix = "stream 2, step 7, response 0, output 'Y', element 1: expected 6, got 7";
+    assert!(message.ends_with(suffix), "{message}");
     let message = check(got(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])).unwrap_err();
     assert!(message.ends_with("step 5, response 0, output 'Y': expected shape [3,2], got [2,3]"), "{message}");
     assert!(check(got(&[1.0, 2.0], &[3, 2])).unwrap_err().ends_with("expected 24, got 8"));
@@ -134,9 +134,9 @@ fn outputs_may_lack_the_batch_dimension_where_responses_may() {
     let shaped = |list: &[f32], shape: &[i64]| OutputValues { shape: Some(shape.to_vec()), ..floats(list) };
     let fits = |batch: &Payload, got: OutputValues| validate(batch, &[vec![got]], None).is_ok();
     let step = |output: OutputValues| vec![vec![output]];
-    let one = payload(vec![step(floats(&[1.0, 2.0]))], true);
+    let single = payload(vec![step(floats(&[1.0, 2.0]))], true);
     for (shape, is_good) in [(&[1, 2][..], true), (&[2], true), (&[2, 1], false), (&[1, 1, 2], false)] {
-        assert_eq!(fits(&one, shaped(&[1.0, 2.0], shape)), is_good, "{shape:?}");
+        assert_eq!(fits(&single, shaped(&[1.0, 2.0], shape)), is_good, "{shape:?}");
     }
     let two = payload(vec![step(floats(&[1.0, 2.0])), step(floats(&[1.0, 2.0]))], true);
     assert!(!fits(&two, shaped(&[1.0, 2.0], &[2])), "one element of the batch is missing");

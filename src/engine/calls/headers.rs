@@ -77,8 +77,8 @@ fn checked(name: &str, value: &str) -> Result<(String, String)> {
     if lower.is_empty() || !lower.bytes().all(allowed) {
         return refuse("a metadata name over gRPC holds letters, digits, '_', '-' and '.' only");
     }
-    let own = ["te", "content-type", "user-agent", "connection", "transfer-encoding", "host"];
-    if own.contains(&lower.as_str()) || (lower.starts_with("grpc-")) {
+    let reserved = ["te", "content-type", "user-agent", "connection", "transfer-encoding", "host"];
+    if reserved.contains(&lower.as_str()) || (lower.starts_with("grpc-")) {
         return refuse("this name is gRPC's own and set by the client; choose another");
     }
     let value = value.trim_matches(' ');

@@ -127,7 +127,7 @@ struct Reply {
 
 impl Reply {
     fn end(&mut self, trailers: Option<&HeaderList>) {
-        let missing = |what: &str| status::error(BROKEN, format!("the call ended without {what}"));
+        let missing = |part: &str| status::error(BROKEN, format!("the call ended without {part}"));
         let status = trailers.and_then(status::of_trailers);
         let outcome = match (status, self.failure.take()) {
             (Some(Err(error)), _) | (_, Some(error)) => Err(error),

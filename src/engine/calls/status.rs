@@ -56,8 +56,8 @@ pub fn of_trailers(headers: &HeaderList) -> Option<Result<(), InferError>> {
     let mut codes = headers.all("grpc-status");
     let code = codes.next()?;
     if let Some(other) = codes.find(|other| *other != code) {
-        let [one, other] = [code, other].map(String::from_utf8_lossy);
-        return Some(Err(error(BROKEN, format!("the answer has the statuses {one} and {other} at once"))));
+        let [first, second] = [code, other].map(String::from_utf8_lossy);
+        return Some(Err(error(BROKEN, format!("the answer has the statuses {first} and {second} at once"))));
     }
     if code == b"0" {
         return Some(Ok(()));
@@ -112,19 +112,19 @@ pub fn of_reset(why: Reset<'_>) -> InferError {
 /// Undoes the escapes of `grpc-message`; invalid escapes stay as they are.
 fn percent_decoded(text: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&first, after)) = rest.split_first() {
+    let mut remaining = text;
+    while let Some((&first, after)) = remaining.split_first() {
         let escaped = (first == b'%').then(|| after.get(..2)).flatten();
         let digits = escaped.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(byte) => {
                 bytes.push(byte);
-                rest = &after[2..];
+                remaining = &after[2..];
             }
             None => {
                 bytes.push(first);
-                rest = after;
+                remaining = after;
             }
         }
     }

@@ -194,10 +194,10 @@ pub fn stream_of(token: Token) -> Option<usize> {
 pub fn request_id(id: ExchangeId) -> [u8; ID_LEN] {
     let ExchangeId(exchange) = id;
     let mut id = [b'-'; ID_LEN];
-    let digit = |value: u64, place: usize| b"0123456789abcdef"[(value >> (4 * (7 - place)) & 15) as usize];
-    for place in 0..8 {
-        id[place] = digit(exchange & 0xffff_ffff, place);
-        id[9 + place] = digit(exchange >> 32, place);
+    let digit = |value: u64, index: usize| b"0123456789abcdef"[(value >> (4 * (7 - index)) & 15) as usize];
+    for index in 0..8 {
+        id[index] = digit(exchange & 0xffff_ffff, index);
+        id[9 + index] = digit(exchange >> 32, index);
     }
     id
 }

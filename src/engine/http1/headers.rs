@@ -27,9 +27,9 @@ impl Headers {
     ///
     /// # Errors
     /// A usage error for a name that is not a token, a value with line breaks, and fields that frame the request.
-    pub fn new(given: &[(String, String)]) -> Result<Self> {
-        let mut fields = Vec::with_capacity(given.len());
-        for (name, value) in given {
+    pub fn new(pairs: &[(String, String)]) -> Result<Self> {
+        let mut fields = Vec::with_capacity(pairs.len());
+        for (name, value) in pairs {
             let value = value.trim();
             // Not shown: a value may be a credential, and a mangled one may stand where the name should.
             check(name, value).map_err(|why| Error::usage(format!("-H: {why}")))?;
@@ -139,8 +139,8 @@ mod tests {
             plain.accept(Encoding::Identity, Compression::None) && !plain.accept(Encoding::Gzip, Compression::None)
         );
         assert!(plain.accept(Encoding::Gzip, Compression::Gzip) && !plain.accept(Encoding::Deflate, Compression::Gzip));
-        let own = headers("accept-encoding", "br, Deflate;q=0.5").unwrap();
-        assert!(own.accept(Encoding::Deflate, Compression::Gzip) && !own.accept(Encoding::Gzip, Compression::Gzip));
+        let custom = headers("accept-encoding", "br, Deflate;q=0.5").unwrap();
+        assert!(custom.accept(Encoding::Deflate, Compression::Gzip) && !custom.accept(Encoding::Gzip, Compression::Gzip));
         assert!(!headers("Accept-Encoding", "*").unwrap().accept(Encoding::Unknown, Compression::None));
     }
 

@@ -145,7 +145,7 @@ impl<S: HttpService> Dialogue for Http<S> {
             let headless = reader.head().is_none();
             let progress = match reader.feed(bytes) {
                 Err(_) if self.service.has_all(slot) => return Ok(self.complete_last(slot, exchanges)),
-                fed => fed.map_err(|what| malformed(what.to_string()))?,
+                fed => fed.map_err(|error| malformed(error.to_string()))?,
             };
             if let (true, Some(head)) = (headless, reader.head()) {
                 self.service.head(slot, head)?;
@@ -179,7 +179,7 @@ impl<S: HttpService> Dialogue for Http<S> {
 
     fn receive_rest(&mut self, connection: usize, mut bytes: &[u8]) -> Result<Step, InferError> {
         while !bytes.is_empty() {
-            let progress = self.rests[connection].feed(bytes).map_err(|what| malformed(what.to_string()))?;
+            let progress = self.rests[connection].feed(bytes).map_err(|error| malformed(error.to_string()))?;
             bytes = &bytes[progress.taken..];
             if progress.complete {
                 return no_more(bytes).map(|()| Step::Whole);
@@ -190,10 +190,10 @@ impl<S: HttpService> Dialogue for Http<S> {
 
     fn end(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<(), InferError> {
         let reader = &mut self.readers[slot];
-        if let Err(what) = reader.end()
+        if let Err(error) = reader.end()
             && !(reader.head().is_some() && self.service.is_whole(slot))
         {
-            return Err(closed(&what.to_string()));
+            return Err(closed(&error.to_string()));
         }
         self.complete(slot, exchanges);
         Ok(())

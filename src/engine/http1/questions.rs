@@ -116,23 +116,23 @@ impl Questions {
     /// The JSON of a successful GET.
     ///
     /// # Errors
-    /// If the server cannot be reached, refuses, or does not answer with such JSON; the message names `what`.
-    pub fn get_json<T: DeserializeOwned>(&self, path: &str, what: &str, patience: Patience) -> Result<T> {
-        let answer = self.get(path, patience).map_err(|error| self.error(what, &error))?;
-        self.read_json(&answer, what)
+    /// If the server cannot be reached, refuses, or does not answer with such JSON; the message names `subject`.
+    pub fn get_json<T: DeserializeOwned>(&self, path: &str, subject: &str, patience: Patience) -> Result<T> {
+        let answer = self.get(path, patience).map_err(|error| self.error(subject, &error))?;
+        self.read_json(&answer, subject)
     }
 
-    /// The JSON of a successful answer about `what`.
+    /// The JSON of a successful answer about `subject`.
     ///
     /// # Errors
     /// As [`Questions::get_json`], but for a server that cannot be reached.
-    pub fn read_json<T: DeserializeOwned>(&self, answer: &Answer, what: &str) -> Result<T> {
+    pub fn read_json<T: DeserializeOwned>(&self, answer: &Answer, subject: &str) -> Result<T> {
         if let Some(refusal) = answer.refusal() {
-            return Err(self.error(what, &refusal));
+            return Err(self.error(subject, &refusal));
         }
         serde_json::from_slice(&answer.body).map_err(|error| {
             self.error(
-                what,
+                subject,
                 &malformed(format!("not the JSON that it should be: {error}; is this the server's HTTP port?")),
             )
         })
@@ -146,9 +146,9 @@ impl Questions {
         self.exchange(&self.render("GET", path, None), Deadline::within(patience.limit()), take)
     }
 
-    /// The error of a query about `what`.
-    pub fn error(&self, what: &str, error: &InferError) -> Error {
-        Error::server(format!("HTTP server {}: {what}: {error}", self.connector.endpoint().http_url()))
+    /// The error of a query about `subject`.
+    pub fn error(&self, subject: &str, error: &InferError) -> Error {
+        Error::server(format!("HTTP server {}: {subject}: {error}", self.connector.endpoint().http_url()))
     }
 
     fn ask(&self, method: &str, path: &str, body: Option<&str>, patience: Patience) -> Result<Answer, InferError> {
@@ -229,10 +229,10 @@ impl Questions {
         take: &mut Taker<'_>,
     ) -> Result<Option<usize>, InferError> {
         if bytes.is_empty() {
-            return reader.end().map(|()| Some(0)).map_err(|what| closed(&what.to_string()));
+            return reader.end().map(|()| Some(0)).map_err(|error| closed(&error.to_string()));
         }
         while !bytes.is_empty() {
-            let progress = reader.feed(bytes).map_err(|what| malformed(what.to_string()))?;
+            let progress = reader.feed(bytes).map_err(|error| malformed(error.to_string()))?;
             bytes = &bytes[progress.taken..];
             if let Some(head) = reader.head() {
                 if !self.headers.accept(head.encoding, Compression::None) {

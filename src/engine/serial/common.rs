@@ -31,8 +31,8 @@ impl Common {
 
     /// Why no connection can be made at the moment, if that is known: slots do not each ask a server that refuses.
     pub(super) fn known_unreachable(&self) -> Option<InferError> {
-        let known = self.unreachable.borrow();
-        known.as_ref().filter(|(until, _)| Stamp::now() < *until).map(|(_, error)| error.clone())
+        let unreachable = self.unreachable.borrow();
+        unreachable.as_ref().filter(|(until, _)| Stamp::now() < *until).map(|(_, error)| error.clone())
     }
 
     /// An attempt has failed; returns the error of its request.

@@ -56,11 +56,23 @@ pub(super) struct SerialConnection {
 impl SerialConnection {
     /// One that is not made yet.
     pub(super) fn new(common: &Common, number: usize) -> Self {
-        let place = TalliedConnection::new(&common.route.tally);
-        let (stream, attempt, link, rest) = (None, Attempt::default(), Link::Fresh, None);
+        let tallied_connection = TalliedConnection::new(&common.route.tally);
+        let (stream, attempt, link, rest_until) = (None, Attempt::default(), Link::Fresh, None);
         let (sending, watches_writes, answered) = (false, false, false);
         let (written, total) = (0, 0);
-        Self { number, stream, attempt, link, place, sending, watches_writes, written, total, answered, rest }
+        Self {
+            number,
+            stream,
+            attempt,
+            link,
+            place: tallied_connection,
+            sending,
+            watches_writes,
+            written,
+            total,
+            answered,
+            rest: rest_until,
+        }
     }
 
     pub(super) fn stream(&self) -> Option<&Stream> {

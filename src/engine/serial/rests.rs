@@ -32,10 +32,10 @@ impl Rests {
     /// Keeps those of which `waits` says that they still do; the others are [`Rests::next`].
     pub(super) fn sort_out(&mut self, mut waits: impl FnMut(ExchangeId, usize) -> bool) {
         let Self { waiting, settled } = self;
-        waiting.retain(|&one| {
-            let stays = waits(one.0, one.1);
+        waiting.retain(|&entry| {
+            let stays = waits(entry.0, entry.1);
             if !stays {
-                settled.push(one);
+                settled.push(entry);
             }
             stays
         });

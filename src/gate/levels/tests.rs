@@ -12,9 +12,9 @@ use crate::terms::{GapDistribution, LoadMode, Precision, Spacing, Statistic};
 /// 1 000 requests of 1 ms in a second, known to within `half` of both figures.
 fn level(concurrency: u32, half: f64) -> LevelSummary {
     let mut level = sample::level(LevelLoad::Concurrency(concurrency), 1_000, 1_000_000);
-    let around = |of, value: f64| {
+    let around = |statistic, value: f64| {
         let interval = Some(Interval { low: value * (1.0 - half), high: value * (1.0 + half) });
-        Known::by(of, interval)
+        Known::by(statistic, interval)
     };
     level.intervals = vec![around(Statistic::Throughput, 1_000.0), around(Statistic::Percentile(99.0), 1e6)];
     level
@@ -22,8 +22,8 @@ fn level(concurrency: u32, half: f64) -> LevelSummary {
 
 const P99: Figure = Figure::Statistic(Statistic::Percentile(99.0));
 
-fn require(of: Figure, relation: Relation, bound: Bound) -> Requirement {
-    Requirement { text: "x".to_owned(), of, relation, bound, level: None }
+fn require(figure: Figure, relation: Relation, bound: Bound) -> Requirement {
+    Requirement { text: "x".to_owned(), of: figure, relation, bound, level: None }
 }
 
 fn judged(plan: &GatePlan, levels: &[LevelSummary], baseline: Option<&RunResult>) -> RunResult {
@@ -55,25 +55,25 @@ fn the_interval_decides() {
     let unknown = LevelSummary { intervals: Vec::new(), ..level(1, 0.1) };
     assert_eq!(outcome(below(5.0), unknown, None), (Judgement::Undecided, false));
     // One side of a figure is enough where its interval is not known.
-    let of = |low, high| {
-        let known = Known { of: Statistic::Percentile(99.0), interval: None, bounds: Bounds { low, high } };
-        LevelSummary { intervals: vec![known], ..level(1, 0.1) }
+    let with_bounds = |low, high| {
+        let estimate = Known { of: Statistic::Percentile(99.0), interval: None, bounds: Bounds { low, high } };
+        LevelSummary { intervals: vec![estimate], ..level(1, 0.1) }
     };
-    assert_eq!(outcome(below(5.0), of(None, Some(4.9e6)), None), (Judgement::Passed, true));
-    assert_eq!(outcome(below(5.0), of(None, Some(5.1e6)), None), (Judgement::Undecided, false));
-    assert_eq!(outcome(below(0.5), of(Some(0.6e6), None), None), (Judgement::Failed, false));
+    assert_eq!(outcome(below(5.0), with_bounds(None, Some(4.9e6)), None), (Judgement::Passed, true));
+    assert_eq!(outcome(below(5.0), with_bounds(None, Some(5.1e6)), None), (Judgement::Undecided, false));
+    assert_eq!(outcome(below(0.5), with_bounds(Some(0.6e6), None), None), (Judgement::Failed, false));
     let fast = require(Figure::Statistic(Statistic::Throughput), Relation::AtLeast, Bound::Value(900.0));
     assert_eq!(outcome(fast, level(1, 0.05), None), (Judgement::Passed, true));
 }
 
 #[test]
 fn undecided_counts_as_is_asked_for() {
-    let each = [
+    let cases = [
         (Decision::Pass, true, exit::OK),
         (Decision::Fail, false, exit::REQUIREMENT),
         (Decision::More, false, exit::UNDECIDED),
     ];
-    for (undecided, passes, code) in each {
+    for (undecided, passes, code) in cases {
         let requirements = vec![require(P99, Relation::Below, Bound::Value(1.01e6))];
         let plan = GatePlan { requirements, undecided: Some(undecided), ..GatePlan::default() };
         let result = judged(&plan, &[level(1, 0.1)], None);
@@ -116,8 +116,8 @@ fn what_cannot_be_judged_fails() {
     assert_eq!(result.requirements.iter().map(|checked| checked.passes).collect::<Vec<_>>(), [true, false]);
     assert!(result.requirements[1].note.as_ref().unwrap().contains("failed"));
     assert_eq!(result.exit_code(Codes::Own), exit::NO_VALID_REQUESTS, "a failed level is graver");
-    let one = judged(&plan(Some(LevelName::Concurrency(1))), &all, None);
-    assert_eq!(one.requirements.len(), 1);
+    let single = judged(&plan(Some(LevelName::Concurrency(1))), &all, None);
+    assert_eq!(single.requirements.len(), 1);
     let none = judged(&plan(Some(LevelName::Rate(1.0))), &all[..1], None);
     assert!(!none.requirements[0].passes && none.exit_code(Codes::Own) == exit::REQUIREMENT);
 }
@@ -149,8 +149,8 @@ fn the_baseline_of_a_repeated_load_is_the_same_repetition() {
     let requirements = vec![require(P99, Relation::Below, Bound::Change(0.05))];
     let plan = GatePlan { requirements, ..GatePlan::default() };
     let result = judged(&plan, &stages, Some(&baseline));
-    let told: Vec<_> = result.requirements.iter().map(|one| (one.passes, one.distinction.repetition)).collect();
-    assert_eq!(told, [(true, Some(1)), (true, None), (true, Some(2))]);
+    let outcomes: Vec<_> = result.requirements.iter().map(|requirement| (requirement.passes, requirement.distinction.repetition)).collect();
+    assert_eq!(outcomes, [(true, Some(1)), (true, None), (true, Some(2))]);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn what_an_interrupted_run_did_not_measure_does_not_hold() {
         let mut result = plans::result(&plans::setup(), &[self::level(1, 0.1)]);
         result.interrupted = true;
         judge(&mut result, &GatePlan { requirements: vec![below(level)], ..GatePlan::default() }, None);
-        result.requirements.iter().map(|one| one.passes).collect::<Vec<_>>()
+        result.requirements.iter().map(|requirement| requirement.passes).collect::<Vec<_>>()
     };
     assert_eq!(passed(None), [true, false]);
     assert_eq!(passed(Some(LevelName::Concurrency(1))), [true]);
@@ -215,14 +215,14 @@ fn a_change_of_errors_holds_where_there_are_none() {
 #[test]
 fn a_level_that_is_not_known_well_enough_leaves_the_answer_to_the_gate() {
     let imprecise = InvalidReason::Unsettled(Precision { of: Statistic::Throughput, share: 0.1 }, Some(0.3));
-    let of = |reason, ms: f64| {
+    let exit_code = |reason, ms: f64| {
         let verdict = Verdict::Invalid(vec![reason]);
         let level = LevelSummary { ending: Ending::Unstable, verdict, ..level(1, 0.1) };
         let requirements = vec![require(P99, Relation::Below, Bound::Value(ms * 1e6))];
         judged(&GatePlan { requirements, ..GatePlan::default() }, &[level], None).exit_code(Codes::Own)
     };
-    assert_eq!([1.2, 0.8, 1.05].map(|ms| of(imprecise, ms)), [exit::OK, exit::REQUIREMENT, exit::UNDECIDED]);
-    assert_eq!(of(InvalidReason::Drifting(Statistic::Throughput, 0.3), 1.2), exit::UNSTABLE);
+    assert_eq!([1.2, 0.8, 1.05].map(|ms| exit_code(imprecise, ms)), [exit::OK, exit::REQUIREMENT, exit::UNDECIDED]);
+    assert_eq!(exit_code(InvalidReason::Drifting(Statistic::Throughput, 0.3), 1.2), exit::UNSTABLE);
     let plain = LevelSummary { ending: Ending::Unstable, verdict: Verdict::Invalid(vec![imprecise]), ..level(1, 0.1) };
     assert_eq!(judged(&GatePlan::default(), &[plain], None).exit_code(Codes::Own), exit::UNSTABLE);
 }

@@ -38,13 +38,13 @@ impl ClosedLoop {
     /// Deals the requests to workers; the first ones get one more if they do not divide evenly.
     pub(in crate::load) fn shares(self) -> Vec<WorkerShare> {
         let workers = if self.synchronous { self.concurrency } else { self.concurrency.min(self.max_threads.max(1)) };
-        let (each, more) = (self.concurrency / workers.max(1), self.concurrency % workers.max(1));
-        let first = |worker: usize| worker * each + worker.min(more);
+        let (quotient, more) = (self.concurrency / workers.max(1), self.concurrency % workers.max(1));
+        let first = |worker: usize| worker * quotient + worker.min(more);
         let share = |worker| WorkerShare {
             worker,
             workers,
             first_lane: first(worker),
-            slots: each + usize::from(worker < more),
+            slots: quotient + usize::from(worker < more),
         };
         (0..workers).map(share).collect()
     }

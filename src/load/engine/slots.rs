@@ -292,11 +292,11 @@ mod tests {
             }
             drop(to_threads);
         });
-        let mut rest = VecDeque::new();
-        table.take_freed(&mut rest);
-        let mut rest: Vec<u32> = rest.iter().map(|slot| slot.0).collect();
-        rest.sort_unstable();
-        rest.dedup();
-        assert!(rest.iter().all(|&slot| slot < SLOTS));
+        let mut leftover = VecDeque::new();
+        table.take_freed(&mut leftover);
+        let mut leftover: Vec<u32> = leftover.iter().map(|slot| slot.0).collect();
+        leftover.sort_unstable();
+        leftover.dedup();
+        assert!(leftover.iter().all(|&slot| slot < SLOTS));
     }
 }

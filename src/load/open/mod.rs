@@ -73,11 +73,11 @@ pub fn default_outstanding(output_bytes: u64, free: Option<u64>) -> usize {
 /// How many threads should issue a rate (requests a second), at most `max_threads`: as few as possible, because each of
 /// them spins before a send and takes its processor from the server.
 pub fn issuing_threads(rate: f64, max_threads: usize, threading: Threading) -> usize {
-    let each = match threading {
+    let rate_per_thread = match threading {
         Threading::Own => RATE_PER_THREAD,
         Threading::Driven => RATE_PER_DRIVING_THREAD,
     };
-    ((rate / each).ceil() as usize).clamp(1, max_threads.max(1))
+    ((rate / rate_per_thread).ceil() as usize).clamp(1, max_threads.max(1))
 }
 
 /// A worker's part of the load.
@@ -110,8 +110,8 @@ impl OpenLoop {
     /// When the requests of this process are due where all processes send `count`: offsets from the start, in nanoseconds.
     pub fn times(&self, count: u64) -> Take<Schedule> {
         let Part { rank, size } = self.part;
-        let own = usize::try_from(self.part.of_many(count)).unwrap_or(usize::MAX);
-        Schedule::share(&self.arrivals, self.seed, rank, size).take(own)
+        let share = usize::try_from(self.part.of_many(count)).unwrap_or(usize::MAX);
+        Schedule::share(&self.arrivals, self.seed, rank, size).take(share)
     }
 
     /// Limit on outstanding requests, over all threads.

@@ -24,7 +24,7 @@ const MAX_TURNS: usize = 32;
 /// # Errors
 /// If there are fewer sessions than should run at a time, or a turn follows none of its session's.
 pub fn group(payloads: &mut [Payload], at_least: usize) -> Result<Vec<Vec<Turn>>> {
-    let (mut sessions, mut known) = (Vec::<Vec<Turn>>::new(), HashMap::new());
+    let (mut sessions, mut indexes) = (Vec::<Vec<Turn>>::new(), HashMap::new());
     for (index, payload) in payloads.iter_mut().enumerate() {
         let bytes = |name: &str| payload.inputs.iter().find(|input| &*input.name == name).map(bytes).transpose();
         let time = |name: &str| -> Result<Duration> {
@@ -33,7 +33,7 @@ pub fn group(payloads: &mut [Payload], at_least: usize) -> Result<Vec<Vec<Turn>>
         };
         let name = bytes(SESSION)?.ok_or_else(|| Error::input(format!("a payload lacks its '{SESSION}'")))?;
         let (delay, wait, after) = (time(DELAY)?, time(WAIT)?, bytes(AFTER)?);
-        let session = *known.entry(name).or_insert_with(|| {
+        let session = *indexes.entry(name).or_insert_with(|| {
             sessions.push(Vec::new());
             sessions.len() - 1
         });

@@ -92,11 +92,11 @@ impl Payloads {
             first.ok_or_else(|| Error::input("--model-mix: there are more distinct requests than can be numbered"))?;
         for payload in &mut body.payloads {
             payload.model = self.models.len();
-            let own = mem::take(&mut payload.parameters);
+            let parameters = mem::take(&mut payload.parameters);
             let others =
-                entry.parameters.iter().filter(|given| own.iter().all(|parameter| parameter.name != given.name));
+                entry.parameters.iter().filter(|extra| parameters.iter().all(|parameter| parameter.name != extra.name));
             payload.parameters = others.cloned().collect();
-            payload.parameters.extend(own);
+            payload.parameters.extend(parameters);
         }
         for PayloadId(id) in body.index.cycle.iter_mut().chain(body.index.streams.iter_mut().flatten()) {
             *id += first;
@@ -128,9 +128,9 @@ fn load(
     if let Some(input) = plan.load.tokens().and_then(|tokens| tokens.input.as_ref()) {
         shapes.extend(replay::longest_shape(model, input, &recorded.rows));
     }
-    let given = plan.data.corpus_spec(plan.seed, memory);
+    let base = plan.data.corpus_spec(plan.seed, memory);
     let (lengths, blocks) = (&recorded.lengths[..], recorded.blocks.as_ref());
-    let spec = CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, lengths, blocks, ..given };
+    let spec = CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, lengths, blocks, ..base };
     let corpus = Corpus::load(&spec, model);
     if models.len() > 1 { corpus.map_err(|error| error.context(format!("model '{}'", model.id))) } else { corpus }
 }

@@ -20,7 +20,7 @@ fn length(input: &TokenInput, row: &TokenCounts) -> u64 {
 /// The shape of the input that all rows' requests can be cut from; `None` if the model lacks it, which a rule refuses.
 pub fn longest_shape(model: &ModelSpec, input: &TokenInput, rows: &[TokenCounts]) -> Option<(String, Vec<i64>)> {
     let longest = rows.iter().map(|row| length(input, row)).max().unwrap_or(1) as i64;
-    let found = model.inputs.iter().find(|known| known.name == input.name)?;
+    let found = model.inputs.iter().find(|tensor| tensor.name == input.name)?;
     let shape = found.shape.iter().map(|&dim| if dim < 0 { longest } else { dim }).collect();
     Some((input.name.clone(), shape))
 }
@@ -36,14 +36,14 @@ pub fn by_row(
     rows: &[TokenCounts],
 ) -> Result<(Vec<Payload>, Vec<PayloadId>)> {
     let (mut payloads, mut cycle) = (Vec::new(), Vec::with_capacity(rows.len()));
-    let mut known = HashMap::new();
+    let mut ids = HashMap::new();
     let lengths = |row| tokens.input.as_ref().map(|input| length(input, row));
     let longest = rows.iter().filter_map(lengths).max().unwrap_or(1);
     for (row, base) in rows.iter().zip(body.index.cycle.iter().cycle()) {
         let generated = tokens.parameter.as_ref().map(|name| (name, row.generated));
         let key = (*base, lengths(row), generated);
         let next = PayloadId(payloads.len() as u32);
-        let id = *known.entry(key).or_insert(next);
+        let id = *ids.entry(key).or_insert(next);
         if id == next {
             let mut payload = body.payloads[base.0 as usize].clone();
             if let Some(input) = &tokens.input {

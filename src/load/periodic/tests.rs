@@ -205,9 +205,9 @@ fn a_batch_follows_when_all_of_the_latest_have_had_the_period() {
         assert_eq!((report.sent, report.completed, report.outstanding), (6, 6, 0));
         assert_eq!((tally.requests, tally.responses), (6, 60));
         // Until the requests of a batch have had four responses each, the server has seen no later batch.
-        for &(slot, had, seen) in turns.lock().iter() {
+        for &(slot, had, requests) in turns.lock().iter() {
             let batch_end = (slot.index() / 2 + 1) * 2;
-            assert!(had >= 4 || seen <= batch_end, "slot {slot:?} had {had} when {seen} requests were there");
+            assert!(had >= 4 || requests <= batch_end, "slot {slot:?} had {had} when {requests} requests were there");
         }
         let stages = shape.results();
         assert_eq!(

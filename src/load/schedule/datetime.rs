@@ -28,9 +28,9 @@ pub(super) fn parse(text: &str) -> Option<i128> {
 
 /// `text` without the digits that no parser accepts.
 fn to_nanoseconds(text: &str) -> Cow<'_, str> {
-    let Some((whole, rest)) = text.split_once('.') else { return text.into() };
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    if digits <= DIGITS { text.into() } else { format!("{whole}.{}{}", &rest[..DIGITS], &rest[digits..]).into() }
+    let Some((whole, fraction)) = text.split_once('.') else { return text.into() };
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    if digits <= DIGITS { text.into() } else { format!("{whole}.{}{}", &fraction[..DIGITS], &fraction[digits..]).into() }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ fn ms(milliseconds: u64) -> Duration {
 
 /// A reading after these windows.
 fn after(windows: &[Window]) -> Reading {
-    let sum = |of: fn(&Window) -> u64| windows.iter().map(of).sum::<u64>();
+    let sum = |figure: fn(&Window) -> u64| windows.iter().map(figure).sum::<u64>();
     let (length, ours, others, stolen) = (sum(|w| w.length), sum(|w| w.ours), sum(|w| w.others), sum(|w| w.stolen));
     let miscounted = windows.iter().map(|w| w.miscounted).sum::<i64>();
     let half = |busy: u64, idle: u64| Times {
@@ -37,11 +37,11 @@ fn after(windows: &[Window]) -> Reading {
     };
     let busy = (ours + others) / 2;
     let shown = busy.saturating_add_signed(miscounted / 2);
-    let each = half(shown, (2 * length - stolen) / 2 - busy);
+    let times = half(shown, (2 * length - stolen) / 2 - busy);
     Reading {
         beside: Duration::ZERO,
         at: Stamp(1_000_000 * length),
-        processors: [(0, each), (1, each)].into(),
+        processors: [(0, times), (1, times)].into(),
         busy: [(7, ms(ours))].into(),
         waits: [(7, Waits { waited_ns: sum(|w| w.waited) * 1_000_000, switches: sum(|w| w.waited) })].into(),
         throttled: Some(Duration::from_millis(sum(|w| w.throttled))),
@@ -151,9 +151,9 @@ impl HostMonitor for Script {
     fn look_around(&self) {}
 
     fn read(&self) -> Reading {
-        let (seen, further) = &mut *self.0.borrow_mut();
-        let reading = after(seen);
-        seen.extend(further.pop_front());
+        let (windows, further) = &mut *self.0.borrow_mut();
+        let reading = after(windows);
+        windows.extend(further.pop_front());
         reading
     }
 }

@@ -184,10 +184,10 @@ impl Trials<'_> {
 /// have what it needs, or one cannot continue. It follows from what all have said, and from nothing else, so that all find
 /// the same.
 fn is_over(all: &[Progress], number: usize, requests: Option<u64>) -> bool {
-    let sum: u64 = all.iter().map(|one| one.requests).sum();
-    let is_full = requests.is_some_and(|least| sum >= least) && all.iter().all(|one| one.long_enough);
-    let ends_early = all.iter().any(|one| one.interrupted || one.broken);
-    all.iter().all(|one| one.over == number) && (is_full || ends_early)
+    let sum: u64 = all.iter().map(|rank| rank.requests).sum();
+    let is_full = requests.is_some_and(|least| sum >= least) && all.iter().all(|rank| rank.long_enough);
+    let ends_early = all.iter().any(|rank| rank.interrupted || rank.broken);
+    all.iter().all(|rank| rank.over == number) && (is_full || ends_early)
 }
 
 /// Completes the level with what all report about its end, and gives all the same one: rank 0's. Where they cannot be
@@ -199,11 +199,11 @@ pub(super) fn finish(
     level: &mut LevelSummary,
     evidence: &mut Evidence,
     requests: &mut LoadReport,
-    each: &[RankPart],
+    parts: &[RankPart],
     ranks: &Ranks,
 ) -> Result<()> {
     let all = ranks.exchange(&Closing::of(level, evidence, *requests, ranks.owns_server()), CLOSE_LIMIT)?;
-    *requests = close(level, evidence, ranks, &all, each);
+    *requests = close(level, evidence, ranks, &all, parts);
     *level = ranks.hear_first(ranks.is_first().then_some(&*level), ANSWER_LIMIT)?;
     Ok(())
 }

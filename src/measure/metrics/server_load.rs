@@ -32,7 +32,7 @@ const NAMES: [(&str, Figure); 9] = [
 
 /// What a metric of this name says, if it is one of these.
 pub(super) fn figure(name: &str) -> Option<Figure> {
-    NAMES.iter().find(|(known, _)| *known == name).map(|(_, figure)| *figure)
+    NAMES.iter().find(|(metric, _)| *metric == name).map(|(_, figure)| *figure)
 }
 
 /// The figures of one reading.
@@ -55,12 +55,12 @@ impl LoadReading {
     }
 
     pub(super) fn fold(self) -> LoadFold {
-        let of = |value: Option<f64>| {
+        let mean_of = |value: Option<f64>| {
             let mut mean = Mean::default();
             value.into_iter().for_each(|value| mean.add(value));
             mean
         };
-        LoadFold { running: of(self.running), waiting: of(self.waiting), kv_cache: of(self.kv_cache) }
+        LoadFold { running: mean_of(self.running), waiting: mean_of(self.waiting), kv_cache: mean_of(self.kv_cache) }
     }
 }
 
@@ -81,8 +81,8 @@ impl LoadFold {
 
     /// `None` if no reading had any of the figures.
     pub(super) fn summary(&self) -> Option<ServerLoad> {
-        let of = |mean: Mean| mean.mean().zip(mean.max()).map(|(mean, max)| MeanAndMax { mean, max });
-        let load = ServerLoad { running: of(self.running), waiting: of(self.waiting), kv_cache: of(self.kv_cache) };
+        let summarize = |mean: Mean| mean.mean().zip(mean.max()).map(|(mean, max)| MeanAndMax { mean, max });
+        let load = ServerLoad { running: summarize(self.running), waiting: summarize(self.waiting), kv_cache: summarize(self.kv_cache) };
         (load != ServerLoad::default()).then_some(load)
     }
 }

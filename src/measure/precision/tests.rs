@@ -27,17 +27,17 @@ fn measured(requests: impl Fn(u64) -> u64, shift: impl Fn(u64) -> u64) -> (Block
     (blocks, all)
 }
 
-fn precise(of: Statistic, share: f64, (blocks, all): &(Blocks, ClientSummary)) -> bool {
-    is_precise(Precision { of, share }, blocks, all)
+fn precise(statistic: Statistic, share: f64, (blocks, all): &(Blocks, ClientSummary)) -> bool {
+    is_precise(Precision { of: statistic, share }, blocks, all)
 }
 
 #[test]
 fn equal_blocks_are_known_well_and_unequal_ones_are_not() {
     let equal = measured(|_| 200, |_| 0);
     let unequal = measured(|number| 20 + 20 * (number / 12), |number| 900_000 * (number / 12));
-    for of in [Statistic::Throughput, Statistic::MeanLatency, Statistic::Percentile(50.0)] {
-        assert!(precise(of, 0.02, &equal), "{of:?}");
-        assert!(of == Statistic::Percentile(50.0) || !precise(of, 0.2, &unequal), "{of:?}");
+    for statistic in [Statistic::Throughput, Statistic::MeanLatency, Statistic::Percentile(50.0)] {
+        assert!(precise(statistic, 0.02, &equal), "{statistic:?}");
+        assert!(statistic == Statistic::Percentile(50.0) || !precise(statistic, 0.2, &unequal), "{statistic:?}");
     }
     let (blocks, all) = measured(|_| 20, |_| 0);
     let mut few = Blocks::default();
@@ -51,17 +51,17 @@ fn many_requests_have_an_interval_however_much_their_blocks_differ() {
     let busy = |number: u64| number * number % 11 < 4;
     let (blocks, all) =
         measured(|number| if busy(number) { 1_000 } else { 3_000 }, |number| 9_000_000 * u64::from(busy(number)));
-    for of in [Statistic::Throughput, Statistic::MeanLatency, Statistic::Percentile(50.0)] {
-        let known = interval(of, &blocks, &all).unwrap_or_else(|| panic!("{of:?}"));
-        assert!(known.low < value(of, &all) && value(of, &all) < known.high, "{of:?}: {known:?}");
+    for statistic in [Statistic::Throughput, Statistic::MeanLatency, Statistic::Percentile(50.0)] {
+        let interval = interval(statistic, &blocks, &all).unwrap_or_else(|| panic!("{statistic:?}"));
+        assert!(interval.low < value(statistic, &all) && value(statistic, &all) < interval.high, "{statistic:?}: {interval:?}");
     }
 }
 
 #[test]
 fn percentiles_get_wider_where_blocks_drift() {
-    let of = Statistic::Percentile(90.0);
+    let statistic = Statistic::Percentile(90.0);
     let width = |(blocks, all): (Blocks, ClientSummary)| {
-        interval(of, &blocks, &all).unwrap().relative_half_width(all.latency.percentile_ns(90.0) as f64)
+        interval(statistic, &blocks, &all).unwrap().relative_half_width(all.latency.percentile_ns(90.0) as f64)
     };
     let steady = width(measured(|_| 200, |_| 0));
     assert!(steady < 0.01, "{steady}");
@@ -76,11 +76,11 @@ fn latencies_that_are_all_alike_are_known() {
     let parts: Vec<ClientSummary> = (0..48).map(|_| sample::client(100, 1_000_000)).collect();
     parts.iter().for_each(|part| blocks.push(Block::of(part)));
     let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
-    for Known { of, interval: known, .. } in figures(Some(99.0)).into_iter().map(|of| known(of, &blocks, &all)) {
-        let known = known.unwrap_or_else(|| panic!("{of:?}"));
-        let value = if of == Statistic::Throughput { 100.0 } else { 1_000_000.0 };
+    for Known { of: statistic, interval, .. } in figures(Some(99.0)).into_iter().map(|statistic| known(statistic, &blocks, &all)) {
+        let interval = interval.unwrap_or_else(|| panic!("{statistic:?}"));
+        let value = if statistic == Statistic::Throughput { 100.0 } else { 1_000_000.0 };
         assert!(
-            known.low <= value * 1.000_001 && known.high >= value * 0.999_999 && known.high - known.low < value / 500.0
+            interval.low <= value * 1.000_001 && interval.high >= value * 0.999_999 && interval.high - interval.low < value / 500.0
         );
     }
     assert_eq!(all.duration, Duration::from_secs(48));
@@ -88,13 +88,13 @@ fn latencies_that_are_all_alike_are_known() {
 
 #[test]
 fn rare_latencies_take_many_samples() {
-    let known = |requests: u64, percentile: f64, apart: u64| {
+    let is_known = |requests: u64, percentile: f64, apart: u64| {
         let (blocks, all) = measured(|_| requests, |number| number * 17 % 48 * apart);
         interval(Statistic::Percentile(percentile), &blocks, &all).is_some()
     };
-    assert!(known(100, 99.0, 400) && known(20, 90.0, 100));
-    assert!(!known(10, 99.0, 400) && !known(100, 99.9, 400), "480 and 4800 samples");
-    assert!(!known(20, 90.0, 400), "blocks that differ as much as their latencies are 48 independent samples");
+    assert!(is_known(100, 99.0, 400) && is_known(20, 90.0, 100));
+    assert!(!is_known(10, 99.0, 400) && !is_known(100, 99.9, 400), "480 and 4800 samples");
+    assert!(!is_known(20, 90.0, 400), "blocks that differ as much as their latencies are 48 independent samples");
 }
 
 #[test]
@@ -124,17 +124,17 @@ fn a_rate_of_few_requests_that_are_all_alike_is_known() {
     for (times, at_once, share) in [(15.0, 1, 0.2), (20.0, 1, 0.13), (20.0, 8, 0.13), (40.0, 1, 0.06), (60.0, 3, 0.04)]
     {
         let (blocks, all) = ticking(times, at_once);
-        let (known, rate) = (interval(Statistic::Throughput, &blocks, &all).unwrap(), at_once as f64 / 2.0);
-        assert!(known.low <= rate && rate <= known.high, "{times}: {known:?}");
+        let (throughput, rate) = (interval(Statistic::Throughput, &blocks, &all).unwrap(), at_once as f64 / 2.0);
+        assert!(throughput.low <= rate && rate <= throughput.high, "{times}: {throughput:?}");
         // Of one with failures, places tell nothing.
         let failing = ClientSummary { failed: 1, ..all.clone() };
-        let known = interval(Statistic::Throughput, &blocks, &failing).unwrap();
-        assert!(known.low <= rate && rate <= known.high, "{times}: {known:?}");
-        assert!(known.relative_half_width(all.throughput()) < share, "{times}, {at_once}: {known:?}");
+        let throughput = interval(Statistic::Throughput, &blocks, &failing).unwrap();
+        assert!(throughput.low <= rate && rate <= throughput.high, "{times}: {throughput:?}");
+        assert!(throughput.relative_half_width(all.throughput()) < share, "{times}, {at_once}: {throughput:?}");
     }
     let (blocks, all) = ticking(9.0, 1);
-    let known = interval(Statistic::Throughput, &blocks, &all).unwrap();
-    assert!(known.low <= 0.5 && 0.5 <= known.high && known.relative_half_width(0.5) < 0.1, "{known:?}");
+    let throughput = interval(Statistic::Throughput, &blocks, &all).unwrap();
+    assert!(throughput.low <= 0.5 && 0.5 <= throughput.high && throughput.relative_half_width(0.5) < 0.1, "{throughput:?}");
 }
 
 /// 48 blocks of a second with two requests outstanding, which take longer in the last third.
@@ -148,9 +148,9 @@ fn in_a_closed_loop_the_mean_latency_is_known_as_well_as_the_throughput() {
     let parts: Vec<ClientSummary> = parts.collect();
     parts.iter().for_each(|part| blocks.push(Block::of(part)));
     let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
-    let half = |of: Statistic| {
-        let known = interval(of, &blocks, &all).unwrap_or_else(|| panic!("{of:?}"));
-        (known.high / known.low).sqrt() - 1.0
+    let half = |statistic: Statistic| {
+        let interval = interval(statistic, &blocks, &all).unwrap_or_else(|| panic!("{statistic:?}"));
+        (interval.high / interval.low).sqrt() - 1.0
     };
     let (rate, mean) = (half(Statistic::Throughput), half(Statistic::MeanLatency));
     assert!((mean / rate - 1.0).abs() < 0.1, "{mean} {rate}");

@@ -71,7 +71,7 @@ impl<'a> JointStages<'a> {
 
     /// Whether somebody was interrupted or has failed: no further stage begins.
     fn must_end(&self) -> bool {
-        self.trouble.is_some() || self.all.iter().any(|one| one.interrupted || one.broken)
+        self.trouble.is_some() || self.all.iter().any(|rank| rank.interrupted || rank.broken)
     }
 
     /// Whether all have said that this holds.
@@ -128,10 +128,10 @@ impl Play<'_> {
             let goes_on = ending == Ending::Complete && !stage.has_failed(self.measurement);
             joint.own.broken |= !goes_on && ending != Ending::Interrupted;
             let next = next.filter(|_| goes_on && !joint.must_end());
-            let (planned_end, rest) = (stage.planned_end, next.as_ref().and_then(|next| next.rest));
+            let (planned_end, rest_time) = (stage.planned_end, next.as_ref().and_then(|next| next.rest));
             let mut later = None;
             match next {
-                Some(next) if planned_end != Stamp::NEVER && rest.is_none() => {
+                Some(next) if planned_end != Stamp::NEVER && rest_time.is_none() => {
                     self.director.begun(number);
                     current = Some(RunningStage::begin(next, Some(planned_end.plus_duration(STEP))));
                 }
@@ -139,7 +139,7 @@ impl Play<'_> {
             }
             self.leave(stage, stopped, ending, current.is_some().then_some(number));
             if let Some(next) = later {
-                let start = self.agree_on_next(joint, number, rest).filter(|start| self.wait_until(*start, joint));
+                let start = self.agree_on_next(joint, number, rest_time).filter(|start| self.wait_until(*start, joint));
                 current = start.map(|start| self.begin_idle(next, number, Some(start)));
             }
         }
@@ -163,7 +163,7 @@ impl Play<'_> {
 
     /// Waits until every process is done with the stages before `number` and, before a rest, has all answers; returns when the
     /// next one begins, if it does.
-    fn agree_on_next(&mut self, joint: &mut JointStages<'_>, number: usize, rest: Option<Duration>) -> Option<Stamp> {
+    fn agree_on_next(&mut self, joint: &mut JointStages<'_>, number: usize, rest_time: Option<Duration>) -> Option<Stamp> {
         let mut is_asked = false;
         self.exchange(joint);
         self.exchange_until(joint, |play, joint| {
@@ -174,9 +174,9 @@ impl Play<'_> {
                 // A reading that fails does so again at the stage's end.
                 joint.own.over = number;
             }
-            joint.must_end() || joint.all_are(|one| one.over >= number)
+            joint.must_end() || joint.all_are(|rank| rank.over >= number)
         });
-        (!joint.must_end()).then(|| joint.heartbeat.after(&joint.all, LEAD + rest.unwrap_or_default()))
+        (!joint.must_end()).then(|| joint.heartbeat.after(&joint.all, LEAD + rest_time.unwrap_or_default()))
     }
 
     /// Waits until a stage is about to begin; not to the end where it does not begin after all.
@@ -196,7 +196,7 @@ impl Play<'_> {
     fn exchange_the_last(&mut self, joint: &mut JointStages<'_>) -> Result<()> {
         self.exchange_until(joint, |play, joint| {
             joint.own.done = play.ending.is_empty();
-            joint.trouble.is_some() || joint.all_are(|one| one.done)
+            joint.trouble.is_some() || joint.all_are(|rank| rank.done)
         });
         if !joint.unreported.is_empty() && joint.trouble.is_none() {
             note!("a stage that ended before all processes had begun it is left out");
@@ -220,9 +220,9 @@ impl Play<'_> {
             self.report(joint);
         }
         // A process that is done has sent everything by then.
-        let own = Progress { done: joint.own.done && joint.heartbeat.is_nearly_sent(), ..joint.own };
-        let Some(all) = joint.heartbeat.poll(|| own)? else { return Ok(()) };
-        if all.iter().any(|one| one.interrupted) {
+        let local_progress = Progress { done: joint.own.done && joint.heartbeat.is_nearly_sent(), ..joint.own };
+        let Some(all) = joint.heartbeat.poll(|| local_progress)? else { return Ok(()) };
+        if all.iter().any(|rank| rank.interrupted) {
             self.measurement.interrupts.fetch_max(1, Ordering::Relaxed);
         }
         joint.all = all;
@@ -253,15 +253,15 @@ impl Play<'_> {
     fn take_in(&mut self, joint: &mut JointStages<'_>, all: Vec<(WindowReport, Closing)>) {
         let Some(Unreported { mut over, readings }) = joint.unreported.pop_front() else { return };
         let (reports, closings): (Vec<WindowReport>, Vec<Closing>) = all.into_iter().unzip();
-        if reports.iter().any(|one| one.interrupted) {
+        if reports.iter().any(|report| report.interrupted) {
             over.ending = Ending::Interrupted;
-        } else if reports.iter().any(|one| one.broken) {
+        } else if reports.iter().any(|report| report.broken) {
             over.ending = Ending::Failed;
         }
         let Some((window, disturbance)) = joined(joint.ranks, reports, readings, Span::Whole) else { return };
-        let each = window.ranks.clone();
+        let parts = window.ranks.clone();
         let (mut summary, mut evidence) = over.summarize(self.measurement, window, disturbance);
-        close(&mut summary, &mut evidence, joint.ranks, &closings, &each);
+        close(&mut summary, &mut evidence, joint.ranks, &closings, &parts);
         self.keep(over, summary, None);
         // Nobody may be left to show it to.
         joint.own.broken |= self.is_in_trouble();
@@ -273,11 +273,11 @@ impl Play<'_> {
 /// # Errors
 /// One of them is lost, or cannot continue.
 pub(super) fn account(ranks: &Ranks, mut measured: Vec<MeasuredLevel>) -> Result<Vec<MeasuredLevel>> {
-    let own: Vec<LoadReport> = measured.iter().map(|level| level.requests).collect();
-    let all = ranks.exchange(&own, CLOSE_LIMIT)?;
+    let own_reports: Vec<LoadReport> = measured.iter().map(|level| level.requests).collect();
+    let all = ranks.exchange(&own_reports, CLOSE_LIMIT)?;
     for (number, level) in measured.iter_mut().enumerate() {
-        let each = all.iter().filter_map(|reports| reports.get(number));
-        level.requests = each.fold(LoadReport::default(), |sum, one| sum.and(*one));
+        let stage_reports = all.iter().filter_map(|reports| reports.get(number));
+        level.requests = stage_reports.fold(LoadReport::default(), |sum, report| sum.and(*report));
     }
     Ok(measured)
 }

@@ -8,7 +8,7 @@ use crate::result::summary::{ClientSummary, ServerSummary};
 pub(super) fn of(server: &ServerSummary, client: &ClientSummary) -> Breakdown {
     let latency_ns = client.latency.mean_ns();
     let share = |ns: f64| if latency_ns > 0.0 { ns / latency_ns } else { 0.0 };
-    let own = |name: &str, ns: f64| RequestStage {
+    let client_stage = |name: &str, ns: f64| RequestStage {
         name: name.to_owned(),
         model: None,
         depth: 0,
@@ -18,10 +18,10 @@ pub(super) fn of(server: &ServerSummary, client: &ClientSummary) -> Breakdown {
     };
     let mut stages = Vec::new();
     let delay = client.open_loop.as_ref().map(|times| latency_ns - times.service_time.mean_ns());
-    stages.extend(delay.filter(|ns| *ns > 0.0).map(|ns| own("schedule delay", ns)));
-    stages.push(own("send", client.send_ns));
+    stages.extend(delay.filter(|ns| *ns > 0.0).map(|ns| client_stage("schedule delay", ns)));
+    stages.push(client_stage("send", client.send_ns));
     of_model(server, server.delta.success.count, 0, !server.composing.is_empty(), &mut stages);
-    stages.push(own("receive", client.receive_ns));
+    stages.push(client_stage("receive", client.receive_ns));
     stages.iter_mut().for_each(|stage| stage.share = share(stage.mean_ns));
     // What a model does while the models that it calls are at work is counted twice.
     let explained: f64 = stages.iter().map(|stage| stage.mean_ns).sum();
@@ -33,8 +33,8 @@ pub(super) fn of(server: &ServerSummary, client: &ClientSummary) -> Breakdown {
         one_in: None,
         lost: 0,
         cut: 0,
-        unexplained: own("unexplained", (latency_ns - explained).max(0.0)),
-        latency: RequestStage { percentiles_ns, ..own("latency", latency_ns) },
+        unexplained: client_stage("unexplained", (latency_ns - explained).max(0.0)),
+        latency: RequestStage { percentiles_ns, ..client_stage("latency", latency_ns) },
         stages,
         wake_up: None,
         slowest: None,

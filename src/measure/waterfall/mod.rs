@@ -54,7 +54,7 @@ fn with_averages(traced: Vec<Breakdown>, level: &LevelSummary, models: &[ModelId
     // As traces have it.
     let cut = |name: &str| ModelName::of(name.as_bytes()).text();
     let mut others = averages(level, models);
-    others.retain(|one| traced.iter().all(|known| known.model != cut(&one.model)));
+    others.retain(|average| traced.iter().all(|breakdown| breakdown.model != cut(&average.model)));
     traced.into_iter().chain(others).collect()
 }
 
@@ -73,8 +73,8 @@ fn averages(level: &LevelSummary, models: &[ModelId]) -> Vec<Breakdown> {
 fn counted<'a>(level: &'a LevelSummary, models: &'a [ModelId]) -> Vec<(&'a ModelId, &'a ServerSummary)> {
     let mut servers = level.server.iter().chain(&level.further_servers).peekable();
     let first = |(at, id): &(usize, &ModelId)| !models[..*at].contains(id);
-    let each = models.iter().enumerate().filter(first).map(|(_, id)| id);
-    each.filter_map(|id| Some((id, servers.next_if(|server| is_of(server, id))?))).collect()
+    let distinct = models.iter().enumerate().filter(first).map(|(_, id)| id);
+    distinct.filter_map(|id| Some((id, servers.next_if(|server| is_of(server, id))?))).collect()
 }
 
 fn is_of(server: &ServerSummary, id: &ModelId) -> bool {
@@ -91,8 +91,8 @@ fn client_of(
 ) -> Option<ClientSummary> {
     let is_same = |other: &ServerSummary| (&other.name, &other.version) == (&server.name, &server.version);
     let is_own = |id: &ModelId| counted.iter().any(|(model, other)| *model == id && is_same(other));
-    let own = models.iter().zip(entries).filter(|(id, _)| is_own(id)).map(|(_, entry)| entry.clone());
-    own.reduce(|all, entry| join(all, &entry))
+    let matching = models.iter().zip(entries).filter(|(id, _)| is_own(id)).map(|(_, entry)| entry.clone());
+    matching.reduce(|all, entry| join(all, &entry))
 }
 
 #[cfg(test)]

@@ -73,11 +73,11 @@ impl Tables {
         let mut tables = Vec::<Table>::new();
         for trace in traces {
             let Some(root) = trace.models.first() else { continue };
-            let place = tables.iter().position(|table| table.model == root.name).unwrap_or_else(|| {
+            let index = tables.iter().position(|table| table.model == root.name).unwrap_or_else(|| {
                 tables.push(Table::new(root.name));
                 tables.len() - 1
             });
-            tables[place].add(trace, ends);
+            tables[index].add(trace, ends);
         }
         Self(tables)
     }
@@ -143,11 +143,11 @@ impl Table {
     /// Adds to a stage of the trace that is being added.
     fn note(&mut self, key: Key, ns: u64) {
         let number = self.latency.len();
-        let place = self.columns.iter().position(|column| column.key == key).unwrap_or_else(|| {
+        let index = self.columns.iter().position(|column| column.key == key).unwrap_or_else(|| {
             self.columns.push(Column { key, ns: Vec::new() });
             self.columns.len() - 1
         });
-        let column = &mut self.columns[place].ns;
+        let column = &mut self.columns[index].ns;
         column.resize(number + 1, 0);
         column[number] += ns;
     }
@@ -213,17 +213,17 @@ impl Table {
             (0..self.latency.len()).filter(|number| is(self.latency[*number])).collect()
         };
         let (slowest, median) = (numbers(&|ns| ns >= slow), numbers(&|ns| (low..=high).contains(&ns)));
-        let of = |ns: &[u64], numbers: &[usize]| {
+        let mean_of = |ns: &[u64], numbers: &[usize]| {
             mean(numbers.iter().map(|&number| (ns.get(number).copied().unwrap_or(0), self.weights[number])))
         };
         let stage =
-            |name: String, ns: &[u64]| SlowStage { name, mean_ns: of(ns, &slowest), median_mean_ns: of(ns, &median) };
+            |name: String, ns: &[u64]| SlowStage { name, mean_ns: mean_of(ns, &slowest), median_mean_ns: mean_of(ns, &median) };
         let titled = |column: &Column| stage(self.stage(column.key, &column.ns, 0.0).title(), &column.ns);
         (!self.latency.is_empty()).then(|| Slowest {
             requests: slowest.len() as u64,
-            mean_ns: of(&self.latency, &slowest),
+            mean_ns: mean_of(&self.latency, &slowest),
             median_requests: median.len() as u64,
-            median_mean_ns: of(&self.latency, &median),
+            median_mean_ns: mean_of(&self.latency, &median),
             stages: self.in_order().map(titled).chain([stage("unexplained".to_owned(), &self.unexplained)]).collect(),
         })
     }
@@ -233,20 +233,20 @@ impl Table {
 fn spans(trace: &KeptTrace, models: &[(&ModelTrace, usize)], whole: TimeSpan) -> Vec<(Key, TimeSpan)> {
     let TimeSpan { start, end } = whole;
     let span = |start: Stamp, end: Stamp| TimeSpan { start, end };
-    let own = |name| Key { name, model: None };
+    let client_key = |name| Key { name, model: None };
     let mut spans = Vec::new();
     if start < trace.sent {
-        spans.push((own("schedule delay"), span(start, trace.sent)));
+        spans.push((client_key("schedule delay"), span(start, trace.sent)));
     }
     // What comes after the server has let go of its answer is no part of the latency.
     let answered = trace.last_response.min(end).min(trace.transit.map_or(Stamp::NEVER, |transit| transit.answering));
     let until = if trace.transit.is_some() { answered } else { Stamp::NEVER };
     let root = models.first().and_then(|(model, _)| model.at(Moment::RequestStart));
     match trace.transit {
-        None => spans.extend(root.map(|begun| (own("submit"), span(trace.sent, begun)))),
+        None => spans.extend(root.map(|begun| (client_key("submit"), span(trace.sent, begun)))),
         Some(Transit { received, .. }) => {
-            spans.push((own("network in"), span(trace.sent, received)));
-            spans.extend(root.map(|begun| (own("parse"), span(received, begun))));
+            spans.push((client_key("network in"), span(trace.sent, received)));
+            spans.extend(root.map(|begun| (client_key("parse"), span(received, begun))));
         }
     }
     for (model, depth) in models {
@@ -258,12 +258,12 @@ fn spans(trace: &KeptTrace, models: &[(&ModelTrace, usize)], whole: TimeSpan) ->
         }
     }
     let computed = models.iter().filter_map(|(model, _)| model.at(Moment::ComputeEnd)).max();
-    spans.extend(computed.map(|computed| (own("response"), span(computed.min(answered), answered))));
+    spans.extend(computed.map(|computed| (client_key("response"), span(computed.min(answered), answered))));
     if trace.transit.is_some() {
-        spans.push((own("network out"), span(answered, trace.last_response.min(end))));
+        spans.push((client_key("network out"), span(answered, trace.last_response.min(end))));
     }
     if end > trace.last_response {
-        spans.push((own("wake-up"), span(trace.last_response, end)));
+        spans.push((client_key("wake-up"), span(trace.last_response, end)));
     }
     spans
 }

@@ -125,8 +125,8 @@ fn the_slowest_are_held_against_the_median_ones() {
     let of_length = |compute: u64| {
         let mut moments = PLAIN;
         (4..7).for_each(|moment| moments[moment] += compute);
-        let one = trace(&[model(1, 0, "m", moments)]);
-        KeptTrace { last_response: Stamp(2_000 + compute), awake: None, ..one }
+        let base = trace(&[model(1, 0, "m", moments)]);
+        KeptTrace { last_response: Stamp(2_000 + compute), awake: None, ..base }
     };
     let traces: Vec<KeptTrace> = (0..200).map(|number| of_length(if number < 198 { number } else { 50_000 })).collect();
     let slowest = of(&traces, CLOSED).slowest.unwrap();
@@ -180,7 +180,7 @@ fn a_model_without_traces_has_averages_beside_those_that_have_some() {
     };
     let traces = [trace(&[model(1, 0, "m", PLAIN)]), trace(&[model(2, 0, &long, PLAIN)])];
     let found = with_averages(Tables::of(traces.iter(), CLOSED).breakdowns(), &level, &[]);
-    let sources: Vec<_> = found.iter().map(|one| (one.model.len(), one.source)).collect();
+    let sources: Vec<_> = found.iter().map(|breakdown| (breakdown.model.len(), breakdown.source)).collect();
     assert_eq!(sources, [(1, Source::Traces), (64, Source::Traces), (1, Source::Statistics)]);
     assert_eq!(with_averages(Vec::new(), &level, &[]).len(), 3);
 }

@@ -161,12 +161,12 @@ impl fmt::Display for Path {
 }
 
 /// Whether two values mean the same: servers write some numbers as text.
-pub fn equal(one: &Value, other: &Value) -> bool {
-    if let (Some(one), Some(other)) = (one.as_array(), other.as_array()) {
-        return one.len() == other.len() && one.iter().zip(other).all(|(one, other)| equal(one, other));
+pub fn equal(left: &Value, right: &Value) -> bool {
+    if let (Some(left), Some(right)) = (left.as_array(), right.as_array()) {
+        return left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right));
     }
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    one == other || plain(one) == plain(other)
+    left == right || plain(left) == plain(right)
 }
 
 /// The index of an element; `None` if it is not a number.

@@ -225,20 +225,20 @@ impl<H: Copy + 'static> Functions<H> {
         })
     }
 
-    fn number(&self, ask: Number<H>, what: &str) -> Result<usize> {
+    fn number(&self, ask: Number<H>, function: &str) -> Result<usize> {
         let mut number = -1;
         // SAFETY: the communicator is the world's, and the pointer is valid for the call.
-        check(unsafe { ask(self.world, &raw mut number) }, what)?;
-        usize::try_from(number).map_err(|_| Error::machine(format!("{what} answers {number}")))
+        check(unsafe { ask(self.world, &raw mut number) }, function)?;
+        usize::try_from(number).map_err(|_| Error::machine(format!("{function} answers {number}")))
     }
 
-    fn begin(&self, what: &'static str, call: impl FnOnce(*mut H) -> c_int) -> Result<Box<dyn Operation>> {
+    fn begin(&self, function: &'static str, call: impl FnOnce(*mut H) -> c_int) -> Result<Box<dyn Operation>> {
         let mut request = std::mem::MaybeUninit::<H>::zeroed();
-        check(call(request.as_mut_ptr()), what)?;
+        check(call(request.as_mut_ptr()), function)?;
         // SAFETY: handles are numbers or pointers that are never dereferenced; all zeros is a valid value, and the call
         // has set it.
         let request = unsafe { request.assume_init() };
-        Ok(Box::new(Begun { test: self.test, request, is_done: false, what }))
+        Ok(Box::new(Begun { test: self.test, request, is_done: false, what: function }))
     }
 }
 
@@ -262,8 +262,8 @@ impl<H> Operation for Begun<H> {
     }
 }
 
-fn check(code: c_int, what: &str) -> Result<()> {
-    if code == 0 { Ok(()) } else { Err(Error::machine(format!("{what} failed with code {code}"))) }
+fn check(code: c_int, function: &str) -> Result<()> {
+    if code == 0 { Ok(()) } else { Err(Error::machine(format!("{function} failed with code {code}"))) }
 }
 
 /// A length in MPI's integer type.
@@ -297,34 +297,34 @@ impl<H: Copy + 'static> Calls for Functions<H> {
     }
 
     unsafe fn gather_to_all(&self, send: &[u8], receive: &mut [u8]) -> Result<Box<dyn Operation>> {
-        let (each, from, to) = (count(send)?, send.as_ptr().cast(), receive.as_mut_ptr().cast());
+        let (length, from, to) = (count(send)?, send.as_ptr().cast(), receive.as_mut_ptr().cast());
         // SAFETY: the caller keeps both buffers, and the second has room for all.
         self.begin("MPI_Iallgather", |request| unsafe {
-            (self.gather_to_all)(from, each, self.byte, to, each, self.byte, self.world, request)
+            (self.gather_to_all)(from, length, self.byte, to, length, self.byte, self.world, request)
         })
     }
 
     unsafe fn broadcast(&self, buffer: &mut [u8], root: usize) -> Result<Box<dyn Operation>> {
-        let (length, place) = (count(buffer)?, buffer.as_mut_ptr().cast());
+        let (length, pointer) = (count(buffer)?, buffer.as_mut_ptr().cast());
         // SAFETY: the caller keeps the buffer.
         self.begin("MPI_Ibcast", |request| unsafe {
-            (self.broadcast)(place, length, self.byte, number(root), self.world, request)
+            (self.broadcast)(pointer, length, self.byte, number(root), self.world, request)
         })
     }
 
     unsafe fn send(&self, buffer: &[u8], to: usize) -> Result<Box<dyn Operation>> {
-        let (length, place) = (count(buffer)?, buffer.as_ptr().cast());
+        let (length, pointer) = (count(buffer)?, buffer.as_ptr().cast());
         // SAFETY: the caller keeps the buffer.
         self.begin("MPI_Isend", |request| unsafe {
-            (self.send)(place, length, self.byte, number(to), TAG, self.world, request)
+            (self.send)(pointer, length, self.byte, number(to), TAG, self.world, request)
         })
     }
 
     unsafe fn receive(&self, buffer: &mut [u8], from: usize) -> Result<Box<dyn Operation>> {
-        let (length, place) = (count(buffer)?, buffer.as_mut_ptr().cast());
+        let (length, pointer) = (count(buffer)?, buffer.as_mut_ptr().cast());
         // SAFETY: the caller keeps the buffer.
         self.begin("MPI_Irecv", |request| unsafe {
-            (self.receive)(place, length, self.byte, number(from), TAG, self.world, request)
+            (self.receive)(pointer, length, self.byte, number(from), TAG, self.world, request)
         })
     }
 

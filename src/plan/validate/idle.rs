@@ -221,26 +221,26 @@ const TABLE: &[Row] = &[
 /// Notes on flags without effect, each named once: those that follow from the flags, and those that depend on the
 /// model.
 pub fn notes(draft: &Draft) -> (Vec<String>, Vec<ModelNote>) {
-    let (mut said, mut known, mut open) = (Vec::new(), Vec::new(), Vec::new());
-    let left = |row: &Row, said: &[&str]| -> Vec<&'static str> {
-        draft.given.among(row.flags).into_iter().filter(|flag| !said.contains(flag)).collect()
+    let (mut named_flags, mut notes, mut open) = (Vec::new(), Vec::new(), Vec::new());
+    let left = |row: &Row, named_flags: &[&str]| -> Vec<&'static str> {
+        draft.given.among(row.flags).into_iter().filter(|flag| !named_flags.contains(flag)).collect()
     };
     // Certain cases come first, so that the model does not matter for them.
     for row in TABLE {
         if let Idle::Plan(idle) = row.idle
             && idle(draft)
         {
-            let flags = left(row, &said);
-            known.extend(sentence(&flags, row.rule));
-            said.extend(flags);
+            let flags = left(row, &named_flags);
+            notes.extend(sentence(&flags, row.rule));
+            named_flags.extend(flags);
         }
     }
     for row in TABLE {
         if let Idle::Unless(used) = row.idle {
-            open.extend(sentence(&left(row, &said), row.rule).map(|text| ModelNote { used, text }));
+            open.extend(sentence(&left(row, &named_flags), row.rule).map(|text| ModelNote { used, text }));
         }
     }
-    (known, open)
+    (notes, open)
 }
 
 /// Takes out of a plan what flags without effect have set, so that neither the run nor its report goes by it.

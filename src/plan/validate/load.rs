@@ -121,11 +121,11 @@ pub(super) const RULES: &[Rule] = &[
         broken: |draft| waits_on_connections(draft).is_some(),
         message: |draft| {
             let flag = draft.given.show("--max-connections");
-            let of = match waits_on_connections(draft) {
+            let of_requests = match waits_on_connections(draft) {
                 Some(u32::MAX) | None => String::new(),
                 Some(requests) => format!(" of {requests}"),
             };
-            format!("{flag}: each{of} threads that wait for their answers has a connection of its own: add --async")
+            format!("{flag}: each{of_requests} threads that wait for their answers has a connection of its own: add --async")
         },
     },
     Rule {

@@ -172,11 +172,11 @@ pub(super) const RULES: &[Rule] = &[
             draft.plan.rounds.is_some() && chooses
         },
         message: |draft| {
-            let what = loads(draft).into_iter().chain(draft.given.among(&["--binary-search"]));
+            let flags = loads(draft).into_iter().chain(draft.given.among(&["--binary-search"]));
             format!(
                 "{} chooses its own levels, and variants are compared level by level: give a range with an end, as in \
                  --concurrency-range 1:8",
-                what.collect::<Vec<_>>().join(" ")
+                flags.collect::<Vec<_>>().join(" ")
             )
         },
     },

@@ -29,8 +29,8 @@ impl Draft {
     /// The message of the first broken rule: the flags, their values, the rule.
     pub fn validate(mut self) -> Result<Plan> {
         check(&self)?;
-        let (known, open) = notes(&self);
-        self.plan.notes.extend(known);
+        let (notes, open) = notes(&self);
+        self.plan.notes.extend(notes);
         self.plan.model_notes = open;
         drop_idle(&mut self.plan);
         Ok(self.plan)

@@ -40,9 +40,9 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         broken: |draft| are_several(draft) && draft.plan.target.connections().count() > MOST_SERVERS,
         message: |draft| {
-            let given = draft.plan.target.connections().count();
+            let count = draft.plan.target.connections().count();
             format!(
-                "-u names {given} servers: at most {MOST_SERVERS} can be measured together; put a balancer before them"
+                "-u names {count} servers: at most {MOST_SERVERS} can be measured together; put a balancer before them"
             )
         },
     },

@@ -105,8 +105,8 @@ impl Requests {
             match self.place(trace, start) {
                 // A request that was resent after its connection broke has an earlier trace, too; the answer belongs to
                 // the last.
-                Some(place) => {
-                    let latest = found.entry(place).or_insert((start, trace));
+                Some(index) => {
+                    let latest = found.entry(index).or_insert((start, trace));
                     if latest.0 < start {
                         *latest = (start, trace);
                     }
@@ -116,7 +116,7 @@ impl Requests {
             }
         }
         let mut joined: Vec<KeptTrace> =
-            found.into_iter().map(|(place, (_, trace))| self.all[place].kept(trace, self.one_in)).collect();
+            found.into_iter().map(|(index, (_, trace))| self.all[index].kept(trace, self.one_in)).collect();
         joined.sort_unstable_by_key(|trace| trace.sent);
         (joined, unknown)
     }
@@ -124,12 +124,12 @@ impl Requests {
     /// The request of a trace that the server began at `start`.
     fn place(&self, trace: &ServerTrace, start: Stamp) -> Option<usize> {
         let after = self.all.partition_point(|request| (request.slot, request.sent) <= (trace.slot, start));
-        let place = after.checked_sub(1)?;
-        let request = &self.all[place];
+        let index = after.checked_sub(1)?;
+        let request = &self.all[index];
         // A request that the server had before this one was sent is one that was given up.
         let fits =
             request.slot == trace.slot && start < request.last_response && trace.transit.received >= request.sent;
-        fits.then_some(place)
+        fits.then_some(index)
     }
 }
 

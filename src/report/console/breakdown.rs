@@ -75,8 +75,8 @@ fn cost(cost: &Cost) -> String {
 }
 
 fn block(breakdown: &Breakdown, several: bool) -> String {
-    let of = if several { format!(" of {}", shown(&breakdown.model)) } else { String::new() };
-    let mut text = format!("  Breakdown{of}: {}\n", source(breakdown));
+    let subject = if several { format!(" of {}", shown(&breakdown.model)) } else { String::new() };
+    let mut text = format!("  Breakdown{subject}: {}\n", source(breakdown));
     let rows = breakdown.stages.iter().chain([&breakdown.unexplained, &breakdown.latency]);
     let width = rows.clone().map(|stage| name(stage).chars().count()).max().unwrap_or(0).max(NAME_WIDTH);
     let heads = ["mean", "p50", "p90", "p95", "p99", "share"].map(|head| format!("{head:>9}")).concat();
@@ -94,11 +94,11 @@ fn source(breakdown: &Breakdown) -> String {
         return "averages of the server's statistics, no traces, usec".to_owned();
     }
     let mut text = format!("{} traced requests, 1 in {}, usec", breakdown.traced, one_in(breakdown));
-    for (count, what) in
+    for (count, reason) in
         [(breakdown.lost, "came too fast to be kept"), (breakdown.cut, "went through more models than are reported")]
     {
         if count > 0 {
-            let _ = write!(text, "; {count} {what}");
+            let _ = write!(text, "; {count} {reason}");
         }
     }
     text
@@ -136,7 +136,7 @@ fn slowest(slowest: &Slowest) -> String {
     }
     let mut parts: Vec<(f64, &str)> =
         slowest.stages.iter().map(|stage| (stage.mean_ns - stage.median_mean_ns, &*stage.name)).collect();
-    parts.sort_by(|one, other| other.0.total_cmp(&one.0));
+    parts.sort_by(|left, right| right.0.total_cmp(&left.0));
     let named = parts.iter().filter(|(more, _)| *more >= MIN_PART * longer);
     let named: Vec<String> =
         named.map(|(more, stage)| format!("{} +{} ({})", shown(stage), usec(*more), percent(more / longer))).collect();
@@ -152,15 +152,15 @@ fn slowest(slowest: &Slowest) -> String {
 
 fn executed(batches: &ExecutedBatches<'_>) -> String {
     let mut sizes = batches.sizes.clone();
-    sizes.sort_by(|one, other| other.1.total_cmp(&one.1));
-    let rest = sizes.len().saturating_sub(MAX_SIZES);
+    sizes.sort_by(|left, right| right.1.total_cmp(&left.1));
+    let further = sizes.len().saturating_sub(MAX_SIZES);
     sizes.truncate(MAX_SIZES);
     sizes.sort_by_key(|size| size.0);
     let sizes: Vec<String> = sizes.iter().map(|(size, share, _)| format!("{size}: {}", percent(*share))).collect();
-    let rest = if rest > 0 { format!(", {rest} further sizes") } else { String::new() };
+    let further = if further > 0 { format!(", {further} further sizes") } else { String::new() };
     let model = shown(batches.model);
     format!(
-        "    Executed batch of {model}: average {:.2}; executions by size {}{rest}\n",
+        "    Executed batch of {model}: average {:.2}; executions by size {}{further}\n",
         batches.average,
         sizes.join(", ")
     )

@@ -114,11 +114,11 @@ fn latencies(client: &ClientSummary, plan: &MeasurementPlan) -> String {
 fn transport(client: &ClientSummary, setup: &Setup, verbose: bool) -> String {
     let (send, receive) = (whole_us(client.send_ns), whole_us(client.receive_ns));
     let total = whole_us(client.service_time().mean_ns());
-    let both = whole_us(client.send_ns + client.receive_ns);
-    let wait = total.saturating_sub(both);
+    let transfer = whole_us(client.send_ns + client.receive_ns);
+    let wait = total.saturating_sub(transfer);
     let times = setup.client_times.filter(|_| !setup.hides_times());
     let parts = |names: ClientTimes| match verbose {
-        false => format!("{} {both} usec + response wait {wait} usec", names.both),
+        false => format!("{} {transfer} usec + response wait {wait} usec", names.both),
         true => {
             let ClientTimes { send: sending, receive: receiving, .. } = names;
             format!("{sending} {send} usec + response wait {wait} usec + {receiving} {receive} usec")

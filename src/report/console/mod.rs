@@ -53,11 +53,11 @@ pub fn header(load: LevelLoad) -> Option<String> {
 pub fn pass(trial: usize, window: &ClientSummary, percentile: Option<f64>) -> String {
     let throughput = significant(window.throughput());
     let latency = whole_us(window.key_latency_ns(percentile));
-    let rest = match percentile {
+    let latency_text = match percentile {
         Some(percentile) => format!("p{percentile} latency: {latency} usec"),
         None => format!("Avg latency: {latency} usec (std {} usec). ", whole_us(window.latency.std_ns())),
     };
-    format!("  Pass [{trial}] throughput: {throughput} infer/sec. {rest}\n")
+    format!("  Pass [{trial}] throughput: {throughput} infer/sec. {latency_text}\n")
 }
 
 /// The lines after a pass line with `-v -v`: the counts of the window's requests, and its latencies.
@@ -121,16 +121,16 @@ pub fn results(setup: &Setup, level: &LevelSummary) -> String {
 /// The confidence intervals of the level's figures; empty if nothing succeeded.
 fn confidence(level: &LevelSummary) -> String {
     let whole = |interval: Interval| format!("{} to {}", whole_us(interval.low), whole_us(interval.high));
-    let figures = level.intervals.iter().map(|known| match (known.of, known.interval) {
-        (of, None) => match known.bounds {
-            Bounds { high: Some(high), .. } => format!("{} < {} usec", of.word(), whole_us(high)),
-            Bounds { low: Some(low), .. } => format!("{} > {} usec", of.word(), whole_us(low)),
-            Bounds { low: None, high: None } => format!("{} not known", of.word()),
+    let figures = level.intervals.iter().map(|estimate| match (estimate.of, estimate.interval) {
+        (statistic, None) => match estimate.bounds {
+            Bounds { high: Some(high), .. } => format!("{} < {} usec", statistic.word(), whole_us(high)),
+            Bounds { low: Some(low), .. } => format!("{} > {} usec", statistic.word(), whole_us(low)),
+            Bounds { low: None, high: None } => format!("{} not known", statistic.word()),
         },
-        (Statistic::Throughput, Some(known)) => {
-            format!("throughput {} to {} infer/sec", significant(known.low.max(0.0)), significant(known.high))
+        (Statistic::Throughput, Some(interval)) => {
+            format!("throughput {} to {} infer/sec", significant(interval.low.max(0.0)), significant(interval.high))
         }
-        (of, Some(known)) => format!("{} {} usec", of.word(), whole(known)),
+        (statistic, Some(interval)) => format!("{} {} usec", statistic.word(), whole(interval)),
     });
     let figures: Vec<String> = figures.collect();
     let none = figures.is_empty() || level.client.requests == 0;
@@ -144,7 +144,7 @@ pub fn losses(load: LevelLoad, missing: u64, unvalidated: u64) -> Vec<String> {
         "are missing from --profile-export-file or --requests-file, which could not be written as fast as they came";
     let validated = "were not validated, because outputs came faster than they can be compared";
     let lines = [(missing, exported), (unvalidated, validated)].into_iter().filter(|(count, _)| *count > 0);
-    lines.map(|(count, what)| format!("{level}: {count} requests {what}")).collect()
+    lines.map(|(count, reason)| format!("{level}: {count} requests {reason}")).collect()
 }
 
 /// The final block: the answer of a search, then a line per level, in the order in which they were measured.
@@ -211,13 +211,13 @@ fn known_of(setup: &Setup, level: &LevelSummary) -> String {
         None => (Statistic::MeanLatency, "avg".to_owned()),
     };
     let latency = whole_us(level.client.key_latency_ns(setup.measurement.percentile));
-    let known = match (Known::find(&level.intervals, key), Known::find_bounds(&level.intervals, key)) {
-        (Some(known), _) => format!("95% confidence {} to {}", whole_us(known.low), whole_us(known.high)),
+    let interval = match (Known::find(&level.intervals, key), Known::find_bounds(&level.intervals, key)) {
+        (Some(interval), _) => format!("95% confidence {} to {}", whole_us(interval.low), whole_us(interval.high)),
         (None, Bounds { high: Some(high), .. }) => format!("95% confidence < {}", whole_us(high)),
         (None, _) => "interval not known".to_owned(),
     };
     let sure = if level.limit.is_some_and(|check| !check.certain) { " [undecided]" } else { "" };
-    format!("  {name} latency {latency} usec, {known}{sure}\n")
+    format!("  {name} latency {latency} usec, {interval}{sure}\n")
 }
 
 /// The end of a line whose level is not simply valid, or was disturbed.
@@ -254,13 +254,13 @@ fn client_bound(client: &ClientSummary) -> String {
         return String::new();
     }
     let share = percent(client.overhead_share);
-    let (what, remedy) = match client.wakeup {
+    let (activity, remedy) = match client.wakeup {
         Some(_) => {
             ("mostly to wake up", "--async loads the server more, and so does --wait spin on a processor of its own")
         }
         None => ("with its own work", "give it more processors (--max-threads, --worker-cpus)"),
     };
-    format!("    Note: the client spent {share} of its threads' time {what}: {remedy}\n")
+    format!("    Note: the client spent {share} of its threads' time {activity}: {remedy}\n")
 }
 
 #[cfg(test)]

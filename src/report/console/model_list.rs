@@ -35,8 +35,8 @@ fn traits(model: &ModelSpec) -> String {
     };
     let [sequences, decoupled] = [(model.sequences, "sequences"), (model.decoupled, "decoupled")]
         .map(|(holds, word)| holds.then(|| word.to_owned()));
-    let said: Vec<String> = [platform, versions, Some(batches), sequences, decoupled].into_iter().flatten().collect();
-    said.join(", ")
+    let parts: Vec<String> = [platform, versions, Some(batches), sequences, decoupled].into_iter().flatten().collect();
+    parts.join(", ")
 }
 
 fn tensors(role: &str, tensors: &[TensorSpec]) -> String {

@@ -118,10 +118,10 @@ mod tests {
     fn what_stands_out_is_said() {
         let mut level = sample::level(LevelLoad::RequestRate(200.0), 200, 1_000);
         level.ranks = vec![rank(0, 100.0, 50.0), rank(1, 100.0, 50.0), rank(2, 100.0, 80.0)];
-        let said = text(&level);
+        let report = text(&level);
         assert!(
-            said.contains("rank 2: its median latency is +60% off that of most") && said.lines().count() == 6,
-            "{said}"
+            report.contains("rank 2: its median latency is +60% off that of most") && report.lines().count() == 6,
+            "{report}"
         );
         level.ranks = vec![rank(0, 100.0, 50.0), rank(1, 20.0, 50.0)];
         assert!(text(&level).contains("rank 1: its rate is -67% off the mean"), "{}", text(&level));

@@ -46,7 +46,7 @@ fn level() -> LevelSummary {
 
 /// A report without our own lines: the verdict, and what follows upstream's overhead.
 fn upstreams(report: &str) -> String {
-    let is_ours = |line: &&str| ["  Verdict:", "    Avg client overhead:"].iter().any(|own| line.starts_with(own));
+    let is_ours = |line: &&str| ["  Verdict:", "    Avg client overhead:"].iter().any(|start| line.starts_with(start));
     report.lines().filter(|line| !is_ours(line)).map(|line| format!("{line}\n")).collect()
 }
 
@@ -343,19 +343,19 @@ fn names_cannot_forge_lines() {
 
 #[test]
 fn figures_that_too_little_is_known_of_are_not_known() {
-    let known = Interval { low: 80.25, high: 97.0 };
-    let interval = |of, interval| Known::by(of, interval);
+    let throughput = Interval { low: 80.25, high: 97.0 };
+    let interval = |statistic, interval| Known::by(statistic, interval);
     let intervals = vec![
-        interval(Statistic::Throughput, Some(known)),
+        interval(Statistic::Throughput, Some(throughput)),
         interval(Statistic::MeanLatency, None),
         interval(Statistic::Percentile(99.0), None),
     ];
-    let told = confidence(&LevelSummary { intervals: intervals.clone(), ..level() });
+    let two_sided = confidence(&LevelSummary { intervals: intervals.clone(), ..level() });
     let bounds = Bounds { low: Some(2e6), high: Some(14.2e6) };
     let one_sided = vec![Known { of: Statistic::Percentile(99.0), interval: None, bounds }];
     let text = confidence(&LevelSummary { intervals: one_sided, ..level() });
     assert_eq!(text, "    95% confidence: p99 < 14200 usec\n");
-    assert_eq!(told, "    95% confidence: throughput 80.25 to 97 infer/sec, avg not known, p99 not known\n");
+    assert_eq!(two_sided, "    95% confidence: throughput 80.25 to 97 infer/sec, avg not known, p99 not known\n");
     let mut empty = LevelSummary { intervals, ..level() };
     empty.client.requests = 0;
     assert_eq!(confidence(&empty), "");

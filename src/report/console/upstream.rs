@@ -18,9 +18,9 @@ pub fn as_upstream(text: &str) -> String {
 }
 
 fn is_upstreams(line: &str) -> bool {
-    let is_percentile = line.strip_prefix('p').is_some_and(|rest| {
-        let number = rest.split(' ').next().unwrap_or_default();
-        number.parse::<f64>().is_ok() && rest[number.len()..].starts_with(" latency: ")
+    let is_percentile = line.strip_prefix('p').is_some_and(|tail| {
+        let number = tail.split(' ').next().unwrap_or_default();
+        number.parse::<f64>().is_ok() && tail[number.len()..].starts_with(" latency: ")
     });
     let is_level = line.contains(", throughput: ") && line.contains(" infer/sec, latency ");
     is_percentile || is_level || LINES.iter().any(|start| line.starts_with(start))
@@ -31,9 +31,9 @@ fn reworded(line: &str) -> String {
     let line = line.replace("infer/sec", "inferences/s").replace("throughput", "rate").replace("Throughput", "Rate");
     let mut out = String::with_capacity(line.len());
     let mut before = ' ';
-    let mut rest = line.chars().peekable();
-    while let Some(letter) = rest.next() {
-        let is_percentile = letter == 'p' && !before.is_alphanumeric() && rest.peek().is_some_and(char::is_ascii_digit);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_percentile = letter == 'p' && !before.is_alphanumeric() && letters.peek().is_some_and(char::is_ascii_digit);
         out.push(if is_percentile { 'P' } else { letter });
         before = letter;
     }
@@ -51,8 +51,8 @@ mod tests {
                          Inferences/Second vs. Client p95 Batch Latency\n\
                          Concurrency: 1, throughput: 5 infer/sec, latency 7 usec [disturbed]\n";
         assert_eq!(as_upstream(upstreams), upstreams);
-        let own = as_upstream("    95% confidence: throughput 1 to 2 infer/sec, p50 3 to 4 usec, p90 not known\n");
-        assert_eq!(own, "    95% confidence: rate 1 to 2 inferences/s, P50 3 to 4 usec, P90 not known\n");
+        let line = as_upstream("    95% confidence: throughput 1 to 2 infer/sec, p50 3 to 4 usec, p90 not known\n");
+        assert_eq!(line, "    95% confidence: rate 1 to 2 inferences/s, P50 3 to 4 usec, P90 not known\n");
         assert_eq!(as_upstream("Wake-up time: avg 1 usec, p99.9 2"), "Wake-up time: avg 1 usec, P99.9 2");
         assert_eq!(as_upstream("model 'mp50' step 50p5\n\n"), "model 'mp50' step 50p5\n\n");
     }

@@ -24,29 +24,29 @@ pub struct Arms<'a> {
 
 impl Arms<'_> {
     /// One along the horizontal axis, at the height `up`.
-    pub fn level(&self, up: f64, known: Interval) -> Markup {
-        self.drawn(known, |share, aside| (self.frame.x(share), up + aside), LENGTH / self.frame.width)
+    pub fn level(&self, up: f64, interval: Interval) -> Markup {
+        self.drawn(interval, |share, aside| (self.frame.x(share), up + aside), LENGTH / self.frame.width)
     }
 
     /// One along the vertical axis, at `x`.
-    pub fn upright(&self, x: f64, known: Interval) -> Markup {
-        self.drawn(known, |share, aside| (x + aside, self.frame.y(share)), LENGTH / self.frame.height)
+    pub fn upright(&self, x: f64, interval: Interval) -> Markup {
+        self.drawn(interval, |share, aside| (x + aside, self.frame.y(share)), LENGTH / self.frame.height)
     }
 
-    /// `place` turns a share of the axis and an offset across it into a position; a head takes that share.
-    fn drawn(&self, known: Interval, place: impl Fn(f64, f64) -> (f64, f64), head: f64) -> Markup {
-        let ends = [known.low, known.high];
+    /// `point` turns a share of the axis and an offset across it into a position; a head takes that share.
+    fn drawn(&self, interval: Interval, point: impl Fn(f64, f64) -> (f64, f64), head: f64) -> Markup {
+        let ends = [interval.low, interval.high];
         let shares = ends.map(|end| self.scale.place(end));
         let heads = ends.into_iter().filter(|end| !self.scale.holds(*end)).map(|end| {
             let edge = self.scale.place(end);
             let base = if edge > 0.5 { edge - head } else { edge + head };
-            [place(edge, 0.0), place(base, -HALF), place(base, HALF)]
+            [point(edge, 0.0), point(base, -HALF), point(base, HALF)]
         });
         html! {
-            (Polyline { colour: self.colour, width: 1.6, dashes: "" }.through(&shares.map(|share| place(share, 0.0))))
-            @for [tip, one, other] in heads {
+            (Polyline { colour: self.colour, width: 1.6, dashes: "" }.through(&shares.map(|share| point(share, 0.0))))
+            @for [tip, left, right] in heads {
                 path class={ "f" (self.colour.class) } fill=(self.colour.light)
-                    d={ "M" (n(tip.0)) " " (n(tip.1)) "L" (n(one.0)) " " (n(one.1)) "L" (n(other.0)) " " (n(other.1)) "Z" } {
+                    d={ "M" (n(tip.0)) " " (n(tip.1)) "L" (n(left.0)) " " (n(left.1)) "L" (n(right.0)) " " (n(right.1)) "Z" } {
                     title { "goes on beyond the axis" }
                 }
             }

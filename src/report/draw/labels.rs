@@ -54,11 +54,11 @@ impl Labels {
             area.left >= 0.0 && area.right <= self.right && area.is_free(taken)
         };
         let wide = || spots.iter().filter(|spot| fits(spot, &self.wide, FONT));
-        let both = wide().find(|spot| fits(spot, &self.narrow, NARROW_FONT)).copied();
-        let spot = both.or_else(|| wide().next().copied())?;
+        let shared_spot = wide().find(|spot| fits(spot, &self.narrow, NARROW_FONT)).copied();
+        let spot = shared_spot.or_else(|| wide().next().copied())?;
         self.wide.push(Area::of(words, spot, FONT));
-        self.narrow.extend(both.map(|spot| Area::of(words, spot, NARROW_FONT)));
-        Some((spot, both.is_none()))
+        self.narrow.extend(shared_spot.map(|spot| Area::of(words, spot, NARROW_FONT)));
+        Some((spot, shared_spot.is_none()))
     }
 }
 

@@ -91,7 +91,7 @@ pub fn peaks(stretches: Vec<(f64, f64, f64)>, choose: fn(f64, f64) -> f64) -> Ve
 pub fn spread(wanted: &[f64], apart: f64, within: RangeInclusive<f64>) -> Vec<f64> {
     let (low, high) = within.into_inner();
     let mut order: Vec<usize> = (0..wanted.len()).collect();
-    order.sort_by(|one, other| wanted[*one].total_cmp(&wanted[*other]));
+    order.sort_by(|left, right| wanted[*left].total_cmp(&wanted[*right]));
     let mut places = wanted.to_vec();
     let mut least = low;
     for index in &order {

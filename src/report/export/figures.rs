@@ -40,16 +40,16 @@ pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
     }
     all.insert("reasons".to_owned(), json!(reasons));
     // Neither a rate nor a time is below 0, however uncertain it is.
-    let ends = |known: &Interval| json!([known.low.max(0.0), known.high]);
-    let interval = |known: &Known| (known.of.word(), known.interval.as_ref().map_or(Value::Null, ends));
+    let ends = |interval: &Interval| json!([interval.low.max(0.0), interval.high]);
+    let interval = |estimate: &Known| (estimate.of.word(), estimate.interval.as_ref().map_or(Value::Null, ends));
     all.insert("confidence_95".to_owned(), Value::Object(level.intervals.iter().map(interval).collect()));
     if let Some(restarts) = &level.restarts {
         let figure = |figure: &Between| {
-            let (of, known) = (figure.of.word(), figure.interval.as_ref().map(ends));
+            let (name, interval) = (figure.of.word(), figure.interval.as_ref().map(ends));
             let figures = json!({
-                "values": figure.values, "mean": figure.mean, "interval_95": known, "share_between": figure.share,
+                "values": figure.values, "mean": figure.mean, "interval_95": interval, "share_between": figure.share,
             });
-            (of, figures)
+            (name, figures)
         };
         let mut all_starts: Map<String, Value> = restarts.shown().iter().map(figure).collect();
         all_starts.insert("starts".to_owned(), json!(restarts.starts));
@@ -182,23 +182,23 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_null() {
-        let mut told = sample::level(LevelLoad::Concurrency(1), 100, 1_000);
-        let known = Interval { low: -5.0, high: 10.0 };
-        told.intervals =
-            vec![Known::by(Statistic::Throughput, Some(known)), Known::by(Statistic::Percentile(99.0), None)];
-        let value = level(&told, &plans::setup());
+        let mut summary = sample::level(LevelLoad::Concurrency(1), 100, 1_000);
+        let interval = Interval { low: -5.0, high: 10.0 };
+        summary.intervals =
+            vec![Known::by(Statistic::Throughput, Some(interval)), Known::by(Statistic::Percentile(99.0), None)];
+        let value = level(&summary, &plans::setup());
         assert_eq!(value["confidence_95"], json!({ "throughput": [0.0, 10.0], "p99": null }));
         assert_eq!(value.get("restarts"), None);
         let throughput = Between {
             of: Statistic::Throughput,
             values: vec![4.0, 6.0],
             mean: 5.0,
-            interval: Some(known),
+            interval: Some(interval),
             share: None,
         };
-        told.restarts = Some(Restarts { starts: 2, figures: vec![throughput] });
+        summary.restarts = Some(Restarts { starts: 2, figures: vec![throughput] });
         let figures = json!({ "values": [4.0, 6.0], "mean": 5.0, "interval_95": [0.0, 10.0], "share_between": null });
-        assert_eq!(level(&told, &plans::setup())["restarts"], json!({ "starts": 2, "throughput": figures }));
+        assert_eq!(level(&summary, &plans::setup())["restarts"], json!({ "starts": 2, "throughput": figures }));
     }
 
     #[test]

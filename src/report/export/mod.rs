@@ -290,15 +290,15 @@ fn write_end(out: &mut impl Write, anchor: WallAnchor, end: &ExperimentEnd) -> i
 }
 
 fn write_tail(out: &mut impl Write, spec: &ExportSpec, cut_by: Option<&Error>) -> io::Result<()> {
-    let own = env!("CARGO_PKG_VERSION");
-    let version = if spec.as_upstream { UPSTREAM_VERSION } else { own };
+    let package_version = env!("CARGO_PKG_VERSION");
+    let version = if spec.as_upstream { UPSTREAM_VERSION } else { package_version };
     write!(out, "],\"version\":\"{version}\",\"service_kind\":")?;
     tensor::string(out, &spec.service_kind.to_lowercase())?;
     out.write_all(b",\"endpoint\":")?;
     tensor::string(out, &spec.endpoint)?;
     write!(out, ",\"latency\":\"{}\"", spec.headline.word())?;
     if spec.as_upstream {
-        write!(out, ",\"triton_bench_version\":\"{own}\"")?;
+        write!(out, ",\"triton_bench_version\":\"{package_version}\"")?;
     }
     if let Some(error) = cut_by {
         out.write_all(b",\"incomplete\":")?;

@@ -61,7 +61,7 @@ impl ExportStream {
     pub fn start(files: Vec<Box<dyn RequestFile>>, pool: Arc<RecordPool>) -> Result<Self> {
         let (outbox, inbox) = inbox(pool.most_records());
         let some = |need: fn(Needs) -> bool| files.iter().any(|file| need(file.needs()));
-        let needs = Needs { contents: some(|it| it.contents), failures: some(|it| it.failures) };
+        let needs = Needs { contents: some(|needs| needs.contents), failures: some(|needs| needs.failures) };
         let files = files.into_iter().map(|file| Writing { file, error: None }).collect();
         let writer = Writer { files, pool, begun: 0, early: Vec::new() };
         let thread = std::thread::Builder::new()

@@ -48,18 +48,18 @@ fn truth(element: &[u8]) -> &'static [u8] {
 fn list<W: Write, T>(
     out: &mut W,
     elements: impl Iterator<Item = T>,
-    one: impl Fn(&mut W, T) -> io::Result<()>,
+    write_element: impl Fn(&mut W, T) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut elements = elements.peekable();
     let Some(first) = elements.next() else { return out.write_all(b"\"\"") };
     if elements.peek().is_none() {
-        return one(out, first);
+        return write_element(out, first);
     }
     out.write_all(b"[")?;
-    one(out, first)?;
+    write_element(out, first)?;
     for element in elements {
         out.write_all(b",")?;
-        one(out, element)?;
+        write_element(out, element)?;
     }
     out.write_all(b"]")
 }
@@ -71,10 +71,10 @@ impl<'a> Iterator for Strings<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        let (length, rest) = self.0.split_first_chunk()?;
-        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX).min(rest.len());
-        let (element, rest) = rest.split_at(length);
-        self.0 = rest;
+        let (length, tail) = self.0.split_first_chunk()?;
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX).min(tail.len());
+        let (element, tail) = tail.split_at(length);
+        self.0 = tail;
         Some(element)
     }
 }

@@ -77,9 +77,9 @@ fn stream(path: &Path) -> (ExportStream, impl Fn(u64, RawRecord) + Clone) {
     let stream = ExportStream::start(vec![boxed(spec(path))], Arc::clone(&pool)).unwrap();
     let queue = stream.queue();
     let send = move |experiment, record| {
-        let mut place = pool.take().expect("there are records left");
-        *place = record;
-        queue.give(experiment, place).expect("there is room for all");
+        let mut slot = pool.take().expect("there are records left");
+        *slot = record;
+        queue.give(experiment, slot).expect("there is room for all");
     };
     (stream, send)
 }
@@ -92,14 +92,14 @@ fn keys_and_their_order_are_upstreams() {
     let at = |stamp| spec.anchor.epoch_ns(Stamp(stamp));
     let mut writer = boxed(spec.clone());
     writer.begin_experiment(LevelLoad::Concurrency(4)).unwrap();
-    writer.record(&with(record(10, &[(20, Some(0.5)), (30, None)]), |it| it.sequence_id = 7)).unwrap();
-    writer.record(&with(record(11, &[]), |it| it.failure = "Internal".to_owned())).unwrap();
+    writer.record(&with(record(10, &[(20, Some(0.5)), (30, None)]), |record| record.sequence_id = 7)).unwrap();
+    writer.record(&with(record(11, &[]), |record| record.failure = "Internal".to_owned())).unwrap();
     writer.record(&record(40, &[(50, Some(f32::NAN))])).unwrap();
     writer.end_experiment(&end(&[Stamp(0), Stamp(100)])).unwrap();
     writer.record(&record(101, &[(102, Some(1.0))])).unwrap();
     assert!(!path.exists(), "nothing is there before the end");
     writer.begin_experiment(LevelLoad::RequestRate(20.0)).unwrap();
-    writer.record(&with(record(200, &[]), |it| (it.intended, it.payload) = (Some(Stamp(199)), PayloadId(9)))).unwrap();
+    writer.record(&with(record(200, &[]), |record| (record.intended, record.payload) = (Some(Stamp(199)), PayloadId(9)))).unwrap();
     writer.finish().unwrap();
     let inputs = r#"{"N":[1,2],"S":"abc"}"#;
     let expected = format!(

@@ -39,17 +39,17 @@ pub fn letter(number: usize) -> String {
 
 /// The legend of letters above a picture of several results.
 pub fn legend(results: &[Shown<'_>]) -> Markup {
-    let name = |one: &Shown<'_>| match one.name.char_indices().nth(MAX_LETTERS) {
+    let name = |run: &Shown<'_>| match run.name.char_indices().nth(MAX_LETTERS) {
         // The ends of file names differ more often than their beginnings.
         Some(_) => format!(
             "…{}",
-            one.name.chars().rev().take(MAX_LETTERS).collect::<Vec<_>>().iter().rev().collect::<String>()
+            run.name.chars().rev().take(MAX_LETTERS).collect::<Vec<_>>().iter().rev().collect::<String>()
         ),
-        None => one.name.clone(),
+        None => run.name.clone(),
     };
     html! { @if results.len() > 1 {
-        g.t2 { @for (number, one) in results.iter().enumerate().take(4) {
-            (coloured(84.0 + 138.0 * number as f64, 16.0, Anchor::Start, of_kind(number), &format!("{} {}", letter(number), name(one))))
+        g.t2 { @for (number, run) in results.iter().enumerate().take(4) {
+            (coloured(84.0 + 138.0 * number as f64, 16.0, Anchor::Start, of_kind(number), &format!("{} {}", letter(number), name(run))))
         } }
     } }
 }
@@ -63,12 +63,12 @@ pub fn level(level: &LevelSummary) -> String {
 }
 
 /// The name of a load in pictures and tables, with what tells the level apart from others of it.
-pub fn full_name(of: LevelLoad, distinction: Distinction) -> String {
+pub fn full_name(level_load: LevelLoad, distinction: Distinction) -> String {
     let Distinction { batch_size, repetition, input_bytes } = distinction;
     let batch = batch_size.map(|size| format!(", batch {size}"));
     let repetition = repetition.map(|number| format!(", no. {number}"));
     let bytes = input_bytes.map(|bytes| format!(", {bytes} B"));
-    [Some(load(of)), batch, repetition, bytes].into_iter().flatten().collect()
+    [Some(load(level_load)), batch, repetition, bytes].into_iter().flatten().collect()
 }
 
 /// The name of a load in pictures.
@@ -92,7 +92,7 @@ pub fn chosen<T>(all: Vec<T>) -> Vec<T> {
         count <= MAX_LEVELS
             || (0..MAX_LEVELS).any(|k| (k * (count - 1) + (MAX_LEVELS - 1) / 2) / (MAX_LEVELS - 1) == number)
     };
-    all.into_iter().enumerate().filter(|(number, _)| keeps(*number)).map(|(_, one)| one).collect()
+    all.into_iter().enumerate().filter(|(number, _)| keeps(*number)).map(|(_, item)| item).collect()
 }
 
 #[cfg(test)]

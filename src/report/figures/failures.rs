@@ -75,9 +75,9 @@ fn colour(number: usize, reasons: usize) -> Colour {
 fn reasons<'a>(axis: &TimeAxis<'a>) -> Vec<&'a InferError> {
     let mut all: Vec<(&InferError, u64)> = Vec::new();
     for level in &axis.levels {
-        for (place, reason) in level.timeline.reasons.iter().enumerate() {
-            let count = level.windows.iter().filter_map(|row| row.failed_for.get(place)).sum();
-            match all.iter_mut().find(|(known, _)| *known == reason) {
+        for (index, reason) in level.timeline.reasons.iter().enumerate() {
+            let count = level.windows.iter().filter_map(|row| row.failed_for.get(index)).sum();
+            match all.iter_mut().find(|(other, _)| *other == reason) {
                 Some((_, sum)) => *sum += count,
                 None => all.push((reason, count)),
             }
@@ -88,20 +88,20 @@ fn reasons<'a>(axis: &TimeAxis<'a>) -> Vec<&'a InferError> {
 }
 
 fn bars(axis: &TimeAxis<'_>, level: &LevelSummary, reasons: &[&InferError]) -> Vec<Bar> {
-    let counts = |failed: u64, each: &[u64]| {
+    let counts = |failed: u64, by_reason: &[u64]| {
         let mut counts = vec![0.0; reasons.len() + 1];
-        for (reason, count) in level.timeline.reasons.iter().zip(each) {
-            let place = reasons.iter().position(|known| *known == reason).unwrap_or(reasons.len());
-            counts[place] += *count as f64;
+        for (reason, count) in level.timeline.reasons.iter().zip(by_reason) {
+            let index = reasons.iter().position(|other| *other == reason).unwrap_or(reasons.len());
+            counts[index] += *count as f64;
         }
-        counts[reasons.len()] += failed.saturating_sub(each.iter().sum()) as f64;
+        counts[reasons.len()] += failed.saturating_sub(by_reason.iter().sum()) as f64;
         counts
     };
     if level.windows.len() >= FEW_WINDOWS || level.timeline.slices.is_empty() {
         let row = |from: f64, seconds: f64, counts| Bar { from, to: from + seconds, counts };
         let rows = level.windows.iter().filter(|row| !row.duration.is_zero());
         return rows
-            .map(|one| row(axis.seconds(one.start), one.duration.as_secs_f64(), counts(one.failed, &one.failed_for)))
+            .map(|window| row(axis.seconds(window.start), window.duration.as_secs_f64(), counts(window.failed, &window.failed_for)))
             .collect();
     }
     let mut from = level.windows.first().map_or(0.0, |row| axis.seconds(row.start));
@@ -123,9 +123,9 @@ fn columns(axis: &TimeAxis<'_>, bars: Vec<Bar>) -> Vec<Bar> {
     for bar in bars {
         let column = (axis.scale.place(bar.from) * MAX_COLUMNS as f64) as usize;
         match joined.get_mut(&column) {
-            Some(known) => {
-                known.to = known.to.max(bar.to);
-                known.counts.iter_mut().zip(&bar.counts).for_each(|(count, more)| *count += more);
+            Some(sum) => {
+                sum.to = sum.to.max(bar.to);
+                sum.counts.iter_mut().zip(&bar.counts).for_each(|(count, more)| *count += more);
             }
             None => drop(joined.insert(column, bar)),
         }
@@ -155,9 +155,9 @@ fn legend(reasons: &[&InferError], sums: &[f64]) -> Markup {
         Some(reason) => shown(&reason.to_string()).into_owned(),
         None => "for other reasons".to_owned(),
     };
-    let told = sums.iter().enumerate().filter(|(_, sum)| **sum > 0.0);
+    let entries = sums.iter().enumerate().filter(|(_, sum)| **sum > 0.0);
     html! {
-        @for (line, (number, sum)) in told.enumerate() {
+        @for (line, (number, sum)) in entries.enumerate() {
             @let (top, colour) = (FRAME.bottom() + 44.0 + PITCH * line as f64, colour(number, reasons.len()));
             rect class={ "f" (colour.class) } x="84" y=(n(top - 9.0)) width="11" height="11" fill=(colour.light) {}
             (dim(78.0, top, Anchor::End, &short(*sum)))

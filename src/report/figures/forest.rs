@@ -60,16 +60,16 @@ fn is_told(point: Option<Point>, asked: &[f64]) -> bool {
 
 fn of_results(first: &Shown<'_>, others: &[Shown<'_>], asked: &[f64]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (other, one) in others.iter().enumerate() {
-        for change in changes(first.result, one.result, MARGIN) {
+    for (other, run) in others.iter().enumerate() {
+        for change in changes(first.result, run.result, MARGIN) {
             let level = full_name(change.load, change.distinction);
             rows.extend(change.figures.into_iter().filter(|change| is_told(change.of.point, asked)).map(|change| {
-                let Change { of, ratio, interval, verdict, .. } = change;
+                let Change { of: figure_at, ratio, interval, verdict, .. } = change;
                 Row {
                     group: String::new(),
-                    words: format!("{level} {}", of.short()),
+                    words: format!("{level} {}", figure_at.short()),
                     other,
-                    name: one.name.clone(),
+                    name: run.name.clone(),
                     ratio,
                     interval,
                     verdict,
@@ -91,10 +91,10 @@ fn of_variants(result: &VariantsResult, asked: &[f64]) -> Vec<Row> {
             let grouped = several || cell.size.is_some();
             let group = if grouped { format!("{}, {level}", cut(&shown(&name))) } else { String::new() };
             rows.extend(compared.figures.into_iter().filter_map(|change| {
-                let Figure::Client(of) = change.of else { return None };
+                let Figure::Client(statistic) = change.of else { return None };
                 let FigureChange { ratio, interval, verdict, .. } = change;
-                let words = if grouped { of.word() } else { format!("{level} {}", of.word()) };
-                is_told(FigureAt::of_statistic(of).point, asked).then(|| Row {
+                let words = if grouped { statistic.word() } else { format!("{level} {}", statistic.word()) };
+                is_told(FigureAt::of_statistic(statistic).point, asked).then(|| Row {
                     group: group.clone(),
                     words,
                     other,
@@ -114,8 +114,8 @@ fn picture_of(mut rows: Vec<Row>, margin: f64) -> Option<Markup> {
     let left_out = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
     let spread = rows.iter().flat_map(|row| {
-        let known = row.interval.map_or([row.ratio; 2], |known| [known.low, known.high]);
-        known.map(|ratio| ratio.ln().abs())
+        let ends = row.interval.map_or([row.ratio; 2], |interval| [interval.low, interval.high]);
+        ends.map(|ratio| ratio.ln().abs())
     });
     let most = spread.fold((1.0 + 2.0 * margin).ln(), f64::max).min(FURTHEST.ln());
     if rows.is_empty() {
@@ -183,8 +183,8 @@ fn ticks(most: f64) -> Vec<Tick> {
     let wanted: Vec<f64> = all.into_iter().filter(|share| f64::ln(1.0 + share) <= most * 1.05).collect();
     // Keeps the second away from the middle.
     let far = |share: &&f64| (1.0 + **share).ln() > most * 0.55;
-    let (last, rest) = wanted.split_last().map_or((None, &[][..]), |(last, rest)| (Some(last), rest));
-    let second = rest.iter().rev().find(|share| far(share) && (1.0 + **share).ln() < most * 0.6);
+    let (last, earlier) = wanted.split_last().map_or((None, &[][..]), |(last, earlier)| (Some(last), earlier));
+    let second = earlier.iter().rev().find(|share| far(share) && (1.0 + **share).ln() < most * 0.6);
     let few = last.into_iter().chain(second).flat_map(|share| [1.0 + share, 1.0 / (1.0 + share)]);
     std::iter::once(1.0).chain(few).map(|value| Tick { value, minor: false }).collect()
 }
@@ -210,16 +210,16 @@ fn change(ratio: f64) -> String {
 fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
     let Row { words, other, name, ratio, interval, verdict, .. } = row;
     let colour = of_kind(other + 1);
-    let place = |ratio: f64| frame.x(x.place(ratio));
+    let position = |ratio: f64| frame.x(x.place(ratio));
     let verdict = format!("{} {verdict}", change(*ratio));
     html! {
         g {
             title { (name) }
             (text(frame.left - 8.0, at + 4.0, Anchor::End, words))
-            @if let Some(known) = interval {
-                (Arms { frame, scale: x, colour }.level(at, *known))
+            @if let Some(interval) = interval {
+                (Arms { frame, scale: x, colour }.level(at, *interval))
             }
-            circle class={ "f" (colour.class) } cx=(n(place(*ratio))) cy=(n(at)) r="4" fill=(colour.light) {}
+            circle class={ "f" (colour.class) } cx=(n(position(*ratio))) cy=(n(at)) r="4" fill=(colour.light) {}
             (coloured(frame.right() + 8.0, at + 4.0, Anchor::Start, colour, &verdict))
         }
     }

@@ -30,7 +30,7 @@ struct Curve<'a> {
 impl<'a> Curve<'a> {
     /// Its levels by batch size: those of different sizes do not follow from each other.
     fn parts(&self) -> impl Iterator<Item = &[&'a LevelSummary]> {
-        self.levels.chunk_by(|one, other| one.client.batch_size == other.client.batch_size)
+        self.levels.chunk_by(|left, right| left.client.batch_size == right.client.batch_size)
     }
 }
 
@@ -42,10 +42,10 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
         return None;
     }
     let latencies = curves.iter().flat_map(|curve| curve.levels.iter().map(|level| value(curve.of, &level.client)));
-    let limits = shown.iter().filter_map(|one| one.result.setup.measurement.latency_threshold);
+    let limits = shown.iter().filter_map(|run| run.result.setup.measurement.latency_threshold);
     let mut limits: Vec<f64> = limits.map(|limit| limit.as_nanos() as f64).collect();
     limits.dedup();
-    let key = shown.first().and_then(|one| one.result.setup.measurement.percentile);
+    let key = shown.first().and_then(|run| run.result.setup.measurement.percentile);
     let key = key.map_or(Statistic::MeanLatency, Statistic::Percentile).word();
     let y = Scale::of_latencies(latencies.chain(limits.iter().copied()));
     let x =
@@ -53,10 +53,10 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
     let horizontal = Axis { scale: x, ticks: x.ticks(6), label: &rate, title: "throughput, inferences/s" };
     let upright = Axis { scale: y, ticks: y.ticks(6), label: &time, title: "latency" };
     let mut labels = Labels::before(FRAME.right() + 6.0);
-    let place = |curve: &Curve<'_>, level: &LevelSummary| {
+    let position = |curve: &Curve<'_>, level: &LevelSummary| {
         (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(curve.of, &level.client))))
     };
-    let points = curves.iter().flat_map(|curve| curve.levels.iter().map(|level| place(curve, level)));
+    let points = curves.iter().flat_map(|curve| curve.levels.iter().map(|level| position(curve, level)));
     points.for_each(|(x, y)| labels.avoid(x, y));
     let scales = Scales { x, y };
     let content = html! {
@@ -73,34 +73,34 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
 
 fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     let levels = |result: &'a RunResult| with_requests(result).into_iter().map(|(_, level)| level).collect::<Vec<_>>();
-    let joined = |one: &Shown<'_>| one.result.setup.mode.stages().is_empty();
-    if let [one] = shown {
-        let asked = one.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0);
+    let joined = |run: &Shown<'_>| run.result.setup.mode.stages().is_empty();
+    if let [run] = shown {
+        let asked = run.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0);
         let high = Statistic::Percentile(asked.unwrap_or(99.0));
         // A threshold applies to the mean if no percentile is asked for.
-        let plan = &one.result.setup.measurement;
+        let plan = &run.result.setup.measurement;
         let mean = plan.latency_threshold.is_some() && plan.percentile.is_none();
         let mean = mean.then_some(Statistic::MeanLatency);
         let all = [Some(Statistic::Percentile(50.0)), mean, Some(high)].into_iter().flatten();
-        let curve = |(number, of): (usize, Statistic)| Curve {
-            name: of.word(),
-            of,
+        let curve = |(number, statistic): (usize, Statistic)| Curve {
+            name: statistic.word(),
+            of: statistic,
             colour: of_kind(number),
             dashes: dash(number),
-            joined: joined(one),
-            levels: levels(one.result),
+            joined: joined(run),
+            levels: levels(run.result),
         };
         return all.enumerate().map(curve).collect();
     }
-    let asked = shown.first().and_then(|one| one.result.setup.measurement.percentile);
+    let asked = shown.first().and_then(|run| run.result.setup.measurement.percentile);
     let statistic = Statistic::Percentile(asked.unwrap_or(99.0));
-    let curve = |(number, one): (usize, &Shown<'a>)| Curve {
+    let curve = |(number, run): (usize, &Shown<'a>)| Curve {
         name: format!("{} {}", letter(number), statistic.word()),
         of: statistic,
         colour: of_kind(number),
         dashes: dash(number),
-        joined: joined(one),
-        levels: levels(one.result),
+        joined: joined(run),
+        levels: levels(run.result),
     };
     shown.iter().enumerate().map(curve).collect()
 }
@@ -124,30 +124,30 @@ fn threshold(labels: &mut Labels, y: Scale, limit: f64, key: &str) -> Markup {
 
 fn draw_curve(curve: &Curve<'_>, scales: Scales) -> Markup {
     let Scales { x, y } = scales;
-    let Curve { of, colour, dashes, .. } = curve;
-    let place = |level: &LevelSummary| {
-        (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(*of, &level.client))))
+    let Curve { of: statistic, colour, dashes, .. } = curve;
+    let position = |level: &LevelSummary| {
+        (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(*statistic, &level.client))))
     };
-    let parts = curve.parts().map(|part| part.iter().map(|level| place(level)).collect::<Vec<(f64, f64)>>());
+    let parts = curve.parts().map(|part| part.iter().map(|level| position(level)).collect::<Vec<(f64, f64)>>());
     let (lines, areas) = (format!("s{}", colour.class), format!("f{}", colour.class));
     html! {
         @for places in parts.filter(|_| curve.joined) {
             (Polyline { colour: *colour, width: 1.5, dashes }.through(&places))
         }
         @for level in &curve.levels {
-            @let (at, up) = place(level);
-            @if let Some(known) = Known::find(&level.intervals, *of) {
-                @let (low, high) = (FRAME.y(y.place(known.low)), FRAME.y(y.place(known.high)));
+            @let (at, up) = position(level);
+            @if let Some(interval) = Known::find(&level.intervals, *statistic) {
+                @let (low, high) = (FRAME.y(y.place(interval.low)), FRAME.y(y.place(interval.high)));
                 line class=(lines) x1=(n(at)) x2=(n(at)) y1=(n(low)) y2=(n(high)) stroke=(colour.light) stroke-width="1.2" {}
             }
-            @if let Some(known) = Known::find(&level.intervals, Statistic::Throughput) {
-                @let (low, high) = (FRAME.x(x.place(known.low)), FRAME.x(x.place(known.high)));
+            @if let Some(interval) = Known::find(&level.intervals, Statistic::Throughput) {
+                @let (low, high) = (FRAME.x(x.place(interval.low)), FRAME.x(x.place(interval.high)));
                 line class=(lines) x1=(n(low)) x2=(n(high)) y1=(n(up)) y2=(n(up)) stroke=(colour.light) stroke-width="1.2" {}
             }
             @let hollow = !Outcome::of(level).is_valid();
             circle class=(if hollow { format!("hollow {lines}") } else { areas.clone() }) cx=(n(at)) cy=(n(up)) r="3.6"
                 fill=(if hollow { "#ffffff" } else { colour.light }) stroke=[hollow.then_some(colour.light)] {
-                title { (tip(level, *of)) }
+                title { (tip(level, *statistic)) }
             }
         }
     }
@@ -171,10 +171,10 @@ fn ring(curves: &[Curve<'_>], scales: Scales) -> Markup {
     } }
 }
 
-fn tip(level: &LevelSummary, of: Statistic) -> String {
+fn tip(level: &LevelSummary, statistic: Statistic) -> String {
     let outcome = Outcome::of(level);
-    let latency = time(value(of, &level.client));
-    format!("{}: {}/s, {} {latency}, {outcome}", self::level(level), rate(level.client.throughput()), of.word())
+    let latency = time(value(statistic, &level.client));
+    format!("{}: {}/s, {} {latency}, {outcome}", self::level(level), rate(level.client.throughput()), statistic.word())
 }
 
 /// On the right, at the height of each line's last point.
@@ -184,8 +184,8 @@ fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
     };
     let places = spread(&curves.iter().map(last).collect::<Vec<_>>(), 22.0, FRAME.top..=FRAME.bottom());
     html! {
-        @for (curve, place) in curves.iter().zip(places) {
-            (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, curve.colour, &curve.name))
+        @for (curve, height) in curves.iter().zip(places) {
+            (coloured(FRAME.right() + 8.0, height + 4.0, Anchor::Start, curve.colour, &curve.name))
         }
     }
 }

@@ -36,15 +36,15 @@ impl Point<'_> {
 
 /// The picture; `None` if nothing was measured.
 pub fn draw(result: &TuneResult) -> Option<Markup> {
-    let seen = || result.candidates.iter().filter_map(|candidate| Some((candidate, candidate.figures.as_ref()?)));
-    seen().next()?;
-    let x = Scale::from_zero(seen().map(|(_, figures)| figures.means.throughput));
-    let y = Scale::of_latencies(seen().map(|(_, figures)| figures.means.latency_ns).collect::<Vec<_>>().into_iter());
-    let place = |figures: &TuneFigures| {
+    let candidates = || result.candidates.iter().filter_map(|candidate| Some((candidate, candidate.figures.as_ref()?)));
+    candidates().next()?;
+    let x = Scale::from_zero(candidates().map(|(_, figures)| figures.means.throughput));
+    let y = Scale::of_latencies(candidates().map(|(_, figures)| figures.means.latency_ns).collect::<Vec<_>>().into_iter());
+    let position = |figures: &TuneFigures| {
         (FRAME.x(x.place(figures.means.throughput)), FRAME.y(y.place(figures.means.latency_ns)))
     };
     let mut points: Vec<Point<'_>> =
-        seen().map(|(candidate, figures)| Point { candidate, figures, at: place(figures) }).collect();
+        candidates().map(|(candidate, figures)| Point { candidate, figures, at: position(figures) }).collect();
     // Named points are drawn on top of all others.
     points.sort_by_key(|point| point.is_named(result));
     let title = format!("p{} latency", result.percentile);
@@ -78,7 +78,7 @@ fn legend(result: &TuneResult) -> Markup {
 fn frontier(points: &[Point<'_>]) -> Vec<(f64, f64)> {
     let value = |point: &Point<'_>| (point.figures.means.throughput, point.figures.means.latency_ns);
     let mut able: Vec<&Point<'_>> = points.iter().filter(|point| point.candidate.meets).collect();
-    able.sort_by(|one, other| value(other).0.total_cmp(&value(one).0).then(value(one).1.total_cmp(&value(other).1)));
+    able.sort_by(|left, right| value(right).0.total_cmp(&value(left).0).then(value(left).1.total_cmp(&value(right).1)));
     let mut least = f64::INFINITY;
     let mut steps: Vec<(f64, f64)> = Vec::new();
     for point in able {
@@ -99,12 +99,12 @@ fn draw_point(point: &Point<'_>, result: &TuneResult, scales: Scales) -> Markup 
     let (at, up) = point.at;
     let hollow = !point.candidate.meets;
     html! {
-        @if let Some(known) = point.figures.throughput_interval.filter(|_| point.is_named(result)) {
-            @let (low, high) = (FRAME.x(x.place(known.low)), FRAME.x(x.place(known.high)));
+        @if let Some(interval) = point.figures.throughput_interval.filter(|_| point.is_named(result)) {
+            @let (low, high) = (FRAME.x(x.place(interval.low)), FRAME.x(x.place(interval.high)));
             line class=(lines) x1=(n(low)) x2=(n(high)) y1=(n(up)) y2=(n(up)) stroke=(colour.light) stroke-width="1.2" {}
         }
-        @if let Some(known) = point.figures.latency_interval.filter(|_| point.is_named(result)) {
-            @let (low, high) = (FRAME.y(y.place(known.low)), FRAME.y(y.place(known.high)));
+        @if let Some(interval) = point.figures.latency_interval.filter(|_| point.is_named(result)) {
+            @let (low, high) = (FRAME.y(y.place(interval.low)), FRAME.y(y.place(interval.high)));
             line class=(lines) x1=(n(at)) x2=(n(at)) y1=(n(low)) y2=(n(high)) stroke=(colour.light) stroke-width="1.2" {}
         }
         circle class=(if hollow { format!("hollow {lines}") } else { areas.clone() }) cx=(n(at)) cy=(n(up))
@@ -133,8 +133,8 @@ fn names(points: &[Point<'_>], result: &TuneResult) -> Markup {
     let heights: Vec<f64> = named.iter().map(|point| point.at.1).collect();
     let places = spread(&heights, 22.0, FRAME.top..=FRAME.bottom());
     html! {
-        @for (point, place) in named.iter().zip(places) {
-            (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, point.colour(result), &format!("#{}", point.candidate.number)))
+        @for (point, height) in named.iter().zip(places) {
+            (coloured(FRAME.right() + 8.0, height + 4.0, Anchor::Start, point.colour(result), &format!("#{}", point.candidate.number)))
         }
     }
 }

@@ -35,8 +35,8 @@ struct Sum {
 
 /// The picture of one cell, for the run's main figure; none if there are no rounds.
 pub fn draw(result: &VariantsResult, cell: &Cell) -> Option<Markup> {
-    let of = result.primary;
-    let (values, ratios) = (dots(cell, of), ratios(cell, of));
+    let figure = result.primary;
+    let (values, ratios) = (dots(cell, figure), ratios(cell, figure));
     let sums = sums(result, cell);
     let last = cell.rounds.len();
     if values.is_empty() {
@@ -48,8 +48,8 @@ pub fn draw(result: &VariantsResult, cell: &Cell) -> Option<Markup> {
     let horizontal = Axis { scale: x, ticks: ticks.collect(), label: &short, title: "round" };
     let bare = Axis { scale: x, ticks: Vec::new(), label: &short, title: "" };
     let y = tight(values.iter().map(|dot| dot.value));
-    let label: &dyn Fn(f64) -> String = if of.more_is_better() { &rate } else { &time };
-    let title = format!("{of}, in each round");
+    let label: &dyn Fn(f64) -> String = if figure.more_is_better() { &rate } else { &time };
+    let title = format!("{figure}, in each round");
     let upright = Axis { scale: y, ticks: value_ticks(y), label, title: &title };
     let below = ratio_scale(&ratios, &sums);
     let reference = result.variants.first().map(|first| shown(&first.name).into_owned()).unwrap_or_default();
@@ -70,12 +70,12 @@ pub fn draw(result: &VariantsResult, cell: &Cell) -> Option<Markup> {
     Some(picture(448.0, "Every round, and its ratio to the reference", &content))
 }
 
-fn dots(cell: &Cell, of: Figure) -> Vec<Dot> {
-    each(cell, |round, variant| round.units.get(variant)?.as_ref().filter(|unit| unit.problem.is_none())?.get(of))
+fn dots(cell: &Cell, figure: Figure) -> Vec<Dot> {
+    each(cell, |round, variant| round.units.get(variant)?.as_ref().filter(|unit| unit.problem.is_none())?.get(figure))
 }
 
-fn ratios(cell: &Cell, of: Figure) -> Vec<Dot> {
-    let value = |round: &Round, variant: usize| round.units.get(variant)?.as_ref()?.get(of);
+fn ratios(cell: &Cell, figure: Figure) -> Vec<Dot> {
+    let value = |round: &Round, variant: usize| round.units.get(variant)?.as_ref()?.get(figure);
     each(cell, |round, variant| if variant == 0 { None } else { Some(value(round, variant)? / value(round, 0)?) })
 }
 
@@ -100,7 +100,7 @@ fn sums(result: &VariantsResult, cell: &Cell) -> Vec<Sum> {
 fn ratio_scale(ratios: &[Dot], sums: &[Sum]) -> Scale {
     let values = ratios.iter().map(|dot| dot.value).chain([1.0]);
     let (least, most) = values.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
-    let arms = sums.iter().filter_map(|sum| sum.known).flat_map(|known| [known.low, known.high]);
+    let arms = sums.iter().filter_map(|sum| sum.known).flat_map(|interval| [interval.low, interval.high]);
     let arms = arms.map(|value| value.clamp(least / 2.0, most * 2.0));
     let (least, most) = arms.fold((least, most), |(low, high), value| (low.min(value), high.max(value)));
     tight([least, most].into_iter())
@@ -146,7 +146,7 @@ fn pairs(values: &[Dot], x: Scale, y: Scale) -> Markup {
         let at = VALUES.x(x.place(round[0].round as f64));
         html! { line.edge x1=(n(at)) x2=(n(at)) y1=(n(top)) y2=(n(low)) stroke="#7b8794" stroke-opacity="0.55" {} }
     };
-    html! { @for round in values.chunk_by(|one, other| one.round == other.round) { (line(round)) } }
+    html! { @for round in values.chunk_by(|left, right| left.round == right.round) { (line(round)) } }
 }
 
 fn draw_dot(frame: &Frame, dot: &Dot, x: Scale, y: Scale) -> Markup {
@@ -172,7 +172,7 @@ fn all(sums: &[Sum], share: f64, scale: Scale) -> Markup {
     html! {
         @for (number, sum) in sums.iter().enumerate() {
             @let colour = colour(sum.variant);
-            @if let Some(known) = sum.known { (Arms { frame: &RATIOS, scale, colour }.upright(at(number), known)) }
+            @if let Some(interval) = sum.known { (Arms { frame: &RATIOS, scale, colour }.upright(at(number), interval)) }
             circle class={ "f" (colour.class) } cx=(n(at(number))) cy=(n(RATIOS.y(scale.place(sum.ratio)))) r="4.4" fill=(colour.light) {}
         }
         (dim(middle, RATIOS.bottom() + 20.0, Anchor::Middle, "all"))
@@ -183,8 +183,8 @@ fn all(sums: &[Sum], share: f64, scale: Scale) -> Markup {
 fn ratio_names(sums: &[Sum], scale: Scale) -> Markup {
     let wanted: Vec<f64> = sums.iter().map(|sum| RATIOS.y(scale.place(sum.ratio))).collect();
     let places = spread(&wanted, 22.0, RATIOS.top..=RATIOS.bottom());
-    html! { @for (sum, place) in sums.iter().zip(places) {
-        (coloured(RATIOS.right() + 8.0, place + 4.0, Anchor::Start, colour(sum.variant), &format!("× {}", short(sum.ratio))))
+    html! { @for (sum, height) in sums.iter().zip(places) {
+        (coloured(RATIOS.right() + 8.0, height + 4.0, Anchor::Start, colour(sum.variant), &format!("× {}", short(sum.ratio))))
     } }
 }
 
@@ -201,8 +201,8 @@ fn names(result: &VariantsResult, values: &[Dot], y: Scale) -> Markup {
             false => name,
         }
     };
-    html! { @for ((variant, _), place) in ends.iter().zip(places) {
-        (coloured(VALUES.right() + 8.0, place + 4.0, Anchor::Start, colour(*variant), &name(*variant)))
+    html! { @for ((variant, _), height) in ends.iter().zip(places) {
+        (coloured(VALUES.right() + 8.0, height + 4.0, Anchor::Start, colour(*variant), &name(*variant)))
     } }
 }
 

@@ -46,11 +46,11 @@ struct Point {
 }
 
 /// The picture of one level of a study, by its number; none if it was not measured with several sizes.
-pub fn draw(result: &VariantsResult, level: usize, of: OverSize) -> Option<Markup> {
+pub fn draw(result: &VariantsResult, level: usize, quantity: OverSize) -> Option<Markup> {
     result.matrix.as_ref()?;
     let load = *levels_of(result).get(level)?;
     let cells: Vec<&Cell> = result.cells.iter().filter(|cell| cell.loads.first() == Some(&load)).collect();
-    let lines: Vec<Line> = ways(result, &cells, of).into_iter().chain(bounds(&cells, of)).collect();
+    let lines: Vec<Line> = ways(result, &cells, quantity).into_iter().chain(bounds(&cells, quantity)).collect();
     let mut sizes: Vec<u64> = cells.iter().filter_map(|cell| cell.size).collect();
     sizes.dedup();
     let (first, last) = (*sizes.first()? as f64, *sizes.last()? as f64);
@@ -58,10 +58,10 @@ pub fn draw(result: &VariantsResult, level: usize, of: OverSize) -> Option<Marku
         return None;
     }
     let x = Scale::Log { low: first / 1.4, high: last * 1.4 };
-    let y = upright(&lines, of)?;
+    let y = upright(&lines, quantity)?;
     let ticks = sizes.iter().map(|size| Tick { value: *size as f64, minor: false }).collect();
     let size = |size: f64| binary(size as u64);
-    let (title, name, show): (_, _, &dyn Fn(f64) -> String) = match of {
+    let (title, name, show): (_, _, &dyn Fn(f64) -> String) = match quantity {
         OverSize::Latency => ("latency of a request", "Latency over the size of tensors", &time),
         OverSize::Bandwidth => ("bytes of inputs a second", "Bandwidth over the size of tensors", &bandwidth),
     };
@@ -78,11 +78,11 @@ pub fn draw(result: &VariantsResult, level: usize, of: OverSize) -> Option<Marku
     Some(picture(384.0, name, &content))
 }
 
-fn ways(result: &VariantsResult, cells: &[&Cell], of: OverSize) -> Vec<Line> {
+fn ways(result: &VariantsResult, cells: &[&Cell], quantity: OverSize) -> Vec<Line> {
     let line = |number: usize| {
         let point = |cell: &&Cell| {
             let size = cell.size? as f64;
-            match of {
+            match quantity {
                 OverSize::Latency => {
                     let (value, bounds) = cell.known(number, result.primary, result.reading())?;
                     Some(Point { size, value, known: both(bounds) })
@@ -110,12 +110,12 @@ fn both(bounds: Bounds) -> Option<Interval> {
 }
 
 /// What one thread does alone.
-fn bounds(cells: &[&Cell], of: OverSize) -> Vec<Line> {
+fn bounds(cells: &[&Cell], quantity: OverSize) -> Vec<Line> {
     let line = |name: &str, dashes, ns: fn(&Cell) -> Option<f64>| {
         let point = |cell: &&Cell| {
             let (size, ns) = (cell.size? as f64, ns(cell)?);
             let bytes = cell.input_bytes.iter().flatten().next()?;
-            let value = if of == OverSize::Latency { ns } else { bytes * 1e9 / ns };
+            let value = if quantity == OverSize::Latency { ns } else { bytes * 1e9 / ns };
             Some(Point { size, value, known: None })
         };
         let points = cells.iter().filter_map(point).collect();
@@ -129,7 +129,7 @@ fn bounds(cells: &[&Cell], of: OverSize) -> Vec<Line> {
 }
 
 /// The vertical scale: it has every point of a way, its arms unless they are very long, and bounds that are not far away.
-fn upright(lines: &[Line], of: OverSize) -> Option<Scale> {
+fn upright(lines: &[Line], quantity: OverSize) -> Option<Scale> {
     let span = |values: &mut dyn Iterator<Item = f64>| {
         let positive = values.filter(|value| value.is_finite() && *value > 0.0);
         positive.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)))
@@ -138,9 +138,9 @@ fn upright(lines: &[Line], of: OverSize) -> Option<Scale> {
         |is_bound: bool| lines.iter().filter(move |line| line.is_bound == is_bound).flat_map(|line| &line.points);
     let (least, most) = span(&mut points(false).map(|point| point.value));
     let near = |value: f64, by: f64| value.clamp(least / by, most * by);
-    let arms = points(false).flat_map(|point| point.known).flat_map(|known| [known.low, known.high]);
+    let arms = points(false).flat_map(|point| point.known).flat_map(|interval| [interval.low, interval.high]);
     let arms = arms.map(|value| near(value, REACH));
-    let bounds = points(true).map(|point| near(point.value, BOUND_REACH[usize::from(of == OverSize::Bandwidth)]));
+    let bounds = points(true).map(|point| near(point.value, BOUND_REACH[usize::from(quantity == OverSize::Bandwidth)]));
     let (low, high) = span(&mut points(false).map(|point| point.value).chain(arms).chain(bounds));
     (high > 0.0).then(|| Scale::log(low, high))
 }
@@ -156,7 +156,7 @@ fn draw_line(line: &Line, scales: Scales, show: &dyn Fn(f64) -> String) -> Marku
             .through(&within(&places)))
         @for point in line.points.iter().filter(|_| !line.is_bound) {
             @let at = FRAME.x(x.place(point.size));
-            @if let Some(known) = point.known { (arms.upright(at, known)) }
+            @if let Some(interval) = point.known { (arms.upright(at, interval)) }
             circle class=(class) cx=(n(at)) cy=(n(FRAME.y(y.place(point.value)))) r="3.4" fill=(line.colour.light) {
                 title { (line.name) " at " (binary(point.size as u64)) ": " (show(point.value)) }
             }
@@ -187,8 +187,8 @@ fn names(lines: &[Line], scales: Scales) -> Markup {
     let ends: Vec<f64> = lines.iter().map(end).collect();
     let places = spread(&ends, 22.0, FRAME.top..=FRAME.bottom());
     html! {
-        @for (line, place) in lines.iter().zip(places) {
-            (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, line.colour, &line.name))
+        @for (line, height) in lines.iter().zip(places) {
+            (coloured(FRAME.right() + 8.0, height + 4.0, Anchor::Start, line.colour, &line.name))
         }
     }
 }

@@ -51,16 +51,16 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
 
 fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     let mut curves = Vec::new();
-    let each = (MAX_LEVELS / shown.len().max(1)).max(1);
-    for (number, one) in shown.iter().enumerate() {
-        let mut levels = chosen(with_requests(one.result));
+    let room = (MAX_LEVELS / shown.len().max(1)).max(1);
+    for (number, run) in shown.iter().enumerate() {
+        let mut levels = chosen(with_requests(run.result));
         if shown.len() > 1 {
             // The last ones matter.
-            levels.drain(..levels.len().saturating_sub(each));
+            levels.drain(..levels.len().saturating_sub(room));
         }
         let count = levels.len();
-        for (place, (_, level)) in levels.into_iter().enumerate() {
-            let colour = if shown.len() > 1 { of_kind(number) } else { of_order(place, count) };
+        for (index, (_, level)) in levels.into_iter().enumerate() {
+            let colour = if shown.len() > 1 { of_kind(number) } else { of_order(index, count) };
             let name = match shown.len() {
                 1 => self::level(level),
                 _ => format!("{} {}", letter(number), self::level(level)),
@@ -68,7 +68,7 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
             curves.push(Curve {
                 name,
                 colour,
-                dashes: dash(place),
+                dashes: dash(index),
                 times: &level.client.latency,
                 service: service(level),
             });
@@ -104,15 +104,15 @@ fn places(times: &Distribution, scales: Scales, shown: RangeInclusive<f64>) -> V
     for step in 0..=PLACES {
         let at = from * (to / from).powf(step as f64 / PLACES as f64);
         let up = FRAME.y(y.place(times.percentile_ns(100.0 - 100.0 / at) as f64));
-        let place = (FRAME.x(x.place(at)), up);
+        let point = (FRAME.x(x.place(at)), up);
         // Of a level stretch, only its ends.
-        if let [.., one, two] = places[..]
-            && (one.1 - up).abs() < 0.05
-            && (two.1 - up).abs() < 0.05
+        if let [.., before_last, last] = places[..]
+            && (before_last.1 - up).abs() < 0.05
+            && (last.1 - up).abs() < 0.05
         {
             places.pop();
         }
-        places.push(place);
+        places.push(point);
     }
     places
 }
@@ -121,8 +121,8 @@ fn draw_curve(curve: &Curve<'_>, scales: Scales, alone: bool) -> Markup {
     let Curve { colour, dashes, times, .. } = curve;
     let count = (times.count() as f64).max(2.0);
     // Beyond this, chance alone decides how high the line is.
-    let known = (count / -OPEN_ABOVE.ln()).clamp(1.0, count);
-    let main = places(times, scales, 1.0..=known);
+    let limit = (count / -OPEN_ABOVE.ln()).clamp(1.0, count);
+    let main = places(times, scales, 1.0..=limit);
     html! {
         @if let Some(service) = curve.service {
             @let below = places(service, scales, 1.0..=count);
@@ -130,7 +130,7 @@ fn draw_curve(curve: &Curve<'_>, scales: Scales, alone: bool) -> Markup {
             (Polyline { colour: *colour, width: 1.0, dashes: "2 2" }.through(&below))
         }
         (Polyline { colour: *colour, width: 2.0, dashes }.through(&main))
-        (Polyline { colour: *colour, width: 1.5, dashes: "1 3" }.through(&places(times, scales, known..=count)))
+        (Polyline { colour: *colour, width: 1.5, dashes: "1 3" }.through(&places(times, scales, limit..=count)))
     }
 }
 
@@ -150,10 +150,10 @@ fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
     let wanted: Vec<f64> = curves.iter().map(last).collect();
     let places = spread(&wanted, 22.5, FRAME.top - 2.0..=FRAME.bottom() - 4.0);
     let mut labels = Labels::before(WIDTH);
-    let spot = |place: f64| Spot { x: FRAME.right() + 8.0, y: place + 4.0, anchor: Anchor::Start };
+    let spot = |height: f64| Spot { x: FRAME.right() + 8.0, y: height + 4.0, anchor: Anchor::Start };
     html! {
-        @for (curve, place) in curves.iter().zip(places) {
-            @if let Some((Spot { x, y, anchor }, hidden)) = labels.place(&curve.name, &[spot(place)]) {
+        @for (curve, height) in curves.iter().zip(places) {
+            @if let Some((Spot { x, y, anchor }, hidden)) = labels.place(&curve.name, &[spot(height)]) {
                 g.t2[hidden] { (coloured(x, y, anchor, curve.colour, &curve.name)) }
             }
         }

@@ -20,8 +20,8 @@ pub struct TimeAxis<'a> {
 impl<'a> TimeAxis<'a> {
     /// The axis of a run; `None` without windows.
     pub fn of(shown: &Shown<'a>) -> Option<Self> {
-        let told = shown.result.levels.iter().filter(|level| !level.windows.is_empty());
-        let mut levels: Vec<&LevelSummary> = told.collect();
+        let with_windows = shown.result.levels.iter().filter(|level| !level.windows.is_empty());
+        let mut levels: Vec<&LevelSummary> = with_windows.collect();
         // Levels that were measured once more come later than their position.
         levels.sort_by_key(|level| load_began(level));
         let began = levels.iter().map(|level| load_began(level)).min()?;
@@ -47,20 +47,20 @@ impl<'a> TimeAxis<'a> {
 
     /// The background: warm-up and other excluded time in grey, the edges of levels, and above them their names.
     pub fn background(&self, frame: &Frame, named: bool) -> Markup {
-        let place = |at: Stamp| frame.x(self.scale.place(self.seconds(at)));
+        let position = |at: Stamp| frame.x(self.scale.place(self.seconds(at)));
         let mut labels = Labels::before(frame.right() + 6.0);
-        let names = self.levels.iter().filter(|_| named).filter_map(|one| {
-            let spot = Spot { x: place(load_began(one)) + 3.0, y: frame.top - 5.0, anchor: Anchor::Start };
-            let name = level(one);
+        let names = self.levels.iter().filter(|_| named).filter_map(|summary| {
+            let spot = Spot { x: position(load_began(summary)) + 3.0, y: frame.top - 5.0, anchor: Anchor::Start };
+            let name = level(summary);
             labels.place(&name, &[spot]).map(|(spot, hidden)| (spot, hidden, name))
         });
         let names: Vec<(Spot, bool, String)> = names.collect();
         html! {
-            @for one in &self.levels {
-                @let (from, to) = (place(load_began(one)), place(one.windows[0].start));
+            @for summary in &self.levels {
+                @let (from, to) = (position(load_began(summary)), position(summary.windows[0].start));
                 rect.idle x=(n(from)) y=(n(frame.top)) width=(n((to - from).max(0.0))) height=(n(frame.height)) fill="#dfe3e8" {}
-                @for (from, to) in uncounted(one) {
-                    rect.aside x=(n(place(from))) y=(n(frame.top)) width=(n(place(to) - place(from))) height=(n(frame.height))
+                @for (from, to) in uncounted(summary) {
+                    rect.aside x=(n(position(from))) y=(n(frame.top)) width=(n(position(to) - position(from))) height=(n(frame.height))
                         fill="#eef0f3" {}
                 }
                 line.edge x1=(n(from)) x2=(n(from)) y1=(n(frame.top)) y2=(n(frame.bottom())) stroke="#9aa5b1" {}

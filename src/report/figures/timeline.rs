@@ -82,31 +82,31 @@ fn bands(axis: &TimeAxis<'_>) -> Vec<Band> {
         colour: KINDS[number],
         width,
         dashes: "",
-        stretches: samples.iter().filter_map(|one| Some((one.from, one.to, value(one)?))).collect(),
+        stretches: samples.iter().filter_map(|sample| Some((sample.from, sample.to, value(sample)?))).collect(),
     };
     let highest = |all: &[Series]| {
-        let values: Vec<f64> = all.iter().flat_map(|one| one.stretches.iter().map(|stretch| stretch.2)).collect();
+        let values: Vec<f64> = all.iter().flat_map(|series| series.stretches.iter().map(|stretch| stretch.2)).collect();
         values.into_iter()
     };
-    let mut rates = vec![series("done", 0, 1.6, &|one| Some(one.completed))];
+    let mut rates = vec![series("done", 0, 1.6, &|sample| Some(sample.completed))];
     let asked = Series { dashes: "5 3", stretches: asked(axis), ..series("asked", 5, 1.2, &|_| None) };
     rates.extend(Some(asked).filter(|asked| !asked.stretches.is_empty()));
     let latencies = vec![
-        series("max", 5, 0.8, &|one| Some(one.max).filter(|max| *max > 0.0)),
-        series("p99", 1, 1.4, &|one| one.p99),
-        series("p50", 0, 1.6, &|one| one.p50),
+        series("max", 5, 0.8, &|sample| Some(sample.max).filter(|max| *max > 0.0)),
+        series("p99", 1, 1.4, &|sample| sample.p99),
+        series("p50", 0, 1.6, &|sample| sample.p50),
     ];
-    let late = vec![series("latest", 3, 1.4, &|one| one.late)];
-    let failed = vec![series("failed", 1, 1.6, &|one| Some(one.failed))];
+    let late = vec![series("latest", 3, 1.4, &|sample| sample.late)];
+    let failed = vec![series("failed", 1, 1.6, &|sample| Some(sample.failed))];
     let mut bands =
         vec![Band { title: "requests/s", scale: Scale::from_zero(highest(&rates)), label: rate, series: rates }];
     let scale = Scale::of_latencies(highest(&latencies));
     bands.push(Band { title: "latency", scale, label: time, series: latencies });
-    if late.iter().any(|one| !one.stretches.is_empty()) {
+    if late.iter().any(|series| !series.stretches.is_empty()) {
         let scale = Scale::of_latencies(highest(&late));
         bands.push(Band { title: "sent late by", scale, label: time, series: late });
     }
-    if samples.iter().any(|one| one.failed > 0.0) {
+    if samples.iter().any(|sample| sample.failed > 0.0) {
         bands.push(Band {
             title: "failures/s",
             scale: Scale::from_zero(highest(&failed)),
@@ -139,7 +139,7 @@ fn samples(axis: &TimeAxis<'_>, level: &LevelSummary) -> Vec<TimeSlice> {
             .collect();
     }
     let mut from = level.windows.first().map_or(0.0, |row| axis.seconds(row.start));
-    let each = level.timeline.slices.iter().filter(|slice| slice.duration_s > 0.0).map(|slice| {
+    let slices = level.timeline.slices.iter().filter(|slice| slice.duration_s > 0.0).map(|slice| {
         let sample = TimeSlice {
             from,
             to: from + slice.duration_s,
@@ -153,7 +153,7 @@ fn samples(axis: &TimeAxis<'_>, level: &LevelSummary) -> Vec<TimeSlice> {
         from = sample.to;
         sample
     });
-    each.collect()
+    slices.collect()
 }
 
 /// The requested rate, if there is one.
@@ -189,8 +189,8 @@ fn names(frame: &Frame, band: &Band) -> Markup {
     let wanted: Vec<f64> = band.series.iter().map(last).collect();
     let places = spread(&wanted, 22.0, frame.top..=frame.bottom());
     html! {
-        @for (series, place) in band.series.iter().zip(places) {
-            (coloured(frame.right() + 8.0, place + 4.0, Anchor::Start, series.colour, series.name))
+        @for (series, height) in band.series.iter().zip(places) {
+            (coloured(frame.right() + 8.0, height + 4.0, Anchor::Start, series.colour, series.name))
         }
     }
 }

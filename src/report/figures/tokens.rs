@@ -40,20 +40,20 @@ fn value(level: &LevelSummary, key: &'static str, percentile: Option<f64>) -> Op
 /// Time to first token and inter token latency over the load: the median and the percentile that the run is judged by,
 /// the 99th if it is not judged by one; of several results only that.
 pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
-    let of = shown.first()?;
-    let high = of.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0).unwrap_or(99.0);
+    let first = shown.first()?;
+    let high = first.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0).unwrap_or(99.0);
     let percentiles = if shown.len() > 1 { vec![high] } else { vec![50.0, high] };
     let mut lines = Vec::new();
-    for (number, one) in shown.iter().enumerate() {
+    for (number, run) in shown.iter().enumerate() {
         for (kind, key, short) in [(0, "ttft", "TTFT"), (1, "itl", "ITL")] {
             for (order, percentile) in percentiles.iter().enumerate() {
-                let mut points: Vec<_> = with_requests(one.result)
+                let mut points: Vec<_> = with_requests(run.result)
                     .into_iter()
                     .filter_map(|(_, level)| {
                         Some(Point { level, x: level.load.number(), y: value(level, key, Some(*percentile))? })
                     })
                     .collect();
-                points.sort_by(|one, other| one.x.total_cmp(&other.x));
+                points.sort_by(|left, right| left.x.total_cmp(&right.x));
                 let name = format!("{short} p{percentile}");
                 let several = shown.len() > 1;
                 lines.push(Line {
@@ -78,11 +78,11 @@ pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
 
 /// Tokens a second of all users together, against those of each of them.
 pub fn interactivity(shown: &[Shown<'_>]) -> Option<Markup> {
-    let lines = shown.iter().enumerate().map(|(number, one)| Line {
+    let lines = shown.iter().enumerate().map(|(number, run)| Line {
         name: if shown.len() > 1 { letter(number) } else { String::new() },
         colour: of_kind(number),
         dashes: dash(number),
-        points: users(one.result),
+        points: users(run.result),
     });
     let lines: Vec<Line<'_>> = lines.collect();
     let y = Scale::from_zero(lines.iter().flat_map(|line| line.points.iter().map(|point| point.y)));
@@ -115,43 +115,43 @@ struct Axes<'a> {
     names_levels: bool,
 }
 
-fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], of: &Axes<'_>) -> Option<Markup> {
+fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], layout: &Axes<'_>) -> Option<Markup> {
     let lines: Vec<&Line<'_>> = lines.iter().filter(|line| !line.points.is_empty()).collect();
     let longest = lines.iter().max_by_key(|line| line.points.len())?;
-    let (x, y) = (Scale::from_zero(lines.iter().flat_map(|line| line.points.iter().map(|point| point.x))), of.y);
-    let horizontal = Axis { scale: x, ticks: x.ticks(6), label: &short, title: of.words };
-    let upright = Axis { scale: y, ticks: y.ticks(6), label: of.upright, title: of.title };
-    let place = |point: &Point<'_>| (FRAME.x(x.place(point.x)), FRAME.y(y.place(point.y)));
-    let ends: Vec<f64> = lines.iter().filter_map(|line| line.points.last()).map(|point| place(point).1).collect();
+    let (x, y) = (Scale::from_zero(lines.iter().flat_map(|line| line.points.iter().map(|point| point.x))), layout.y);
+    let horizontal = Axis { scale: x, ticks: x.ticks(6), label: &short, title: layout.words };
+    let upright = Axis { scale: y, ticks: y.ticks(6), label: layout.upright, title: layout.title };
+    let position = |point: &Point<'_>| (FRAME.x(x.place(point.x)), FRAME.y(y.place(point.y)));
+    let ends: Vec<f64> = lines.iter().filter_map(|line| line.points.last()).map(|point| position(point).1).collect();
     let names = spread(&ends, 18.0, FRAME.top..=FRAME.bottom());
     let content = html! {
         (legend(shown))
         (axes(&FRAME, &horizontal, &upright))
         @for line in &lines {
             (Polyline { colour: line.colour, width: 1.5, dashes: line.dashes }.through(
-                &line.points.iter().map(place).collect::<Vec<_>>()))
+                &line.points.iter().map(position).collect::<Vec<_>>()))
             @for point in &line.points {
-                @let (at, up) = place(point);
-                (dot(line, point, at, up, of))
+                @let (at, up) = position(point);
+                (dot(line, point, at, up, layout))
             }
         }
-        @for (line, place) in lines.iter().zip(names) {
-            (coloured(FRAME.right() + 8.0, place + 4.0, Anchor::Start, line.colour, &line.name))
+        @for (line, height) in lines.iter().zip(names) {
+            (coloured(FRAME.right() + 8.0, height + 4.0, Anchor::Start, line.colour, &line.name))
         }
-        @if of.names_levels { (level_names(longest, &place)) }
+        @if layout.names_levels { (level_names(longest, &position)) }
     };
-    Some(picture(352.0, of.name, &content))
+    Some(picture(352.0, layout.name, &content))
 }
 
 /// The names of levels beside their points, the ends first; those without room are left out.
-fn level_names(line: &Line<'_>, place: &dyn Fn(&Point<'_>) -> (f64, f64)) -> Markup {
+fn level_names(line: &Line<'_>, position: &dyn Fn(&Point<'_>) -> (f64, f64)) -> Markup {
     let mut labels = Labels::before(FRAME.right() + 6.0);
-    line.points.iter().map(place).for_each(|(at, up)| labels.avoid(at, up));
+    line.points.iter().map(position).for_each(|(at, up)| labels.avoid(at, up));
     let mut points: Vec<&Point<'_>> = line.points.iter().collect();
     points.rotate_right(1);
     let mut names = Vec::new();
     for point in points {
-        let (at, up) = place(point);
+        let (at, up) = position(point);
         let beside = [(at - 8.0, Anchor::End), (at + 8.0, Anchor::Start)];
         let heights = [up + 4.0, up - 8.0, up + 17.0].into_iter().filter(|y| (FRAME.top..FRAME.bottom()).contains(y));
         let spots: Vec<Spot> = heights
@@ -167,13 +167,13 @@ fn level_names(line: &Line<'_>, place: &dyn Fn(&Point<'_>) -> (f64, f64)) -> Mar
     } }
 }
 
-fn dot(line: &Line<'_>, point: &Point<'_>, at: f64, up: f64, of: &Axes<'_>) -> Markup {
+fn dot(line: &Line<'_>, point: &Point<'_>, at: f64, up: f64, layout: &Axes<'_>) -> Markup {
     let hollow = !Outcome::of(point.level).is_valid();
     let class = if hollow { format!("hollow s{}", line.colour.class) } else { format!("f{}", line.colour.class) };
     html! {
         circle class=(class) cx=(n(at)) cy=(n(up)) r="3.6" fill=(if hollow { "#ffffff" } else { line.colour.light })
             stroke=[hollow.then_some(line.colour.light)] {
-            title { (level(point.level)) ": " (line.name) " " ((of.upright)(point.y)) " at " (short(point.x)) }
+            title { (level(point.level)) ": " (line.name) " " ((layout.upright)(point.y)) " at " (short(point.x)) }
         }
     }
 }
@@ -192,7 +192,7 @@ mod tests {
         let line = Line { name: String::new(), colour: of_kind(0), dashes: "", points };
         let crowded = level_names(&line, &|_| (300.0, 100.0)).into_string();
         let spots: std::collections::BTreeSet<&str> =
-            crowded.split("<text").skip(1).map(|one| one.split('>').next().unwrap()).collect();
+            crowded.split("<text").skip(1).map(|tag| tag.split('>').next().unwrap()).collect();
         assert_eq!((spots.len(), crowded.matches("<text").count()), (3, 3), "{crowded}");
         let before = level_names(&line, &|_| (FRAME.left + 2.0, 100.0)).into_string();
         assert!(!before.contains("\"end\""), "{before}");
@@ -201,13 +201,13 @@ mod tests {
     #[test]
     fn levels_with_tokens_are_points_and_others_have_no_picture() {
         let level = |load: u32| {
-            let mut one = sample::level(LevelLoad::Concurrency(load), 100, 9_000_000);
+            let mut summary = sample::level(LevelLoad::Concurrency(load), 100, 9_000_000);
             let mut generated = Generated::empty();
             generated.first_token = sample::distribution(100, 2_000_000 * u64::from(load));
             generated.inter_token = sample::distribution(100, 1_000_000);
             (generated.tokens, generated.counted) = (700, 100);
-            one.client.generated = Some(Box::new(generated));
-            one
+            summary.client.generated = Some(Box::new(generated));
+            summary
         };
         let result = plans::result(&plans::setup(), &[level(1), level(2), level(4)]);
         let drawn = times(&[Shown::of("a", &result)]).unwrap().into_string();

@@ -32,17 +32,17 @@ pub fn parts(setup: &Setup, level: &LevelSummary) -> Option<Vec<Part>> {
     let waited = client.open_loop.as_ref().map(|open| open.schedule_delay.mean_ns());
     let success = server.delta.success;
     let inside = server_parts(server, success.count);
-    let told: f64 = inside.iter().map(|part| part.ns).sum();
+    let inside_ns: f64 = inside.iter().map(|part| part.ns).sum();
     // Models that run beside each other take longer together than the request.
-    let request = per(success.ns, success.count).max(told);
+    let request = per(success.ns, success.count).max(inside_ns);
     let (send, receive) = if setup.times_transfers { (client.send_ns, client.receive_ns) } else { (0.0, 0.0) };
-    let rest = (total - send - receive - request).max(0.0);
+    let outside_ns = (total - send - receive - request).max(0.0);
     let part = |name, ns, colour| Part { name, ns, colour };
     let mut all = vec![part("waiting to be sent", waited.unwrap_or(0.0), 3), part("client send", send, 6)];
     all.extend(inside);
-    all.push(part("server, other", (request - told).max(0.0), 4));
+    all.push(part("server, other", (request - inside_ns).max(0.0), 4));
     all.push(part("client receive", receive, 7));
-    all.push(part(if setup.times_transfers { "network and other" } else { "outside the server" }, rest, 5));
+    all.push(part(if setup.times_transfers { "network and other" } else { "outside the server" }, outside_ns, 5));
     all.retain(|part| part.ns > 0.0);
     Some(all)
 }
@@ -63,13 +63,13 @@ fn server_parts(server: &ServerSummary, requests: u64) -> Vec<Part> {
     }
     let all = server.composing.iter().flat_map(|model| server_parts(model, requests));
     let mut sums = [part("queue", 0, 1), part("cache", 0, 4), part("compute", 0, 0)];
-    for one in all {
-        let place = match one.name {
+    for part in all {
+        let index = match part.name {
             "queue" => 0,
             "cache" => 1,
             _ => 2,
         };
-        sums[place].ns += one.ns;
+        sums[index].ns += part.ns;
     }
     sums.to_vec()
 }
@@ -81,8 +81,8 @@ fn per(ns: u64, count: u64) -> f64 {
 /// A bar for each level.
 pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
     let levels = chosen(with_requests(shown.result));
-    let told = |(_, level): (usize, &LevelSummary)| Some((self::level(level), parts(&shown.result.setup, level)?));
-    let bars: Vec<(String, Vec<Part>)> = levels.into_iter().filter_map(told).collect();
+    let level_parts = |(_, level): (usize, &LevelSummary)| Some((self::level(level), parts(&shown.result.setup, level)?));
+    let bars: Vec<(String, Vec<Part>)> = levels.into_iter().filter_map(level_parts).collect();
     let sum = |parts: &[Part]| parts.iter().map(|part| part.ns).sum::<f64>();
     let most = bars.iter().map(|(_, parts)| sum(parts)).fold(0.0, f64::max);
     if most <= 0.0 {

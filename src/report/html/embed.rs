@@ -12,9 +12,9 @@ const MAX_ROWS: usize = 1_000;
 /// The result's JSON, which cannot end the element that contains it. If there are many windows, neighbours are merged.
 pub fn json(result: &RunResult) -> String {
     let mut small = result.clone();
-    let each = (MAX_ROWS / small.levels.len().max(1)).max(8);
+    let rows = (MAX_ROWS / small.levels.len().max(1)).max(8);
     for level in &mut small.levels {
-        level.windows = thinned(std::mem::take(&mut level.windows), each);
+        level.windows = thinned(std::mem::take(&mut level.windows), rows);
     }
     inert_json(&small)
 }

@@ -22,8 +22,8 @@ const MAX_REASONS: usize = 8;
 
 /// The sections after the pictures.
 pub fn sections(results: &[Shown<'_>]) -> Markup {
-    let each = |of: fn(&RunResult) -> Markup| {
-        html! { @for (number, one) in results.iter().enumerate() { (whose(results, number)) (of(one.result)) } }
+    let per_run = |render: fn(&RunResult) -> Markup| {
+        html! { @for (number, run) in results.iter().enumerate() { (whose(results, number)) (render(run.result)) } }
     };
     html! {
         @for number in 0..results.len() { (responses(results, number)) }
@@ -36,8 +36,8 @@ pub fn sections(results: &[Shown<'_>]) -> Markup {
                 (failures(results[number].result))
             }
         }
-        section id="instrument" { h2 { "The instrument" } (each(instrument)) }
-        section id="disturbance" { h2 { "Disturbance" } (each(disturbance)) }
+        section id="instrument" { h2 { "The instrument" } (per_run(instrument)) }
+        section id="disturbance" { h2 { "Disturbance" } (per_run(disturbance)) }
     }
 }
 
@@ -51,14 +51,16 @@ pub fn waterfall(result: &RunResult) -> Markup {
             names.push(part.name);
         }
     }
-    let of = |parts: &[Part], name: &str| {
+    let cell = |parts: &[Part], name: &str| {
         parts.iter().find(|part| part.name == name).map_or("–".to_owned(), |part| time(part.ns))
     };
     html! {
         @if !rows.is_empty() {
             div.scroll tabindex="0" { table {
                 thead { tr { th { "load" } @for name in &names { th { (name) } } } }
-                tbody { @for (one, parts) in &rows { tr { th { (level(one)) } @for name in &names { td { (of(parts, name)) } } } } }
+                tbody { @for (summary, parts) in &rows { tr {
+                    th { (level(summary)) } @for name in &names { td { (cell(parts, name)) } }
+                } } }
             } }
         }
         (composing(result))
@@ -96,16 +98,16 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
                 (whose(results, number))
                 div.scroll tabindex="0" { table {
                     thead { tr { th { "load" } th.left { "time" } th { "mean" } th { "p50" } th { "p90" } th { "p99" } } }
-                    tbody { @for one in levels { @for (number, (row, times)) in response_times(one).into_iter().enumerate() {
+                    tbody { @for summary in levels { @for (number, (row, times)) in response_times(summary).into_iter().enumerate() {
                         tr {
-                            th { @if number == 0 { (level(one)) } }
+                            th { @if number == 0 { (level(summary)) } }
                             td.left title=(row.meaning) { (row.title) } td { (time(times.mean_ns())) }
                             @for p in [50.0, 90.0, 99.0] { td { (time(times.percentile_ns(p) as f64)) } }
                         }
                     } } }
                 } }
-                @if has_text { @for one in levels { @let text = text(&one.client);
-                    @if !text.is_empty() { h3 { (level(one)) } pre { (shown_lines(&text)) } } } }
+                @if has_text { @for summary in levels { @let text = text(&summary.client);
+                    @if !text.is_empty() { h3 { (level(summary)) } pre { (shown_lines(&text)) } } } }
             }
         }
         (shares::sections(results, number))
@@ -136,23 +138,23 @@ fn failures(result: &RunResult) -> Markup {
         } @else {
             div.scroll tabindex="0" { table {
                 thead { tr { th { "load" } th { "failed" } th { "share" } th.words { "reason" } } }
-                tbody { @for one in failed { (reasons(one)) } }
+                tbody { @for summary in failed { (reasons(summary)) } }
             } }
         }
     }
 }
 
 /// The most frequent reasons of a level, and the sum of the others.
-fn reasons(one: &LevelSummary) -> Markup {
-    let all = one.client.requests + one.client.failed;
-    let (told, rest) = one.client.errors.split_at(one.client.errors.len().min(MAX_REASONS));
-    let others: u64 = rest.iter().map(|(_, count)| count).sum();
+fn reasons(summary: &LevelSummary) -> Markup {
+    let all = summary.client.requests + summary.client.failed;
+    let (head, tail) = summary.client.errors.split_at(summary.client.errors.len().min(MAX_REASONS));
+    let others: u64 = tail.iter().map(|(_, count)| count).sum();
     html! {
-        @for (error, count) in told { tr {
-            th { (level(one)) } td { (count) } td { (percent(*count, all)) } td.words { (shown(&error.to_string())) }
+        @for (error, count) in head { tr {
+            th { (level(summary)) } td { (count) } td { (percent(*count, all)) } td.words { (shown(&error.to_string())) }
         } }
         @if others > 0 { tr {
-            th { (level(one)) } td { (others) } td { (percent(others, all)) } td.words { "for " (rest.len()) " more reasons" }
+            th { (level(summary)) } td { (others) } td { (percent(others, all)) } td.words { "for " (tail.len()) " more reasons" }
         } }
     }
 }
@@ -163,8 +165,8 @@ fn instrument(result: &RunResult) -> Markup {
     let wakes = levels.iter().any(|level| level.client.wakeup.is_some());
     let used = levels.iter().any(|level| level.client_usage.is_some());
     let serves = levels.iter().any(|level| level.server_usage.is_some());
-    let usage = |of: Option<crate::machine::usage::Usage>| {
-        of.map_or("–".to_owned(), |usage| {
+    let usage = |reading: Option<crate::machine::usage::Usage>| {
+        reading.map_or("–".to_owned(), |usage| {
             let memory = usage
                 .memory_bytes
                 .map(|bytes| format!(", {} MiB", short(bytes as f64 / f64::from(1 << 20))))
@@ -185,13 +187,16 @@ fn instrument(result: &RunResult) -> Markup {
                 @if used { th { "client" } }
                 @if serves { th { "server" } }
             } }
-            tbody { @for one in levels { @let client = &one.client; @let late = client.open_loop.as_ref().map(|open| &open.schedule_delay); tr {
-                th { (level(one)) } td { (short(100.0 * client.overhead_share)) " %" }
-                @if open { td { (at(late, 50.0)) } td { (at(late, 99.0)) } td { (at(late, 100.0)) } td { (short(100.0 * client.delayed_share())) " %" } }
-                @if wakes { td { (at(client.wakeup.as_ref(), 50.0)) } td { (at(client.wakeup.as_ref(), 99.0)) } }
-                @if used { td { (usage(one.client_usage)) } }
-                @if serves { td { (usage(one.server_usage)) } }
-            } } }
+            tbody { @for summary in levels {
+                @let client = &summary.client; @let late = client.open_loop.as_ref().map(|open| &open.schedule_delay);
+                tr {
+                    th { (level(summary)) } td { (short(100.0 * client.overhead_share)) " %" }
+                    @if open { td { (at(late, 50.0)) } td { (at(late, 99.0)) } td { (at(late, 100.0)) } td { (short(100.0 * client.delayed_share())) " %" } }
+                    @if wakes { td { (at(client.wakeup.as_ref(), 50.0)) } td { (at(client.wakeup.as_ref(), 99.0)) } }
+                    @if used { td { (usage(summary.client_usage)) } }
+                    @if serves { td { (usage(summary.server_usage)) } }
+                }
+            } }
         } }
         h3 { "What this run cannot show" }
         ul {
@@ -213,8 +218,9 @@ fn disturbance(result: &RunResult) -> Markup {
         } @else {
             div.scroll tabindex="0" { table {
                 thead { tr { th { "load" } th { "windows" } th { "disturbed" } th { "measured again" } th.words { "at worst" } } }
-                tbody { @for (one, worst) in &rows { tr {
-                    th { (level(one)) } td { (one.disturbances.windows) } td { (one.disturbances.disturbed) } td { (one.disturbances.replaced) }
+                tbody { @for (summary, worst) in &rows { tr {
+                    @let disturbances = &summary.disturbances;
+                    th { (level(summary)) } td { (disturbances.windows) } td { (disturbances.disturbed) } td { (disturbances.replaced) }
                     td.words { (worst) }
                 } } }
             } }
@@ -248,10 +254,10 @@ pub fn requirements(result: &RunResult) -> Markup {
 pub fn differences(results: &[Shown<'_>]) -> Markup {
     let Some((first, others)) = results.split_first() else { return html! {} };
     html! {
-        @for one in others {
-            @let found = unlike(&first.result.setup, &one.result.setup);
+        @for run in others {
+            @let found = unlike(&first.result.setup, &run.result.setup);
             @if !found.is_empty() {
-                p { span.badge.warn { "not alike" } " " b { (one.name) } ": " (shown(&found.join("; "))) }
+                p { span.badge.warn { "not alike" } " " b { (run.name) } ": " (shown(&found.join("; "))) }
             }
         }
     }
@@ -262,11 +268,11 @@ pub fn comparison(results: &[Shown<'_>]) -> Markup {
     let Some((first, others)) = results.split_first() else { return html! {} };
     let signed = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
     html! {
-        @for one in others {
-            h3 { (one.name) " against " (first.name) }
+        @for run in others {
+            h3 { (run.name) " against " (first.name) }
             div.scroll tabindex="0" { table {
-                thead { tr { th { "load" } th.left { "figure" } th { (first.name) } th { (one.name) } th { "change" } th { "95 % interval" } th { "verdict" } } }
-                tbody { @for change in changes(first.result, one.result, MARGIN) {
+                thead { tr { th { "load" } th.left { "figure" } th { (first.name) } th { (run.name) } th { "change" } th { "95 % interval" } th { "verdict" } } }
+                tbody { @for change in changes(first.result, run.result, MARGIN) {
                     @if change.figures.is_empty() {
                         @let [before, after] = change.outcomes;
                         tr { th { (full_name(change.load, change.distinction)) } td.left colspan="6" { "not compared: " (before) ", " (after) } }
@@ -276,7 +282,9 @@ pub fn comparison(results: &[Shown<'_>]) -> Markup {
                         @let unit = figure.of.figure.unit;
                         td { (unit.show(figure.values[0])) } td { (unit.show(figure.values[1])) }
                         td { @if figure.ratio.is_finite() { (signed(figure.ratio)) } @else { "–" } }
-                        td { @match figure.interval { Some(known) => { (signed(known.low)) " to " (signed(known.high)) } None => "not known" } }
+                        td { @match figure.interval {
+                            Some(interval) => { (signed(interval.low)) " to " (signed(interval.high)) } None => "not known"
+                        } }
                         td { span class=(direction(figure.verdict)) { (figure.verdict) } }
                     } }
                 } }
@@ -299,7 +307,7 @@ pub fn environments(results: &[Shown<'_>]) -> Markup {
     html! {
         section id="environment" {
             h2 { "Environment" }
-            @for (number, one) in results.iter().enumerate() { (whose(results, number)) (environment(one.result)) }
+            @for (number, run) in results.iter().enumerate() { (whose(results, number)) (environment(run.result)) }
         }
     }
 }
@@ -353,17 +361,17 @@ fn environment(result: &RunResult) -> Markup {
 
 /// The loaded builds of backends, if known.
 fn backends(setup: &Setup) -> String {
-    let one = |backend: &BackendIdentity| {
+    let description = |backend: &BackendIdentity| {
         let hash = backend.sha256.as_deref().and_then(|hash| hash.get(..16)).map(|hash| format!(" {hash}…"));
         let versions = backend.versions.iter().map(|name| format!(", {name}"));
         format!("{}{}{}", backend.name, hash.unwrap_or_default(), versions.collect::<String>())
     };
     let all = setup.server.iter().flat_map(|server| &server.backends);
-    all.map(one).collect::<Vec<_>>().join("; ")
+    all.map(description).collect::<Vec<_>>().join("; ")
 }
 
 fn outcomes(result: &RunResult) -> String {
-    let words: Vec<String> = result.levels.iter().map(|one| format!("{} {}", level(one), Outcome::of(one))).collect();
+    let words: Vec<String> = result.levels.iter().map(|summary| format!("{} {}", level(summary), Outcome::of(summary))).collect();
     words.join(", ")
 }
 

@@ -18,12 +18,12 @@ const MOST: usize = 6;
 /// The answers that a page gives: how results differ, before what each of them says.
 pub fn answers(page: &Page<'_>) -> Vec<Answer> {
     let Some((first, others)) = page.results.split_first() else { return Vec::new() };
-    let differ = |one: &Shown<'_>| {
-        let changes = changes(first.result, one.result, MARGIN);
-        compared(&changes, [&first.name, &one.name], &one.result.setup)
+    let differ = |run: &Shown<'_>| {
+        let changes = changes(first.result, run.result, MARGIN);
+        compared(&changes, [&first.name, &run.name], &run.result.setup)
     };
-    let own = page.results.get(page.main).and_then(|one| one.result.answer());
-    others.iter().filter_map(differ).chain(own).collect()
+    let answer = page.results.get(page.main).and_then(|run| run.result.answer());
+    others.iter().filter_map(differ).chain(answer).collect()
 }
 
 /// The sentence, and what is missing.
@@ -42,18 +42,18 @@ pub fn sentence(answer: &Answer) -> Markup {
 
 /// The figures of an answer.
 pub fn tiles(answer: &Answer) -> Markup {
-    html! { @for told in answer.figures.iter().take(MOST) { (tile(told)) } }
+    html! { @for figure in answer.figures.iter().take(MOST) { (tile(figure)) } }
 }
 
-fn tile(told: &Told) -> Markup {
-    let name = FigureAt::named(&told.key).map_or_else(|| told.key.clone(), FigureAt::short);
-    let name = if told.unit == Unit::Ratio { format!("{name}, ratio") } else { name };
-    let value = told.unit.show(told.value);
+fn tile(figure: &Told) -> Markup {
+    let name = FigureAt::named(&figure.key).map_or_else(|| figure.key.clone(), FigureAt::short);
+    let name = if figure.unit == Unit::Ratio { format!("{name}, ratio") } else { name };
+    let value = figure.unit.show(figure.value);
     let (number, unit) = value.split_once(' ').unwrap_or((&value, ""));
-    let known = told.interval.map(|known| told.unit.show_between(known.low, known.high));
+    let interval = figure.interval.map(|interval| figure.unit.show_between(interval.low, interval.high));
     html! {
         div { dt { (name) } dd { (number) @if !unit.is_empty() { small { " " (unit) } } }
-            dd.note { (shown(&told.of)) @if let Some(known) = known { ": " (known) } } }
+            dd.note { (shown(&figure.of)) @if let Some(interval) = interval { ": " (interval) } } }
     }
 }
 

@@ -63,21 +63,21 @@ struct Columns<'a> {
     open: bool,
 }
 
-fn row(one: &LevelSummary, columns: &Columns<'_>) -> Markup {
-    let (client, percentiles) = (&one.client, columns.percentiles);
-    let outcome = Outcome::of(one);
+fn row(summary: &LevelSummary, columns: &Columns<'_>) -> Markup {
+    let (client, percentiles) = (&summary.client, columns.percentiles);
+    let outcome = Outcome::of(summary);
     let latencies =
         std::iter::once(Statistic::MeanLatency).chain(percentiles.iter().copied().map(Statistic::Percentile));
     html! {
         tr {
-            th { (level(one)) } td.left { (badge(outcome)) }
+            th { (level(summary)) } td.left { (badge(outcome)) }
             @if columns.open { td { @if let Some(open) = &client.open_loop { (short(open.achieved_rate)) } } }
             @if client.requests == 0 {
                 td { "–" } @for _ in latencies { td { "–" } } @for _ in columns.further { td { "–" } } td { "–" }
             } @else {
-                td { (short(client.throughput())) (known(one, Statistic::Throughput, rate)) }
-                @for of in latencies { (cell(one, of)) }
-                @for of in columns.further { (named(one, *of)) }
+                td { (short(client.throughput())) (known(summary, Statistic::Throughput, rate)) }
+                @for statistic in latencies { (cell(summary, statistic)) }
+                @for figure_at in columns.further { (named(summary, *figure_at)) }
                 td { (time(client.latency.percentile_ns(100.0) as f64)) }
             }
             td { (percent(client.failed, client.requests + client.failed)) }
@@ -86,24 +86,24 @@ fn row(one: &LevelSummary, columns: &Columns<'_>) -> Markup {
     }
 }
 
-fn cell(level: &LevelSummary, of: Statistic) -> Markup {
-    let needed = match of {
+fn cell(level: &LevelSummary, statistic: Statistic) -> Markup {
+    let needed = match statistic {
         Statistic::Percentile(percentile) => early_stopping_floor(percentile).unwrap_or(0),
         _ => 0,
     };
     let few = level.client.latency.count() < needed;
     html! {
-        td.few[few] title=[few.then(|| format!("{} needs {needed} samples", of.word()))] {
-            (time(value(of, &level.client)))
-            (known(level, of, time))
+        td.few[few] title=[few.then(|| format!("{} needs {needed} samples", statistic.word()))] {
+            (time(value(statistic, &level.client)))
+            (known(level, statistic, time))
         }
     }
 }
 
 /// A figure of the catalogue, if the level has it.
-fn named(level: &LevelSummary, of: FigureAt) -> Markup {
-    let unit = of.figure.unit;
-    html! { td { @match of.value(level) {
+fn named(level: &LevelSummary, figure_at: FigureAt) -> Markup {
+    let unit = figure_at.figure.unit;
+    html! { td { @match figure_at.value(level) {
         Some(found) => {
             (unit.show(found.value))
             @if let Some(Interval { low, high }) = found.interval {
@@ -115,20 +115,20 @@ fn named(level: &LevelSummary, of: FigureAt) -> Markup {
 }
 
 /// An interval, in the unit of the value above it.
-fn known(level: &LevelSummary, of: Statistic, show: fn(f64) -> String) -> Markup {
-    html! { @if let Some(Interval { low, high }) = Known::find(&level.intervals, of) {
+fn known(level: &LevelSummary, statistic: Statistic, show: fn(f64) -> String) -> Markup {
+    html! { @if let Some(Interval { low, high }) = Known::find(&level.intervals, statistic) {
         span.known { (bare(&show(low), &show(high))) " – " (show(high)) }
     } }
 }
 
 /// What the starts of the model differ by, for levels that were measured at several (`--restarts`).
 pub fn restarts(result: &RunResult) -> Markup {
-    let told: Vec<_> = result.levels.iter().filter_map(|one| Some((one, one.restarts.as_ref()?))).collect();
+    let rows: Vec<_> = result.levels.iter().filter_map(|summary| Some((summary, summary.restarts.as_ref()?))).collect();
     html! {
-        @if !told.is_empty() {
+        @if !rows.is_empty() {
             h3 { "Starts of the model" }
-            ul { @for (one, restarts) in told { @for figure in restarts.shown() {
-                li { (level(one)) ", over " (restarts.starts) " starts: " (starts::words(figure)) }
+            ul { @for (summary, restarts) in rows { @for figure in restarts.shown() {
+                li { (level(summary)) ", over " (restarts.starts) " starts: " (starts::words(figure)) }
             } } }
         }
     }
@@ -136,11 +136,11 @@ pub fn restarts(result: &RunResult) -> Markup {
 
 /// The load that the server told of itself, for levels that have it (`--collect-metrics`).
 pub fn server_load(result: &RunResult) -> Markup {
-    let told: Vec<_> = result.levels.iter().filter_map(|one| Some((one, one.host?.load?))).collect();
+    let rows: Vec<_> = result.levels.iter().filter_map(|summary| Some((summary, summary.host?.load?))).collect();
     html! {
-        @if !told.is_empty() {
+        @if !rows.is_empty() {
             h3 { "The server's load, by its own figures" }
-            ul { @for (one, load) in &told { li { (level(one)) ": " (server_load::words(load)) } } }
+            ul { @for (summary, load) in &rows { li { (level(summary)) ": " (server_load::words(load)) } } }
         }
     }
 }
@@ -148,7 +148,7 @@ pub fn server_load(result: &RunResult) -> Markup {
 /// Without its unit, if the next value has the same.
 fn bare(low: &str, high: &str) -> String {
     match (low.rsplit_once(' '), high.rsplit_once(' ')) {
-        (Some((number, one)), Some((_, other))) if one == other => number.to_owned(),
+        (Some((number, low_unit)), Some((_, high_unit))) if low_unit == high_unit => number.to_owned(),
         _ => low.to_owned(),
     }
 }
@@ -165,25 +165,25 @@ pub fn badge(outcome: Outcome) -> Markup {
 
 /// What is wrong with levels, and what to change: one entry for levels with the same verdict.
 pub fn verdicts(result: &RunResult) -> Markup {
-    let mut told: Vec<(Vec<String>, Outcome, Vec<[String; 2]>)> = Vec::new();
-    for one in result.levels.iter().filter(|level| Outcome::of(level) != Outcome::Valid) {
-        let (outcome, words) = (Outcome::of(one), words(result, one));
-        match told.last_mut() {
-            Some((names, other, known)) if *other == outcome && *known == words => names.push(level(one)),
-            _ => told.push((vec![level(one)], outcome, words)),
+    let mut groups: Vec<(Vec<String>, Outcome, Vec<[String; 2]>)> = Vec::new();
+    for summary in result.levels.iter().filter(|level| Outcome::of(level) != Outcome::Valid) {
+        let (outcome, words) = (Outcome::of(summary), words(result, summary));
+        match groups.last_mut() {
+            Some((names, other, group_words)) if *other == outcome && *group_words == words => names.push(level(summary)),
+            _ => groups.push((vec![level(summary)], outcome, words)),
         }
     }
     html! {
         h3 { "Verdicts" }
-        @if told.is_empty() && !result.levels.is_empty() { p { (badge(Outcome::Valid)) " Every level can be believed." } }
+        @if groups.is_empty() && !result.levels.is_empty() { p { (badge(Outcome::Valid)) " Every level can be believed." } }
         @let remarked = result.levels.iter().filter(|level| !level.remarks.is_empty());
-        @for one in remarked { @for remark in &one.remarks {
-            p { b { (level(one)) } " " span.note { (shown(&remark.text)) "." } }
+        @for summary in remarked { @for remark in &summary.remarks {
+            p { b { (level(summary)) } " " span.note { (shown(&remark.text)) "." } }
         } }
-        @if !told.is_empty() {
-            ul.verdicts { @for (names, outcome, words) in &told { li {
+        @if !groups.is_empty() {
+            ul.verdicts { @for (names, outcome, words) in &groups { li {
                 b { (names.join(", ")) } " " (badge(*outcome))
-                @for [what, remedy] in words { div { (shown(what)) ". " span.note { "To change: " (remedy) "." } } }
+                @for [problem, remedy] in words { div { (shown(problem)) ". " span.note { "To change: " (remedy) "." } } }
             } } }
         }
     }
@@ -204,8 +204,8 @@ fn words(result: &RunResult, level: &LevelSummary) -> Vec<[String; 2]> {
             Some([format!("The latency is above the threshold of {limit}"), "a lower load".to_owned()])
         }
         Outcome::Undecided => {
-            let what = format!("The confidence interval of the latency contains the threshold of {limit}");
-            Some([what, "measure longer".to_owned()])
+            let problem = format!("The confidence interval of the latency contains the threshold of {limit}");
+            Some([problem, "measure longer".to_owned()])
         }
         _ => None,
     };

@@ -54,7 +54,7 @@ pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>)
     let PictureFile { figure, path } = file;
     let flag = format!("--svg {}:", figure.word());
     let is_told =
-        page.results.get(page.main).is_some_and(|one| one.result.levels.iter().any(|level| !level.windows.is_empty()));
+        page.results.get(page.main).is_some_and(|run| run.result.levels.iter().any(|level| !level.windows.is_empty()));
     let none = (*figure == Picture::Failures && is_told).then(no_failures);
     let Some(drawn) = draw(*figure, page.results, page.main).or(none) else {
         let why = match figure {
@@ -134,7 +134,7 @@ impl Shell<'_> {
 impl Page<'_> {
     /// The page.
     pub fn text(&self) -> String {
-        let title = self.results.get(self.main).map(|one| models(one.result)).unwrap_or_default();
+        let title = self.results.get(self.main).map(|run| models(run.result)).unwrap_or_default();
         let shell = Shell { title: &title, reads: "triton-bench report and compare", data: self.data() };
         let body = self.body();
         shell.text(&heading(self, &title), &contents(&body), &body)
@@ -143,9 +143,9 @@ impl Page<'_> {
     fn body(&self) -> Markup {
         html! {
             (comparison(self.results))
-            @for one in self.results { (variants::section(one)) }
+            @for run in self.results { (variants::section(run)) }
             @if has_levels(self.results) { (self.levels()) }
-            @else { @for one in self.results { (facts::requirements(one.result)) } }
+            @else { @for run in self.results { (facts::requirements(run.result)) } }
             (facts::environments(self.results))
         }
     }
@@ -154,13 +154,13 @@ impl Page<'_> {
         html! {
             section id="levels" {
                 h2 { "Levels" }
-                @for (number, one) in self.results.iter().enumerate() {
+                @for (number, run) in self.results.iter().enumerate() {
                     (whose(self.results, number))
-                    (levels::table(one.result))
-                    (levels::restarts(one.result))
-                    (levels::server_load(one.result))
-                    (levels::verdicts(one.result))
-                    (facts::requirements(one.result))
+                    (levels::table(run.result))
+                    (levels::restarts(run.result))
+                    (levels::server_load(run.result))
+                    (levels::verdicts(run.result))
+                    (facts::requirements(run.result))
                 }
             }
             (picture(self.results, Picture::Throughput, "Latency against throughput",
@@ -185,8 +185,8 @@ impl Page<'_> {
     /// The results as JSON; the main one has its own element id.
     fn data(&self) -> Markup {
         html! {
-            @for (number, one) in self.results.iter().enumerate() {
-                @let json = PreEscaped(embed::json(one.result));
+            @for (number, run) in self.results.iter().enumerate() {
+                @let json = PreEscaped(embed::json(run.result));
                 @if number == self.main { script type="application/json" id="data" { (json) } }
                 @else { script type="application/json" id={ "data-" (number + 1) } { (json) } }
             }
@@ -196,34 +196,34 @@ impl Page<'_> {
 
 /// Whether there is more to show than variants, which have no levels.
 fn has_levels(results: &[Shown<'_>]) -> bool {
-    results.iter().any(|one| !one.result.levels.is_empty() || one.result.variants.is_none())
+    results.iter().any(|run| !run.result.levels.is_empty() || run.result.variants.is_none())
 }
 
 /// The requested models, as far as they fit into a heading.
 fn models(result: &RunResult) -> String {
     let names: Vec<_> = result.setup.models.iter().take(3).map(|model| shown(&model.name).into_owned()).collect();
     let more = result.setup.models.len().saturating_sub(3);
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    if names.is_empty() { "a run".to_owned() } else { names.join(", ") + &rest }
+    let suffix = if more > 0 { format!(" and {more} more") } else { String::new() };
+    if names.is_empty() { "a run".to_owned() } else { names.join(", ") + &suffix }
 }
 
 fn heading(page: &Page<'_>, title: &str) -> Markup {
     html! {
         p.over { "Benchmark report" }
         h1 { (title) }
-        @if let Some(one) = page.results.get(page.main) {
-            @let setup = &one.result.setup;
+        @if let Some(run) = page.results.get(page.main) {
+            @let setup = &run.result.setup;
             p.sub { (service(&setup.service_kind)) " · " (loads::kind(&setup.mode)) " · "
                 time datetime=(setup.began) { (setup.began.strftime("%Y-%m-%d %H:%M UTC")) } }
             @if page.results.len() > 1 {
                 p.sub { (page.results.len()) " results, each compared with " b { (page.results[0].name) } }
             }
-            @if one.result.interrupted { p.sub { b { (INTERRUPTED) } } }
+            @if run.result.interrupted { p.sub { b { (INTERRUPTED) } } }
             @let answers = headline::answers(page);
             @for answer in &answers { (headline::sentence(answer)) }
             dl.tiles {
                 @if let Some(first) = answers.first() { (headline::tiles(first)) }
-                (headline::trust(one.result))
+                (headline::trust(run.result))
             }
         }
     }
@@ -279,7 +279,7 @@ fn picture(results: &[Shown<'_>], which: Picture, title: &str, caption: &str) ->
 
 /// What is specific to each result.
 fn over_time(results: &[Shown<'_>]) -> Markup {
-    let each = |which, caption: &str, none: &str| {
+    let pictures = |which, caption: &str, none: &str| {
         html! {
             @for number in 0..results.len() {
                 (whose(results, number))
@@ -293,20 +293,22 @@ fn over_time(results: &[Shown<'_>]) -> Markup {
     html! {
         section id="timeline" {
             h2 { "Over time" }
-            (each(Picture::Timeline, "Dark grey: warm-up and time between levels. Light grey: windows that do not \
+            (pictures(Picture::Timeline, "Dark grey: warm-up and time between levels. Light grey: windows that do not \
                 count. A red bar marks disturbed windows. Where there are many windows, lines keep the extremes.",
                 "The result contains no windows."))
         }
         section id="heatmap" {
             h2 { "Latency over time" }
-            (each(Picture::Heatmap, "How many requests took how long: modes and stalls that percentiles hide.",
+            (pictures(Picture::Heatmap, "How many requests took how long: modes and stalls that percentiles hide.",
                 "The result contains no timeline."))
         }
         section id="waterfall" {
             h2 { "Where the time goes" }
-            (each(Picture::Waterfall, "Means. Unexplained time is shown as its own part.",
+            (pictures(Picture::Waterfall, "Means. Unexplained time is shown as its own part.",
                 "This server does not report where a request's time goes."))
-            @for (number, one) in results.iter().enumerate() { (whose(results, number)) (facts::waterfall(one.result)) (stages::stages(one.result)) }
+            @for (number, run) in results.iter().enumerate() {
+                (whose(results, number)) (facts::waterfall(run.result)) (stages::stages(run.result))
+            }
         }
     }
 }

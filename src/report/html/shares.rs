@@ -20,12 +20,12 @@ struct Division<'a> {
 /// The sections of a result, as far as it has such parts.
 pub fn sections(results: &[Shown<'_>], number: usize) -> Markup {
     let setup = &results[number].result.setup;
-    let (title, each) = match setup.mode.sessions() {
+    let (title, noun) = match setup.mode.sessions() {
         Some(_) => ("Turns of the sessions", "turn"),
         None => ("Models of the mix", "model"),
     };
     let names = setup.entries.iter().map(|entry| entry.name.as_str()).collect();
-    let entries = Division { id: "mix", title, each, names, parts: |level| &level.client.entries };
+    let entries = Division { id: "mix", title, each: noun, names, parts: |level| &level.client.entries };
     let names = setup.servers.iter().map(String::as_str).collect();
     let servers =
         Division { id: "servers", title: "Servers", each: "server", names, parts: |level| &level.client.servers };
@@ -40,16 +40,16 @@ fn section(results: &[Shown<'_>], number: usize, division: &Division<'_>) -> Mar
             thead { tr {
                 th { "load" } th.left { (division.each) } th { "share" } th { "inferences/s" } th { "p50" } th { "p99" } th { "failed" }
             } }
-            tbody { @for one in &results[number].result.levels { (rows(one, division)) } }
+            tbody { @for summary in &results[number].result.levels { (rows(summary, division)) } }
         } }
     } }
 }
 
-fn rows(one: &LevelSummary, division: &Division<'_>) -> Markup {
-    let parts = (division.parts)(one);
+fn rows(summary: &LevelSummary, division: &Division<'_>) -> Markup {
+    let parts = (division.parts)(summary);
     let all: u64 = parts.iter().map(ClientSummary::completed).sum();
     html! { @for (name, part) in division.names.iter().zip(parts) { tr {
-        th { (level(one)) } td.left { (shown(name)) } td { (percent(part.completed(), all)) } td { (short(part.throughput())) }
+        th { (level(summary)) } td.left { (shown(name)) } td { (percent(part.completed(), all)) } td { (short(part.throughput())) }
         td { (time(part.latency.percentile_ns(50.0) as f64)) } td { (time(part.latency.percentile_ns(99.0) as f64)) }
         td { (percent(part.failed, part.completed())) }
     } } }

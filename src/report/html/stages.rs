@@ -12,11 +12,11 @@ use crate::stdio::shown;
 /// A table for each level with a breakdown.
 pub fn stages(result: &RunResult) -> Markup {
     html! {
-        @for (number, one) in result.levels.iter().enumerate().filter(|(_, one)| !one.breakdown.is_empty()) {
+        @for (number, summary) in result.levels.iter().enumerate().filter(|(_, summary)| !summary.breakdown.is_empty()) {
             details open[number + 1 == result.levels.len()] {
-                summary { "Stage by stage at " (level(one)) }
-                @for breakdown in &one.breakdown { (table(breakdown)) }
-                @if let Some(cost) = &one.cost { (costs(cost)) }
+                summary { "Stage by stage at " (level(summary)) }
+                @for breakdown in &summary.breakdown { (table(breakdown)) }
+                @if let Some(cost) = &summary.cost { (costs(cost)) }
             }
         }
     }
@@ -61,7 +61,7 @@ struct Slow {
 fn row(stage: &RequestStage, slow: Option<Slow>) -> Markup {
     html! { tr {
         th.left { (shown(&stage.title())) } td { (time(stage.mean_ns)) }
-        @for place in 0..PERCENTILES.len() { td { (stage.percentiles_ns.map_or("–".to_owned(), |all| time(all[place] as f64))) } }
+        @for index in 0..PERCENTILES.len() { td { (stage.percentiles_ns.map_or("–".to_owned(), |all| time(all[index] as f64))) } }
         td { (short(100.0 * stage.share)) " %" }
         @if let Some(slow) = slow { td { (time(slow.mean_ns)) } td { (time(slow.median_mean_ns)) } }
     } }

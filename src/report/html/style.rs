@@ -16,14 +16,14 @@ pub fn sheet() -> String {
 
 /// A stand-alone picture on white: a slide has no style sheet.
 pub fn alone(svg: &str) -> String {
-    let (head, rest) = svg.split_once('>').unwrap_or((svg, ""));
-    format!("{head}><rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{rest}")
+    let (head, tail) = svg.split_once('>').unwrap_or((svg, ""));
+    format!("{head}><rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{tail}")
 }
 
-fn palette(of: fn(&Colour) -> &'static str) -> String {
+fn palette(shade: fn(&Colour) -> &'static str) -> String {
     let mut text = String::new();
     for colour in colours() {
-        let (class, value) = (colour.class, of(&colour));
+        let (class, value) = (colour.class, shade(&colour));
         let _ = write!(text, ".s{class}{{stroke:{value}}}.f{class}{{fill:{value}}}");
     }
     text

@@ -94,10 +94,10 @@ fn names_of_others_are_text_and_nothing_else() {
     setup.models =
         vec![ModelIdentity { name: HOSTILE.to_owned(), platform: HOSTILE.to_owned(), ..ModelIdentity::default() }];
     setup.command_line = vec!["-m".to_owned(), HOSTILE.to_owned()];
-    let mut one = level(1, 5);
-    one.client.failed = 1;
-    one.client.errors = vec![(InferError { code: "Internal".into(), message: HOSTILE.into() }, 1)];
-    let result = plans::result(&setup, &[one]);
+    let mut summary = level(1, 5);
+    summary.client.failed = 1;
+    summary.client.errors = vec![(InferError { code: "Internal".into(), message: HOSTILE.into() }, 1)];
+    let result = plans::result(&setup, &[summary]);
     let page = text(&[(HOSTILE, &result), ("b", &result)]);
     assert_eq!(page.matches("<script").count(), 2, "the data of both, and no other");
     assert!(!page.contains("<img") && !page.contains(['\u{1b}', '\u{202e}']));
@@ -140,7 +140,7 @@ fn links_lead_to_every_section_that_is_there() {
     study.variants = Some(variants);
     for result in [&levels, &study] {
         let page = text(&[("r", result)]);
-        let links: Vec<&str> = page.split("<a href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        let links: Vec<&str> = page.split("<a href=\"#").skip(1).map(|tail| tail.split('"').next().unwrap()).collect();
         assert!(links.len() > 1 && links.iter().all(|id| page.contains(&format!("<section id=\"{id}\""))), "{links:?}");
     }
     let page = text(&[("r", &study)]);

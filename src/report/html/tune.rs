@@ -35,8 +35,8 @@ fn heading(result: &TuneResult, title: &str) -> Markup {
 }
 
 fn tiles(result: &TuneResult) -> Markup {
-    let of = |number: Option<usize>| result.candidates.iter().find(|candidate| Some(candidate.number) == number);
-    let figures = |number| of(number).and_then(|candidate| candidate.figures.as_ref());
+    let candidate_of = |number: Option<usize>| result.candidates.iter().find(|candidate| Some(candidate.number) == number);
+    let figures = |number| candidate_of(number).and_then(|candidate| candidate.figures.as_ref());
     let (yours, winner) = (figures(Some(0)), figures(result.verdict.winner));
     let percentile = format!("p{}", result.percentile);
     html! {
@@ -81,7 +81,7 @@ fn row(candidate: &CandidateResult) -> Markup {
         CandidateStatus::Worse | CandidateStatus::Undecided | CandidateStatus::NotMeasured => "badge warn",
         _ => "badge",
     };
-    let figure = |of: fn(&TuneFigures) -> String| candidate.figures.as_ref().map_or_else(|| "–".to_owned(), of);
+    let figure = |show: fn(&TuneFigures) -> String| candidate.figures.as_ref().map_or_else(|| "–".to_owned(), show);
     html! { tr {
         th { (candidate.number) }
         @for value in &candidate.values { td { (shown(&asked(value))) } }

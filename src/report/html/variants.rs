@@ -13,8 +13,8 @@ use crate::terms::Picture;
 use crate::variants::{compact, factor, in_unit, interval, longer, p_value, title};
 
 /// The section; empty if the run had no variants.
-pub fn section(one: &Shown<'_>) -> Markup {
-    let Some(result) = &one.result.variants else { return html! {} };
+pub fn section(run: &Shown<'_>) -> Markup {
+    let Some(result) = &run.result.variants else { return html! {} };
     let is_study = result.matrix.is_some();
     let rounds = result.cells.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     html! {
@@ -24,7 +24,7 @@ pub fn section(one: &Shown<'_>) -> Markup {
                 ". The first is the reference." }
             @if !is_study { (flags(result)) }
             @if !(is_study && study::has_sizes(result)) {
-                @if let Some(drawn) = draw(Picture::Comparison, slice::from_ref(one), 0) { (figure(&drawn, "")) }
+                @if let Some(drawn) = draw(Picture::Comparison, slice::from_ref(run), 0) { (figure(&drawn, "")) }
             }
             @if is_study { (study::study(result)) }
             @else { @for cell in &result.cells { (level(result, cell)) } }
@@ -36,8 +36,8 @@ fn flags(result: &VariantsResult) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr { th.left { "variant" } th.left { "flags" } } }
-            tbody { @for one in &result.variants { tr { th.left { (shown(&one.name)) } td.left { (shown(&one.flags))
-                @if let Some(problem) = &one.problem { " " span.badge.bad { (shown(problem)) } } } } } }
+            tbody { @for variant in &result.variants { tr { th.left { (shown(&variant.name)) } td.left { (shown(&variant.flags))
+                @if let Some(problem) = &variant.problem { " " span.badge.bad { (shown(problem)) } } } } } }
         } }
     }
 }
@@ -54,7 +54,7 @@ fn level(result: &VariantsResult, cell: &Cell) -> Markup {
 }
 
 fn table(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Markup {
-    let name = |number: usize| result.variants.get(number).map(|one| shown(&one.name).into_owned()).unwrap_or_default();
+    let name = |number: usize| result.variants.get(number).map(|variant| shown(&variant.name).into_owned()).unwrap_or_default();
     let level = cell.loads.get(comparison.variant).map(|load| level_name(*load)).unwrap_or_default();
     html! {
         h3 { (name(comparison.variant)) " against " (name(0)) ", " (level) }

@@ -66,7 +66,7 @@ impl Figures {
         self.succeeded += part.requests;
         self.failed += part.failed;
         for (error, count) in &part.errors {
-            match self.errors.iter_mut().find(|(known, _)| known == error) {
+            match self.errors.iter_mut().find(|(other, _)| other == error) {
                 Some((_, sum)) => *sum += count,
                 None => self.errors.push((error.clone(), *count)),
             }
@@ -160,7 +160,7 @@ impl Figures {
         let mut labels: Vec<(String, u64, Vec<Value>)> = Vec::new();
         for (error, count) in &self.errors {
             let (label, message) = (error.code.to_string(), json!({ "message": error.message }));
-            match labels.iter_mut().find(|(known, ..)| *known == label) {
+            match labels.iter_mut().find(|(other, ..)| *other == label) {
                 Some((_, sum, messages)) => {
                     *sum += count;
                     messages.push(message);
@@ -192,17 +192,17 @@ impl Figures {
 }
 
 /// Mean, extremes and percentiles of times, in seconds; `null` if there are none.
-fn seconds(of: &Distribution, percentiles: &[f64]) -> Value {
-    if of.count() == 0 {
+fn seconds(distribution: &Distribution, percentiles: &[f64]) -> Value {
+    if distribution.count() == 0 {
         return Value::Null;
     }
     let mut all = Map::new();
-    all.insert("mean".to_owned(), json!(of.mean_ns() / NS));
-    all.insert("min".to_owned(), json!(of.histogram.min() as f64 / NS));
+    all.insert("mean".to_owned(), json!(distribution.mean_ns() / NS));
+    all.insert("min".to_owned(), json!(distribution.histogram.min() as f64 / NS));
     for percentile in percentiles {
         let name = if *percentile == 50.0 { "median".to_owned() } else { format!("p{percentile}") };
-        all.insert(name, json!(of.percentile_ns(*percentile) as f64 / NS));
+        all.insert(name, json!(distribution.percentile_ns(*percentile) as f64 / NS));
     }
-    all.insert("max".to_owned(), json!(of.histogram.max() as f64 / NS));
+    all.insert("max".to_owned(), json!(distribution.histogram.max() as f64 / NS));
     Value::Object(all)
 }

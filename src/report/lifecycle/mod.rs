@@ -45,13 +45,13 @@ pub fn write(folder: &ReportFolder, interrupts: Interrupts, result: &RunResult) 
         put(&format!("stage_{stage}_lifecycle_metrics"), figures.report(percentiles, Some(level.load)))?;
     }
     for (entry, adapter) in adapters.iter().enumerate() {
-        let of = |level: &'_ LevelSummary| level.client.entries.get(entry).cloned();
+        let part_of = |level: &'_ LevelSummary| level.client.entries.get(entry).cloned();
         if folder.has(ReportPart::Adapters) {
-            let parts: Vec<ClientSummary> = levels.iter().filter_map(of).collect();
+            let parts: Vec<ClientSummary> = levels.iter().filter_map(part_of).collect();
             put(&format!("adapter_{adapter}_lifecycle_metrics"), Figures::sum(&parts).report(percentiles, None))?;
         }
         for (stage, level) in levels.iter().enumerate().filter(|_| folder.has(ReportPart::AdapterStages)) {
-            let Some(part) = of(level) else { continue };
+            let Some(part) = part_of(level) else { continue };
             let name = format!("adapter_{adapter}_stage_{stage}_lifecycle_metrics");
             put(&name, Figures::sum([&part]).report(percentiles, Some(adapter_load(level, &part))))?;
         }

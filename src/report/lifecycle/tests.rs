@@ -71,7 +71,7 @@ fn every_stage_and_their_sum_have_a_file() {
     let delays: Vec<&String> = load["schedule_delay"].as_object().unwrap().keys().collect();
     for name in ["mean", "min", "max", "p0.1", "p1", "p5", "p10", "p25", "median", "p75", "p90", "p95", "p99", "p99.9"]
     {
-        assert!(delays.iter().any(|known| *known == name), "{name}: {delays:?}");
+        assert!(delays.iter().any(|other| *other == name), "{name}: {delays:?}");
     }
     let latency = &stage["successes"]["latency"];
     assert!((latency["request_latency"]["p99"].as_f64().unwrap() - 0.02).abs() < 1e-4, "{latency}");
@@ -95,11 +95,11 @@ fn every_stage_and_their_sum_have_a_file() {
 fn adapters_have_files_of_harmless_names() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = folder(scratch.path(), &[ReportPart::Adapters, ReportPart::AdapterStages]);
-    let mut one = level(LevelLoad::RequestRate(100.0), 100, 20_000_000);
-    one.client.entries = [30, 70].map(|requests| level(one.load, requests, 20_000_000).client).into();
+    let mut summary = level(LevelLoad::RequestRate(100.0), 100, 20_000_000);
+    summary.client.entries = [30, 70].map(|requests| level(summary.load, requests, 20_000_000).client).into();
     let entries = ["mo/vie", "mo:vie"].map(|name| EntrySummary { name: name.to_owned(), share: 0.5 });
     let setup = Setup { entries: entries.into(), ..plans::setup() };
-    write(&folder, &NEVER, &plans::result(&setup, &[one.clone(), one])).unwrap();
+    write(&folder, &NEVER, &plans::result(&setup, &[summary.clone(), summary])).unwrap();
     let names = written(&folder);
     assert_eq!(names.len(), 6, "{names:?}");
     assert!(names.contains(&"x-adapter_mo_vie_lifecycle_metrics.json".to_owned()), "{names:?}");

@@ -41,9 +41,9 @@ fn fonts() -> Result<Database, String> {
 
 fn with_sans(mut fonts: Database) -> Result<Database, String> {
     let names = |wanted: &str| fonts.faces().any(|face| face.families.iter().any(|(family, _)| family == wanted));
-    let known = SANS.into_iter().find(|family| names(family)).map(str::to_owned);
+    let sans = SANS.into_iter().find(|family| names(family)).map(str::to_owned);
     let any = || fonts.faces().find_map(|face| Some(face.families.first()?.0.clone()));
-    let Some(family) = known.or_else(any) else {
+    let Some(family) = sans.or_else(any) else {
         return Err(
             "this machine has no font to write text with: install one, such as fonts-dejavu-core, or name FILE.svg"
                 .to_owned(),

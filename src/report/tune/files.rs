@@ -106,13 +106,13 @@ fn csv(result: &TuneResult) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let failed = |error: csv::Error| Error::output(format!("the table cannot be written as CSV: {error}"));
     let latency = format!("p{} Latency (ms)", result.percentile);
-    let own = ["Verdict", "Reason"].map(str::to_owned);
+    let verdict_titles = ["Verdict", "Reason"].map(str::to_owned);
     let header = COLUMNS
         .iter()
         .map(|name| (*name).to_owned())
         .chain([latency])
         .chain(result.settings.iter().cloned())
-        .chain(own)
+        .chain(verdict_titles)
         .map(|title| inert_cell(&title).into_owned());
     writer.write_record(header).map_err(failed)?;
     for candidate in result.candidates.iter().filter(|candidate| candidate.figures.is_some()) {
@@ -123,7 +123,7 @@ fn csv(result: &TuneResult) -> Result<Vec<u8>> {
 }
 
 fn row(result: &TuneResult, candidate: &CandidateResult) -> Vec<String> {
-    let of = |name: &str| {
+    let value_of = |name: &str| {
         let index = result.settings.iter().position(|setting| setting == name)?;
         Some(asked(&candidate.values[index]))
     };
@@ -140,8 +140,8 @@ fn row(result: &TuneResult, candidate: &CandidateResult) -> Vec<String> {
             .and_then(|figures| figures.means.concurrency)
             .map_or_else(String::new, |concurrency| concurrency.to_string()),
         path,
-        of("instance_group[].count").unwrap_or_default(),
-        of("max_batch_size").unwrap_or_default(),
+        value_of("instance_group[].count").unwrap_or_default(),
+        value_of("max_batch_size").unwrap_or_default(),
         if candidate.meets { "Yes" } else { "No" }.to_owned(),
         number(figures.map(|figures| figures.means.throughput)),
         number(figures.map(|figures| figures.means.latency_ns / 1e6)),

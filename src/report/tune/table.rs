@@ -96,17 +96,17 @@ impl Columns {
     fn of(result: &TuneResult) -> Self {
         let all = names(&result.settings);
         let yours = result.candidates.iter().find(|candidate| candidate.number == 0);
-        let is_unchanged = |place: &usize| {
+        let is_unchanged = |index: &usize| {
             let same = |candidate: &CandidateResult| {
-                yours.is_some_and(|yours| yours.values.get(*place) == candidate.values.get(*place))
+                yours.is_some_and(|yours| yours.values.get(*index) == candidate.values.get(*index))
             };
-            all[*place].contains(':') && shown(result).all(same)
+            all[*index].contains(':') && shown(result).all(same)
         };
         let (unchanged, places): (Vec<usize>, Vec<usize>) = (0..all.len()).partition(is_unchanged);
         let mut loads = shown(result).filter_map(|candidate| candidate.figures.as_ref()?.means.concurrency);
         let first = loads.next();
         let has_loads = loads.any(|load| Some(load) != first);
-        let pick = |places: &[usize]| places.iter().map(|place| all[*place].clone()).collect::<Vec<_>>();
+        let pick = |places: &[usize]| places.iter().map(|index| all[*index].clone()).collect::<Vec<_>>();
         let (names, unchanged) = (pick(&places), pick(&unchanged));
         let mut columns = Self { places, names, widths: Vec::new(), has_loads, unchanged };
         let width = |column: usize| {
@@ -119,7 +119,7 @@ impl Columns {
     }
 
     fn values(&self, candidate: &CandidateResult) -> Vec<String> {
-        self.places.iter().map(|place| asked(&candidate.values[*place])).collect()
+        self.places.iter().map(|index| asked(&candidate.values[*index])).collect()
     }
 
     fn cells(&self, cells: &[String], load: &str) -> String {
@@ -130,7 +130,7 @@ impl Columns {
 }
 
 fn figures(figures: &TuneFigures) -> String {
-    let known = figures.throughput_interval.map_or_else(
+    let half_width = figures.throughput_interval.map_or_else(
         || "?".to_owned(),
         |interval| format!("{:.1}", interval.relative_half_width(figures.means.throughput) * 100.0),
     );
@@ -140,7 +140,7 @@ fn figures(figures: &TuneFigures) -> String {
         "-".to_owned()
     };
     format!(
-        "{:>9} {known:>5} {:>8} {batch:>5}",
+        "{:>9} {half_width:>5} {:>8} {batch:>5}",
         significant(figures.means.throughput),
         format!("{:.2}", figures.means.latency_ns / 1e6)
     )
@@ -148,8 +148,8 @@ fn figures(figures: &TuneFigures) -> String {
 
 /// Mean seconds of a load and of an update in place, over the candidates that had any.
 fn costs(result: &TuneResult) -> (Option<f64>, Option<f64>) {
-    let mean = |of: fn(&TuneFigures) -> Option<f64>| {
-        let all: Vec<f64> = result.candidates.iter().filter_map(|candidate| of(candidate.figures.as_ref()?)).collect();
+    let mean = |cost: fn(&TuneFigures) -> Option<f64>| {
+        let all: Vec<f64> = result.candidates.iter().filter_map(|candidate| cost(candidate.figures.as_ref()?)).collect();
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     };
     (mean(|figures| figures.load_s), mean(|figures| figures.update_s))

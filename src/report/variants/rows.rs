@@ -43,13 +43,13 @@ pub(super) fn rounds(result: &VariantsResult) -> Table {
         ["Input Bytes", "Start", "Round", "Place", "Variant", "Counts", "Disturbed", "Requests", "Failed Requests"];
     let mut header = vec![load_column(result).to_owned()];
     header.extend(fixed.map(str::to_owned));
-    header.extend(figures.iter().map(|of| column(*of)));
+    header.extend(figures.iter().map(|figure| column(*figure)));
     header.push("Problem".to_owned());
     let mut table = vec![header];
     for cell in &result.cells {
         for round in &cell.rounds {
             let of_round =
-                |(place, variant): (usize, &usize)| Turn { cell, round, place: place + 1, variant: *variant };
+                |(index, variant): (usize, &usize)| Turn { cell, round, place: index + 1, variant: *variant };
             let turns = round.order.iter().enumerate().map(of_round);
             table.extend(turns.filter_map(|turn| turn.row(result, &figures)));
         }
@@ -83,7 +83,7 @@ impl Turn<'_> {
             unit.requests.to_string(),
             unit.failed.to_string(),
         ];
-        let value = |of: &Figure| unit.get(*of).map(|value| significant(in_unit(*of, value))).unwrap_or_default();
+        let value = |figure: &Figure| unit.get(*figure).map(|value| significant(in_unit(*figure, value))).unwrap_or_default();
         row.extend(figures.iter().map(value));
         row.push(unit.problem.clone().unwrap_or_default());
         Some(row)
@@ -107,9 +107,9 @@ pub(super) fn rows(result: &VariantsResult) -> Table {
     let fixed = [load, "Input Bytes", "Variant", "Flags", "Rounds", "Failed Requests"];
     let bytes = ["Output Bytes", "Input MB/Second", "Output MB/Second"];
     let mut header: Vec<String> = fixed.into_iter().chain(bytes).map(str::to_owned).collect();
-    for &of in &figures {
-        header.push(column(of));
-        header.extend(CHANGE.iter().map(|(end, _)| format!("{of} {end}")));
+    for &figure in &figures {
+        header.push(column(figure));
+        header.extend(CHANGE.iter().map(|(end, _)| format!("{figure} {end}")));
     }
     header.push("Problem".to_owned());
     let mut table = vec![header];
@@ -131,7 +131,7 @@ fn row(
     figures: &[Figure],
 ) -> Vec<String> {
     let variant = &result.variants[number];
-    let known = |of| cell.value(number, of, result.reading());
+    let value_of = |figure| cell.value(number, figure, result.reading());
     let bytes = cell.input_bytes[number];
     let Bandwidth { input, output } = cell.bandwidth(number, result.reading());
     let show = |value: Option<f64>| value.map(significant).unwrap_or_default();
@@ -147,9 +147,9 @@ fn row(
         show(input.map(|bytes| bytes / 1e6)),
         show(output.map(|bytes| bytes / 1e6)),
     ];
-    for &of in figures {
-        let change = comparison.and_then(|all| all.figures.iter().find(|figure| figure.of == of));
-        row.push(show(known(of).map(|value| in_unit(of, value))));
+    for &figure in figures {
+        let change = comparison.and_then(|all| all.figures.iter().find(|change| change.of == figure));
+        row.push(show(value_of(figure).map(|value| in_unit(figure, value))));
         row.extend(CHANGE.iter().map(|(_, fill)| change.and_then(fill).unwrap_or_default()));
     }
     let units = cell.rounds.iter().filter_map(|round| round.units[number].as_ref()?.problem.as_deref());
@@ -158,17 +158,17 @@ fn row(
 }
 
 /// The title of a figure's own column, which is upstream's if upstream has the figure.
-fn column(of: Figure) -> String {
-    match of {
+fn column(figure: Figure) -> String {
+    match figure {
         Figure::Client(Statistic::Throughput) => "Inferences/Second".to_owned(),
         Figure::Client(Statistic::MeanLatency) => "Avg latency".to_owned(),
-        Figure::Client(of) => format!("{} latency", of.word()),
+        Figure::Client(statistic) => format!("{} latency", statistic.word()),
         Figure::Server(ServerPart::ServerQueue) => "Server Queue".to_owned(),
         Figure::Server(ServerPart::ServerCompute) => "Server Compute".to_owned(),
     }
 }
 
 /// Rates a second, times in microseconds.
-pub fn in_unit(of: Figure, value: f64) -> f64 {
-    if of.more_is_better() { value } else { value / 1e3 }
+pub fn in_unit(figure: Figure, value: f64) -> f64 {
+    if figure.more_is_better() { value } else { value / 1e3 }
 }

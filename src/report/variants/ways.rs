@@ -27,14 +27,14 @@ pub fn ways<'a>(result: &'a VariantsResult, cell: &Cell) -> Vec<Way<'a>> {
     let all = result.variants.iter().enumerate();
     all.map(|(number, variant)| {
         let rate = cell.value(number, Figure::Client(Statistic::Throughput), reading);
-        let compared = comparisons.iter().find(|one| one.variant == number);
+        let compared = comparisons.iter().find(|comparison| comparison.variant == number);
         Way {
             name: &variant.name,
             problem: variant.problem.as_deref().filter(|_| rate.is_none()),
             rate,
             bandwidth: cell.bandwidth(number, reading),
             latency_ns: cell.value(number, result.primary, reading),
-            change: compared.and_then(|one| one.figures.iter().find(|figure| figure.of == result.primary)).copied(),
+            change: compared.and_then(|comparison| comparison.figures.iter().find(|figure| figure.of == result.primary)).copied(),
         }
     })
     .collect()

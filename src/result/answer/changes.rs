@@ -33,7 +33,7 @@ struct Changed {
 pub(super) fn of_variants(result: &VariantsResult, setup: &Setup) -> Option<Answer> {
     let several = result.cells.len() > 1;
     let all: Vec<(&Cell, Comparison)> =
-        result.cells.iter().flat_map(|cell| result.comparisons(cell).into_iter().map(move |one| (cell, one))).collect();
+        result.cells.iter().flat_map(|cell| result.comparisons(cell).into_iter().map(move |comparison| (cell, comparison))).collect();
     let name = |number: usize| result.variants.get(number).map_or("", |variant| variant.name.as_str());
     let mut sentences = Vec::new();
     let (mut figures, mut open) = (Vec::new(), Vec::new());
@@ -60,7 +60,7 @@ pub(super) fn of_variants(result: &VariantsResult, setup: &Setup) -> Option<Answ
 
 fn changed(change: &FigureChange) -> Changed {
     let statistic = match change.of {
-        Figure::Client(of) => of,
+        Figure::Client(statistic) => statistic,
         Figure::Server(_) => Statistic::MeanLatency,
     };
     let FigureChange { ratio, interval, verdict, .. } = *change;
@@ -70,16 +70,16 @@ fn changed(change: &FigureChange) -> Changed {
 /// How many rounds would decide, and how long they would take.
 fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup) -> Missing {
     let Some(rounds) = change.rounds_to_decide.map(|rounds| rounds.max(MIN_PAIRS)) else {
-        let what = format!("the change is at the margin of {} %", plain(100.0 * result.rounds.margin));
-        return Missing { what, command: None, seconds: None };
+        let text = format!("the change is at the margin of {} %", plain(100.0 * result.rounds.margin));
+        return Missing { what: text, command: None, seconds: None };
     };
     let flag = if result.starts > 1 { "--restarts" } else { "--rounds" };
-    let each: f64 = match setup.measurement.window {
+    let window_s: f64 = match setup.measurement.window {
         crate::terms::WindowRule::Time(length) => length.as_secs_f64(),
         crate::terms::WindowRule::Count(_) => 0.0,
     };
     let turns = rounds * result.variants.len() * result.cells.len();
-    let seconds = (each > 0.0 && result.starts < 2).then(|| (each * turns as f64).ceil() as u64);
+    let seconds = (window_s > 0.0 && result.starts < 2).then(|| (window_s * turns as f64).ceil() as u64);
     Missing {
         what: format!("{rounds} {} would probably decide", flag.trim_start_matches('-')),
         command: Some(command(setup, &[(flag, rounds.to_string())])),
@@ -94,9 +94,9 @@ pub fn compared(changes: &[LevelChange], [reference, other]: [&str; 2], setup: &
     let mut sentences = Vec::new();
     let (mut figures, mut open) = (Vec::new(), false);
     for level in changes {
-        let place = at(level.load, level.distinction);
+        let level_name = at(level.load, level.distinction);
         let Some(change) = level.figures.iter().find(|change| change.of == key) else { continue };
-        let pair = Pair { other, reference, place: (changes.len() > 1).then_some(place) };
+        let pair = Pair { other, reference, place: (changes.len() > 1).then_some(level_name) };
         let changed = Changed { of: key, ratio: change.ratio, interval: change.interval, verdict: change.verdict };
         open |= change.verdict == Direction::Undecided;
         sentences.push((change.verdict, sentence(&pair, changed)));
@@ -111,8 +111,8 @@ pub fn compared(changes: &[LevelChange], [reference, other]: [&str; 2], setup: &
     if !open {
         return Some(answer);
     }
-    let what = "measure both longer, or in turns in one run with --variant, which tells smaller changes".to_owned();
-    Some(answer.lacks(Missing { what, command: None, seconds: None }))
+    let text = "measure both longer, or in turns in one run with --variant, which tells smaller changes".to_owned();
+    Some(answer.lacks(Missing { what: text, command: None, seconds: None }))
 }
 
 /// The gravest first; those that are alike in the verdict are counted.
@@ -125,8 +125,8 @@ fn joined(mut sentences: Vec<(Direction, String)>) -> Option<String> {
     };
     sentences.sort_by_key(|(verdict, _)| weight(*verdict));
     let shown: Vec<&str> = sentences.iter().take(MOST).map(|(_, words)| words.as_str()).collect();
-    let rest = sentences.len().saturating_sub(MOST);
-    let more = if rest > 0 { format!("; and {rest} more comparisons") } else { String::new() };
+    let remaining = sentences.len().saturating_sub(MOST);
+    let more = if remaining > 0 { format!("; and {remaining} more comparisons") } else { String::new() };
     (!shown.is_empty()).then(|| shown.join("; ") + &more)
 }
 
@@ -135,45 +135,45 @@ const MOST: usize = 3;
 
 /// `new is 10.3 % slower than old (p99, 8.9 to 11.6 %) at concurrency 4`.
 fn sentence(pair: &Pair<'_>, change: Changed) -> String {
-    let Pair { other, reference, place } = pair;
-    let place = place.as_ref().map(|place| format!(" at {place}")).unwrap_or_default();
-    let what = change.of.statistic().map_or_else(
+    let Pair { other, reference, place: level_name } = pair;
+    let suffix = level_name.as_ref().map(|level_name| format!(" at {level_name}")).unwrap_or_default();
+    let figure_name = change.of.statistic().map_or_else(
         || change.of.short(),
-        |of| match of {
+        |statistic| match statistic {
             Statistic::MeanLatency => "mean latency".to_owned(),
-            of => of.word(),
+            statistic => statistic.word(),
         },
     );
     let signed = |ratio: f64| format!("{}{}", if ratio > 1.0 { "+" } else { "" }, plain(100.0 * (ratio - 1.0)));
     let (less, more) = if change.of.figure.unit == Unit::Nanoseconds { ("faster", "slower") } else { ("less", "more") };
     let size = |ratio: f64| plain(100.0 * (ratio - 1.0).abs());
     match (change.verdict, change.interval) {
-        (Direction::Worse | Direction::Better, Some(known)) => {
+        (Direction::Worse | Direction::Better, Some(interval)) => {
             let word = if change.ratio > 1.0 { more } else { less };
-            let ends = if change.ratio > 1.0 { [known.low, known.high] } else { [known.high, known.low] };
+            let ends = if change.ratio > 1.0 { [interval.low, interval.high] } else { [interval.high, interval.low] };
             let [from, to] = ends.map(size);
-            format!("{other} is {} % {word} than {reference} ({what}, {from} to {to} %){place}", size(change.ratio))
+            format!("{other} is {} % {word} than {reference} ({figure_name}, {from} to {to} %){suffix}", size(change.ratio))
         }
-        (Direction::Same, Some(known)) => {
-            let [low, high] = [known.low, known.high].map(signed);
-            format!("{other} is as fast as {reference} ({what} {low} to {high} %){place}")
+        (Direction::Same, Some(interval)) => {
+            let [low, high] = [interval.low, interval.high].map(signed);
+            format!("{other} is as fast as {reference} ({figure_name} {low} to {high} %){suffix}")
         }
-        (_, known) => {
-            let known = known.map(|known| format!(", {} to {} %", signed(known.low), signed(known.high)));
+        (_, interval) => {
+            let interval = interval.map(|interval| format!(", {} to {} %", signed(interval.low), signed(interval.high)));
             let ratio = if change.ratio.is_finite() { format!("{} %", signed(change.ratio)) } else { "–".to_owned() };
-            let known = known.unwrap_or_default();
-            format!("{other} against {reference} is undecided ({what} {ratio}{known}){place}")
+            let interval = interval.unwrap_or_default();
+            format!("{other} against {reference} is undecided ({figure_name} {ratio}{interval}){suffix}")
         }
     }
 }
 
-fn values(pair: &Pair<'_>, of: FigureAt, [one, other]: [f64; 2]) -> Vec<Told> {
-    let name = |who: &str| pair.place.as_ref().map_or_else(|| who.to_owned(), |place| format!("{who} at {place}"));
-    vec![told(name(pair.reference), of, one, None), told(name(pair.other), of, other, None)]
+fn values(pair: &Pair<'_>, figure_at: FigureAt, [reference, other]: [f64; 2]) -> Vec<Told> {
+    let name = |who: &str| pair.place.as_ref().map_or_else(|| who.to_owned(), |level_name| format!("{who} at {level_name}"));
+    vec![told(name(pair.reference), figure_at, reference, None), told(name(pair.other), figure_at, other, None)]
 }
 
 fn ratio(pair: &Pair<'_>, change: Changed) -> Told {
-    let place = pair.place.as_ref().map(|place| format!(" at {place}")).unwrap_or_default();
-    let of = format!("{} against {}{place}", pair.other, pair.reference);
-    Told { unit: Unit::Ratio, ..told(of, change.of, change.ratio, change.interval) }
+    let suffix = pair.place.as_ref().map(|level_name| format!(" at {level_name}")).unwrap_or_default();
+    let subject = format!("{} against {}{suffix}", pair.other, pair.reference);
+    Told { unit: Unit::Ratio, ..told(subject, change.of, change.ratio, change.interval) }
 }

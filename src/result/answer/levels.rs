@@ -29,13 +29,13 @@ pub(super) fn answer(result: &RunResult) -> Option<Answer> {
         .levels_with_earlier()
         .map(|(level, earlier)| Named { level, name: at(level.load, result.distinction(level, earlier)) })
         .collect();
-    let measured: Vec<Named<'_>> = all.iter().filter(|one| one.level.client.requests > 0).cloned().collect();
+    let measured: Vec<Named<'_>> = all.iter().filter(|named| named.level.client.requests > 0).cloned().collect();
     let is_limited = result.setup.measurement.latency_threshold.is_some() && result.setup.mode.has_levels();
     match (&all[..], &measured[..]) {
         ([], _) => None,
         ([first, ..], []) => Some(nothing(first, &result.setup)),
         (_, measured) if is_limited => Some(within(result, measured)),
-        ([_], [one]) => Some(single(one, &result.setup)),
+        ([_], [named]) => Some(single(named, &result.setup)),
         (_, measured) if result.setup.mode.is_range() => Some(range(result, measured)),
         (_, measured) => Some(slowest(result, measured)),
     }
@@ -49,23 +49,23 @@ fn nothing(first: &Named<'_>, setup: &Setup) -> Answer {
 }
 
 /// What one load comes to.
-fn single(one: &Named<'_>, setup: &Setup) -> Answer {
-    let words = match speech(one.level, &setup.measurement) {
-        Some(speech) => format!("At {}: {speech}", one.name),
+fn single(named: &Named<'_>, setup: &Setup) -> Answer {
+    let words = match speech(named.level, &setup.measurement) {
+        Some(speech) => format!("At {}: {speech}", named.name),
         None => {
-            let throughput = with_interval(FigureAt::of_statistic(Statistic::Throughput), one.level);
-            let latency = with_interval(key(setup), one.level);
-            format!("{throughput} at {}, {} {latency}", one.name, title(setup))
+            let throughput = with_interval(FigureAt::of_statistic(Statistic::Throughput), named.level);
+            let latency = with_interval(key(setup), named.level);
+            format!("{throughput} at {}, {} {latency}", named.name, title(setup))
         }
     };
-    unless_wrong(Answer::sure(Question::Level, words, figures(one, setup)), one, setup)
+    unless_wrong(Answer::sure(Question::Level, words, figures(named, setup)), named, setup)
 }
 
 /// The slowest of loads that follow each other.
 fn slowest(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let setup = &result.setup;
-    let latency = |one: &&Named<'_>| one.level.client.key_latency_ns(setup.measurement.percentile);
-    let slowest = all.iter().max_by(|one, other| latency(one).total_cmp(&latency(other))).unwrap_or(&all[0]);
+    let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
+    let slowest = all.iter().max_by(|left, right| latency(left).total_cmp(&latency(right))).unwrap_or(&all[0]);
     let valid = result.levels.iter().filter(|level| Outcome::of(level).is_valid()).count();
     let words = format!(
         "{valid} of {} loads are valid; the slowest is {}: {} {}",
@@ -74,28 +74,28 @@ fn slowest(result: &RunResult, all: &[Named<'_>]) -> Answer {
         title(setup),
         with_interval(key(setup), slowest.level)
     );
-    let worst = all.iter().find(|one| !Outcome::of(one.level).is_valid()).unwrap_or(slowest);
+    let worst = all.iter().find(|named| !Outcome::of(named.level).is_valid()).unwrap_or(slowest);
     unless_wrong(Answer::sure(Question::Level, words, figures(slowest, setup)), worst, setup)
 }
 
 /// Where a range bends, and its least latency.
 fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let setup = &result.setup;
-    let valid: Vec<Named<'_>> = all.iter().filter(|one| kept_up(one.level)).cloned().collect();
+    let valid: Vec<Named<'_>> = all.iter().filter(|named| kept_up(named.level)).cloned().collect();
     let among = if valid.is_empty() { all } else { &valid[..] };
-    let levels: Vec<&LevelSummary> = among.iter().map(|one| one.level).collect();
+    let levels: Vec<&LevelSummary> = among.iter().map(|named| named.level).collect();
     let found = knee(&levels, setup.measurement.key_latency());
-    let by_rate = |one: &&Named<'_>| one.level.client.throughput();
-    let most = among.iter().max_by(|one, other| by_rate(one).total_cmp(&by_rate(other))).unwrap_or(&among[0]);
-    let at_knee = found.and_then(|found| among.iter().find(|one| std::ptr::eq(one.level, found)));
-    let latency = |one: &&Named<'_>| one.level.client.key_latency_ns(setup.measurement.percentile);
-    let least = among.iter().min_by(|one, other| latency(one).total_cmp(&latency(other))).unwrap_or(&among[0]);
+    let by_rate = |named: &&Named<'_>| named.level.client.throughput();
+    let most = among.iter().max_by(|left, right| by_rate(left).total_cmp(&by_rate(right))).unwrap_or(&among[0]);
+    let at_knee = found.and_then(|found| among.iter().find(|named| std::ptr::eq(named.level, found)));
+    let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
+    let least = among.iter().min_by(|left, right| latency(left).total_cmp(&latency(right))).unwrap_or(&among[0]);
     let best = at_knee.unwrap_or(most);
-    let what = if at_knee.is_some() { "Knee" } else { "Most throughput" };
+    let label = if at_knee.is_some() { "Knee" } else { "Most throughput" };
     let rate = FigureAt::of_statistic(Statistic::Throughput);
     let beside = speech(best.level, &setup.measurement)
         .unwrap_or_else(|| format!("{} {}", title(setup), with_interval(key(setup), best.level)));
-    let mut words = format!("{what}: {} at {} ({beside})", shown(rate, best.level), best.name);
+    let mut words = format!("{label}: {} at {} ({beside})", shown(rate, best.level), best.name);
     if least.name != best.name {
         let value = shown(key(setup), least.level);
         words += &format!("; least {}: {value} at {}", title(setup), least.name);
@@ -109,33 +109,33 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let setup = &result.setup;
     let limit = setup.measurement.latency_threshold.map_or(0.0, |limit| limit.as_nanos() as f64);
     let asked = format!("{} < {}", title(setup), time(limit));
-    let Some(best) = most_within(result).and_then(|best| all.iter().find(|one| std::ptr::eq(one.level, best))) else {
-        let latency = |one: &&Named<'_>| one.level.client.key_latency_ns(setup.measurement.percentile);
-        let least = all.iter().min_by(|one, other| latency(one).total_cmp(&latency(other))).unwrap_or(&all[0]);
+    let Some(best) = most_within(result).and_then(|best| all.iter().find(|named| std::ptr::eq(named.level, best))) else {
+        let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
+        let least = all.iter().min_by(|left, right| latency(left).total_cmp(&latency(right))).unwrap_or(&all[0]);
         let found = with_interval(key(setup), least.level);
         let words = format!("No load within {asked}: {found} at {}, the least of all measured", least.name);
         let answer = Answer::sure(Question::MostLoad, words, figures(least, setup));
         return unless_certain(answer, least, result);
     };
     let rate = shown(FigureAt::of_statistic(Statistic::Throughput), best.level);
-    let known = range_or_value(key(setup), best.level);
+    let latency_range = range_or_value(key(setup), best.level);
     let beside = speech(best.level, &setup.measurement).map(|speech| format!("; {speech}")).unwrap_or_default();
     let words = match best.level.load {
         LevelLoad::Streams(streams) => {
-            format!("Most streams within {asked}: {streams} ({} {known}, {rate}{beside})", title(setup))
+            format!("Most streams within {asked}: {streams} ({} {latency_range}, {rate}{beside})", title(setup))
         }
-        _ => format!("Most load within {asked}: {rate} at {} ({} {known}{beside})", best.name, title(setup)),
+        _ => format!("Most load within {asked}: {rate} at {} ({} {latency_range}{beside})", best.name, title(setup)),
     };
-    let is_over = |one: &Named<'_>| !holds(one.level) && one.level.load.number() > best.level.load.number();
+    let is_over = |named: &Named<'_>| !holds(named.level) && named.level.load.number() > best.level.load.number();
     let answer = Answer::sure(Question::MostLoad, words, figures(best, setup));
     if all.iter().any(is_over) || setup.mode.separate_levels() == Some(1) {
         return unless_certain(answer, best, result);
     }
     let words = match best.level.load {
         LevelLoad::Streams(streams) => {
-            format!("At least {streams} streams within {asked} ({} {known}, {rate}{beside})", title(setup))
+            format!("At least {streams} streams within {asked} ({} {latency_range}, {rate}{beside})", title(setup))
         }
-        _ => format!("At least {rate} within {asked}, at {} ({} {known}{beside})", best.name, title(setup)),
+        _ => format!("At least {rate} within {asked}, at {} ({} {latency_range}{beside})", best.name, title(setup)),
     };
     let (flag, from) = (setup.mode.flag(), plain(best.level.load.number()));
     let missing = Missing {
@@ -159,19 +159,19 @@ fn kept_up(level: &LevelSummary) -> bool {
 /// The highest level within the limit.
 pub fn most_within(result: &RunResult) -> Option<&LevelSummary> {
     let held = result.levels.iter().filter(|level| holds(level));
-    held.max_by(|one, other| one.load.number().total_cmp(&other.load.number()))
+    held.max_by(|left, right| left.load.number().total_cmp(&right.load.number()))
 }
 
 /// The knee of a closed loop: the level with the most throughput for its latency, which Kleinrock calls the power of a
 /// system (L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
 /// communications", ICC 1979). With two levels there is no bend, and levels of different batch sizes follow no curve.
-pub fn knee<'a>(levels: &[&'a LevelSummary], of: Statistic) -> Option<&'a LevelSummary> {
-    let power = |level: &LevelSummary| level.client.throughput() / value(of, &level.client).max(1.0);
+pub fn knee<'a>(levels: &[&'a LevelSummary], statistic: Statistic) -> Option<&'a LevelSummary> {
+    let power = |level: &LevelSummary| level.client.throughput() / value(statistic, &level.client).max(1.0);
     let is_closed = |level: &&&LevelSummary| matches!(level.load, LevelLoad::Concurrency(_));
     let first = levels.first()?;
     let is_curve = levels.len() > 2 && levels.iter().filter(is_closed).count() == levels.len();
     let is_alike = levels.iter().all(|level| level.client.batch_size == first.client.batch_size);
-    let best = levels.iter().copied().max_by(|one, other| power(one).total_cmp(&power(other)));
+    let best = levels.iter().copied().max_by(|left, right| power(left).total_cmp(&power(right)));
     best.filter(|_| is_curve && is_alike)
 }
 
@@ -186,7 +186,7 @@ pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
     let below = |level: &&LevelSummary| level.load.number() <= found.saturation * 1.001;
     let last = result.levels.iter().rfind(below);
     let figures = last.map(|level| Named { level, name: at(level.load, crate::Distinction::default()) });
-    let figures = figures.map(|one| self::figures(&one, &result.setup)).unwrap_or_default();
+    let figures = figures.map(|named| self::figures(&named, &result.setup)).unwrap_or_default();
     let answer = Answer::sure(Question::Saturation, words, figures);
     if found.unsustained.is_some() {
         return answer;
@@ -200,7 +200,7 @@ pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
 
 /// What is said of language models: the times to the first token and between tokens, and how much of it is good.
 pub fn speech(level: &LevelSummary, plan: &MeasurementPlan) -> Option<String> {
-    let said = speech_figures(plan).into_iter().filter_map(|figure| {
+    let parts = speech_figures(plan).into_iter().filter_map(|figure| {
         let value = figure.value(level)?.value;
         let shown = figure.figure.unit.show(value);
         Some(match figure.figure.key {
@@ -210,22 +210,22 @@ pub fn speech(level: &LevelSummary, plan: &MeasurementPlan) -> Option<String> {
         })
     });
     level.client.generated.as_ref().filter(|generated| generated.with_tokens() > 0)?;
-    Some(said.collect::<Vec<_>>().join(", "))
+    Some(parts.collect::<Vec<_>>().join(", "))
 }
 
 fn speech_figures(plan: &MeasurementPlan) -> Vec<FigureAt> {
     let point = Some(Point::Percentile(plan.percentile.unwrap_or(99.0)));
-    let of = |key, point| FigureAt::of(FigureName { key, point });
-    vec![of("ttft", point), of("itl", point), of("output_token_throughput", None), of("goodput_share", None)]
+    let figure_at = |key, point| FigureAt::of(FigureName { key, point });
+    vec![figure_at("ttft", point), figure_at("itl", point), figure_at("output_token_throughput", None), figure_at("goodput_share", None)]
 }
 
 /// The figures of a level in an answer.
-fn figures(one: &Named<'_>, setup: &Setup) -> Vec<Told> {
+fn figures(named: &Named<'_>, setup: &Setup) -> Vec<Told> {
     let all = [FigureAt::of_statistic(Statistic::Throughput), key(setup)].into_iter();
     let further = speech_figures(&setup.measurement);
     let found = |figure: FigureAt| {
-        let Value { value, interval, .. } = figure.value(one.level)?;
-        Some(told(one.name.clone(), figure, value, interval))
+        let Value { value, interval, .. } = figure.value(named.level)?;
+        Some(told(named.name.clone(), figure, value, interval))
     };
     all.chain(further).filter_map(found).collect()
 }
@@ -247,9 +247,9 @@ fn shown(figure: FigureAt, level: &LevelSummary) -> String {
 /// `41 ms (39 to 44 ms)`.
 fn with_interval(figure: FigureAt, level: &LevelSummary) -> String {
     let unit = figure.figure.unit;
-    let known = figure.value(level).and_then(|found| found.interval);
-    let known = known.map(|known| format!(" ({})", unit.show_between(known.low.max(0.0), known.high)));
-    shown(figure, level) + &known.unwrap_or_default()
+    let interval = figure.value(level).and_then(|found| found.interval);
+    let interval = interval.map(|interval| format!(" ({})", unit.show_between(interval.low.max(0.0), interval.high)));
+    shown(figure, level) + &interval.unwrap_or_default()
 }
 
 /// `39 to 44 ms`; the value, or its upper bound, if there is no interval.
@@ -257,51 +257,51 @@ fn range_or_value(figure: FigureAt, level: &LevelSummary) -> String {
     let unit = figure.figure.unit;
     let Some(found) = figure.value(level) else { return String::new() };
     match (found.interval, found.bounds.high) {
-        (Some(known), _) => unit.show_between(known.low, known.high),
+        (Some(interval), _) => unit.show_between(interval.low, interval.high),
         (None, Some(high)) => format!("{}, at most {}", unit.show(found.value), unit.show(high)),
         (None, None) => unit.show(found.value),
     }
 }
 
 /// The answer, with what is wrong with the level that it stands on.
-fn unless_wrong(answer: Answer, one: &Named<'_>, setup: &Setup) -> Answer {
-    match reason(one, setup) {
+fn unless_wrong(answer: Answer, named: &Named<'_>, setup: &Setup) -> Answer {
+    match reason(named, setup) {
         Some(missing) => answer.lacks(missing),
         None => answer,
     }
 }
 
-fn reason(one: &Named<'_>, setup: &Setup) -> Option<Missing> {
-    let Verdict::Invalid(reasons) = &one.level.verdict else { return None };
-    let outcome = Outcome::of(one.level);
+fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
+    let Verdict::Invalid(reasons) = &named.level.verdict else { return None };
+    let outcome = Outcome::of(named.level);
     // What made the outcome what it is, whatever else there is.
     let first = reasons.iter().find(|reason| Outcome::of_reason(reason) == outcome).or(reasons.first())?;
-    let remedy = first.remedy(&setup.measurement, one.level.disturbances.disturbed > 0);
-    let what = format!("{} is {outcome}: {first}; {remedy}", one.name);
-    Some(Missing { what, command: None, seconds: None })
+    let remedy = first.remedy(&setup.measurement, named.level.disturbances.disturbed > 0);
+    let text = format!("{} is {outcome}: {first}; {remedy}", named.name);
+    Some(Missing { what: text, command: None, seconds: None })
 }
 
 /// The answer, unless the limit is within the interval of the latency: then with how long would settle it.
-fn unless_certain(answer: Answer, one: &Named<'_>, result: &RunResult) -> Answer {
+fn unless_certain(answer: Answer, named: &Named<'_>, result: &RunResult) -> Answer {
     let setup = &result.setup;
-    let Some(check) = one.level.limit.filter(|check| !check.certain) else {
-        return unless_wrong(answer, one, setup);
+    let Some(check) = named.level.limit.filter(|check| !check.certain) else {
+        return unless_wrong(answer, named, setup);
     };
-    let found = key(setup).value(one.level);
+    let found = key(setup).value(named.level);
     let gap = found.map_or(0.0, |found| (found.value - check.limit.as_nanos() as f64).abs());
-    let half = found.and_then(|found| found.interval).map_or(0.0, |known| (known.high - known.low) / 2.0);
+    let half = found.and_then(|found| found.interval).map_or(0.0, |interval| (interval.high - interval.low) / 2.0);
     let times = ((half / gap.max(1.0)).powi(2) * MARGIN).clamp(LONGER.0, LONGER.1);
-    let windows = one.level.windows.iter().map(|row| row.windows).sum::<usize>().max(3);
-    let seconds = one.level.client.duration.as_secs_f64() * times;
+    let windows = named.level.windows.iter().map(|row| row.windows).sum::<usize>().max(3);
+    let seconds = named.level.client.duration.as_secs_f64() * times;
     let mut changed = vec![("--max-trials", format!("{:.0}", (windows as f64 * times).ceil()))];
     if setup.measurement.level_time.is_some() {
         changed.push(("--max-level-time", format!("{:.0}s", (2.0 * seconds).ceil())));
     }
     if setup.mode.is_range() {
-        changed.insert(0, (setup.mode.flag(), plain(one.level.load.number())));
+        changed.insert(0, (setup.mode.flag(), plain(named.level.load.number())));
     }
     answer.lacks(Missing {
-        what: format!("the interval of {} at {} contains the limit", title(setup), one.name),
+        what: format!("the interval of {} at {} contains the limit", title(setup), named.name),
         command: Some(command(setup, &changed)),
         seconds: Some(seconds.ceil() as u64),
     })
@@ -310,13 +310,13 @@ fn unless_certain(answer: Answer, one: &Named<'_>, result: &RunResult) -> Answer
 /// The run's command with these flags in place of its own.
 pub(super) fn command(setup: &Setup, changed: &[(&str, String)]) -> String {
     let mut words = vec![setup.program.name.clone()];
-    let mut given = setup.command_line.iter().peekable();
-    while let Some(word) = given.next() {
+    let mut arguments = setup.command_line.iter().peekable();
+    while let Some(word) = arguments.next() {
         let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
         if !changed.iter().any(|(flag, _)| *flag == name) {
             words.push(quoted(word));
         } else if name == word {
-            given.next();
+            arguments.next();
         }
     }
     changed.iter().for_each(|(flag, value)| words.extend([(*flag).to_owned(), value.clone()]));

@@ -37,11 +37,11 @@ pub(super) fn answer(result: &PeriodicResult) -> Option<Answer> {
         let figure = FigureAt::named(key).filter(|_| ends.iter().all(|batch| times(batch).count() > 0))?;
         let values: Vec<f64> = ends.iter().map(|batch| value_at(POINT, times(batch))).collect();
         let shown: Vec<String> = values.iter().map(|value| figure.figure.unit.show(*value)).collect();
-        let of = |(batch, value): (&&PeriodicBatch, f64)| {
+        let to_figure = |(batch, value): (&&PeriodicBatch, f64)| {
             told(format!("concurrency {}", batch.concurrency), figure, value, None)
         };
-        let told: Vec<Told> = ends.iter().zip(values).map(of).collect();
-        Some((format!("{title} {}", shown.join(" to ")), told))
+        let figures: Vec<Told> = ends.iter().zip(values).map(to_figure).collect();
+        Some((format!("{title} {}", shown.join(" to ")), figures))
     });
     let (words, figures): (Vec<String>, Vec<Vec<Told>>) = figures.unzip();
     let from = if ends.len() > 1 { "From" } else { "At" };
@@ -79,9 +79,9 @@ mod tests {
             "From 10 to 30 outstanding: first response p99 20 ms to 50 ms, gap between responses p99 2 ms to 5 ms";
         assert_eq!((&*found.words, found.sure), (words, Sureness::Sure));
         assert_eq!(found.figures.len(), 4);
-        let one = answer(&result(vec![batch(10, 20)], Outcome::Interrupted)).unwrap();
-        assert!(one.words.starts_with("At 10 outstanding: first response p99 20 ms,"), "{}", one.words);
-        assert_eq!(one.missing.unwrap().what, "the load is interrupted");
+        let single = answer(&result(vec![batch(10, 20)], Outcome::Interrupted)).unwrap();
+        assert!(single.words.starts_with("At 10 outstanding: first response p99 20 ms,"), "{}", single.words);
+        assert_eq!(single.missing.unwrap().what, "the load is interrupted");
         let none = PeriodicBatch { responses: 0, ..batch(10, 20) };
         assert_eq!(answer(&result(vec![none], Outcome::Failed)).unwrap().sure, Sureness::NotMeasured);
     }

@@ -26,20 +26,20 @@ pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
     let all: Vec<Winner<'_>> = result.cells.iter().filter_map(|cell| winner(result, cell)).collect();
     let latency = match primary {
         Statistic::MeanLatency => "mean latency".to_owned(),
-        of => of.word(),
+        statistic => statistic.word(),
     };
     let figure = FigureAt::of_statistic(primary);
     let figures: Vec<Told> = figures(&all, figure);
     let mut parts: Vec<String> = Vec::new();
-    for run in all.chunk_by(|one, other| one.name == other.name) {
+    for run in all.chunk_by(|left, right| left.name == right.name) {
         let (first, last) = (&run[0], &run[run.len() - 1]);
         let shown = figure.figure.unit.show(first.latency_ns);
         parts.push(match (first.cell.size, last.cell.size) {
-            (Some(one), Some(other)) if one != other => {
+            (Some(from), Some(to)) if from != to => {
                 let most = last.bandwidth.map(|bytes| format!(" ({})", Unit::BytesPerSecond.show(bytes)));
-                format!("{} from {} to {}{}", first.name, binary(one), binary(other), most.unwrap_or_default())
+                format!("{} from {} to {}{}", first.name, binary(from), binary(to), most.unwrap_or_default())
             }
-            (Some(one), _) => format!("{} at {} ({latency} {shown})", first.name, binary(one)),
+            (Some(size), _) => format!("{} at {} ({latency} {shown})", first.name, binary(size)),
             (None, _) => format!("{} ({latency} {shown})", first.name),
         });
     }
@@ -47,43 +47,43 @@ pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
         return None;
     }
     let answer = Answer::sure(Question::Study, format!("Fastest: {}", parts.join("; ")), figures);
-    let close = all.iter().filter(|one| one.rivals > 0).count();
+    let close = all.iter().filter(|winner| winner.rivals > 0).count();
     if close == 0 {
         return Some(answer);
     }
-    let what = format!("in {close} of {} cells another is not known to be slower; more --rounds tell", all.len());
-    Some(Answer { sure: Sureness::Undecided, missing: Some(Missing { what, command: None, seconds: None }), ..answer })
+    let text = format!("in {close} of {} cells another is not known to be slower; more --rounds tell", all.len());
+    Some(Answer { sure: Sureness::Undecided, missing: Some(Missing { what: text, command: None, seconds: None }), ..answer })
 }
 
 /// The latency of every winner, the ends first, and how much the last one moved.
 fn figures(all: &[Winner<'_>], latency: FigureAt) -> Vec<Told> {
-    let of = |one: &Winner<'_>| told(place(one), latency, one.latency_ns, None);
+    let to_figure = |winner: &Winner<'_>| told(place(winner), latency, winner.latency_ns, None);
     let bandwidth = FigureAt::named("input_bandwidth");
     let most = all.last().and_then(|last| Some(told(place(last), bandwidth?, last.bandwidth?, None)));
-    let (first, rest) = all.split_first().map_or((None, all), |(first, rest)| (Some(first), rest));
-    let (last, between) = rest.split_last().map_or((None, rest), |(last, between)| (Some(last), between));
-    first.into_iter().chain(last).map(of).chain(most).chain(between.iter().map(of)).collect()
+    let (first, others) = all.split_first().map_or((None, all), |(first, others)| (Some(first), others));
+    let (last, between) = others.split_last().map_or((None, others), |(last, between)| (Some(last), between));
+    first.into_iter().chain(last).map(to_figure).chain(most).chain(between.iter().map(to_figure)).collect()
 }
 
-fn place(one: &Winner<'_>) -> String {
-    one.cell.size.map_or_else(|| one.name.to_owned(), |bytes| format!("{} at {}", one.name, binary(bytes)))
+fn place(winner: &Winner<'_>) -> String {
+    winner.cell.size.map_or_else(|| winner.name.to_owned(), |bytes| format!("{} at {}", winner.name, binary(bytes)))
 }
 
 fn winner<'a>(result: &'a VariantsResult, cell: &'a Cell) -> Option<Winner<'a>> {
-    let known = |number| cell.known(number, result.primary, result.reading());
+    let estimate = |number| cell.known(number, result.primary, result.reading());
     let all: Vec<(usize, f64)> =
-        (0..result.variants.len()).filter_map(|number| Some((number, known(number)?.0))).collect();
-    let &(best, latency_ns) = all.iter().min_by(|one, other| one.1.total_cmp(&other.1))?;
-    let highest = known(best)?.1.high.unwrap_or(f64::INFINITY);
+        (0..result.variants.len()).filter_map(|number| Some((number, estimate(number)?.0))).collect();
+    let &(best, latency_ns) = all.iter().min_by(|left, right| left.1.total_cmp(&right.1))?;
+    let highest = estimate(best)?.1.high.unwrap_or(f64::INFINITY);
     let comparisons = result.comparisons(cell);
     let is_slower = |number: usize| {
         // Against the reference, pairs tell more than the two intervals.
         let other = if best == 0 { number } else { best };
-        let paired = comparisons.iter().find(|one| one.variant == other && (best == 0 || number == 0));
-        let verdict = paired.and_then(|one| one.figures.iter().find(|figure| figure.of == result.primary));
+        let paired = comparisons.iter().find(|comparison| comparison.variant == other && (best == 0 || number == 0));
+        let verdict = paired.and_then(|comparison| comparison.figures.iter().find(|figure| figure.of == result.primary));
         match verdict.map(|figure| figure.verdict) {
             Some(verdict) => matches!(verdict, Direction::Worse | Direction::Better),
-            None => known(number).and_then(|(_, bounds)| bounds.low).is_some_and(|low| low > highest),
+            None => estimate(number).and_then(|(_, bounds)| bounds.low).is_some_and(|low| low > highest),
         }
     };
     let rivals = all.iter().filter(|(number, _)| *number != best && !is_slower(*number)).count();

@@ -16,7 +16,7 @@ use crate::{RunResult, Setup};
 /// A level whose p99 is known to within a tenth, `ms` and judged against 50 ms.
 fn level(concurrency: u32, rate: u64, ms: u64) -> LevelSummary {
     let mut level = sample::level(LevelLoad::Concurrency(concurrency), rate, ms * 1_000_000);
-    let around = |of, value: f64| Known::by(of, Some(Interval { low: 0.9 * value, high: 1.1 * value }));
+    let around = |statistic, value: f64| Known::by(statistic, Some(Interval { low: 0.9 * value, high: 1.1 * value }));
     let ns = ms as f64 * 1e6;
     level.intervals = vec![
         around(Statistic::Throughput, rate as f64),
@@ -89,24 +89,24 @@ fn a_range_without_one_is_answered_by_its_knee_and_one_level_by_its_figures() {
 
 #[test]
 fn what_is_wrong_with_a_level_is_the_reason_of_its_outcome() {
-    let mut one = level(4, 300, 60);
-    one.ending = Ending::Unstable;
+    let mut level = level(4, 300, 60);
+    level.ending = Ending::Unstable;
     let drifts = InvalidReason::Drifting(Statistic::Throughput, 0.5);
-    one.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.02), drifts]);
-    let missing = answer(&setup(false, 1), &[one]).missing.unwrap();
+    level.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.02), drifts]);
+    let missing = answer(&setup(false, 1), &[level]).missing.unwrap();
     assert!(missing.what.starts_with("concurrency 4 is unstable: throughput changed by +50%"), "{}", missing.what);
 }
 
 #[test]
 fn language_models_are_answered_in_their_own_figures() {
-    let mut one = level(5, 5, 900);
+    let mut level = level(5, 5, 900);
     let mut generated = Generated::empty();
     generated.first_token = sample::distribution(100, 210_000_000);
     generated.inter_token = sample::distribution(100, 18_000_000);
     (generated.tokens, generated.counted) = (500, 5);
-    (one.client.generated, one.client.good) = (Some(Box::new(generated)), Some(4));
-    one.load = LevelLoad::RequestRate(5.0);
-    let found = answer(&setup(false, 1), &[one]);
+    (level.client.generated, level.client.good) = (Some(Box::new(generated)), Some(4));
+    level.load = LevelLoad::RequestRate(5.0);
+    let found = answer(&setup(false, 1), &[level]);
     assert_eq!(found.words, "At 5 requests/s: TTFT p99 210 ms, ITL p99 18 ms, 500 tokens/s, 80 % good");
 }
 
@@ -123,8 +123,8 @@ fn two_results_are_answered_by_how_they_differ() {
 }
 
 fn variants(sizes: &[u64], ms: impl Fn(u64, usize) -> f64) -> VariantsResult {
-    let of = crate::rounds::Figure::Client(Statistic::MeanLatency);
-    let turn = |ms: f64| Some(Turn { values: vec![Value { of, value: ms * 1e6 }], requests: 9, ..Turn::default() });
+    let figure = crate::rounds::Figure::Client(Statistic::MeanLatency);
+    let turn = |ms: f64| Some(Turn { values: vec![Value { of: figure, value: ms * 1e6 }], requests: 9, ..Turn::default() });
     let round = |size: u64, number: usize| Round {
         number: number + 1,
         order: vec![0, 1],
@@ -149,7 +149,7 @@ fn variants(sizes: &[u64], ms: impl Fn(u64, usize) -> f64) -> VariantsResult {
         rounds: Rounds { count: 10, order: Order::Abba, margin: 0.05, until_decided: None },
         starts: 1,
         seed: 1,
-        primary: of,
+        primary: figure,
         cells: sizes.iter().map(cell).collect(),
     }
 }
@@ -208,12 +208,12 @@ fn a_gate_that_is_decided_needs_no_further_rounds() {
 #[test]
 fn a_gate_says_the_one_condition_that_decided() {
     let mut result = plans::result(&setup(false, 1), &[level(4, 100, 20)]);
-    let of = checked;
-    result.requirements = vec![of("p99<30ms", true, Judgement::Passed), of("p99<19ms", true, Judgement::Undecided)];
+    let condition = checked;
+    result.requirements = vec![condition("p99<30ms", true, Judgement::Passed), condition("p99<19ms", true, Judgement::Undecided)];
     let words = |result: &RunResult| result.answer().unwrap().gate.unwrap().words;
     assert_eq!(words(&result), "Passed, undecided: p99<19ms at concurrency 4: 20 ms (18 to 22 ms), and 1 more");
-    result.requirements.push(Checked { open: true, ..of("p99<18ms", false, Judgement::Undecided) });
+    result.requirements.push(Checked { open: true, ..condition("p99<18ms", false, Judgement::Undecided) });
     assert_eq!(words(&result), "Undecided: p99<18ms at concurrency 4: 20 ms (18 to 22 ms)");
-    result.requirements.push(of("p99<10ms", false, Judgement::Failed));
+    result.requirements.push(condition("p99<10ms", false, Judgement::Failed));
     assert_eq!(words(&result), "Failed: p99<10ms at concurrency 4: 20 ms (18 to 22 ms)");
 }

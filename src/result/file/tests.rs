@@ -18,11 +18,11 @@ use crate::terms::Statistic;
 fn result() -> RunResult {
     let mut late = sample::level(LevelLoad::RequestRate(20.5), 100, 2_000_000);
     late.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.25)]);
-    let mut known = sample::level(LevelLoad::Concurrency(4), 1_000, 1_000_000);
+    let mut measured = sample::level(LevelLoad::Concurrency(4), 1_000, 1_000_000);
     let interval = Some(Interval { low: 900.0, high: 1_100.0 });
-    known.intervals = vec![Known::by(Statistic::Throughput, interval)];
+    measured.intervals = vec![Known::by(Statistic::Throughput, interval)];
     let failed = LevelSummary { ending: Ending::Failed, ..sample::level(LevelLoad::Schedule(3.0), 0, 1) };
-    plans::result(&plans::setup(), &[late, known, failed])
+    plans::result(&plans::setup(), &[late, measured, failed])
 }
 
 #[test]
@@ -96,10 +96,10 @@ fn rich() -> RunResult {
 fn every_value_is_the_same_after_it_was_written_and_read() {
     let text = serde_json::to_string(&rich()).unwrap();
     let read: RunResult = serde_json::from_str(&text).unwrap();
-    let (one, other): (Value, Value) = (serde_json::from_str(&text).unwrap(), serde_json::to_value(&read).unwrap());
-    let figures = one["levels"][0]["figures"].as_object().unwrap();
+    let (written, rewritten): (Value, Value) = (serde_json::from_str(&text).unwrap(), serde_json::to_value(&read).unwrap());
+    let figures = written["levels"][0]["figures"].as_object().unwrap();
     assert!(figures.contains_key("wakeup_p99") && figures.contains_key("cache_hit_rate") && figures.len() > 60);
-    assert_eq!(one, other);
+    assert_eq!(written, rewritten);
 }
 
 /// As if the wall clock had been set back by an hour since the run began.

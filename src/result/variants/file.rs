@@ -65,11 +65,11 @@ impl VariantsResult {
     /// The figures of a variant in a cell, by their keys.
     pub fn figures(&self, cell: &Cell, variant: usize) -> BTreeMap<String, f64> {
         let reading = self.reading();
-        let known = |of: Figure| Some((of.to_string(), cell.value(variant, of, reading)?));
+        let figure_value = |figure: Figure| Some((figure.to_string(), cell.value(variant, figure, reading)?));
         let bandwidth = cell.bandwidth(variant, reading);
         let bytes = [("input_bandwidth", bandwidth.input), ("output_bandwidth", bandwidth.output)];
         let bytes = bytes.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        Figure::of_all(cell.units(variant)).into_iter().filter_map(known).chain(bytes).collect()
+        Figure::of_all(cell.units(variant)).into_iter().filter_map(figure_value).chain(bytes).collect()
     }
 }
 

@@ -120,8 +120,8 @@ fn whoever_comes_first_may_matter() {
     let rounds = (0..10).map(|number| {
         let order = ORDER.order_of(number, 2, 1);
         let mut units = vec![None; 2];
-        for (place, &subject) in order.iter().enumerate() {
-            units[subject] = unit(1e6 * (1.0 + 0.1 * place as f64) * (1.0 + 0.01 * random.random::<f64>()));
+        for (index, &subject) in order.iter().enumerate() {
+            units[subject] = unit(1e6 * (1.0 + 0.1 * index as f64) * (1.0 + 0.01 * random.random::<f64>()));
         }
         Round { start: 1, number: number + 1, order, units, set_aside: false }
     });

@@ -46,17 +46,17 @@ fn capacity(instances: f64, batch: f64, cost: Cost) -> f64 {
 
 /// The laws of the study, `scripts/check-tune`.
 fn laws() -> Vec<Known> {
-    let own = |path: &str, values: &[u64]| dimension(path, values, 0, 0);
+    let axis = |path: &str, values: &[u64]| dimension(path, values, 0, 0);
     let ensemble = |members: usize| -> Vec<Dimension> {
-        let of = |group: usize| {
+        let member = |group: usize| {
             [("instances", &INSTANCES[..]), ("batch", &SIZES[..]), ("delay", &[0, 100, 500][..])]
                 .map(|(path, values)| dimension(path, values, 0, group))
         };
-        (0..members).flat_map(of).collect()
+        (0..members).flat_map(member).collect()
     };
     vec![
-        known("a batcher", vec![own("batcher", &[0, 1])], |at| (100.0 + 300.0 * at[0], 0.5, 0)),
-        known("a delay", vec![own("delay", &[0, 500, 2000, 8000])], |at| {
+        known("a batcher", vec![axis("batcher", &[0, 1])], |at| (100.0 + 300.0 * at[0], 0.5, 0)),
+        known("a delay", vec![axis("delay", &[0, 500, 2000, 8000])], |at| {
             (
                 match at[0] as u64 {
                     0 => 100.0,
@@ -68,21 +68,21 @@ fn laws() -> Vec<Known> {
                 0,
             )
         }),
-        known("instances up to the permits", vec![own("instances", &[1, 2, 3, 4, 5, 6])], |at| {
+        known("instances up to the permits", vec![axis("instances", &[1, 2, 3, 4, 5, 6])], |at| {
             (100.0 * at[0].min(3.0), 0.5, 0)
         }),
-        known("instances that contend", vec![own("instances", &[1, 2, 3, 4, 5, 6, 7, 8])], |at| {
+        known("instances that contend", vec![axis("instances", &[1, 2, 3, 4, 5, 6, 7, 8])], |at| {
             (100.0 * at[0] / (1.0 + 0.08 * (at[0] - 1.0).powi(2)), 0.5, 0)
         }),
-        known("large batches", vec![own("batch", &SIZES)], |at| {
+        known("large batches", vec![axis("batch", &SIZES)], |at| {
             (1e3 * capacity(1.0, at[0], Cost { fixed: 5.0, item: 0.1 }), 0.5, 0)
         }),
-        known("middle batches", vec![own("batch", &SIZES)], |at| {
+        known("middle batches", vec![axis("batch", &SIZES)], |at| {
             (100.0 * at[0].min(8.0) * (8.0 / at[0].max(8.0)).powf(0.3), 0.5, 0)
         }),
         known(
             "instances and batches",
-            vec![own("instances", &INSTANCES), own("batch", &SIZES), own("delay", &[0, 100, 500])],
+            vec![axis("instances", &INSTANCES), axis("batch", &SIZES), axis("delay", &[0, 100, 500])],
             |at| (1e3 * capacity(at[0].min(2.0), at[1], Cost { fixed: 5.0, item: 0.2 }) * (1.0 - at[2] / 5e3), 0.5, 0),
         ),
         known("instances of a member", ensemble(2), |at| {
@@ -94,15 +94,15 @@ fn laws() -> Vec<Known> {
         }),
         known("batches of a member", ensemble(3), |at| {
             let members = [at[0] * 3.0, capacity(1.0, at[4], Cost { fixed: 10.0, item: 0.1 }), at[6] * 3.0];
-            let least = (0..3).min_by(|one, other| members[*one].total_cmp(&members[*other])).unwrap();
+            let least = (0..3).min_by(|left, right| members[*left].total_cmp(&members[*right])).unwrap();
             (1e3 * members[least], 0.5, least)
         }),
-        known("a limit", vec![own("batch", &SIZES)], |at| {
+        known("a limit", vec![axis("batch", &SIZES)], |at| {
             (1e3 * capacity(1.0, at[0], Cost { fixed: 2.0, item: 1.0 }), 2.0 * (2.0 + at[0]) / 15.0, 0)
         }),
-        known("nothing helps", vec![own("delay", &[0, 1, 2, 3])], |_| (1000.0, 0.5, 0)),
-        known("one permit", vec![own("instances", &[1, 2, 3])], |_| (200.0, 0.5, 0)),
-        known("nothing meets", vec![own("instances", &INSTANCES)], |at| (100.0 * at[0], 3.0 / at[0].min(2.0), 0)),
+        known("nothing helps", vec![axis("delay", &[0, 1, 2, 3])], |_| (1000.0, 0.5, 0)),
+        known("one permit", vec![axis("instances", &[1, 2, 3])], |_| (200.0, 0.5, 0)),
+        known("nothing meets", vec![axis("instances", &INSTANCES)], |at| (100.0 * at[0], 3.0 / at[0].min(2.0), 0)),
     ]
 }
 
@@ -123,21 +123,21 @@ const BURSTS: Machine = Machine { disturbed: Some(7), ..QUIET };
 const BUSY: Machine = Machine { noise: 0.10, disturbed: Some(1), ..QUIET };
 
 fn at(place: &Place, space: &Space) -> Vec<f64> {
-    place.iter().zip(&space.dimensions).map(|(index, own)| own.values[*index].as_f64().unwrap()).collect()
+    place.iter().zip(&space.dimensions).map(|(index, dimension)| dimension.values[*index].as_f64().unwrap()).collect()
 }
 
-fn searched(known: &Known, machine: Machine, settings: Settings) -> Searched {
-    let (space, truth) = (known.space.clone(), known.truth);
+fn searched(law: &Known, machine: Machine, settings: Settings) -> Searched {
+    let (space, truth) = (law.space.clone(), law.truth);
     let mut draws = 0;
     let (mut loaded, mut count) = (None, 0);
-    scripted(known.space.clone(), settings, move |planner, trial, _| {
+    scripted(law.space.clone(), settings, move |planner, trial, _| {
         let place = planner.candidates()[trial.candidate].place.clone().unwrap();
         let (rate, latency, group) = truth(&at(&place, &space));
         let mut normal = || {
             draws += 2;
-            let (one, other) =
+            let (radius, angle) =
                 (unit(hash(settings.seed ^ 0x1a35, draws)), unit(hash(settings.seed ^ 0x1a35, draws + 1)));
-            (-2.0 * (1.0 - one).ln()).sqrt() * (std::f64::consts::TAU * other).cos()
+            (-2.0 * (1.0 - radius).ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
         };
         count += 1;
         let disturbed = machine.disturbed.is_some_and(|every| count % every == 0);
@@ -156,11 +156,11 @@ fn searched(known: &Known, machine: Machine, settings: Settings) -> Searched {
 }
 
 /// Whether a search came to the right answer, and whether it recommends what is worse than yours, or misses the limit.
-fn judged(known: &Known, searched: &Searched) -> (bool, bool) {
-    let truth = |place: &Place| (known.truth)(&at(place, &known.space));
-    let base = known.space.base();
+fn judged(law: &Known, searched: &Searched) -> (bool, bool) {
+    let truth = |place: &Place| (law.truth)(&at(place, &law.space));
+    let base = law.space.base();
     let able = |place: &Place| truth(place).1 <= 1.0;
-    let best = known.space.places().filter(able).map(|place| truth(&place).0).fold(0.0, f64::max);
+    let best = law.space.places().filter(able).map(|place| truth(&place).0).fold(0.0, f64::max);
     let answer = searched.planner.answer();
     let Some(winner) = answer.winner() else { return (best == 0.0, best > 0.0 && able(&base)) };
     let place = searched.planner.candidates()[winner].place.clone().unwrap();
@@ -172,13 +172,13 @@ fn judged(known: &Known, searched: &Searched) -> (bool, bool) {
 
 /// In at least `least` of a hundred searches the answer must be right, and in none worse than yours.
 fn finds(machine: Machine, budget_s: f64, least: usize) {
-    for known in laws() {
-        let of_seed = |seed: u64| judged(&known, &searched(&known, machine, settings(budget_s, seed)));
+    for law in laws() {
+        let of_seed = |seed: u64| judged(&law, &searched(&law, machine, settings(budget_s, seed)));
         let all: Vec<(bool, bool)> = (0..20).map(of_seed).collect();
         let right = all.iter().filter(|(is_right, _)| *is_right).count();
         let worse = all.iter().filter(|(_, is_worse)| *is_worse).count();
-        assert!(worse == 0, "{}: worse than yours in {worse} of 20", known.name);
-        assert!(right * 100 >= least * 20, "{}: right in {right} of 20", known.name);
+        assert!(worse == 0, "{}: worse than yours in {worse} of 20", law.name);
+        assert!(right * 100 >= least * 20, "{}: right in {right} of 20", law.name);
     }
 }
 
@@ -207,12 +207,12 @@ fn laws_are_found_on_a_busy_machine() {
 fn whatever_the_time_nothing_worse_than_yours_is_recommended() {
     for load_s in [0.5, 3.0] {
         for budget_s in [2.0, 8.0, 30.0] {
-            for known in laws() {
+            for law in laws() {
                 for seed in 0..2 {
                     let machine = Machine { load_s, noise: 0.2, ..BURSTS };
-                    let searched = searched(&known, machine, settings(budget_s, seed));
-                    let (_, is_worse) = judged(&known, &searched);
-                    assert!(!is_worse, "{}, {budget_s} s: {:?}", known.name, searched.planner.answer());
+                    let searched = searched(&law, machine, settings(budget_s, seed));
+                    let (_, is_worse) = judged(&law, &searched);
+                    assert!(!is_worse, "{}, {budget_s} s: {:?}", law.name, searched.planner.answer());
                 }
             }
         }
@@ -222,27 +222,27 @@ fn whatever_the_time_nothing_worse_than_yours_is_recommended() {
 /// The budget that is named where there was too little time is one that tells.
 #[test]
 fn the_budget_that_would_do_does() {
-    let (mut short, mut told) = (0, 0);
-    for known in laws() {
+    let (mut short, mut enough) = (0, 0);
+    for law in laws() {
         for budget_s in [4.0, 8.0, 12.0] {
             for seed in 0..3 {
                 let machine = Machine { load_s: 1.5, ..QUIET };
-                let first = searched(&known, machine, settings(budget_s, seed)).planner.answer();
+                let first = searched(&law, machine, settings(budget_s, seed)).planner.answer();
                 let Answer::TooShort { needed_s, .. } = first else { continue };
                 assert!(needed_s > budget_s && needed_s < 400.0, "{needed_s}");
-                let again = searched(&known, machine, settings(needed_s, seed)).planner.answer();
+                let again = searched(&law, machine, settings(needed_s, seed)).planner.answer();
                 short += 1;
-                told += usize::from(!matches!(again, Answer::TooShort { .. }));
+                enough += usize::from(!matches!(again, Answer::TooShort { .. }));
             }
         }
     }
-    assert!(short > 20 && told * 100 >= 95 * short, "{told} of {short}");
+    assert!(short > 20 && enough * 100 >= 95 * short, "{enough} of {short}");
 }
 
 /// The member whose queue grows is measured before any other.
 #[test]
 fn the_bottleneck_is_searched_first() {
-    let of_members = laws().into_iter().find(|known| known.name == "instances of a member").unwrap();
+    let of_members = laws().into_iter().find(|law| law.name == "instances of a member").unwrap();
     let searched = searched(&of_members, QUIET, settings(30.0, 1));
     let base = of_members.space.base();
     let changes = |trial: &&Trial| {
@@ -259,10 +259,10 @@ fn the_bottleneck_is_searched_first() {
 fn what_was_disturbed_is_repeated() {
     let plain = laws().remove(2);
     let bursts = searched(&plain, BURSTS, settings(40.0, 2));
-    let again: Vec<usize> = (0..bursts.trials.len()).filter(|place| bursts.trials[*place].again).collect();
+    let again: Vec<usize> = (0..bursts.trials.len()).filter(|index| bursts.trials[*index].again).collect();
     assert!(again.len() > 5, "{}", again.len());
-    for place in again {
-        let (first, second) = (bursts.trials[place - 1], bursts.trials[place]);
+    for index in again {
+        let (first, second) = (bursts.trials[index - 1], bursts.trials[index]);
         assert_eq!(Trial { seed: first.seed, again: false, ..second }, first);
         assert_ne!(first.seed, second.seed);
     }

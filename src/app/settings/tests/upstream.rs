@@ -166,7 +166,7 @@ fn ours(run: &Run) -> String {
     let mut verdict = false;
     for line in shape(&run.report()).lines() {
         verdict = line.starts_with("  Verdict:") || (verdict && !line.is_empty());
-        if verdict || OURS.iter().any(|own| line.starts_with(own)) {
+        if verdict || OURS.iter().any(|prefix| line.starts_with(prefix)) {
             continue;
         }
         if line.starts_with("    Avg client overhead:") {

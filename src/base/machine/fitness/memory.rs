@@ -26,11 +26,11 @@ pub fn shared(space: Option<Space>) -> Finding {
     if all == 0 {
         return Finding::good("/dev/shm: not limited");
     }
-    let what = format!("/dev/shm: {} MiB, {} MiB free", all >> 20, free >> 20);
+    let text = format!("/dev/shm: {} MiB, {} MiB free", all >> 20, free >> 20);
     match free {
-        0..=SCARCE_BYTES => Finding::warning(what, ADVICE),
-        _ if free < SHARED_BYTES => Finding::note(what, ADVICE),
-        _ => Finding::good(what),
+        0..=SCARCE_BYTES => Finding::warning(text, ADVICE),
+        _ if free < SHARED_BYTES => Finding::note(text, ADVICE),
+        _ => Finding::good(text),
     }
 }
 
@@ -51,12 +51,12 @@ pub fn locked(limits: &str) -> Finding {
 /// Checks the kernel's setting for huge pages, such as `always [madvise] never`.
 pub fn huge_pages(enabled: &str) -> Finding {
     let chosen = enabled.split(['[', ']']).nth(1).unwrap_or("unknown");
-    let what = format!("transparent huge pages: {chosen}");
+    let text = format!("transparent huge pages: {chosen}");
     if chosen != "always" {
-        return Finding::good(what);
+        return Finding::good(text);
     }
     Finding::note(
-        what,
+        text,
         "the kernel merges pages while requests run, which stalls some for milliseconds; \
          echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
     )
@@ -69,12 +69,12 @@ mod tests {
 
     #[test]
     fn little_shared_memory_is_told() {
-        let of = |all, free| Some(Space { all, free });
-        assert_eq!(shared(of(64 << 20, 64 << 20)).grade, Grade::Warning, "docker's default");
-        assert_eq!(shared(of(24 << 30, 500 << 20)).grade, Grade::Note);
-        assert_eq!(shared(of(24 << 30, 20 << 30)).what, "/dev/shm: 24576 MiB, 20480 MiB free");
+        let space = |all, free| Some(Space { all, free });
+        assert_eq!(shared(space(64 << 20, 64 << 20)).grade, Grade::Warning, "docker's default");
+        assert_eq!(shared(space(24 << 30, 500 << 20)).grade, Grade::Note);
+        assert_eq!(shared(space(24 << 30, 20 << 30)).what, "/dev/shm: 24576 MiB, 20480 MiB free");
         assert_eq!(shared(None).grade, Grade::Warning);
-        assert_eq!(shared(of(0, 0)).grade, Grade::Good);
+        assert_eq!(shared(space(0, 0)).grade, Grade::Good);
     }
 
     #[test]

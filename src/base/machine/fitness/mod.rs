@@ -33,18 +33,18 @@ pub struct Finding {
 
 impl Finding {
     /// Nothing to do.
-    pub fn good(what: impl Into<String>) -> Self {
-        Self { grade: Grade::Good, what: what.into(), advice: String::new() }
+    pub fn good(text: impl Into<String>) -> Self {
+        Self { grade: Grade::Good, what: text.into(), advice: String::new() }
     }
 
     /// Matters to some runs.
-    pub fn note(what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { grade: Grade::Note, what: what.into(), advice: advice.into() }
+    pub fn note(text: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { grade: Grade::Note, what: text.into(), advice: advice.into() }
     }
 
     /// Makes figures worse.
-    pub fn warning(what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { grade: Grade::Warning, what: what.into(), advice: advice.into() }
+    pub fn warning(text: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { grade: Grade::Warning, what: text.into(), advice: advice.into() }
     }
 }
 

@@ -11,13 +11,13 @@ const QUIET_STEAL: f64 = 0.01;
 
 /// Checks the number of processors for this process.
 pub fn count(available: usize) -> Finding {
-    let what = format!("processors: {available}");
+    let text = format!("processors: {available}");
     match available {
-        0 | 1 => Finding::warning(what, "client and server take turns, which adds to every latency; use two at least"),
+        0 | 1 => Finding::warning(text, "client and server take turns, which adds to every latency; use two at least"),
         2 | 3 => {
-            Finding::note(what, "client, server and the system's own work meet on them; four or more keep them apart")
+            Finding::note(text, "client, server and the system's own work meet on them; four or more keep them apart")
         }
-        _ => Finding::good(what),
+        _ => Finding::good(text),
     }
 }
 
@@ -38,8 +38,8 @@ pub fn governor(names: &[String]) -> Finding {
 }
 
 /// The governors of these processors.
-pub fn governors(of: &[usize]) -> Vec<String> {
-    of.iter().filter_map(|processor| frequency::governor(*processor)).collect()
+pub fn governors(cpus: &[usize]) -> Vec<String> {
+    cpus.iter().filter_map(|processor| frequency::governor(*processor)).collect()
 }
 
 /// Checks whether processors that threads are pinned to share a core: `siblings` lists, for each, those of its core.
@@ -62,9 +62,9 @@ pub fn siblings(pinned: &[usize], siblings: &BTreeMap<usize, Vec<usize>>) -> Fin
 }
 
 /// Which processors share a core with each of these.
-pub fn cores(of: &[usize]) -> BTreeMap<usize, Vec<usize>> {
+pub fn cores(cpus: &[usize]) -> BTreeMap<usize, Vec<usize>> {
     let file = |processor| format!("/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list");
-    of.iter().filter_map(|processor| Some((*processor, processors::list(&read(file(processor))?)))).collect()
+    cpus.iter().filter_map(|processor| Some((*processor, processors::list(&read(file(processor))?)))).collect()
 }
 
 /// Checks the control groups' quota in processors, if there is one.
@@ -81,13 +81,13 @@ pub fn quota(quota: Option<f64>) -> Finding {
 
 /// Checks the steal time since the machine was started.
 pub fn steal(times: &BTreeMap<usize, Times>) -> Finding {
-    let all = times.values().fold(Times::default(), |sum, one| sum.plus(one));
+    let all = times.values().fold(Times::default(), |sum, processor| sum.plus(processor));
     let share = all.stolen.as_secs_f64() / (all.busy + all.stolen).as_secs_f64().max(f64::MIN_POSITIVE);
-    let what = format!("steal since the start: {:.1}% of the time that processors were wanted", share * 100.0);
+    let text = format!("steal since the start: {:.1}% of the time that processors were wanted", share * 100.0);
     if share <= QUIET_STEAL {
-        return Finding::good(what);
+        return Finding::good(text);
     }
-    Finding::note(what, "other virtual machines share these processors; windows that lose much to them are marked")
+    Finding::note(text, "other virtual machines share these processors; windows that lose much to them are marked")
 }
 
 #[cfg(test)]

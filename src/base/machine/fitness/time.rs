@@ -32,11 +32,11 @@ pub fn current_source() -> String {
 
 /// Checks the cost of reading the clock.
 pub fn price(ns: u64) -> Finding {
-    let what = format!("reading the clock: {ns} ns");
+    let text = format!("reading the clock: {ns} ns");
     match ns {
-        0..=FAST_NS => Finding::good(what),
+        0..=FAST_NS => Finding::good(text),
         _ => Finding::warning(
-            what,
+            text,
             "a request takes two readings or more, which limits the rate and adds to every latency",
         ),
     }

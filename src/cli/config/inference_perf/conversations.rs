@@ -14,13 +14,13 @@ const SHARED: u64 = 8359;
 /// What is not theirs, or has no counterpart.
 pub fn replay(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
     let missing = || Fault::new(node.at, "the type conversation_replay needs 'data.conversation_replay'");
-    let mut of = data.section("conversation_replay")?.ok_or_else(missing)?;
-    let seed = of.whole("seed", 0)?.unwrap_or(42);
-    let count = of.whole("num_conversations", 1)?.unwrap_or(200);
-    flags.of(&of, "num_conversations").add("conversations", count);
-    let shared = of.whole("shared_system_prompt_len", 0)?.unwrap_or(SHARED);
+    let mut fields = data.section("conversation_replay")?.ok_or_else(missing)?;
+    let seed = fields.whole("seed", 0)?.unwrap_or(42);
+    let count = fields.whole("num_conversations", 1)?.unwrap_or(200);
+    flags.of(&fields, "num_conversations").add("conversations", count);
+    let shared = fields.whole("shared_system_prompt_len", 0)?.unwrap_or(SHARED);
     if shared > 0 {
-        flags.of(&of, "shared_system_prompt_len").add("prefix-tokens", shared);
+        flags.of(&fields, "shared_system_prompt_len").add("prefix-tokens", shared);
     }
     for (key, usual, flag) in [
         ("dynamic_system_prompt_len", None, "system-tokens"),
@@ -28,30 +28,30 @@ pub fn replay(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(
         ("input_tokens_per_turn", Some("512"), "prompt-tokens"),
         ("output_tokens_per_turn", Some("256"), "output-tokens"),
     ] {
-        match of.take(key) {
-            Some(node) => flags.at(node.at).add(flag, length(&of.name(key), node)?.0),
-            None => usual.into_iter().for_each(|usual| flags.of(&of, key).add(flag, usual)),
+        match fields.take(key) {
+            Some(node) => flags.at(node.at).add(flag, length(&fields.name(key), node)?.0),
+            None => usual.into_iter().for_each(|usual| flags.of(&fields, key).add(flag, usual)),
         }
     }
-    if let Some(node) = of.take("tool_call_latency_sec")
+    if let Some(node) = fields.take("tool_call_latency_sec")
         && !is_nothing(node)
     {
-        flags.at(node.at).add("turn-delay", length(&of.name("tool_call_latency_sec"), node)?.0);
+        flags.at(node.at).add("turn-delay", length(&fields.name("tool_call_latency_sec"), node)?.0);
     }
     let uncut = "no effect: a conversation is sent whole, and one that is too long for the model fails";
-    flags.notes.extend(of.idle("max_model_len", uncut));
+    flags.notes.extend(fields.idle("max_model_len", uncut));
     if flags.settings.iter().any(|setting| setting.name == "seed" && setting.words == ["--seed=time"]) {
         flags.settings.retain(|setting| setting.name != "seed");
-        flags.of(&of, "seed").add("seed", seed);
+        flags.of(&fields, "seed").add("seed", seed);
     }
-    of.finish()
+    fields.finish()
 }
 
 /// Whether a distribution has no other value than 0.
 fn is_nothing(node: &Node) -> bool {
     let Value::Map(entries) = &node.value else { return false };
-    let of = |name: &str| entries.iter().find(|(key, _)| key.name == name).and_then(|(_, node)| text(node));
-    of("max").is_some_and(|most| most.parse() == Ok(0.0))
+    let value_of = |name: &str| entries.iter().find(|(key, _)| key.name == name).and_then(|(_, node)| text(node));
+    value_of("max").is_some_and(|most| most.parse() == Ok(0.0))
 }
 
 /// Recorded sessions.
@@ -60,92 +60,92 @@ fn is_nothing(node: &Node) -> bool {
 /// What is not theirs, or has no counterpart; that a data set must be downloaded.
 pub fn otel(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
     let missing = || Fault::new(node.at, "the type otel_trace_replay needs 'data.otel_trace_replay'");
-    let mut of = data.section("otel_trace_replay")?.ok_or_else(missing)?;
-    if let Some(node) = of.take("hf_dataset_path") {
+    let mut fields = data.section("otel_trace_replay")?.ok_or_else(missing)?;
+    if let Some(node) = fields.take("hf_dataset_path") {
         return Err(to_download(node.at, hub_name(node), "data.otel_trace_replay.trace_files"));
     }
-    let mut paths: Vec<(&str, Place)> = of
+    let mut paths: Vec<(&str, Place)> = fields
         .peek("trace_directory")
         .map(|node| node.at)
         .into_iter()
-        .flat_map(|at| of.peek("trace_directory").and_then(text).map(|path| (path, at)))
+        .flat_map(|at| fields.peek("trace_directory").and_then(text).map(|path| (path, at)))
         .collect();
-    of.take("trace_directory");
-    paths.extend(of.list("trace_files")?.iter().filter_map(|node| Some((text(node)?, node.at))));
+    fields.take("trace_directory");
+    paths.extend(fields.list("trace_files")?.iter().filter_map(|node| Some((text(node)?, node.at))));
     if paths.is_empty() {
         return Err(Fault::new(node.at, "'data.otel_trace_replay' needs 'trace_files' or 'trace_directory'"));
     }
     paths.iter().for_each(|(path, at)| flags.at(*at).add("session-trace", format!("otel:{path}")));
-    let options = options(&mut of)?;
+    let options = options(&mut fields)?;
     if !options.is_empty() {
-        flags.of(&of, "max_wait_ms").add("session-trace-options", options.join(","));
+        flags.of(&fields, "max_wait_ms").add("session-trace-options", options.join(","));
     }
-    model(&mut of, flags)?;
-    left_out(&mut of, flags)?;
-    of.finish()
+    model(&mut fields, flags)?;
+    left_out(&mut fields, flags)?;
+    fields.finish()
 }
 
 /// Settings of `--session-trace-options`.
-fn options(of: &mut Fields<'_>) -> Result<Vec<String>, Fault> {
+fn options(fields: &mut Fields<'_>) -> Result<Vec<String>, Fault> {
     let mut all = Vec::new();
-    all.extend(of.whole("max_wait_ms", 0)?.map(|wait| format!("max-wait={wait}ms")));
-    all.extend(of.whole("default_max_tokens", 1)?.map(|tokens| format!("default-tokens={tokens}")));
-    all.extend(of.switch("include_errors")?.map(|on| format!("errors={on}")));
-    all.extend(of.switch("skip_invalid_files")?.map(|on| format!("skip-invalid={on}")));
-    all.extend(of.switch("disable_output_substitution")?.filter(|on| *on).map(|_| "answers=recorded".to_owned()));
-    all.extend(of.whole("duplicate_sessions_target", 1)?.map(|count| format!("sessions={count}")));
-    let code = of.peek("filter").and_then(text);
+    all.extend(fields.whole("max_wait_ms", 0)?.map(|wait| format!("max-wait={wait}ms")));
+    all.extend(fields.whole("default_max_tokens", 1)?.map(|tokens| format!("default-tokens={tokens}")));
+    all.extend(fields.switch("include_errors")?.map(|on| format!("errors={on}")));
+    all.extend(fields.switch("skip_invalid_files")?.map(|on| format!("skip-invalid={on}")));
+    all.extend(fields.switch("disable_output_substitution")?.filter(|on| *on).map(|_| "answers=recorded".to_owned()));
+    all.extend(fields.whole("duplicate_sessions_target", 1)?.map(|count| format!("sessions={count}")));
+    let code = fields.peek("filter").and_then(text);
     if let Some(most) = code.and_then(most_tokens) {
-        of.take("filter");
+        fields.take("filter");
         all.push(format!("below-tokens={most}"));
     }
     let rule = "only a bound on 'max_tokens' is understood of code in Python: leave out what it filters out of the files, and it";
-    of.refuse("filter", rule)?;
+    fields.refuse("filter", rule)?;
     Ok(all)
 }
 
 /// The bound of a filter such as `lambda x: x['max_tokens'] < 28000`.
 fn most_tokens(code: &str) -> Option<u64> {
     let plain: String = code.chars().filter(|c| !c.is_whitespace()).map(|c| if c == '"' { '\'' } else { c }).collect();
-    let (of, bound) = plain.split_once('<')?;
+    let (operand, bound) = plain.split_once('<')?;
     let is_bound =
-        ["lambdax:x['max_tokens']", "lambdax:x.get('max_tokens',0)", "lambdax:x.get('max_tokens')"].contains(&of);
+        ["lambdax:x['max_tokens']", "lambdax:x.get('max_tokens',0)", "lambdax:x.get('max_tokens')"].contains(&operand);
     bound.parse().ok().filter(|_| is_bound)
 }
 
 /// The model that calls are for, whichever they were for then.
-fn model(of: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
-    let (is_static, name) = (of.switch("use_static_model")? == Some(true), of.text("static_model_name")?);
+fn model(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
+    let (is_static, name) = (fields.switch("use_static_model")? == Some(true), fields.text("static_model_name")?);
     match name.filter(|name| is_static && !name.is_empty()) {
         Some(name) => {
             flags.settings.retain(|setting| setting.name != "model");
-            flags.of(of, "static_model_name").add("model", name);
+            flags.of(fields, "static_model_name").add("model", name);
         }
         None => flags.note("data.otel_trace_replay: calls are for the model of the run (-m), not for those recorded"),
     }
-    of.take("model_mapping");
+    fields.take("model_mapping");
     Ok(())
 }
 
 /// What is not done of a replay.
-fn left_out(of: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
-    if of.switch("inject_random_session_id")? == Some(true) {
+fn left_out(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
+    if fields.switch("inject_random_session_id")? == Some(true) {
         let rule =
             "sessions are sent as recorded, so a server may answer from its cache: give each its own text in the file";
-        let at = of.place("inject_random_session_id");
+        let at = fields.place("inject_random_session_id");
         return Err(Fault::new(
             at,
             format!("'data.otel_trace_replay.inject_random_session_id: true' has no counterpart: {rule}"),
         ));
     }
     let tools = "no effect: calls of tools are sent as recorded";
-    flags.notes.extend(of.idle("bad_tool_call_handling", tools));
+    flags.notes.extend(fields.idle("bad_tool_call_handling", tools));
     let always = "no effect: a call that was to be one of tools has room for 4096 tokens or more";
-    flags.notes.extend(of.idle("override_tool_call_max_tokens", always));
+    flags.notes.extend(fields.idle("override_tool_call_max_tokens", always));
     let waits = "no effect: load.request_timeout limits the calls that are waited for";
-    flags.notes.extend(of.idle("predecessor_wait_timeout_sec", waits));
+    flags.notes.extend(fields.idle("predecessor_wait_timeout_sec", waits));
     for key in ["attribute_to_header_map", "attribute_to_label_map"] {
-        flags.notes.extend(of.idle(key, "no effect: attributes of spans are not read"));
+        flags.notes.extend(fields.idle(key, "no effect: attributes of spans are not read"));
     }
     Ok(())
 }

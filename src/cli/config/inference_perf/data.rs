@@ -43,7 +43,7 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     if FOREIGN.contains(&kind) {
         data.refuse("type", CONVERT)?;
     }
-    let known = [
+    let kinds = [
         "mock",
         "random",
         "synthetic",
@@ -56,7 +56,7 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         "otel_trace_replay",
         "visionarena",
     ];
-    let kind = data.word("type", &known)?.unwrap_or("mock");
+    let kind = data.word("type", &kinds)?.unwrap_or("mock");
     match kind {
         "mock" => {
             let drawn = "only the types random and synthetic take it";
@@ -123,23 +123,23 @@ fn generated(data: &mut Fields<'_>, kind: &str, node: &Node, flags: &mut Flags) 
 /// Prompts in groups that begin alike.
 fn shared_prefix(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
     let missing = || Fault::new(node.at, "the type shared_prefix needs 'data.shared_prefix'");
-    let mut of = data.section("shared_prefix")?.ok_or_else(missing)?;
-    let groups = of.either("num_unique_system_prompts", "num_groups")?.unwrap_or(10);
-    let prompts = of.either("num_users_per_system_prompt", "num_prompts_per_group")?.unwrap_or(10);
-    let is_conversation = of.switch("enable_multi_turn_chat")? == Some(true);
+    let mut fields = data.section("shared_prefix")?.ok_or_else(missing)?;
+    let groups = fields.either("num_unique_system_prompts", "num_groups")?.unwrap_or(10);
+    let prompts = fields.either("num_users_per_system_prompt", "num_prompts_per_group")?.unwrap_or(10);
+    let is_conversation = fields.switch("enable_multi_turn_chat")? == Some(true);
     for (key, older, usual, flag) in [
         ("system_prompt_len", "", 100, "prefix-tokens"),
         ("question_len", "question_distribution", 50, "prompt-tokens"),
         ("output_len", "output_distribution", 50, "output-tokens"),
     ] {
-        let at = if of.peek(older).is_some() { of.place(older) } else { of.place(key) };
-        let (newer, older) = (of.take(key), of.take(older));
+        let at = if fields.peek(older).is_some() { fields.place(older) } else { fields.place(key) };
+        let (newer, older) = (fields.take(key), fields.take(older));
         let length = match older.or(newer) {
-            Some(node) if matches!(node.value, Value::Map(_)) => length(&of.name(key), node)?.0,
+            Some(node) if matches!(node.value, Value::Map(_)) => length(&fields.name(key), node)?.0,
             Some(node) => text(node)
                 .and_then(|text| text.parse::<u32>().ok())
                 .ok_or_else(|| {
-                    Fault::new(node.at, format!("'{}' takes a number of tokens or a distribution", of.name(key)))
+                    Fault::new(node.at, format!("'{}' takes a number of tokens or a distribution", fields.name(key)))
                 })?
                 .to_string(),
             None => usual.to_string(),
@@ -149,20 +149,20 @@ fn shared_prefix(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Resul
         }
     }
     if flags.settings.iter().any(|setting| setting.name == "prefix-tokens") {
-        flags.of(&of, "num_groups").add("num-prefixes", groups);
+        flags.of(&fields, "num_groups").add("num-prefixes", groups);
     }
     let all = groups.saturating_mul(prompts);
     if is_conversation {
-        flags.of(&of, "enable_multi_turn_chat").add("conversations", all);
+        flags.of(&fields, "enable_multi_turn_chat").add("conversations", all);
         flags.add("turns", "endless");
     } else {
-        flags.of(&of, "num_prompts_per_group").add("num-prompts", all);
+        flags.of(&fields, "num_prompts_per_group").add("num-prompts", all);
     }
-    flags.notes.extend(of.idle("seed", "no effect: load.base_seed, or --seed, draws the prompts, too"));
-    if let Some(node) = of.take("multimodal") {
+    flags.notes.extend(fields.idle("seed", "no effect: load.base_seed, or --seed, draws the prompts, too"));
+    if let Some(node) = fields.take("multimodal") {
         media::media("data.shared_prefix.multimodal", node, "prefix-media", flags)?;
     }
-    of.finish()
+    fields.finish()
 }
 
 /// The prompts of a data set, which a file has.
@@ -177,10 +177,10 @@ fn dataset(data: &mut Fields<'_>, set: &str, node: &Node, flags: &mut Flags) -> 
         Fault::new(node.at, rule)
     })?;
     let mut bounds = |key: &str| -> Result<Option<(u64, u64)>, Fault> {
-        let Some(mut of) = data.section(key)? else { return Ok(None) };
-        let pair = (of.whole("min", 0)?.unwrap_or(10), of.whole("max", 1)?.unwrap_or(1024));
-        of.pass_over(&["mean", "std_dev", "std", "variance", "skew", "total_count", "type"]);
-        of.finish().map(|()| Some(pair))
+        let Some(mut fields) = data.section(key)? else { return Ok(None) };
+        let pair = (fields.whole("min", 0)?.unwrap_or(10), fields.whole("max", 1)?.unwrap_or(1024));
+        fields.pass_over(&["mean", "std_dev", "std", "variance", "skew", "total_count", "type"]);
+        fields.finish().map(|()| Some(pair))
     };
     let (input, output) = (bounds("input_distribution")?, bounds("output_distribution")?);
     let pair = |(least, most): (u64, u64)| format!("{least}:{most}:");
@@ -200,10 +200,10 @@ fn dataset(data: &mut Fields<'_>, set: &str, node: &Node, flags: &mut Flags) -> 
 /// What is not theirs.
 pub fn tokenizer(node: Option<&Node>, is_asked: bool, flags: &mut Flags) -> Result<(), Fault> {
     let Some(node) = node else { return Ok(()) };
-    let mut of = Fields::of("tokenizer", node)?;
-    let name = of.text("pretrained_model_name_or_path")?;
-    of.pass_over(&["trust_remote_code", "token", "data"]);
-    of.finish()?;
+    let mut fields = Fields::of("tokenizer", node)?;
+    let name = fields.text("pretrained_model_name_or_path")?;
+    fields.pass_over(&["trust_remote_code", "token", "data"]);
+    fields.finish()?;
     if !is_asked {
         return Ok(());
     }

@@ -8,12 +8,12 @@ use crate::cli::config::yaml::{Fault, Node};
 /// # Errors
 /// What is not theirs.
 pub fn length(name: &str, node: &Node) -> Result<(String, Option<u64>), Fault> {
-    let mut of = Fields::of(name, node)?;
-    let (least, most) = (of.whole("min", 0)?.unwrap_or(10).max(1), of.whole("max", 1)?.unwrap_or(1024));
-    let mean = of.positive("mean")?.unwrap_or(512.0);
+    let mut fields = Fields::of(name, node)?;
+    let (least, most) = (fields.whole("min", 0)?.unwrap_or(10).max(1), fields.whole("max", 1)?.unwrap_or(1024));
+    let mean = fields.positive("mean")?.unwrap_or(512.0);
     // inference-perf's own key is std_dev; llm-d-benchmark's profiles write std.
-    let (deviation, short) = (of.number("std_dev", 0.0)?, of.number("std", 0.0)?);
-    let (deviation, variance) = (deviation.or(short), of.number("variance", 0.0)?);
+    let (deviation, short) = (fields.number("std_dev", 0.0)?, fields.number("std", 0.0)?);
+    let (deviation, variance) = (deviation.or(short), fields.number("variance", 0.0)?);
     let deviation = match (deviation, variance) {
         (Some(above), Some(_)) if above > 0.0 => {
             return Err(Fault::new(node.at, format!("'{name}' has both std_dev and variance: choose one")));
@@ -21,11 +21,11 @@ pub fn length(name: &str, node: &Node) -> Result<(String, Option<u64>), Fault> {
         (_, Some(variance)) => variance.sqrt(),
         (deviation, None) => deviation.unwrap_or(200.0),
     };
-    let skew = of.number("skew", f64::MIN)?.unwrap_or(0.0);
-    let count = of.whole("total_count", 1)?;
+    let skew = fields.number("skew", f64::MIN)?.unwrap_or(0.0);
+    let count = fields.whole("total_count", 1)?;
     let kinds = ["normal", "skew_normal", "lognormal", "uniform", "poisson", "fixed"];
-    let kind = of.word("type", &kinds)?.unwrap_or("normal");
-    of.finish()?;
+    let kind = fields.word("type", &kinds)?.unwrap_or("normal");
+    fields.finish()?;
     if least > most {
         return Err(Fault::new(node.at, format!("'{name}.min' is above its max")));
     }

@@ -39,11 +39,11 @@ impl Load {
     /// What is not theirs, or has no counterpart.
     pub fn read(node: &Node, breakers: &Breakers<'_>, service: Service, flags: &mut Flags) -> Result<Self, Fault> {
         let mut load = Fields::of("load", node)?;
-        let known = ["constant", "poisson", "concurrent", "trace_replay", SESSIONS];
+        let kinds = ["constant", "poisson", "concurrent", "trace_replay", SESSIONS];
         let foreign = "it belongs to llm-d-benchmark's priority-mix harness, which is not inference-perf: stages say what is \
             sent (rate, duration), and --model-mix mixes classes of requests";
         load.refuse("duration_seconds", foreign)?;
-        let kind = load.word("type", &known)?.unwrap_or("constant");
+        let kind = load.word("type", &kinds)?.unwrap_or("constant");
         let interval =
             Interval { seconds: load.number("interval", 0.0)?.unwrap_or(INTERVAL), at: load.place("interval") };
         match kind {
@@ -207,11 +207,11 @@ pub fn trace_file<'a>(name: &str, node: &'a Node) -> Result<&'a str, Fault> {
 /// Workers and their limits on outstanding requests and connections; our limits are for all of them together.
 fn workers(load: &mut Fields<'_>, kind: &str, service: Service, flags: &mut Flags) -> Result<(), Fault> {
     let workers = load.whole("num_workers", 1)?;
-    let (each, connections) = (load.whole("worker_max_concurrency", 1)?, load.whole("worker_max_tcp_connections", 1)?);
+    let (concurrency, connections) = (load.whole("worker_max_concurrency", 1)?, load.whole("worker_max_tcp_connections", 1)?);
     if let Some(workers) = workers {
         flags.of(load, "num_workers").add("max-threads", workers);
     }
-    if each.is_none() && connections.is_none() && workers.is_none() {
+    if concurrency.is_none() && connections.is_none() && workers.is_none() {
         return Ok(());
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
@@ -220,19 +220,19 @@ fn workers(load: &mut Fields<'_>, kind: &str, service: Service, flags: &mut Flag
         Some(_) if !service.has_connections() => {
             flags.note("load.worker_max_tcp_connections is ignored: there are no connections");
         }
-        Some(each) => {
-            let all = each.saturating_mul(workers).min(MOST);
+        Some(connections) => {
+            let all = connections.saturating_mul(workers).min(MOST);
             flags.of(load, "worker_max_tcp_connections").add("max-connections", all);
         }
         None => {}
     }
     if kind == "concurrent" || kind == SESSIONS {
-        if each.is_some() && kind == "concurrent" {
+        if concurrency.is_some() && kind == "concurrent" {
             flags.note("load.worker_max_concurrency is ignored with the type concurrent, as in inference-perf");
         }
         return Ok(());
     }
-    let all = each.unwrap_or(WORKER_CONCURRENCY).saturating_mul(workers).min(MOST);
+    let all = concurrency.unwrap_or(WORKER_CONCURRENCY).saturating_mul(workers).min(MOST);
     flags.of(load, "worker_max_concurrency").add("max-outstanding", all);
     Ok(())
 }

@@ -16,47 +16,47 @@ const MISPLACED: &[&str] = &["count", "insertion_point", "resolutions", "represe
 /// # Errors
 /// What is not theirs, or has no counterpart.
 pub fn media(name: &str, node: &Node, flag: &str, flags: &mut Flags) -> Result<(), Fault> {
-    let mut of = Fields::of(name, node)?;
+    let mut fields = Fields::of(name, node)?;
     for (kind, list) in [("image", "resolutions"), ("video", "profiles"), ("audio", "durations")] {
         let is_misplaced =
-            kind == "image" && of.peek(kind).is_none_or(|node| node.value == Value::Null) && of.peek("count").is_some();
+            kind == "image" && fields.peek(kind).is_none_or(|node| node.value == Value::Null) && fields.peek("count").is_some();
         if is_misplaced {
             flags.note(format!("{name}: taken as {name}.image, because its settings are a level too high"));
-            of.take(kind);
+            fields.take(kind);
             let settings = kind_of(&format!("{name}.image"), node, kind, list, true)?;
             settings.into_iter().for_each(|settings| flags.at(node.at).add(flag, settings));
-            of.pass_over(MISPLACED);
-        } else if let Some(node) = of.take(kind) {
-            let settings = kind_of(&of.name(kind), node, kind, list, false)?;
+            fields.pass_over(MISPLACED);
+        } else if let Some(node) = fields.take(kind) {
+            let settings = kind_of(&fields.name(kind), node, kind, list, false)?;
             settings.into_iter().for_each(|settings| flags.at(node.at).add(flag, settings));
         }
     }
-    of.finish()
+    fields.finish()
 }
 
 /// One kind as a value of `--media`; none if it says no count, as in inference-perf.
 fn kind_of(name: &str, node: &Node, kind: &str, list: &str, is_misplaced: bool) -> Result<Option<String>, Fault> {
-    let mut of = Fields::of(name, node)?;
+    let mut fields = Fields::of(name, node)?;
     let mut settings = Vec::new();
-    let count = of.take("count").map(|count| length(&of.name("count"), count)).transpose()?;
-    if let Some(place) = of.take("insertion_point") {
-        let number = text(place).and_then(|text| text.parse::<f64>().ok()).filter(|at| (0.0..=1.0).contains(at));
+    let count = fields.take("count").map(|count| length(&fields.name("count"), count)).transpose()?;
+    if let Some(point) = fields.take("insertion_point") {
+        let number = text(point).and_then(|text| text.parse::<f64>().ok()).filter(|at| (0.0..=1.0).contains(at));
         let rule = "takes a number from 0 to 1; without it, places are drawn, which is what to do for a distribution";
-        let at = number.ok_or_else(|| Fault::new(place.at, format!("'{}' {rule}", of.name("insertion_point"))))?;
+        let at = number.ok_or_else(|| Fault::new(point.at, format!("'{}' {rule}", fields.name("insertion_point"))))?;
         settings.push(format!("at={at}"));
     }
-    if let Some(sizes) = of.take(list) {
-        let name = of.name(list);
+    if let Some(sizes) = fields.take(list) {
+        let name = fields.name(list);
         let key = if kind == "audio" { "seconds" } else { "sizes" };
         settings.push(format!("{key}={}", weighted(&name, sizes, kind)?));
     }
     if kind != "audio"
-        && let Some(coding) = of.word("representation", &["png", "jpeg", "mp4", "png_frames", "jpeg_frames"])?
+        && let Some(coding) = fields.word("representation", &["png", "jpeg", "mp4", "png_frames", "jpeg_frames"])?
     {
         settings.push(format!("as={}", coding.trim_end_matches("_frames")));
     }
     if !is_misplaced {
-        of.finish()?;
+        fields.finish()?;
     }
     Ok(count.map(|(count, _)| format!("{kind}:{}", [vec![format!("count={count}")], settings].concat().join(","))))
 }
@@ -64,8 +64,8 @@ fn kind_of(name: &str, node: &Node, kind: &str, list: &str, is_misplaced: bool) 
 /// A value, or a list of values with weights.
 fn weighted(name: &str, node: &Node, kind: &str) -> Result<String, Fault> {
     let Value::List(list) = &node.value else { return size(name, node, kind) };
-    let one = |node: &Node| {
-        let mut of = Fields::of(name, node)?;
+    let entry = |node: &Node| {
+        let mut fields = Fields::of(name, node)?;
         let key = if kind == "image" {
             "resolution"
         } else if kind == "video" {
@@ -74,11 +74,11 @@ fn weighted(name: &str, node: &Node, kind: &str) -> Result<String, Fault> {
             "duration"
         };
         let missing = || Fault::new(node.at, format!("an entry of '{name}' needs '{key}'"));
-        let value = size(&of.name(key), of.take(key).ok_or_else(missing)?, kind)?;
-        let weight = of.number("weight", 0.0)?.unwrap_or(1.0);
-        of.finish().map(|()| format!("{value}*{weight}"))
+        let value = size(&fields.name(key), fields.take(key).ok_or_else(missing)?, kind)?;
+        let weight = fields.number("weight", 0.0)?.unwrap_or(1.0);
+        fields.finish().map(|()| format!("{value}*{weight}"))
     };
-    Ok(list.iter().map(one).collect::<Result<Vec<_>, Fault>>()?.join("+"))
+    Ok(list.iter().map(entry).collect::<Result<Vec<_>, Fault>>()?.join("+"))
 }
 
 /// A size of that kind.
@@ -86,12 +86,12 @@ fn size(name: &str, node: &Node, kind: &str) -> Result<String, Fault> {
     match kind {
         "image" => resolution(name, node),
         "video" => {
-            let mut of = Fields::of(name, node)?;
+            let mut fields = Fields::of(name, node)?;
             let missing = |key: &str, at: Place| Fault::new(at, format!("'{name}' needs '{key}'"));
-            let size = of.take("resolution").ok_or_else(|| missing("resolution", node.at))?;
-            let size = resolution(&of.name("resolution"), size)?;
-            let frames = of.whole("frames", 1)?.ok_or_else(|| missing("frames", node.at))?;
-            of.finish().map(|()| format!("{size}x{frames}"))
+            let size = fields.take("resolution").ok_or_else(|| missing("resolution", node.at))?;
+            let size = resolution(&fields.name("resolution"), size)?;
+            let frames = fields.whole("frames", 1)?.ok_or_else(|| missing("frames", node.at))?;
+            fields.finish().map(|()| format!("{size}x{frames}"))
         }
         _ => {
             let number = text(node).filter(|text| text.parse::<f64>().is_ok_and(|seconds| seconds > 0.0));
@@ -102,14 +102,14 @@ fn size(name: &str, node: &Node, kind: &str) -> Result<String, Fault> {
 
 fn resolution(name: &str, node: &Node) -> Result<String, Fault> {
     if let Some(preset) = text(node) {
-        let known = PRESETS.iter().find(|(name, _)| *name == preset);
+        let entry = PRESETS.iter().find(|(name, _)| *name == preset);
         let names = PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         let rule = || Fault::new(node.at, format!("'{name}: {preset}' is none of {names}, or a width and a height"));
-        return known.map(|(_, size)| (*size).to_owned()).ok_or_else(rule);
+        return entry.map(|(_, size)| (*size).to_owned()).ok_or_else(rule);
     }
-    let mut of = Fields::of(name, node)?;
+    let mut fields = Fields::of(name, node)?;
     let missing = || Fault::new(node.at, format!("'{name}' needs 'width' and 'height'"));
-    let (width, height) = (of.whole("width", 1)?, of.whole("height", 1)?);
-    of.finish()?;
+    let (width, height) = (fields.whole("width", 1)?, fields.whole("height", 1)?);
+    fields.finish()?;
     Ok(format!("{}x{}", width.ok_or_else(missing)?, height.ok_or_else(missing)?))
 }

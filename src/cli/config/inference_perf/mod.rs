@@ -104,15 +104,15 @@ fn data_section<'a>(top: &mut Fields<'a>, flags: &mut Flags) -> Option<&'a Node>
         let Value::Map(entries) = &top.peek("tokenizer")?.value else { return None };
         entries.iter().find(|(key, _)| key.name == "data").map(|(_, node)| node)
     };
-    let (own, misplaced) = (top.peek("data"), misplaced());
+    let (section, misplaced) = (top.peek("data"), misplaced());
     top.take("data");
     if misplaced.is_some() {
-        flags.note(match own {
+        flags.note(match section {
             Some(_) => "tokenizer.data: ignored, because the file has the section data, too",
             None => "tokenizer.data: taken as the section data, which is a level higher",
         });
     }
-    own.or(misplaced)
+    section.or(misplaced)
 }
 
 /// What requests to other services carry, which take no prompts: token counts of a trace, where the command line says what

@@ -59,28 +59,28 @@ pub fn report(node: Option<&Node>, has_tokens: bool, flags: &mut Flags) -> Resul
     report.finish()
 }
 
-fn requests(mut of: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
+fn requests(mut fields: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     let mut parts = Vec::new();
     for (key, usual, part) in PARTS {
-        parts.extend(of.switch(key)?.unwrap_or(*usual).then_some(*part));
+        parts.extend(fields.switch(key)?.unwrap_or(*usual).then_some(*part));
     }
-    flags.of(&of, "").add("report-parts", if parts.is_empty() { "none".to_owned() } else { parts.join(",") });
-    let percentiles: Vec<&str> = of.list("percentiles")?.iter().filter_map(text).collect();
+    flags.of(&fields, "").add("report-parts", if parts.is_empty() { "none".to_owned() } else { parts.join(",") });
+    let percentiles: Vec<&str> = fields.list("percentiles")?.iter().filter_map(text).collect();
     if !percentiles.is_empty() {
-        flags.of(&of, "percentiles").add("percentiles", percentiles.join(","));
+        flags.of(&fields, "percentiles").add("percentiles", percentiles.join(","));
     }
-    if of.switch("use_server_output_tokens")? == Some(false) {
+    if fields.switch("use_server_output_tokens")? == Some(false) {
         flags.note("report.request_lifecycle.use_server_output_tokens: the server's token counts are used anyway");
     }
-    if of.whole("max_error_messages", 0)?.is_some() {
+    if fields.whole("max_error_messages", 0)?.is_some() {
         flags.note(
             "report.request_lifecycle.max_error_messages: every reason is counted, with the first message of each",
         );
     }
     flags
         .notes
-        .extend(of.idle("per_request_fields", "no effect; --profile-export-file writes requests with their contents"));
-    of.finish()
+        .extend(fields.idle("per_request_fields", "no effect; --profile-export-file writes requests with their contents"));
+    fields.finish()
 }
 
 /// Reads `storage`.

@@ -50,11 +50,11 @@ impl<'a> Goals<'a> {
             let objective = objective(node, flags)?;
             flags.at(node.at).add("objective", objective);
         }
-        let each = match self.constraints {
+        let constraints = match self.constraints {
             Some(Node { value: Value::List(list), .. }) => list.as_slice(),
-            one => one.map_or(&[][..], std::slice::from_ref),
+            node => node.map_or(&[][..], std::slice::from_ref),
         };
-        for node in each {
+        for node in constraints {
             for (key, bounds) in node.map()? {
                 constraint(key, bounds, flags)?;
             }
@@ -82,10 +82,10 @@ fn objective(node: &Node, flags: &mut Flags) -> Result<String, Fault> {
     if all.is_empty() {
         return Err(Fault::new(node.at, "'objectives' names nothing: perf_throughput or perf_latency_p99 would do"));
     }
-    all.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    let (first, rest) = (&all[0].0, &all[1..]);
-    if !rest.is_empty() {
-        let others: Vec<&str> = rest.iter().map(|(key, _)| key.name.as_str()).collect();
+    all.sort_by(|(_, left), (_, right)| right.total_cmp(left));
+    let (first, remaining) = (&all[0].0, &all[1..]);
+    if !remaining.is_empty() {
+        let others: Vec<&str> = remaining.iter().map(|(key, _)| key.name.as_str()).collect();
         flags.note(format!(
             "objectives: the search optimises {}, which no other outweighs; {} has no effect, unless a constraint bounds it",
             first.name,

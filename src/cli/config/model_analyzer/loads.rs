@@ -67,7 +67,7 @@ impl<'a> Loads<'a> {
 /// A rate is the load of all candidates; several are a setting that is searched.
 fn rates(all: &[f64], flags: &mut Flags) {
     match all {
-        [one] => flags.add("at-rate", one),
+        [rate] => flags.add("at-rate", rate),
         several => flags.add("search", format!("request_rate={}", joined(several))),
     }
 }
@@ -134,19 +134,19 @@ fn joined(numbers: &[f64]) -> String {
 
 /// Numbers of a key: one, several with commas, a list, or a mapping of `start`, `stop` and `step`.
 fn numbers(key: &str, node: &Node, fits: fn(f64) -> bool) -> Result<Vec<f64>, Fault> {
-    let mut each = Vec::new();
+    let mut numbers = Vec::new();
     match &node.value {
         Value::List(list) if !list.is_empty() => {
             for node in list {
-                each.extend(written(key, node, fits)?);
+                numbers.extend(written(key, node, fits)?);
             }
         }
-        Value::Map(_) => each = range(key, node)?,
-        _ => each = written(key, node, fits)?,
+        Value::Map(_) => numbers = range(key, node)?,
+        _ => numbers = written(key, node, fits)?,
     }
-    match each.iter().find(|number| !fits(**number)) {
+    match numbers.iter().find(|number| !fits(**number)) {
         Some(_) => Err(misfit(key, node, fits)),
-        None => Ok(each),
+        None => Ok(numbers),
     }
 }
 

@@ -129,9 +129,9 @@ impl<'a> Passed<'a> {
 /// A mapping, and over it another.
 fn merged(over: Option<&Node>, below: Option<&Node>) -> Result<Option<Node>, Fault> {
     let (Some(over), Some(below)) = (over, below) else { return Ok(over.or(below).cloned()) };
-    let own = over.map()?;
-    let others = below.map()?.iter().filter(|(key, _)| !own.iter().any(|(name, _)| name.name == key.name));
-    Ok(Some(Node { at: over.at, value: Value::Map(own.iter().chain(others).cloned().collect()) }))
+    let entries = over.map()?;
+    let others = below.map()?.iter().filter(|(key, _)| !entries.iter().any(|(name, _)| name.name == key.name));
+    Ok(Some(Node { at: over.at, value: Value::Map(entries.iter().chain(others).cloned().collect()) }))
 }
 
 /// Whether a file is in Model Analyzer's format.
@@ -182,8 +182,8 @@ pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault>
     if models.is_empty() {
         return Err(Fault::new(root.at, format!("'{MODELS}' names no model")));
     }
-    let each = models.into_iter().map(|(key, node)| Ok((key.clone(), model(command, &usual, key, node)?)));
-    Ok(Searches { common, models: each.collect::<Result<_, Fault>>()? })
+    let flags_by_model = models.into_iter().map(|(key, node)| Ok((key.clone(), model(command, &usual, key, node)?)));
+    Ok(Searches { common, models: flags_by_model.collect::<Result<_, Fault>>()? })
 }
 
 /// Where the server is; whether it runs elsewhere.
@@ -226,10 +226,10 @@ fn called<'a>(top: &mut Fields<'a>, flags: &mut Flags) -> Result<Vec<(Key, &'a N
         }
         for (model, node) in models {
             let Some(node) = node.filter(|node| node.value != Value::Null) else { continue };
-            let mut own = Fields::of(format!("{key}.{}", model.name), node)?;
-            searched.extend(own.take("model_config_parameters").map(|node| (model, node)));
-            idle(&mut own, flags);
-            own.finish()?;
+            let mut fields = Fields::of(format!("{key}.{}", model.name), node)?;
+            searched.extend(fields.take("model_config_parameters").map(|node| (model, node)));
+            idle(&mut fields, flags);
+            fields.finish()?;
         }
     }
     Ok(searched)
@@ -258,39 +258,39 @@ fn listed(node: &Node) -> Result<Vec<(Key, Option<&Node>)>, Fault> {
 /// A model's own flags.
 fn model(command: &clap::Command, usual: &Usual<'_>, key: Key, node: Option<&Node>) -> Result<Flags, Fault> {
     let empty = Node { at: key.at, value: Value::Null };
-    let mut own = Fields::of(format!("{MODELS}.{}", key.name), node.unwrap_or(&empty))?;
+    let mut fields = Fields::of(format!("{MODELS}.{}", key.name), node.unwrap_or(&empty))?;
     let mut flags = Flags::default();
     flags.at(key.at).add("model", &key.name);
     if let Some(folder) = usual.folder {
         flags.add("output", Path::new(folder).join(format!("tune-{}", key.name)).display());
     }
     let mut loads = usual.loads;
-    if let Some(mut parameters) = own.section("parameters")? {
+    if let Some(mut parameters) = fields.section("parameters")? {
         loads = Loads::take(&mut parameters).or(loads);
         parameters.finish()?;
     }
-    Goals::take(&mut own)?.or(&usual.goals).flags(&mut flags)?;
+    Goals::take(&mut fields)?.or(&usual.goals).flags(&mut flags)?;
     loads.flags(&usual.bounds, &mut flags)?;
-    let is_searched = match own.take("model_config_parameters") {
+    let is_searched = match fields.take("model_config_parameters") {
         Some(node) => Searched { called: None }.parameters(node, &mut flags).map(|()| true)?,
         None => usual.bounds.flags(&mut flags),
     };
     for (model, node) in &usual.called {
         Searched { called: Some(&model.name) }.parameters(node, &mut flags)?;
     }
-    if own.switch("cpu_only")? == Some(true) {
-        processors_only(&own, is_searched, &mut flags);
+    if fields.switch("cpu_only")? == Some(true) {
+        processors_only(&fields, is_searched, &mut flags);
     }
-    let passed = Passed::take(&mut own);
-    idle(&mut own, &mut flags);
-    own.finish()?;
+    let passed = Passed::take(&mut fields);
+    idle(&mut fields, &mut flags);
+    fields.finish()?;
     flags.check(command)?;
     passed.flags(usual, command, &mut flags)?;
     Ok(flags)
 }
 
 /// `cpu_only`: instances are on processors, where the search has settings of its own and says nothing else.
-fn processors_only(own: &Fields<'_>, is_searched: bool, flags: &mut Flags) {
+fn processors_only(fields: &Fields<'_>, is_searched: bool, flags: &mut Flags) {
     let is_kind = |word: &std::ffi::OsString| word.to_string_lossy().contains("=instance_group");
     let searched = flags.settings.iter().filter(|setting| setting.name == "search");
     if searched.flat_map(|setting| &setting.words).any(|word| is_kind(word) && word.to_string_lossy().contains("kind"))
@@ -298,10 +298,10 @@ fn processors_only(own: &Fields<'_>, is_searched: bool, flags: &mut Flags) {
         return;
     }
     match is_searched {
-        true => flags.of(own, "cpu_only").add("search", "instance_group[].kind=KIND_CPU"),
+        true => flags.of(fields, "cpu_only").add("search", "instance_group[].kind=KIND_CPU"),
         false => flags.note(format!(
             "{}: where the model's own configuration says nothing, Triton decides: name KIND_CPU there",
-            own.name("cpu_only")
+            fields.name("cpu_only")
         )),
     }
 }

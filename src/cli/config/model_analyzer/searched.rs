@@ -49,10 +49,10 @@ impl Searched<'_> {
                     .try_for_each(|(key, node)| self.field(&format!("{path}.{}", key.name), node, flags));
             }
             Value::List(list) => {
-                if let ([one], true) = (&list[..], is_list(path))
-                    && matches!(one.value, Value::Map(_))
+                if let ([element], true) = (&list[..], is_list(path))
+                    && matches!(element.value, Value::Map(_))
                 {
-                    return self.field(&format!("{path}[]"), one, flags);
+                    return self.field(&format!("{path}[]"), element, flags);
                 }
             }
             _ => {}
@@ -66,11 +66,11 @@ impl Searched<'_> {
     /// Parameters of the backend: by their names, or as config.pbtxt has them, with `key` and `value`, once or in a
     /// list.
     fn of_backend(&self, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
-        let each = match &node.value {
+        let nodes = match &node.value {
             Value::List(list) => list.as_slice(),
             _ => std::slice::from_ref(node),
         };
-        for node in each {
+        for node in nodes {
             let entries = node.map().map_err(|fault| form(&fault))?;
             let find = |name: &str| entries.iter().find(|(key, _)| key.name == name).map(|(_, node)| node);
             match (find("key"), find("value")) {
@@ -185,12 +185,12 @@ fn product<T: Clone>(
     if all.len().saturating_mul(values.len()) > MAX_VALUES {
         return Err(Fault::new(node.at, format!("'{path}' has more than {MAX_VALUES} values: name fewer")));
     }
-    let with = &|one: &T, value: &Json| {
-        let mut one = one.clone();
-        add(&mut one, value.clone());
-        one
+    let with = &|item: &T, value: &Json| {
+        let mut item = item.clone();
+        add(&mut item, value.clone());
+        item
     };
-    Ok(all.iter().flat_map(|one| values.iter().map(move |value| with(one, value))).collect())
+    Ok(all.iter().flat_map(|item| values.iter().map(move |value| with(item, value))).collect())
 }
 
 /// A value as `--search` takes it.

@@ -39,8 +39,8 @@ impl Law {
         }
     }
 
-    fn truth(self, of: Statistic) -> f64 {
-        match of {
+    fn truth(self, statistic: Statistic) -> f64 {
+        match statistic {
             Statistic::Throughput => self.rate() * 1e9 / SERVICE_NS,
             Statistic::MeanLatency => self.mean() * SERVICE_NS,
             Statistic::Percentile(percentile) => self.quantile(percentile / 100.0) * SERVICE_NS,
@@ -118,7 +118,7 @@ fn run(law: Law, windows: u64, requests: u64, stream: u64) -> Vec<Known> {
     let requests = latency.count();
     let duration = Duration::from_secs_f64(seconds * count as f64);
     let all = ClientSummary { duration, requests, latency, ..sample::client(0, 0) };
-    figures(None).into_iter().map(|of| known(of, &blocks, &all)).collect()
+    figures(None).into_iter().map(|statistic| known(statistic, &blocks, &all)).collect()
 }
 
 /// Coverage of a figure: runs that reported it, and those whose interval missed the true value.
@@ -135,23 +135,23 @@ const SEED: u64 = 0x5eed_0016;
 fn fared(law: Law, windows: u64, requests: u64, runs: u64) -> Vec<(Statistic, Fared)> {
     let mut all: Vec<(Statistic, Fared)> = Vec::new();
     for number in 0..runs {
-        for Known { of, interval: known, .. } in run(law, windows, requests, hash(hash(SEED, windows), number)) {
-            let at = all.iter().position(|(other, _)| *other == of).unwrap_or_else(|| {
-                all.push((of, Fared::default()));
+        for Known { of: statistic, interval, .. } in run(law, windows, requests, hash(hash(SEED, windows), number)) {
+            let at = all.iter().position(|(other, _)| *other == statistic).unwrap_or_else(|| {
+                all.push((statistic, Fared::default()));
                 all.len() - 1
             });
-            let Some(known) = known else { continue };
-            let truth = law.truth(of);
+            let Some(interval) = interval else { continue };
+            let truth = law.truth(statistic);
             all[at].1.told += 1;
-            all[at].1.wrong += usize::from(!(known.low..=known.high).contains(&truth));
+            all[at].1.wrong += usize::from(!(interval.low..=interval.high).contains(&truth));
         }
     }
     all
 }
 
 /// Figures that this many windows of this many requests must report.
-fn must_tell(law: Law, windows: u64, of: Statistic) -> bool {
-    match (law, of) {
+fn must_tell(law: Law, windows: u64, statistic: Statistic) -> bool {
+    match (law, statistic) {
         (_, Statistic::Throughput) => true,
         (Law::Queue(0.8), _) if windows == 3 => false,
         (Law::Queue(_), Statistic::Percentile(95.0..)) => windows == 30 && law == Law::Queue(0.5),
@@ -162,8 +162,8 @@ fn must_tell(law: Law, windows: u64, of: Statistic) -> bool {
 }
 
 /// At least as many runs must then report them. Rare latencies of a queue are harder to tell.
-fn least_told(law: Law, of: Statistic) -> f64 {
-    match (law, of) {
+fn least_told(law: Law, statistic: Statistic) -> f64 {
+    match (law, statistic) {
         (Law::Queue(_), Statistic::Percentile(99.0..)) => 0.8,
         _ => 0.85,
     }
@@ -180,9 +180,9 @@ impl Fared {
     /// Whether the reported intervals contain the true value as often as they should, whether many runs report them or
     /// few.
     fn is_right(self) -> bool {
-        let (told, held) = (self.told as u64, (self.told - self.wrong) as u64);
-        let too_few = binomial_cdf(held, told, RIGHT.0) < CHANCE;
-        let too_many = binomial_cdf(told - held, told, 1.0 - RIGHT.1) < CHANCE;
+        let (reports, held) = (self.told as u64, (self.told - self.wrong) as u64);
+        let too_few = binomial_cdf(held, reports, RIGHT.0) < CHANCE;
+        let too_many = binomial_cdf(reports - held, reports, 1.0 - RIGHT.1) < CHANCE;
         !too_few && !too_many
     }
 }
@@ -199,20 +199,20 @@ fn check(laws: &[(Law, u64)], counts: &[u64], runs: u64) {
     let mut faults = Vec::new();
     for (law, requests) in laws {
         for &windows in counts {
-            for (of, figure) in fared(*law, windows, *requests, runs) {
-                let Fared { told, wrong } = figure;
-                let (told_share, wrong_share) = (told as f64 / runs as f64, wrong as f64 / runs as f64);
-                let held = 1.0 - wrong as f64 / told.max(1) as f64;
+            for (statistic, figure) in fared(*law, windows, *requests, runs) {
+                let Fared { told: reports, wrong } = figure;
+                let (told_share, wrong_share) = (reports as f64 / runs as f64, wrong as f64 / runs as f64);
+                let held = 1.0 - wrong as f64 / reports.max(1) as f64;
                 let line = format!(
                     "{law:?}, {windows} windows of {requests}, {}: told in {:.1} %, held in {:.1} % of these",
-                    of.word(),
+                    statistic.word(),
                     100.0 * told_share,
                     100.0 * held
                 );
                 println!("{line}");
                 let is_known = told_share > HARDLY_ANY;
                 let usual = told_share < 0.9 || (RIGHT.0 - f64::EPSILON..=RIGHT.1 + f64::EPSILON).contains(&held);
-                let missed = must_tell(*law, windows, of) && told_share < least_told(*law, of);
+                let missed = must_tell(*law, windows, statistic) && told_share < least_told(*law, statistic);
                 if wrong_share > 0.07 + f64::EPSILON || !usual || (is_known && !figure.is_right()) || missed {
                     faults.push(line);
                 }
@@ -229,10 +229,10 @@ fn check_bounds(laws: &[(Law, u64)], counts: &[u64], runs: u64) {
     for ((law, requests), &windows) in laws.iter().flat_map(|law| counts.iter().map(move |count| (law, count))) {
         let mut all = [[Fared::default(); 2]; PERCENTILES.len()];
         for number in 0..runs {
-            let known = run(*law, windows, *requests, hash(hash(SEED, windows), number));
+            let estimates = run(*law, windows, *requests, hash(hash(SEED, windows), number));
             for (percentile, sides) in PERCENTILES.into_iter().zip(&mut all) {
-                let of = Statistic::Percentile(percentile);
-                let (bounds, truth) = (Known::find_bounds(&known, of), law.truth(of));
+                let statistic = Statistic::Percentile(percentile);
+                let (bounds, truth) = (Known::find_bounds(&estimates, statistic), law.truth(statistic));
                 let held = [bounds.low.map(|low| low <= truth), bounds.high.map(|high| truth <= high)];
                 for (side, held) in sides.iter_mut().zip(held) {
                     side.told += usize::from(held.is_some());
@@ -242,14 +242,14 @@ fn check_bounds(laws: &[(Law, u64)], counts: &[u64], runs: u64) {
         }
         for (percentile, sides) in PERCENTILES.into_iter().zip(all) {
             for (side, figure) in ["at least", "at most"].into_iter().zip(sides) {
-                let share = |part: usize, of: usize| 100.0 * part as f64 / of.max(1) as f64;
-                let (told, held) = (share(figure.told, runs as usize), figure.told - figure.wrong);
+                let share = |part: usize, total: usize| 100.0 * part as f64 / total.max(1) as f64;
+                let (told_share, held) = (share(figure.told, runs as usize), figure.told - figure.wrong);
                 let held = share(held, figure.told);
                 let line = format!(
-                    "{law:?}, {windows} windows of {requests}, p{percentile} {side}: told in {told:.1} %, held in {held:.1} %"
+                    "{law:?}, {windows} windows of {requests}, p{percentile} {side}: told in {told_share:.1} %, held in {held:.1} %"
                 );
                 println!("{line}");
-                if told > 100.0 * HARDLY_ANY && !figure.is_safe() {
+                if told_share > 100.0 * HARDLY_ANY && !figure.is_safe() {
                     faults.push(line);
                 }
             }
@@ -261,11 +261,11 @@ fn check_bounds(laws: &[(Law, u64)], counts: &[u64], runs: u64) {
 /// How many of this many runs of 700 requests decide a limit at twice the percentile, and one at half of it; no run may
 /// decide it wrongly.
 fn decided(law: Law, percentile: f64, runs: u64) -> [usize; 2] {
-    let of = Statistic::Percentile(percentile);
-    let truth = law.truth(of);
+    let statistic = Statistic::Percentile(percentile);
+    let truth = law.truth(statistic);
     let mut decided = [0; 2];
     for number in 0..runs {
-        let bounds = Known::find_bounds(&run(law, 3, 234, hash(SEED, number)), of);
+        let bounds = Known::find_bounds(&run(law, 3, 234, hash(SEED, number)), statistic);
         decided[0] += usize::from(bounds.high.is_some_and(|high| high < 2.0 * truth));
         decided[1] += usize::from(bounds.low.is_some_and(|low| low >= truth / 2.0));
     }
@@ -284,8 +284,8 @@ fn intervals_hold_the_truth_in_a_few_runs() {
     for (law, requests) in [EXPONENTIAL, BIMODAL, HALF_LOAD] {
         let figures = fared(law, 3, requests, 20);
         let sum = |count: fn(&Fared) -> usize| figures.iter().map(|(_, figure)| count(figure)).sum::<usize>();
-        let (told, wrong) = (sum(|figure| figure.told), sum(|figure| figure.wrong));
-        assert!(told >= 10 * figures.len() && 6 * wrong <= told, "{law:?}: {wrong} of {told} are wrong");
+        let (reports, wrong) = (sum(|figure| figure.told), sum(|figure| figure.wrong));
+        assert!(reports >= 10 * figures.len() && 6 * wrong <= reports, "{law:?}: {wrong} of {reports} are wrong");
     }
 }
 

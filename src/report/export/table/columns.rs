@@ -56,8 +56,8 @@ pub struct Texts(Vec<ByteArray>);
 impl Texts {
     /// The place of a word.
     pub fn place(&mut self, word: &str) -> usize {
-        let known = self.0.iter().position(|known| known.data() == word.as_bytes());
-        known.unwrap_or_else(|| {
+        let index = self.0.iter().position(|text| text.data() == word.as_bytes());
+        index.unwrap_or_else(|| {
             self.0.push(word.into());
             self.0.len() - 1
         })
@@ -151,26 +151,26 @@ impl Column {
     pub fn write(&self, writer: &mut SerializedColumnWriter<'_>, rows: &[Row], Texts(texts): &Texts) -> Result<()> {
         let present = |there: &[bool]| there.iter().map(|there| i16::from(*there)).collect::<Vec<_>>();
         let written = match self.shows {
-            Shows::Number(of) => {
-                let values: Vec<i64> = rows.iter().map(of).collect();
+            Shows::Number(value) => {
+                let values: Vec<i64> = rows.iter().map(value).collect();
                 writer.typed::<Int64Type>().write_batch(&values, None, None)
             }
-            Shows::Real(of) => {
-                let values: Vec<f64> = rows.iter().map(of).collect();
+            Shows::Real(value) => {
+                let values: Vec<f64> = rows.iter().map(value).collect();
                 writer.typed::<DoubleType>().write_batch(&values, None, None)
             }
-            Shows::Word(of) => {
-                let values: Vec<ByteArray> = rows.iter().map(|row| texts[of(row)].clone()).collect();
+            Shows::Word(value) => {
+                let values: Vec<ByteArray> = rows.iter().map(|row| texts[value(row)].clone()).collect();
                 writer.typed::<ByteArrayType>().write_batch(&values, None, None)
             }
-            Shows::Maybe(of) => {
-                let values: Vec<i64> = rows.iter().filter_map(of).collect();
-                let there: Vec<bool> = rows.iter().map(|row| of(row).is_some()).collect();
+            Shows::Maybe(value) => {
+                let values: Vec<i64> = rows.iter().filter_map(value).collect();
+                let there: Vec<bool> = rows.iter().map(|row| value(row).is_some()).collect();
                 writer.typed::<Int64Type>().write_batch(&values, Some(&present(&there)), None)
             }
-            Shows::MaybeWord(of) => {
-                let values: Vec<ByteArray> = rows.iter().filter_map(of).map(|place| texts[place].clone()).collect();
-                let there: Vec<bool> = rows.iter().map(|row| of(row).is_some()).collect();
+            Shows::MaybeWord(value) => {
+                let values: Vec<ByteArray> = rows.iter().filter_map(value).map(|index| texts[index].clone()).collect();
+                let there: Vec<bool> = rows.iter().map(|row| value(row).is_some()).collect();
                 writer.typed::<ByteArrayType>().write_batch(&values, Some(&present(&there)), None)
             }
         };

@@ -55,7 +55,7 @@ fn rows(path: &Path) -> Vec<Row> {
 
 /// A column of a row; numbers as they are, nothing as `null`.
 fn field(row: &Row, name: &str) -> Value {
-    let (_, field) = row.get_column_iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("no {name}"));
+    let (_, field) = row.get_column_iter().find(|(column, _)| *column == name).unwrap_or_else(|| panic!("no {name}"));
     match field {
         Field::Null => Value::Null,
         Field::Long(number) => json!(number),
@@ -67,8 +67,8 @@ fn field(row: &Row, name: &str) -> Value {
 
 fn metadata(path: &Path, key: &str) -> String {
     let reader = open(path);
-    let known = reader.metadata().file_metadata().key_value_metadata().unwrap();
-    known.iter().find(|entry| entry.key == key).and_then(|entry| entry.value.clone()).unwrap()
+    let entries = reader.metadata().file_metadata().key_value_metadata().unwrap();
+    entries.iter().find(|entry| entry.key == key).and_then(|entry| entry.value.clone()).unwrap()
 }
 
 #[test]
