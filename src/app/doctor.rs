@@ -105,7 +105,10 @@ fn load(others: f64, stolen: f64) -> Finding {
     if others <= IDLE && stolen <= IDLE {
         return Finding::good(observation);
     }
-    Finding::warning(observation, "they take time from the server and the client; see top, and measure when nothing else runs")
+    Finding::warning(
+        observation,
+        "they take time from the server and the client; see top, and measure when nothing else runs",
+    )
 }
 
 fn of_memory(_: &Checkup) -> Vec<Finding> {

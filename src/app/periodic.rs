@@ -138,7 +138,11 @@ struct PartResult {
 }
 
 /// The sum of all processes' contributions, and the counts of all requests.
-fn joined(joint: Option<&Ranks>, own_part: PartResult, requests: Result<LoadReport>) -> Result<(PartResult, LoadReport)> {
+fn joined(
+    joint: Option<&Ranks>,
+    own_part: PartResult,
+    requests: Result<LoadReport>,
+) -> Result<(PartResult, LoadReport)> {
     let Some(ranks) = joint else { return Ok((own_part, requests?)) };
     let all = peers::share(ranks, requests.map(|requests| (own_part, requests)))?;
     let requests = all.iter().fold(LoadReport::default(), |sum, (_, report)| sum.and(*report));

@@ -197,7 +197,11 @@ mod tests {
         let counted = MeasurementPlan { window: WindowRule::Count(50), ..timed.clone() };
         let remaining = |length: Length, plan, at| length.rest(plan, &at);
         assert_eq!(remaining(Length::Windows, &timed, moment(Some(1), 2, 0)), seconds(13));
-        assert_eq!(remaining(Length::Windows, &timed, moment(Some(7), 2, 0)), seconds(3), "the fourth on may be the last");
+        assert_eq!(
+            remaining(Length::Windows, &timed, moment(Some(7), 2, 0)),
+            seconds(3),
+            "the fourth on may be the last"
+        );
         let single = MeasurementPlan { max_trials: 1, ..timed.clone() };
         assert_eq!(remaining(Length::Windows, &single, moment(Some(1), 2, 0)), seconds(3));
         assert_eq!(remaining(Length::Windows, &counted, moment(Some(2), 2, 25)), seconds(6));

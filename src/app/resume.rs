@@ -98,7 +98,9 @@ impl EarlierRun {
         }
         let path = self.run.as_ref().map(|(path, _)| path.display().to_string()).unwrap_or_default();
         let details = found.join("; ");
-        Err(Error::input(format!("--resume {path}: it measured something else: {details}; start over without --resume")))
+        Err(Error::input(format!(
+            "--resume {path}: it measured something else: {details}; start over without --resume"
+        )))
     }
 
     /// Whether the plan continues an earlier run.

@@ -191,7 +191,8 @@ impl Session {
     pub fn most_outstanding(&self) -> usize {
         let plan = &self.plan;
         let bytes = |output: &TensorSpec| output.fixed_bytes().unwrap_or(plan.data.output_bytes as u64);
-        let request_bytes = self.models.iter().map(|model| model.outputs.iter().map(bytes).sum::<u64>()).max().unwrap_or(0);
+        let request_bytes =
+            self.models.iter().map(|model| model.outputs.iter().map(bytes).sum::<u64>()).max().unwrap_or(0);
         default_outstanding(request_bytes.saturating_mul(plan.data.batch_size), free_bytes(plan.data.output_placement))
     }
 

@@ -105,7 +105,10 @@ mod tests {
     #[test]
     fn too_many_open_files_are_numbered_and_other_errors_stay() {
         let message = explained(io::Error::from_raw_os_error(Errno::MFILE.raw_os_error())).to_string();
-        assert!(message.contains(" are open, and ulimit -n allows ") && message.contains("--max-connections"), "{message}");
+        assert!(
+            message.contains(" are open, and ulimit -n allows ") && message.contains("--max-connections"),
+            "{message}"
+        );
         let other = io::Error::from_raw_os_error(Errno::CONNREFUSED.raw_os_error());
         assert_eq!(explained(other).raw_os_error(), Some(Errno::CONNREFUSED.raw_os_error()));
     }

@@ -334,7 +334,9 @@ mod tests {
             command.get_arguments().filter(is_there).map(shown).filter(|name| !is_known(name)).collect();
         assert!(missing.is_empty(), "neither of outputs nor of the gate: {missing:?}");
         let shared = [&sections[..], &["Variants"]].concat();
-        let apart = command.get_arguments().filter(|arg| arg.get_help_heading().is_some_and(|heading| shared.contains(&heading)));
+        let apart = command
+            .get_arguments()
+            .filter(|arg| arg.get_help_heading().is_some_and(|heading| shared.contains(&heading)));
         let apart: Vec<String> =
             apart.map(shown).filter(|name| !flags::find(name).is_some_and(|flag| flag.whole_run)).collect();
         assert!(apart.is_empty(), "not of the whole run: {apart:?}");

@@ -63,7 +63,8 @@ fn length_from(text: &str, lowest: u64) -> Result<TokenLength, String> {
     let most = u64::from(MAX_TOKENS);
     let (kind, parameters) = text.split_once(':').unwrap_or((text, ""));
     let Some((count, make)) = shape(kind) else {
-        let (mean, deviation) = (integer::<u32>(kind, lowest, most), if parameters.is_empty() { "0" } else { parameters });
+        let (mean, deviation) =
+            (integer::<u32>(kind, lowest, most), if parameters.is_empty() { "0" } else { parameters });
         if text.ends_with(':') || mean.is_err() && kind.contains(char::is_alphabetic) {
             return Err(RULE.to_owned());
         }

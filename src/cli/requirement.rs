@@ -130,7 +130,10 @@ mod tests {
             ("p99<+5%@concurrency:8", p99, Relation::Below, Bound::Change(0.05), Some(LevelName::Concurrency(8))),
         ];
         for (text, figure, relation, bound, level) in cases {
-            assert_eq!(requirement(text), Ok(Requirement { text: text.to_owned(), of: figure, relation, bound, level }));
+            assert_eq!(
+                requirement(text),
+                Ok(Requirement { text: text.to_owned(), of: figure, relation, bound, level })
+            );
         }
         let throughput = requirement("throughput>=-10%").unwrap();
         assert_eq!((throughput.relation, throughput.bound), (Relation::AtLeast, Bound::Change(-0.1)));

@@ -94,7 +94,8 @@ fn positions(shell: Shell, commands: &[clap::Command]) -> String {
         let words = command.get_positionals().flat_map(clap::Arg::get_possible_values);
         let words: Vec<String> = words.map(|value| value.get_name().to_owned()).collect();
         let condition = format!("__fish_triton_bench_using_subcommand {}", command.get_name());
-        (!words.is_empty()).then(|| format!("complete -c {} -n \"{condition}\" -f -a \"{}\"\n", NAMES[0], words.join(" ")))
+        (!words.is_empty())
+            .then(|| format!("complete -c {} -n \"{condition}\" -f -a \"{}\"\n", NAMES[0], words.join(" ")))
     };
     if shell == Shell::Fish { commands.iter().filter_map(line).collect() } else { String::new() }
 }

@@ -63,7 +63,8 @@ fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, c
     if let Some(flag) = variant_words.iter().filter_map(arg).find(|arg| is_common(arg)).map(shown) {
         return Err(Error::usage(format!("{flag} applies to the whole run: give it outside the variant")));
     }
-    let is_overridden = |word: &&OsString| !same(name(word), "variant") && !overrides(command, &variant_words, name(word));
+    let is_overridden =
+        |word: &&OsString| !same(name(word), "variant") && !overrides(command, &variant_words, name(word));
     Ok(words.iter().filter(is_overridden).cloned().chain(variant_words.iter().cloned()).collect())
 }
 

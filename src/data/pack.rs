@@ -170,7 +170,8 @@ impl Packer<'_> {
                 });
                 let inputs = tensors.of(number, start);
                 let next = payloads.len() as u32;
-                let position = payload_index.as_mut().map_or(next, |payload_index| payload_index.place(&inputs, &payloads));
+                let position =
+                    payload_index.as_mut().map_or(next, |payload_index| payload_index.place(&inputs, &payloads));
                 order.push(position);
                 if position < next {
                     continue;

@@ -78,9 +78,9 @@ impl Found {
             })
         };
         let bounds = Bounds { low: further(self.bounds.low), high: further(self.bounds.high) };
-        let interval = self
-            .interval
-            .and_then(|interval| Some(Interval { low: further(Some(interval.low))?, high: further(Some(interval.high))? }));
+        let interval = self.interval.and_then(|interval| {
+            Some(Interval { low: further(Some(interval.low))?, high: further(Some(interval.high))? })
+        });
         Self { bounds, interval, ..self }
     }
 }
@@ -136,7 +136,9 @@ fn own(figures: Figures<'_>, statistic: Option<Statistic>, unit: Unit, bound: f6
 pub fn is_about(requirement: &Requirement, load: LevelLoad) -> bool {
     match (load, requirement.level) {
         (_, None) => true,
-        (LevelLoad::Concurrency(count) | LevelLoad::Streams(count), Some(LevelName::Concurrency(named))) => count == named,
+        (LevelLoad::Concurrency(count) | LevelLoad::Streams(count), Some(LevelName::Concurrency(named))) => {
+            count == named
+        }
         (LevelLoad::RequestRate(rate), Some(LevelName::Rate(named))) => (rate - named).abs() <= 1e-9 * named,
         _ => false,
     }

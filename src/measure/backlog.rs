@@ -218,7 +218,8 @@ mod tests {
 
     impl Seen {
         fn of(sending: Sending, sent: &[f64], mut took: impl FnMut(usize, f64) -> f64) -> Self {
-            let requests: Vec<(f64, f64)> = sent.iter().enumerate().map(|(number, ms)| (*ms, took(number, *ms))).collect();
+            let requests: Vec<(f64, f64)> =
+                sent.iter().enumerate().map(|(number, ms)| (*ms, took(number, *ms))).collect();
             let mut observed = Self {
                 trend: BacklogTrend::of(Some(sending)),
                 early: Distribution::empty(),
@@ -227,7 +228,9 @@ mod tests {
             };
             let until = observed.trend.early_until().as_secs_f64() * 1e3;
             for (ms, took) in &requests {
-                for times in [Some(&mut observed.all), (*ms < until).then_some(&mut observed.early)].into_iter().flatten() {
+                for times in
+                    [Some(&mut observed.all), (*ms < until).then_some(&mut observed.early)].into_iter().flatten()
+                {
                     times.histogram.record((took * 1e6) as u64).unwrap();
                     times.sum_ns += (took * 1e6) as u128;
                 }
@@ -380,7 +383,8 @@ mod tests {
         });
         let rates = |sends, observed: Option<&Seen>| {
             let mut client = client.clone();
-            let (trend, early) = observed.map_or((BacklogTrend::default(), None), |observed| (observed.trend, Some(&observed.early)));
+            let (trend, early) =
+                observed.map_or((BacklogTrend::default(), None), |observed| (observed.trend, Some(&observed.early)));
             settle_rates(&mut client, sends, &trend, early);
             let open = client.open_loop.unwrap();
             (open.achieved_rate, open.completed_rate.round())

@@ -237,7 +237,11 @@ mod tests {
             assert!(blocks.each.len() <= MOST);
         }
         let (last, earlier) = blocks.each.split_last().unwrap();
-        assert!(earlier.len() >= MOST / 2 - 1 && earlier.iter().all(|block| block.seconds == 64.0), "{}", earlier.len());
+        assert!(
+            earlier.len() >= MOST / 2 - 1 && earlier.iter().all(|block| block.seconds == 64.0),
+            "{}",
+            earlier.len()
+        );
         assert!(last.seconds <= 64.0);
         assert_eq!(blocks.each.iter().map(|block| block.requests).sum::<u64>(), 2_500 * 2_501 / 2);
         assert_eq!(blocks.each[0].up_to(u64::MAX), (64 * 65 / 2, 64 * 65 / 2));

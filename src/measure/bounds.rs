@@ -37,7 +37,9 @@ pub fn figures(asked: impl IntoIterator<Item = f64>) -> Vec<Statistic> {
 pub fn known(statistic: Statistic, blocks: &Blocks, all: &ClientSummary) -> Known {
     let interval = interval(statistic, blocks, all);
     match statistic {
-        Statistic::Percentile(percentile) => Known { of: statistic, interval, bounds: of_percentile(percentile, blocks, all) },
+        Statistic::Percentile(percentile) => {
+            Known { of: statistic, interval, bounds: of_percentile(percentile, blocks, all) }
+        }
         _ => Known::by(statistic, interval),
     }
 }

@@ -61,11 +61,14 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
         let bounds = || kept.known(*statistic).bounds;
         *statistic == Statistic::Throughput || !check_limit(plan, client, bounds).is_some_and(|check| check.certain)
     };
-    let mut imprecise = [Statistic::Throughput, plan.key_latency()].into_iter().filter(is_open).filter_map(|statistic| {
-        let half_width = interval(statistic, blocks, client).map(|interval| interval.relative_half_width(value(statistic, client)));
-        let is_known = half_width.unwrap_or(UNKNOWN) <= plan.stability;
-        (!is_known).then_some(InvalidReason::Unsettled(Precision { of: statistic, share: plan.stability }, half_width))
-    });
+    let mut imprecise =
+        [Statistic::Throughput, plan.key_latency()].into_iter().filter(is_open).filter_map(|statistic| {
+            let half_width = interval(statistic, blocks, client)
+                .map(|interval| interval.relative_half_width(value(statistic, client)));
+            let is_known = half_width.unwrap_or(UNKNOWN) <= plan.stability;
+            (!is_known)
+                .then_some(InvalidReason::Unsettled(Precision { of: statistic, share: plan.stability }, half_width))
+        });
     let drifting = drifts(plan, blocks).map(|(statistic, by)| InvalidReason::Drifting(statistic, by));
     imprecise.next_back().or(drifting)
 }

@@ -94,7 +94,8 @@ fn shares(before: &Reading, after: &Reading, highest_khz: u64) -> [Option<f64>; 
     let adds_up = capacity > 0.0 && (spent.all().as_secs_f64() / capacity - 1.0).abs() <= CLOCK_TOLERANCE;
     // Each processor is rounded for itself.
     let least = SHORTEST_WINDOW.as_secs_f64() * (count as f64).sqrt();
-    let beyond_rounding = |seconds: f64, total: f64| (adds_up && seconds >= least && total > 0.0).then(|| seconds / total);
+    let beyond_rounding =
+        |seconds: f64, total: f64| (adds_up && seconds >= least && total > 0.0).then(|| seconds / total);
     let stolen = spent.stolen.as_secs_f64();
     let wanted = (spent.busy + spent.stolen).as_secs_f64();
     let waits = threads::since(&after.waits, &before.waits);

@@ -34,7 +34,8 @@ pub(super) fn drift(statistic: Statistic, blocks: &Blocks, allowed: f64) -> Opti
 /// Whether values rise, or fall, more often than chance lets them.
 fn is_ordered(values: &[f64]) -> bool {
     let n = values.len() as f64;
-    let pairs = values.iter().enumerate().flat_map(|(at, earlier)| values[at + 1..].iter().map(move |later| later - earlier));
+    let pairs =
+        values.iter().enumerate().flat_map(|(at, earlier)| values[at + 1..].iter().map(move |later| later - earlier));
     let rises: f64 = pairs.map(|rise| if rise == 0.0 { 0.0 } else { rise.signum() }).sum();
     let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
     (rises.abs() - 1.0) / deviation > BY_CHANCE

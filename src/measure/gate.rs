@@ -34,7 +34,9 @@ impl Questions {
     /// The first that windows do not decide at that look.
     fn open(&self, windows: &WindowSet, looks: u32) -> Option<&Question> {
         self.all.iter().find(|question| {
-            let Figure::Statistic(statistic) = question.requirement.of else { return question.is_open(windows, &[], looks) };
+            let Figure::Statistic(statistic) = question.requirement.of else {
+                return question.is_open(windows, &[], looks);
+            };
             question.is_open(windows, &[windows.known(statistic)], looks)
         })
     }

@@ -185,7 +185,8 @@ impl WindowSet {
         let estimate = known(statistic, &self.blocks, &self.client);
         let all = self.since_start.as_ref().filter(|_| matches!(statistic, Statistic::Percentile(_)));
         let Some(Stretch { client, blocks }) = all.map(Box::as_ref) else { return estimate };
-        let (theirs, moved) = (known(statistic, blocks, client).bounds, value(statistic, &self.client) / value(statistic, client));
+        let (theirs, moved) =
+            (known(statistic, blocks, client).bounds, value(statistic, &self.client) / value(statistic, client));
         let low = estimate.bounds.low.or_else(|| theirs.low.map(|low| low * moved.min(1.0)));
         let high = estimate.bounds.high.or_else(|| theirs.high.map(|high| high * moved.max(1.0)));
         Known { bounds: Bounds { low, high }, ..estimate }

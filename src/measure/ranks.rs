@@ -230,7 +230,8 @@ mod tests {
         for all in joined {
             assert_eq!((all.client.requests, all.client.latency.count()), (960, 960));
             let counts = |distribution: &crate::record::Distribution| {
-                distribution.histogram
+                distribution
+                    .histogram
                     .iter_recorded()
                     .map(|step| (step.value_iterated_to(), step.count_at_value()))
                     .collect::<Vec<_>>()
@@ -250,8 +251,9 @@ mod tests {
                 let late = 6 * ranks.place().rank as u64;
                 let mut window_set = window(ranks.place().rank as u64, 10 + late);
                 window_set.client.duration = Duration::from_millis(100 + 10 * late);
-                let reports =
-                    ranks.exchange(&WindowReport::of(&ranks, &window_set, None, EarlyEnd::default()), ANSWER_LIMIT).unwrap();
+                let reports = ranks
+                    .exchange(&WindowReport::of(&ranks, &window_set, None, EarlyEnd::default()), ANSWER_LIMIT)
+                    .unwrap();
                 super::joined(&ranks, reports, None, span).unwrap().0.client
             })
         };

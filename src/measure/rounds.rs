@@ -199,7 +199,10 @@ mod tests {
             interleave(&plan(4, replaces), Vec::new(), take, |_| (), |_| true)
         };
         let one_disturbed = rounds(&[1], true);
-        assert_eq!(one_disturbed.iter().map(|round| round.set_aside).collect::<Vec<_>>(), [false, true, false, false, false]);
+        assert_eq!(
+            one_disturbed.iter().map(|round| round.set_aside).collect::<Vec<_>>(),
+            [false, true, false, false, false]
+        );
         let all = rounds(&[0, 1, 2, 3, 4, 5], true);
         assert!(all.len() == 6 && all.iter().all(|round| !round.set_aside), "none is calm: all count");
         assert_eq!(rounds(&[0, 1], false).len(), 4);

@@ -73,7 +73,8 @@ impl OnnxTensor {
         use wire::Kind;
         let kind = value.value_type.as_ref().and_then(|value_type| value_type.kind.as_ref());
         let name = value.name.clone();
-        let other = |description: &str| Self { name: name.clone(), kind: Err(format!("is {description}")), shape: None };
+        let other =
+            |description: &str| Self { name: name.clone(), kind: Err(format!("is {description}")), shape: None };
         let tensor = match kind {
             Some(Kind::Tensor(tensor)) => tensor,
             Some(Kind::Sequence(_)) => return other("a sequence"),

@@ -182,7 +182,8 @@ impl Ranks {
     /// Processes of this run on this machine, other than this one.
     pub fn neighbours(&self) -> Vec<i32> {
         let local = &self.members[self.place().rank];
-        let here = |member: &&Member| member.host == local.host && member.clock == local.clock && member.pid != local.pid;
+        let here =
+            |member: &&Member| member.host == local.host && member.clock == local.clock && member.pid != local.pid;
         self.members.iter().filter(here).map(|member| member.pid).collect()
     }
 

@@ -195,8 +195,14 @@ mod tests {
             events.iter().filter(|event| event["ph"] == "M").map(|event| &event["args"]["name"]).collect();
         assert_eq!(names, ["client", "m"]);
         let events_named = |name: &str| events.iter().filter(move |event| event["name"] == name).collect::<Vec<_>>();
-        assert_eq!((events_named("compute").len(), events_named("hand-over").len(), events_named("wake-up").len()), (3, 3, 3));
-        assert_eq!((&events_named("compute")[0]["ts"], &events_named("compute")[0]["dur"]), (&json!(1.04), &json!(0.02)));
+        assert_eq!(
+            (events_named("compute").len(), events_named("hand-over").len(), events_named("wake-up").len()),
+            (3, 3, 3)
+        );
+        assert_eq!(
+            (&events_named("compute")[0]["ts"], &events_named("compute")[0]["dur"]),
+            (&json!(1.04), &json!(0.02))
+        );
         let tracks: Vec<&Value> = events_named("request").into_iter().map(|event| &event["tid"]).collect();
         assert_eq!(tracks, [&json!(1), &json!(2), &json!(1)], "requests that overlap have tracks of their own");
         assert_eq!(events_named("m")[0]["args"]["trace"], 7);

@@ -40,9 +40,10 @@ fn row(change: &Change) -> String {
     };
     let [first, second] = change.values.map(show);
     let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
-    let interval = change
-        .interval
-        .map_or_else(|| "[not known]".to_owned(), |interval| format!("[{}, {}]", percent(interval.low), percent(interval.high)));
+    let interval = change.interval.map_or_else(
+        || "[not known]".to_owned(),
+        |interval| format!("[{}, {}]", percent(interval.low), percent(interval.high)),
+    );
     let values = format!("{first} -> {second} {unit}");
     let ratio = if change.ratio.is_finite() { format!("{}%", percent(change.ratio)) } else { "-".to_owned() };
     format!("  {:<10} {values:<34} {ratio:>8} {interval:<18} {}\n", change.of.short(), change.verdict)

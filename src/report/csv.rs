@@ -258,7 +258,9 @@ fn mix_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
         for (title, part) in SERVER_COLUMNS[1..].iter().chain(CACHE_COLUMNS.iter().filter(|_| cached)) {
             let (model, model_version) = (name.clone(), version.clone());
             columns.add(format!("{name}:{version} {title}"), move |level| {
-                let server = servers(level).into_iter().find(|server| (&server.name, &server.version) == (&model, &model_version));
+                let server = servers(level)
+                    .into_iter()
+                    .find(|server| (&server.name, &server.version) == (&model, &model_version));
                 server.map_or_else(String::new, |server| part(&ServerCells::of(&server, 0)).to_string())
             });
         }

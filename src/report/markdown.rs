@@ -208,7 +208,8 @@ fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
     for change in levels {
         let name = full_name(change.load, change.distinction);
         for figure in change.figures {
-            let interval = figure.interval.map(|interval| format!("{} to {}", signed(interval.low), signed(interval.high)));
+            let interval =
+                figure.interval.map(|interval| format!("{} to {}", signed(interval.low), signed(interval.high)));
             let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), figure.verdict);
             let word = if matches!(word, Direction::Worse) { format!("**{word}**") } else { word.to_string() };
             let figure_name = figure.of.short();

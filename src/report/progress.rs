@@ -66,7 +66,8 @@ impl Standing {
         let failed = (self.failed > 0).then(|| format!("{} {}", self.failed, word(2, "errors", "err")));
         let latency = self.latency_ns.map(latency);
         let remaining = self.rest.map(|remaining| format!("{} left", clock(remaining)));
-        let parts = [position, name, window, Some(requests), rate, latency, failed, Some(clock(self.elapsed)), remaining];
+        let parts =
+            [position, name, window, Some(requests), rate, latency, failed, Some(clock(self.elapsed)), remaining];
         parts.into_iter().flatten().collect()
     }
 }

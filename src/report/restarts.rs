@@ -69,7 +69,13 @@ mod tests {
         assert_eq!((text(&once), columns(&[&once]).len()), (String::new(), 0));
         let throughput_interval = Some(Interval { low: 95.5, high: 104.5 });
         let figures = vec![
-            Between { of: Statistic::Throughput, values: Vec::new(), mean: 100.0, interval: throughput_interval, share: Some(0.625) },
+            Between {
+                of: Statistic::Throughput,
+                values: Vec::new(),
+                mean: 100.0,
+                interval: throughput_interval,
+                share: Some(0.625),
+            },
             Between {
                 of: Statistic::Percentile(99.0),
                 values: Vec::new(),

@@ -25,7 +25,8 @@ const TIMES: [Times<SequenceTimes>; 2] = [
 /// The lines of a level; `row` is how a distribution is shown.
 pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String) -> String {
     let Some(sequences) = &client.sequence_times else { return String::new() };
-    let times: String = TIMES.iter().map(|Times { line, of: distribution, .. }| row(line, false, distribution(sequences))).collect();
+    let times: String =
+        TIMES.iter().map(|Times { line, of: distribution, .. }| row(line, false, distribution(sequences))).collect();
     let in_time = sequences.in_time.filter(|_| sequences.count() > 0).map(|in_time| {
         let (count, share) = (sequences.count(), percent(in_time as f64 / sequences.count() as f64));
         format!(

@@ -5,9 +5,11 @@ use crate::result::summary::{MeanAndMax, ServerLoad};
 
 /// `running avg 7.8 (max 16), waiting avg 0.2 (max 3), KV cache avg 41 % (max 66 %)`, as far as it is known.
 pub fn words(load: &ServerLoad) -> String {
-    let count = |name: &str, values: &MeanAndMax| format!("{name} avg {} (max {})", plain(values.mean), plain(values.max));
-    let share =
-        |values: &MeanAndMax| format!("KV cache avg {} % (max {} %)", plain(100.0 * values.mean), plain(100.0 * values.max));
+    let count =
+        |name: &str, values: &MeanAndMax| format!("{name} avg {} (max {})", plain(values.mean), plain(values.max));
+    let share = |values: &MeanAndMax| {
+        format!("KV cache avg {} % (max {} %)", plain(100.0 * values.mean), plain(100.0 * values.max))
+    };
     let parts = [
         load.running.as_ref().map(|running| count("running", running)),
         load.waiting.as_ref().map(|waiting| count("waiting", waiting)),

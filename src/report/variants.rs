@@ -77,7 +77,12 @@ fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Strin
     let answer = primary.map_or_else(
         || format!("nothing to compare: {variant} and {reference} share no round"),
         |figure| {
-            format!("{variant} is {} ({}, {} rounds)", sentence(figure, &reference), title(figure.of), comparison.rounds)
+            format!(
+                "{variant} is {} ({}, {} rounds)",
+                sentence(figure, &reference),
+                title(figure.of),
+                comparison.rounds
+            )
         },
     );
     let mut text = wrapped(&format!("{level}: {answer}"));
@@ -236,7 +241,9 @@ fn remarks(result: &VariantsResult, cell: &Cell) -> String {
 /// The name of a cell's level: the reference's, and the variant's if it differs.
 fn levels(cell: &Cell, variant: usize) -> String {
     match (cell.loads.first(), cell.loads.get(variant)) {
-        (Some(&first), Some(&second)) if first != second => format!("{} against {}", level_name(second), level_name(first)),
+        (Some(&first), Some(&second)) if first != second => {
+            format!("{} against {}", level_name(second), level_name(first))
+        }
         (Some(&first), _) => level_name(first),
         (None, _) => String::new(),
     }
@@ -289,7 +296,10 @@ pub fn factor(ratio: f64) -> String {
 
 /// An interval of a ratio, in brackets.
 pub fn interval(interval: Option<Interval>) -> String {
-    interval.map_or_else(|| "[not known]".to_owned(), |interval| format!("[{}, {}]", factor(interval.low), factor(interval.high)))
+    interval.map_or_else(
+        || "[not known]".to_owned(),
+        |interval| format!("[{}, {}]", factor(interval.low), factor(interval.high)),
+    )
 }
 
 /// The smallest detectable change; beyond ten times is no answer.

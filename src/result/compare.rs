@@ -234,7 +234,8 @@ mod tests {
 
     #[test]
     fn levels_are_matched_and_what_is_not_valid_is_not_compared() {
-        let reference = plans::result(&plans::setup(), &[level(1, 1_000, 0.1), level(2, 1_000, 0.1), level(3, 1_000, 0.1)]);
+        let reference =
+            plans::result(&plans::setup(), &[level(1, 1_000, 0.1), level(2, 1_000, 0.1), level(3, 1_000, 0.1)]);
         let failed = LevelSummary { ending: Ending::Failed, ..level(3, 1_000, 0.1) };
         let other = plans::result(&plans::setup(), &[failed, level(2, 1_000, 0.1)]);
         let changes = changes(&reference, &other, 0.05);

@@ -231,7 +231,8 @@ impl FigureAt {
     pub fn value(self, level: &LevelSummary) -> Option<Value> {
         let found = self.value_in(&level.client)?;
         let Some(statistic) = self.statistic() else { return Some(found) };
-        let (interval, bounds) = (Known::find(&level.intervals, statistic), Known::find_bounds(&level.intervals, statistic));
+        let (interval, bounds) =
+            (Known::find(&level.intervals, statistic), Known::find_bounds(&level.intervals, statistic));
         Some(Value { interval, bounds, ..found })
     }
 

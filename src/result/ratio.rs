@@ -86,7 +86,8 @@ pub fn bounds_of_ratio(numerator: &Side, denominator: &Side, wider: f64) -> (f64
                     (None, Some(others)) => others.deviation.max(way / CERTAIN_HALF_WIDTH).powi(2),
                     (None, None) => (way / CERTAIN_HALF_WIDTH).powi(2),
                 };
-                let variance = variance(numerator, denominator, numerator_way) + variance(denominator, numerator, denominator_way);
+                let variance =
+                    variance(numerator, denominator, numerator_way) + variance(denominator, numerator, denominator_way);
                 student_t_quantile(0.5 + CONFIDENCE / 2.0, freedom) * variance.sqrt()
             }
         })
@@ -190,7 +191,11 @@ mod tests {
         );
         assert_eq!(ratio(Estimate { value: 1.0, interval: None }, estimate(1.0, 1.0, 1.0)), None);
         assert_eq!(ratio(estimate(0.0, 0.0, 1.0), estimate(1.0, 1.0, 1.0)), None);
-        assert_eq!(ratio(estimate(1.0, 1.0, 1.0), estimate(1.0, 5e-324, 1.0)), None, "no number tells how much that is");
+        assert_eq!(
+            ratio(estimate(1.0, 1.0, 1.0), estimate(1.0, 5e-324, 1.0)),
+            None,
+            "no number tells how much that is"
+        );
     }
 
     fn run(value: f64, share: f64) -> Side {

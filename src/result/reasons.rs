@@ -160,7 +160,9 @@ impl fmt::Display for InvalidReason {
                 let allowed = (share * 1e8).round() / 1e6;
                 write!(f, "{statistic} is known to within {:.1}%, where -s allows {allowed}%", half_width * 100.0)
             }
-            Self::Drifting(statistic, share) => write!(f, "{statistic} changed by {:+.0}% from beginning to end", share * 100.0),
+            Self::Drifting(statistic, share) => {
+                write!(f, "{statistic} changed by {:+.0}% from beginning to end", share * 100.0)
+            }
             Self::Imprecise(precision, None) => write!(f, "not known: {precision}"),
             Self::Imprecise(precision, Some(share)) => {
                 write!(f, "not known: {precision}, only to within {:.1}%", share * 100.0)

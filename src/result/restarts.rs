@@ -29,7 +29,8 @@ pub fn restarts(levels: &[LevelSummary], percentile: Option<f64>) -> Option<Rest
         }
     }
     let figures = wanted.into_iter().map(|statistic| {
-        let figures: Vec<Figure> = levels.iter().map(|level| figure(statistic, &level.client, &level.intervals)).collect();
+        let figures: Vec<Figure> =
+            levels.iter().map(|level| figure(statistic, &level.client, &level.intervals)).collect();
         between(statistic, &figures)
     });
     (levels.len() > 1).then(|| Restarts { starts: levels.len(), figures: figures.collect() })

@@ -96,7 +96,10 @@ fn between(effects: Vec<Option<(f64, f64)>>) -> Vec<(f64, f64)> {
         match (below, above) {
             (Some((low, low_effect)), Some((high, high_effect))) if high > low => {
                 let share = (index - low) as f64 / (high - low) as f64;
-                (low_effect.0 + share * (high_effect.0 - low_effect.0), low_effect.1 + share * (high_effect.1 - low_effect.1))
+                (
+                    low_effect.0 + share * (high_effect.0 - low_effect.0),
+                    low_effect.1 + share * (high_effect.1 - low_effect.1),
+                )
             }
             (Some((_, effect)), _) | (_, Some((_, effect))) => effect,
             (None, None) => (0.0, 0.0),

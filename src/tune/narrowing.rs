@@ -114,7 +114,8 @@ impl Planner {
         let gap = |untried: usize, middle: usize, is_between: bool| {
             (untried > 0).then(|| Gap { share: untried as f64 / count as f64, middle: at(middle), is_between })
         };
-        let gaps = [gap(down, start - down.div_ceil(2), below.is_some()), gap(up, start + up.div_ceil(2), above.is_some())];
+        let gaps =
+            [gap(down, start - down.div_ceil(2), below.is_some()), gap(up, start + up.div_ceil(2), above.is_some())];
         gaps.into_iter().flatten().collect()
     }
 
@@ -126,7 +127,10 @@ impl Planner {
     /// Whether a point was measured, or could not be.
     pub(super) fn is_tried(&self, place: &Place) -> bool {
         let candidate_of = |number: &usize| &self.candidates[*number];
-        self.numbers.get(place).map(candidate_of).is_some_and(|candidate| candidate.has_failed() || !candidate.visits.is_empty())
+        self.numbers
+            .get(place)
+            .map(candidate_of)
+            .is_some_and(|candidate| candidate.has_failed() || !candidate.visits.is_empty())
     }
 
     /// How a candidate stands to others.

@@ -427,7 +427,11 @@ fn where_not_all_can_be_measured_the_best_that_was_is_confirmed() {
         let (planner, answer) = (&searched.planner, searched.planner.answer());
         let trials_in = |phase: Phase| searched.trials.iter().filter(move |trial| trial.phase == phase);
         let best = searched.trials.iter().map(|trial| trial.candidate).max().unwrap();
-        assert!(best > 0 && trials_in(Phase::Confirmation).any(|trial| trial.candidate == best), "{:?}", searched.trials);
+        assert!(
+            best > 0 && trials_in(Phase::Confirmation).any(|trial| trial.candidate == best),
+            "{:?}",
+            searched.trials
+        );
         assert_eq!(answer.winner(), Some(best), "{answer:?}");
         assert!(planner.spent() > 0.8 * budget_s && planner.spent() <= budget_s, "{} s", planner.spent());
         for candidate in planner.candidates().iter().filter(|candidate| candidate.visits.is_empty()) {
@@ -484,8 +488,14 @@ fn slow_present(budget_s: f64) -> Searched {
 fn a_slow_present_one_does_not_take_the_time_of_others() {
     let searched = slow_present(50.0);
     let Answer::Better(_, gain) = searched.planner.answer() else { panic!("{:?}", searched.planner.answer()) };
-    let trials_in = |phase: Phase| searched.trials.iter().filter(move |trial| trial.candidate == 0 && trial.phase == phase);
-    assert_eq!((trials_in(Phase::Race).count(), trials_in(Phase::Confirmation).count()), (0, 4), "{:?}", searched.trials);
+    let trials_in =
+        |phase: Phase| searched.trials.iter().filter(move |trial| trial.candidate == 0 && trial.phase == phase);
+    assert_eq!(
+        (trials_in(Phase::Race).count(), trials_in(Phase::Confirmation).count()),
+        (0, 4),
+        "{:?}",
+        searched.trials
+    );
     assert!(gain.interval.low > 50.0 && gain.interval.high < 110.0, "{gain:?}");
     let far = |candidate: &&crate::Candidate| matches!(&candidate.status, Status::Dropped { reason, .. } if reason.starts_with("far behind"));
     for candidate in searched.planner.candidates().iter().filter(far) {
@@ -576,8 +586,11 @@ fn the_confirmation_shows_who_is_worse() {
         |number: usize| planner.candidates()[number].visits.iter().any(|visit| visit.phase == Phase::Confirmation);
     assert!((0..4).all(confirmed), "{:?}", planner.candidates());
     let beside = planner.beside_best();
-    let worse: Vec<(usize, f64)> =
-        beside.iter().filter(|candidate| candidate.is_worse == Some(true)).map(|candidate| (candidate.number, candidate.share)).collect();
+    let worse: Vec<(usize, f64)> = beside
+        .iter()
+        .filter(|candidate| candidate.is_worse == Some(true))
+        .map(|candidate| (candidate.number, candidate.share))
+        .collect();
     let [(1, share)] = worse[..] else { panic!("{beside:?}") };
     assert!((share - (-0.9_f64).exp()).abs() < 0.01, "{share}");
 }

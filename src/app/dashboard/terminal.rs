@@ -193,7 +193,8 @@ impl Shared {
             let _ = stream.write(&text);
         }
         if messages > MAX_KEPT {
-            let _ = Stream::Error.write(&format!("triton-bench: {} messages were left out here\n", messages - MAX_KEPT));
+            let _ =
+                Stream::Error.write(&format!("triton-bench: {} messages were left out here\n", messages - MAX_KEPT));
         }
     }
 }

@@ -258,7 +258,8 @@ mod tests {
 
     #[test]
     fn who_was_confirmed_and_is_worse_is_called_that() {
-        let outcome = |confirmed: Confirmed, status: Status| status_of(&Answer::Kept(None), 4, &seen(status), Some(confirmed));
+        let outcome =
+            |confirmed: Confirmed, status: Status| status_of(&Answer::Kept(None), 4, &seen(status), Some(confirmed));
         let worse = |reason: &str| (CandidateStatus::Worse, Some(reason.to_owned()));
         let beside = |share: f64, is_worse: Option<bool>| {
             let interval = Interval { low: share * 0.9, high: share * 1.1 };

@@ -372,8 +372,9 @@ mod tests {
             (with("/measured/throughput", 1e308), 1),
             (with("/measured/mean_ns", -1.0), 1),
         ] {
-            let text =
-                [&serde_json::to_value(&current).unwrap(), &good, &second, &good].map(|line| format!("{line}\n")).concat();
+            let text = [&serde_json::to_value(&current).unwrap(), &good, &second, &good]
+                .map(|line| format!("{line}\n"))
+                .concat();
             fs::write(folder.path().join(FILE), text).unwrap();
             assert_eq!(read(folder.path(), &current).unwrap().1.len(), read_of, "{second}");
         }

@@ -94,7 +94,8 @@ fn step(search: &Search<'_>, dimension: usize, winner: &CandidateResult, other: 
 
 /// A candidate's figures in the rounds of the confirmation, or in those before it where it has none there.
 fn by_round(visits: &[Seen], number: usize) -> BTreeMap<usize, &Figures> {
-    let candidate_visits = visits.iter().filter(|visit| visit.trial.candidate == number && visit.trial.phase != Phase::Calibration);
+    let candidate_visits =
+        visits.iter().filter(|visit| visit.trial.candidate == number && visit.trial.phase != Phase::Calibration);
     candidate_visits.map(|visit| (visit.trial.round, &visit.measured.figures)).collect()
 }
 

@@ -230,15 +230,18 @@ impl Comparison<'_> {
         let levels = usable.iter().filter_map(|subject| subject.seen.as_ref()).map(|preview| preview.loads.len()).max();
         let cells = levels.unwrap_or(0) * self.field.sizes().len();
         let round_time = usable.iter().map(|subject| subject.turn()).sum::<Option<Duration>>();
-        let of_rounds = |round_time: Duration| round_time.saturating_mul(u32::try_from(self.rounds.count).unwrap_or(u32::MAX));
+        let of_rounds =
+            |round_time: Duration| round_time.saturating_mul(u32::try_from(self.rounds.count).unwrap_or(u32::MAX));
         if self.rounds.until_decided.is_none() && cells > 1 {
-            let time = round_time.map(|round_time| of_rounds(round_time).saturating_mul(cells as u32 * self.plan.measurement.restarts));
+            let time = round_time
+                .map(|round_time| of_rounds(round_time).saturating_mul(cells as u32 * self.plan.measurement.restarts));
             self.context.screen.done(&words::extent(cells, usable.len(), time));
         }
     }
 
     fn at_size(&mut self, subjects: &[Subject], start: Start, size_number: usize, size: Option<u64>) -> Result<()> {
-        let levels = subjects.iter().filter_map(|subject| subject.seen.as_ref()).map(|preview| preview.loads.len()).max();
+        let levels =
+            subjects.iter().filter_map(|subject| subject.seen.as_ref()).map(|preview| preview.loads.len()).max();
         let levels = levels.unwrap_or(0);
         for level in 0..levels {
             let cell = size_number * levels + level;

@@ -50,8 +50,12 @@ impl File {
         }
         if model_analyzer::is_meant(root) {
             let searches = model_analyzer::searches(command, root)?;
-            let run =
-                |(name, flags): (Key, Flags)| Run { name, extends: Vec::new(), own: flags.settings, notes: flags.notes };
+            let run = |(name, flags): (Key, Flags)| Run {
+                name,
+                extends: Vec::new(),
+                own: flags.settings,
+                notes: flags.notes,
+            };
             let runs = searches.models.into_iter().map(run).collect();
             return Ok(Self { common: searches.common.settings, notes: searches.common.notes, runs });
         }
@@ -76,7 +80,8 @@ impl File {
 
     /// What should be known although it is no fault, of a run if one is named.
     pub fn notes(&self, run: Option<&str>) -> Vec<String> {
-        let run_notes = self.runs.iter().filter(|candidate| Some(candidate.name.name.as_str()) == run).flat_map(|run| &run.notes);
+        let run_notes =
+            self.runs.iter().filter(|candidate| Some(candidate.name.name.as_str()) == run).flat_map(|run| &run.notes);
         self.notes.iter().chain(run_notes).cloned().collect()
     }
 

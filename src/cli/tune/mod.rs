@@ -195,7 +195,9 @@ impl TuneArgs {
     fn check(&self, given: &Given) -> Result<()> {
         let loads = ["--at-rate", "--at-concurrency", "--concurrency-range"];
         if let [first, second, ..] = given.among(&loads)[..] {
-            return Err(Error::usage(format!("{first} and {second} are different loads: choose one of them; see --help")));
+            return Err(Error::usage(format!(
+                "{first} and {second} are different loads: choose one of them; see --help"
+            )));
         }
         if self.at_rate.is_some() && matches!(self.objective, Some(Objective(Statistic::Throughput))) {
             return Err(Error::usage(

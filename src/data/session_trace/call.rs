@@ -69,7 +69,9 @@ pub(super) fn of_spans(spans: &[Value], errors: bool) -> Result<Vec<Call>, Strin
     let id = |span: &Value| span["span_id"].as_str().unwrap_or_default().to_owned();
     spans.sort_by_key(|span| id(span));
     let mut signatures = HashSet::new();
-    spans.retain(|span| signatures.insert(format!("{}|{}|{}", span["start_time"], span["end_time"], span["attributes"])));
+    spans.retain(|span| {
+        signatures.insert(format!("{}|{}|{}", span["start_time"], span["end_time"], span["attributes"]))
+    });
     let mut calls = spans
         .into_iter()
         .map(|span| call(span).map_err(|rule| format!("the span '{}': {rule}", id(span))))

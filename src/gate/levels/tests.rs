@@ -149,7 +149,11 @@ fn the_baseline_of_a_repeated_load_is_the_same_repetition() {
     let requirements = vec![require(P99, Relation::Below, Bound::Change(0.05))];
     let plan = GatePlan { requirements, ..GatePlan::default() };
     let result = judged(&plan, &stages, Some(&baseline));
-    let outcomes: Vec<_> = result.requirements.iter().map(|requirement| (requirement.passes, requirement.distinction.repetition)).collect();
+    let outcomes: Vec<_> = result
+        .requirements
+        .iter()
+        .map(|requirement| (requirement.passes, requirement.distinction.repetition))
+        .collect();
     assert_eq!(outcomes, [(true, Some(1)), (true, None), (true, Some(2))]);
 }
 

@@ -82,7 +82,11 @@ impl LoadFold {
     /// `None` if no reading had any of the figures.
     pub(super) fn summary(&self) -> Option<ServerLoad> {
         let summarize = |mean: Mean| mean.mean().zip(mean.max()).map(|(mean, max)| MeanAndMax { mean, max });
-        let load = ServerLoad { running: summarize(self.running), waiting: summarize(self.waiting), kv_cache: summarize(self.kv_cache) };
+        let load = ServerLoad {
+            running: summarize(self.running),
+            waiting: summarize(self.waiting),
+            kv_cache: summarize(self.kv_cache),
+        };
         (load != ServerLoad::default()).then_some(load)
     }
 }

@@ -53,7 +53,10 @@ fn many_requests_have_an_interval_however_much_their_blocks_differ() {
         measured(|number| if busy(number) { 1_000 } else { 3_000 }, |number| 9_000_000 * u64::from(busy(number)));
     for statistic in [Statistic::Throughput, Statistic::MeanLatency, Statistic::Percentile(50.0)] {
         let interval = interval(statistic, &blocks, &all).unwrap_or_else(|| panic!("{statistic:?}"));
-        assert!(interval.low < value(statistic, &all) && value(statistic, &all) < interval.high, "{statistic:?}: {interval:?}");
+        assert!(
+            interval.low < value(statistic, &all) && value(statistic, &all) < interval.high,
+            "{statistic:?}: {interval:?}"
+        );
     }
 }
 
@@ -76,11 +79,15 @@ fn latencies_that_are_all_alike_are_known() {
     let parts: Vec<ClientSummary> = (0..48).map(|_| sample::client(100, 1_000_000)).collect();
     parts.iter().for_each(|part| blocks.push(Block::of(part)));
     let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
-    for Known { of: statistic, interval, .. } in figures(Some(99.0)).into_iter().map(|statistic| known(statistic, &blocks, &all)) {
+    for Known { of: statistic, interval, .. } in
+        figures(Some(99.0)).into_iter().map(|statistic| known(statistic, &blocks, &all))
+    {
         let interval = interval.unwrap_or_else(|| panic!("{statistic:?}"));
         let value = if statistic == Statistic::Throughput { 100.0 } else { 1_000_000.0 };
         assert!(
-            interval.low <= value * 1.000_001 && interval.high >= value * 0.999_999 && interval.high - interval.low < value / 500.0
+            interval.low <= value * 1.000_001
+                && interval.high >= value * 0.999_999
+                && interval.high - interval.low < value / 500.0
         );
     }
     assert_eq!(all.duration, Duration::from_secs(48));
@@ -134,7 +141,10 @@ fn a_rate_of_few_requests_that_are_all_alike_is_known() {
     }
     let (blocks, all) = ticking(9.0, 1);
     let throughput = interval(Statistic::Throughput, &blocks, &all).unwrap();
-    assert!(throughput.low <= 0.5 && 0.5 <= throughput.high && throughput.relative_half_width(0.5) < 0.1, "{throughput:?}");
+    assert!(
+        throughput.low <= 0.5 && 0.5 <= throughput.high && throughput.relative_half_width(0.5) < 0.1,
+        "{throughput:?}"
+    );
 }
 
 /// 48 blocks of a second with two requests outstanding, which take longer in the last third.

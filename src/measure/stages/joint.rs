@@ -163,7 +163,12 @@ impl Play<'_> {
 
     /// Waits until every process is done with the stages before `number` and, before a rest, has all answers; returns when the
     /// next one begins, if it does.
-    fn agree_on_next(&mut self, joint: &mut JointStages<'_>, number: usize, rest_time: Option<Duration>) -> Option<Stamp> {
+    fn agree_on_next(
+        &mut self,
+        joint: &mut JointStages<'_>,
+        number: usize,
+        rest_time: Option<Duration>,
+    ) -> Option<Stamp> {
         let mut is_asked = false;
         self.exchange(joint);
         self.exchange_until(joint, |play, joint| {

@@ -216,8 +216,11 @@ impl Table {
         let mean_of = |ns: &[u64], numbers: &[usize]| {
             mean(numbers.iter().map(|&number| (ns.get(number).copied().unwrap_or(0), self.weights[number])))
         };
-        let stage =
-            |name: String, ns: &[u64]| SlowStage { name, mean_ns: mean_of(ns, &slowest), median_mean_ns: mean_of(ns, &median) };
+        let stage = |name: String, ns: &[u64]| SlowStage {
+            name,
+            mean_ns: mean_of(ns, &slowest),
+            median_mean_ns: mean_of(ns, &median),
+        };
         let titled = |column: &Column| stage(self.stage(column.key, &column.ns, 0.0).title(), &column.ns);
         (!self.latency.is_empty()).then(|| Slowest {
             requests: slowest.len() as u64,

@@ -33,7 +33,10 @@ mod tests {
             line(&LevelSummary { disturbances, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) })
         };
         assert_eq!(line_of(3, 0, 0, None), "");
-        assert_eq!(line_of(3, 2, 0, worst), "  Disturbed: 2 of 3 windows; other processes used 48% of the processors\n");
+        assert_eq!(
+            line_of(3, 2, 0, worst),
+            "  Disturbed: 2 of 3 windows; other processes used 48% of the processors\n"
+        );
         assert_eq!(
             line_of(3, 0, 1, worst),
             "  Disturbed: 1 window, measured again; other processes used 48% of the processors\n"

@@ -101,7 +101,13 @@ fn bars(axis: &TimeAxis<'_>, level: &LevelSummary, reasons: &[&InferError]) -> V
         let row = |from: f64, seconds: f64, counts| Bar { from, to: from + seconds, counts };
         let rows = level.windows.iter().filter(|row| !row.duration.is_zero());
         return rows
-            .map(|window| row(axis.seconds(window.start), window.duration.as_secs_f64(), counts(window.failed, &window.failed_for)))
+            .map(|window| {
+                row(
+                    axis.seconds(window.start),
+                    window.duration.as_secs_f64(),
+                    counts(window.failed, &window.failed_for),
+                )
+            })
             .collect();
     }
     let mut from = level.windows.first().map_or(0.0, |row| axis.seconds(row.start));

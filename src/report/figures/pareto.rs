@@ -39,7 +39,8 @@ pub fn draw(result: &TuneResult) -> Option<Markup> {
     let candidates = || result.candidates.iter().filter_map(|candidate| Some((candidate, candidate.figures.as_ref()?)));
     candidates().next()?;
     let x = Scale::from_zero(candidates().map(|(_, figures)| figures.means.throughput));
-    let y = Scale::of_latencies(candidates().map(|(_, figures)| figures.means.latency_ns).collect::<Vec<_>>().into_iter());
+    let y =
+        Scale::of_latencies(candidates().map(|(_, figures)| figures.means.latency_ns).collect::<Vec<_>>().into_iter());
     let position = |figures: &TuneFigures| {
         (FRAME.x(x.place(figures.means.throughput)), FRAME.y(y.place(figures.means.latency_ns)))
     };

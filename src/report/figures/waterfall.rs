@@ -81,7 +81,8 @@ fn per(ns: u64, count: u64) -> f64 {
 /// A bar for each level.
 pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
     let levels = chosen(with_requests(shown.result));
-    let level_parts = |(_, level): (usize, &LevelSummary)| Some((self::level(level), parts(&shown.result.setup, level)?));
+    let level_parts =
+        |(_, level): (usize, &LevelSummary)| Some((self::level(level), parts(&shown.result.setup, level)?));
     let bars: Vec<(String, Vec<Part>)> = levels.into_iter().filter_map(level_parts).collect();
     let sum = |parts: &[Part]| parts.iter().map(|part| part.ns).sum::<f64>();
     let most = bars.iter().map(|(_, parts)| sum(parts)).fold(0.0, f64::max);

@@ -371,7 +371,8 @@ fn backends(setup: &Setup) -> String {
 }
 
 fn outcomes(result: &RunResult) -> String {
-    let words: Vec<String> = result.levels.iter().map(|summary| format!("{} {}", level(summary), Outcome::of(summary))).collect();
+    let words: Vec<String> =
+        result.levels.iter().map(|summary| format!("{} {}", level(summary), Outcome::of(summary))).collect();
     words.join(", ")
 }
 

@@ -169,7 +169,9 @@ pub fn verdicts(result: &RunResult) -> Markup {
     for summary in result.levels.iter().filter(|level| Outcome::of(level) != Outcome::Valid) {
         let (outcome, words) = (Outcome::of(summary), words(result, summary));
         match groups.last_mut() {
-            Some((names, other, group_words)) if *other == outcome && *group_words == words => names.push(level(summary)),
+            Some((names, other, group_words)) if *other == outcome && *group_words == words => {
+                names.push(level(summary))
+            }
             _ => groups.push((vec![level(summary)], outcome, words)),
         }
     }

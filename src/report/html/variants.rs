@@ -54,7 +54,9 @@ fn level(result: &VariantsResult, cell: &Cell) -> Markup {
 }
 
 fn table(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Markup {
-    let name = |number: usize| result.variants.get(number).map(|variant| shown(&variant.name).into_owned()).unwrap_or_default();
+    let name = |number: usize| {
+        result.variants.get(number).map(|variant| shown(&variant.name).into_owned()).unwrap_or_default()
+    };
     let level = cell.loads.get(comparison.variant).map(|load| level_name(*load)).unwrap_or_default();
     html! {
         h3 { (name(comparison.variant)) " against " (name(0)) ", " (level) }

@@ -149,7 +149,8 @@ fn figures(figures: &TuneFigures) -> String {
 /// Mean seconds of a load and of an update in place, over the candidates that had any.
 fn costs(result: &TuneResult) -> (Option<f64>, Option<f64>) {
     let mean = |cost: fn(&TuneFigures) -> Option<f64>| {
-        let all: Vec<f64> = result.candidates.iter().filter_map(|candidate| cost(candidate.figures.as_ref()?)).collect();
+        let all: Vec<f64> =
+            result.candidates.iter().filter_map(|candidate| cost(candidate.figures.as_ref()?)).collect();
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     };
     (mean(|figures| figures.load_s), mean(|figures| figures.update_s))

@@ -83,7 +83,8 @@ impl Turn<'_> {
             unit.requests.to_string(),
             unit.failed.to_string(),
         ];
-        let value = |figure: &Figure| unit.get(*figure).map(|value| significant(in_unit(*figure, value))).unwrap_or_default();
+        let value =
+            |figure: &Figure| unit.get(*figure).map(|value| significant(in_unit(*figure, value))).unwrap_or_default();
         row.extend(figures.iter().map(value));
         row.push(unit.problem.clone().unwrap_or_default());
         Some(row)

@@ -32,8 +32,11 @@ struct Changed {
 /// How every variant differs from the first in the main figure.
 pub(super) fn of_variants(result: &VariantsResult, setup: &Setup) -> Option<Answer> {
     let several = result.cells.len() > 1;
-    let all: Vec<(&Cell, Comparison)> =
-        result.cells.iter().flat_map(|cell| result.comparisons(cell).into_iter().map(move |comparison| (cell, comparison))).collect();
+    let all: Vec<(&Cell, Comparison)> = result
+        .cells
+        .iter()
+        .flat_map(|cell| result.comparisons(cell).into_iter().map(move |comparison| (cell, comparison)))
+        .collect();
     let name = |number: usize| result.variants.get(number).map_or("", |variant| variant.name.as_str());
     let mut sentences = Vec::new();
     let (mut figures, mut open) = (Vec::new(), Vec::new());
@@ -152,14 +155,18 @@ fn sentence(pair: &Pair<'_>, change: Changed) -> String {
             let word = if change.ratio > 1.0 { more } else { less };
             let ends = if change.ratio > 1.0 { [interval.low, interval.high] } else { [interval.high, interval.low] };
             let [from, to] = ends.map(size);
-            format!("{other} is {} % {word} than {reference} ({figure_name}, {from} to {to} %){suffix}", size(change.ratio))
+            format!(
+                "{other} is {} % {word} than {reference} ({figure_name}, {from} to {to} %){suffix}",
+                size(change.ratio)
+            )
         }
         (Direction::Same, Some(interval)) => {
             let [low, high] = [interval.low, interval.high].map(signed);
             format!("{other} is as fast as {reference} ({figure_name} {low} to {high} %){suffix}")
         }
         (_, interval) => {
-            let interval = interval.map(|interval| format!(", {} to {} %", signed(interval.low), signed(interval.high)));
+            let interval =
+                interval.map(|interval| format!(", {} to {} %", signed(interval.low), signed(interval.high)));
             let ratio = if change.ratio.is_finite() { format!("{} %", signed(change.ratio)) } else { "–".to_owned() };
             let interval = interval.unwrap_or_default();
             format!("{other} against {reference} is undecided ({figure_name} {ratio}{interval}){suffix}")
@@ -168,7 +175,8 @@ fn sentence(pair: &Pair<'_>, change: Changed) -> String {
 }
 
 fn values(pair: &Pair<'_>, figure_at: FigureAt, [reference, other]: [f64; 2]) -> Vec<Told> {
-    let name = |who: &str| pair.place.as_ref().map_or_else(|| who.to_owned(), |level_name| format!("{who} at {level_name}"));
+    let name =
+        |who: &str| pair.place.as_ref().map_or_else(|| who.to_owned(), |level_name| format!("{who} at {level_name}"));
     vec![told(name(pair.reference), figure_at, reference, None), told(name(pair.other), figure_at, other, None)]
 }
 

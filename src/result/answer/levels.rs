@@ -109,7 +109,8 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let setup = &result.setup;
     let limit = setup.measurement.latency_threshold.map_or(0.0, |limit| limit.as_nanos() as f64);
     let asked = format!("{} < {}", title(setup), time(limit));
-    let Some(best) = most_within(result).and_then(|best| all.iter().find(|named| std::ptr::eq(named.level, best))) else {
+    let Some(best) = most_within(result).and_then(|best| all.iter().find(|named| std::ptr::eq(named.level, best)))
+    else {
         let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
         let least = all.iter().min_by(|left, right| latency(left).total_cmp(&latency(right))).unwrap_or(&all[0]);
         let found = with_interval(key(setup), least.level);
@@ -216,7 +217,12 @@ pub fn speech(level: &LevelSummary, plan: &MeasurementPlan) -> Option<String> {
 fn speech_figures(plan: &MeasurementPlan) -> Vec<FigureAt> {
     let point = Some(Point::Percentile(plan.percentile.unwrap_or(99.0)));
     let figure_at = |key, point| FigureAt::of(FigureName { key, point });
-    vec![figure_at("ttft", point), figure_at("itl", point), figure_at("output_token_throughput", None), figure_at("goodput_share", None)]
+    vec![
+        figure_at("ttft", point),
+        figure_at("itl", point),
+        figure_at("output_token_throughput", None),
+        figure_at("goodput_share", None),
+    ]
 }
 
 /// The figures of a level in an answer.

@@ -52,7 +52,11 @@ pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
         return Some(answer);
     }
     let text = format!("in {close} of {} cells another is not known to be slower; more --rounds tell", all.len());
-    Some(Answer { sure: Sureness::Undecided, missing: Some(Missing { what: text, command: None, seconds: None }), ..answer })
+    Some(Answer {
+        sure: Sureness::Undecided,
+        missing: Some(Missing { what: text, command: None, seconds: None }),
+        ..answer
+    })
 }
 
 /// The latency of every winner, the ends first, and how much the last one moved.
@@ -80,7 +84,8 @@ fn winner<'a>(result: &'a VariantsResult, cell: &'a Cell) -> Option<Winner<'a>> 
         // Against the reference, pairs tell more than the two intervals.
         let other = if best == 0 { number } else { best };
         let paired = comparisons.iter().find(|comparison| comparison.variant == other && (best == 0 || number == 0));
-        let verdict = paired.and_then(|comparison| comparison.figures.iter().find(|figure| figure.of == result.primary));
+        let verdict =
+            paired.and_then(|comparison| comparison.figures.iter().find(|figure| figure.of == result.primary));
         match verdict.map(|figure| figure.verdict) {
             Some(verdict) => matches!(verdict, Direction::Worse | Direction::Better),
             None => estimate(number).and_then(|(_, bounds)| bounds.low).is_some_and(|low| low > highest),

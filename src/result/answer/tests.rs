@@ -124,7 +124,8 @@ fn two_results_are_answered_by_how_they_differ() {
 
 fn variants(sizes: &[u64], ms: impl Fn(u64, usize) -> f64) -> VariantsResult {
     let figure = crate::rounds::Figure::Client(Statistic::MeanLatency);
-    let turn = |ms: f64| Some(Turn { values: vec![Value { of: figure, value: ms * 1e6 }], requests: 9, ..Turn::default() });
+    let turn =
+        |ms: f64| Some(Turn { values: vec![Value { of: figure, value: ms * 1e6 }], requests: 9, ..Turn::default() });
     let round = |size: u64, number: usize| Round {
         number: number + 1,
         order: vec![0, 1],
@@ -209,7 +210,8 @@ fn a_gate_that_is_decided_needs_no_further_rounds() {
 fn a_gate_says_the_one_condition_that_decided() {
     let mut result = plans::result(&setup(false, 1), &[level(4, 100, 20)]);
     let condition = checked;
-    result.requirements = vec![condition("p99<30ms", true, Judgement::Passed), condition("p99<19ms", true, Judgement::Undecided)];
+    result.requirements =
+        vec![condition("p99<30ms", true, Judgement::Passed), condition("p99<19ms", true, Judgement::Undecided)];
     let words = |result: &RunResult| result.answer().unwrap().gate.unwrap().words;
     assert_eq!(words(&result), "Passed, undecided: p99<19ms at concurrency 4: 20 ms (18 to 22 ms), and 1 more");
     result.requirements.push(Checked { open: true, ..condition("p99<18ms", false, Judgement::Undecided) });

@@ -96,7 +96,8 @@ fn rich() -> RunResult {
 fn every_value_is_the_same_after_it_was_written_and_read() {
     let text = serde_json::to_string(&rich()).unwrap();
     let read: RunResult = serde_json::from_str(&text).unwrap();
-    let (written, rewritten): (Value, Value) = (serde_json::from_str(&text).unwrap(), serde_json::to_value(&read).unwrap());
+    let (written, rewritten): (Value, Value) =
+        (serde_json::from_str(&text).unwrap(), serde_json::to_value(&read).unwrap());
     let figures = written["levels"][0]["figures"].as_object().unwrap();
     assert!(figures.contains_key("wakeup_p99") && figures.contains_key("cache_hit_rate") && figures.len() > 60);
     assert_eq!(written, rewritten);

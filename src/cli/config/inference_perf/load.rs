@@ -207,7 +207,8 @@ pub fn trace_file<'a>(name: &str, node: &'a Node) -> Result<&'a str, Fault> {
 /// Workers and their limits on outstanding requests and connections; our limits are for all of them together.
 fn workers(load: &mut Fields<'_>, kind: &str, service: Service, flags: &mut Flags) -> Result<(), Fault> {
     let workers = load.whole("num_workers", 1)?;
-    let (concurrency, connections) = (load.whole("worker_max_concurrency", 1)?, load.whole("worker_max_tcp_connections", 1)?);
+    let (concurrency, connections) =
+        (load.whole("worker_max_concurrency", 1)?, load.whole("worker_max_tcp_connections", 1)?);
     if let Some(workers) = workers {
         flags.of(load, "num_workers").add("max-threads", workers);
     }

@@ -18,8 +18,9 @@ const MISPLACED: &[&str] = &["count", "insertion_point", "resolutions", "represe
 pub fn media(name: &str, node: &Node, flag: &str, flags: &mut Flags) -> Result<(), Fault> {
     let mut fields = Fields::of(name, node)?;
     for (kind, list) in [("image", "resolutions"), ("video", "profiles"), ("audio", "durations")] {
-        let is_misplaced =
-            kind == "image" && fields.peek(kind).is_none_or(|node| node.value == Value::Null) && fields.peek("count").is_some();
+        let is_misplaced = kind == "image"
+            && fields.peek(kind).is_none_or(|node| node.value == Value::Null)
+            && fields.peek("count").is_some();
         if is_misplaced {
             flags.note(format!("{name}: taken as {name}.image, because its settings are a level too high"));
             fields.take(kind);

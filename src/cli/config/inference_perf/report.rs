@@ -77,9 +77,9 @@ fn requests(mut fields: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
             "report.request_lifecycle.max_error_messages: every reason is counted, with the first message of each",
         );
     }
-    flags
-        .notes
-        .extend(fields.idle("per_request_fields", "no effect; --profile-export-file writes requests with their contents"));
+    flags.notes.extend(
+        fields.idle("per_request_fields", "no effect; --profile-export-file writes requests with their contents"),
+    );
     fields.finish()
 }
 
