@@ -2,6 +2,14 @@
 # Named steps of a long script, and where its time went. Needs common.sh.
 
 STEPS=()
+# Why the script ends, said once more after the times: whoever reads a long log looks there first.
+FAILURE=
+
+# end_steps MESSAGE: ends the script.
+end_steps() {
+    FAILURE=$1
+    die "$1"
+}
 
 # step NAME COMMAND...: runs the command, and ends the script with what to run to see only this step if it fails.
 step() {
@@ -10,7 +18,7 @@ step() {
     say "$name"
     "$@" || {
         note_step "$name (failed)" "$start"
-        die "$name failed; to see only this step, run: $*"
+        end_steps "$name failed; to see only this step, run: $*"
     }
     note_step "$name" "$start"
 }
@@ -33,7 +41,7 @@ beside() {
 
 # await_steps: waits for the steps that were begun beside others, and ends the script if one of them failed.
 await_steps() {
-    local pid log name command seconds code failed=()
+    local pid log name command seconds code last failed=()
     while ((${#BESIDE[@]} > 0)); do
         pid=${BESIDE[0]} log=${BESIDE[1]} name=${BESIDE[2]} command=${BESIDE[3]}
         BESIDE=("${BESIDE[@]:4}")
@@ -43,11 +51,12 @@ await_steps() {
         # Killed before it could say how it ended.
         seconds=0 code=1
         [[ ! -e $log.end ]] || read -r seconds code <"$log.end"
+        last=$(tail -n 5 "$log")
         rm -f "$log" "$log.end"
-        ((code == 0)) || failed+=("$name failed; to see only this step, run: $command")
+        ((code == 0)) || failed+=("$name failed; to see only this step, run: $command; its last words:"$'\n'"$last")
         STEPS+=("$(printf '%5d s  %s (beside others)%s' "$seconds" "$name" "$( ((code == 0)) || echo ' (failed)')")")
     done
-    ((${#failed[@]} == 0)) || die "$(printf '%s\n' "${failed[@]}")"
+    ((${#failed[@]} == 0)) || end_steps "$(printf '%s\n' "${failed[@]}")"
 }
 
 # note_step NAME START: notes that a step which began START seconds after the script is over.
@@ -56,7 +65,7 @@ note_step() { STEPS+=("$(printf '%5d s  %s' $((SECONDS - $2)) "$1")"); }
 # print_steps: the time of every step so far, and of all. What still goes on beside the others ends by itself.
 print_steps() {
     wait
-    printf '%s\n' "${STEPS[@]}" "$(printf '%5d s  all' "$SECONDS")" >&2
+    printf '%s\n' "${STEPS[@]}" "$(printf '%5d s  all' "$SECONDS")" ${FAILURE:+"$FAILURE"} >&2
 }
 
 # The result file of the last run of the tests (.config/nextest.toml names it).

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -15,6 +16,10 @@ LIMIT_S = 60
 def program():
     """The browser's program; None where there is none."""
     return next((found for found in map(shutil.which, PROGRAMS) if found), None)
+
+
+def give_up(*_):
+    raise RuntimeError(f"the browser took more than {LIMIT_S} s for a page")
 
 
 class Browser:
@@ -87,11 +92,14 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", media="screen", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.events.clear()
+        signal.signal(signal.SIGALRM, give_up)
+        signal.alarm(LIMIT_S)
         self.call("Page.navigate", url=url)
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self.receive()
         # A question is answered after what came before it.
         self.value("document.readyState")
+        signal.alarm(0)
         said = [event for event in self.events
                 if event["method"] in ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")]
         asked = [event["params"]["request"]["url"] for event in self.events if event["method"] == "Network.requestWillBeSent"]

@@ -195,6 +195,10 @@ fn a_step_beside_others_is_waited_for_and_fails_the_run() {
         let (code, said) = steps(&format!("beside first sh -c '{way}'"));
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("first failed; to see only this step, run: sh -c") && !said.contains("third"), "{said}");
+        // Again after the times of the steps, where a long log is read first.
+        let end = said.rfind(" all\n").map(|index| &said[index..]).unwrap();
+        assert!(end.contains("first failed"), "{said}");
+        assert_eq!(end.trim_end().ends_with("ended"), way.contains("ended"), "{said}");
     }
 }
 
