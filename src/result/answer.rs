@@ -162,7 +162,7 @@ impl RunResult {
 impl TuneResult {
     /// The answer to a search.
     pub fn answer(&self) -> Answer {
-        let bottleneck = self.why.first().map(|why| format!(". {}", why.trim_end_matches('.'))).unwrap_or_default();
+        let bottleneck = self.why.first().map(|why| format!("; {}", why.trim_end_matches('.'))).unwrap_or_default();
         let words = format!("{}{bottleneck}", self.verdict.sentence.trim_end_matches('.'));
         let gain = self.verdict.gain.map(|value| Told {
             key: self.objective.clone(),
@@ -190,7 +190,8 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
     let at_load = decided.level.map(|load| format!(" at {}", at(load, decided.distinction))).unwrap_or_default();
     let variant = decided.variant.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
     let value = decided.value.map(|value| {
-        let interval = decided.interval.map(|interval| format!(" ({})", decided.unit.show_between(interval.low, interval.high)));
+        let interval =
+            decided.interval.map(|interval| format!(" ({})", decided.unit.show_between(interval.low, interval.high)));
         format!(": {}{}", decided.unit.show(value), interval.unwrap_or_default())
     });
     let note = decided.note.as_ref().filter(|_| decided.value.is_none()).map(|note| format!(": {note}"));

@@ -35,7 +35,8 @@ fn heading(result: &TuneResult, title: &str) -> Markup {
 }
 
 fn tiles(result: &TuneResult) -> Markup {
-    let candidate_of = |number: Option<usize>| result.candidates.iter().find(|candidate| Some(candidate.number) == number);
+    let candidate_of =
+        |number: Option<usize>| result.candidates.iter().find(|candidate| Some(candidate.number) == number);
     let figures = |number| candidate_of(number).and_then(|candidate| candidate.figures.as_ref());
     let (yours, winner) = (figures(Some(0)), figures(result.verdict.winner));
     let percentile = format!("p{}", result.percentile);
@@ -66,7 +67,7 @@ fn candidates(result: &TuneResult) -> Markup {
                 thead { tr {
                     th { "#" }
                     @for setting in &result.settings { th { (shown(setting)) } }
-                    th { "outstanding" } th { "inferences/s" } th { "p" (result.percentile) } th { "executed batch" } th.left { "verdict" }
+                    th { "outstanding" } th { "inferences/s" } th { "p" (result.percentile) } th { "executed batch" } th.words { "verdict" }
                 } }
                 tbody { @for candidate in &result.candidates { (row(candidate)) } }
             } }
@@ -89,7 +90,7 @@ fn row(candidate: &CandidateResult) -> Markup {
         td { (figure(|figures| rate(figures.means.throughput))) }
         td { (figure(|figures| time(figures.means.latency_ns))) }
         td { (figure(|figures| short(figures.means.executed_batch))) }
-        td.left { span class=(class) { (candidate.status.word()) } @if let Some(reason) = &candidate.reason { " " (shown(reason)) } }
+        td.words { span class=(class) { (candidate.status.word()) } @if let Some(reason) = &candidate.reason { " " (shown(reason)) } }
     } }
 }
 
