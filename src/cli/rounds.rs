@@ -13,8 +13,9 @@ use crate::terms::{Order, Rounds, WindowRule};
 
 /// Most rounds.
 const MOST_ROUNDS: usize = 10_000;
-/// The window of a gate's rounds: others that come and go every other second meet both sides of most rounds alike.
-const GATE_WINDOW: Duration = Duration::from_millis(200);
+/// The window of a gate's rounds. The shorter a round, the more alike are its sides on a machine that others use: beside half a
+/// busy processor, the variance of a ratio times what a round takes is a third of that of 200 ms (docs/performance.md).
+const GATE_WINDOW: Duration = Duration::from_millis(100);
 
 /// Several ways to do the run.
 #[derive(Args, Debug)]
@@ -37,7 +38,7 @@ pub struct RoundsArgs {
 
     /// How often each variant, or cell of --matrix, is measured: a warm-up and one window at a time. At least 6 are
     /// needed to tell a difference from chance. With --require rounds go on until every requirement is decided, for
-    /// --gate-time at most, and this is the most of them if it is given; their windows are of 200 ms unless -p says so
+    /// --gate-time at most, and this is the most of them if it is given; their windows are of 100 ms unless -p says so
     #[arg(long, value_name = "N", default_value = "10", value_parser = whole::<usize>(1, MOST_ROUNDS as u64))]
     rounds: usize,
 

@@ -93,6 +93,9 @@ pub struct Unit {
     pub requests: u64,
     /// Requests that failed.
     pub failed: u64,
+    /// How many seconds its window took; none in files of earlier versions.
+    #[serde(default)]
+    pub seconds: Option<f64>,
     /// Whether it was disturbed.
     pub disturbed: bool,
     /// Why it could not be measured, if so.
@@ -109,6 +112,7 @@ impl Unit {
         let base = Self {
             requests: client.requests,
             failed: client.failed,
+            seconds: Some(client.duration.as_secs_f64()),
             disturbed: level.disturbances.disturbed > 0,
             remark: remark(level),
             ..Self::default()
@@ -155,7 +159,8 @@ fn values(level: &LevelSummary, further: &[f64]) -> Vec<Value> {
         percentiles(further.iter().copied()).into_iter().filter(|percentile| count >= needed(*percentile));
     let client = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
     let client = client.chain(percentiles.map(Statistic::Percentile));
-    let client = client.map(|statistic| Value { of: Figure::Client(statistic), value: value(statistic, &level.client) });
+    let client =
+        client.map(|statistic| Value { of: Figure::Client(statistic), value: value(statistic, &level.client) });
     let average = |time: CountedTime| if time.count > 0 { time.ns as f64 / time.count as f64 } else { 0.0 };
     let server = level.server.iter().flat_map(|server| {
         [(ServerPart::ServerQueue, server.delta.queue), (ServerPart::ServerCompute, server.delta.compute())]
@@ -184,6 +189,11 @@ impl Round {
     pub fn counted(&self, subject: usize) -> Option<&Unit> {
         let unit = self.units.get(subject)?.as_ref()?;
         (!self.set_aside && unit.problem.is_none()).then_some(unit)
+    }
+
+    /// How many seconds its windows took, where that is known.
+    pub fn seconds(&self) -> Option<f64> {
+        self.units.iter().flatten().map(|unit| unit.seconds).sum()
     }
 
     /// Whether any of it was disturbed.

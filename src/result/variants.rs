@@ -12,7 +12,7 @@ use crate::bare::BareCopies;
 use crate::compare::{Direction, direction};
 use crate::rounds::{Figure, Round, Unit};
 use crate::seed::{self, Purpose};
-use crate::stats::{Bounds, Interval, Paired, Proportion, Sequence, share_difference, two_sample_t};
+use crate::stats::{Bounds, Interval, Paired, Proportion, Sequence, median, share_difference, two_sample_t};
 use crate::summary::LevelLoad;
 use crate::terms::{Rounds, Statistic};
 
@@ -24,6 +24,10 @@ const CONFIDENCE: f64 = 0.95;
 const SIGNIFICANT: f64 = 0.05;
 /// Where rounds of one order differ from those of the other by more, in standard errors, the order matters.
 const ORDER_MATTERS: f64 = 3.0;
+
+/// A machine that others use stays in one state, or its scheduler keeps one variant beside them, for about a second: rounds whose
+/// windows are within so many seconds say one thing, not several.
+const ONE_STATE_S: f64 = 0.6;
 
 /// How rounds are read.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +43,8 @@ pub struct Reading {
 /// The logarithms of a figure of rounds, or of its ratio, start by start.
 pub struct Logs {
     starts: Vec<Vec<f64>>,
+    /// The middle one of those that were measured within a state of the machine.
+    states: Vec<f64>,
     /// In how many rounds that count it is missing.
     pub lacking: usize,
 }
@@ -47,7 +53,7 @@ impl Logs {
     /// What they say.
     pub fn read(&self, reading: Reading) -> Option<Paired> {
         match reading.sequential {
-            true => Paired::sequential(&self.starts.concat()),
+            true => Paired::sequential(&self.starts.concat(), &self.states),
             false => Paired::of(&self.starts, seed::derive(reading.seed, Purpose::SignFlips)),
         }
     }
@@ -57,7 +63,7 @@ impl Logs {
         if !reading.sequential {
             return self.read(reading).map(|paired| (paired.ratio, paired.interval.into()));
         }
-        let Bounds { low, high } = Sequence::of(&self.starts.concat()).bounds();
+        let Bounds { low, high } = Sequence::of(&self.states).bounds();
         Some((self.middle(reading)?, Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
     }
 
@@ -304,10 +310,37 @@ impl Cell {
     /// The values of the rounds that count, start by start.
     fn by_start(&self, value: impl Fn(&Round) -> Option<Option<f64>>) -> Logs {
         let most = self.rounds.iter().map(|round| round.start).max().unwrap_or(0);
-        let of_start = |number| self.rounds.iter().filter(move |round| round.start == number).filter_map(&value);
-        let starts = (1..=most).map(|number| of_start(number).flatten().collect()).collect();
-        Logs { starts, lacking: self.rounds.iter().filter_map(&value).filter(Option::is_none).count() }
+        let of_start = |number| self.rounds.iter().filter(move |round| round.start == number);
+        let log = |round: &Round| Some(Log { value: value(round)??, seconds: round.seconds() });
+        let starts: Vec<Vec<Log>> = (1..=most).map(|number| of_start(number).filter_map(log).collect()).collect();
+        Logs {
+            states: starts.iter().flat_map(|logs| states(logs)).collect(),
+            starts: starts.iter().map(|logs| logs.iter().map(|log| log.value).collect()).collect(),
+            lacking: self.rounds.iter().filter_map(&value).filter(Option::is_none).count(),
+        }
     }
+}
+
+/// The logarithm of a round's figure, and how many seconds its windows took, where that is known.
+struct Log {
+    value: f64,
+    seconds: Option<f64>,
+}
+
+/// The median of each run of rounds within a state of the machine; a run that has not ended says nothing yet. A round of unknown
+/// length is one by itself.
+fn states(rounds: &[Log]) -> Vec<f64> {
+    let (mut medians, mut values, mut lasted_s) = (Vec::new(), Vec::new(), 0.0);
+    for round in rounds {
+        values.push(round.value);
+        lasted_s += round.seconds.unwrap_or(ONE_STATE_S);
+        // The windows of a run may be a hair shorter than asked for.
+        if lasted_s > 0.98 * ONE_STATE_S {
+            medians.push(median(std::mem::take(&mut values)));
+            lasted_s = 0.0;
+        }
+    }
+    medians
 }
 
 /// Compares a variant with the reference; `primary` is the figure that the effect of the order is judged by.

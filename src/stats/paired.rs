@@ -69,10 +69,11 @@ impl Paired {
         })
     }
 
-    /// The same for rounds that went on until there was an answer: interval and p hold at all looks together.
-    pub fn sequential(rounds: &[f64]) -> Option<Self> {
+    /// The same for rounds that went on until there was an answer: interval and p hold at all looks together. They are of
+    /// `independent` values, each of one or more neighbouring rounds.
+    pub fn sequential(rounds: &[f64], independent: &[f64]) -> Option<Self> {
         let of_fixed = Self::of(&[rounds.to_vec()], 0)?;
-        let all = Sequence::of(rounds);
+        let all = Sequence::of(independent);
         let interval = all.interval().map(|interval| Interval { low: interval.low.exp(), high: interval.high.exp() });
         Some(Self { interval, p: all.p(0.0), ..of_fixed })
     }

@@ -175,7 +175,8 @@ fn gain(bet: &Bet, location: f64, side: f64) -> f64 {
     (bet.stake * (side * bet.pace * (bet.value - location)).tanh()).ln_1p()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle value, or the mean of the two in the middle. There must be one.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     if values.len() % 2 == 1 { values[half] } else { values[half - 1].midpoint(values[half]) }

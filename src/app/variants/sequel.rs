@@ -10,7 +10,9 @@ use crate::result::rounds::Round;
 use crate::result::variants::{Cell, VariantsResult};
 
 /// Windows of rounds that lack a figure of a requirement grow to this many times their length.
-const MOST_TIMES: u32 = 16;
+const MOST_TIMES: u32 = 32;
+/// They grow after so many such rounds in a row: one may be a stall's.
+const PATIENCE: u32 = 2;
 
 /// The rounds of a cell, from now on.
 pub struct Sequel<'a> {
@@ -22,6 +24,8 @@ pub struct Sequel<'a> {
     earlier_s: f64,
     /// How many times as long as planned windows are.
     times: cell::Cell<u32>,
+    /// How many rounds in a row lacked a figure.
+    lacking: cell::Cell<u32>,
     /// What is compared, in one cell without rounds.
     bare: Option<VariantsResult>,
 }
@@ -37,7 +41,15 @@ impl<'a> Sequel<'a> {
         let earlier = variants.map_or(0, |all| all.cells[cell].rounds.len());
         let earlier_s = variants.map_or(0.0, |all| all.cells[cell].measured_s);
         let times = variants.map_or(1, |all| all.cells[cell].window_times).max(1);
-        Self { gate: &plan.gate, began: Stamp::now(), earlier, earlier_s, times: cell::Cell::new(times), bare }
+        Self {
+            gate: &plan.gate,
+            began: Stamp::now(),
+            earlier,
+            earlier_s,
+            times: cell::Cell::new(times),
+            lacking: cell::Cell::new(0),
+            bare,
+        }
     }
 
     /// For how many seconds rounds were measured by now.
@@ -55,10 +67,13 @@ impl<'a> Sequel<'a> {
         self.times.set(self.times.get().max(times));
     }
 
-    /// Looks at these rounds: where the last one lacks a figure that is to be decided, the next are longer.
+    /// Looks at these rounds: where the last ones lack a figure that is to be decided, the next are longer.
     pub fn see(&self, rounds: &[Round]) {
         let goes_on = self.bare.as_ref().is_some_and(|bare| bare.rounds.until_decided.is_some());
-        if goes_on && rounds.last().is_some_and(|round| gate::lacks_figure(self.gate, round)) {
+        let lacks = goes_on && rounds.last().is_some_and(|round| gate::lacks_figure(self.gate, round));
+        self.lacking.set(if lacks { self.lacking.get() + 1 } else { 0 });
+        if self.lacking.get() == PATIENCE {
+            self.lacking.set(0);
             self.times.set(self.times.get().max((2 * self.times.get()).min(MOST_TIMES)));
         }
     }

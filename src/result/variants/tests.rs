@@ -62,6 +62,21 @@ fn what_is_alike_is_told_to_be_the_same() {
     assert!(same >= 980, "{same} of 1000");
 }
 
+/// A second in which a scheduler keeps one variant beside others, in ten rounds of it, is one observation.
+#[test]
+fn rounds_within_a_second_say_one_thing_to_a_gate() {
+    let sequential = Reading { sequential: true, ..READING };
+    let bounds = |rounds: usize, seconds: Option<f64>| {
+        let mut all = run(World { rounds, ..World { ratio: 1.2, noise: 0.002, ..QUIET } }, 1);
+        all.rounds.iter_mut().flat_map(|round| &mut round.units).flatten().for_each(|unit| unit.seconds = seconds);
+        all.ratios(1, MEAN).bounds(sequential).unwrap().1
+    };
+    assert!(bounds(6, Some(1.0)).low.is_some() && bounds(6, None).low.is_some());
+    // Three rounds of two windows of a tenth make a state.
+    assert_eq!(bounds(17, Some(0.1)), Bounds::default());
+    assert!(bounds(18, Some(0.1)).low.is_some_and(|low| low > 1.15));
+}
+
 #[test]
 fn one_stall_does_not_decide() {
     for seed in 0..50 {
