@@ -1,6 +1,7 @@
 //! Variants, measured in rounds, compared with the first of them.
 
 mod file;
+mod logs;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulation;
 
@@ -11,12 +12,12 @@ use crate::Distinction;
 use crate::bare::BareCopies;
 use crate::compare::{Direction, direction};
 use crate::rounds::{Figure, Round, Unit};
-use crate::seed::{self, Purpose};
-use crate::stats::{Bounds, Interval, Paired, Proportion, Sequence, median, share_difference, two_sample_t};
+use crate::stats::{Bounds, Interval, Paired, Proportion, share_difference, two_sample_t};
 use crate::summary::LevelLoad;
 use crate::terms::{Rounds, Statistic};
 
 pub use file::VariantsFile;
+pub use logs::Logs;
 
 /// Confidence of what is said of shares of errors.
 const CONFIDENCE: f64 = 0.95;
@@ -24,10 +25,6 @@ const CONFIDENCE: f64 = 0.95;
 const SIGNIFICANT: f64 = 0.05;
 /// Where rounds of one order differ from those of the other by more, in standard errors, the order matters.
 const ORDER_MATTERS: f64 = 3.0;
-
-/// A machine that others use stays in one state, or its scheduler keeps one variant beside them, for about a second: rounds whose
-/// windows are within so many seconds say one thing, not several.
-const ONE_STATE_S: f64 = 0.6;
 
 /// How rounds are read.
 #[derive(Clone, Copy, Debug)]
@@ -38,48 +35,6 @@ pub struct Reading {
     pub seed: u64,
     /// Rounds went on until something was decided, so what they tell must hold at every look.
     pub sequential: bool,
-}
-
-/// The logarithms of a figure of rounds, or of its ratio, start by start.
-pub struct Logs {
-    starts: Vec<Vec<f64>>,
-    /// The middle one of those that were measured within a state of the machine.
-    states: Vec<f64>,
-    /// In how many rounds that count it is missing.
-    pub lacking: usize,
-}
-
-impl Logs {
-    /// What they say.
-    pub fn read(&self, reading: Reading) -> Option<Paired> {
-        match reading.sequential {
-            true => Paired::sequential(&self.starts.concat(), &self.states),
-            false => Paired::of(&self.starts, seed::derive(reading.seed, Purpose::SignFlips)),
-        }
-    }
-
-    /// The same without what only a report needs: what is looked at after every round.
-    pub fn bounds(&self, reading: Reading) -> Option<(f64, Bounds)> {
-        if !reading.sequential {
-            return self.read(reading).map(|paired| (paired.ratio, paired.interval.into()));
-        }
-        let Bounds { low, high } = Sequence::of(&self.states).bounds();
-        Some((self.middle(reading)?, Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
-    }
-
-    /// Their geometric mean; starts count alike, however many rounds each has.
-    fn middle(&self, reading: Reading) -> Option<f64> {
-        let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
-        let starts: Vec<f64> = self.starts.iter().filter(|logs| !logs.is_empty()).map(|logs| mean(logs)).collect();
-        let middle = if reading.sequential { mean(&self.starts.concat()) } else { mean(&starts) };
-        (!starts.is_empty()).then(|| middle.exp())
-    }
-
-    /// All of them, where a figure is told only if every round has it: percentiles are missing in the slowest rounds, and
-    /// the others alone would be biased. Where rounds go on, one that lacks it costs that round.
-    fn told(self, reading: Reading) -> Option<Self> {
-        (reading.sequential || self.lacking == 0).then_some(self)
-    }
 }
 
 /// What variants of a run came to.
@@ -309,38 +264,8 @@ impl Cell {
 
     /// The values of the rounds that count, start by start.
     fn by_start(&self, value: impl Fn(&Round) -> Option<Option<f64>>) -> Logs {
-        let most = self.rounds.iter().map(|round| round.start).max().unwrap_or(0);
-        let of_start = |number| self.rounds.iter().filter(move |round| round.start == number);
-        let log = |round: &Round| Some(Log { value: value(round)??, seconds: round.seconds() });
-        let starts: Vec<Vec<Log>> = (1..=most).map(|number| of_start(number).filter_map(log).collect()).collect();
-        Logs {
-            states: starts.iter().flat_map(|logs| states(logs)).collect(),
-            starts: starts.iter().map(|logs| logs.iter().map(|log| log.value).collect()).collect(),
-            lacking: self.rounds.iter().filter_map(&value).filter(Option::is_none).count(),
-        }
+        Logs::of(&self.rounds, value)
     }
-}
-
-/// The logarithm of a round's figure, and how many seconds its windows took, where that is known.
-struct Log {
-    value: f64,
-    seconds: Option<f64>,
-}
-
-/// The median of each run of rounds within a state of the machine; a run that has not ended says nothing yet. A round of unknown
-/// length is one by itself.
-fn states(rounds: &[Log]) -> Vec<f64> {
-    let (mut medians, mut values, mut lasted_s) = (Vec::new(), Vec::new(), 0.0);
-    for round in rounds {
-        values.push(round.value);
-        lasted_s += round.seconds.unwrap_or(ONE_STATE_S);
-        // The windows of a run may be a hair shorter than asked for.
-        if lasted_s > 0.98 * ONE_STATE_S {
-            medians.push(median(std::mem::take(&mut values)));
-            lasted_s = 0.0;
-        }
-    }
-    medians
 }
 
 /// Compares a variant with the reference; `primary` is the figure that the effect of the order is judged by.

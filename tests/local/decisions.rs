@@ -49,7 +49,7 @@ fn on(heading: &str, server: &HttpServer) -> Decision {
 }
 
 #[test]
-fn an_analyzers_script_finds_the_concurrency() {
+fn timed_an_analyzers_script_finds_the_concurrency() {
     // Two at a time, 30 ms each: from the third on requests wait for half as long again, and nothing is gained.
     let server = places(2, 30);
     let script = on("I have perf_analyzer scripts: which concurrency?", &server).with("resnet50", "m");
