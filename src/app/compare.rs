@@ -21,9 +21,13 @@ pub fn compare(wanted: &Comparison) -> Result<u8> {
     let differences = differences(&reference.setup, &other.setup);
     if !differences.is_empty() && !wanted.force {
         let details = differences.join("; ");
-        return Err(Error::input(format!("{names} measured different things: {details}; --force compares them anyway")));
+        return Err(Error::input(format!(
+            "{names} measured different things: {details}; --force compares them anyway"
+        )));
     }
-    differences.iter().for_each(|difference| note!("different things measured, compared because of --force: {difference}"));
+    differences
+        .iter()
+        .for_each(|difference| note!("different things measured, compared because of --force: {difference}"));
     if let Some(path) = [(&reference, &wanted.reference), (&other, &wanted.other)]
         .iter()
         .find_map(|(result, path)| result.variants.as_ref().map(|_| path))

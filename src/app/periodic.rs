@@ -138,7 +138,11 @@ struct PartResult {
 }
 
 /// The sum of all processes' contributions, and the counts of all requests.
-fn joined(joint: Option<&Ranks>, own_part: PartResult, requests: Result<LoadReport>) -> Result<(PartResult, LoadReport)> {
+fn joined(
+    joint: Option<&Ranks>,
+    own_part: PartResult,
+    requests: Result<LoadReport>,
+) -> Result<(PartResult, LoadReport)> {
     let Some(ranks) = joint else { return Ok((own_part, requests?)) };
     let all = peers::share(ranks, requests.map(|requests| (own_part, requests)))?;
     let requests = all.iter().fold(LoadReport::default(), |sum, (_, report)| sum.and(*report));
@@ -156,7 +160,7 @@ fn joined(joint: Option<&Ranks>, own_part: PartResult, requests: Result<LoadRepo
 
 /// How many of `requests` this process sends.
 fn own_of(runner: &Runner<'_>, requests: u32) -> u32 {
-    let count = runner.plan().load.ranks.part.of(requests as usize);
+    let count = runner.plan().load.ranks.part.share(requests as usize);
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 

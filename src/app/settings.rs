@@ -67,7 +67,8 @@ fn placements(plan: &Plan) -> String {
         (false, Placement::Pageable) => "outputs in pageable memory".to_owned(),
         (false, placement) => format!("outputs in {}{} (a region per slot)", describe(placement), other_devices(plan)),
     };
-    let inputs = if network && !data.shared_memory { "the requests".to_owned() } else { describe(data.input_placement) };
+    let inputs =
+        if network && !data.shared_memory { "the requests".to_owned() } else { describe(data.input_placement) };
     format!("  Inputs in {inputs}, {outputs}\n")
 }
 

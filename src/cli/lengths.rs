@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::cli::values::{decimal, file, integer};
-use crate::data::{Dataset, LengthShape, MAX_TOKENS, PromptLength, TalkTurns, TokenLength};
+use crate::data::{ConversationTurns, Dataset, LengthShape, MAX_TOKENS, PromptLength, TokenLength};
 
 /// `trace:FILE`, `dataset:[MIN:MAX:[MIN:MAX:]]PATH`, or as [`length`].
 pub fn prompt_length(text: &str) -> Result<PromptLength, String> {
@@ -49,10 +49,10 @@ pub fn seconds(text: &str) -> Result<TokenLength, String> {
 }
 
 /// The number of a conversation's turns: `endless`, or as [`length`].
-pub fn turns(text: &str) -> Result<TalkTurns, String> {
+pub fn turns(text: &str) -> Result<ConversationTurns, String> {
     match text.eq_ignore_ascii_case("endless") {
-        true => Ok(TalkTurns::Endless),
-        false => length(text).map(TalkTurns::Drawn),
+        true => Ok(ConversationTurns::Endless),
+        false => length(text).map(ConversationTurns::Drawn),
     }
 }
 
@@ -63,7 +63,8 @@ fn length_from(text: &str, lowest: u64) -> Result<TokenLength, String> {
     let most = u64::from(MAX_TOKENS);
     let (kind, parameters) = text.split_once(':').unwrap_or((text, ""));
     let Some((count, make)) = shape(kind) else {
-        let (mean, deviation) = (integer::<u32>(kind, lowest, most), if parameters.is_empty() { "0" } else { parameters });
+        let (mean, deviation) =
+            (integer::<u32>(kind, lowest, most), if parameters.is_empty() { "0" } else { parameters });
         if text.ends_with(':') || mean.is_err() && kind.contains(char::is_alphabetic) {
             return Err(RULE.to_owned());
         }

@@ -69,8 +69,7 @@ impl Shapes {
 
 /// Whether a shape only fills in what the model leaves open.
 pub(crate) fn fits(shape: &[i64], model: &[i64]) -> bool {
-    shape.len() == model.len()
-        && shape.iter().zip(model).all(|(&dim, &fixed)| dim >= 0 && (fixed < 0 || dim == fixed))
+    shape.len() == model.len() && shape.iter().zip(model).all(|(&dim, &fixed)| dim >= 0 && (fixed < 0 || dim == fixed))
 }
 
 /// Elements of a closed shape; `None` if a dimension is open or the number overflows.

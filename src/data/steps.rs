@@ -144,7 +144,12 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// The broken rule.
-    pub fn settle_input(&self, index: usize, step_shape: Option<Arc<[i64]>>, bytes: &[u8]) -> Result<Arc<[i64]>, String> {
+    pub fn settle_input(
+        &self,
+        index: usize,
+        step_shape: Option<Arc<[i64]>>,
+        bytes: &[u8],
+    ) -> Result<Arc<[i64]>, String> {
         let input = &self.model.inputs[index];
         let shape = match step_shape {
             Some(shape) if shapes::fits(&shape, &input.shape) => shape,

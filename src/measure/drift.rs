@@ -34,7 +34,8 @@ pub(super) fn drift(statistic: Statistic, blocks: &Blocks, allowed: f64) -> Opti
 /// Whether values rise, or fall, more often than chance lets them.
 fn is_ordered(values: &[f64]) -> bool {
     let n = values.len() as f64;
-    let pairs = values.iter().enumerate().flat_map(|(at, earlier)| values[at + 1..].iter().map(move |later| later - earlier));
+    let pairs =
+        values.iter().enumerate().flat_map(|(at, earlier)| values[at + 1..].iter().map(move |later| later - earlier));
     let rises: f64 = pairs.map(|rise| if rise == 0.0 { 0.0 } else { rise.signum() }).sum();
     let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
     (rises.abs() - 1.0) / deviation > BY_CHANCE
@@ -48,7 +49,7 @@ mod tests {
 
     fn blocks(requests: impl Fn(u64) -> u64) -> Blocks {
         let mut blocks = Blocks::default();
-        (0..48).for_each(|number| blocks.push(Block::of(&sample::client(requests(number), 1_000_000))));
+        (0..48).for_each(|number| blocks.push(Block::new(&sample::client(requests(number), 1_000_000))));
         blocks
     }
 
@@ -83,7 +84,7 @@ mod tests {
         let drifts = |run: &u64| {
             let mut blocks = Blocks::default();
             rates(*run).enumerate().any(|(at, rate)| {
-                blocks.push(Block::of(&sample::client(rate, 1_000_000)));
+                blocks.push(Block::new(&sample::client(rate, 1_000_000)));
                 at % 4 == 3 && drift(Statistic::Throughput, &blocks, 0.1).is_some()
             })
         };

@@ -45,7 +45,8 @@ pub fn take_away(errors: &mut Vec<(InferError, u64)>, part: &[(InferError, u64)]
         let alike = without_numbers(&error.message);
         let is_same = |reason: &InferError| reason.code == error.code && reason.message == error.message;
         let is_alike = |reason: &InferError| {
-            reason.code == error.code && (reason.message == FURTHER_REASONS || without_numbers(&reason.message) == alike)
+            reason.code == error.code
+                && (reason.message == FURTHER_REASONS || without_numbers(&reason.message) == alike)
         };
         let mut left = *count;
         let same = errors.iter().position(|(reason, _)| is_same(reason));

@@ -42,7 +42,7 @@ pub struct Starter {
 
 impl Format {
     /// The format of a file by its name.
-    pub fn of(file: &Path) -> Option<Self> {
+    pub fn from_path(file: &Path) -> Option<Self> {
         Some(match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "onnx" => Self::Onnx,
             "pt" | "pth" | "torchscript" => Self::TorchScript,
@@ -133,7 +133,9 @@ fn onnx(model: &OnnxModel) -> Result<Starter, String> {
     let description = |other: &OnnxTensor| other.kind.clone().err().unwrap_or_default();
     let mut notes: Vec<String> = others
         .iter()
-        .map(|other| format!("Output '{}' {}: Triton cannot answer it, so it is left out.", other.name, description(other)))
+        .map(|other| {
+            format!("Output '{}' {}: Triton cannot answer it, so it is left out.", other.name, description(other))
+        })
         .collect();
     let tensors = || model.inputs.iter().chain(outputs.iter().copied());
     let batch = batch_of(model, &outputs);
@@ -319,7 +321,8 @@ mod tests {
         assert!(script.text.contains("# input [") && script.text.contains("backend: \"pytorch\""), "{}", script.text);
         assert!(Format::TorchScript.starter(&archive("net/data.pkl")).unwrap_err().contains("torch.jit.save"));
         let class = "class TritonPythonModel:\n";
-        let starter = Format::Python.starter(format!("{class}    def auto_complete_config(c): pass").as_bytes()).unwrap();
+        let starter =
+            Format::Python.starter(format!("{class}    def auto_complete_config(c): pass").as_bytes()).unwrap();
         assert!(!starter.text.contains("# input"), "{}", starter.text);
         assert!(Format::Python.starter(class.as_bytes()).unwrap().text.contains("# input ["));
         assert!(Format::Python.starter(b"print(1)").is_err());

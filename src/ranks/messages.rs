@@ -122,7 +122,8 @@ mod tests {
     #[test]
     fn failures_are_told_once_each_whatever_it_is_time_for() {
         let failed = |reason: &str| encode(&Message::<()>::Failed(reason.to_owned())).unwrap();
-        let messages = [encode(&Message::This(1_u64)).unwrap(), failed("no model"), failed("no model"), failed("no data")];
+        let messages =
+            [encode(&Message::This(1_u64)).unwrap(), failed("no model"), failed("no model"), failed("no data")];
         let error = decode::<u64>(&messages, name).unwrap_err().to_string();
         assert_eq!(error, "rank 3: no data; rank 1, and 1 more: no model");
         assert!(first::<u64>(&messages, name).unwrap_err().to_string().contains("no model"));

@@ -372,7 +372,12 @@ mod tests {
     #[test]
     fn inputs_count_where_the_server_counts_them() {
         let inputs = |all, cached| Generation { input: InputTokens { all, cached }, ..stream(3, Some(3)) };
-        let all = generated(&[inputs(Some(100), Some(60)), inputs(Some(50), None), inputs(None, Some(9)), inputs(Some(10), Some(99))]);
+        let all = generated(&[
+            inputs(Some(100), Some(60)),
+            inputs(Some(50), None),
+            inputs(None, Some(9)),
+            inputs(Some(10), Some(99)),
+        ]);
         assert_eq!((all.input_tokens, all.inputs, all.cacheable_tokens, all.cached_tokens), (160, 3, 110, 70));
     }
 

@@ -133,7 +133,8 @@ impl Recorder {
         let (_, open) = self.boundary();
         let early = self.early.lock();
         let counts = self.banks.iter().map(|banks| banks[open].completed()).chain(early.iter().map(Tally::completed));
-        let (sum, mismatched) = counts.fold((Completed::default(), 0), |sum, count| (sum.0.plus(count.0), sum.1 + count.1));
+        let (sum, mismatched) =
+            counts.fold((Completed::default(), 0), |sum, count| (sum.0.plus(count.0), sum.1 + count.1));
         Completed { succeeded: sum.succeeded.saturating_sub(mismatched), ..sum }
     }
 

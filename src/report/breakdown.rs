@@ -33,7 +33,8 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
         }
     }
     if levels.iter().any(|level| level.cost.is_some()) {
-        let cost_cell = |level: &LevelSummary, cell: fn(&Cost) -> String| level.cost.as_ref().map(cell).unwrap_or_default();
+        let cost_cell =
+            |level: &LevelSummary, cell: fn(&Cost) -> String| level.cost.as_ref().map(cell).unwrap_or_default();
         let usec = move |level: &LevelSummary| cost_cell(level, |cost| format!("{:.1}", cost.server_cpu_ns / 1_000.0));
         let wakeups = move |level: &LevelSummary| cost_cell(level, |cost| format!("{:.3}", cost.server_wakeups));
         columns.push(("server CPU per inference".to_owned(), Box::new(usec)));

@@ -173,7 +173,7 @@ mod tests {
 
     fn trace(sent: u64) -> KeptTrace {
         let moments = [10, 20, 30, 40, 60, 70, 90].map(|ns| sent + ns);
-        let model = ModelTrace { id: 7, parent: 0, name: ModelName::of(b"m"), version: 1, moments };
+        let model = ModelTrace { id: 7, parent: 0, name: ModelName::new(b"m"), version: 1, moments };
         KeptTrace {
             intended: None,
             sent: Stamp(sent),
@@ -195,8 +195,14 @@ mod tests {
             events.iter().filter(|event| event["ph"] == "M").map(|event| &event["args"]["name"]).collect();
         assert_eq!(names, ["client", "m"]);
         let events_named = |name: &str| events.iter().filter(move |event| event["name"] == name).collect::<Vec<_>>();
-        assert_eq!((events_named("compute").len(), events_named("hand-over").len(), events_named("wake-up").len()), (3, 3, 3));
-        assert_eq!((&events_named("compute")[0]["ts"], &events_named("compute")[0]["dur"]), (&json!(1.04), &json!(0.02)));
+        assert_eq!(
+            (events_named("compute").len(), events_named("hand-over").len(), events_named("wake-up").len()),
+            (3, 3, 3)
+        );
+        assert_eq!(
+            (&events_named("compute")[0]["ts"], &events_named("compute")[0]["dur"]),
+            (&json!(1.04), &json!(0.02))
+        );
         let tracks: Vec<&Value> = events_named("request").into_iter().map(|event| &event["tid"]).collect();
         assert_eq!(tracks, [&json!(1), &json!(2), &json!(1)], "requests that overlap have tracks of their own");
         assert_eq!(events_named("m")[0]["args"]["trace"], 7);

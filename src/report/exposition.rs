@@ -136,7 +136,8 @@ mod tests {
         let values = |name: &str, server: &str| {
             let is_own = |sample: &&_| -> bool {
                 let sample: &::wire::prometheus::MetricSample<'_> = sample;
-                sample.name == format!("triton_bench_{name}") && sample.label("server").is_none_or(|address| address == server)
+                sample.name == format!("triton_bench_{name}")
+                    && sample.label("server").is_none_or(|address| address == server)
             };
             samples.iter().filter(is_own).map(|sample| sample.value).collect::<Vec<_>>()
         };

@@ -102,7 +102,9 @@ pub fn columns(levels: &[&LevelSummary], as_upstream: bool) -> Vec<Column> {
     let values = all.iter().filter(|row| !row.has_points()).filter(|row| !as_upstream || upstream_title(row).is_some());
     let mut columns: Vec<Column> = Vec::new();
     let mut add = |title: String, figure_at: FigureAt| {
-        let cell = move |level: &LevelSummary| figure_at.value(level).map_or_else(String::new, |found| shown(figure_at, found.value));
+        let cell = move |level: &LevelSummary| {
+            figure_at.value(level).map_or_else(String::new, |found| shown(figure_at, found.value))
+        };
         columns.push((title, Box::new(cell)));
     };
     values.for_each(|row| add(upstream_title(row).map_or_else(|| capitalised(row.title), str::to_owned), row.at(None)));

@@ -69,7 +69,10 @@ mod tests {
              Please try to increase the --measurement-interval."
         );
         assert_eq!(remark_of(&plan, open, Ending::Unstable), "Failed to obtain stable measurement.");
-        assert_eq!(remark_of(&plan, open, Ending::OverThreshold), "Measured latency went over the set limit of 20 msec.");
+        assert_eq!(
+            remark_of(&plan, open, Ending::OverThreshold),
+            "Measured latency went over the set limit of 20 msec."
+        );
         plan.window = WindowRule::Count(50);
         assert!(remark_of(&plan, closed, Ending::Unstable).ends_with("increase the --measurement-request-count."));
         assert_eq!(remark_of(&plan, closed, Ending::Failed), "", "some requests succeeded");

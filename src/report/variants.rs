@@ -73,11 +73,16 @@ pub fn cell(result: &VariantsResult, cell: &Cell) -> String {
 fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> String {
     let [reference, variant] = [0, comparison.variant].map(|number| name(result, number));
     let level = levels(cell, comparison.variant);
-    let primary = comparison.figures.iter().find(|figure| figure.of == result.primary);
+    let primary = comparison.figures.iter().find(|figure| figure.figure == result.primary);
     let answer = primary.map_or_else(
         || format!("nothing to compare: {variant} and {reference} share no round"),
         |figure| {
-            format!("{variant} is {} ({}, {} rounds)", sentence(figure, &reference), title(figure.of), comparison.rounds)
+            format!(
+                "{variant} is {} ({}, {} rounds)",
+                sentence(figure, &reference),
+                title(figure.figure),
+                comparison.rounds
+            )
         },
     );
     let mut text = wrapped(&format!("{level}: {answer}"));
@@ -96,13 +101,13 @@ fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Strin
         "finds"
     );
     for figure in &comparison.figures {
-        let [first, second] = [figure.reference, figure.value].map(|value| compact(in_unit(figure.of, value)));
+        let [first, second] = [figure.reference, figure.value].map(|value| compact(in_unit(figure.figure, value)));
         let finds = figure.detectable.map_or_else(|| "-".to_owned(), found);
         let (ratio, range) = (factor(figure.ratio), interval(figure.interval));
         let _ = writeln!(
             text,
             "  {:<12}{first:>9}{second:>9}{ratio:>7}{range:>16}{:>7}{finds:>7}  {}",
-            title(figure.of),
+            title(figure.figure),
             p_value(figure.p),
             figure.verdict
         );
@@ -128,8 +133,8 @@ fn undecided(result: &VariantsResult, figures: &[FigureChange]) -> String {
     let open = figures.iter().filter(|figure| figure.verdict == Direction::Undecided);
     let parts: Vec<String> = open
         .map(|figure| match figure.rounds_to_decide {
-            Some(rounds) => format!("{} {rounds}", title(figure.of)),
-            None => format!("{} none, it is at the margin", title(figure.of)),
+            Some(rounds) => format!("{} {rounds}", title(figure.figure)),
+            None => format!("{} none, it is at the margin", title(figure.figure)),
         })
         .collect();
     let unit = if result.starts > 1 { "Starts" } else { "Rounds" };
@@ -236,7 +241,9 @@ fn remarks(result: &VariantsResult, cell: &Cell) -> String {
 /// The name of a cell's level: the reference's, and the variant's if it differs.
 fn levels(cell: &Cell, variant: usize) -> String {
     match (cell.loads.first(), cell.loads.get(variant)) {
-        (Some(&first), Some(&second)) if first != second => format!("{} against {}", level_name(second), level_name(first)),
+        (Some(&first), Some(&second)) if first != second => {
+            format!("{} against {}", level_name(second), level_name(first))
+        }
         (Some(&first), _) => level_name(first),
         (None, _) => String::new(),
     }
@@ -258,7 +265,7 @@ fn cut(text: &str, columns: usize) -> String {
 pub fn title(figure: Figure) -> String {
     match figure {
         Figure::Client(Statistic::Throughput) => "infer/sec".to_owned(),
-        Figure::Client(statistic) => format!("{} usec", statistic.word()),
+        Figure::Client(statistic) => format!("{} usec", statistic.name()),
         Figure::Server(ServerPart::ServerQueue) => "queue usec".to_owned(),
         Figure::Server(ServerPart::ServerCompute) => "compute usec".to_owned(),
     }
@@ -289,7 +296,10 @@ pub fn factor(ratio: f64) -> String {
 
 /// An interval of a ratio, in brackets.
 pub fn interval(interval: Option<Interval>) -> String {
-    interval.map_or_else(|| "[not known]".to_owned(), |interval| format!("[{}, {}]", factor(interval.low), factor(interval.high)))
+    interval.map_or_else(
+        || "[not known]".to_owned(),
+        |interval| format!("[{}, {}]", factor(interval.low), factor(interval.high)),
+    )
 }
 
 /// The smallest detectable change; beyond ten times is no answer.

@@ -48,7 +48,7 @@ impl Logs {
     pub fn read(&self, reading: Reading) -> Option<Paired> {
         match reading.sequential {
             true => Paired::sequential(&self.starts.concat()),
-            false => Paired::of(&self.starts, seed::derive(reading.seed, Purpose::SignFlips)),
+            false => Paired::new(&self.starts, seed::derive(reading.seed, Purpose::SignFlips)),
         }
     }
 
@@ -57,7 +57,7 @@ impl Logs {
         if !reading.sequential {
             return self.read(reading).map(|paired| (paired.ratio, paired.interval.into()));
         }
-        let Bounds { low, high } = Sequence::of(&self.starts.concat()).bounds();
+        let Bounds { low, high } = Sequence::new(&self.starts.concat()).bounds();
         Some((self.middle(reading)?, Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
     }
 
@@ -71,7 +71,7 @@ impl Logs {
 
     /// All of them, where a figure is told only if every round has it: percentiles are missing in the slowest rounds, and
     /// the others alone would be biased. Where rounds go on, one that lacks it costs that round.
-    fn told(self, reading: Reading) -> Option<Self> {
+    fn complete(self, reading: Reading) -> Option<Self> {
         (reading.sequential || self.lacking == 0).then_some(self)
     }
 }
@@ -167,7 +167,7 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FigureChange {
     /// Which one.
-    pub of: Figure,
+    pub figure: Figure,
     /// Geometric mean of the reference: rates a second, times in nanoseconds.
     pub reference: f64,
     /// The same of the variant.
@@ -255,18 +255,18 @@ impl Cell {
 
     /// A variant's own figure: its geometric mean over the rounds. `None` if a round lacks it that has to have it.
     pub fn value(&self, variant: usize, figure: Figure, reading: Reading) -> Option<f64> {
-        self.values(variant, figure).told(reading)?.middle(reading)
+        self.values(variant, figure).complete(reading)?.middle(reading)
     }
 
     /// The same, and its bounds.
-    pub fn known(&self, variant: usize, figure: Figure, reading: Reading) -> Option<(f64, Bounds)> {
-        self.values(variant, figure).told(reading)?.bounds(reading)
+    pub fn estimate(&self, variant: usize, figure: Figure, reading: Reading) -> Option<(f64, Bounds)> {
+        self.values(variant, figure).complete(reading)?.bounds(reading)
     }
 
     /// What the rounds say about the ratio of a variant's figure to the reference's. `None` if a round lacks either that
     /// has to have both.
     pub fn ratio(&self, variant: usize, figure: Figure, reading: Reading) -> Option<Paired> {
-        self.ratios(variant, figure).told(reading)?.read(reading)
+        self.ratios(variant, figure).complete(reading)?.read(reading)
     }
 
     /// Bytes a second of a variant's tensors, as far as they are known.
@@ -342,7 +342,7 @@ fn figure(cell: &Cell, variant: usize, reading: Reading, key: Figure) -> Option<
     };
     let verdict = verdict(key, &paired, margin);
     Some(FigureChange {
-        of: key,
+        figure: key,
         reference: middle(|(reference, _)| reference),
         value: middle(|(_, other)| other),
         ratio: paired.ratio,
@@ -350,7 +350,7 @@ fn figure(cell: &Cell, variant: usize, reading: Reading, key: Figure) -> Option<
         p: paired.p,
         sd_log_ratio: paired.deviation,
         detectable: paired.detectable,
-        restart_share: paired.between,
+        restart_share: paired.restart_share,
         verdict,
         rounds_to_decide: if verdict == Direction::Undecided { paired.units_to_decide(margin) } else { None },
     })

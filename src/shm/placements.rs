@@ -62,7 +62,10 @@ mod tests {
         let other = all.clone();
         assert_eq!([all.take(), other.take(), all.take()], [2, 0, 2].map(Placement::Cuda));
         let system = Placements::from(Placement::System);
-        assert_eq!((system.take(), system.take(), system.first()), (Placement::System, Placement::System, Placement::System));
+        assert_eq!(
+            (system.take(), system.take(), system.first()),
+            (Placement::System, Placement::System, Placement::System)
+        );
         assert!(all == other && all != system);
     }
 }

@@ -205,7 +205,8 @@ mod tests {
     #[test]
     fn differences_of_shares_are_newcombes() {
         // Newcombe's example (a): 56/70 against 48/80: 0.0524 to 0.3339.
-        let interval = share_difference(Proportion { hits: 56, all: 70 }, Proportion { hits: 48, all: 80 }, 0.95).unwrap();
+        let interval =
+            share_difference(Proportion { hits: 56, all: 70 }, Proportion { hits: 48, all: 80 }, 0.95).unwrap();
         assert!((interval.low - 0.0524).abs() < 1e-4 && (interval.high - 0.3339).abs() < 1e-4, "{interval:?}");
         assert_eq!(share_difference(Proportion { hits: 0, all: 0 }, Proportion { hits: 1, all: 2 }, 0.95), None);
     }
@@ -233,7 +234,8 @@ mod tests {
         assert!(covers(independent, 90_000.0) && covers(correlated, 90_000.0));
         assert!((independent.relative_half_width(90_000.0) - 1.96 * 0.3 / 0.9 / 100_000_f64.sqrt()).abs() < 1e-4);
         assert!(correlated.relative_half_width(90_000.0) > 9.0 * independent.relative_half_width(90_000.0));
-        let combined = percentile_interval(&values, 90.0, EffectiveSize { low: 100_000.0, high: 1_000.0 }, 0.95).unwrap();
+        let combined =
+            percentile_interval(&values, 90.0, EffectiveSize { low: 100_000.0, high: 1_000.0 }, 0.95).unwrap();
         assert_eq!(combined, Interval { low: independent.low, high: correlated.high });
     }
 

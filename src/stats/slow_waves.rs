@@ -133,7 +133,10 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let variances = [1, 2, 4, 8, 24].map(|turns| variance_of_sum(&alone(turns), usize::MAX));
-        assert!(variances.is_sorted_by(|longer, shorter| longer > shorter) && variances[0] > 7.0 * variances[4], "{variances:?}");
+        assert!(
+            variances.is_sorted_by(|longer, shorter| longer > shorter) && variances[0] > 7.0 * variances[4],
+            "{variances:?}"
+        );
         assert!(variances[4] >= 48.0 * 0.9, "never less than what independent ones would have: {variances:?}");
     }
 

@@ -56,7 +56,9 @@ impl Space {
         let base = self.base();
         (0..self.early()).map(move |mut number| {
             let mut place = base.clone();
-            for (index, dimension) in place.iter_mut().zip(&self.dimensions).rev().filter(|(_, dimension)| !dimension.is_late) {
+            for (index, dimension) in
+                place.iter_mut().zip(&self.dimensions).rev().filter(|(_, dimension)| !dimension.is_late)
+            {
                 *index = number % dimension.values.len();
                 number /= dimension.values.len();
             }

@@ -32,7 +32,8 @@ fn remark(members: &[Member], host: &str, ranks: &[usize]) -> Option<String> {
             if all.len() == 1 { "" } else { "s" }
         ));
     }
-    let pairs = ranks.iter().enumerate().flat_map(|(at, &first)| ranks[at + 1..].iter().map(move |&second| (first, second)));
+    let pairs =
+        ranks.iter().enumerate().flat_map(|(at, &first)| ranks[at + 1..].iter().map(move |&second| (first, second)));
     let (first, second, shared) = pairs.into_iter().find_map(|(first, second)| {
         let is_bound = |rank: usize| members[rank].processors.len() < members[rank].online;
         let shared: Vec<String> = members[first]
@@ -45,7 +46,10 @@ fn remark(members: &[Member], host: &str, ranks: &[usize]) -> Option<String> {
     })?;
     // As many unbound processes as there are processors do not disturb each other.
     let next = "start them with --bind-to none, or bind each to its own";
-    Some(format!("ranks {first} and {second} ({host}) are bound to the same processors ({}); {next}", shared.join(", ")))
+    Some(format!(
+        "ranks {first} and {second} ({host}) are bound to the same processors ({}); {next}",
+        shared.join(", ")
+    ))
 }
 
 /// A warning if the launcher has bound processes to fewer processors than their threads (`issuers` in each) could use.

@@ -88,8 +88,9 @@ pub fn space(search: &[Searched], plan: &TunePlan, bases: &[(ModelId, Value)]) -
             _ => false,
         };
         let is_present = |choice: &Value, value: &Value| equal(choice, value) || (choice.is_null() && is_zero(value));
-        let present = in_force
-            .and_then(|value| searched.values.iter().position(|choice| is_present(choice, &value) && !changes_batcher(choice)));
+        let present = in_force.and_then(|value| {
+            searched.values.iter().position(|choice| is_present(choice, &value) && !changes_batcher(choice))
+        });
         Dimension {
             path: searched.setting.to_string(),
             values: searched.values.clone(),

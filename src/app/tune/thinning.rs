@@ -134,7 +134,8 @@ mod tests {
         let note = note.unwrap();
         let delays: Vec<&Searched> = search.iter().filter(|searched| is_of(searched, DELAY)).collect();
         assert!(delays.is_empty() && search.len() == 8, "{search:?}");
-        let most = |kind| search.iter().filter(|searched| is_of(searched, kind)).map(|searched| searched.values.len()).max();
+        let most =
+            |kind| search.iter().filter(|searched| is_of(searched, kind)).map(|searched| searched.values.len()).max();
         assert!(most(BATCH) < Some(9), "{search:?}");
         assert!(note.contains("not searched: p0:dynamic_batching.max_queue_delay_microseconds, p1:"), "{note}");
         assert!(note.contains("searched at fewer values: "), "{note}");

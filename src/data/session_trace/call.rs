@@ -49,12 +49,12 @@ impl Call {
     pub(super) fn tool_choice(&self) -> Option<Value> {
         match &self.called[..] {
             [] => None,
-            [name] if self.offers(name) => Some(json!({ "type": "function", "function": { "name": name } })),
+            [name] if self.has_tool(name) => Some(json!({ "type": "function", "function": { "name": name } })),
             _ => Some(json!("required")),
         }
     }
 
-    fn offers(&self, name: &str) -> bool {
+    fn has_tool(&self, name: &str) -> bool {
         let tools = self.tools.as_ref().and_then(Value::as_array).into_iter().flatten();
         tools.into_iter().any(|tool| tool["function"]["name"] == name)
     }
@@ -69,7 +69,9 @@ pub(super) fn of_spans(spans: &[Value], errors: bool) -> Result<Vec<Call>, Strin
     let id = |span: &Value| span["span_id"].as_str().unwrap_or_default().to_owned();
     spans.sort_by_key(|span| id(span));
     let mut signatures = HashSet::new();
-    spans.retain(|span| signatures.insert(format!("{}|{}|{}", span["start_time"], span["end_time"], span["attributes"])));
+    spans.retain(|span| {
+        signatures.insert(format!("{}|{}|{}", span["start_time"], span["end_time"], span["attributes"]))
+    });
     let mut calls = spans
         .into_iter()
         .map(|span| call(span).map_err(|rule| format!("the span '{}': {rule}", id(span))))

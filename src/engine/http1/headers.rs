@@ -140,7 +140,9 @@ mod tests {
         );
         assert!(plain.accept(Encoding::Gzip, Compression::Gzip) && !plain.accept(Encoding::Deflate, Compression::Gzip));
         let custom = headers("accept-encoding", "br, Deflate;q=0.5").unwrap();
-        assert!(custom.accept(Encoding::Deflate, Compression::Gzip) && !custom.accept(Encoding::Gzip, Compression::Gzip));
+        assert!(
+            custom.accept(Encoding::Deflate, Compression::Gzip) && !custom.accept(Encoding::Gzip, Compression::Gzip)
+        );
         assert!(!headers("Accept-Encoding", "*").unwrap().accept(Encoding::Unknown, Compression::None));
     }
 

@@ -39,7 +39,7 @@ pub(super) struct SerialConnection {
     /// The next one, while it is being made.
     attempt: Attempt,
     link: Link,
-    place: TalliedConnection,
+    tallied: TalliedConnection,
     /// Whether the request is not fully sent yet.
     sending: bool,
     /// Whether the poller reports when the socket takes bytes.
@@ -50,29 +50,17 @@ pub(super) struct SerialConnection {
     /// Whether an answer is complete.
     answered: bool,
     /// Not all bytes of an answer have come that is over; they may until then.
-    rest: Option<Stamp>,
+    rest_until: Option<Stamp>,
 }
 
 impl SerialConnection {
     /// One that is not made yet.
     pub(super) fn new(common: &Common, number: usize) -> Self {
-        let tallied_connection = TalliedConnection::new(&common.route.tally);
+        let tallied = TalliedConnection::new(&common.route.tally);
         let (stream, attempt, link, rest_until) = (None, Attempt::default(), Link::Fresh, None);
         let (sending, watches_writes, answered) = (false, false, false);
         let (written, total) = (0, 0);
-        Self {
-            number,
-            stream,
-            attempt,
-            link,
-            place: tallied_connection,
-            sending,
-            watches_writes,
-            written,
-            total,
-            answered,
-            rest: rest_until,
-        }
+        Self { number, stream, attempt, link, tallied, sending, watches_writes, written, total, answered, rest_until }
     }
 
     pub(super) fn stream(&self) -> Option<&Stream> {
@@ -129,7 +117,7 @@ impl SerialConnection {
     fn connected(&mut self, common: &Common, stream: Stream) -> io::Result<()> {
         self.stream = Some(stream);
         self.link = Link::Fresh;
-        self.place.find();
+        self.tallied.find();
         self.attach(common.poller.as_ref())
     }
 
@@ -164,7 +152,7 @@ impl SerialConnection {
     /// A request is about to begin.
     #[inline]
     pub(super) fn enter(&mut self) {
-        if self.place.enter() {
+        if self.tallied.enter() {
             self.look_before_first_use();
         }
     }
@@ -189,7 +177,7 @@ impl SerialConnection {
         }
         if self.stream.is_none() {
             // Should that fail, the next request tries again: a connection that was never there was not lost.
-            self.attempt.begin(common).inspect_err(|_| self.place.lose())?;
+            self.attempt.begin(common).inspect_err(|_| self.tallied.lose())?;
         }
         self.sending = true;
         self.send(common, dialogue, slot, exchanges)
@@ -212,7 +200,7 @@ impl SerialConnection {
         slot: usize,
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
-        match self.attempt.proceed(common, self.number).inspect_err(|_| self.place.lose())? {
+        match self.attempt.proceed(common, self.number).inspect_err(|_| self.tallied.lose())? {
             None => Ok(()),
             Some(stream) => {
                 self.connected(common, stream).map_err(|error| self.lose(failure(&error)))?;
@@ -305,7 +293,7 @@ impl SerialConnection {
                 Ok(step) => {
                     self.answered = step != Step::Partly;
                     if step == Step::Enough {
-                        self.rest = Some(exchanges.now.plus_duration(REST));
+                        self.rest_until = Some(exchanges.now.plus_duration(REST));
                     }
                     return Ok(step);
                 }
@@ -347,12 +335,12 @@ impl SerialConnection {
     /// Whether a finished answer still has bytes to come.
     #[inline]
     pub(super) fn has_rest(&self) -> bool {
-        self.rest.is_some()
+        self.rest_until.is_some()
     }
 
     /// When the connection is closed because of that.
     pub(super) fn rest_due(&self) -> Stamp {
-        self.rest.unwrap_or(Stamp::NEVER)
+        self.rest_until.unwrap_or(Stamp::NEVER)
     }
 
     /// Whether another request can leave: the rest has arrived, or the connection was closed because of it.
@@ -377,7 +365,7 @@ impl SerialConnection {
             _ => None,
         };
         match read {
-            Some(Step::Whole) => self.rest = None,
+            Some(Step::Whole) => self.rest_until = None,
             Some(_) if Stamp::now() < self.rest_due() => {}
             _ => self.hang_up(),
         }
@@ -395,16 +383,16 @@ impl SerialConnection {
     /// Closes the connection ourselves; the next request makes another.
     pub(super) fn hang_up(&mut self) {
         self.attempt.give_up();
-        self.rest = None;
+        self.rest_until = None;
         if let Some(mut stream) = self.stream.take() {
             stream.shutdown();
         }
     }
 
     fn lose(&mut self, error: InferError) -> InferError {
-        (self.stream, self.rest) = (None, None);
+        (self.stream, self.rest_until) = (None, None);
         self.link = Link::Lost;
-        self.place.lose();
+        self.tallied.lose();
         error
     }
 }

@@ -30,7 +30,11 @@ pub(super) fn parse(text: &str) -> Option<i128> {
 fn to_nanoseconds(text: &str) -> Cow<'_, str> {
     let Some((whole, fraction)) = text.split_once('.') else { return text.into() };
     let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
-    if digits <= DIGITS { text.into() } else { format!("{whole}.{}{}", &fraction[..DIGITS], &fraction[digits..]).into() }
+    if digits <= DIGITS {
+        text.into()
+    } else {
+        format!("{whole}.{}{}", &fraction[..DIGITS], &fraction[digits..]).into()
+    }
 }
 
 #[cfg(test)]

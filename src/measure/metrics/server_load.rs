@@ -82,7 +82,11 @@ impl LoadFold {
     /// `None` if no reading had any of the figures.
     pub(super) fn summary(&self) -> Option<ServerLoad> {
         let summarize = |mean: Mean| mean.mean().zip(mean.max()).map(|(mean, max)| MeanAndMax { mean, max });
-        let load = ServerLoad { running: summarize(self.running), waiting: summarize(self.waiting), kv_cache: summarize(self.kv_cache) };
+        let load = ServerLoad {
+            running: summarize(self.running),
+            waiting: summarize(self.waiting),
+            kv_cache: summarize(self.kv_cache),
+        };
         (load != ServerLoad::default()).then_some(load)
     }
 }
@@ -149,7 +153,7 @@ mod tests {
         assert_eq!(load.running, Some(MeanAndMax { mean: 4.0, max: 4.0 }));
         assert_eq!(load.kv_cache, None);
         let other = page("nv_cpu_utilization 0.5\nvllm:prompt_tokens_total 7\n");
-        assert!(!other.tells_load() && other.fold().host().load.is_none());
-        assert!(page("tgi_queue_size 0\n").tells_load());
+        assert!(!other.reports_load() && other.fold().host().load.is_none());
+        assert!(page("tgi_queue_size 0\n").reports_load());
     }
 }

@@ -69,7 +69,7 @@ struct Table {
 pub(super) struct Tables(Vec<Table>);
 
 impl Tables {
-    pub(super) fn of<'a>(traces: impl Iterator<Item = &'a KeptTrace>, ends: Ends) -> Self {
+    pub(super) fn new<'a>(traces: impl Iterator<Item = &'a KeptTrace>, ends: Ends) -> Self {
         let mut tables = Vec::<Table>::new();
         for trace in traces {
             let Some(root) = trace.models.first() else { continue };
@@ -216,8 +216,11 @@ impl Table {
         let mean_of = |ns: &[u64], numbers: &[usize]| {
             mean(numbers.iter().map(|&number| (ns.get(number).copied().unwrap_or(0), self.weights[number])))
         };
-        let stage =
-            |name: String, ns: &[u64]| SlowStage { name, mean_ns: mean_of(ns, &slowest), median_mean_ns: mean_of(ns, &median) };
+        let stage = |name: String, ns: &[u64]| SlowStage {
+            name,
+            mean_ns: mean_of(ns, &slowest),
+            median_mean_ns: mean_of(ns, &median),
+        };
         let titled = |column: &Column| stage(self.stage(column.key, &column.ns, 0.0).title(), &column.ns);
         (!self.latency.is_empty()).then(|| Slowest {
             requests: slowest.len() as u64,

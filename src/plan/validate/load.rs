@@ -125,7 +125,9 @@ pub(super) const RULES: &[Rule] = &[
                 Some(u32::MAX) | None => String::new(),
                 Some(requests) => format!(" of {requests}"),
             };
-            format!("{flag}: each{of_requests} threads that wait for their answers has a connection of its own: add --async")
+            format!(
+                "{flag}: each{of_requests} threads that wait for their answers has a connection of its own: add --async"
+            )
         },
     },
     Rule {

@@ -27,13 +27,16 @@ mod tests {
 
     #[test]
     fn what_was_taken_is_said() {
-        let worst = Some(Disturbance::of(Cause::Others, 0.48));
+        let worst = Some(Disturbance::new(Cause::Others, 0.48));
         let line_of = |windows, disturbed, replaced, worst| {
             let disturbances = Disturbances { windows, disturbed, replaced, worst };
             line(&LevelSummary { disturbances, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) })
         };
         assert_eq!(line_of(3, 0, 0, None), "");
-        assert_eq!(line_of(3, 2, 0, worst), "  Disturbed: 2 of 3 windows; other processes used 48% of the processors\n");
+        assert_eq!(
+            line_of(3, 2, 0, worst),
+            "  Disturbed: 2 of 3 windows; other processes used 48% of the processors\n"
+        );
         assert_eq!(
             line_of(3, 0, 1, worst),
             "  Disturbed: 1 window, measured again; other processes used 48% of the processors\n"

@@ -33,7 +33,8 @@ fn reworded(line: &str) -> String {
     let mut before = ' ';
     let mut letters = line.chars().peekable();
     while let Some(letter) = letters.next() {
-        let is_percentile = letter == 'p' && !before.is_alphanumeric() && letters.peek().is_some_and(char::is_ascii_digit);
+        let is_percentile =
+            letter == 'p' && !before.is_alphanumeric() && letters.peek().is_some_and(char::is_ascii_digit);
         out.push(if is_percentile { 'P' } else { letter });
         before = letter;
     }

@@ -99,7 +99,9 @@ fn keys_and_their_order_are_upstreams() {
     writer.record(&record(101, &[(102, Some(1.0))])).unwrap();
     assert!(!path.exists(), "nothing is there before the end");
     writer.begin_experiment(LevelLoad::RequestRate(20.0)).unwrap();
-    writer.record(&with(record(200, &[]), |record| (record.intended, record.payload) = (Some(Stamp(199)), PayloadId(9)))).unwrap();
+    writer
+        .record(&with(record(200, &[]), |record| (record.intended, record.payload) = (Some(Stamp(199)), PayloadId(9))))
+        .unwrap();
     writer.finish().unwrap();
     let inputs = r#"{"N":[1,2],"S":"abc"}"#;
     let expected = format!(

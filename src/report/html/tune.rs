@@ -35,7 +35,8 @@ fn heading(result: &TuneResult, title: &str) -> Markup {
 }
 
 fn tiles(result: &TuneResult) -> Markup {
-    let candidate_of = |number: Option<usize>| result.candidates.iter().find(|candidate| Some(candidate.number) == number);
+    let candidate_of =
+        |number: Option<usize>| result.candidates.iter().find(|candidate| Some(candidate.number) == number);
     let figures = |number| candidate_of(number).and_then(|candidate| candidate.figures.as_ref());
     let (yours, winner) = (figures(Some(0)), figures(result.verdict.winner));
     let percentile = format!("p{}", result.percentile);
@@ -89,7 +90,7 @@ fn row(candidate: &CandidateResult) -> Markup {
         td { (figure(|figures| rate(figures.means.throughput))) }
         td { (figure(|figures| time(figures.means.latency_ns))) }
         td { (figure(|figures| short(figures.means.executed_batch))) }
-        td.left { span class=(class) { (candidate.status.word()) } @if let Some(reason) = &candidate.reason { " " (shown(reason)) } }
+        td.left { span class=(class) { (candidate.status.name()) } @if let Some(reason) = &candidate.reason { " " (shown(reason)) } }
     } }
 }
 

@@ -34,7 +34,9 @@ pub fn ways<'a>(result: &'a VariantsResult, cell: &Cell) -> Vec<Way<'a>> {
             rate,
             bandwidth: cell.bandwidth(number, reading),
             latency_ns: cell.value(number, result.primary, reading),
-            change: compared.and_then(|comparison| comparison.figures.iter().find(|figure| figure.of == result.primary)).copied(),
+            change: compared
+                .and_then(|comparison| comparison.figures.iter().find(|figure| figure.figure == result.primary))
+                .copied(),
         }
     })
     .collect()
