@@ -10,7 +10,7 @@ use triton_bench::backend::{Backend, ClientSpec};
 use triton_bench::backends::null::NullBackend;
 use triton_bench::clock::Stamp;
 use triton_bench::data::{Payload, PayloadId};
-use triton_bench::load::feed::{Deal, Feed, PayloadIndex};
+use triton_bench::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
 use triton_bench::load::mix::Mix;
 use triton_bench::load::{ClosedLoop, LoadContext, start};
 use triton_bench::model::ModelId;
@@ -18,9 +18,9 @@ use triton_bench::record::{LoadReport, Recorder, RecorderSpec, Sample, Source};
 
 const CALLS: u64 = 1_000;
 
-fn feed() -> Feed {
+fn input_source() -> InputSource {
     let index = PayloadIndex { cycle: (0..7).map(PayloadId).collect(), streams: Vec::new() };
-    Feed::independent(vec![index], Mix::single(), 1, Deal::OnDemand, 0).expect("there are data")
+    InputSource::independent(vec![index], Mix::single(), 1, EntryAssignment::OnDemand, 0).expect("there are data")
 }
 
 fn recorder() -> Recorder {
@@ -51,12 +51,12 @@ fn record(recorder: Recorder) -> Recorder {
 
 // A thousand requests are drawn.
 #[library_benchmark]
-#[bench::cycle(feed())]
-fn next_request(feed: Feed) -> Feed {
+#[bench::cycle(input_source())]
+fn next_request(input_source: InputSource) -> InputSource {
     for _ in 0..CALLS {
-        black_box(feed.next(0));
+        black_box(input_source.next(0));
     }
-    feed
+    input_source
 }
 
 fn context(requests: u64) -> LoadContext {
@@ -65,7 +65,7 @@ fn context(requests: u64) -> LoadContext {
     let payload =
         Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected: None };
     let client = ClientSpec::new([model].into(), vec![payload; 7].into());
-    LoadContext { quota: Some(requests), ..LoadContext::new(backend, client, feed(), Arc::new(recorder())) }
+    LoadContext { quota: Some(requests), ..LoadContext::new(backend, client, input_source(), Arc::new(recorder())) }
 }
 
 // Whole requests, from the draw to the record, on the null backend. The difference between the two counts is the price of

@@ -58,7 +58,7 @@ fn answer_http(mut socket: TcpStream) -> std::io::Result<()> {
                 _ => &inferred,
             })?;
         } else {
-            socket.write_all(&told(&String::from_utf8_lossy(line)))?;
+            socket.write_all(&answer_to(&String::from_utf8_lossy(line)))?;
         }
         held.drain(..length);
     }
@@ -82,7 +82,7 @@ fn reply(fields: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// Answers to questions over HTTP.
-fn told(head: &str) -> Vec<u8> {
+fn answer_to(head: &str) -> Vec<u8> {
     let path = head.split(' ').nth(1).unwrap_or_default();
     let body = match path.rsplit('/').next().unwrap_or_default() {
         "count" => INFERENCES.load(Ordering::Relaxed).to_string(),

@@ -19,7 +19,7 @@ use triton_bench::backends::null::NullBackend;
 use triton_bench::cli::{self, Command};
 use triton_bench::data::{InputTensor, Payload, PayloadId};
 use triton_bench::inbox::{Outbox, Received, inbox};
-use triton_bench::load::feed::{Deal, Feed, PayloadIndex};
+use triton_bench::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
 use triton_bench::load::mix::Mix;
 use triton_bench::load::{ClosedLoop, LoadContext, RunningLoad, start};
 use triton_bench::model::{DataType, ModelId};
@@ -93,8 +93,8 @@ impl Destination for Exporting {
 fn exporting() -> (Arc<dyn Observer>, Arc<AtomicU64>) {
     let pool = Arc::new(RecordPool::new(256 << 10));
     let (outbox, inbox) = inbox::<Box<RawRecord>, ()>(pool.most_records());
-    let [seen, lost] = [Arc::<AtomicU64>::default(), Arc::default()];
-    let (back, count, exhausted) = (Arc::clone(&pool), Arc::clone(&seen), Arc::clone(&lost));
+    let [exported, lost] = [Arc::<AtomicU64>::default(), Arc::default()];
+    let (back, count, exhausted) = (Arc::clone(&pool), Arc::clone(&exported), Arc::clone(&lost));
     std::thread::spawn(move || {
         LOOKS_ON.set(true);
         while exhausted.load(Ordering::Relaxed) == 0 {
@@ -108,7 +108,7 @@ fn exporting() -> (Arc<dyn Observer>, Arc<AtomicU64>) {
         }
     });
     let destination = Exporting { outbox, pool: Arc::clone(&pool), lost };
-    (Arc::new(Capture::new(pool, destination)), seen)
+    (Arc::new(Capture::new(pool, destination)), exported)
 }
 
 /// What a load is sent to.
@@ -132,8 +132,9 @@ fn load(target: &Target, shape: ClosedLoop, observer: Option<Arc<dyn Observer>>)
         watch_responses: observer.is_some(),
         ..ClientSpec::new([model].into(), vec![payload; target.payloads].into())
     };
-    let feed = Feed::independent(vec![index], Mix::single(), shape.concurrency, Deal::OnDemand, 0).unwrap();
-    let context = LoadContext { observer, ..LoadContext::new(backend, client, feed, Arc::clone(&recorder)) };
+    let input_source =
+        InputSource::independent(vec![index], Mix::single(), shape.concurrency, EntryAssignment::OnDemand, 0).unwrap();
+    let context = LoadContext { observer, ..LoadContext::new(backend, client, input_source, Arc::clone(&recorder)) };
     (start(context, shape).unwrap(), recorder)
 }
 
@@ -141,7 +142,7 @@ fn load(target: &Target, shape: ClosedLoop, observer: Option<Arc<dyn Observer>>)
 /// that were looked at comes with it.
 fn allocates_nothing(target: &Target, requests: u64, observed: bool) {
     for (concurrency, max_threads, synchronous) in [(1, 1, false), (8, 2, false), (1, 1, true), (3, 3, true)] {
-        let (observer, seen) = observed.then(exporting).unzip();
+        let (observer, exported) = observed.then(exporting).unzip();
         let (running, recorder) = load(target, ClosedLoop { concurrency, max_threads, synchronous }, observer);
         let completed = || recorder.completed().all();
         let wait_for = |requests| {
@@ -150,7 +151,7 @@ fn allocates_nothing(target: &Target, requests: u64, observed: bool) {
             }
         };
         wait_for(requests);
-        while seen.as_ref().is_some_and(|seen| seen.load(Ordering::Relaxed) < requests / 10) {
+        while exported.as_ref().is_some_and(|exported| exported.load(Ordering::Relaxed) < requests / 10) {
             std::thread::sleep(Duration::from_millis(1));
         }
         let (before, from) = (ALLOCATIONS.load(Ordering::Relaxed), completed());

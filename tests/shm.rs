@@ -138,8 +138,8 @@ fn names_do_not_outlive_the_process() {
         border();
     }
     for role in ["exit", "abort"] {
-        let (left, said) = left_by_child("names_do_not_outlive_the_process", role);
-        assert!(said.contains("made") && left.is_empty(), "{role}: {left:?}\n{said}");
+        let (left, output) = left_by_child("names_do_not_outlive_the_process", role);
+        assert!(output.contains("made") && left.is_empty(), "{role}: {left:?}\n{output}");
     }
 }
 
@@ -164,8 +164,8 @@ fn names_that_come_after_the_end_began_do_not_stay() {
         std::process::exit(7);
     }
     for _ in 0..5 {
-        let (left, said) = left_by_child("names_that_come_after_the_end_began_do_not_stay", "late");
-        assert!(!said.contains("panicked") && left.is_empty(), "{} are left: {said}", left.len());
+        let (left, output) = left_by_child("names_that_come_after_the_end_began_do_not_stay", "late");
+        assert!(!output.contains("panicked") && left.is_empty(), "{} are left: {output}", left.len());
     }
 }
 
@@ -183,8 +183,8 @@ fn names_of_others_are_left_alone() {
         unlink_all();
         std::process::exit(7);
     }
-    let (left, said) = left_by_child("names_of_others_are_left_alone", "taken");
-    let [theirs] = &left[..] else { panic!("{left:?}\n{said}") };
+    let (left, output) = left_by_child("names_of_others_are_left_alone", "taken");
+    let [theirs] = &left[..] else { panic!("{left:?}\n{output}") };
     assert_eq!(std::fs::read(theirs).unwrap(), b"theirs");
     std::fs::remove_file(theirs).unwrap();
 }

@@ -62,7 +62,7 @@ fn planned(session: &Session) -> Result<Planned> {
 /// What is wrong, and what to do.
 fn sentence(finding: &Finding, baseline: &RunResult, planned: &Planned) -> (String, &'static str) {
     let name = |number: usize| report::level_name(baseline.levels[number].load);
-    match finding.what {
+    match finding.lack {
         Lack::Level(index) => {
             let load = index.and_then(|index| Some(*planned.loads.as_ref()?.get(index)?));
             let level = load.map_or_else(|| "a level that is meant".to_owned(), report::level_name);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     /// The models of a root, and whether the root takes sequences.
-    fn walk(calls: impl Fn(&str) -> Vec<String> + Send + Sync, bls: &[&str]) -> Result<(usize, bool)> {
+    fn traverse(calls: impl Fn(&str) -> Vec<String> + Send + Sync, bls: &[&str]) -> Result<(usize, bool)> {
         let server = Server(calls);
         let mut roots = [server.model(&ModelId::latest("root"))?];
         let bls: Vec<_> = bls.iter().map(|name| ModelId::latest(*name)).collect();
@@ -161,24 +161,27 @@ mod tests {
                 _ => Vec::new(),
             }
         };
-        assert_eq!(walk(calls("plain"), &[]).unwrap(), (4, false));
-        assert_eq!(walk(calls("seq"), &[]).unwrap(), (4, true));
-        assert_eq!(walk(|_| Vec::new(), &["x", "seq"]).unwrap(), (3, true), "a BLS model");
-        assert_eq!(walk(|name| if name == "x" { vec!["seq".to_owned()] } else { vec![] }, &["x"]).unwrap(), (3, true));
+        assert_eq!(traverse(calls("plain"), &[]).unwrap(), (4, false));
+        assert_eq!(traverse(calls("seq"), &[]).unwrap(), (4, true));
+        assert_eq!(traverse(|_| Vec::new(), &["x", "seq"]).unwrap(), (3, true), "a BLS model");
+        assert_eq!(
+            traverse(|name| if name == "x" { vec!["seq".to_owned()] } else { vec![] }, &["x"]).unwrap(),
+            (3, true)
+        );
     }
 
     #[test]
     fn what_has_no_end_is_refused_and_many_ways_are_not() {
         let ever_new = |name: &str| vec![format!("{name}+")];
-        let message = walk(ever_new, &[]).unwrap_err().to_string();
+        let message = traverse(ever_new, &[]).unwrap_err().to_string();
         assert!(message.starts_with("model 'root': ") && message.contains("at most 16 deep"), "{message}");
         let many = |name: &str| if name == "root" { (0..2000).map(|n| n.to_string()).collect() } else { vec![] };
-        assert!(walk(many, &[]).unwrap_err().to_string().contains("1000 in total"));
+        assert!(traverse(many, &[]).unwrap_err().to_string().contains("1000 in total"));
         // 6^14 ways through 14 layers of 6.
         let layers = |name: &str| {
             let layer: usize = name.split('.').next().unwrap().parse().unwrap_or(0);
             if layer < 14 { (0..6).map(|n| format!("{}.{n}", layer + 1)).collect() } else { vec![] }
         };
-        assert_eq!(walk(layers, &[]).unwrap(), (1 + 6 * 14, false));
+        assert_eq!(traverse(layers, &[]).unwrap(), (1 + 6 * 14, false));
     }
 }

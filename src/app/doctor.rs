@@ -51,7 +51,8 @@ pub fn remark(plan: &Plan) -> Option<String> {
 }
 
 fn line(findings: &[Finding]) -> Option<String> {
-    let off = findings.iter().filter(|finding| finding.grade == Grade::Warning).map(|finding| finding.what.as_str());
+    let off =
+        findings.iter().filter(|finding| finding.grade == Grade::Warning).map(|finding| finding.observation.as_str());
     let off: Vec<&str> = off.collect();
     (!off.is_empty()).then(|| format!("Machine: {} (see triton-bench doctor)\n\n", off.join(", ")))
 }
@@ -193,7 +194,7 @@ mod tests {
     fn load_is_told() {
         assert_eq!(load(0.02, 0.0).grade, Grade::Good);
         assert_eq!(load(0.5, 0.0).grade, Grade::Warning);
-        assert_eq!(load(0.0, 0.1).what, "load now: other processes use 0% of the processors, steal 10%");
+        assert_eq!(load(0.0, 0.1).observation, "load now: other processes use 0% of the processors, steal 10%");
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Page {
         };
         let board = Arc::new(Board {
             model: target.model.to_string(),
-            service: target.service.word(),
+            service: target.service.name(),
             servers,
             batch_size: plan.data.batch_size,
             from_due: plan.measurement.latency_from == LatencyOrigin::Intended,

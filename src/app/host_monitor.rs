@@ -20,7 +20,7 @@ fn server(plan: &Plan) -> Server {
     let locate = |connection: &ConnectionPlan| {
         let port = plan.target.service.port(&connection.protocol);
         let Ok(endpoint) = Endpoint::parse(&connection.url, port) else { return Server::OutOfSight };
-        match listener::place(&endpoint.host) {
+        match listener::locate(&endpoint.host) {
             Place::Here => Server::ListensOn(endpoint.port),
             Place::Elsewhere => Server::NotAmongOthers,
             Place::Unknown => Server::OutOfSight,

@@ -23,8 +23,8 @@ pub fn init(wanted: &Starter) -> Result<u8> {
     phase::making();
     let Starter { file, name, repository, server } = wanted;
     let shown = file.display();
-    let format =
-        Format::of(file).ok_or_else(|| Error::usage(format!("'{shown}' has no ending that tells its format")))?;
+    let format = Format::from_path(file)
+        .ok_or_else(|| Error::usage(format!("'{shown}' has no ending that tells its format")))?;
     let bytes = fs::read(file).map_err(|error| Error::input(format!("'{shown}' cannot be read: {error}")))?;
     let content = format.starter(&bytes).map_err(|reason| Error::input(format!("'{shown}': {reason}")))?;
     drop(bytes);

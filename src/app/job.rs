@@ -1,15 +1,15 @@
-//! The load of one level with all decisions made: shape, lanes, threads, when it ends.
+//! The load of one level with all decisions made: shape, request streams, threads, when it ends.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use crate::affinity::client_processors;
-use crate::app::session::{Lanes, Session};
+use crate::app::session::{RequestStreams, Session};
 use crate::backend::Capabilities;
-use crate::data::TalkTurns;
+use crate::data::ConversationTurns;
 use crate::error::Result;
 use crate::load::closed;
-use crate::load::feed::Deal;
+use crate::load::input_source::EntryAssignment;
 use crate::load::open::issuing_threads;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
@@ -25,8 +25,8 @@ pub struct Job {
     pub load: LevelLoad,
     /// How requests leave.
     pub shape: LoadShape,
-    /// How its requests are dealt.
-    pub lanes: Lanes,
+    /// How its requests are assigned.
+    pub request_streams: RequestStreams,
     /// Threads that issue.
     pub issuers: usize,
     /// Total number of requests; unlimited if absent.
@@ -54,7 +54,7 @@ impl Job {
     fn outstanding(session: &Session, concurrency: u32, synchronous: bool) -> Self {
         let plan = &session.plan;
         let (whole, part) = (concurrency as usize, plan.load.ranks.part);
-        let outstanding = part.of(whole);
+        let outstanding = part.share(whole);
         let Capabilities { threading, cancels_alone, .. } = session.backend.capabilities();
         // If a request can be cancelled only while it is alone on its thread, each should have its own thread.
         let processors = match plan.data.cancel_after.is_some() && cancels_alone {
@@ -65,7 +65,11 @@ impl Job {
         Self {
             load: LevelLoad::Concurrency(concurrency),
             shape: ClosedLoop { concurrency: outstanding, max_threads, synchronous }.into(),
-            lanes: Lanes { whole, part, ..Lanes::new(outstanding, Deal::OnDemand) },
+            request_streams: RequestStreams {
+                whole,
+                part,
+                ..RequestStreams::new(outstanding, EntryAssignment::OnDemand)
+            },
             issuers: if synchronous { outstanding } else { outstanding.min(max_threads) },
             quota: plan.measurement.request_count,
             finite: plan.measurement.request_count.is_some(),
@@ -77,9 +81,9 @@ impl Job {
     /// Runs a number of conversations at a time, each played once.
     pub fn sessions(session: &Session, concurrency: u32) -> Self {
         let base = Self::outstanding(session, concurrency, false);
-        let part = base.lanes.part;
+        let part = base.request_streams.part;
         let shape = SessionLoop {
-            concurrency: part.of(concurrency as usize),
+            concurrency: part.share(concurrency as usize),
             max_threads: base.issuers,
             sessions: session.conversations.clone(),
             first: 0,
@@ -108,7 +112,12 @@ impl Job {
         if session.conversations.is_empty() {
             return self;
         }
-        let endless = session.plan.data.source.talks().is_some_and(|talks| talks.turns == TalkTurns::Endless);
+        let endless = session
+            .plan
+            .data
+            .source
+            .conversations()
+            .is_some_and(|conversations| conversations.turns == ConversationTurns::Endless);
         let sessions = session.conversations.clone();
         let shape = TurnLoop { sessions, endless, outstanding, arrivals, until: None };
         Self { shape: LoadShape::Turns(shape), issuers: 1, ..self }
@@ -146,8 +155,8 @@ impl Job {
         match arrivals.split(usize::try_from(first_entry).unwrap_or(usize::MAX)) {
             Some((before, after)) => {
                 let after = play(after);
-                let lanes = Lanes { first_entry, ..after.lanes };
-                Self { lanes, warm_up: Some(Box::new(play(before))), ..after }
+                let request_streams = RequestStreams { first_entry, ..after.request_streams };
+                Self { request_streams, warm_up: Some(Box::new(play(before))), ..after }
             }
             None => play(arrivals),
         }
@@ -223,7 +232,11 @@ impl Job {
         let job = Self {
             load,
             shape: shape.into(),
-            lanes: Lanes { whole, part, ..Lanes::new(part.of(whole), Deal::InStep) },
+            request_streams: RequestStreams {
+                whole,
+                part,
+                ..RequestStreams::new(part.share(whole), EntryAssignment::InStep)
+            },
             issuers: threads,
             quota,
             finite: quota.is_some() || length.is_some(),
@@ -246,8 +259,8 @@ impl Job {
     }
 
     /// How many of `requests` this process sends alone. The threads of a schedule know their own parts.
-    pub fn own(&self, requests: u64) -> u64 {
-        if self.is_open() { requests } else { self.lanes.part.of_many(requests) }
+    pub fn local_requests(&self, requests: u64) -> u64 {
+        if self.is_open() { requests } else { self.request_streams.part.of_many(requests) }
     }
 
     /// How long an open loop sends, if the number of its requests is known.

@@ -24,10 +24,10 @@ const MAX_REPEATED: usize = 4;
 /// # Errors
 /// What keeps a level from being measured; those before it are in the result.
 pub fn run(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
-    let walked = walk(runner, result);
+    let outcome = run_levels(runner, result);
     // Whatever ended it: levels are missing.
-    result.interrupted = runner.is_interrupted() || runner.is_deserted() || walked.is_err();
-    match walked {
+    result.interrupted = runner.is_interrupted() || runner.is_deserted() || outcome.is_err();
+    match outcome {
         Ok(()) => {
             let is_periodic = result.periodic.is_some();
             result.server_gone = !is_periodic && runner.session.backend.is_gone();
@@ -42,7 +42,7 @@ pub fn run(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
     }
 }
 
-fn walk(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
+fn run_levels(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
     let (plan, session) = (runner.plan(), runner.session);
     warm_up::run(runner)?;
     match &plan.load.mode {

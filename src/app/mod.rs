@@ -88,7 +88,7 @@ pub fn run(plan: Plan, codes: Codes, connect: Connect) -> Result<u8> {
     signals::listen()?;
     // Before our own signal handlers: MPI sets some.
     let ranks = peers::join(&mut plan, codes)?;
-    let outcome = run_plan(plan, codes, connect, ranks.as_ref().filter(|ranks| ranks.place().is_shared()));
+    let outcome = run_plan(plan, codes, connect, ranks.as_ref().filter(|ranks| ranks.part().is_shared()));
     match &ranks {
         Some(ranks) => peers::leave(ranks, outcome),
         None => outcome,
@@ -152,7 +152,7 @@ fn measure(plan: Plan, codes: Codes, interrupts: Interrupts, connect: Connect, r
     let setup = Arc::clone(&session.setup);
     earlier.check(&setup)?;
     check_baseline(&session, baseline.as_ref())?;
-    let screen = Screen::of(&session.plan, codes)?;
+    let screen = Screen::for_plan(&session.plan, codes)?;
     introduce(&session, codes, &screen)?;
     let observers = match session.observers() {
         Err(error) if interrupts.load(Ordering::Relaxed) > 0 => {

@@ -40,7 +40,7 @@ pub fn check(plan: &Plan) -> Result<()> {
 pub fn pages<'a>(pages: &'a Pages, flag: &str) -> Vec<Named<'a>> {
     let page = pages.html.as_deref().map(|path| (flag.to_owned(), path));
     let markdown = pages.markdown.as_deref().map(|path| ("--markdown".to_owned(), path));
-    let figures = pages.figures.iter().map(|file| (format!("{PICTURE} {}", file.figure.word()), file.path.as_path()));
+    let figures = pages.figures.iter().map(|file| (format!("{PICTURE} {}", file.figure.name()), file.path.as_path()));
     page.into_iter().chain(markdown).chain(figures).collect()
 }
 

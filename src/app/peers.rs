@@ -90,7 +90,7 @@ fn agree(plan: &mut Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
     } else if let Some(mode) = plan.load.ranks.mode {
         ranks.set_mode(mode);
     }
-    let part = ranks.place();
+    let part = ranks.part();
     if !part.is_shared() {
         return Ok(());
     }
@@ -150,7 +150,7 @@ fn check_separate(plan: &Plan, codes: Codes, ranks: &Ranks) -> Result<()> {
 /// What a process is asked to do, without the settings that may differ.
 fn task(plan: &Plan) -> String {
     let is_own = |name: &str| flags::find(name).is_some_and(|flag| flag.per_process || flag.output);
-    let shared = plan.words.flags.iter().filter(|flag| flag.given && !is_own(&flag.name));
+    let shared = plan.invocation.flags.iter().filter(|flag| flag.given && !is_own(&flag.name));
     shared.map(|flag| format!("{} {}\n", flag.name, flag.values.join(" "))).collect()
 }
 
@@ -208,7 +208,7 @@ pub fn agree_on_start(ranks: &Ranks, plan: &Plan, job: &Job, interrupts: Interru
         check_clocks(ranks, plan)?;
     }
     let start = ranks.is_first().then(|| Stamp::now().plus_duration(lead(&ranks.offsets())).0);
-    let start = ranks.hear_first(start.as_ref(), ANSWER_LIMIT)?;
+    let start = ranks.receive_first(start.as_ref(), ANSWER_LIMIT)?;
     Ok(Stamp(ranks.offset().to_own(start)))
 }
 
@@ -236,8 +236,8 @@ fn check_clocks(ranks: &Ranks, plan: &Plan) -> Result<()> {
 
 /// The line for `-v` when separate loads have ended together, in perf_analyzer's words.
 pub fn agreement(ranks: &Ranks, plan: &Plan, level: &LevelSummary) -> Option<&'static str> {
-    let is_said = plan.output.verbosity > 0 && !ranks.is_joint() && level.ending == Ending::Stable;
-    is_said.then_some("All models on all MPI ranks are stable\n")
+    let is_reported = plan.output.verbosity > 0 && !ranks.is_joint() && level.ending == Ending::Stable;
+    is_reported.then_some("All models on all MPI ranks are stable\n")
 }
 
 /// Checks that all processes have opened their servers and read their data before anything is measured.
@@ -336,11 +336,11 @@ mod tests {
 
     #[test]
     fn all_leave_with_the_code_of_the_first() {
-        let codes = together(3, |ranks| leave(&ranks, Ok(ranks.place().rank as u8 + 2)).unwrap());
+        let codes = together(3, |ranks| leave(&ranks, Ok(ranks.part().rank as u8 + 2)).unwrap());
         assert_eq!(codes, [2, 0, 0]);
         let codes = together(2, |ranks| {
             ranks.set_mode(Mode::Separate);
-            leave(&ranks, Ok(ranks.place().rank as u8 + 2)).unwrap()
+            leave(&ranks, Ok(ranks.part().rank as u8 + 2)).unwrap()
         });
         assert_eq!(codes, [2, 3], "each has its own");
     }
@@ -349,7 +349,7 @@ mod tests {
     fn one_that_fails_fails_all() {
         let messages = together(2, |ranks| {
             let outcome =
-                if ranks.place().rank == 1 { Err(Error::input("no such file")) } else { all_ready(&ranks).map(|()| 0) };
+                if ranks.part().rank == 1 { Err(Error::input("no such file")) } else { all_ready(&ranks).map(|()| 0) };
             leave(&ranks, outcome).unwrap_err().to_string()
         });
         assert_eq!(messages, ["rank 1 (host1): no such file", "no such file"]);

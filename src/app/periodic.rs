@@ -160,7 +160,7 @@ fn joined(
 
 /// How many of `requests` this process sends.
 fn own_of(runner: &Runner<'_>, requests: u32) -> u32 {
-    let count = runner.plan().load.ranks.part.of(requests as usize);
+    let count = runner.plan().load.ranks.part.share(requests as usize);
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 

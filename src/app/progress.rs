@@ -24,7 +24,7 @@ pub enum Length {
 
 impl Length {
     /// The length of a level.
-    pub fn of(job: &Job) -> Self {
+    pub fn new(job: &Job) -> Self {
         let requests = job.requests().filter(|_| job.finite);
         requests.map_or(Self::Windows, |requests| Self::Requests(requests, job.requested_rate()))
     }
@@ -63,7 +63,7 @@ impl Length {
     }
 
     /// The whole length, if it is known beforehand.
-    fn known(self) -> Option<Duration> {
+    fn known_duration(self) -> Option<Duration> {
         match self {
             Self::Time(time) => Some(time),
             Self::Requests(requests, rate) => whole(requests, rate?),
@@ -90,7 +90,7 @@ pub struct LevelProgress {
     /// The word for a level.
     noun: &'static str,
     /// Their number, if it is known.
-    of: Option<usize>,
+    total: Option<usize>,
     /// Number of the current one, from 1.
     number: usize,
     /// Time taken by the measured levels, and their number.
@@ -107,7 +107,7 @@ pub struct Parts {
     /// How many are over.
     pub over: usize,
     /// How many there are.
-    pub of: usize,
+    pub total: usize,
 }
 
 impl LevelProgress {
@@ -115,7 +115,7 @@ impl LevelProgress {
     pub fn new(mode: &LoadMode, binary: bool) -> Self {
         let lengths: Vec<Length> = mode.stages().iter().map(Length::of_stage).collect();
         let noun = if lengths.is_empty() { "level" } else { "stage" };
-        Self { noun, of: mode.levels(binary), number: 0, spent: Default::default(), lengths, began: Stamp::now() }
+        Self { noun, total: mode.levels(binary), number: 0, spent: Default::default(), lengths, began: Stamp::now() }
     }
 
     /// Starts the next level. Returns its name; empty if it is the only one.
@@ -123,7 +123,7 @@ impl LevelProgress {
         self.number += 1;
         self.began = Stamp::now();
         let (noun, number) = (self.noun, self.number);
-        match self.of {
+        match self.total {
             Some(1) => String::new(),
             Some(total) if number <= total => format!("{noun} {number}/{total}"),
             _ => format!("{noun} {number}"),
@@ -135,7 +135,7 @@ impl LevelProgress {
         if self.number > 0 && parts.is_some() {
             self.finished();
         }
-        self.of = parts.map(|parts| parts.of);
+        self.total = parts.map(|parts| parts.total);
         self.number = parts.map_or(0, |parts| parts.over + 1);
         self.began = Stamp::now();
     }
@@ -148,16 +148,16 @@ impl LevelProgress {
     /// The expected time left after the parts that are over, from how long these took; none before the first.
     pub fn left(&self) -> Option<Duration> {
         let (spent, parts) = self.spent;
-        let further = u32::try_from(self.of?.saturating_sub(self.number)).ok()?;
+        let further = u32::try_from(self.total?.saturating_sub(self.number)).ok()?;
         (parts > 0).then(|| spent.saturating_mul(further) / parts)
     }
 
     /// The expected time left, if it can be estimated.
     pub fn rest(&self, length: Length, plan: &MeasurementPlan, moment: &Moment) -> Option<Duration> {
         let remaining = length.rest(plan, moment)?;
-        let further = u32::try_from(self.of?.saturating_sub(self.number)).ok()?;
+        let further = u32::try_from(self.total?.saturating_sub(self.number)).ok()?;
         if let Some(later) = self.lengths.get(self.number..) {
-            return later.iter().try_fold(remaining, |sum, length| Some(sum.saturating_add(length.known()?)));
+            return later.iter().try_fold(remaining, |sum, length| Some(sum.saturating_add(length.known_duration()?)));
         }
         let average = match self.spent {
             (_, 0) => (Stamp::now() - self.began).saturating_add(remaining),

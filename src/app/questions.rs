@@ -9,7 +9,12 @@ use crate::result::summary::LevelSummary;
 use crate::terms::MeasurementPlan;
 
 /// The requirements of a level, where it consists of windows at one start. A sweep goes past saturation on purpose.
-pub fn of(plan: &Plan, measurement: &MeasurementPlan, job: &Job, baseline: Option<&RunResult>) -> Questions {
+pub fn open_questions(
+    plan: &Plan,
+    measurement: &MeasurementPlan,
+    job: &Job,
+    baseline: Option<&RunResult>,
+) -> Questions {
     let mode = &plan.load.mode;
     let has_windows = measurement.request_count.is_none() && mode.has_windows() && mode.sweep().is_none();
     if !plan.gate.goes_on() || !has_windows || measurement.restarts > 1 {

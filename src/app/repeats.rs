@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::getppid;
 
 use crate::clock::Stamp;
-use crate::signals::Heard;
+use crate::signals::ReceivedSignal;
 
 /// How soon after the first the second signal of one sender comes.
 const AGAIN: Duration = Duration::from_millis(1);
@@ -32,8 +32,8 @@ impl Repeats {
     }
 
     /// Whether a signal repeats the one before. Keys of a terminal never do.
-    pub fn contain(&mut self, heard: Heard, now: Stamp) -> bool {
-        let Heard { signal, code } = heard;
+    pub fn contain(&mut self, received: ReceivedSignal, now: Stamp) -> bool {
+        let ReceivedSignal { signal, code } = received;
         let is_repeat = code == libc::SI_USER
             && self.last.is_some_and(|(last, at)| last == signal && now < at.plus_duration(self.within));
         if !is_repeat {
@@ -74,7 +74,11 @@ mod tests {
             ((libc::SIGINT, USER), 100_100, true),
             ((libc::SIGINT, libc::SI_KERNEL), 100_200, false),
         ] {
-            assert_eq!(repeats.contain(Heard { signal, code }, at(us)), expected, "{signal} {code} at {us} us");
+            assert_eq!(
+                repeats.contain(ReceivedSignal { signal, code }, at(us)),
+                expected,
+                "{signal} {code} at {us} us"
+            );
         }
     }
 }

@@ -25,7 +25,7 @@ pub fn report(wanted: &ReportOf) -> Result<u8> {
     outputs::check_files(&outputs::pages(&wanted.pages, "-o"), &read)?;
     let results = wanted.results.iter().map(|path| RunResult::read(path)).collect::<Result<Vec<_>>>()?;
     let names = names(&wanted.results);
-    let shown = results.iter().zip(&names).map(|(result, name)| Shown::of(name, result));
+    let shown = results.iter().zip(&names).map(|(result, name)| Shown::new(name, result));
     let shown: Vec<Shown<'_>> = shown.collect();
     write(&wanted.pages, "-o", interrupt::counter(), &Page { results: &shown, main: 0 })?;
     Ok(exit::OK)
@@ -41,8 +41,8 @@ pub fn write_run(
     result: &RunResult,
     baseline: Option<&RunResult>,
 ) -> Result<()> {
-    let current = Shown::of("this run", result);
-    let against = baseline.map(|result| Shown::of("baseline", result));
+    let current = Shown::new("this run", result);
+    let against = baseline.map(|result| Shown::new("baseline", result));
     let shown: Vec<Shown<'_>> = against.into_iter().chain([current]).collect();
     write(pages, "--report", interrupts, &Page { main: shown.len() - 1, results: &shown })
 }
@@ -54,7 +54,7 @@ pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
     let is_kept = |path: &&Path| !report::is_special(path);
     let rows = if output.as_upstream { result.as_upstream() } else { Cow::Borrowed(&result) };
     let table = output.csv.as_deref().filter(is_kept).map(|path| report::csv::write(path, interrupts, &rows));
-    let shown = [Shown::of("this run", &result)];
+    let shown = [Shown::new("this run", &result)];
     let page = Page { results: &shown, main: 0 };
     let page =
         output.pages.html.as_deref().filter(is_kept).map(|path| html::write("--report", path, interrupts, &page));

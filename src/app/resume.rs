@@ -39,7 +39,7 @@ impl EarlierRun {
             let next = "give the same flags, or start over without --resume";
             Err(Error::usage(format!("--resume {}: {problem}; {next}", path.display())))
         };
-        let differences = between(&result.setup.flags, &plan.words.flags);
+        let differences = changed_flags(&result.setup.flags, &plan.invocation.flags);
         if !differences.is_empty() {
             return refuse(format!("it is from another plan: {}", differences.join(", ")));
         }
@@ -197,10 +197,10 @@ fn keep_finished(levels: &mut Vec<LevelSummary>, starts: usize) {
 }
 
 /// Which flags differ, with both values.
-fn between(then: &[Flag], now: &[Flag]) -> Vec<String> {
+fn changed_flags(then: &[Flag], now: &[Flag]) -> Vec<String> {
     let values = |flags: &[Flag]| -> BTreeMap<String, String> {
-        let is_told = |name: &str| flags::find(name).is_none_or(|flag| !flag.output && !flag.gate);
-        let relevant_flags = flags.iter().filter(|flag| is_told(&flag.name));
+        let is_reported = |name: &str| flags::find(name).is_none_or(|flag| !flag.output && !flag.gate);
+        let relevant_flags = flags.iter().filter(|flag| is_reported(&flag.name));
         relevant_flags.map(|flag| (flag.name.clone(), flag.values.join(" "))).collect()
     };
     let (then, now) = (values(then), values(now));
@@ -249,8 +249,8 @@ mod tests {
         let then = [flag("-m", "a"), flag("--summary-file", "x"), flag("--seed", "1"), flag("--async", "")];
         let now = [flag("-m", "a"), flag("--resume", "x"), flag("--seed", "2"), flag("-p", "5")];
         let expected = ["--async was on and is absent", "--seed was '1' and is '2'", "-p was absent and is '5'"];
-        assert_eq!(between(&then, &now), expected);
-        assert!(between(&then, &then).is_empty());
+        assert_eq!(changed_flags(&then, &now), expected);
+        assert!(changed_flags(&then, &then).is_empty());
     }
 
     #[test]

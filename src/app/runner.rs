@@ -198,7 +198,7 @@ impl<'a> Runner<'a> {
     ) -> Result<LevelSummary> {
         let mut run = self.level_run(job);
         if repeats && self.context.ranks.is_none() {
-            run.questions = questions::of(self.plan(), plan, job, self.baseline);
+            run.questions = questions::open_questions(self.plan(), plan, job, self.baseline);
         }
         if let Some(log) = &self.session.trace_log {
             log.begin_level(self.plan().tracing.has_files());
@@ -259,19 +259,19 @@ impl<'a> Runner<'a> {
         };
         LevelRun {
             load: job.load,
-            recorder: self.context.screen.watched(job.load, Recorder::new(spec, job.lanes.count)),
+            recorder: self.context.screen.watched(job.load, Recorder::new(spec, job.request_streams.count)),
             facts: WindowFacts {
                 batch_size: self.plan().data.batch_size,
-                tensors: tensors::of(self.session),
+                tensors: tensors::tensor_bytes(self.session),
                 headline: self.session.setup.headline,
-                requested_rate: job.requested_rate().map(|rate| rate / job.lanes.part.size as f64),
+                requested_rate: job.requested_rate().map(|rate| rate / job.request_streams.part.size as f64),
                 shares: self.session.setup.entries.iter().map(|entry| entry.share).collect(),
                 models: self.session.models.iter().map(|model| model.id.clone()).collect(),
                 issuers: job.issuers,
                 client_cost_ns: self.session.setup.client_cost_ns,
                 wakeups_apart: spec.wakeups && !spec.until_wakeup && self.plan().load.wait != Wait::Spin,
             },
-            ramp: if open_loop { 1 } else { job.lanes.count as u64 },
+            ramp: if open_loop { 1 } else { job.request_streams.count as u64 },
             finite: job.finite,
             requests: job.requests(),
             baseline: None,
@@ -336,8 +336,8 @@ impl<'a> Runner<'a> {
 
     fn prepare(&self, recorder: &Arc<Recorder>, job: &Job, quota: Option<u64>) -> Result<PreparedLoad> {
         let observer = self.observers.map(|observers| observers.of_level(recorder));
-        let context = self.session.context(job.lanes, recorder, observer)?;
-        let quota = quota.map(|quota| job.own(quota));
+        let context = self.session.context(job.request_streams, recorder, observer)?;
+        let quota = quota.map(|quota| job.local_requests(quota));
         prepare(LoadContext { quota, ..context }, job.shape.clone())
     }
 

@@ -19,7 +19,7 @@ use crate::exit;
 use crate::plan::RunOfFile;
 use crate::program::launch;
 use crate::ranks::{ANSWER_LIMIT, Left, OverMpi, Peers, Relay, STEP_LIMIT};
-use crate::signals::{self, Heard, Listener};
+use crate::signals::{self, Listener, ReceivedSignal};
 use crate::stdio::{self, note};
 
 /// Exit codes of the processes, from the best to the worst.
@@ -60,7 +60,7 @@ pub fn run_all(runs: &[RunOfFile]) -> Result<u8> {
         stdio::say(format_args!("run '{}' ({} of {})\n", run.name, number + 1, runs.len()));
         let failed = |error| Error::machine(format!("--run '{}': its process cannot be started: {error}", run.name));
         let mut command = launch::bound(Path::new("/proc/self/exe"));
-        command.args(&run.words);
+        command.args(&run.arguments);
         let status = match relay.as_ref().filter(|_| run.mpi) {
             Some(relay) => watch.serve(relay, &mut command, &run.name),
             None => command.spawn().and_then(|mut child| watch.wait(&mut child)),
@@ -131,9 +131,9 @@ impl PassedOn {
         }
     }
 
-    fn hear(&mut self, heard: Heard) {
-        self.signal = Signal::from_named_raw(heard.signal);
-        if heard.code != libc::SI_KERNEL || heard.warning().is_some() {
+    fn receive(&mut self, received: ReceivedSignal) {
+        self.signal = Signal::from_named_raw(received.signal);
+        if received.code != libc::SI_KERNEL || received.warning().is_some() {
             self.pass_on();
         }
     }
@@ -145,12 +145,12 @@ impl Watch {
         let passed_on = Arc::new(Mutex::new(PassedOn::default()));
         let watch = Self(Arc::clone(&passed_on));
         let mut repeats = Repeats::here();
-        let listener = Listener::start(move |heard| {
-            if repeats.contain(heard, Stamp::now()) {
+        let listener = Listener::start(move |received| {
+            if repeats.contain(received, Stamp::now()) {
                 return;
             }
-            passed_on.lock().hear(heard);
-            if heard.signal == SIGQUIT {
+            passed_on.lock().receive(received);
+            if received.signal == SIGQUIT {
                 // The run would be killed with this process, before it has cleaned up.
                 thread::sleep(QUIT_LIMIT);
                 quit();

@@ -35,7 +35,7 @@ pub struct Screen {
     /// perf_analyzer's callers expect nothing on standard error.
     quiet: bool,
     /// The current position in the run; empty if there is only one level.
-    place: RefCell<String>,
+    position: RefCell<String>,
     progress: RefCell<LevelProgress>,
     level: Cell<Level>,
     live: RefCell<Option<Dashboard>>,
@@ -43,7 +43,7 @@ pub struct Screen {
     page: Option<Page>,
     began: Stamp,
     /// When progress was last logged.
-    said: Cell<Stamp>,
+    last_logged: Cell<Stamp>,
 }
 
 /// The level being measured.
@@ -62,13 +62,13 @@ impl Screen {
     pub fn new() -> Self {
         Self {
             quiet: false,
-            place: RefCell::default(),
+            position: RefCell::default(),
             progress: RefCell::new(LevelProgress::new(&LoadMode::one_concurrency(1), false)),
             level: Cell::default(),
             live: RefCell::default(),
             page: None,
             began: Stamp::now(),
-            said: Cell::new(Stamp::now()),
+            last_logged: Cell::new(Stamp::now()),
         }
     }
 
@@ -76,7 +76,7 @@ impl Screen {
     ///
     /// # Errors
     /// If a dashboard is wanted and the terminal does not support it.
-    pub fn of(plan: &Plan, codes: Codes) -> Result<Self> {
+    pub fn for_plan(plan: &Plan, codes: Codes) -> Result<Self> {
         let progress = RefCell::new(LevelProgress::new(&plan.load.mode, plan.measurement.binary_search));
         let live = if plan.output.live { Some(Dashboard::start(plan)?) } else { None };
         let page = Page::start(plan)?;
@@ -124,19 +124,19 @@ impl Screen {
 
     /// A level is measured once more: its number is not that of the last one.
     pub fn again(&self) {
-        if !self.place.borrow().is_empty() {
+        if !self.position.borrow().is_empty() {
             self.call("again");
         }
     }
 
     fn call(&self, position: &str) {
-        stdio::shown(position).as_ref().clone_into(&mut self.place.borrow_mut());
+        stdio::shown(position).as_ref().clone_into(&mut self.position.borrow_mut());
     }
 
     /// Logs that one of several parts of a run is done, and how long the rest will take, if there is no progress line.
     pub fn done(&self, message: &str) {
         if self.has_log() {
-            self.said.set(Stamp::now());
+            self.last_logged.set(Stamp::now());
             let left = self.progress.borrow().left().filter(|left| !left.is_zero());
             note!("{message}{}", left.map(|left| format!(", {} left", clock(left))).unwrap_or_default());
         }
@@ -162,29 +162,29 @@ impl Screen {
 
     /// A level has been measured, and is printed.
     pub fn finished(&self, level: &LevelSummary) {
-        self.finished_at(&self.place(), level);
+        self.finished_at(&self.position(), level);
     }
 
     /// The current position in the run.
-    pub fn place(&self) -> String {
-        self.place.borrow().clone()
+    pub fn position(&self) -> String {
+        self.position.borrow().clone()
     }
 
     /// A level has been measured that was at `position`, and is printed.
     pub fn finished_at(&self, position: &str, level: &LevelSummary) {
         self.progress.borrow_mut().finished();
         if self.has_log() && !position.is_empty() {
-            self.said.set(Stamp::now());
+            self.last_logged.set(Stamp::now());
             let (name, client) = (level_name(level.load), &level.client);
             let (rate, mean) = (digits(client.throughput()), latency(client.latency.mean_ns()));
-            note!("{position}, {name}: {rate} infer/s, mean latency {mean}, {}", Outcome::of(level).word());
+            note!("{position}, {name}: {rate} infer/s, mean latency {mean}, {}", Outcome::new(level).name());
         }
     }
 
     /// Logs that something is done, if there is no progress line, but not too often.
     pub fn log(&self, message: &str) {
-        if self.has_log() && Stamp::now() - self.said.get() >= BETWEEN_LINES {
-            self.said.set(Stamp::now());
+        if self.has_log() && Stamp::now() - self.last_logged.get() >= BETWEEN_LINES {
+            self.last_logged.set(Stamp::now());
             note!("{message}");
         }
     }
@@ -196,7 +196,7 @@ impl Screen {
     /// Follows one level.
     pub fn level<'a>(&'a self, session: &'a Session, job: &Job) -> LevelScreen<'a> {
         self.begins();
-        self.level.set(Level { load: Some(job.load), length: Length::of(job), ..Level::default() });
+        self.level.set(Level { load: Some(job.load), length: Length::new(job), ..Level::default() });
         let line = if self.quiet || self.live.borrow().is_some() { None } else { Progress::new() };
         LevelScreen { screen: self, session, plan: &session.plan, line, due: Cell::new(Stamp::now()) }
     }
@@ -223,12 +223,12 @@ impl LevelScreen<'_> {
             _ => (level.earlier.0 + over, None),
         };
         Standing {
-            place: screen.place.borrow().clone(),
+            position: screen.position.borrow().clone(),
             load: level.load,
             // Requirements may need more windows.
             window: moment.window.map(|window| (window, plan.most_windows().max(window))),
             requests,
-            of: total,
+            total,
             failed: level.earlier.1 + failed,
             throughput: level.lately.0,
             latency_ns: level.lately.1,
@@ -281,7 +281,7 @@ impl Watcher for LevelScreen<'_> {
         }
         match &self.line {
             Some(line) => line.show(&self.standing(&poll())),
-            None if now - self.screen.said.get() >= BETWEEN_LINES => {
+            None if now - self.screen.last_logged.get() >= BETWEEN_LINES => {
                 self.screen.log(&self.standing(&poll()).line(LOG_COLUMNS));
             }
             None => {}

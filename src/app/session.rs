@@ -10,14 +10,14 @@ use crate::app::{composing::with_composing, host_monitor, texts};
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::kserve::trace_settings::ChangedTraces;
 use crate::backends::{Connect, Connected};
-use crate::data::{Payload, TalkTurns, Tolerance};
+use crate::data::{ConversationTurns, Payload, Tolerance};
 use crate::error::Result;
-use crate::load::feed::{Deal, Feed, PayloadIndex};
-use crate::load::lanes::OwnLanes;
+use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::open::default_outstanding;
 use crate::load::payloads::Payloads;
 use crate::load::recorded::Recorded;
+use crate::load::request_streams::LocalRequestStreams;
 use crate::load::schedule::Arrivals;
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::load::{LoadContext, Turn};
@@ -47,27 +47,27 @@ pub struct IdBlock {
     pub count: u64,
 }
 
-/// How a load's requests are dealt.
+/// How a load's requests are assigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lanes {
-    /// Number of lanes of the feed in this process.
+pub struct RequestStreams {
+    /// Number of request streams of the input source in this process.
     pub count: usize,
     /// The same in all processes together.
     pub whole: usize,
     /// Which of these are in this process.
     pub part: Part,
-    /// How lanes share the first pass through the data.
-    pub deal: Deal,
+    /// How request streams share the first pass through the data.
+    pub assignment: EntryAssignment,
     /// Entry of the data that the first request carries.
     pub first_entry: u64,
     /// Correlation IDs that it may use; all of the plan's if absent.
     pub ids: Option<IdBlock>,
 }
 
-impl Lanes {
-    /// `count` lanes, from the beginning of the data, with all IDs.
-    pub fn new(count: usize, deal: Deal) -> Self {
-        Self { count, whole: count, part: Part::WHOLE, deal, first_entry: 0, ids: None }
+impl RequestStreams {
+    /// `count` request streams, from the beginning of the data, with all IDs.
+    pub fn new(count: usize, assignment: EntryAssignment) -> Self {
+        Self { count, whole: count, part: Part::WHOLE, assignment, first_entry: 0, ids: None }
     }
 }
 
@@ -182,8 +182,9 @@ impl Session {
 
     /// Whether conversations are played to their ends.
     pub fn plays_whole_sessions(&self) -> bool {
-        let talks = self.plan.data.source.talks();
-        !self.conversations.is_empty() && talks.is_none_or(|talks| talks.turns != TalkTurns::Endless)
+        let conversations = self.plan.data.source.conversations();
+        !self.conversations.is_empty()
+            && conversations.is_none_or(|conversations| conversations.turns != ConversationTurns::Endless)
     }
 
     /// Default limit on outstanding requests of a schedule: as many as half of the free memory can hold the outputs of,
@@ -212,33 +213,43 @@ impl Session {
         Observers::start(files, expectations, observed_bytes(finite, free_bytes(Placement::Pageable)))
     }
 
-    /// What requests carry, dealt to `lanes`.
+    /// What requests carry, assigned to `request_streams`.
     ///
     /// # Errors
     /// If there are no data, or too few correlation IDs.
-    fn feed(&self, lanes: Lanes) -> Result<Feed> {
+    fn input_source(&self, request_streams: RequestStreams) -> Result<InputSource> {
         let plan = &self.plan;
         let mix = match plan.target.mix.as_slice() {
             [] => Mix::single(),
             entries => Mix::new(&entries.iter().map(|entry| entry.share).collect::<Vec<_>>(), plan.seed)?,
         };
-        let own_lanes = OwnLanes { count: lanes.count, all: lanes.whole, part: lanes.part };
+        let local_request_streams = LocalRequestStreams {
+            count: request_streams.count,
+            all: request_streams.whole,
+            part: request_streams.part,
+        };
         if !self.setup.sequences {
-            return Feed::independent(self.indexes.clone(), mix, own_lanes, lanes.deal, lanes.first_entry);
+            return InputSource::independent(
+                self.indexes.clone(),
+                mix,
+                local_request_streams,
+                request_streams.assignment,
+                request_streams.first_entry,
+            );
         }
         let sequences = &plan.load.sequences;
-        let ids = lanes.ids.unwrap_or(IdBlock { first: sequences.first_id, count: sequences.ids });
+        let ids = request_streams.ids.unwrap_or(IdBlock { first: sequences.first_id, count: sequences.ids });
         let spec = SequenceSpec {
             first_id: ids.first,
             ids: ids.count,
             length: match plan.load.mode.is_fixed_schedule() {
                 // Each step has its own time.
                 true => SequenceLength::Stream,
-                false => SequenceLength::of(sequences, self.has_steps),
+                false => SequenceLength::new(sequences, self.has_steps),
             },
             seed: plan.seed,
         };
-        Feed::sequences(self.indexes.clone(), mix, spec, own_lanes)
+        InputSource::sequences(self.indexes.clone(), mix, spec, local_request_streams)
     }
 
     /// When requests are due, if a file or the data say so.
@@ -249,13 +260,13 @@ impl Session {
         self.arrivals.clone().expect("the plan's mode has a schedule")
     }
 
-    /// The context of a load with such `lanes`, without a limit on its requests.
+    /// The context of a load with such `request_streams`, without a limit on its requests.
     ///
     /// # Errors
-    /// As [`Session::feed`].
+    /// As [`Session::input_source`].
     pub fn context(
         &self,
-        lanes: Lanes,
+        request_streams: RequestStreams,
         recorder: &Arc<Recorder>,
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<LoadContext> {
@@ -287,7 +298,7 @@ impl Session {
             observer,
             traces: self.trace_log.clone(),
             texts: self.texts.clone(),
-            ..LoadContext::new(backend, client, self.feed(lanes)?, recorder)
+            ..LoadContext::new(backend, client, self.input_source(request_streams)?, recorder)
         })
     }
 

@@ -35,8 +35,8 @@ pub fn setup(plan: &Plan, served: &Served<'_>) -> Result<Setup> {
     let capabilities = backend.capabilities();
     Ok(Setup {
         program: Program::this(),
-        command_line: plan.words.command_line.clone(),
-        flags: plan.words.flags.clone(),
+        command_line: plan.invocation.command_line.clone(),
+        flags: plan.invocation.flags.clone(),
         began: Timestamp::now(),
         began_stamp: Stamp::now(),
         host: Host::this(),
@@ -59,7 +59,7 @@ pub fn setup(plan: &Plan, served: &Served<'_>) -> Result<Setup> {
         times_transfers: capabilities.client_times.is_some(),
         server: backend.server(),
         servers: backend.servers().to_vec(),
-        models: all_models.iter().map(ModelIdentity::of).collect(),
+        models: all_models.iter().map(ModelIdentity::new).collect(),
         decoupled: models.iter().any(|model| model.decoupled),
         sequences: models.iter().any(|model| model.sequences),
         headline: headline(plan, models),

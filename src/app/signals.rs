@@ -22,7 +22,7 @@ use crate::interrupt;
 use crate::mpi::Launcher;
 use crate::program;
 use crate::shm;
-use crate::signals::{Heard, Listener};
+use crate::signals::{Listener, ReceivedSignal};
 use crate::stdio::{self, note};
 
 /// How long loading models may delay an interrupt.
@@ -46,7 +46,7 @@ static LISTENER: OnceLock<Listener> = OnceLock::new();
 pub fn listen() -> Result<()> {
     if LISTENER.get().is_none() {
         let mut watcher = Watcher { repeats: Repeats::here(), is_announced: false, warned: Vec::new() };
-        let listener = Listener::start(move |heard| watcher.hear(heard)).map_err(|error| unwatched(&error))?;
+        let listener = Listener::start(move |received| watcher.receive(received)).map_err(|error| unwatched(&error))?;
         let _ = LISTENER.set(listener);
     }
     Ok(())
@@ -83,11 +83,11 @@ fn unwatched(error: &io::Error) -> Error {
 #[cfg(feature = "live")]
 pub fn press() {
     if let Some(listener) = LISTENER.get() {
-        listener.tell(Heard { signal: libc::SIGINT, code: libc::SI_KERNEL });
+        listener.send(ReceivedSignal { signal: libc::SIGINT, code: libc::SI_KERNEL });
     }
 }
 
-/// What has been heard so far.
+/// What has been received so far.
 struct Watcher {
     repeats: Repeats,
     /// Whether a launcher has said that it will end this process.
@@ -97,8 +97,8 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn hear(&mut self, heard: Heard) {
-        let signal = heard.signal;
+    fn receive(&mut self, received: ReceivedSignal) {
+        let signal = received.signal;
         if signal == SIGBUS {
             // The handler has printed the reason, and waits.
             ending::leave(exit::FAILED);
@@ -107,10 +107,10 @@ impl Watcher {
             ending::clean_up();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
-        if self.repeats.contain(heard, Stamp::now()) {
+        if self.repeats.contain(received, Stamp::now()) {
             return;
         }
-        if let Some(name) = heard.warning() {
+        if let Some(name) = received.warning() {
             if self.warned.contains(&signal) {
                 return;
             }

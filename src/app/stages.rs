@@ -69,13 +69,13 @@ pub fn run(
 /// Gives every stage its own correlation IDs, because sequences of the previous stage are still open when it starts. A
 /// rule has ensured that there is one for each sequence.
 fn deal_ids(sequences: &SequencePlan, jobs: &mut [Job]) {
-    let needed: u64 = jobs.iter().map(|job| job.lanes.whole as u64).sum();
+    let needed: u64 = jobs.iter().map(|job| job.request_streams.whole as u64).sum();
     let Some(spare) = sequences.ids.checked_sub(needed) else { return };
     let share = spare / (jobs.len() as u64).max(1);
     let mut first = sequences.first_id;
     for job in jobs {
-        let count = job.lanes.whole as u64 + share;
-        job.lanes.ids = Some(IdBlock { first, count });
+        let count = job.request_streams.whole as u64 + share;
+        job.request_streams.ids = Some(IdBlock { first, count });
         first += count;
     }
 }
@@ -136,8 +136,8 @@ impl Director for Play<'_> {
         }
         let level = runner.level_run(&job);
         let observer = runner.observers.map(|observers| observers.of_stage(&level.recorder, number));
-        let context = runner.session.context(job.lanes, &Arc::clone(&level.recorder), observer)?;
-        let quota = quota.map(|quota| job.own(quota));
+        let context = runner.session.context(job.request_streams, &Arc::clone(&level.recorder), observer)?;
+        let quota = quota.map(|quota| job.local_requests(quota));
         let prepared = prepare(LoadContext { quota, ..context }, job.shape.clone())?;
         Ok(StageRun { level, length, prepared, rest: self.stages[number].rest(self.edges) })
     }
@@ -149,7 +149,7 @@ impl Director for Play<'_> {
 
     fn begun(&self, number: usize) {
         self.runner.context.screen.stage(self.jobs[number].load, &self.stages[number]);
-        self.places.borrow_mut().push(self.runner.context.screen.place());
+        self.places.borrow_mut().push(self.runner.context.screen.position());
         self.export(number);
     }
 

@@ -23,7 +23,7 @@ const SEARCH_WINDOW: (Duration, Duration) = (Duration::from_millis(500), Duratio
 /// answered from its result.
 pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, result: &mut RunResult) -> Result<()> {
     let mut sweep = Sweep::new(plan);
-    let mut replay = Replay::of(runner.earlier.sweep_steps());
+    let mut replay = Replay::new(runner.earlier.sweep_steps());
     runner.context.screen.at("search", None);
     let may_go_on = || !runner.is_interrupted() && !runner.session.backend.is_gone();
     while let Some(step) = sweep.next() {

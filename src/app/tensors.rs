@@ -6,7 +6,7 @@ use crate::result::tensors::TensorBytes;
 
 /// Those of a session: of its inputs as they are packed, of its outputs where the model fixes their shapes. Text for
 /// language models is not counted, nor what several models of a mix have in common.
-pub fn of(session: &Session) -> TensorBytes {
+pub fn tensor_bytes(session: &Session) -> TensorBytes {
     let [model] = &*session.models else { return TensorBytes::default() };
     if session.backend.generates() {
         return TensorBytes::default();

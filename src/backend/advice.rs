@@ -47,8 +47,8 @@ mod tests {
         let advice = |code: ErrorCode, message: &str| InferError::new(code, message).advice().unwrap_or_default();
         let http = || ErrorCode::Http(400);
         assert!(advice(http(), "Client shared memory is disabled.").contains("--allow-client-shm=true"));
-        let told = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable.";
-        assert_eq!(advice("Unavailable".into(), told), "", "the server says it itself");
+        let refusal = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable.";
+        assert_eq!(advice("Unavailable".into(), refusal), "", "the server says it itself");
         let long = "request JSON of 70000000 bytes exceeds the maximum allowed input size of 67108864";
         assert!(advice(http(), long).contains("--http-max-input-size"));
         assert_eq!(advice("Invalid argument".into(), long), "", "over gRPC there is no such limit");

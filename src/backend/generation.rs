@@ -75,20 +75,21 @@ mod tests {
 
     #[test]
     fn tokens_after_the_first_chunk_follow_the_text() {
-        let of = |tokens, (chunks, first_chunks), (size, first_size)| {
+        let later = |tokens, (chunks, first_chunks), (size, first_size)| {
             Generation { tokens, chunks, first_chunks, size, first_size, ..Generation::default() }.later_tokens()
         };
-        assert_eq!(of(None, (5, 1), (0, 0)), 4, "each chunk is one");
-        assert_eq!(of(Some(5), (5, 1), (100, 60)), 4, "a token each, however long they are");
-        assert_eq!(of(Some(9), (5, 1), (90, 50)), 4, "five came first");
-        assert_eq!(of(Some(9), (5, 1), (0, 0)), 8, "nothing is known of the text");
-        assert_eq!(of(Some(6), (5, 1), (50, 10)), 5, "the end of the text is a token, too");
-        assert_eq!(of(Some(9), (9, 5), (90, 50)), 4, "five came in one read");
-        assert_eq!(of(Some(3), (5, 1), (50, 10)), 2, "fewer tokens than chunks");
-        for at_once in [of(Some(9), (1, 1), (90, 90)), of(Some(9), (9, 9), (90, 90)), of(None, (3, 3), (9, 9))] {
+        assert_eq!(later(None, (5, 1), (0, 0)), 4, "each chunk is one");
+        assert_eq!(later(Some(5), (5, 1), (100, 60)), 4, "a token each, however long they are");
+        assert_eq!(later(Some(9), (5, 1), (90, 50)), 4, "five came first");
+        assert_eq!(later(Some(9), (5, 1), (0, 0)), 8, "nothing is known of the text");
+        assert_eq!(later(Some(6), (5, 1), (50, 10)), 5, "the end of the text is a token, too");
+        assert_eq!(later(Some(9), (9, 5), (90, 50)), 4, "five came in one read");
+        assert_eq!(later(Some(3), (5, 1), (50, 10)), 2, "fewer tokens than chunks");
+        for at_once in [later(Some(9), (1, 1), (90, 90)), later(Some(9), (9, 9), (90, 90)), later(None, (3, 3), (9, 9))]
+        {
             assert_eq!(at_once, 0);
         }
-        assert_eq!((of(Some(1), (2, 1), (20, 10)), of(Some(0), (0, 0), (0, 0))), (0, 0));
-        assert_eq!(of(Some(u64::MAX), (2, 1), (u64::MAX, 1)), u64::MAX - 1);
+        assert_eq!((later(Some(1), (2, 1), (20, 10)), later(Some(0), (0, 0), (0, 0))), (0, 0));
+        assert_eq!(later(Some(u64::MAX), (2, 1), (u64::MAX, 1)), u64::MAX - 1);
     }
 }

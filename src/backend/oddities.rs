@@ -35,7 +35,7 @@ pub struct Oddity {
 #[derive(Debug, Default)]
 pub struct Oddities {
     checked: AtomicU64,
-    seen: Mutex<Vec<Oddity>>,
+    kept: Mutex<Vec<Oddity>>,
 }
 
 impl Oddities {
@@ -45,13 +45,13 @@ impl Oddities {
     }
 
     /// A response is odd, and counts as a success all the same.
-    pub(super) fn add(&self, kind: OddityKind, model: &str, what: &str) {
-        let mut seen = self.seen.lock();
-        let is_full = seen.len() >= MAX_KEPT;
-        let same = seen.iter_mut().find(|odd| odd.kind == kind && (is_full || odd.model == model));
+    pub(super) fn add(&self, kind: OddityKind, model: &str, description: &str) {
+        let mut kept = self.kept.lock();
+        let is_full = kept.len() >= MAX_KEPT;
+        let same = kept.iter_mut().find(|odd| odd.kind == kind && (is_full || odd.model == model));
         match same {
             Some(odd) => odd.count += 1,
-            None => seen.push(Oddity { kind, model: model.to_owned(), first: what.to_owned(), count: 1 }),
+            None => kept.push(Oddity { kind, model: model.to_owned(), first: description.to_owned(), count: 1 }),
         }
     }
 
@@ -67,7 +67,7 @@ impl Oddities {
 
     /// Those seen so far, in the order of their first ones.
     pub fn all(&self) -> Vec<Oddity> {
-        self.seen.lock().clone()
+        self.kept.lock().clone()
     }
 }
 
@@ -82,9 +82,9 @@ mod tests {
         all.add(OddityKind::Contradiction, "m", "another");
         all.add(OddityKind::Undecodable, "m", "third");
         (0..2 * MAX_KEPT).for_each(|number| all.add(OddityKind::Contradiction, &number.to_string(), "more"));
-        let seen = all.all();
-        assert_eq!((seen[0].first.as_str(), seen[1].first.as_str(), seen[1].count), ("one", "third", 1));
-        assert_eq!(seen.iter().map(|odd| odd.count).sum::<u64>(), 3 + 2 * MAX_KEPT as u64);
-        assert_eq!(seen.len(), MAX_KEPT);
+        let kept = all.all();
+        assert_eq!((kept[0].first.as_str(), kept[1].first.as_str(), kept[1].count), ("one", "third", 1));
+        assert_eq!(kept.iter().map(|odd| odd.count).sum::<u64>(), 3 + 2 * MAX_KEPT as u64);
+        assert_eq!(kept.len(), MAX_KEPT);
     }
 }

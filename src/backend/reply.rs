@@ -102,10 +102,10 @@ pub struct ReplyChecks {
 impl ReplyChecks {
     /// For one slot of a client.
     pub fn new(spec: &ClientSpec) -> Self {
-        Self::of(spec.payloads.len(), spec.replies, &spec.oddities)
+        Self::with_oddities(spec.payloads.len(), spec.replies, &spec.oddities)
     }
 
-    fn of(payloads: usize, rule: ReplyRule, oddities: &Arc<Oddities>) -> Self {
+    fn with_oddities(payloads: usize, rule: ReplyRule, oddities: &Arc<Oddities>) -> Self {
         let words = payloads.clamp(1, MAX_BITS).div_ceil(64).next_power_of_two();
         let bits = payloads.clamp(1, words * 64) as u32;
         let passed = (0..words).map(|_| AtomicU64::new(0)).collect();
@@ -130,7 +130,7 @@ impl ReplyChecks {
 
     #[cold]
     fn is_due_of(&self, payload: PayloadId) -> bool {
-        let (word, bit) = self.place(payload);
+        let (word, bit) = self.position(payload);
         self.every() || self.passed[word].load(Ordering::Relaxed) & bit == 0
     }
 
@@ -152,7 +152,7 @@ impl ReplyChecks {
 
     fn pass(&self, payload: PayloadId) {
         self.oddities.checked();
-        let (word, bit) = self.place(payload);
+        let (word, bit) = self.position(payload);
         let is_new = self.passed[word].fetch_or(bit, Ordering::Relaxed) & bit == 0;
         if is_new && !self.every() {
             self.left.fetch_sub(1, Ordering::Relaxed);
@@ -160,7 +160,7 @@ impl ReplyChecks {
     }
 
     #[inline]
-    fn place(&self, payload: PayloadId) -> (usize, u64) {
+    fn position(&self, payload: PayloadId) -> (usize, u64) {
         let index = payload.0 as usize;
         // The number of words is a power of two.
         ((index / 64) & (self.passed.len() - 1), 1 << (index % 64))
@@ -200,8 +200,8 @@ impl ReplyForm<'_> {
         }
         // With many payloads, first responses arrive during the load, so this avoids the heap.
         let (mut few, mut many) = ([false; FEW_OUTPUTS], Vec::new());
-        let seen = match few.get_mut(..self.model.outputs.len()) {
-            Some(seen) => seen,
+        let returned = match few.get_mut(..self.model.outputs.len()) {
+            Some(returned) => returned,
             None => {
                 many.resize(self.model.outputs.len(), false);
                 &mut many[..]
@@ -217,7 +217,7 @@ impl ReplyForm<'_> {
                 unreadable = Some(Misfit::undecodable(why));
             }
             if odd.is_none() {
-                odd = self.check_output(&output, seen, next).map(|place| next = place + 1).err();
+                odd = self.check_output(&output, returned, next).map(|index| next = index + 1).err();
             }
         });
         // Models may leave outputs out, such as identity models whose optional inputs were missing; but not all of
@@ -242,14 +242,14 @@ impl ReplyForm<'_> {
     }
 
     /// Checks one output, most likely the model's output number `next`; returns its number.
-    fn check_output(&self, output: &OutputView<'_>, seen: &mut [bool], next: usize) -> Result<usize, Misfit> {
+    fn check_output(&self, output: &OutputView<'_>, returned: &mut [bool], next: usize) -> Result<usize, Misfit> {
         let OutputView { name, datatype, shape, .. } = *output;
-        let known = &self.model.outputs;
-        let is = |place: &usize| known[*place].name == name;
-        let place = (next..known.len()).chain(0..next.min(known.len())).find(is);
-        let place = place.ok_or_else(|| Misfit::contradiction(format_args!("the model has no output '{name}'")))?;
-        let spec = &known[place];
-        if std::mem::replace(&mut seen[place], true) {
+        let outputs = &self.model.outputs;
+        let is = |index: &usize| outputs[*index].name == name;
+        let index = (next..outputs.len()).chain(0..next.min(outputs.len())).find(is);
+        let index = index.ok_or_else(|| Misfit::contradiction(format_args!("the model has no output '{name}'")))?;
+        let spec = &outputs[index];
+        if std::mem::replace(&mut returned[index], true) {
             return Err(Misfit::contradiction(format_args!("it has output '{name}' twice")));
         }
         if datatype != spec.datatype {
@@ -264,7 +264,7 @@ impl ReplyForm<'_> {
                 "output '{name}' has shape {shape:?} instead of {wanted:?}"
             )));
         }
-        Ok(place)
+        Ok(index)
     }
 
     fn fits(&self, spec: &TensorSpec, shape: &[i64]) -> bool {
@@ -276,8 +276,8 @@ impl ReplyForm<'_> {
             return is(shape);
         }
         let any_batch = self.model.decoupled || spec.shape_tensor;
-        let batched = |(&first, rest): (&i64, &[i64])| {
-            is(rest) && first >= 0 && (any_batch || u64::try_from(first) == Ok(self.batch))
+        let batched = |(&first, tail): (&i64, &[i64])| {
+            is(tail) && first >= 0 && (any_batch || u64::try_from(first) == Ok(self.batch))
         };
         let may_lack_batch = spec.shape_tensor || self.batch == 1 || spec.shape.iter().any(|&dim| dim < 0);
         shape.split_first().is_some_and(batched) || (may_lack_batch && is(shape))
@@ -423,7 +423,7 @@ mod tests {
         {
             for (kind, counts) in [odd, unreadable].into_iter().zip(counts) {
                 let oddities = Arc::default();
-                let checks = ReplyChecks::of(1, rule, &oddities);
+                let checks = ReplyChecks::with_oddities(1, rule, &oddities);
                 let settled = checks.settle(PayloadId(0), &m, found(kind));
                 assert_eq!((settled.is_ok(), checks.is_due(PayloadId(0))), (counts, !counts), "{rule:?}");
                 assert_eq!(oddities.all().iter().map(|odd| odd.count).sum::<u64>(), u64::from(counts));
@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn the_first_fitting_response_of_each_payload_is_due_or_all_are() {
-        let checks = ReplyChecks::of(128, ReplyRule::Readable, &Arc::default());
+        let checks = ReplyChecks::with_oddities(128, ReplyRule::Readable, &Arc::default());
         for payload in [PayloadId(0), PayloadId(64), PayloadId(127)] {
             assert!(checks.is_due(payload));
             checks.pass(payload);
@@ -492,11 +492,11 @@ mod tests {
         assert!(checks.is_due(PayloadId(1)));
         (0..128).for_each(|payload| checks.pass(PayloadId(payload)));
         assert!(!checks.any_due());
-        let every = ReplyChecks::of(128, ReplyRule::Fitting, &Arc::default());
+        let every = ReplyChecks::with_oddities(128, ReplyRule::Fitting, &Arc::default());
         (0..128).for_each(|payload| every.pass(PayloadId(payload)));
         assert!(every.is_due(PayloadId(0)));
         for (payloads, other) in [(0, 0), (MAX_BITS * 2, MAX_BITS as u32)] {
-            let shared = ReplyChecks::of(payloads, ReplyRule::Readable, &Arc::default());
+            let shared = ReplyChecks::with_oddities(payloads, ReplyRule::Readable, &Arc::default());
             shared.pass(PayloadId(0));
             assert!(!shared.is_due(PayloadId(other)), "beyond the bits, one stands for another");
             (0..payloads as u32).for_each(|payload| shared.pass(PayloadId(payload)));

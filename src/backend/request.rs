@@ -57,7 +57,7 @@ impl RequestOptions {
     /// The parameters of a request: the common ones, except those that the payload overrides by name, and then the
     /// payload's own.
     pub fn parameters_of<'a>(&'a self, payload: &'a Payload) -> impl Iterator<Item = &'a Parameter> {
-        let own = |name: &str| payload.parameters.iter().any(|parameter| parameter.name == name);
-        self.parameters.iter().filter(move |parameter| !own(&parameter.name)).chain(&payload.parameters)
+        let is_overridden = |name: &str| payload.parameters.iter().any(|parameter| parameter.name == name);
+        self.parameters.iter().filter(move |parameter| !is_overridden(&parameter.name)).chain(&payload.parameters)
     }
 }

@@ -19,7 +19,7 @@ pub struct ServerIdentity {
 
 impl ServerIdentity {
     /// What it says; none if that is nothing.
-    pub fn of(name: Option<String>, version: Option<String>) -> Option<Self> {
+    pub fn new(name: Option<String>, version: Option<String>) -> Option<Self> {
         let (name, version) = (name.unwrap_or_default(), version.unwrap_or_default());
         let identity = Self { name, version, backends: Vec::new() };
         (!identity.name.is_empty() || !identity.version.is_empty()).then_some(identity)
@@ -62,7 +62,7 @@ mod tests {
         assert!(release("2.61.0") > release("2.9.1"));
         assert_eq!(release("unknown"), (0, 0));
         let is_old = |name: &str, version: &str| {
-            ServerIdentity::of(Some(name.to_owned()), Some(version.to_owned())).unwrap().is_triton_before(2, 35)
+            ServerIdentity::new(Some(name.to_owned()), Some(version.to_owned())).unwrap().is_triton_before(2, 35)
         };
         assert!(is_old("triton", "2.33.0") && !is_old("triton", "2.35.0"));
         assert!(!is_old("triton", "custom") && !is_old("other", "1.0.0"));

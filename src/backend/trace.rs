@@ -66,7 +66,7 @@ impl Default for ModelName {
 
 impl ModelName {
     /// The name, or the beginning of a longer one.
-    pub fn of(name: &[u8]) -> Self {
+    pub fn new(name: &[u8]) -> Self {
         let mut bytes = [0; NAME_BYTES];
         let length = name.len().min(NAME_BYTES);
         bytes[..length].copy_from_slice(&name[..length]);
@@ -189,8 +189,8 @@ impl TraceRate {
             Self::Every(n) => return (n, n),
             Self::Sparing if ns == 0 => 1,
             Self::Sparing => {
-                let each = ns as f64 / f64::from(requests.max(1));
-                let mean = TRACE_COST_NS as f64 * slots.max(1) as f64 / (COST_SHARE * each);
+                let request_ns = ns as f64 / f64::from(requests.max(1));
+                let mean = TRACE_COST_NS as f64 * slots.max(1) as f64 / (COST_SHARE * request_ns);
                 mean.ceil().clamp(1.0, f64::from(MAX_APART)) as u32
             }
         };
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn long_names_are_cut() {
-        assert_eq!(ModelName::of(b"short").text(), "short");
-        assert_eq!(ModelName::of(&[b'x'; 100]).text().len(), NAME_BYTES);
+        assert_eq!(ModelName::new(b"short").text(), "short");
+        assert_eq!(ModelName::new(&[b'x'; 100]).text().len(), NAME_BYTES);
     }
 }

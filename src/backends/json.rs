@@ -56,21 +56,21 @@ fn finite(value: impl serde::Serialize) -> Result<String, String> {
 }
 
 fn write_texts(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), String> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let (element, after) = split_element(rest).ok_or("its BYTES elements are cut off")?;
+    let mut remaining = bytes;
+    while !remaining.is_empty() {
+        let (element, after) = split_element(remaining).ok_or("its BYTES elements are cut off")?;
         let text = std::str::from_utf8(element).map_err(|_| "it holds BYTES that are not UTF-8".to_owned())?;
         serde_json::to_writer(&mut *out, text).map_err(|error| error.to_string())?;
         out.push(b',');
-        rest = after;
+        remaining = after;
     }
     Ok(())
 }
 
 /// The first element of a BYTES tensor and what follows it.
 fn split_element(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk::<4>()?;
-    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+    let (length, tail) = bytes.split_first_chunk::<4>()?;
+    tail.split_at_checked(u32::from_le_bytes(*length) as usize)
 }
 
 /// Words for numbers that JSON does not have. Triton writes them anyway.
@@ -84,17 +84,17 @@ pub(super) fn in_legal_form(json: &[u8]) -> Cow<'_, [u8]> {
     }
     let (mut out, mut at, mut in_string) = (Vec::with_capacity(json.len() + 64), 0, false);
     while at < json.len() {
-        let rest = &json[at..];
-        let sign = usize::from(rest[0] == b'-');
-        let word = NOT_JSON.iter().find(|word| !in_string && rest[sign..].starts_with(word.as_bytes()));
+        let tail = &json[at..];
+        let sign = usize::from(tail[0] == b'-');
+        let word = NOT_JSON.iter().find(|word| !in_string && tail[sign..].starts_with(word.as_bytes()));
         let length = match word {
             Some(word) => sign + word.len(),
-            None if in_string && rest[0] == b'\\' => rest.len().min(2),
+            None if in_string && tail[0] == b'\\' => tail.len().min(2),
             None => 1,
         };
-        in_string ^= rest[0] == b'"';
+        in_string ^= tail[0] == b'"';
         out.extend(word.map(|_| b'"'));
-        out.extend_from_slice(&rest[..length]);
+        out.extend_from_slice(&tail[..length]);
         out.extend(word.map(|_| b'"'));
         at += length;
     }

@@ -119,9 +119,9 @@ impl Lines {
 
     /// Returns the unfinished line, if there is one.
     fn end(&mut self, line: &mut dyn FnMut(&str)) -> Result<(), InferError> {
-        let given = if self.begun.is_empty() { Ok(()) } else { give(&self.begun, line) };
+        let result = if self.begun.is_empty() { Ok(()) } else { give(&self.begun, line) };
         self.begun.clear();
-        given
+        result
     }
 }
 
@@ -136,11 +136,11 @@ mod tests {
     use super::*;
 
     fn lines(pieces: &[&[u8]]) -> Result<Vec<String>, InferError> {
-        let (mut cut, mut seen) = (Lines::default(), Vec::new());
-        let mut keep = |line: &str| seen.push(line.to_owned());
+        let (mut cut, mut collected) = (Lines::default(), Vec::new());
+        let mut keep = |line: &str| collected.push(line.to_owned());
         pieces.iter().try_for_each(|piece| cut.take(piece, &mut keep))?;
         cut.end(&mut keep)?;
-        Ok(seen)
+        Ok(collected)
     }
 
     #[test]

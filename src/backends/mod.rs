@@ -82,7 +82,7 @@ pub fn model_list(plan: &Plan, only: Option<&str>) -> Result<Vec<ListedModel>> {
         ServiceKind::Triton => model_list::survey(&reach(plan)?.backend, only)?,
         other => {
             let rule = "only Triton and servers of KServe's protocol list their models";
-            return Err(Error::usage(format!("--service-kind {}: {rule}; leave it out", other.word())));
+            return Err(Error::usage(format!("--service-kind {}: {rule}; leave it out", other.name())));
         }
     };
     match only {

@@ -49,21 +49,21 @@ impl Owed {
 pub fn settle_all(limit: Duration) -> Vec<String> {
     let owed = std::mem::take(&mut *OWED.lock());
     let mut open: Vec<String> = owed.iter().map(|owed| owed.model.clone()).collect();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     for owed in owed {
-        let tell = tell.clone();
+        let sender = sender.clone();
         // A model that loads keeps its server from answering, but not another one's.
         let pay = move || {
             if owed.pay().is_ok() {
                 // Nobody may be waiting any more.
-                let _ = tell.send(owed.model);
+                let _ = sender.send(owed.model);
             }
         };
         drop(thread::Builder::new().name("own configuration".to_owned()).spawn(pay));
     }
-    drop(tell);
+    drop(sender);
     let end = Stamp::now().plus_duration(limit);
-    while let Ok(model) = told.recv_timeout(end.from_now()) {
+    while let Ok(model) = receiver.recv_timeout(end.from_now()) {
         open.retain(|other| *other != model);
     }
     open

@@ -24,15 +24,15 @@ impl<T> Prepared<T> {
     ///
     /// # Errors
     /// Those of `make`.
-    pub fn of(&self, payloads: &Arc<[Payload]>, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
-        let mut known = self.0.lock();
-        if let Some((of, made)) = known.as_ref()
-            && Arc::ptr_eq(of, payloads)
+    pub fn get_or_make(&self, payloads: &Arc<[Payload]>, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let mut cached = self.0.lock();
+        if let Some((source, made)) = cached.as_ref()
+            && Arc::ptr_eq(source, payloads)
         {
             return Ok(Arc::clone(made));
         }
         let made = Arc::new(make()?);
-        *known = Some((Arc::clone(payloads), Arc::clone(&made)));
+        *cached = Some((Arc::clone(payloads), Arc::clone(&made)));
         Ok(made)
     }
 }

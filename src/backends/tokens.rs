@@ -102,7 +102,7 @@ impl Backend for CountedTokens {
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let streams = spec.models.iter().any(|model| model.decoupled);
-        let counter = Arc::new(Counter { sink, output: self.output.clone(), streams, slots: Chunks::of(spec.slots) });
+        let counter = Arc::new(Counter { sink, output: self.output.clone(), streams, slots: Chunks::new(spec.slots) });
         let client = self.inner.open_client(spec, Arc::clone(&counter) as Arc<dyn CompletionSink>)?;
         Ok(Box::new(CountedClient { client, counter }))
     }
@@ -236,11 +236,15 @@ mod tests {
     #[test]
     fn numbers_are_tokens_and_text_is_a_chunk() {
         let brought = |content, tokens| Brought { content, tokens };
-        let of = |datatype, bytes: &[u8]| tokens(&OutputView { name: "O", datatype, shape: &[], bytes });
-        assert_eq!(of(DataType::Int32, &[0; 12]), brought(true, Some(3)));
-        assert_eq!(of(DataType::Int32, &[]), brought(false, Some(0)));
-        assert_eq!(of(DataType::Bytes, b"\x01\0\0\0a"), brought(true, None));
-        assert_eq!(of(DataType::Bytes, b"\0\0\0\0\0\0\0\0"), brought(false, None), "an empty text is no content");
+        let tokens_of = |datatype, bytes: &[u8]| tokens(&OutputView { name: "O", datatype, shape: &[], bytes });
+        assert_eq!(tokens_of(DataType::Int32, &[0; 12]), brought(true, Some(3)));
+        assert_eq!(tokens_of(DataType::Int32, &[]), brought(false, Some(0)));
+        assert_eq!(tokens_of(DataType::Bytes, b"\x01\0\0\0a"), brought(true, None));
+        assert_eq!(
+            tokens_of(DataType::Bytes, b"\0\0\0\0\0\0\0\0"),
+            brought(false, None),
+            "an empty text is no content"
+        );
         let mut generation = Generation::default();
         for (at, content, tokens) in [(1, false, None), (2, true, Some(2)), (3, true, Some(1)), (4, true, Some(1))] {
             add(&mut generation, brought(content, tokens), Stamp(at), true);

@@ -23,7 +23,7 @@ impl<T> Default for Chunks<T> {
 
 impl<T: Default> Chunks<T> {
     /// A table with `entries` initial entries, which are faster to look up than those added later.
-    pub fn of(entries: usize) -> Self {
+    pub fn new(entries: usize) -> Self {
         Self { first: (0..entries).map(|_| T::default()).collect(), ..Self::default() }
     }
 
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn every_entry_has_its_own_place_and_keeps_it() {
-        [0, 1, 7, 900].map(Chunks::<AtomicUsize>::of).iter().for_each(keeps_entries);
+        [0, 1, 7, 900].map(Chunks::<AtomicUsize>::new).iter().for_each(keeps_entries);
     }
 
     fn keeps_entries(table: &Chunks<AtomicUsize>) {

@@ -20,21 +20,21 @@ pub fn limit(bytes: u64) {
 }
 
 /// Bytes that may still be held.
-pub fn room() -> u64 {
+pub fn available() -> u64 {
     LIMIT.load(Ordering::Relaxed).saturating_sub(USED.load(Ordering::Relaxed))
 }
 
-/// There is no room for an answer.
+/// There is no memory for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
+pub struct MemoryLimitReached;
 
-impl From<NoRoom> for String {
-    fn from(full: NoRoom) -> Self {
+impl From<MemoryLimitReached> for String {
+    fn from(full: MemoryLimitReached) -> Self {
         full.to_string()
     }
 }
 
-impl fmt::Display for NoRoom {
+impl fmt::Display for MemoryLimitReached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = LIMIT.load(Ordering::Relaxed);
         write!(f, "with it, the answers that are being received take more than {limit} bytes (--max-reply-memory)")
@@ -53,9 +53,9 @@ impl Held {
     /// Appends a piece.
     ///
     /// # Errors
-    /// If there is no room for it.
+    /// If its memory would exceed the limit.
     #[inline]
-    pub fn extend(&mut self, piece: &[u8]) -> Result<(), NoRoom> {
+    pub fn extend(&mut self, piece: &[u8]) -> Result<(), MemoryLimitReached> {
         if piece.len() > self.bytes.capacity() - self.bytes.len() {
             self.grow(piece.len())?;
         }
@@ -64,11 +64,11 @@ impl Held {
     }
 
     #[cold]
-    fn grow(&mut self, more: usize) -> Result<(), NoRoom> {
+    fn grow(&mut self, more: usize) -> Result<(), MemoryLimitReached> {
         let needed = self.bytes.len().saturating_add(more);
         // Doubled, so that many pieces are not copied many times; where that finds no room, no more than needed.
         let usual = needed.max(self.bytes.capacity().saturating_mul(2)).max(LEAST);
-        let wanted = [usual, needed].into_iter().find(|all| self.take(*all)).ok_or(NoRoom)?;
+        let wanted = [usual, needed].into_iter().find(|all| self.take(*all)).ok_or(MemoryLimitReached)?;
         self.bytes.reserve_exact(wanted - self.bytes.len());
         Ok(())
     }
@@ -88,7 +88,7 @@ impl Held {
     #[inline]
     pub fn clear(&mut self) {
         self.bytes.clear();
-        if self.counted > LEAST as u64 && room() < LIMIT.load(Ordering::Relaxed) / 2 {
+        if self.counted > LEAST as u64 && available() < LIMIT.load(Ordering::Relaxed) / 2 {
             self.release();
         }
     }
@@ -131,9 +131,9 @@ mod tests {
         let (mut first, mut second) = (Held::default(), Held::default());
         first.extend(&vec![1; 40 << 20]).unwrap();
         second.extend(&[2; 100]).unwrap();
-        assert_eq!(second.extend(&vec![2; 40 << 20]), Err(NoRoom));
+        assert_eq!(second.extend(&vec![2; 40 << 20]), Err(MemoryLimitReached));
         assert_eq!((first.len(), &second[..]), (40 << 20, &[2; 100][..]), "neither has changed");
-        assert!(NoRoom.to_string().contains("--max-reply-memory"));
+        assert!(MemoryLimitReached.to_string().contains("--max-reply-memory"));
         // More than half is in use.
         first.clear();
         second.extend(&vec![2; 40 << 20]).unwrap();

@@ -64,7 +64,7 @@ impl<T, E> Outbox<T, E> {
     }
 
     /// Sends an event; returns `false` if the receiver is gone.
-    pub fn tell(&self, event: E) -> bool {
+    pub fn send(&self, event: E) -> bool {
         self.events.send(event).is_ok()
     }
 }
@@ -106,7 +106,7 @@ mod tests {
         let (outbox, mut inbox) = inbox(3);
         (1..=3).for_each(|item| assert_eq!(outbox.give(item), Ok(())));
         assert_eq!(outbox.give(4), Err(4), "there is no room");
-        assert!(outbox.tell("told"));
+        assert!(outbox.send("told"));
         let mut next = || inbox.next().unwrap();
         assert_eq!([next(), next(), next()], [1, 2, 3].map(Received::Item));
         assert_eq!(next(), Received::Event("told"));
@@ -123,7 +123,7 @@ mod tests {
             scope.spawn(move || {
                 (0..).take_while(|_| busy.give(()) == Ok(()) || Arc::strong_count(&busy.items) > 1).count()
             });
-            assert!(outbox.tell(()));
+            assert!(outbox.send(()));
             drop(outbox);
             while inbox.next() != Some(Received::Event(())) {}
             drop(inbox);

@@ -49,11 +49,11 @@ pub fn check_threads(threads: usize, stack: usize) -> Result<()> {
     refuse(threads as u64, [(by_maps, "sysctl vm.max_map_count"), (by_bytes, "ulimit -v")])
 }
 
-fn refuse(threads: u64, rooms: [(Option<u64>, &str); 2]) -> Result<()> {
-    let least = rooms.into_iter().filter_map(|(room, limit)| Some((room?, limit))).min();
+fn refuse(threads: u64, limits: [(Option<u64>, &str); 2]) -> Result<()> {
+    let least = limits.into_iter().filter_map(|(left, limit)| Some((left?, limit))).min();
     match least {
-        Some((room, limit)) if threads > room => Err(Error::machine(format!(
-            "{threads} more threads are wanted, and there is room for {room} ({limit}); ask for fewer at once, use --async, or \
+        Some((left, limit)) if threads > left => Err(Error::machine(format!(
+            "{threads} more threads are wanted, and there is room for {left} ({limit}); ask for fewer at once, use --async, or \
              raise that limit"
         ))),
         _ => Ok(()),

@@ -39,14 +39,14 @@ const WARNINGS: [Signal; 9] = [
 
 /// A signal that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct ReceivedSignal {
     /// Which.
     pub signal: c_int,
     /// What the kernel says about its cause.
     pub code: c_int,
 }
 
-impl Heard {
+impl ReceivedSignal {
     /// The signal's name, if it is a warning.
     pub fn warning(self) -> Option<&'static str> {
         WARNINGS.iter().find(|signal| **signal as c_int == self.signal).map(|signal| signal.as_str())
@@ -59,25 +59,25 @@ pub fn is_known(signal: c_int) -> bool {
 }
 
 /// What is done with signals, one at a time.
-type Hear = Arc<Mutex<dyn FnMut(Heard) + Send>>;
+type Handler = Arc<Mutex<dyn FnMut(ReceivedSignal) + Send>>;
 
 /// Listens to the signals that ask this program to end.
 pub struct Listener {
-    hear: Hear,
+    handler: Handler,
     /// Those that somebody has asked for.
-    own: Vec<c_int>,
+    signals: Vec<c_int>,
 }
 
 impl Listener {
-    /// Blocks the signals in this thread, and in all that it starts from now on, and calls `hear` with every one that
+    /// Blocks the signals in this thread, and in all that it starts from now on, and calls `handler` with every one that
     /// arrives. To be called before other threads start. A debugger ends a wait by SIGINT, which it finds only if the
     /// program does not block it; so a program that is being debugged blocks nothing.
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(hear: impl FnMut(Heard) + Send + 'static) -> io::Result<Self> {
+    pub fn start(handler: impl FnMut(ReceivedSignal) + Send + 'static) -> io::Result<Self> {
         let status = Status::read();
-        let hear: Hear = Arc::new(Mutex::new(hear));
+        let handler: Handler = Arc::new(Mutex::new(handler));
         // Under `nohup` a terminal that hangs up is nothing.
         let signals: Vec<Signal> =
             REQUESTS.into_iter().filter(|signal| *signal != Signal::SIGHUP || !status.ignores(*signal)).collect();
@@ -85,10 +85,10 @@ impl Listener {
             let set: SigSet = signals.iter().copied().collect();
             set.thread_block()?;
             let file = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC)?;
-            let handler = Arc::clone(&hear);
+            let handler = Arc::clone(&handler);
             thread::Builder::new().name("signals".to_owned()).spawn(move || read(&file, &handler))?;
         }
-        Ok(Self { hear, own: signals.into_iter().map(|signal| signal as c_int).collect() })
+        Ok(Self { handler, signals: signals.into_iter().map(|signal| signal as c_int).collect() })
     }
 
     /// Installs handlers: for warnings, for `further` signals, and for signals that no thread blocks any more. Replaces
@@ -100,12 +100,12 @@ impl Listener {
         let status = Status::read();
         // Whoever ignores a signal, or has a use for it, wants no end by it.
         let warnings = WARNINGS.into_iter().filter(|signal| !status.ignores(*signal) && !status.catches(*signal));
-        let signals = warnings.map(|signal| signal as c_int).chain(self.own.iter().chain(further).copied());
+        let signals = warnings.map(|signal| signal as c_int).chain(self.signals.iter().chain(further).copied());
         let mut arrived = SignalsInfo::<WithRawSiginfo>::new(signals)?;
-        let hear = Arc::clone(&self.hear);
+        let handler = Arc::clone(&self.handler);
         let listen = move || {
             for info in arrived.forever() {
-                (hear.lock())(Heard { signal: info.si_signo, code: info.si_code });
+                (handler.lock())(ReceivedSignal { signal: info.si_signo, code: info.si_code });
             }
         };
         thread::Builder::new().name("handled signals".to_owned()).spawn(listen)?;
@@ -114,17 +114,17 @@ impl Listener {
     }
 
     /// Does what is done with a signal that arrives.
-    pub fn tell(&self, heard: Heard) {
-        (self.hear.lock())(heard);
+    pub fn send(&self, received: ReceivedSignal) {
+        (self.handler.lock())(received);
     }
 }
 
-fn read(file: &SignalFd, hear: &Hear) {
+fn read(file: &SignalFd, handler: &Handler) {
     // It blocks, so it fails only if it is interrupted.
     loop {
         if let Ok(Some(info)) = file.read_signal() {
-            let heard = Heard { signal: info.ssi_signo.cast_signed(), code: info.ssi_code };
-            (hear.lock())(heard);
+            let received = ReceivedSignal { signal: info.ssi_signo.cast_signed(), code: info.ssi_code };
+            (handler.lock())(received);
         }
     }
 }
@@ -153,10 +153,10 @@ struct Status {
 
 impl Status {
     fn read() -> Self {
-        Self::of(&fs::read_to_string("/proc/self/status").unwrap_or_default())
+        Self::new(&fs::read_to_string("/proc/self/status").unwrap_or_default())
     }
 
-    fn of(status: &str) -> Self {
+    fn new(status: &str) -> Self {
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map_or("", str::trim);
         let set = |name: &str| u64::from_str_radix(field(name), 16).unwrap_or(0);
         let traced = !matches!(field("TracerPid:"), "" | "0");
@@ -178,15 +178,15 @@ mod tests {
 
     #[test]
     fn the_kernel_says_what_is_ignored_and_who_debugs() {
-        let status = Status::of("Name:\tx\nTracerPid:\t17\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000000200\n");
+        let status = Status::new("Name:\tx\nTracerPid:\t17\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000000200\n");
         assert!(status.traced && status.ignores(Signal::SIGHUP) && status.catches(Signal::SIGUSR1));
         assert!(!status.ignores(Signal::SIGUSR1) && !status.catches(Signal::SIGHUP));
-        assert!(!Status::of("TracerPid:\t0\n").traced && !Status::of("").traced);
+        assert!(!Status::new("TracerPid:\t0\n").traced && !Status::new("").traced);
     }
 
     #[test]
     fn only_warnings_have_a_name() {
-        let name = |signal| Heard { signal, code: 0 }.warning();
+        let name = |signal| ReceivedSignal { signal, code: 0 }.warning();
         assert_eq!((name(libc::SIGXCPU), name(libc::SIGINT)), (Some("SIGXCPU"), None));
     }
 

@@ -1,18 +1,18 @@
 //! The commands.
 
-use crate::cli::word::Word;
+use crate::cli::subcommand::Subcommand;
 use crate::cli::{compare, doctor, help, init, models, pages, shell, trace_summary, tune};
 
 /// All commands, the usual ones first.
-pub const ALL: &[Word] = &[
-    compare::WORD,
-    pages::WORD,
-    models::WORD,
-    init::WORD,
-    tune::WORD,
-    doctor::WORD,
-    trace_summary::WORD,
+pub const ALL: &[Subcommand] = &[
+    compare::SUBCOMMAND,
+    pages::SUBCOMMAND,
+    models::SUBCOMMAND,
+    init::SUBCOMMAND,
+    tune::SUBCOMMAND,
+    doctor::SUBCOMMAND,
+    trace_summary::SUBCOMMAND,
     shell::COMPLETIONS,
     shell::MAN,
-    help::WORD,
+    help::SUBCOMMAND,
 ];

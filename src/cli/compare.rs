@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::cli::Command;
+use crate::cli::subcommand::{self, Arguments, Subcommand};
 use crate::cli::values::share;
-use crate::cli::word::{self, Word, Words};
 use crate::error::{Error, Result};
 use crate::plan::Comparison;
 
 /// This command.
-pub const WORD: Word = Word { name: "compare", flags: word::flags::<Compare>, read: |_, words| read(words) };
+pub const SUBCOMMAND: Subcommand =
+    Subcommand { name: "compare", flags: subcommand::flags::<Compare>, read: |_, arguments| read(arguments) };
 
 const AFTER: &str = "The files are those of --summary-file. Each figure is `worse`, `better`, `same` or `undecided` \
     within these two runs, or, where one was made with --restarts, across starts of the server, which differ by more. Exit \
@@ -34,8 +35,8 @@ struct Compare {
 }
 
 /// Parses the arguments of `compare`: flags, and two files.
-fn read(words: Words<'_>) -> Result<Command> {
-    word::read(WORD.name, words, |Compare { files, margin, force }| {
+fn read(arguments: Arguments<'_>) -> Result<Command> {
+    subcommand::read(SUBCOMMAND.name, arguments, |Compare { files, margin, force }| {
         let [reference, other] = <[PathBuf; 2]>::try_from(files).map_err(|files| {
             let count = files.len();
             Error::usage(format!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::backend::{Parameter, ReplyRule};
-use crate::cli::forms::{parameter, random_range, shape, tolerance};
+use crate::cli::parsers::{parameter, random_range, shape, tolerance};
 use crate::cli::range::{BatchSizes, batch_sizes};
 use crate::cli::values::{US, filled, integer, last_of_each, one_of, period, size, whole};
 use crate::data::{OptionalInputs, RandomRange, hide_values};

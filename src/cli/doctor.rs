@@ -3,13 +3,14 @@
 use clap::Parser;
 
 use crate::cli::Command;
+use crate::cli::subcommand::{self, Arguments, Subcommand};
 use crate::cli::values::{Processors, processors};
-use crate::cli::word::{self, Word, Words};
 use crate::error::Result;
 use crate::plan::Checkup;
 
 /// This command.
-pub const WORD: Word = Word { name: "doctor", flags: word::flags::<Doctor>, read: |_, words| read(words) };
+pub const SUBCOMMAND: Subcommand =
+    Subcommand { name: "doctor", flags: subcommand::flags::<Doctor>, read: |_, arguments| read(arguments) };
 
 const AFTER: &str = "One line per check: `ok`, `note` (matters to some runs) or `warning` (figures are worse, or \
     spread more, than they need to be). Exit codes: 0 checked, whatever was found; 99 bad flags.";
@@ -28,9 +29,9 @@ struct Doctor {
 }
 
 /// Parses the arguments of `doctor`: flags.
-fn read(words: Words<'_>) -> Result<Command> {
+fn read(arguments: Arguments<'_>) -> Result<Command> {
     let list = |processors: Option<Processors>| processors.map_or_else(Vec::new, |list| list.0);
-    word::read(WORD.name, words, |Doctor { cpus, worker_cpus }| {
+    subcommand::read(SUBCOMMAND.name, arguments, |Doctor { cpus, worker_cpus }| {
         Ok(Command::Doctor(Checkup { cpus: list(cpus), worker_cpus: list(worker_cpus) }))
     })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
-use crate::cli::forms::{Setting, device_bytes, open_setting, resource, setting};
+use crate::cli::parsers::{Setting, device_bytes, open_setting, resource, setting};
 use crate::cli::values::{boolean, filled, number, one_of, whole};
 use crate::plan::{INSTALL_DIRECTORY, INSTALL_VARIABLE, LogLevel, ServerLog, ServerPlan};
 

@@ -47,10 +47,10 @@ fn is_upstream(long: &str) -> bool {
 ///
 /// # Errors
 /// If a flag is unknown, its prefix ambiguous, or its value missing or unwanted.
-pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Result<CommandLine> {
-    let mut words = words.into_iter().peekable();
+pub fn read(command: &Command, arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine> {
+    let mut arguments = arguments.into_iter().peekable();
     let (mut run, mut strays) = (Vec::new(), Vec::new());
-    while let Some(word) = words.next() {
+    while let Some(word) = arguments.next() {
         let bytes = word.as_bytes();
         let is_long = bytes.starts_with(b"--");
         let flags = match bytes {
@@ -65,14 +65,14 @@ pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Res
         for Flag { arg, attached } in flags {
             let name = arg.get_long().unwrap_or_default();
             let value = match (attached, need(arg)) {
-                (None, Need::Always) => Some(words.next().ok_or_else(|| missing_value(arg))?),
-                (None, Need::Maybe) => words.next_if(|next| is_boolean(next)),
+                (None, Need::Always) => Some(arguments.next().ok_or_else(|| missing_value(arg))?),
+                (None, Need::Maybe) => arguments.next_if(|next| is_boolean(next)),
                 (Some(_), Need::Never) => return Err(unwanted_value(arg)),
                 (attached, _) => attached,
             };
             match name {
                 "help" => {
-                    let section = words.next_if(|next| !next.as_bytes().starts_with(b"-"));
+                    let section = arguments.next_if(|next| !next.as_bytes().starts_with(b"-"));
                     let section = section.map(|name| HelpForm::Section(name.to_string_lossy().into_owned()));
                     return Ok(CommandLine::Help(section.unwrap_or(if is_long {
                         HelpForm::Whole
@@ -85,7 +85,7 @@ pub fn read(command: &Command, words: impl IntoIterator<Item = OsString>) -> Res
             }
         }
     }
-    strays.extend(words);
+    strays.extend(arguments);
     Ok(CommandLine::Run(run, strays))
 }
 

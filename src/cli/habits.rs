@@ -45,17 +45,17 @@ const OLD: [&[u8]; 2] = [b"--old-dynamic-concurrency", b"--old-start-concurrency
 
 /// The words of a run under this program's own name, where `-c` is the concurrency unless perf_analyzer's old `-d` or `-t`
 /// stand beside it.
-pub fn own(words: Vec<OsString>) -> Vec<OsString> {
+pub fn translated(arguments: Vec<OsString>) -> Vec<OsString> {
     let begins = |word: &OsString, with: &[u8]| word.as_encoded_bytes().starts_with(with);
-    if words.iter().any(|word| OLD.iter().any(|old| begins(word, old))) {
-        return words;
+    if arguments.iter().any(|word| OLD.iter().any(|old| begins(word, old))) {
+        return arguments;
     }
     let is_one = |word: &OsString| begins(word, CONCURRENCY);
     let renamed = |word: OsString| match word.to_str().filter(|_| is_one(&word)).and_then(|word| word.split_once('=')) {
         Some((_, value)) => format!("--concurrency-range={value}").into(),
         None => word,
     };
-    words.into_iter().map(renamed).collect()
+    arguments.into_iter().map(renamed).collect()
 }
 
 /// The answer to a word that belongs to no flag, if it tells what it was meant for.
@@ -70,7 +70,7 @@ pub fn stray(word: &str) -> Option<String> {
     }
     let path = Path::new(word);
     // Scripts and JSON files may be anything; under these names they are models.
-    let is_model = match Format::of(path) {
+    let is_model = match Format::from_path(path) {
         Some(Format::Python | Format::Vllm) => ["model.py", "model.json"].iter().any(|name| path.ends_with(name)),
         format => format.is_some(),
     };

@@ -8,11 +8,11 @@ use crate::cli::Command;
 use crate::cli::getopt::{self, nearest};
 use crate::cli::habits;
 use crate::cli::secrets::names_secret;
-use crate::cli::word::{self, Called, Word, Words, help_of};
+use crate::cli::subcommand::{self, Arguments, Called, Subcommand, help_of};
 use crate::error::{Error, Result};
 
 /// The command `help`.
-pub const WORD: Word = Word { name: "help", flags: word::flags::<Help>, read };
+pub const SUBCOMMAND: Subcommand = Subcommand { name: "help", flags: subcommand::flags::<Help>, read };
 
 /// Prints all flags of a run, those of a section, or a command's.
 #[derive(Parser, Debug)]
@@ -104,8 +104,8 @@ fn first_words(title: &str) -> &str {
 }
 
 /// Parses the arguments of `help`: a section or a command.
-fn read(called: &Called, words: Words<'_>) -> Result<Command> {
-    word::read(WORD.name, words, |Help { name }| match name {
+fn read(called: &Called, arguments: Arguments<'_>) -> Result<Command> {
+    subcommand::read(SUBCOMMAND.name, arguments, |Help { name }| match name {
         Some(name) => about(called, &name),
         None => Ok(Command::Help(help_of(called.run.clone()))),
     })
@@ -113,13 +113,13 @@ fn read(called: &Called, words: Words<'_>) -> Result<Command> {
 
 /// The error for arguments that belong to no flag. If they may come from a header, which may contain a credential, they
 /// are not shown.
-pub fn stray(called: &Called, words: &[OsString], private: bool) -> Error {
+pub fn stray(called: &Called, arguments: &[OsString], private: bool) -> Error {
     if private {
         let rule = "words next to -H belong to no flag; its value may have to be quoted";
-        return Error::usage(format!("{} {rule}; see --help", words.len()));
+        return Error::usage(format!("{} {rule}; see --help", arguments.len()));
     }
-    let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
-    let first = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    let shown: Vec<String> = arguments.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
+    let first = arguments.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     if let Some(answer) = habits::stray(&first) {
         return Error::usage(format!("{}: no flag takes it; {answer}; see --help", shown.join(" ")));
     }
@@ -132,9 +132,9 @@ pub fn stray(called: &Called, words: &[OsString], private: bool) -> Error {
 
 /// What was refused, with a word on a long flag that was written with one hyphen, which is read letter by letter. Beside a header any
 /// word may be a part of a credential.
-pub fn with_hyphens(called: &Called, error: Error, words: &[OsString]) -> Error {
-    let has_header = words.iter().any(|word| names_secret(&word.to_string_lossy()));
-    let hyphens = words.iter().find_map(|word| getopt::with_one_hyphen(&called.run, word));
+pub fn with_hyphens(called: &Called, error: Error, arguments: &[OsString]) -> Error {
+    let has_header = arguments.iter().any(|word| names_secret(&word.to_string_lossy()));
+    let hyphens = arguments.iter().find_map(|word| getopt::with_one_hyphen(&called.run, word));
     let Some((word, flag)) = hyphens.filter(|_| !has_header) else { return error };
     let refused = error.to_string();
     let refused = refused.strip_suffix("see --help").unwrap_or(&refused).trim_end_matches([' ', ';']);

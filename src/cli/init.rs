@@ -6,13 +6,14 @@ use clap::Parser;
 
 use crate::cli::Command;
 use crate::cli::embedded;
-use crate::cli::word::{self, Word, Words};
+use crate::cli::subcommand::{self, Arguments, Subcommand};
 use crate::error::{Error, Result};
 use crate::model::starter::Format;
 use crate::plan::Starter;
 
 /// This command.
-pub const WORD: Word = Word { name: "init", flags: word::flags::<Init>, read: |_, words| read(words) };
+pub const SUBCOMMAND: Subcommand =
+    Subcommand { name: "init", flags: subcommand::flags::<Init>, read: |_, arguments| read(arguments) };
 
 const AFTER: &str = "Takes ONNX (.onnx), TorchScript (.pt), TensorRT (.plan), scripts of the python backend (.py) and vLLM's \
     arguments (.json). What the file does not tell is said, and stands in config.pbtxt as a comment. Nothing is overwritten. \
@@ -50,11 +51,11 @@ const OTHERS: [(&[&str], &str); 4] = [
 ];
 
 /// Parses the arguments of `init`: a file and flags.
-fn read(words: Words<'_>) -> Result<Command> {
-    word::read(WORD.name, words, |Init { file, repository, name, triton_server_directory }| {
+fn read(arguments: Arguments<'_>) -> Result<Command> {
+    subcommand::read(SUBCOMMAND.name, arguments, |Init { file, repository, name, triton_server_directory }| {
         let see = "see triton-bench init --help";
         let file = file.ok_or_else(|| Error::usage(format!("init takes the file of a model; {see}")))?;
-        if Format::of(&file).is_none() {
+        if Format::from_path(&file).is_none() {
             return Err(Error::usage(format!("init '{}': {}; {see}", file.display(), other(&file))));
         }
         let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned());

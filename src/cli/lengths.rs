@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::cli::values::{decimal, file, integer};
-use crate::data::{Dataset, LengthShape, MAX_TOKENS, PromptLength, TalkTurns, TokenLength};
+use crate::data::{ConversationTurns, Dataset, LengthShape, MAX_TOKENS, PromptLength, TokenLength};
 
 /// `trace:FILE`, `dataset:[MIN:MAX:[MIN:MAX:]]PATH`, or as [`length`].
 pub fn prompt_length(text: &str) -> Result<PromptLength, String> {
@@ -49,10 +49,10 @@ pub fn seconds(text: &str) -> Result<TokenLength, String> {
 }
 
 /// The number of a conversation's turns: `endless`, or as [`length`].
-pub fn turns(text: &str) -> Result<TalkTurns, String> {
+pub fn turns(text: &str) -> Result<ConversationTurns, String> {
     match text.eq_ignore_ascii_case("endless") {
-        true => Ok(TalkTurns::Endless),
-        false => length(text).map(TalkTurns::Drawn),
+        true => Ok(ConversationTurns::Endless),
+        false => length(text).map(ConversationTurns::Drawn),
     }
 }
 

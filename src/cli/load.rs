@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 
-use crate::cli::forms::{StageForm, SweepForm, parameter_name, stage, stages, sweep, token_input, warm_up};
+use crate::cli::parsers::{StageForm, SweepForm, parameter_name, stage, stages, sweep, token_input, warm_up};
 use crate::cli::range::{concurrency, periodic, rate};
 use crate::cli::ranks::RanksArgs;
 use crate::cli::values::{MS, Processors, decimal, file, integer, number, one_of, period, processors, whole};

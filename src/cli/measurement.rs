@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::forms::precision;
 use crate::cli::goodput;
+use crate::cli::parsers::precision;
 use crate::cli::stop_rule::stop_rule;
 use crate::cli::values::{MS, decimal, number, one_of, period, share, whole};
 use crate::terms::{

@@ -8,12 +8,12 @@ mod doctor;
 mod dynamic_grpc;
 mod embedded;
 mod folder;
-mod forms;
 mod getopt;
 mod goodput;
 mod habits;
 mod help;
 mod init;
+mod invocation;
 mod lengths;
 mod load;
 mod measurement;
@@ -24,6 +24,7 @@ mod notes;
 mod openai;
 mod output;
 mod pages;
+mod parsers;
 mod range;
 mod ranks;
 mod requirement;
@@ -33,6 +34,7 @@ mod sequences;
 mod server;
 mod shell;
 mod stop_rule;
+mod subcommand;
 mod tfserving;
 mod tls;
 mod torchserve;
@@ -41,8 +43,6 @@ mod tracing;
 mod tune;
 mod values;
 mod variants;
-mod word;
-mod words;
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -50,16 +50,16 @@ use std::time::Duration;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 use crate::cli::getopt::{CommandLine, HelpForm};
+use crate::cli::invocation::{given, invocation_of};
 use crate::cli::notes::{notes, too_few_windows};
 use crate::cli::rounds::{MatrixKind, until_decided};
-use crate::cli::word::{Called, columns, help_of, refused};
-use crate::cli::words::{given, words_of};
+use crate::cli::subcommand::{Called, columns, help_of, refused};
 use crate::data::{OptionalInputs, is_lines};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Codes;
 use crate::plan::{
-    API_MAJOR, Checkup, Comparison, DataPlan, DataSource, Draft, Given, Matrix, Plan, ReportOf, ReportPlan, RunOfFile,
-    ServiceKind, Starter, Survey, Target, TraceFiles, TunePlan, Words,
+    API_MAJOR, Checkup, Comparison, DataPlan, DataSource, Draft, Given, Invocation, Matrix, Plan, ReportOf, ReportPlan,
+    RunOfFile, ServiceKind, Starter, Survey, Target, TraceFiles, TunePlan,
 };
 use crate::terms::{MeasurementPlan, Rounds, UPSTREAM_VERSION};
 
@@ -158,38 +158,38 @@ struct Flags {
 /// One line that names the flag, its value and the rule that it breaks.
 pub fn parse(args: impl IntoIterator<Item = OsString>, codes: Codes) -> Result<Command> {
     let called = Called { run: command_of(codes), commands: commands::ALL };
-    let words: Vec<OsString> = args.into_iter().skip(1).collect();
-    let mut remaining = words.iter().cloned().peekable();
-    for word in called.commands {
-        if remaining.next_if(|first| first == word.name).is_some() {
-            return (word.read)(&called, &mut remaining);
+    let arguments: Vec<OsString> = args.into_iter().skip(1).collect();
+    let mut remaining = arguments.iter().cloned().peekable();
+    for subcommand in called.commands {
+        if remaining.next_if(|first| first == subcommand.name).is_some() {
+            return (subcommand.read)(&called, &mut remaining);
         }
     }
     flags_of_a_run(&called, remaining, codes).map_err(|error| match error.kind() {
-        ErrorKind::Usage => help::with_hyphens(&called, error, &words),
+        ErrorKind::Usage => help::with_hyphens(&called, error, &arguments),
         _ => error,
     })
 }
 
-fn flags_of_a_run(called: &Called, words: impl IntoIterator<Item = OsString>, codes: Codes) -> Result<Command> {
-    match getopt::read(&called.run, words)? {
+fn flags_of_a_run(called: &Called, arguments: impl IntoIterator<Item = OsString>, codes: Codes) -> Result<Command> {
+    match getopt::read(&called.run, arguments)? {
         CommandLine::Help(HelpForm::Short) if codes == Codes::Own => Ok(Command::Help(help::short(called))),
         CommandLine::Help(HelpForm::Section(name)) => help::about(called, &name),
         CommandLine::Help(_) => Ok(Command::Help(help_of(called.run.clone()))),
         CommandLine::Version => Ok(Command::Version(version(codes))),
-        CommandLine::Run(words, strays) if codes == Codes::Own && !strays.is_empty() => {
-            Err(help::stray(called, &strays, secrets::may_hold_secret(&words)))
+        CommandLine::Run(arguments, strays) if codes == Codes::Own && !strays.is_empty() => {
+            Err(help::stray(called, &strays, secrets::may_hold_secret(&arguments)))
         }
-        CommandLine::Run(words, strays) => {
-            let words = if codes == Codes::Own { habits::own(words) } else { words };
-            config::command(&called.run, words, &strays, codes)
+        CommandLine::Run(arguments, strays) => {
+            let arguments = if codes == Codes::Own { habits::translated(arguments) } else { arguments };
+            config::command(&called.run, arguments, &strays, codes)
         }
     }
 }
 
 /// The flags as clap knows them: for the help, the documentation and tests.
 pub fn command() -> clap::Command {
-    let commands = commands::ALL.iter().map(|word| word.name).collect::<Vec<_>>().join(", ");
+    let commands = commands::ALL.iter().map(|subcommand| subcommand.name).collect::<Vec<_>>().join(", ");
     let rule =
         format!("Commands, each with --help, given as the first argument: {commands}. One section alone: --help load.");
     Flags::command().no_binary_name(true).after_help(format!("{AFTER_HELP}\n\n{rule}"))
@@ -224,8 +224,8 @@ fn version(codes: Codes) -> String {
     }
 }
 
-fn run(command: &clap::Command, words: Vec<OsString>, codes: Codes) -> Result<Plan> {
-    let (matches, flags) = matched(command, words.clone())?;
+fn run(command: &clap::Command, arguments: Vec<OsString>, codes: Codes) -> Result<Plan> {
+    let (matches, flags) = matched(command, arguments.clone())?;
     let variants = flags.rounds.variants()?;
     if variants.is_empty() {
         return one(command, &matches, &flags, codes, false);
@@ -233,18 +233,23 @@ fn run(command: &clap::Command, words: Vec<OsString>, codes: Codes) -> Result<Pl
     if flags.rounds.matrix().is_some() {
         return Err(Error::usage("--matrix brings its own variants: leave out --variant or --matrix"));
     }
-    let variants = variants::plans(command, &words, variants, codes, |words| {
-        let (matches, flags) = matched(command, words)?;
+    let variants = variants::plans(command, &arguments, variants, codes, |arguments| {
+        let (matches, flags) = matched(command, arguments)?;
         one(command, &matches, &flags, codes, true)
     })?;
     let notes = variants::notes(&variants);
-    Ok(Plan { words: words_of(command, &matches), notes, variants: variants.clone(), ..variants[0].plan.clone() })
+    Ok(Plan {
+        invocation: invocation_of(command, &matches),
+        notes,
+        variants: variants.clone(),
+        ..variants[0].plan.clone()
+    })
 }
 
-fn matched(command: &clap::Command, words: Vec<OsString>) -> Result<(ArgMatches, Flags)> {
+fn matched(command: &clap::Command, arguments: Vec<OsString>) -> Result<(ArgMatches, Flags)> {
     let matches = command
         .clone()
-        .try_get_matches_from(words)
+        .try_get_matches_from(arguments)
         .map_err(|error| refused(command, &error, "triton-bench", "see --help"))?;
     let flags =
         Flags::from_arg_matches(&matches).map_err(|error| refused(command, &error, "triton-bench", "see --help"))?;
@@ -255,7 +260,7 @@ fn matched(command: &clap::Command, words: Vec<OsString>) -> Result<(ArgMatches,
 /// The plan of a run, or of one of its variants.
 fn one(command: &clap::Command, matches: &ArgMatches, flags: &Flags, codes: Codes, is_variant: bool) -> Result<Plan> {
     let given = given(command, matches);
-    let mut plan = Plan { words: words_of(command, matches), ..flags.plan(&given, codes)? };
+    let mut plan = Plan { invocation: invocation_of(command, matches), ..flags.plan(&given, codes)? };
     if is_variant {
         plan.rounds = Some(flags.rounds.plan());
     }
@@ -303,7 +308,7 @@ impl Flags {
             target,
             gate,
             seed: self.load.seed(),
-            words: Words::default(),
+            invocation: Invocation::default(),
             rounds: matrix.as_ref().map(|_| self.matrix_rounds(given)),
             matrix,
             matrix_sizes: self.rounds.sizes(),

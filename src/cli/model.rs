@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::cli::forms::{mix_entry, model};
+use crate::cli::parsers::{mix_entry, model};
 use crate::cli::values::{filled, integer, one_of};
 use crate::error::{Error, Result};
 use crate::model::ModelId;

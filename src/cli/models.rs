@@ -3,14 +3,14 @@
 use clap::Parser;
 
 use crate::cli::getopt::{self, CommandLine};
-use crate::cli::word::{self, Called, Word, Words, help_of};
+use crate::cli::subcommand::{self, Arguments, Called, Subcommand, help_of};
 use crate::cli::{Command, command, config, help, secrets};
 use crate::error::Result;
 use crate::exit::Codes;
 use crate::plan::Survey;
 
 /// The command.
-pub const WORD: Word = Word { name: "models", flags: || command().about(ABOUT), read };
+pub const SUBCOMMAND: Subcommand = Subcommand { name: "models", flags: || command().about(ABOUT), read };
 
 const ABOUT: &str =
     "Lists the models that a repository or a server offers, with their tensors, and why any cannot be loaded";
@@ -44,21 +44,21 @@ struct Usual {
 const NONE: &str = "*";
 
 /// Parses the arguments of `models`: flags of a run.
-fn read(called: &Called, words: Words<'_>) -> Result<Command> {
-    match getopt::read(&called.run, words)? {
-        CommandLine::Help(_) | CommandLine::Version => Ok(Command::Help(help_of(word::flags::<Usual>()))),
-        CommandLine::Run(words, strays) if !strays.is_empty() => {
-            Err(help::stray(called, &strays, secrets::may_hold_secret(&words)))
+fn read(called: &Called, arguments: Arguments<'_>) -> Result<Command> {
+    match getopt::read(&called.run, arguments)? {
+        CommandLine::Help(_) | CommandLine::Version => Ok(Command::Help(help_of(subcommand::flags::<Usual>()))),
+        CommandLine::Run(arguments, strays) if !strays.is_empty() => {
+            Err(help::stray(called, &strays, secrets::may_hold_secret(&arguments)))
         }
-        CommandLine::Run(words, _) => {
-            let (mut words, ..) = config::words(&called.run, words)?;
+        CommandLine::Run(arguments, _) => {
+            let (mut arguments, ..) = config::arguments(&called.run, arguments)?;
             // Names that a run's file spreads requests over mean nothing here.
-            words.retain(|word| !word.as_encoded_bytes().starts_with(b"--model-mix="));
-            let named = words.iter().any(|word| word.as_encoded_bytes().starts_with(b"--model="));
+            arguments.retain(|word| !word.as_encoded_bytes().starts_with(b"--model-mix="));
+            let named = arguments.iter().any(|word| word.as_encoded_bytes().starts_with(b"--model="));
             if !named {
-                words.push(format!("--model={NONE}").into());
+                arguments.push(format!("--model={NONE}").into());
             }
-            let plan = super::run(&called.run, words, Codes::Own)?;
+            let plan = super::run(&called.run, arguments, Codes::Own)?;
             let only = named.then(|| plan.target.model.name.clone());
             Ok(Command::Models(Box::new(Survey { plan, only })))
         }

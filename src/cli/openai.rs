@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::forms::header;
 use crate::cli::lengths::{length, prompt_length, seconds, turns};
 use crate::cli::media::media;
+use crate::cli::parsers::header;
 use crate::cli::values::{boolean, integer, time, whole};
 use crate::data::{
-    MAX_TOKENS, MediaSpec, PromptForm, PromptLength, PromptSpec, SessionTrace, SharedPrefix, TalkSpec, TalkTurns,
-    TokenLength, TraceOptions,
+    ConversationSpec, ConversationTurns, MAX_TOKENS, MediaSpec, PromptForm, PromptLength, PromptSpec, SessionTrace,
+    SharedPrefix, TokenLength, TraceOptions,
 };
 use crate::plan::{MAX_CONCURRENCY, OpenAiPlan};
 
@@ -74,7 +74,7 @@ pub struct OpenAiArgs {
     /// How many turns each generated conversation has, or `endless`: as many as the load asks for, all alike; takes the same
     /// distributions as --prompt-tokens
     #[arg(long, value_name = "MEAN[:STDDEV]|endless", default_value = "10", value_parser = turns)]
-    turns: TalkTurns,
+    turns: ConversationTurns,
 
     /// Begins each generated conversation with a system prompt: that of --prefix-tokens, which it shares with others, and this
     /// many tokens of its own; takes the same distributions. Default: none of its own
@@ -170,9 +170,9 @@ impl OpenAiArgs {
             tokenizer: self.tokenizer.clone(),
             media: self.media.clone(),
             prefix_media: self.prefix_media.clone(),
-            talks: self.conversations.map(|count| {
+            conversations: self.conversations.map(|count| {
                 let (system, delay) = (self.system_tokens, self.turn_delay);
-                Box::new(TalkSpec { count, turns: self.turns, own: system, delay })
+                Box::new(ConversationSpec { count, turns: self.turns, own_system: system, delay })
             }),
         })
     }

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser};
 
 use crate::cli::Command;
-use crate::cli::word::{self, Word, Words};
+use crate::cli::subcommand::{self, Arguments, Subcommand};
 use crate::error::{Error, Result};
 use crate::plan::{Pages, ReportOf};
 use crate::terms::{Picture, PictureFile};
 
 /// The command `report`.
-pub const WORD: Word = Word { name: "report", flags: word::flags::<Report>, read: |_, words| read(words) };
+pub const SUBCOMMAND: Subcommand =
+    Subcommand { name: "report", flags: subcommand::flags::<Report>, read: |_, arguments| read(arguments) };
 
 const USAGE: &str = "triton-bench report RESULT.json... -o FILE.html [--svg FIGURE:FILE] [--markdown FILE]";
 
@@ -68,10 +69,10 @@ impl PageArgs {
 
 /// `FIGURE:FILE`.
 fn figure(text: &str) -> Result<PictureFile, String> {
-    let words = Picture::ALL.map(Picture::word).join(", ");
-    let rule = || format!("it must be FIGURE:FILE, where FIGURE is one of {words}");
+    let names = Picture::ALL.map(Picture::name).join(", ");
+    let rule = || format!("it must be FIGURE:FILE, where FIGURE is one of {names}");
     let (word, path) = text.split_once(':').filter(|(_, path)| !path.is_empty()).ok_or_else(rule)?;
-    let figure = Picture::ALL.into_iter().find(|figure| figure.word() == word).ok_or_else(rule)?;
+    let figure = Picture::ALL.into_iter().find(|figure| figure.name() == word).ok_or_else(rule)?;
     if cfg!(not(feature = "png")) && path.to_ascii_lowercase().ends_with(".png") {
         return Err(
             "this program was built without PNG: `cargo build --release` makes one that has it; or name FILE.svg"
@@ -82,8 +83,8 @@ fn figure(text: &str) -> Result<PictureFile, String> {
 }
 
 /// Parses the arguments of `report`: flags, and results.
-fn read(words: Words<'_>) -> Result<Command> {
-    word::read(WORD.name, words, |Report { results, output, svg, markdown }| {
+fn read(arguments: Arguments<'_>) -> Result<Command> {
+    subcommand::read(SUBCOMMAND.name, arguments, |Report { results, output, svg, markdown }| {
         let pages = Pages { html: output, figures: svg, markdown };
         let refused = |rule| Err(Error::usage(format!("report {rule}; see triton-bench report --help")));
         if results.is_empty() {

@@ -38,18 +38,18 @@ impl RanksArgs {
 
 /// Words in the form of [`crate::cli::getopt`] with the process' number in place, if they enable MPI and a launcher has
 /// given this process a number.
-pub fn numbered(words: Vec<OsString>) -> Vec<OsString> {
-    with_rank(words, Launcher::rank())
+pub fn numbered(arguments: Vec<OsString>) -> Vec<OsString> {
+    with_rank(arguments, Launcher::rank())
 }
 
-fn with_rank(words: Vec<OsString>, rank: Option<usize>) -> Vec<OsString> {
-    let asked = words.iter().any(|word| word == "--enable-mpi");
-    let Some(rank) = rank.filter(|_| asked) else { return words };
+fn with_rank(arguments: Vec<OsString>, rank: Option<usize>) -> Vec<OsString> {
+    let asked = arguments.iter().any(|word| word == "--enable-mpi");
+    let Some(rank) = rank.filter(|_| asked) else { return arguments };
     let number = |word: OsString| match word.to_str() {
         Some(text) if text.contains(RANK) => text.replace(RANK, &rank.to_string()).into(),
         _ => word,
     };
-    words.into_iter().map(number).collect()
+    arguments.into_iter().map(number).collect()
 }
 
 #[cfg(test)]
@@ -58,10 +58,13 @@ mod tests {
 
     #[test]
     fn the_rank_is_put_in_where_mpi_is_enabled() {
-        let words = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
-        let command_line = words(&["--model=m{rank}", "--enable-mpi", "--csv=out{rank}.csv"]);
-        assert_eq!(with_rank(command_line.clone(), Some(3)), words(&["--model=m3", "--enable-mpi", "--csv=out3.csv"]));
+        let arguments = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
+        let command_line = arguments(&["--model=m{rank}", "--enable-mpi", "--csv=out{rank}.csv"]);
+        assert_eq!(
+            with_rank(command_line.clone(), Some(3)),
+            arguments(&["--model=m3", "--enable-mpi", "--csv=out3.csv"])
+        );
         assert_eq!(with_rank(command_line.clone(), None), command_line);
-        assert_eq!(with_rank(words(&["--csv=out{rank}.csv"]), Some(3)), words(&["--csv=out{rank}.csv"]));
+        assert_eq!(with_rank(arguments(&["--csv=out{rank}.csv"]), Some(3)), arguments(&["--csv=out{rank}.csv"]));
     }
 }

@@ -28,7 +28,7 @@ pub fn requirement(text: &str) -> Result<Requirement, String> {
     };
     let figure_at = FigureAt::named(figure.trim()).ok_or_else(refused)?;
     let bound = bound(figure_at.figure.unit, value.trim()).ok_or_else(refused)?;
-    Ok(Requirement { text: text.to_owned(), of: in_plan(figure_at), relation, bound, level })
+    Ok(Requirement { text: text.to_owned(), figure: in_plan(figure_at), relation, bound, level })
 }
 
 /// The figure of that name.
@@ -102,7 +102,7 @@ mod tests {
         ];
         for (text, figure, bound) in cases {
             let read = requirement(text).unwrap();
-            assert_eq!((read.of, read.bound), (figure, Bound::Value(bound)), "{text}");
+            assert_eq!((read.figure, read.bound), (figure, Bound::Value(bound)), "{text}");
         }
         assert!(requirement("ttft<5").is_err() && requirement("goodput>1ms").is_err());
     }
@@ -130,10 +130,7 @@ mod tests {
             ("p99<+5%@concurrency:8", p99, Relation::Below, Bound::Change(0.05), Some(LevelName::Concurrency(8))),
         ];
         for (text, figure, relation, bound, level) in cases {
-            assert_eq!(
-                requirement(text),
-                Ok(Requirement { text: text.to_owned(), of: figure, relation, bound, level })
-            );
+            assert_eq!(requirement(text), Ok(Requirement { text: text.to_owned(), figure, relation, bound, level }));
         }
         let throughput = requirement("throughput>=-10%").unwrap();
         assert_eq!((throughput.relation, throughput.bound), (Relation::AtLeast, Bound::Change(-0.1)));

@@ -24,7 +24,7 @@ pub struct RoundsArgs {
     /// A variant of the run: its name, and flags that override the others. Give two or more; the first is the
     /// reference. They are measured in turns and compared. Default: none
     #[arg(long, value_name = "NAME:'FLAGS'", action = ArgAction::Append, value_parser = variant)]
-    variant: Vec<VariantWords>,
+    variant: Vec<VariantArguments>,
 
     /// Repeats the run for every tensor placement, or for every transport, and compares the results. Default: off
     #[arg(long, value_name = "memory|transports",
@@ -63,8 +63,9 @@ pub enum MatrixKind {
 
 impl RoundsArgs {
     /// The variants that are asked for.
-    pub fn variants(&self) -> Result<&[VariantWords]> {
-        let alike = |variant: &VariantWords| self.variant.iter().filter(|other| other.name == variant.name).count() > 1;
+    pub fn variants(&self) -> Result<&[VariantArguments]> {
+        let alike =
+            |variant: &VariantArguments| self.variant.iter().filter(|other| other.name == variant.name).count() > 1;
         if let Some(twice) = self.variant.iter().find(|variant| alike(variant)) {
             return Err(Error::usage(format!("--variant '{}': two have that name: give each its own", twice.name)));
         }
@@ -109,27 +110,27 @@ pub fn until_decided(plan: &mut Plan, given: &Given) {
 
 /// A variant's name and flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VariantWords {
+pub struct VariantArguments {
     /// The name.
     pub name: String,
     /// The flags as they were written.
     pub flags: String,
     /// The flags, word by word.
-    pub words: Vec<OsString>,
+    pub arguments: Vec<OsString>,
 }
 
 /// `NAME:FLAGS`, in which a shell's quotes hold words together.
-fn variant(text: &str) -> std::result::Result<VariantWords, String> {
+fn variant(text: &str) -> std::result::Result<VariantArguments, String> {
     let rule = "it must be NAME:'FLAGS', such as grpc:'-i grpc'";
     let (name, flags) = text.split_once(':').ok_or(rule)?;
     if name.trim().is_empty() || name.starts_with('-') || names_secret(name) {
         return Err(rule.to_owned());
     }
-    let words = shlex::split(flags).ok_or("a quote is open in its flags; close it")?;
-    Ok(VariantWords {
+    let arguments = shlex::split(flags).ok_or("a quote is open in its flags; close it")?;
+    Ok(VariantArguments {
         name: name.trim().to_owned(),
         flags: flags.trim().to_owned(),
-        words: words.into_iter().map(OsString::from).collect(),
+        arguments: arguments.into_iter().map(OsString::from).collect(),
     })
 }
 
@@ -161,8 +162,8 @@ mod tests {
     fn a_variant_is_a_name_and_words() {
         let found = variant("grpc: -i grpc -H 'a b:c d'").unwrap();
         assert_eq!((found.name.as_str(), found.flags.as_str()), ("grpc", "-i grpc -H 'a b:c d'"));
-        assert_eq!(found.words, ["-i", "grpc", "-H", "a b:c d"]);
-        assert!(variant("plain:").unwrap().words.is_empty());
+        assert_eq!(found.arguments, ["-i", "grpc", "-H", "a b:c d"]);
+        assert!(variant("plain:").unwrap().arguments.is_empty());
         for wrong in ["grpc", ":-b 2", "-i grpc:x", "a:-b '2", "a -H Authorization: s"] {
             variant(wrong).unwrap_err();
         }

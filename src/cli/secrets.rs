@@ -65,10 +65,10 @@ fn mix_without_secrets(value: &str) -> String {
 
 /// A variant's flags as they were written; if one may hold a credential, word by word without it.
 pub fn flags_without_secrets(command: &Command, flags: &str) -> String {
-    let words = shlex::split(flags).map(|words| words.into_iter().map(OsString::from));
-    match words.map(|words| getopt::read(command, words)) {
-        Some(Ok(CommandLine::Run(words, _))) if may_hold_secret(&words) => {
-            words.iter().map(|word| shown_word(command, word)).collect::<Vec<_>>().join(" ")
+    let arguments = shlex::split(flags).map(|arguments| arguments.into_iter().map(OsString::from));
+    match arguments.map(|arguments| getopt::read(command, arguments)) {
+        Some(Ok(CommandLine::Run(arguments, _))) if may_hold_secret(&arguments) => {
+            arguments.iter().map(|word| shown_word(command, word)).collect::<Vec<_>>().join(" ")
         }
         Some(Ok(_)) => flags.to_owned(),
         _ if names_secret(flags) => HIDDEN.to_owned(),
@@ -77,8 +77,8 @@ pub fn flags_without_secrets(command: &Command, flags: &str) -> String {
 }
 
 /// Whether words in the form of [`getopt`] may hold a credential.
-pub fn may_hold_secret(words: &[OsString]) -> bool {
-    words.iter().map(|word| word.to_string_lossy()).any(|word| match word.split_once('=') {
+pub fn may_hold_secret(arguments: &[OsString]) -> bool {
+    arguments.iter().map(|word| word.to_string_lossy()).any(|word| match word.split_once('=') {
         Some((name, value)) => {
             let flag = name.strip_prefix("--").and_then(flags::find_long);
             flag.and_then(|flag| flag.secret).is_some_and(|form| holds_secret(form, value))
@@ -171,8 +171,8 @@ mod tests {
         for text in ["grpc:-i grpc", "a:--http-compression gzip", "plain:", "Hot:-b 2", "--help"] {
             assert!(!names_secret(text), "{text}");
         }
-        let words = |word: &str| [OsString::from("--async"), word.into()];
-        assert!(may_hold_secret(&words("--header=a:b")) && may_hold_secret(&words("--variant=a:-H b")));
-        assert!(!may_hold_secret(&words("--variant=a:-b 2")) && !may_hold_secret(&words("--headers")));
+        let arguments = |word: &str| [OsString::from("--async"), word.into()];
+        assert!(may_hold_secret(&arguments("--header=a:b")) && may_hold_secret(&arguments("--variant=a:-H b")));
+        assert!(!may_hold_secret(&arguments("--variant=a:-b 2")) && !may_hold_secret(&arguments("--headers")));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
-use crate::cli::forms::header;
+use crate::cli::parsers::header;
 use crate::cli::tls::TlsArgs;
 use crate::cli::values::{MS, US, filled, integer, last_of_each, one_of, period, size, time, whole};
 use crate::exit::Codes;

@@ -5,14 +5,15 @@ use clap::{ArgAction, Parser, ValueEnum as _, ValueHint};
 use clap_complete::Shell;
 
 use crate::cli::model::KINDS;
-use crate::cli::word::{self, Called, Word, Words};
+use crate::cli::subcommand::{self, Arguments, Called, Subcommand};
 use crate::cli::{Command, help};
 use crate::error::{Error, Result};
 
 /// The command `completions`.
-pub const COMPLETIONS: Word = Word { name: "completions", flags: word::flags::<Completions>, read: completions };
+pub const COMPLETIONS: Subcommand =
+    Subcommand { name: "completions", flags: subcommand::flags::<Completions>, read: completions };
 /// The command `man`.
-pub const MAN: Word = Word { name: "man", flags: word::flags::<Man>, read: man };
+pub const MAN: Subcommand = Subcommand { name: "man", flags: subcommand::flags::<Man>, read: man };
 
 /// The names of the program, its own first.
 const NAMES: [&str; 3] = ["triton-bench", "perf_analyzer", "perf_client"];
@@ -38,15 +39,15 @@ struct Completions {
 struct Man {}
 
 /// Reads the words after `completions`: the shell, and a name of the program.
-fn completions(called: &Called, words: Words<'_>) -> Result<Command> {
-    word::read(COMPLETIONS.name, words, |Completions { shell, name }| {
+fn completions(called: &Called, arguments: Arguments<'_>) -> Result<Command> {
+    subcommand::read(COMPLETIONS.name, arguments, |Completions { shell, name }| {
         let shells = || Shell::value_variants().iter().map(Shell::to_string).collect::<Vec<_>>().join(", ");
         let rule = "completions takes the name of a shell";
         let shell = shell.ok_or_else(|| Error::usage(format!("{rule}: {}", shells())))?;
         // The others take flags alone.
         let commands = called.commands.iter().filter(|_| name == NAMES[0]);
         let commands: Vec<clap::Command> =
-            commands.map(|word| without_hidden_flags(word.name, &with_words(called, word))).collect();
+            commands.map(|word| without_hidden_flags(word.name, &with_names(called, word))).collect();
         let positions = positions(shell, &commands);
         let mut command =
             without_hidden_flags(NAMES[0], &called.run).disable_help_subcommand(true).subcommands(commands);
@@ -61,8 +62,8 @@ fn completions(called: &Called, words: Words<'_>) -> Result<Command> {
 }
 
 /// Reads the words after `man`: none.
-fn man(called: &Called, words: Words<'_>) -> Result<Command> {
-    word::read(MAN.name, words, |Man {}| {
+fn man(called: &Called, arguments: Arguments<'_>) -> Result<Command> {
+    subcommand::read(MAN.name, arguments, |Man {}| {
         let mut page = Vec::new();
         let rendered =
             clap_mangen::Man::new(with_commands(called).version(env!("CARGO_PKG_VERSION"))).render(&mut page);
@@ -72,30 +73,30 @@ fn man(called: &Called, words: Words<'_>) -> Result<Command> {
 }
 
 /// A command's flags, and the words that may follow it.
-fn with_words(called: &Called, word: &Word) -> clap::Command {
+fn with_names(called: &Called, word: &Subcommand) -> clap::Command {
     let command = (word.flags)();
-    if word.name != help::WORD.name {
+    if word.name != help::SUBCOMMAND.name {
         return command;
     }
     let title = |title: String| title.to_lowercase().split([' ', '-']).next().unwrap_or_default().to_owned();
     let sections = help::titles(&called.run).into_iter().map(title);
-    let words = called.commands.iter().map(|word| word.name.to_owned()).chain(sections);
-    command.mut_arg("name", |arg| arg.value_parser(one_of(words)))
+    let names = called.commands.iter().map(|word| word.name.to_owned()).chain(sections);
+    command.mut_arg("name", |arg| arg.value_parser(one_of(names)))
 }
 
 /// A value that is one of these words. clap keeps them as long as the program runs, which prints them and ends.
-fn one_of(words: impl Iterator<Item = String>) -> PossibleValuesParser {
-    PossibleValuesParser::new(words.map(|word| &*word.leak()))
+fn one_of(names: impl Iterator<Item = String>) -> PossibleValuesParser {
+    PossibleValuesParser::new(names.map(|name| &*name.leak()))
 }
 
 /// Lines for fish about words that follow a command; other shells get them from the command itself.
 fn positions(shell: Shell, commands: &[clap::Command]) -> String {
     let line = |command: &clap::Command| {
-        let words = command.get_positionals().flat_map(clap::Arg::get_possible_values);
-        let words: Vec<String> = words.map(|value| value.get_name().to_owned()).collect();
+        let values = command.get_positionals().flat_map(clap::Arg::get_possible_values);
+        let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
         let condition = format!("__fish_triton_bench_using_subcommand {}", command.get_name());
-        (!words.is_empty())
-            .then(|| format!("complete -c {} -n \"{condition}\" -f -a \"{}\"\n", NAMES[0], words.join(" ")))
+        (!names.is_empty())
+            .then(|| format!("complete -c {} -n \"{condition}\" -f -a \"{}\"\n", NAMES[0], names.join(" ")))
     };
     if shell == Shell::Fish { commands.iter().filter_map(line).collect() } else { String::new() }
 }
@@ -117,12 +118,14 @@ fn offered(arg: &clap::Arg) -> clap::Arg {
     if arg.is_positional() || !arg.get_action().takes_values() || !arg.get_possible_values().is_empty() {
         return arg.clone();
     }
-    let mut words = form.split('|');
+    let mut alternatives = form.split('|');
     // zsh would read brackets and colons of a form as its own.
     let arg = arg.clone().value_name("VALUE");
     match form {
         "KIND" => arg.value_parser(PossibleValuesParser::new(KINDS.map(|(word, _)| word))),
-        _ if form.contains('|') && words.all(is_word) => arg.value_parser(one_of(form.split('|').map(str::to_owned))),
+        _ if form.contains('|') && alternatives.all(is_word) => {
+            arg.value_parser(one_of(form.split('|').map(str::to_owned)))
+        }
         "DIR" => arg.value_hint(ValueHint::DirPath),
         _ if form.contains("FILE") || form.contains("PATH") => arg.value_hint(ValueHint::FilePath),
         _ => arg.value_hint(ValueHint::Other),

@@ -5,13 +5,17 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::cli::Command;
+use crate::cli::subcommand::{self, Arguments, Subcommand};
 use crate::cli::values::whole;
-use crate::cli::word::{self, Word, Words};
 use crate::error::{Error, Result};
 use crate::plan::TraceFiles;
 
 /// This command.
-pub const WORD: Word = Word { name: "trace-summary", flags: word::flags::<TraceSummary>, read: |_, words| read(words) };
+pub const SUBCOMMAND: Subcommand = Subcommand {
+    name: "trace-summary",
+    flags: subcommand::flags::<TraceSummary>,
+    read: |_, arguments| read(arguments),
+};
 
 const AFTER: &str = "A server writes traces if it was started with --trace-config=triton,file=FILE, and traces \
     requests as a run's --trace-level, --trace-rate and --trace-count ask; in this process --trace-level TIMESTAMPS \
@@ -42,8 +46,8 @@ struct TraceSummary {
 }
 
 /// Reads the words after `trace-summary`: flags, and files.
-fn read(words: Words<'_>) -> Result<Command> {
-    word::read(WORD.name, words, |TraceSummary { files, each, slowest, json, export }| {
+fn read(arguments: Arguments<'_>) -> Result<Command> {
+    subcommand::read(SUBCOMMAND.name, arguments, |TraceSummary { files, each, slowest, json, export }| {
         if files.is_empty() {
             return Err(Error::usage("trace-summary needs a trace file: triton-bench trace-summary [FLAGS] FILE..."));
         }

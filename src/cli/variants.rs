@@ -7,7 +7,7 @@ use clap::ArgAction;
 
 use crate::cli::getopt::{self, CommandLine, shown};
 use crate::cli::habits;
-use crate::cli::rounds::VariantWords;
+use crate::cli::rounds::VariantArguments;
 use crate::cli::secrets::{flags_without_secrets, may_hold_secret};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
@@ -29,21 +29,26 @@ const ALTERNATIVES: &[&[&str]] = &[
 /// Those of the flags, with the variant's name in front.
 pub fn plans(
     command: &clap::Command,
-    words: &[OsString],
-    variants: &[VariantWords],
+    arguments: &[OsString],
+    variants: &[VariantArguments],
     codes: Codes,
     plan: impl Fn(Vec<OsString>) -> Result<Plan>,
 ) -> Result<Vec<Variant>> {
     let plans = variants.iter().map(|variant| {
-        let plan = merged(command, words, variant, codes).and_then(&plan);
+        let plan = merged(command, arguments, variant, codes).and_then(&plan);
         let plan = plan.map_err(|error| error.context(format!("--variant '{}'", variant.name)))?;
         Ok(Variant { name: variant.name.clone(), flags: flags_without_secrets(command, &variant.flags), plan })
     });
     plans.collect()
 }
 
-fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, codes: Codes) -> Result<Vec<OsString>> {
-    let variant_words = match getopt::read(command, variant.words.iter().cloned())? {
+fn merged(
+    command: &clap::Command,
+    arguments: &[OsString],
+    variant: &VariantArguments,
+    codes: Codes,
+) -> Result<Vec<OsString>> {
+    let variant_words = match getopt::read(command, variant.arguments.iter().cloned())? {
         CommandLine::Run(variant_words, strays) if strays.is_empty() || codes == Codes::PerfAnalyzers => variant_words,
         CommandLine::Run(variant_words, strays) if may_hold_secret(&variant_words) => {
             let rule = "words beside -H belong to no flag: quote its value";
@@ -57,7 +62,7 @@ fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, c
             return Err(Error::usage("--help and --version cannot be part of a variant"));
         }
     };
-    let variant_words = if codes == Codes::Own { habits::own(variant_words) } else { variant_words };
+    let variant_words = if codes == Codes::Own { habits::translated(variant_words) } else { variant_words };
     let arg =
         |word: &OsString| command.get_arguments().find(|arg| arg.get_long().is_some_and(|long| same(name(word), long)));
     if let Some(flag) = variant_words.iter().filter_map(arg).find(|arg| is_common(arg)).map(shown) {
@@ -65,7 +70,7 @@ fn merged(command: &clap::Command, words: &[OsString], variant: &VariantWords, c
     }
     let is_overridden =
         |word: &&OsString| !same(name(word), "variant") && !overrides(command, &variant_words, name(word));
-    Ok(words.iter().filter(is_overridden).cloned().chain(variant_words.iter().cloned()).collect())
+    Ok(arguments.iter().filter(is_overridden).cloned().chain(variant_words.iter().cloned()).collect())
 }
 
 fn is_common(arg: &clap::Arg) -> bool {

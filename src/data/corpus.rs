@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::model::ModelSpec;
 use crate::shm::{Allowance, Region};
 use crate::steps::{Loaded, Stream, Target};
-use crate::{CorpusSpec, DataSource, directory, json, lines, npz, prompts, session_trace, synthetic, talks};
+use crate::{CorpusSpec, DataSource, conversations, directory, json, lines, npz, prompts, session_trace, synthetic};
 
 /// The input data of one model, one batch element at a time: streams of steps.
 #[derive(Clone, Debug)]
@@ -32,8 +32,8 @@ impl Corpus {
         let loaded = match spec.source {
             DataSource::Zero => synthetic::load(&target, None)?,
             DataSource::Random => synthetic::load(&target, Some(spec.seed))?,
-            DataSource::Prompts(prompt_spec) => match &prompt_spec.talks {
-                Some(talks) => talks::load(&target, prompt_spec, talks)?,
+            DataSource::Prompts(prompt_spec) => match &prompt_spec.conversations {
+                Some(conversations) => conversations::load(&target, prompt_spec, conversations)?,
                 None => prompts::load(&target, prompt_spec, spec.lengths, spec.blocks)?,
             },
             DataSource::SessionTrace(trace) => session_trace::load(&target, trace)?,

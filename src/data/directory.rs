@@ -158,7 +158,7 @@ impl Reader<'_> {
     fn array(&mut self, index: usize, path: &Path, wrong: impl Fn(String) -> Error + Copy) -> Result<Column<Value>> {
         let input = &self.target.model.inputs[index];
         let text = map_text(path)?;
-        let array = npy::Array::of(input, &text).map_err(wrong)?;
+        let array = npy::Array::new(input, &text).map_err(wrong)?;
         array.check_len(input, text.len()).map_err(wrong)?;
         let regions = npy::Regions { in_place: self.regions.len() + 1, converted: 0, memory: &mut self.memory };
         let column = npy::input_column(self.target, &array, &mut &text[array.data..], regions).map_err(wrong)?;
@@ -174,7 +174,7 @@ impl Reader<'_> {
         let wrong = |message: String| Error::input(format!("{source}: {message} {}", location(0, 0)));
         if found.array {
             let file = map_text(&found.path)?;
-            let array = npy::Array::of(output, &file).map_err(wrong)?;
+            let array = npy::Array::new(output, &file).map_err(wrong)?;
             array.check_len(output, file.len()).map_err(wrong)?;
             let (steps, mut scratch) = (&mut &file[array.data..], RegionBuilder::within(self.target.spec.memory)?);
             let column = npy::output_column(self.target, index, &array, steps, &mut scratch).map_err(wrong)?;

@@ -31,7 +31,7 @@ pub fn npy(file: &[u8]) {
         for index in 0..target().model.inputs.len() {
             memory.truncate(0);
             let tensor = &target().model.inputs[index];
-            let array = npy::Array::of(tensor, file);
+            let array = npy::Array::new(tensor, file);
             if let Ok(array) = array.and_then(|array| array.check_len(tensor, file.len()).map(|()| array)) {
                 let _ = npy::input_column(
                     target(),

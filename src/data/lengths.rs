@@ -118,20 +118,20 @@ pub struct SharedPrefix {
 
 /// Conversations to generate; their turns are prompts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TalkSpec {
+pub struct ConversationSpec {
     /// How many.
     pub count: u32,
     /// Turns of each.
-    pub turns: TalkTurns,
+    pub turns: ConversationTurns,
     /// Length of the part of a system prompt that is a conversation's own, in tokens.
-    pub own: Option<TokenLength>,
+    pub own_system: Option<TokenLength>,
     /// How long it pauses after a turn, in seconds.
     pub delay: Option<TokenLength>,
 }
 
 /// How many turns a conversation has.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum TalkTurns {
+pub enum ConversationTurns {
     /// Drawn.
     Drawn(TokenLength),
     /// As many as the load asks for: it says the same again and again.

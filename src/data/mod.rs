@@ -10,6 +10,7 @@
 
 mod batches;
 mod columns;
+mod conversations;
 mod corpus;
 mod dataset;
 mod directory;
@@ -37,7 +38,6 @@ mod spec;
 mod steps;
 mod strings;
 mod synthetic;
-mod talks;
 mod tokenizer;
 mod validate;
 
@@ -48,7 +48,8 @@ use base::error;
 pub use corpus::Corpus;
 pub use json::timestamps;
 pub use lengths::{
-    Blocks, Dataset, LengthShape, MAX_TOKENS, PromptLength, SharedPrefix, TalkSpec, TalkTurns, TokenCounts, TokenLength,
+    Blocks, ConversationSpec, ConversationTurns, Dataset, LengthShape, MAX_TOKENS, PromptLength, SharedPrefix,
+    TokenCounts, TokenLength,
 };
 pub use lines::is_lines;
 pub use media::{Coding, Frame, MediaKind, MediaSpec, VideoCoding};

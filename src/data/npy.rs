@@ -268,7 +268,7 @@ impl Array {
     ///
     /// # Errors
     /// What does not fit.
-    pub fn of(tensor: &TensorSpec, file: &[u8]) -> Result<Self, String> {
+    pub fn new(tensor: &TensorSpec, file: &[u8]) -> Result<Self, String> {
         let header = Header::parse(file)?;
         let encoding = header.encoding(tensor.datatype)?;
         let (shape, steps) = header.steps(tensor)?;

@@ -160,7 +160,7 @@ impl<'a> Member<'a> {
         let declared = entry.size();
         let mut head = Vec::new();
         entry.by_ref().take(npy::LONGEST_HEADER as u64).read_to_end(&mut head).map_err(unpackable)?;
-        let array = Array::of(tensor, &head)?;
+        let array = Array::new(tensor, &head)?;
         let expected = array.file_len;
         if expected as u64 != declared {
             return Err(format!(
@@ -178,8 +178,8 @@ impl<'a> Member<'a> {
         self.unpacked.head.1 = 0;
         let mut buffer = vec![0; CHUNK];
         while region.len() < self.array.file_len {
-            let room = CHUNK.min(self.array.file_len - region.len());
-            match self.unpacked.read(&mut buffer[..room]).map_err(unpackable)? {
+            let capacity = CHUNK.min(self.array.file_len - region.len());
+            match self.unpacked.read(&mut buffer[..capacity]).map_err(unpackable)? {
                 0 => break,
                 count => region.write(&buffer[..count]).map_err(|e| e.to_string())?,
             }

@@ -159,7 +159,7 @@ impl Packer<'_> {
         };
         let mut order = Vec::with_capacity(self.cycles.iter().map(Cycle::groups).sum());
         let mut payloads: Vec<Payload> = Vec::new();
-        let mut payload_index = (self.shares && in_place && expected.is_none()).then(Known::default);
+        let mut payload_index = (self.shares && in_place && expected.is_none()).then(ContentIndex::default);
         for (number, cycle) in self.cycles.iter().enumerate() {
             for start in (0..cycle.groups()).map(|group| cycle.start(group)) {
                 let first = cycle.element(start);
@@ -168,10 +168,10 @@ impl Packer<'_> {
                     let (steps, cycle) = (Arc::clone(steps), cycle.first..cycle.first + cycle.count);
                     Arc::new(Expected { steps, cycle, first, batched: self.batched })
                 });
-                let inputs = tensors.of(number, start);
+                let inputs = tensors.inputs(number, start);
                 let next = payloads.len() as u32;
                 let position =
-                    payload_index.as_mut().map_or(next, |payload_index| payload_index.place(&inputs, &payloads));
+                    payload_index.as_mut().map_or(next, |payload_index| payload_index.index(&inputs, &payloads));
                 order.push(position);
                 if position < next {
                     continue;
@@ -249,14 +249,14 @@ impl Packer<'_> {
 
 /// The contents of small requests so far.
 #[derive(Default)]
-struct Known {
+struct ContentIndex {
     /// By a hash of the content, the first request with it.
     places: HashMap<u64, u32>,
 }
 
-impl Known {
+impl ContentIndex {
     /// The number of a request with these inputs: an earlier one, or that of the next.
-    fn place(&mut self, inputs: &[InputTensor], payloads: &[Payload]) -> u32 {
+    fn index(&mut self, inputs: &[InputTensor], payloads: &[Payload]) -> u32 {
         let next = payloads.len() as u32;
         if inputs.iter().map(|input| input.len).sum::<usize>() > COMPARED {
             return next;
@@ -293,13 +293,13 @@ struct Tensors<'a> {
 
 impl Tensors<'_> {
     /// The inputs of the batch that starts at a position of cycle number `cycle`.
-    fn of(&mut self, cycle: usize, start: usize) -> Vec<InputTensor> {
+    fn inputs(&mut self, cycle: usize, start: usize) -> Vec<InputTensor> {
         let packer = self.packer;
         let element = packer.elements.get(packer.cycles[cycle].element(start));
         let mut tensors = Vec::with_capacity(element.inputs.iter().flatten().count());
         for (input, (spec, value)) in packer.inputs.iter().zip(element.inputs).enumerate() {
             let Some(value) = value else { continue };
-            let (region, offset, len) = self.place(cycle, input, start, value);
+            let (region, offset, len) = self.locate(cycle, input, start, value);
             tensors.push(InputTensor {
                 name: Arc::clone(&self.names[input]),
                 datatype: spec.datatype,
@@ -317,7 +317,7 @@ impl Tensors<'_> {
     }
 
     /// Region, offset and length of the tensor that begins with `value`.
-    fn place(&self, cycle: usize, input: usize, start: usize, value: &Value) -> (Arc<Region>, usize, usize) {
+    fn locate(&self, cycle: usize, input: usize, start: usize, value: &Value) -> (Arc<Region>, usize, usize) {
         match &self.packed {
             Packed::InPlace(regions) => (Arc::clone(&regions[value.region]), value.offset, value.len),
             Packed::Apart(region, rings) => {

@@ -157,7 +157,7 @@ impl Writer<'_> {
         let (tokens, output) = draws.lengths(self.spec, self.rows.get(at));
         let words = match self.blocks {
             Some(blocks) => self.of_blocks(&draws, tokens, &blocks.each[at], blocks.tokens),
-            None => draws.words(tokens),
+            None => draws.drawn_words(tokens),
         };
         let (text, tokens) = match prefix {
             Some(prefix) => (format!("{} {words}", prefix.text), prefix.tokens + tokens),
@@ -174,7 +174,7 @@ impl Writer<'_> {
     /// # Errors
     /// If the tokenizer cannot count them.
     pub(super) fn text(&self, draws: &Draws, tokens: u64) -> Result<String> {
-        let text = draws.words(tokens);
+        let text = draws.drawn_words(tokens);
         match self.tokenizer {
             Some(tokenizer) => Ok(tokenizer.fit(text, tokens as usize)?.0),
             None => Ok(text),
@@ -188,12 +188,12 @@ impl Writer<'_> {
         for block in blocks.iter().take_while(|_| tokens > 0) {
             let words = left.min(u64::from(size));
             if words > 0 {
-                parts.push(Draws::new(self.seed, Purpose::Prefixes, *block).words(words));
+                parts.push(Draws::new(self.seed, Purpose::Prefixes, *block).drawn_words(words));
             }
             left -= words;
         }
         if left > 0 {
-            parts.push(draws.words(left));
+            parts.push(draws.drawn_words(left));
         }
         parts.join(" ")
     }
@@ -223,7 +223,7 @@ impl Draws {
     }
 
     /// `count` words, separated by blanks.
-    fn words(&self, count: u64) -> String {
+    fn drawn_words(&self, count: u64) -> String {
         let word = |number| WORDS[(seed::hash(self.seed, DRAWS + number) % WORDS.len() as u64) as usize];
         (0..count).map(word).collect::<Vec<_>>().join(" ")
     }
@@ -242,7 +242,7 @@ mod tests {
                 let mut out = Vec::new();
                 let draws = Draws { seed: seed::hash(7, number) };
                 let (words, output) = draws.lengths(spec, None);
-                let prompt = dataset::Prompt::Text(draws.words(words)).fields(spec.form);
+                let prompt = dataset::Prompt::Text(draws.drawn_words(words)).fields(spec.form);
                 document(&mut out, "m\"", &prompt, output);
                 serde_json::from_slice(&out).unwrap()
             })
@@ -261,7 +261,7 @@ mod tests {
             tokenizer: None,
             media: Vec::new(),
             prefix_media: Vec::new(),
-            talks: None,
+            conversations: None,
         };
         let chat = &generated(&spec, 1)[0];
         assert_eq!((&chat["model"], &chat["max_tokens"]), (&"m\"".into(), &5.into()));
@@ -284,7 +284,7 @@ mod tests {
             tokenizer: None,
             media: Vec::new(),
             prefix_media: Vec::new(),
-            talks: None,
+            conversations: None,
         };
         let all = generated(&spec, 2000);
         let lengths: Vec<f64> =
@@ -308,7 +308,7 @@ mod tests {
             tokenizer: None,
             media: Vec::new(),
             prefix_media: Vec::new(),
-            talks: None,
+            conversations: None,
         };
         let draws = Draws { seed: 1 };
         let row = |context, generated| TokenCounts { context, generated };
@@ -327,7 +327,7 @@ mod tests {
             tokenizer: None,
             media: Vec::new(),
             prefix_media: Vec::new(),
-            talks: None,
+            conversations: None,
         }
     }
 

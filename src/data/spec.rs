@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::lengths::{Blocks, PromptLength, SharedPrefix, TalkSpec, TokenCounts, TokenLength};
+use crate::lengths::{Blocks, ConversationSpec, PromptLength, SharedPrefix, TokenCounts, TokenLength};
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::Allowance;
 use crate::{MediaSpec, RandomRange, SessionTrace};
@@ -119,12 +119,12 @@ pub struct PromptSpec {
     /// What is attached to the prefixes that they share.
     pub prefix_media: Vec<MediaSpec>,
     /// Conversations that the prompts are turns of, if they are.
-    pub talks: Option<Box<TalkSpec>>,
+    pub conversations: Option<Box<ConversationSpec>>,
 }
 
 impl DataSource {
     /// Conversations to generate, if requests are their turns.
-    pub fn talks(&self) -> Option<&TalkSpec> {
-        if let Self::Prompts(prompts) = self { prompts.talks.as_deref() } else { None }
+    pub fn conversations(&self) -> Option<&ConversationSpec> {
+        if let Self::Prompts(prompts) = self { prompts.conversations.as_deref() } else { None }
     }
 }

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 /// How often in a row finished requests may be reported before the transport gets its turn: where requests fail as soon
 /// as they start, there is always something to report.
-const MOST_TELLS: u32 = 16;
+const MAX_REPORTS: u32 = 16;
 
 /// Number of deadlines, beyond two for each slot, at which those of requests that are over are dropped.
 const SPARE_DEADLINES: usize = 64;
@@ -33,11 +33,11 @@ pub struct NetworkClient<T: Transport> {
     /// Deadlines of requests, in the order of sending; some of those are over.
     deadlines: VecDeque<(Stamp, ExchangeId)>,
     /// Slots whose requests are over.
-    telling: Vec<u32>,
+    reporting: Vec<u32>,
     /// Requests to send next in the slots of completed ones.
     next: Vec<(usize, Request)>,
     /// Reports since the transport's last turn.
-    tells: u32,
+    reports: u32,
     drain_limit: Duration,
 }
 
@@ -57,9 +57,9 @@ impl<T: Transport> NetworkClient<T> {
             exchanges: Exchanges::new(sink, spec.watch_responses),
             limit,
             deadlines: VecDeque::new(),
-            telling: Vec::new(),
+            reporting: Vec::new(),
             next: Vec::new(),
-            tells: 0,
+            reports: 0,
             drain_limit: spec.drain_limit.min(LAST_MOMENT),
         };
         client.grow(spec.slots)?;
@@ -96,20 +96,20 @@ impl<T: Transport> NetworkClient<T> {
     }
 
     /// Reports finished requests to the sink, and starts the requests that it returns. Returns whether there were any.
-    fn tell(&mut self) -> Result<bool> {
+    fn report(&mut self) -> Result<bool> {
         if !self.exchanges.any_over() {
             return Ok(false);
         }
-        let mut telling = self.exchanges.take_over(std::mem::take(&mut self.telling));
-        for &slot in &telling {
+        let mut reporting = self.exchanges.take_over(std::mem::take(&mut self.reporting));
+        for &slot in &reporting {
             let slot = slot as usize;
             self.transport.release(slot);
             if let Next::Issue(request) = self.exchanges.complete(slot) {
                 self.next.push((slot, request));
             }
         }
-        telling.clear();
-        self.telling = telling;
+        reporting.clear();
+        self.reporting = reporting;
         for index in 0..self.next.len() {
             let (slot, request) = self.next[index];
             self.begin(slot, request)?;
@@ -128,7 +128,7 @@ impl<T: Transport> Client for NetworkClient<T> {
         self.transport.grow(slots)?;
         self.exchanges.grow(slots);
         self.next.reserve(slots.saturating_sub(self.next.len()));
-        self.telling.reserve(slots.saturating_sub(self.telling.len()));
+        self.reporting.reserve(slots.saturating_sub(self.reporting.len()));
         Ok(())
     }
 
@@ -149,18 +149,18 @@ impl<T: Transport> Client for NetworkClient<T> {
                 self.expire(limit);
             }
             self.exchanges.end_failing();
-            if self.tell()? {
-                self.tells += 1;
-                if self.tells < MOST_TELLS {
+            if self.report()? {
+                self.reports += 1;
+                if self.reports < MAX_REPORTS {
                     return Ok(());
                 }
-                self.tells = 0;
+                self.reports = 0;
                 return self.transport.turn(Stamp(0), &mut self.exchanges);
             }
             if self.exchanges.unfinished() == 0 && deadline == Stamp::NEVER {
                 return Ok(());
             }
-            self.tells = 0;
+            self.reports = 0;
             let late = self.deadlines.front().map_or(Stamp::NEVER, |late| late.0);
             self.transport.turn(deadline.min(late).min(self.exchanges.next_failure()), &mut self.exchanges)?;
             if !self.exchanges.any_over() && Stamp::now() >= deadline {
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn requests_that_fail_as_soon_as_they_start_leave_the_transport_its_turns() {
-        assert_eq!(driven(None, 1000).transport.turns, 1000 / MOST_TELLS);
+        assert_eq!(driven(None, 1000).transport.turns, 1000 / MAX_REPORTS);
     }
 
     #[test]

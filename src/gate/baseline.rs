@@ -25,7 +25,7 @@ pub struct Finding {
     /// The requirement that it matters to, as written.
     pub requirement: String,
     /// What it is, and what to do.
-    pub what: Lack,
+    pub lack: Lack,
     /// No answer is possible, so there is no use in measuring.
     pub is_final: bool,
 }
@@ -51,7 +51,7 @@ pub fn lacks(baseline: &RunResult, gate: &GatePlan, planned: &Planned) -> Vec<Fi
 }
 
 fn lacks_for(baseline: &RunResult, requirement: &Requirement, planned: &Planned) -> Vec<Finding> {
-    let finding = |lack, is_final| Finding { requirement: requirement.text.clone(), what: lack, is_final };
+    let finding = |lack, is_final| Finding { requirement: requirement.text.clone(), lack, is_final };
     let (meant, missing) = meant(baseline, requirement, planned);
     if meant.is_empty() && planned.loads.is_none() {
         return vec![finding(Lack::Level(None), true)];
@@ -60,18 +60,18 @@ fn lacks_for(baseline: &RunResult, requirement: &Requirement, planned: &Planned)
     let missing = missing.into_iter().map(|index| finding(Lack::Level(Some(index)), is_final));
     let wrong = meant.into_iter().filter_map(|number| {
         let level = &baseline.levels[number];
-        let outcome = Outcome::of(level);
+        let outcome = Outcome::new(level);
         if !is_comparable(level) {
-            return Some(finding(Lack::Valid(number, outcome.word()), true));
+            return Some(finding(Lack::Valid(number, outcome.name()), true));
         }
-        if let Figure::Statistic(statistic) = requirement.of {
-            match Figures::of(level).side(statistic) {
+        if let Figure::Statistic(statistic) = requirement.figure {
+            match Figures::new(level).side(statistic) {
                 None => return Some(finding(Lack::Figure(number), true)),
                 Some(side) if side.starts.is_none() => return Some(finding(Lack::Starts(number), false)),
                 Some(_) => {}
             }
         }
-        (!outcome.is_valid()).then(|| finding(Lack::Valid(number, outcome.word()), false))
+        (!outcome.is_valid()).then(|| finding(Lack::Valid(number, outcome.name()), false))
     });
     missing.chain(wrong).collect()
 }
@@ -104,7 +104,7 @@ mod tests {
     use crate::result::reasons::{InvalidReason, Verdict};
     use crate::result::restarts::restarts;
     use crate::result::setup::sample as plans;
-    use crate::result::summary::{Ending, Known, sample};
+    use crate::result::summary::{Ending, StatisticEstimate, sample};
     use crate::stats::Interval;
     use crate::terms::Statistic;
 
@@ -112,14 +112,14 @@ mod tests {
 
     fn level(concurrency: u32) -> LevelSummary {
         let mut level = sample::level(LevelLoad::Concurrency(concurrency), 1_000, 1_000_000);
-        level.intervals = vec![Known::by(P50, Some(Interval { low: 0.9e6, high: 1.1e6 }))];
+        level.intervals = vec![StatisticEstimate::new(P50, Some(Interval { low: 0.9e6, high: 1.1e6 }))];
         level
     }
 
     fn change(statistic: Statistic, level: Option<u32>) -> GatePlan {
         let level = level.map(LevelName::Concurrency);
         let (text, relation, bound) = ("x".to_owned(), Relation::Below, Bound::Change(0.05));
-        let requirement = Requirement { text, of: Figure::Statistic(statistic), relation, bound, level };
+        let requirement = Requirement { text, figure: Figure::Statistic(statistic), relation, bound, level };
         GatePlan { requirements: vec![requirement], ..GatePlan::default() }
     }
 
@@ -130,7 +130,7 @@ mod tests {
 
     fn found(levels: &[LevelSummary], gate: &GatePlan, planned: &Planned) -> Vec<(Lack, bool)> {
         let result = plans::result(&plans::setup(), levels);
-        lacks(&result, gate, planned).into_iter().map(|finding| (finding.what, finding.is_final)).collect()
+        lacks(&result, gate, planned).into_iter().map(|finding| (finding.lack, finding.is_final)).collect()
     }
 
     #[test]

@@ -49,9 +49,9 @@ fn check_all(
 /// The unit of a figure that a requirement is about.
 fn unit(figure: Figure) -> Unit {
     match figure {
-        Figure::Statistic(statistic) => Unit::of(statistic),
+        Figure::Statistic(statistic) => Unit::new(statistic),
         Figure::Errors => Unit::Share,
-        Figure::Named(name) => FigureAt::of(name).figure.unit,
+        Figure::Named(name) => FigureAt::new(name).figure.unit,
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note
         variant: None,
         level,
         distinction: Distinction::default(),
-        unit: unit(requirement.of),
+        unit: unit(requirement.figure),
         value: None,
         interval: None,
         bounds: Bounds::default(),
@@ -94,19 +94,21 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
         return undecided(plan, unjudged(requirement, Some(level.load), note));
     }
     if !is_comparable(level) {
-        let outcome = Outcome::of(level);
+        let outcome = Outcome::new(level);
         return unjudged(requirement, Some(level.load), &format!("the level is not valid: {outcome}"));
     }
     let baseline = match (requirement.bound, reference) {
         (Bound::Change(_), Err(note)) => return unjudged(requirement, Some(level.load), note),
         (_, reference) => reference.ok(),
     };
-    let found = match requirement.of {
+    let found = match requirement.figure {
         Figure::Named(name) => find(requirement, name, level, baseline),
-        Figure::Statistic(_) | Figure::Errors => gate::find(Figures::of(level), requirement, baseline.map(Figures::of)),
+        Figure::Statistic(_) | Figure::Errors => {
+            gate::find(Figures::new(level), requirement, baseline.map(Figures::new))
+        }
     };
     let as_it_is = "judged by its value: nothing tells how well it is known";
-    let note = match requirement.of {
+    let note = match requirement.figure {
         Figure::Named(name) if is_taken_as_it_is(name) => Some(as_it_is.to_owned()),
         _ => None,
     };
@@ -170,7 +172,7 @@ fn find(
     level: &LevelSummary,
     baseline: Option<&LevelSummary>,
 ) -> Result<Found, &'static str> {
-    let figure = FigureAt::of(name);
+    let figure = FigureAt::new(name);
     let none = "the level does not have this figure";
     let Value { value, interval, mut bounds } = figure.value(level).ok_or(none)?;
     if is_taken_as_it_is(name) {
@@ -195,7 +197,7 @@ fn find(
 
 /// Whether nothing tells how well a figure is known, as of rates of tokens: it is judged by its value.
 fn is_taken_as_it_is(name: FigureName) -> bool {
-    FigureAt::of(name).figure.is_a_value()
+    FigureAt::new(name).figure.is_a_value()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::result::Unit;
 use crate::result::checked::Judgement;
 use crate::result::ratio::{Figures, Side, bounds_of_ratio};
 use crate::result::statistic::{CONFIDENCE, value};
-use crate::result::summary::{Known, LevelLoad};
+use crate::result::summary::{LevelLoad, StatisticEstimate};
 use crate::stats::{Bounds, Interval, Proportion, share_difference, share_interval, student_t_quantile};
 use crate::terms::Statistic;
 
@@ -64,7 +64,7 @@ impl Found {
     /// ever show that.
     fn is_without_errors(&self, requirement: &Requirement) -> bool {
         let may_grow = matches!(requirement.bound, Bound::Change(change) if change >= 0.0);
-        requirement.of == Figure::Errors && may_grow && requirement.relation.is_upper() && self.value == 0.0
+        requirement.figure == Figure::Errors && may_grow && requirement.relation.is_upper() && self.value == 0.0
     }
 
     /// The same with bounds that are `times` as far away.
@@ -95,14 +95,14 @@ pub fn find(
     requirement: &Requirement,
     baseline: Option<Figures<'_>>,
 ) -> Result<Found, &'static str> {
-    let statistic = match requirement.of {
+    let statistic = match requirement.figure {
         Figure::Statistic(statistic) => Some(statistic),
         Figure::Errors => None,
         Figure::Named(_) => return Err("it is known once the level is over"),
     };
-    let (unit, wider) = (statistic.map_or(Unit::Share, Unit::of), wider(figures.looks));
+    let (unit, wider) = (statistic.map_or(Unit::Share, Unit::new), wider(figures.looks));
     let change = match requirement.bound {
-        Bound::Value(bound) => return Ok(own(figures, statistic, unit, bound).wider(wider)),
+        Bound::Value(bound) => return Ok(by_value(figures, statistic, unit, bound).wider(wider)),
         Bound::Change(change) => change,
     };
     let baseline = baseline.ok_or("there is no baseline")?;
@@ -116,12 +116,12 @@ pub fn find(
 }
 
 /// A figure by itself; the share of errors, if it is no statistic.
-fn own(figures: Figures<'_>, statistic: Option<Statistic>, unit: Unit, bound: f64) -> Found {
+fn by_value(figures: Figures<'_>, statistic: Option<Statistic>, unit: Unit, bound: f64) -> Found {
     match statistic {
         Some(statistic) => Found {
             unit,
             value: value(statistic, figures.client),
-            interval: Known::find(figures.known, statistic),
+            interval: StatisticEstimate::find(figures.estimates, statistic),
             bounds: figures.bounds(statistic),
             bound,
         },

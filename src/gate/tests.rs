@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::plan::Relation;
-use crate::result::summary::{Between, Restarts, sample};
+use crate::result::summary::{AcrossStarts, Restarts, sample};
 use crate::seed::{hash, unit};
 
 const OF: Statistic = Statistic::MeanLatency;
 
 fn below(bound: Bound) -> Requirement {
-    Requirement { text: "avg".to_owned(), of: Figure::Statistic(OF), relation: Relation::Below, bound, level: None }
+    Requirement { text: "avg".to_owned(), figure: Figure::Statistic(OF), relation: Relation::Below, bound, level: None }
 }
 
 /// How often each world is simulated.
@@ -29,7 +29,7 @@ impl Draws {
 #[derive(Clone, Copy)]
 struct World {
     /// Deviation of starts of the server.
-    between: f64,
+    between_starts: f64,
     /// Deviation of a window's mean.
     within: f64,
     /// How much a window has of the deviation of the one before.
@@ -41,16 +41,18 @@ struct World {
 fn gate(world: World, truth: f64, seed: u64) -> (Judgement, u32) {
     let mut draws = Draws(seed, 0);
     let mut starts = |count: usize| -> Vec<f64> {
-        (0..count).map(|_| 1e6 * (world.between * draws.next() + world.within * draws.next() / 3.0).exp()).collect()
+        (0..count)
+            .map(|_| 1e6 * (world.between_starts * draws.next() + world.within * draws.next() / 3.0).exp())
+            .collect()
     };
     let values = starts(5);
-    let between = Between { of: OF, values, mean: 1e6, interval: None, share: None };
-    let baseline = Restarts { starts: 5, figures: vec![between] };
-    let own_start = truth.ln() + world.between * draws.next();
+    let mean_latency = AcrossStarts { statistic: OF, values, mean: 1e6, interval: None, share: None };
+    let baseline = Restarts { starts: 5, figures: vec![mean_latency] };
+    let own_start = truth.ln() + world.between_starts * draws.next();
     let (mut state, mut sum, mut looks, mut next) = (draws.next(), 0.0, 0, 3.0);
     let fresh = (1.0 - world.correlation.powi(2)).sqrt();
     let client = sample::client(1_000, 1_000_000);
-    let of_baseline = Figures { client: &client, known: &[], restarts: Some(&baseline), looks: 0 };
+    let of_baseline = Figures { client: &client, estimates: &[], restarts: Some(&baseline), looks: 0 };
     for windows in 1..=60 {
         state = world.correlation * state + fresh * draws.next();
         sum += world.within * state;
@@ -85,8 +87,8 @@ fn counts(world: World, truth: f64) -> [usize; 3] {
 
 #[test]
 fn a_gate_against_a_baseline_of_several_starts_is_right() {
-    let quiet = World { between: 0.008, within: 0.01, correlation: 0.3 };
-    let busy = World { between: 0.04, within: 0.06, correlation: 0.5 };
+    let quiet = World { between_starts: 0.008, within: 0.01, correlation: 0.3 };
+    let busy = World { between_starts: 0.04, within: 0.06, correlation: 0.5 };
     for (name, world) in [("quiet", quiet), ("busy", busy)] {
         let [_, alarms, _] = counts(world, 1.0);
         let [held, found, _] = counts(world, 1.1);
@@ -136,12 +138,12 @@ fn a_rate_that_nothing_else_tells_of_is_known_by_its_requests() {
         let figure = Figure::Statistic(Statistic::Throughput);
         let requirement = Requirement {
             text: String::new(),
-            of: figure,
+            figure,
             relation: Relation::AtLeast,
             bound: Bound::Value(bound),
             level: None,
         };
-        let figures = Figures { client: &client, known: &[], restarts: None, looks: 0 };
+        let figures = Figures { client: &client, estimates: &[], restarts: None, looks: 0 };
         find(figures, &requirement, None).unwrap().judge(&requirement)
     };
     let rate = sample::client(48, 1_000_000).throughput();

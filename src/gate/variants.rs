@@ -46,7 +46,7 @@ fn judged_on(requirement: &Requirement, cell: &Cell, result: &VariantsResult) ->
 
 /// Whether a round lacks a figure that a requirement is about, because it has too few requests for it.
 pub fn lacks_figure(plan: &GatePlan, round: &Round) -> bool {
-    let lacks = |requirement: &Requirement| match requirement.of {
+    let lacks = |requirement: &Requirement| match requirement.figure {
         Figure::Statistic(statistic) => {
             let measured = round.units.iter().flatten().filter(|unit| unit.problem.is_none());
             measured.into_iter().any(|unit| unit.get(rounds::Figure::Client(statistic)).is_none())
@@ -88,8 +88,8 @@ fn check(plan: &GatePlan, requirement: &Requirement, result: &VariantsResult) ->
 
 /// The figure that a requirement is about, and in how many rounds it is missing; `None` if no round has it.
 fn find(requirement: &Requirement, cell: &Cell, variant: usize, result: &VariantsResult) -> Option<(Found, usize)> {
-    let (unit, statistic) = match requirement.of {
-        Figure::Statistic(statistic) => (Unit::of(statistic), rounds::Figure::Client(statistic)),
+    let (unit, statistic) = match requirement.figure {
+        Figure::Statistic(statistic) => (Unit::new(statistic), rounds::Figure::Client(statistic)),
         Figure::Named(_) => return None,
         Figure::Errors => return errors(requirement, cell, variant).map(|found| (found, 0)),
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Backend, ClientSpec};
 use crate::data::PayloadId;
-use crate::load::feed::Feed;
+use crate::load::input_source::InputSource;
 use crate::plan::Wait;
 use crate::record::{Observer, Recorder, Source, TextLog, TraceLog};
 
@@ -17,7 +17,7 @@ pub struct LoadContext {
     /// is prepared.
     pub client: ClientSpec,
     /// What each slot sends next.
-    pub feed: Arc<Feed>,
+    pub input_source: Arc<InputSource>,
     /// Where results go.
     pub recorder: Arc<Recorder>,
     /// How synchronous workers wait.
@@ -56,12 +56,17 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 impl LoadContext {
     /// The minimum that workers need. They sleep for their answers, run until they are stopped, and nothing observes
     /// them.
-    pub fn new(backend: Arc<dyn Backend>, client: ClientSpec, feed: Feed, recorder: Arc<Recorder>) -> Self {
+    pub fn new(
+        backend: Arc<dyn Backend>,
+        client: ClientSpec,
+        input_source: InputSource,
+        recorder: Arc<Recorder>,
+    ) -> Self {
         let has_parts = recorder.spec().parts() > 1;
         Self {
             backend,
             client,
-            feed: Arc::new(feed),
+            input_source: Arc::new(input_source),
             recorder,
             wait: Wait::Park,
             worker_cpus: None,
@@ -90,14 +95,14 @@ impl LoadContext {
         self.recorder.spec().part(self.client.payloads[payload.0 as usize].model, server)
     }
 
-    /// Prepares the observer for the lanes below `lanes`.
-    pub(super) fn reserve_observed(&self, lanes: usize) {
+    /// Prepares the observer for the request streams below `request_streams`.
+    pub(super) fn reserve_observed(&self, request_streams: usize) {
         if let Some(observer) = &self.observer {
-            observer.reserve(lanes);
+            observer.reserve(request_streams);
         }
     }
 
-    /// Settings of the client of worker number `worker` of `workers`: connections are dealt evenly.
+    /// Settings of the client of worker number `worker` of `workers`: connections are assigned evenly.
     pub(super) fn client_spec(&self, slots: usize, worker: usize, workers: usize) -> ClientSpec {
         let part = |all: usize| (all / workers + usize::from(worker < all % workers)).max(1);
         ClientSpec { slots, connections: self.client.connections.map(part), ..self.client.clone() }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::data::PayloadId;
-use crate::load::feed::{Deal, Feed, PayloadIndex};
-use crate::load::lanes::OwnLanes;
+use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::open::OpenLoop;
+use crate::load::request_streams::LocalRequestStreams;
 use crate::load::schedule::{Arrivals, Schedule};
 use crate::load::sequence::{SequenceLength, SequenceSpec};
 use crate::ranks::Part;
@@ -36,20 +36,28 @@ fn open_loop(arrivals: Arrivals, threads: usize, part: Part) -> OpenLoop {
 /// process.
 fn requests(arrivals: &Arrivals, threads: usize, part: Part, count: u64) -> Vec<(u64, u64, u32)> {
     let shape = open_loop(arrivals.clone(), threads, part);
-    let lanes = OwnLanes { count: threads, all: threads * part.size, part };
+    let request_streams = LocalRequestStreams { count: threads, all: threads * part.size, part };
     let cycle =
         |range: std::ops::Range<u32>| PayloadIndex { cycle: range.map(PayloadId).collect(), streams: Vec::new() };
-    let feed = Feed::independent(vec![cycle(0..13)], Mix::single(), lanes, Deal::InStep, 0).unwrap();
+    let input_source =
+        InputSource::independent(vec![cycle(0..13)], Mix::single(), request_streams, EntryAssignment::InStep, 0)
+            .unwrap();
     let mix = Mix::new(&[0.6, 0.4], 5).unwrap();
-    let mixed = Feed::independent(vec![cycle(0..1), cycle(100..101)], mix, lanes, Deal::InStep, 0).unwrap();
+    let mixed =
+        InputSource::independent(vec![cycle(0..1), cycle(100..101)], mix, request_streams, EntryAssignment::InStep, 0)
+            .unwrap();
     let mut all = Vec::new();
     for (turn, turns, share) in shape.turns(threads, count) {
         let schedule = Schedule::share(arrivals, shape.seed, turn, turns);
         for (index, instant) in (0..share).zip(schedule) {
             let number = turn as u64 + index * turns as u64;
-            // A worker has one lane here.
-            let lane = turn / part.size;
-            all.push((number, instant, feed.next(lane).payload.0 + mixed.next(lane).payload.0));
+            // A worker has one request stream here.
+            let request_stream = turn / part.size;
+            all.push((
+                number,
+                instant,
+                input_source.next(request_stream).payload.0 + mixed.next(request_stream).payload.0,
+            ));
         }
     }
     all
@@ -83,11 +91,13 @@ fn a_concurrency_in_parts_sends_every_entry_once_before_one_comes_round_again() 
     for size in SIZES {
         let mut sent = BTreeSet::new();
         for part in parts(size) {
-            let lanes = OwnLanes { count: part.of(8), all: 8, part };
+            let request_streams = LocalRequestStreams { count: part.share(8), all: 8, part };
             let index = PayloadIndex { cycle: (0..100).map(PayloadId).collect(), streams: Vec::new() };
-            let feed = Feed::independent(vec![index], Mix::single(), lanes, Deal::OnDemand, 0).unwrap();
-            for request in 0..part.of(100) {
-                let payload = feed.next(request * 7 % part.of(8).max(1)).payload.0;
+            let input_source =
+                InputSource::independent(vec![index], Mix::single(), request_streams, EntryAssignment::OnDemand, 0)
+                    .unwrap();
+            for request in 0..part.share(100) {
+                let payload = input_source.next(request * 7 % part.share(8).max(1)).payload.0;
                 assert!(sent.insert(payload), "{payload} twice with {size} processes");
             }
         }
@@ -98,25 +108,25 @@ fn a_concurrency_in_parts_sends_every_entry_once_before_one_comes_round_again() 
 #[test]
 fn sequences_in_parts_have_the_ids_lengths_and_data_of_one_process() {
     let played = |part: Part| {
-        let lanes = OwnLanes { count: part.of(9), all: 9, part };
+        let request_streams = LocalRequestStreams { count: part.share(9), all: 9, part };
         let streams = (0..4).map(|stream| (0..5).map(|step| PayloadId(stream * 10 + step)).collect()).collect();
         let index = PayloadIndex { cycle: Vec::new(), streams };
         let spec = SequenceSpec { first_id: 100, ids: 50, length: SequenceLength::About(6, 50.0), seed: 3 };
-        let feed = Feed::sequences(vec![index], Mix::single(), spec, lanes).unwrap();
-        let lane = |lane: usize| {
-            let steps: Vec<_> = (0..60).map(|_| feed.next(lane)).collect();
+        let input_source = InputSource::sequences(vec![index], Mix::single(), spec, request_streams).unwrap();
+        let request_stream = |request_stream: usize| {
+            let steps: Vec<_> = (0..60).map(|_| input_source.next(request_stream)).collect();
             let summary = |request: &crate::backend::Request| {
                 let position = request.sequence.unwrap();
                 (position.id, position.start, position.end, request.payload.0)
             };
-            (part.number(lane), steps.iter().map(summary).collect::<Vec<_>>())
+            (part.number(request_stream), steps.iter().map(summary).collect::<Vec<_>>())
         };
-        (0..part.of(9)).map(lane).collect::<Vec<_>>()
+        (0..part.share(9)).map(request_stream).collect::<Vec<_>>()
     };
     let whole = played(Part::WHOLE);
     for size in SIZES {
         let mut union: Vec<_> = parts(size).flat_map(played).collect();
-        union.sort_unstable_by_key(|(lane, _)| *lane);
+        union.sort_unstable_by_key(|(request_stream, _)| *request_stream);
         assert_eq!(union, whole, "{size} processes");
     }
 }

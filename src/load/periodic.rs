@@ -63,7 +63,7 @@ impl BatchProgress {
     }
 
     /// Sets their number in all processes.
-    pub fn tell_all(&self, all: usize) {
+    pub fn set_total(&self, all: usize) {
         self.all.store(all, Ordering::SeqCst);
     }
 
@@ -83,15 +83,15 @@ impl PeriodicLoop {
     }
 
     /// The slots of this process for these requests of all.
-    fn own(&self, requests: &Range<u32>) -> Range<u32> {
-        let share = |count: u32| u32::try_from(self.part.of(count as usize)).unwrap_or(u32::MAX);
+    fn local_slots(&self, requests: &Range<u32>) -> Range<u32> {
+        let share = |count: u32| u32::try_from(self.part.share(count as usize)).unwrap_or(u32::MAX);
         share(requests.start)..share(requests.end)
     }
 
     /// The results of each batch in this process; preliminary while the load runs.
     pub fn results(&self) -> Vec<PeriodicBatch> {
         let batch = |requests: Range<u32>| {
-            let slots = self.own(&requests);
+            let slots = self.local_slots(&requests);
             self.book.batch(slots.start as usize, slots.end as usize, requests.end as usize)
         };
         self.batches().filter_map(batch).collect()
@@ -226,7 +226,7 @@ impl Progress {
 fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop) -> Result<()> {
     let period = u64::from(shape.period.max(1));
     let policy = Progress { book: Arc::clone(&shape.book), period, reached: Arc::clone(&shape.progress) };
-    let (numbers, slots) = (Numbers { first: 0, stride: 1 }, shape.own(&(0..shape.end)).end as usize);
+    let (numbers, slots) = (Numbers { first: 0, stride: 1 }, shape.local_slots(&(0..shape.end)).end as usize);
     let setup = Setup { policy, numbers, worker: 0, workers: 1, slots, alone: false, reissues: false, watches: true };
     engine::work(context, control, setup, |issuer| {
         launch(issuer, shape)?;
@@ -238,7 +238,7 @@ fn work(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &PeriodicLoop
 fn launch(issuer: &mut Issuer<Progress>, shape: &PeriodicLoop) -> Result<()> {
     let flight = Arc::clone(&issuer.flight);
     for requests in shape.batches() {
-        let slots = shape.own(&requests);
+        let slots = shape.local_slots(&requests);
         if !slots.is_empty() {
             flight.policy.book.open_batch(slots.start, slots.end);
         }
@@ -262,11 +262,11 @@ fn submit(issuer: &mut Issuer<Progress>, slot: SlotId) -> Result<()> {
     // Unused slots are in front, in their order; returned ones go to the end.
     let unused = issuer.free.pop_front();
     debug_assert_eq!(unused, Some(slot));
-    let feed = &issuer.flight.context.feed;
-    let lane = slot.index() % feed.lanes();
-    let (request, now) = (feed.next(lane), Stamp::now());
+    let input_source = &issuer.flight.context.input_source;
+    let request_stream = slot.index() % input_source.request_streams();
+    let (request, now) = (input_source.next(request_stream), Stamp::now());
     issuer.flight.policy.book.note_submission(slot, now);
-    issuer.submit(slot, request, lane, now)
+    issuer.submit(slot, request, request_stream, now)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(super) struct Rest<const SCHEDULED: bool> {
 }
 
 impl<const SCHEDULED: bool> Rest<SCHEDULED> {
-    pub(super) fn of(slots: usize) -> Self {
+    pub(super) fn new(slots: usize) -> Self {
         Self { played: Mutex::new(vec![Played::default(); slots]) }
     }
 

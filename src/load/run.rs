@@ -46,13 +46,13 @@ pub enum LoadShape {
 }
 
 impl LoadShape {
-    /// Number of slots that all clients are opened with together, for that many lanes. (Open loops add slots as they
+    /// Number of slots that all clients are opened with together, for that many request streams. (Open loops add slots as they
     /// need them.)
-    fn first_slots(&self, lanes: usize) -> usize {
+    fn first_slots(&self, request_streams: usize) -> usize {
         match self {
             Self::Closed(shape) => shape.concurrency,
-            Self::Open(shape) => shape.first_slots(lanes),
-            Self::Periodic(shape) => shape.part.of(shape.end as usize),
+            Self::Open(shape) => shape.first_slots(request_streams),
+            Self::Periodic(shape) => shape.part.share(shape.end as usize),
             Self::Sessions(shape) => shape.slots(),
             Self::Turns(shape) => shape.first_slots(),
         }
@@ -119,7 +119,7 @@ pub fn start(context: LoadContext, shape: impl Into<LoadShape>) -> Result<Runnin
 /// If a client cannot be opened, or a thread cannot be started.
 pub fn prepare(mut context: LoadContext, shape: impl Into<LoadShape>) -> Result<PreparedLoad> {
     let shape = shape.into();
-    context.client.load_slots = shape.first_slots(context.feed.lanes());
+    context.client.load_slots = shape.first_slots(context.input_source.request_streams());
     let control = Arc::new(Control::new(context.quota));
     let context = Arc::new(context);
     let drain_limit = context.drain_limit;

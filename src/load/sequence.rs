@@ -1,14 +1,15 @@
 //! Sequences: ids, lengths, start and end flags, as functions of the seed and of counters.
 //!
-//! A *lane* plays one sequence after the other; there are as many active sequences as lanes. Everything about the
-//! `n`-th sequence of lane `l` follows from `l`, `n` and the plan, so lanes share nothing and runs repeat exactly:
+//! A *request stream* plays one sequence after the other; there are as many active sequences as request streams.
+//! Everything about the `n`-th sequence of request stream `l` follows from `l`, `n` and the plan, so request streams
+//! share nothing and runs repeat exactly:
 //!
-//! * its id: lane `l` of `L` owns the ids `first + l, first + l + L, …` of the range and takes them in turn, so two
+//! * its id: request stream `l` of `L` owns the ids `first + l, first + l + L, …` of the range and takes them in turn, so two
 //!   active sequences cannot have the same id;
-//! * its stream: number `(l + n) mod streams`, so every lane plays all streams in turn;
+//! * its stream: number `(l + n) mod streams`, so every request stream plays all streams in turn;
 //! * its length: the flag's, or the stream's, varied by a draw that belongs to `n · L + l`.
 //!
-//! Calls for one lane must not overlap, those for different lanes may; nothing blocks or allocates.
+//! Calls for one request stream must not overlap, those for different request streams may; nothing blocks or allocates.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +18,7 @@ use crossbeam::utils::CachePadded;
 use crate::backend::SequencePosition;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::load::lanes::OwnLanes;
+use crate::load::request_streams::LocalRequestStreams;
 use crate::plan::SequencePlan;
 use crate::seed::{self, Purpose};
 
@@ -32,7 +33,7 @@ pub enum SequenceLength {
 
 impl SequenceLength {
     /// The rule of a plan: the flag, else the data's own lengths where `data_has_steps`, else the default length.
-    pub fn of(plan: &SequencePlan, data_has_steps: bool) -> Self {
+    pub fn new(plan: &SequencePlan, data_has_steps: bool) -> Self {
         match plan.length {
             Some(length) => Self::About(length, plan.variation_percent),
             None if data_has_steps => Self::Stream,
@@ -59,15 +60,15 @@ pub struct SequenceSpec {
 pub struct Sequences {
     spec: SequenceSpec,
     lengths_seed: u64,
-    /// Number of lanes in all processes together.
-    all_lanes: u64,
-    lanes: Box<[CachePadded<Lane>]>,
+    /// Number of request streams in all processes together.
+    all_request_streams: u64,
+    request_streams: Box<[CachePadded<RequestStreamState>]>,
 }
 
-/// The state of a lane. Relaxed atomics are enough: the caller orders the calls for one lane.
+/// The state of a request stream. Relaxed atomics are enough: the caller orders the calls for one request stream.
 #[derive(Debug)]
-struct Lane {
-    /// Its number among all lanes.
+struct RequestStreamState {
+    /// Its number among all request streams.
     number: u64,
     /// Number of sequences begun.
     begun: AtomicU64,
@@ -93,12 +94,12 @@ pub struct SequenceStep {
 }
 
 impl Sequences {
-    /// Sequences for `lanes` lanes.
+    /// Sequences for `request_streams` request streams.
     ///
     /// # Errors
-    /// If the ids are fewer than the lanes, start at 0 or do not fit 64 bits, or a length or variation is unusable.
-    pub fn new(spec: SequenceSpec, lanes: impl Into<OwnLanes>) -> Result<Self> {
-        let lanes: OwnLanes = lanes.into();
+    /// If the ids are fewer than the request streams, start at 0 or do not fit 64 bits, or a length or variation is unusable.
+    pub fn new(spec: SequenceSpec, request_streams: impl Into<LocalRequestStreams>) -> Result<Self> {
+        let request_streams: LocalRequestStreams = request_streams.into();
         let SequenceSpec { first_id, ids, length, seed } = spec;
         if first_id == 0 || first_id.checked_add(ids).is_none() {
             return Err(Error::usage(format!(
@@ -106,11 +107,11 @@ impl Sequences {
                 u64::MAX
             )));
         }
-        if ids < lanes.all as u64 {
+        if ids < request_streams.all as u64 {
             return Err(Error::usage(format!(
                 "--sequence-id-range holds {ids} ids, but {} sequences are active at once and each needs its own: \
                  widen the range or lower the concurrency (--num-of-sequences in rate modes)",
-                lanes.all
+                request_streams.all
             )));
         }
         if let SequenceLength::About(length, percent) = length {
@@ -124,32 +125,41 @@ impl Sequences {
             }
         }
         let lengths_seed = seed::derive(seed, Purpose::SequenceLengths);
-        let lane = |number: usize| {
+        let request_stream = |number: usize| {
             let (begun, made, length, first_due) = Default::default();
-            CachePadded::new(Lane { number: number as u64, begun, made, length, first_due })
+            CachePadded::new(RequestStreamState { number: number as u64, begun, made, length, first_due })
         };
-        let own_lanes = lanes.numbers().map(lane).collect();
-        Ok(Self { spec, lengths_seed, all_lanes: lanes.all as u64, lanes: own_lanes })
+        let local_request_streams = request_streams.numbers().map(request_stream).collect();
+        Ok(Self {
+            spec,
+            lengths_seed,
+            all_request_streams: request_streams.all as u64,
+            request_streams: local_request_streams,
+        })
     }
 
-    /// Number of lanes.
-    pub fn lanes(&self) -> usize {
-        self.lanes.len()
+    /// Number of request streams.
+    pub fn request_streams(&self) -> usize {
+        self.request_streams.len()
     }
 
-    /// The next request of a lane. Where a new sequence begins, `stream_length` tells for `(ordinal, turn)` how many steps
-    /// its stream has.
-    // Not inlined into the feed's own `next`, which would slow down requests without sequences.
+    /// The next request of a request stream. Where a new sequence begins, `stream_length` tells for `(ordinal, turn)` how
+    /// many steps its stream has.
+    // Not inlined into the input source's own `next`, which would slow down requests without sequences.
     #[inline(never)]
-    pub fn next(&self, lane: usize, stream_length: impl FnOnce(u64, u64) -> u64) -> SequenceStep {
-        let state = &self.lanes[lane];
+    pub fn next(&self, request_stream: usize, stream_length: impl FnOnce(u64, u64) -> u64) -> SequenceStep {
+        let state = &self.request_streams[request_stream];
         let mut length = state.length.load(Ordering::Relaxed);
         let start = length == 0;
         if start {
             let number = state.begun.fetch_add(1, Ordering::Relaxed);
             length = match self.spec.length {
-                SequenceLength::Stream => stream_length(self.ordinal(lane, number), state.number + number).max(1),
-                SequenceLength::About(length, percent) => self.varied(length, percent, self.ordinal(lane, number)),
+                SequenceLength::Stream => {
+                    stream_length(self.ordinal(request_stream, number), state.number + number).max(1)
+                }
+                SequenceLength::About(length, percent) => {
+                    self.varied(length, percent, self.ordinal(request_stream, number))
+                }
             };
             state.length.store(length, Ordering::Relaxed);
             state.made.store(0, Ordering::Relaxed);
@@ -160,58 +170,59 @@ impl Sequences {
             state.length.store(0, Ordering::Relaxed);
         }
         state.made.store(made + 1, Ordering::Relaxed);
-        self.step(lane, made, start, end)
+        self.step(request_stream, made, start, end)
     }
 
-    /// A request that ends the lane's sequence early; `None` if none is open.
-    pub fn close(&self, lane: usize) -> Option<SequenceStep> {
-        let state = &self.lanes[lane];
+    /// A request that ends the request stream's sequence early; `None` if none is open.
+    pub fn close(&self, request_stream: usize) -> Option<SequenceStep> {
+        let state = &self.request_streams[request_stream];
         let open = state.length.swap(0, Ordering::Relaxed) > 0;
         if open {
             state.first_due.store(0, Ordering::Relaxed);
         }
-        open.then(|| self.step(lane, state.made.load(Ordering::Relaxed), false, true))
+        open.then(|| self.step(request_stream, state.made.load(Ordering::Relaxed), false, true))
     }
 
-    /// Makes the lane's next request end its sequence, whose start failed: its model may know nothing of it, but
+    /// Makes the request stream's next request end its sequence, whose start failed: its model may know nothing of it, but
     /// Triton's sequence batcher holds a place for it until an end comes, or `max_sequence_idle_microseconds` are over.
-    pub fn cut_short(&self, lane: usize) {
-        let state = &self.lanes[lane];
+    pub fn cut_short(&self, request_stream: usize) {
+        let state = &self.request_streams[request_stream];
         if state.length.load(Ordering::Relaxed) > 0 {
             state.length.store(state.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             state.first_due.store(0, Ordering::Relaxed);
         }
     }
 
-    /// The first request of the lane's open sequence is due at that moment.
-    pub fn begin(&self, lane: usize, due: Stamp) {
-        self.lanes[lane].first_due.store(due.0, Ordering::Relaxed);
+    /// The first request of the request stream's open sequence is due at that moment.
+    pub fn begin(&self, request_stream: usize, due: Stamp) {
+        self.request_streams[request_stream].first_due.store(due.0, Ordering::Relaxed);
     }
 
-    /// When the first request of the lane's latest sequence was due, if that one is played whole.
-    pub fn begun(&self, lane: usize) -> Option<Stamp> {
-        Some(Stamp(self.lanes[lane].first_due.load(Ordering::Relaxed))).filter(|due| due.0 > 0)
+    /// When the first request of the request stream's latest sequence was due, if that one is played whole.
+    pub fn begun(&self, request_stream: usize) -> Option<Stamp> {
+        Some(Stamp(self.request_streams[request_stream].first_due.load(Ordering::Relaxed))).filter(|due| due.0 > 0)
     }
 
-    fn step(&self, lane: usize, step: u64, start: bool, end: bool) -> SequenceStep {
-        let number = self.lanes[lane].begun.load(Ordering::Relaxed) - 1;
+    fn step(&self, request_stream: usize, step: u64, start: bool, end: bool) -> SequenceStep {
+        let number = self.request_streams[request_stream].begun.load(Ordering::Relaxed) - 1;
         SequenceStep {
-            ordinal: self.ordinal(lane, number),
-            turn: self.lanes[lane].number + number,
+            ordinal: self.ordinal(request_stream, number),
+            turn: self.request_streams[request_stream].number + number,
             step,
-            position: SequencePosition { id: self.id(lane, number), start, end },
+            position: SequencePosition { id: self.id(request_stream, number), start, end },
         }
     }
 
-    fn ordinal(&self, lane: usize, number: u64) -> u64 {
-        number.wrapping_mul(self.all_lanes).wrapping_add(self.lanes[lane].number)
+    fn ordinal(&self, request_stream: usize, number: u64) -> u64 {
+        number.wrapping_mul(self.all_request_streams).wrapping_add(self.request_streams[request_stream].number)
     }
 
-    fn id(&self, lane: usize, number: u64) -> u64 {
-        let (lane, lanes) = (self.lanes[lane].number, self.all_lanes);
-        // Number of ids of the range that belong to this lane; at least one, because there are as many as lanes.
-        let lane_ids = (self.spec.ids - lane).div_ceil(lanes);
-        self.spec.first_id + lane + number % lane_ids * lanes
+    fn id(&self, request_stream: usize, number: u64) -> u64 {
+        let (request_stream, request_streams) = (self.request_streams[request_stream].number, self.all_request_streams);
+        // Number of ids of the range that belong to this request stream; at least one, because there are as many as
+        // request streams.
+        let stream_ids = (self.spec.ids - request_stream).div_ceil(request_streams);
+        self.spec.first_id + request_stream + number % stream_ids * request_streams
     }
 
     fn varied(&self, length: u64, percent: f64, ordinal: u64) -> u64 {
@@ -229,15 +240,15 @@ mod tests {
         SequenceSpec { first_id: 100, ids, length, seed: 3 }
     }
 
-    fn sequences(lanes: usize, ids: u64, length: SequenceLength) -> Sequences {
-        Sequences::new(spec(ids, length), lanes).unwrap()
+    fn sequences(request_streams: usize, ids: u64, length: SequenceLength) -> Sequences {
+        Sequences::new(spec(ids, length), request_streams).unwrap()
     }
 
-    /// One whole sequence of a lane.
-    fn play(sequences: &Sequences, lane: usize) -> Vec<SequenceStep> {
+    /// One whole sequence of a request stream.
+    fn play(sequences: &Sequences, request_stream: usize) -> Vec<SequenceStep> {
         let mut steps = Vec::new();
         loop {
-            let step = sequences.next(lane, |_, turn| 1 + turn % 3);
+            let step = sequences.next(request_stream, |_, turn| 1 + turn % 3);
             steps.push(step);
             if step.position.end {
                 return steps;
@@ -264,26 +275,29 @@ mod tests {
     }
 
     #[test]
-    fn streams_give_lengths_and_are_dealt_in_turn() {
+    fn streams_give_lengths_and_are_assigned_in_turn() {
         let sequences = sequences(2, 10, SequenceLength::Stream);
-        let lengths = |lane| (0..4).map(|_| play(&sequences, lane).len()).collect::<Vec<_>>();
+        let lengths = |request_stream| (0..4).map(|_| play(&sequences, request_stream).len()).collect::<Vec<_>>();
         assert_eq!(lengths(0), [1, 2, 3, 1]);
         assert_eq!(lengths(1), [2, 3, 1, 2]);
     }
 
     #[test]
     fn live_sequences_never_share_an_id_and_ids_stay_in_range() {
-        for (lanes, ids) in [(1, 1), (3, 3), (3, 4), (4, 10), (7, 50)] {
-            let sequences = sequences(lanes, ids, SequenceLength::About(5, 60.0));
-            let mut live = vec![0; lanes];
+        for (request_streams, ids) in [(1, 1), (3, 3), (3, 4), (4, 10), (7, 50)] {
+            let sequences = sequences(request_streams, ids, SequenceLength::About(5, 60.0));
+            let mut live = vec![0; request_streams];
             let mut used_ids = std::collections::BTreeSet::new();
             for turn in 0..5000_u64 {
-                let lane = (seed::hash(1, turn) % lanes as u64) as usize;
-                let step = sequences.next(lane, |_, _| 1);
+                let request_stream = (seed::hash(1, turn) % request_streams as u64) as usize;
+                let step = sequences.next(request_stream, |_, _| 1);
                 let id = step.position.id;
                 assert!((100..100 + ids).contains(&id));
-                assert!(live.iter().enumerate().all(|(other, &held)| other == lane || held != id), "id {id} twice");
-                live[lane] = if step.position.end { 0 } else { id };
+                assert!(
+                    live.iter().enumerate().all(|(other, &held)| other == request_stream || held != id),
+                    "id {id} twice"
+                );
+                live[request_stream] = if step.position.end { 0 } else { id };
                 used_ids.insert(id);
             }
             assert_eq!(used_ids.len() as u64, ids, "every id of the range is used");
@@ -354,7 +368,7 @@ mod tests {
 
     #[test]
     fn unusable_specs_are_refused() {
-        let refuse = |spec, lanes| Sequences::new(spec, lanes).unwrap_err().to_string();
+        let refuse = |spec, request_streams| Sequences::new(spec, request_streams).unwrap_err().to_string();
         assert!(refuse(spec(3, SequenceLength::Stream), 4).contains("holds 3 ids, but 4 sequences"));
         assert!(refuse(spec(0, SequenceLength::Stream), 1).contains("holds 0 ids"));
         assert!(refuse(SequenceSpec { first_id: 0, ..spec(3, SequenceLength::Stream) }, 1).contains("from 0"));
@@ -377,8 +391,8 @@ mod tests {
             concurrent: 4,
             correlation: None,
         };
-        assert_eq!(SequenceLength::of(&plan(None), true), SequenceLength::Stream);
-        assert_eq!(SequenceLength::of(&plan(None), false), SequenceLength::About(20, 10.0));
-        assert_eq!(SequenceLength::of(&plan(Some(7)), true), SequenceLength::About(7, 10.0));
+        assert_eq!(SequenceLength::new(&plan(None), true), SequenceLength::Stream);
+        assert_eq!(SequenceLength::new(&plan(None), false), SequenceLength::About(20, 10.0));
+        assert_eq!(SequenceLength::new(&plan(Some(7)), true), SequenceLength::About(7, 10.0));
     }
 }

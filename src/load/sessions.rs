@@ -114,10 +114,10 @@ struct Script<'a> {
 
 fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &WorkerShare, script: Script<'_>) -> Result<()> {
     let Script { shape, width, begun } = script;
-    let numbers = Numbers { first: share.first_lane * width, stride: 1 };
+    let numbers = Numbers { first: share.first_request_stream * width, stride: 1 };
     let slots = share.slots.saturating_mul(width).min(MOST_SLOTS.max(share.slots));
     let (worker, workers) = (share.worker, share.workers);
-    let policy = Rest::of(slots);
+    let policy = Rest::new(slots);
     let setup = Setup { policy, numbers, worker, workers, slots, alone: false, reissues: false, watches: false };
     engine::work(context, control, setup, |issuer| {
         let mut player = Player {
@@ -225,7 +225,7 @@ impl Player<'_> {
                 }
             }
             if session.over == turns.len() {
-                issuer.flight.context.recorder.session(issuer.flight.numbers.of(slot), &session.played);
+                issuer.flight.context.recorder.session(issuer.flight.numbers.number(slot), &session.played);
                 self.running.remove(&number);
             }
         }
@@ -272,9 +272,9 @@ impl Player<'_> {
         let (start, end) = (session.sent == 1, session.sent == turns.len());
         self.places[slot.index()] = Some((number, turn));
         let sequence = Some(SequencePosition { id: number as u64 + 1, start, end });
-        let lane = issuer.flight.numbers.of(slot);
+        let request_stream = issuer.flight.numbers.number(slot);
         issuer.flight.control.note_issue();
-        issuer.submit(slot, Request { payload: turns[turn as usize].payload, sequence }, lane, Stamp::now())
+        issuer.submit(slot, Request { payload: turns[turn as usize].payload, sequence }, request_stream, Stamp::now())
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn spawn(
 
 fn work<const SCHEDULED: bool>(context: &Arc<LoadContext>, control: &Arc<Control>, shape: &TurnLoop) -> Result<()> {
     let slots = shape.first_slots();
-    let (policy, numbers) = (Rest::<SCHEDULED>::of(slots), Numbers { first: 0, stride: 1 });
+    let (policy, numbers) = (Rest::<SCHEDULED>::new(slots), Numbers { first: 0, stride: 1 });
     let setup = Setup { policy, numbers, worker: 0, workers: 1, slots, alone: false, reissues: false, watches: false };
     engine::work(context, control, setup, |issuer| {
         let mut player = Player {
@@ -75,7 +75,7 @@ fn work<const SCHEDULED: bool>(context: &Arc<LoadContext>, control: &Arc<Control
             is_closed: false,
             admitted: 0,
             under_way: 0,
-            talks: (0..shape.sessions.len()).map(|_| Talk::default()).collect(),
+            conversations: (0..shape.sessions.len()).map(|_| ConversationState::default()).collect(),
             places: vec![None; slots],
             idle: Vec::new(),
             pausing: BinaryHeap::new(),
@@ -95,7 +95,7 @@ fn work<const SCHEDULED: bool>(context: &Arc<LoadContext>, control: &Arc<Control
 
 /// A conversation.
 #[derive(Default)]
-struct Talk {
+struct ConversationState {
     /// Turns that it has begun.
     turns: usize,
     is_busy: bool,
@@ -115,7 +115,7 @@ struct Player<'a> {
     admitted: usize,
     /// How many of these are not over.
     under_way: usize,
-    talks: Vec<Talk>,
+    conversations: Vec<ConversationState>,
     /// The conversation and the turn that each slot has sent.
     places: Vec<Option<(usize, usize)>>,
     idle: Vec<SlotId>,
@@ -133,18 +133,18 @@ impl Player<'_> {
             if issuer.flight.control.is_stopped() {
                 return Ok(());
             }
-            while let Some(Reverse((moment, talk))) = self.pausing.peek().copied()
+            while let Some(Reverse((moment, conversation))) = self.pausing.peek().copied()
                 && moment <= Stamp::now()
             {
                 self.pausing.pop();
-                self.go_on(issuer, talk)?;
+                self.go_on(issuer, conversation)?;
             }
             self.admit(issuer)?;
             if self.is_closed && self.under_way == 0 {
                 return Ok(());
             }
             let pause = self.pausing.peek().map_or(Stamp::NEVER, |pause| pause.0.0);
-            let next = if self.has_room() { self.next } else { Stamp::NEVER };
+            let next = if self.has_capacity() { self.next } else { Stamp::NEVER };
             issuer.rest_until(pause.min(next), || false)?;
         }
     }
@@ -173,24 +173,24 @@ impl Player<'_> {
         }
     }
 
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         !self.is_closed && self.under_way < self.shape.outstanding
     }
 
     /// Admits the requests that are due.
     fn admit<const SCHEDULED: bool>(&mut self, issuer: &mut Issuer<Rest<SCHEDULED>>) -> Result<()> {
-        while self.has_room() && self.next <= Stamp::now() {
+        while self.has_capacity() && self.next <= Stamp::now() {
             if !issuer.flight.control.may_send() {
                 self.is_closed = true;
                 return Ok(());
             }
-            let (talk, intended) = (self.admitted % self.talks.len(), self.next);
+            let (conversation, intended) = (self.admitted % self.conversations.len(), self.next);
             (self.admitted, self.under_way) = (self.admitted + 1, self.under_way + 1);
-            self.talks[talk].waiting.push_back(intended);
+            self.conversations[conversation].waiting.push_back(intended);
             let (flight, started) = (&issuer.flight, issuer.flight.control.started());
             self.next = self.due(started, &flight.control);
-            if !self.talks[talk].is_busy {
-                self.send(issuer, talk)?;
+            if !self.conversations[conversation].is_busy {
+                self.send(issuer, conversation)?;
             }
         }
         Ok(())
@@ -200,56 +200,60 @@ impl Player<'_> {
     fn take_over<const SCHEDULED: bool>(&mut self, issuer: &mut Issuer<Rest<SCHEDULED>>) -> Result<()> {
         while let Some(slot) = issuer.take_free() {
             self.idle.push(slot);
-            let Some((talk, turn)) = self.places[slot.index()].take() else { continue };
+            let Some((conversation, turn)) = self.places[slot.index()].take() else { continue };
             issuer.flight.control.note_end();
             let played = issuer.flight.policy.take(slot);
-            let turns = &self.shape.sessions[talk];
-            self.talks[talk].played.join(&played);
+            let turns = &self.shape.sessions[conversation];
+            self.conversations[conversation].played.join(&played);
             if turn + 1 == turns.len() && !self.shape.endless {
-                let whole = std::mem::take(&mut self.talks[talk].played);
-                issuer.flight.context.recorder.session(issuer.flight.numbers.of(slot), &whole);
+                let whole = std::mem::take(&mut self.conversations[conversation].played);
+                issuer.flight.context.recorder.session(issuer.flight.numbers.number(slot), &whole);
             }
             if issuer.flight.control.is_stopped() {
                 continue;
             }
             match turns[turn].delay {
-                Duration::ZERO => self.go_on(issuer, talk)?,
-                delay => self.pausing.push(Reverse((Stamp::now().plus_duration(delay), talk))),
+                Duration::ZERO => self.go_on(issuer, conversation)?,
+                delay => self.pausing.push(Reverse((Stamp::now().plus_duration(delay), conversation))),
             }
         }
         Ok(())
     }
 
     /// A turn of a conversation is over, and so is its pause.
-    fn go_on<const SCHEDULED: bool>(&mut self, issuer: &mut Issuer<Rest<SCHEDULED>>, talk: usize) -> Result<()> {
+    fn go_on<const SCHEDULED: bool>(
+        &mut self,
+        issuer: &mut Issuer<Rest<SCHEDULED>>,
+        conversation: usize,
+    ) -> Result<()> {
         self.under_way -= 1;
-        self.talks[talk].is_busy = false;
-        if self.talks[talk].waiting.is_empty() { Ok(()) } else { self.send(issuer, talk) }
+        self.conversations[conversation].is_busy = false;
+        if self.conversations[conversation].waiting.is_empty() { Ok(()) } else { self.send(issuer, conversation) }
     }
 
     /// Sends the next turn of a conversation.
-    fn send<const SCHEDULED: bool>(&mut self, issuer: &mut Issuer<Rest<SCHEDULED>>, talk: usize) -> Result<()> {
+    fn send<const SCHEDULED: bool>(&mut self, issuer: &mut Issuer<Rest<SCHEDULED>>, conversation: usize) -> Result<()> {
         let slot = match self.idle.pop() {
             Some(slot) => slot,
             None => self.grow(issuer)?,
         };
-        let (turns, state) = (&self.shape.sessions[talk], &mut self.talks[talk]);
+        let (turns, state) = (&self.shape.sessions[conversation], &mut self.conversations[conversation]);
         let turn = if self.shape.endless { state.turns.min(turns.len() - 1) } else { state.turns % turns.len() };
         let intended = state.waiting.pop_front().unwrap_or_default();
         (state.is_busy, state.turns) = (true, state.turns + 1);
-        self.places[slot.index()] = Some((talk, turn));
+        self.places[slot.index()] = Some((conversation, turn));
         let end = turn + 1 == turns.len() && !self.shape.endless;
         let start = turn == 0 && (state.turns == 1 || !self.shape.endless);
-        let sequence = Some(SequencePosition { id: talk as u64 + 1, start, end });
+        let sequence = Some(SequencePosition { id: conversation as u64 + 1, start, end });
         let request = Request { payload: turns[turn].payload, sequence };
-        let (lane, now) = (issuer.flight.numbers.of(slot), Stamp::now());
+        let (request_stream, now) = (issuer.flight.numbers.number(slot), Stamp::now());
         self.sends = Some((self.sends.map_or(now, |(first, _)| first), now));
         self.sent += 1;
         if SCHEDULED {
-            return issuer.submit_due(slot, request, lane, intended, now);
+            return issuer.submit_due(slot, request, request_stream, intended, now);
         }
         issuer.flight.control.note_issue();
-        issuer.submit(slot, request, lane, now)
+        issuer.submit(slot, request, request_stream, now)
     }
 
     /// Adds slots, and takes one of them.

@@ -21,9 +21,9 @@ pub(super) struct WorkerShare {
     pub(super) worker: usize,
     /// Number of workers.
     pub(super) workers: usize,
-    /// Its first lane of the feed.
-    pub(super) first_lane: usize,
-    /// Requests that it keeps outstanding; one lane each.
+    /// Its first request stream of the input source.
+    pub(super) first_request_stream: usize,
+    /// Requests that it keeps outstanding; one request stream each.
     pub(super) slots: usize,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct WorkerShare {
 ///
 /// # Errors
 /// If there is no room, with how many would fit.
-pub(super) fn check_room(workers: usize) -> Result<()> {
+pub(super) fn check_thread_limit(workers: usize) -> Result<()> {
     limits::check_threads(workers, WORKER_STACK)
 }
 

@@ -82,7 +82,7 @@ struct ServiceTimes<'a> {
 
 impl BacklogTrend {
     /// No sample yet of a load that sends like this.
-    pub(super) fn of(sending: Option<Sending>) -> Self {
+    pub(super) fn new(sending: Option<Sending>) -> Self {
         Self { sending: sending.unwrap_or_default(), ..Self::default() }
     }
 
@@ -209,19 +209,19 @@ mod tests {
 
     /// What a load of requests due at these milliseconds was seen to do, each of which takes the time that `took` says of its
     /// number and its moment.
-    struct Seen {
+    struct SimulatedLoad {
         trend: BacklogTrend,
         early: Distribution,
         all: Distribution,
         count: u64,
     }
 
-    impl Seen {
-        fn of(sending: Sending, sent: &[f64], mut took: impl FnMut(usize, f64) -> f64) -> Self {
+    impl SimulatedLoad {
+        fn new(sending: Sending, sent: &[f64], mut took: impl FnMut(usize, f64) -> f64) -> Self {
             let requests: Vec<(f64, f64)> =
                 sent.iter().enumerate().map(|(number, ms)| (*ms, took(number, *ms))).collect();
             let mut observed = Self {
-                trend: BacklogTrend::of(Some(sending)),
+                trend: BacklogTrend::new(Some(sending)),
                 early: Distribution::empty(),
                 all: Distribution::empty(),
                 count: sent.len() as u64,
@@ -248,7 +248,7 @@ mod tests {
         /// Of a rate: `count` requests, one in `gap` milliseconds.
         fn steady(count: usize, gap: f64, took: impl FnMut(usize, f64) -> f64) -> Self {
             let sent: Vec<f64> = (0..count).map(|number| number as f64 * gap).collect();
-            Self::of(Sending::steady(Duration::from_secs_f64(count as f64 * gap / 1e3)), &sent, took)
+            Self::new(Sending::steady(Duration::from_secs_f64(count as f64 * gap / 1e3)), &sent, took)
         }
 
         fn times(&self) -> ServiceTimes<'_> {
@@ -295,18 +295,18 @@ mod tests {
     fn long_answers_are_no_queue() {
         // Ten a second for 6 s, whose answers take 2 to 8 s; for 3 s, all of which outlast the sending.
         let long = |number: usize, _: f64| 2_000.0 + 6_000.0 * noise(number).powi(2);
-        assert_eq!(Seen::steady(60, 100.0, long).share(), Some(0.0));
-        assert_eq!(Seen::steady(30, 100.0, |number, _| 4_000.0 + 2_000.0 * noise(number)).share(), Some(0.0));
-        assert_eq!(Seen::steady(600, 10.0, |_, _| 5_000.0).share(), Some(0.0));
-        assert_eq!(Seen::steady(2_000, 10.0, |_, _| 3.0).share(), Some(0.0));
-        assert_eq!(Seen::steady(2_000, 10.0, queue(9.0, 0.0)).share(), Some(0.0), "busy");
+        assert_eq!(SimulatedLoad::steady(60, 100.0, long).share(), Some(0.0));
+        assert_eq!(SimulatedLoad::steady(30, 100.0, |number, _| 4_000.0 + 2_000.0 * noise(number)).share(), Some(0.0));
+        assert_eq!(SimulatedLoad::steady(600, 10.0, |_, _| 5_000.0).share(), Some(0.0));
+        assert_eq!(SimulatedLoad::steady(2_000, 10.0, |_, _| 3.0).share(), Some(0.0));
+        assert_eq!(SimulatedLoad::steady(2_000, 10.0, queue(9.0, 0.0)).share(), Some(0.0), "busy");
     }
 
     #[test]
     fn a_queue_grows_by_what_the_server_falls_short_of() {
         for (service_ms, share) in [(10.5, 0.048), (12.0, 0.167), (20.0, 0.5), (50.0, 0.8), (1_000.0, 0.99)] {
             for delay in [0.0, 3_000.0] {
-                let found = Seen::steady(1_000, 10.0, queue(service_ms, delay)).share().unwrap();
+                let found = SimulatedLoad::steady(1_000, 10.0, queue(service_ms, delay)).share().unwrap();
                 assert!((share / 4.5..=share * 1.1).contains(&found), "{service_ms} ms, {delay} ms: {found}");
             }
         }
@@ -323,7 +323,7 @@ mod tests {
                 took[chosen] = idle - sent;
             }
         }
-        assert!(Seen::steady(2_000, 5.0, |number, _| took[number]).share().unwrap() > 0.1);
+        assert!(SimulatedLoad::steady(2_000, 5.0, |number, _| took[number]).share().unwrap() > 0.1);
     }
 
     #[test]
@@ -332,19 +332,19 @@ mod tests {
         for stall in [2_000.0, 6_000.0, 7_800.0] {
             let until = stall + 1_500.0;
             let took = |_: usize, ms: f64| if (stall..until).contains(&ms) { until - ms } else { 2.0 };
-            assert_eq!(Seen::steady(1_500, 1e3 / 150.0, took).share(), Some(0.0), "from {stall} ms on");
+            assert_eq!(SimulatedLoad::steady(1_500, 1e3 / 150.0, took).share(), Some(0.0), "from {stall} ms on");
         }
         let late = |_: usize, ms: f64| if ms > 8_500.0 { 10_000.0 - ms + 2.0 } else { 2.0 };
-        assert!(Seen::steady(1_500, 1e3 / 150.0, late).share().unwrap() > 0.0, "nobody knows whether it ends");
+        assert!(SimulatedLoad::steady(1_500, 1e3 / 150.0, late).share().unwrap() > 0.0, "nobody knows whether it ends");
     }
 
     #[test]
     fn too_little_says_nothing() {
-        assert_eq!(Seen::steady(40, 10.0, queue(20.0, 0.0)).share(), None, "400 ms");
-        assert_eq!(Seen::steady(16, 100.0, queue(200.0, 0.0)).share(), None, "four early requests");
-        assert!(Seen::steady(60, 100.0, queue(200.0, 0.0)).share().unwrap() > 0.1);
-        let observed = Seen::steady(1_000, 10.0, queue(20.0, 0.0));
-        assert_eq!(BacklogTrend::of(None).per_second(observed.times(), 1_000), None);
+        assert_eq!(SimulatedLoad::steady(40, 10.0, queue(20.0, 0.0)).share(), None, "400 ms");
+        assert_eq!(SimulatedLoad::steady(16, 100.0, queue(200.0, 0.0)).share(), None, "four early requests");
+        assert!(SimulatedLoad::steady(60, 100.0, queue(200.0, 0.0)).share().unwrap() > 0.1);
+        let observed = SimulatedLoad::steady(1_000, 10.0, queue(20.0, 0.0));
+        assert_eq!(BacklogTrend::new(None).per_second(observed.times(), 1_000), None);
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
         let piled_up = |times: &[u64], service_ms: f64, delay: f64| {
             let sending = Sending::of_times(times.iter().map(|ms| ms * 1_000_000)).unwrap();
             let sent: Vec<f64> = times.iter().map(|ms| *ms as f64).collect();
-            Seen::of(sending, &sent, queue(service_ms, delay)).share().unwrap()
+            SimulatedLoad::new(sending, &sent, queue(service_ms, delay)).share().unwrap()
         };
         let even: Vec<u64> = (0..2_000).map(|number| number * 10).collect();
         assert_eq!((piled_up(&even, 9.0, 0.0), piled_up(&even, 9.0, 3_000.0)), (0.0, 0.0));
@@ -381,7 +381,7 @@ mod tests {
             achieved_rate,
             completed_rate,
         });
-        let rates = |sends, observed: Option<&Seen>| {
+        let rates = |sends, observed: Option<&SimulatedLoad>| {
             let mut client = client.clone();
             let (trend, early) =
                 observed.map_or((BacklogTrend::default(), None), |observed| (observed.trend, Some(&observed.early)));
@@ -389,7 +389,7 @@ mod tests {
             let open = client.open_loop.unwrap();
             (open.achieved_rate, open.completed_rate.round())
         };
-        let observed = Seen::steady(1_000, 10.0, queue(20.0, 0.0));
+        let observed = SimulatedLoad::steady(1_000, 10.0, queue(20.0, 0.0));
         let sends = |last| Some(Sends { first: Stamp(5), last: Stamp(last), count: client.sent });
         let second = sends(1_000_000_005);
         assert_eq!(rates(second, None), (200.0, 200.0));

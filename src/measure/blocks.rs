@@ -35,7 +35,7 @@ pub struct Block {
 
 impl Block {
     /// That of a summary over this much time.
-    pub fn of(client: &ClientSummary) -> Self {
+    pub fn new(client: &ClientSummary) -> Self {
         let recorded = client.latency.histogram.iter_recorded();
         Self {
             seconds: client.duration.as_secs_f64(),
@@ -146,7 +146,7 @@ pub struct Blocks {
 
 impl Blocks {
     /// None yet, of this much time each.
-    pub(super) fn of(length: Duration) -> Self {
+    pub(super) fn new(length: Duration) -> Self {
         Self { each: Vec::new(), length: length.as_secs_f64() }
     }
 
@@ -190,7 +190,7 @@ impl Blocks {
 
     /// What remains of the whole after these blocks is the last one.
     pub(super) fn completed(mut self, whole: &ClientSummary) -> Self {
-        let remaining = self.each.iter().fold(Block::of(whole), Block::without);
+        let remaining = self.each.iter().fold(Block::new(whole), Block::without);
         if remaining.seconds > 0.0 {
             self.push(remaining);
         }
@@ -226,7 +226,7 @@ mod tests {
     use crate::result::summary::sample;
 
     fn block(requests: u64) -> Block {
-        Block::of(&sample::client(requests, 1_000_000))
+        Block::new(&sample::client(requests, 1_000_000))
     }
 
     #[test]
@@ -262,8 +262,8 @@ mod tests {
         };
         let parts = [failed(0, 3), failed(3, 40), failed(43, 5)];
         let whole = parts.iter().skip(1).fold(parts[0].clone(), merge);
-        let mut blocks = Blocks::of(Duration::from_secs(1));
-        parts[..2].iter().for_each(|part| blocks.push(Block::of(part)));
+        let mut blocks = Blocks::new(Duration::from_secs(1));
+        parts[..2].iter().for_each(|part| blocks.push(Block::new(part)));
         let blocks = blocks.completed(&whole);
         let sums = |block: &Block| (block.failed, block.errors.iter().map(|(_, count)| count).sum::<u64>());
         assert_eq!(blocks.each().iter().map(sums).collect::<Vec<_>>(), [(5, 5), (42, 42), (7, 7)]);
@@ -291,8 +291,8 @@ mod tests {
         let (early, late) = (sample::client(30, 2_000_000), sample::client(50, 1_000_000));
         let whole = merge(merge(early.clone(), &early), &late);
         let mut blocks = Blocks::default();
-        [&early, &early].into_iter().for_each(|part| blocks.push(Block::of(part)));
+        [&early, &early].into_iter().for_each(|part| blocks.push(Block::new(part)));
         let blocks = blocks.completed(&whole);
-        assert_eq!(blocks.each, [Block::of(&early), Block::of(&early), Block::of(&late)]);
+        assert_eq!(blocks.each, [Block::new(&early), Block::new(&early), Block::new(&late)]);
     }
 }

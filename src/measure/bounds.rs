@@ -10,7 +10,7 @@ use crate::measure::precision::interval;
 use crate::measure::worth::{Worth, worth_below, worth_for_mean, worth_if_independent};
 use crate::result::ratio::ALIKE_IF_UNKNOWN;
 use crate::result::statistic::{CONFIDENCE, PERCENTILES};
-use crate::result::summary::{ClientSummary, Known};
+use crate::result::summary::{ClientSummary, StatisticEstimate};
 use crate::stats::{Bounds, EffectiveSize, MIN_TERMS, beta_cdf, percentile_bounds};
 use crate::terms::Statistic;
 
@@ -34,13 +34,13 @@ pub fn figures(asked: impl IntoIterator<Item = f64>) -> Vec<Statistic> {
 }
 
 /// How well a figure is known: latencies in nanoseconds, throughput in inferences a second. `all` is `blocks` merged.
-pub fn known(statistic: Statistic, blocks: &Blocks, all: &ClientSummary) -> Known {
+pub fn estimate(statistic: Statistic, blocks: &Blocks, all: &ClientSummary) -> StatisticEstimate {
     let interval = interval(statistic, blocks, all);
     match statistic {
         Statistic::Percentile(percentile) => {
-            Known { of: statistic, interval, bounds: of_percentile(percentile, blocks, all) }
+            StatisticEstimate { statistic, interval, bounds: of_percentile(percentile, blocks, all) }
         }
-        _ => Known::by(statistic, interval),
+        _ => StatisticEstimate::new(statistic, interval),
     }
 }
 

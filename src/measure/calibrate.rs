@@ -9,7 +9,7 @@ use crate::backends::null::NullBackend;
 use crate::clock::Stamp;
 use crate::data::{Payload, PayloadId};
 use crate::error::Result;
-use crate::load::feed::{Deal, Feed, PayloadIndex};
+use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::{ClosedLoop, LoadContext, start};
 use crate::model::ModelId;
@@ -39,9 +39,9 @@ pub fn null_load() -> Result<LoadContext> {
     let payload =
         Payload { model: 0, batch: 1, stream: 0, step: 0, inputs: Vec::new(), parameters: Vec::new(), expected: None };
     let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
-    let feed = Feed::independent(vec![index], Mix::single(), 1, Deal::OnDemand, 0)?;
+    let input_source = InputSource::independent(vec![index], Mix::single(), 1, EntryAssignment::OnDemand, 0)?;
     let recorder = Arc::new(Recorder::new(RecorderSpec::default(), 1));
-    let context = LoadContext::new(backend, ClientSpec::new(models, [payload].into()), feed, recorder);
+    let context = LoadContext::new(backend, ClientSpec::new(models, [payload].into()), input_source, recorder);
     Ok(LoadContext { quota: Some(ROUND_REQUESTS), ..context })
 }
 

@@ -59,7 +59,7 @@ impl Collector {
                 return Ok(None);
             }
             // Some servers list a figure only once it has had a value.
-            Ok(page) if !page.tells_load() => note!(
+            Ok(page) if !page.reports_load() => note!(
                 "--collect-metrics: the page has no figures of vLLM's, SGLang's or TGI's load so far; if it has none later, \
                  either, they are left out (--metrics-url names another page)"
             ),

@@ -62,11 +62,11 @@ impl CostMeter {
 /// long as its models.
 fn groups(begun: &Usage, ended: &Usage, counts: Option<&HashMap<i32, Counts>>, inferences: u64) -> Vec<GroupCost> {
     let mut groups: BTreeMap<Owner, (usize, Used, Counts)> = BTreeMap::new();
-    let mut seen_ns = 0;
+    let mut counted_ns = 0;
     for (tid, (owner, used)) in &ended.threads {
         let used = used.since(begun.threads.get(tid).map(|(_, used)| *used).unwrap_or_default());
         if !matches!(owner, Owner::Process(_)) {
-            seen_ns += used.cpu_ns;
+            counted_ns += used.cpu_ns;
         }
         let (threads, sum, counted) = groups.entry(owner.clone()).or_default();
         *threads += 1;
@@ -79,7 +79,7 @@ fn groups(begun: &Usage, ended: &Usage, counts: Option<&HashMap<i32, Counts>>, i
         counted.cycles += more.cycles;
         counted.cache_misses += more.cache_misses;
     }
-    let lost_ns = ended.process_ns.saturating_sub(begun.process_ns).saturating_sub(seen_ns);
+    let lost_ns = ended.process_ns.saturating_sub(begun.process_ns).saturating_sub(counted_ns);
     if begun.threads.iter().any(|(tid, (owner, _))| *owner == Owner::Issuing && !ended.threads.contains_key(tid)) {
         groups.entry(Owner::Issuing).or_default().1.cpu_ns += lost_ns;
     }

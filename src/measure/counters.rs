@@ -91,7 +91,7 @@ impl Counted {
              several servers behind one address, or a restart; the server's figures are not those of these requests",
             server.name
         );
-        Some(Remark { kind: RemarkKind::ServerCounts, count: counted, of: Some(completed), text })
+        Some(Remark { kind: RemarkKind::ServerCounts, count: counted, total: Some(completed), text })
     }
 }
 
@@ -120,10 +120,10 @@ impl Counters {
         if !backend.capabilities().statistics {
             return Ok(counters);
         }
-        let ((ask, asked), (tell, replies)) = (bounded::<()>(1), bounded(1));
+        let ((ask, asked), (respond, replies)) = (bounded::<()>(1), bounded(1));
         let read = move || {
             for () in asked {
-                if tell.send(read(backend, specs)).is_err() {
+                if respond.send(read(backend, specs)).is_err() {
                     return;
                 }
             }
@@ -187,7 +187,7 @@ impl Counters {
 
     /// What was counted over the windows from `start` to `end`, by the readings nearest to these; `None` if there are not
     /// two.
-    pub(super) fn between(&self, start: Stamp, end: Stamp) -> Option<Counted> {
+    pub(super) fn difference(&self, start: Stamp, end: Stamp) -> Option<Counted> {
         let all = || self.first.iter().chain(&self.recent);
         let pairs = all().flat_map(|before| all().map(move |after| (before, after)));
         let ordered = pairs.filter(|(before, after)| before.at < after.at);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     fn counted(milliseconds: &[u64], start: u64, end: u64) -> Option<(u64, Option<u64>)> {
-        let counted = read_at(milliseconds).between(at(start), at(end))?;
+        let counted = read_at(milliseconds).difference(at(start), at(end))?;
         let executions = counted.delta.models.values().next().unwrap().executions;
         Some((executions, counted.other_span.map(|span| span.as_millis() as u64)))
     }
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(read_at(&times).recent.len(), RECENT);
     }
 
-    fn said(client: &ClientSummary, success: u64, fail: u64, off_ms: u64) -> bool {
+    fn contradicts(client: &ClientSummary, success: u64, fail: u64, off_ms: u64) -> bool {
         let off = Duration::from_millis(off_ms);
         let counted = Counted { delta: StatisticsSnapshot::default(), other_span: None, off };
         says(&counted, client, success, fail)
@@ -308,12 +308,12 @@ mod tests {
         // A thousand a second, of a millisecond each.
         let client = sample::client(1000, 1_000_000);
         for counted in [0, 82, 500, 2000] {
-            assert!(said(&client, counted, 0, 5), "{counted}");
+            assert!(contradicts(&client, counted, 0, 5), "{counted}");
         }
         for counted in [901, 1000, 1099] {
-            assert!(!said(&client, counted, 0, 5), "{counted}");
+            assert!(!contradicts(&client, counted, 0, 5), "{counted}");
         }
-        assert!(!said(&client, 1300, 0, 250), "read a quarter of a second apart");
+        assert!(!contradicts(&client, 1300, 0, 250), "read a quarter of a second apart");
         let half = Duration::from_millis(500);
         let late = Counted { delta: StatisticsSnapshot::default(), other_span: Some(half), off: half };
         for counted in [150, 500, 1500] {
@@ -321,10 +321,13 @@ mod tests {
         }
         assert!(says(&late, &client, 0, 0) && says(&late, &client, 3000, 0));
         let failing = ClientSummary { failed: 1000, ..client.clone() };
-        assert!(!said(&failing, 1000, 1000, 0) && !said(&failing, 1000, 0, 0), "what the server never saw");
-        assert!(!said(&failing, 2000, 0, 0), "what the client found wanting");
-        assert!(said(&failing, 2600, 0, 0));
+        assert!(
+            !contradicts(&failing, 1000, 1000, 0) && !contradicts(&failing, 1000, 0, 0),
+            "what the server never saw"
+        );
+        assert!(!contradicts(&failing, 2000, 0, 0), "what the client found wanting");
+        assert!(contradicts(&failing, 2600, 0, 0));
         let few = sample::client(2, 400_000_000);
-        assert!(!said(&few, 0, 0, 5) && !said(&few, 4, 0, 5), "too few to tell");
+        assert!(!contradicts(&few, 0, 0, 5) && !contradicts(&few, 4, 0, 5), "too few to tell");
     }
 }

@@ -8,7 +8,7 @@ use crate::measure::precision::interval;
 use crate::result::disagreement::STABLE_WINDOWS;
 use crate::result::reasons::InvalidReason;
 use crate::result::statistic::value;
-use crate::result::summary::{ClientSummary, Ending, Known, LimitCheck, OpenLoopSummary};
+use crate::result::summary::{ClientSummary, Ending, LimitCheck, OpenLoopSummary, StatisticEstimate};
 use crate::stats::{Bounds, MIN_TERMS, early_stopping_floor};
 use crate::terms::{MeasurementPlan, Precision, Statistic};
 
@@ -28,7 +28,7 @@ pub(super) fn decide(history: &History, plan: &MeasurementPlan) -> Option<Ending
         return None;
     }
     let result = history.result()?;
-    let check = check_limit(plan, &result.client, || result.known(plan.key_latency()).bounds);
+    let check = check_limit(plan, &result.client, || result.estimate(plan.key_latency()).bounds);
     let (settled, sampled) = (is_settled(history, plan), has_enough_samples(&result.client, plan.percentile));
     match check {
         Some(LimitCheck { over: true, certain: true, .. }) if sampled => Some(Ending::OverThreshold),
@@ -58,7 +58,7 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
     };
     let is_open = |statistic: &Statistic| {
         // On which side of a limit a latency is has been asked for, and not how large it is.
-        let bounds = || kept.known(*statistic).bounds;
+        let bounds = || kept.estimate(*statistic).bounds;
         *statistic == Statistic::Throughput || !check_limit(plan, client, bounds).is_some_and(|check| check.certain)
     };
     let mut imprecise =
@@ -66,8 +66,7 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
             let half_width = interval(statistic, blocks, client)
                 .map(|interval| interval.relative_half_width(value(statistic, client)));
             let is_known = half_width.unwrap_or(UNKNOWN) <= plan.stability;
-            (!is_known)
-                .then_some(InvalidReason::Unsettled(Precision { of: statistic, share: plan.stability }, half_width))
+            (!is_known).then_some(InvalidReason::Unsettled(Precision { statistic, share: plan.stability }, half_width))
         });
     let drifting = drifts(plan, blocks).map(|(statistic, by)| InvalidReason::Drifting(statistic, by));
     imprecise.next_back().or(drifting)
@@ -98,9 +97,13 @@ pub(super) fn check_limit(
 }
 
 /// The same, where the intervals of the result are known already.
-pub(super) fn check_with(plan: &MeasurementPlan, result: &ClientSummary, intervals: &[Known]) -> Option<LimitCheck> {
+pub(super) fn check_with(
+    plan: &MeasurementPlan,
+    result: &ClientSummary,
+    intervals: &[StatisticEstimate],
+) -> Option<LimitCheck> {
     let key = plan.key_latency();
-    check_limit(plan, result, || Known::find_bounds(intervals, key))
+    check_limit(plan, result, || StatisticEstimate::find_bounds(intervals, key))
 }
 
 /// How a load that ended by itself is judged against the limit.
@@ -121,7 +124,7 @@ mod tests {
 
     use super::*;
     use crate::measure::blocks::{Block, Blocks};
-    use crate::measure::bounds::known;
+    use crate::measure::bounds::estimate;
     use crate::result::summary::sample;
     use crate::seed::{hash, unit};
     use crate::terms::StabilityRule;
@@ -171,7 +174,7 @@ mod tests {
             let mut history = History::new(&plan);
             (0..windows).for_each(|stream| history.push(varied(stream, 33), &plan));
             let result = history.result().unwrap();
-            let found = check_limit(&plan, &result.client, || result.known(plan.key_latency()).bounds).unwrap();
+            let found = check_limit(&plan, &result.client, || result.estimate(plan.key_latency()).bounds).unwrap();
             (found.over, found.certain)
         };
         assert_eq!(check(50_000, 3), (false, true));
@@ -255,13 +258,13 @@ mod tests {
             let mut blocks = Blocks::default();
             (0..16).for_each(|number| {
                 let requests = if number / 4 == at { 640 } else { 20 };
-                blocks.push(Block::of(&sample::client(requests, 1_000_000)));
+                blocks.push(Block::new(&sample::client(requests, 1_000_000)));
             });
             WindowSet::new(sample::client(2_800, 1_000_000), None, blocks)
         };
         [0, 1, 2].into_iter().for_each(|at| history.push(bursts(at), &plan));
         let reason = unsettled(&history, &plan).unwrap();
-        assert!(!is_settled(&history, &plan) && reason.word() == "unstable", "{reason:?}");
+        assert!(!is_settled(&history, &plan) && reason.name() == "unstable", "{reason:?}");
         assert!(!sample::plan().settles_by_interval(), "perf_analyzer's rule would have it");
     }
 
@@ -286,7 +289,7 @@ mod tests {
             windows.for_each(|window| history.push(window, &plan));
             let last = history.result().unwrap();
             let (statistic, client) = (plan.key_latency(), &last.client);
-            let bounds = (known(statistic, &last.blocks, client).bounds.high, last.known(statistic).bounds);
+            let bounds = (estimate(statistic, &last.blocks, client).bounds.high, last.estimate(statistic).bounds);
             assert!(bounds.0.is_none() && history.in_result() < 10, "{bounds:?} of {}", history.in_result());
             let check = check_limit(&plan, client, || bounds.1).unwrap();
             (check.over, check.certain)

@@ -47,13 +47,13 @@ impl<'a> Sentry<'a> {
         if self.first.is_none() {
             self.first.clone_from(&self.last);
         }
-        between(&before?, self.last.as_ref()?, self.khz)
+        difference(&before?, self.last.as_ref()?, self.khz)
     }
 
     /// What the client's and the server's processes have had since the first edge, where that is known.
     pub(super) fn usage(&self) -> (Option<Usage>, Option<Usage>) {
         let (Some(first), Some(last)) = (&self.first, &self.last) else { return (None, None) };
-        usage::between(
+        usage::difference(
             usage::Reading { at: first.at, busy: &first.busy },
             usage::Reading { at: last.at, busy: &last.busy },
         )
@@ -78,7 +78,7 @@ pub fn sample(host_monitor: &dyn HostMonitor, length: Duration) -> (f64, f64) {
 }
 
 /// What others took between two readings; `highest_khz` is the frequency that the processors have shown before.
-fn between(before: &Reading, after: &Reading, highest_khz: u64) -> Option<Disturbance> {
+fn difference(before: &Reading, after: &Reading, highest_khz: u64) -> Option<Disturbance> {
     let switches = threads::since(&after.waits, &before.waits).switches;
     Disturbance::judged(shares(before, after, highest_khz), switches)
 }

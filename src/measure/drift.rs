@@ -49,7 +49,7 @@ mod tests {
 
     fn blocks(requests: impl Fn(u64) -> u64) -> Blocks {
         let mut blocks = Blocks::default();
-        (0..48).for_each(|number| blocks.push(Block::of(&sample::client(requests(number), 1_000_000))));
+        (0..48).for_each(|number| blocks.push(Block::new(&sample::client(requests(number), 1_000_000))));
         blocks
     }
 
@@ -84,7 +84,7 @@ mod tests {
         let drifts = |run: &u64| {
             let mut blocks = Blocks::default();
             rates(*run).enumerate().any(|(at, rate)| {
-                blocks.push(Block::of(&sample::client(rate, 1_000_000)));
+                blocks.push(Block::new(&sample::client(rate, 1_000_000)));
                 at % 4 == 3 && drift(Statistic::Throughput, &blocks, 0.1).is_some()
             })
         };

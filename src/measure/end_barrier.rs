@@ -24,7 +24,7 @@ pub(super) struct EndBarrier<'a> {
     /// Counts interrupts that all know of.
     interrupts: &'a AtomicUsize,
     /// What this process would end with.
-    own: Cell<Option<Ending>>,
+    local_ending: Cell<Option<Ending>>,
     over: Cell<bool>,
     trouble: RefCell<Option<Error>>,
     /// Windows that were measured for others.
@@ -33,15 +33,15 @@ pub(super) struct EndBarrier<'a> {
 
 impl<'a> EndBarrier<'a> {
     /// That of a level.
-    pub(super) fn of(measurement: &Measurement<'a>) -> Self {
-        Self::between(measurement.ranks, measurement.interrupts)
+    pub(super) fn for_level(measurement: &Measurement<'a>) -> Self {
+        Self::new(measurement.ranks, measurement.interrupts)
     }
 
-    fn between(ranks: Option<&'a Ranks>, interrupts: &'a AtomicUsize) -> Self {
+    fn new(ranks: Option<&'a Ranks>, interrupts: &'a AtomicUsize) -> Self {
         Self {
             heartbeat: ranks.map(|ranks| RefCell::new(Heartbeat::every(INTERVAL, ranks))),
             interrupts,
-            own: Cell::new(None),
+            local_ending: Cell::new(None),
             over: Cell::new(false),
             trouble: RefCell::default(),
             further: Cell::new(0),
@@ -66,7 +66,7 @@ impl<'a> EndBarrier<'a> {
     }
 
     fn poll(&self, heartbeat: &mut Heartbeat<'_, ()>) -> Result<()> {
-        let local_progress = || Progress { done: self.own.get().is_some(), ..Progress::default() };
+        let local_progress = || Progress { done: self.local_ending.get().is_some(), ..Progress::default() };
         let Some(all) = heartbeat.poll(local_progress)? else { return Ok(()) };
         let interrupted = all.iter().any(|rank| rank.interrupted);
         if interrupted {
@@ -83,7 +83,7 @@ impl<'a> EndBarrier<'a> {
     /// One is lost, or cannot continue.
     pub(super) fn is_over_with(&self) -> Result<Option<Ending>> {
         self.check()?;
-        Ok(self.own.get().filter(|_| self.over.get()))
+        Ok(self.local_ending.get().filter(|_| self.over.get()))
     }
 
     /// This process would end with `ending`, or needs more; returns what it ends with if all would.
@@ -95,20 +95,20 @@ impl<'a> EndBarrier<'a> {
         if self.heartbeat.is_none() || self.over.get() {
             return Ok(ending);
         }
-        self.own.set(self.own.get().or(ending));
+        self.local_ending.set(self.local_ending.get().or(ending));
         Ok(None)
     }
 
     /// Counts a window that this process does not need any more, and that is measured for others; none if it still needs some.
     pub(super) fn further(&self) -> Option<usize> {
-        self.own.get()?;
+        self.local_ending.get()?;
         self.further.set(self.further.get() + 1);
         Some(self.further.get())
     }
 
     /// Whether this process has what it needs.
     pub(super) fn has_arrived(&self) -> bool {
-        self.own.get().is_some()
+        self.local_ending.get().is_some()
     }
 
     /// This process ends with `ending`, and waits until all are done.
@@ -116,7 +116,7 @@ impl<'a> EndBarrier<'a> {
     /// # Errors
     /// As [`EndBarrier::is_over_with`].
     pub(super) fn wait_with(&self, ending: Ending) -> Result<Ending> {
-        self.own.set(Some(ending));
+        self.local_ending.set(Some(ending));
         wait(|| match self.heartbeat.is_none() || self.is_over() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(POLL),
@@ -141,8 +141,8 @@ mod tests {
         let settled = AtomicUsize::new(0);
         let ended = together(3, |ranks| {
             let interrupts = AtomicUsize::new(0);
-            let barrier = EndBarrier::between(Some(&ranks), &interrupts);
-            for _ in 0..50 * ranks.place().rank {
+            let barrier = EndBarrier::new(Some(&ranks), &interrupts);
+            for _ in 0..50 * ranks.part().rank {
                 assert!(!barrier.is_over(), "one needs more");
                 thread::sleep(Duration::from_millis(1));
             }
@@ -157,11 +157,11 @@ mod tests {
     fn a_rank_that_cannot_go_on_ends_the_others() {
         let messages = together(2, |ranks| {
             let interrupts = AtomicUsize::new(0);
-            if ranks.place().rank == 1 {
+            if ranks.part().rank == 1 {
                 ranks.give_up(&Error::server("the server is gone"));
                 return String::new();
             }
-            EndBarrier::between(Some(&ranks), &interrupts).wait_with(Ending::Stable).unwrap_err().to_string()
+            EndBarrier::new(Some(&ranks), &interrupts).wait_with(Ending::Stable).unwrap_err().to_string()
         });
         assert_eq!(messages[0], "rank 1 (host1): the server is gone");
     }

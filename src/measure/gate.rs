@@ -10,7 +10,7 @@ use crate::measure::history::WindowSet;
 use crate::plan::{Figure, Requirement};
 use crate::result::checked::Judgement;
 use crate::result::ratio::Figures;
-use crate::result::summary::{Known, LevelSummary};
+use crate::result::summary::{LevelSummary, StatisticEstimate};
 
 /// A requirement of a level.
 #[derive(Clone, Debug)]
@@ -34,18 +34,18 @@ impl Questions {
     /// The first that windows do not decide at that look.
     fn open(&self, windows: &WindowSet, looks: u32) -> Option<&Question> {
         self.all.iter().find(|question| {
-            let Figure::Statistic(statistic) = question.requirement.of else {
+            let Figure::Statistic(statistic) = question.requirement.figure else {
                 return question.is_open(windows, &[], looks);
             };
-            question.is_open(windows, &[windows.known(statistic)], looks)
+            question.is_open(windows, &[windows.estimate(statistic)], looks)
         })
     }
 }
 
 impl Question {
-    fn is_open(&self, windows: &WindowSet, estimates: &[Known], looks: u32) -> bool {
-        let figures = Figures { client: &windows.client, known: estimates, restarts: None, looks };
-        let found = gate::find(figures, &self.requirement, self.baseline.as_ref().map(Figures::of));
+    fn is_open(&self, windows: &WindowSet, estimates: &[StatisticEstimate], looks: u32) -> bool {
+        let figures = Figures { client: &windows.client, estimates, restarts: None, looks };
+        let found = gate::find(figures, &self.requirement, self.baseline.as_ref().map(Figures::new));
         found.is_ok_and(|found| found.judge(&self.requirement) == Judgement::Undecided)
     }
 }

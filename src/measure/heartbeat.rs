@@ -70,7 +70,7 @@ pub(super) struct Heartbeat<'a, T> {
 impl<'a, T: Serialize + DeserializeOwned> Heartbeat<'a, T> {
     /// One exchange every `interval`, the first at once.
     pub(super) fn every(interval: Duration, ranks: &'a Ranks) -> Self {
-        let received = (0..ranks.place().size).map(|_| VecDeque::new()).collect();
+        let received = (0..ranks.part().size).map(|_| VecDeque::new()).collect();
         Self { ranks, interval, next: Stamp::now(), under_way: false, pending: VecDeque::new(), received }
     }
 
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn all_decide_by_the_same_messages_and_results_arrive_in_order() {
         let ended = together(3, |ranks| {
-            let rank = ranks.place().rank;
+            let rank = ranks.part().rank;
             let mut heartbeat = Heartbeat::every(Duration::from_millis(50), &ranks);
             // Some have their results later than others.
             thread::sleep(Duration::from_millis(30 * rank as u64));

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::measure::blocks::{Block, Blocks};
-use crate::measure::bounds::{figures, known};
+use crate::measure::bounds::{estimate, figures};
 use crate::measure::counters::Counted;
 use crate::measure::drift::drift;
 use crate::measure::metrics::MetricsFold;
@@ -17,7 +17,9 @@ use crate::measure::window::merge;
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::result::reasons::Verdict;
 use crate::result::statistic::value;
-use crate::result::summary::{ClientSummary, Disturbances, Ending, Known, LevelLoad, LevelSummary, LimitCheck};
+use crate::result::summary::{
+    ClientSummary, Disturbances, Ending, LevelLoad, LevelSummary, LimitCheck, StatisticEstimate,
+};
 use crate::result::timeline::Timeline;
 use crate::stats::Bounds;
 use crate::terms::{MeasurementPlan, Statistic};
@@ -65,7 +67,7 @@ impl WindowSet {
     /// A window that was not cut into blocks: it is one.
     pub(super) fn uncut(client: ClientSummary, readings: Option<MetricsFold>) -> Self {
         let mut blocks = Blocks::default();
-        blocks.push(Block::of(&client));
+        blocks.push(Block::new(&client));
         Self::new(client, readings, blocks)
     }
 
@@ -142,7 +144,7 @@ pub(super) struct Conclusion {
     /// How it stands to `--latency-threshold`.
     pub(super) limit: Option<LimitCheck>,
     /// How well its figures are known.
-    pub(super) intervals: Vec<Known>,
+    pub(super) intervals: Vec<StatisticEstimate>,
 }
 
 /// The windows of a level so far. Whole distributions stay of the last three, and of all that make the result together; of
@@ -167,29 +169,29 @@ impl WindowSet {
     pub(super) fn sample(requests: u64, latency_ns: u64) -> Self {
         use crate::result::summary::sample;
         let mut blocks = Blocks::default();
-        (0..16).for_each(|_| blocks.push(Block::of(&sample::client(requests / 16, latency_ns))));
+        (0..16).for_each(|_| blocks.push(Block::new(&sample::client(requests / 16, latency_ns))));
         Self::new(sample::client(requests, latency_ns), None, blocks)
     }
 }
 
 impl WindowSet {
     /// How well its figures are known.
-    pub(super) fn intervals(&self, plan: &MeasurementPlan) -> Vec<Known> {
-        figures(plan.asked_percentiles()).into_iter().map(|statistic| self.known(statistic)).collect()
+    pub(super) fn intervals(&self, plan: &MeasurementPlan) -> Vec<StatisticEstimate> {
+        figures(plan.asked_percentiles()).into_iter().map(|statistic| self.estimate(statistic)).collect()
     }
 
     /// How well a figure is known: latencies in nanoseconds, throughput in inferences a second. After a drift few windows
     /// are left, which alone would leave a limit undecided that no request of the level came near. A bound of a percentile
     /// that they do not tell is that over all windows, moved by as much as the figure of the last ones is beyond that of all.
-    pub(super) fn known(&self, statistic: Statistic) -> Known {
-        let estimate = known(statistic, &self.blocks, &self.client);
+    pub(super) fn estimate(&self, statistic: Statistic) -> StatisticEstimate {
+        let base = estimate(statistic, &self.blocks, &self.client);
         let all = self.since_start.as_ref().filter(|_| matches!(statistic, Statistic::Percentile(_)));
-        let Some(Stretch { client, blocks }) = all.map(Box::as_ref) else { return estimate };
+        let Some(Stretch { client, blocks }) = all.map(Box::as_ref) else { return base };
         let (theirs, moved) =
-            (known(statistic, blocks, client).bounds, value(statistic, &self.client) / value(statistic, client));
-        let low = estimate.bounds.low.or_else(|| theirs.low.map(|low| low * moved.min(1.0)));
-        let high = estimate.bounds.high.or_else(|| theirs.high.map(|high| high * moved.max(1.0)));
-        Known { bounds: Bounds { low, high }, ..estimate }
+            (estimate(statistic, blocks, client).bounds, value(statistic, &self.client) / value(statistic, client));
+        let low = base.bounds.low.or_else(|| theirs.low.map(|low| low * moved.min(1.0)));
+        let high = base.bounds.high.or_else(|| theirs.high.map(|high| high * moved.max(1.0)));
+        StatisticEstimate { bounds: Bounds { low, high }, ..base }
     }
 
     /// What is left of a stretch that drifts: its last windows, which are the first of what comes after it.
@@ -345,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_precision_takes_three_windows_at_least() {
-        let wanted = plan(Some(Precision { of: Statistic::Percentile(50.0), share: 0.5 }));
+        let wanted = plan(Some(Precision { statistic: Statistic::Percentile(50.0), share: 0.5 }));
         let mut history = History::new(&wanted);
         let settled = |history: &mut History| {
             history.push(window(10_000), &wanted);
@@ -357,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_precision_is_measured_from_all_windows() {
-        let wanted = plan(Some(Precision { of: Statistic::Throughput, share: 0.2 }));
+        let wanted = plan(Some(Precision { statistic: Statistic::Throughput, share: 0.2 }));
         let mut history = History::new(&wanted);
         assert!(history.result().is_none());
         (0..100).for_each(|_| history.push(window(16), &wanted));

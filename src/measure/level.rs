@@ -104,12 +104,12 @@ fn measure_with(
         gap_variation: run.gap_variation,
         outstanding: sampler.outstanding(),
         held_back,
-        still: pauses::between(result.client.start, boundaries.last().copied().unwrap_or(began)),
+        still: pauses::total(result.client.start, boundaries.last().copied().unwrap_or(began)),
     };
     let (parts, intervals) = (result.ranks.clone(), result.intervals(measurement.plan));
     let limit = check_with(measurement.plan, &result.client, &intervals);
     let ending = if ending == Ending::Complete { complete(limit) } else { ending };
-    let mut counted = boundaries.last().and_then(|end| counters.between(result.client.start, *end));
+    let mut counted = boundaries.last().and_then(|end| counters.difference(result.client.start, *end));
     if run.finite {
         counted = counted.map(Counted::of_whole_load);
     }
@@ -145,7 +145,7 @@ impl<'a> Trials<'a> {
             times: 1,
             sampler: Sampler::of_windows(Slicer::new(Stamp::now(), Stamp::NEVER)),
             looks: Looks::default(),
-            barrier: EndBarrier::of(measurement),
+            barrier: EndBarrier::for_level(measurement),
         }
     }
 

@@ -86,7 +86,7 @@ impl Log {
     fn by_reason(&mut self, errors: &[(InferError, u64)]) -> Vec<u64> {
         let mut counts = Vec::new();
         for (error, count) in errors {
-            let Some(index) = self.place(error) else { continue };
+            let Some(index) = self.index_of(error) else { continue };
             counts.resize(counts.len().max(index + 1), 0);
             counts[index] += count;
         }
@@ -95,7 +95,7 @@ impl Log {
 
     /// Which of the reasons it is; none if there are too many. Those that differ in numbers only, such as that of the
     /// request, are one, and are called so from the second on.
-    fn place(&mut self, error: &InferError) -> Option<usize> {
+    fn index_of(&mut self, error: &InferError) -> Option<usize> {
         let alike = without_numbers(&error.message);
         let is_same = |reason: &InferError| reason.code == error.code && without_numbers(&reason.message) == alike;
         let position = self.reasons.iter().position(is_same);
@@ -171,7 +171,7 @@ mod tests {
                 ..sample::client(100, 1_000_000 * (1 + number % 10))
             };
             let mut blocks = Blocks::default();
-            blocks.push(Block::of(&client));
+            blocks.push(Block::new(&client));
             log.push(&client, &blocks, None, &sample::plan());
         }
         log
@@ -202,7 +202,7 @@ mod tests {
             let errors = vec![(error(number), 3), (error(0), 2)];
             let client = ClientSummary { failed: 5, errors, ..sample::client(100, 1_000_000) };
             let mut blocks = Blocks::default();
-            blocks.push(Block::of(&client));
+            blocks.push(Block::new(&client));
             log.push(&client, &blocks, None, &sample::plan());
         }
         let (windows, timeline) = log.finish(Stamp(0), &of_three());

@@ -270,7 +270,7 @@ impl Page {
     }
 
     /// Whether it tells the load of a server of language models.
-    pub fn tells_load(&self) -> bool {
+    pub fn reports_load(&self) -> bool {
         self.load != LoadReading::default()
     }
 

@@ -49,7 +49,7 @@ pub fn follow(ranks: &Ranks, running: &RunningLoad, progress: &BatchProgress, in
         };
         let Some(all) = heartbeat.poll(local_progress)? else { return Ok(ControlFlow::Continue(EXCHANGE_POLL)) };
         let reached: u64 = all.iter().map(|rank| rank.requests).sum();
-        progress.tell_all(usize::try_from(reached).unwrap_or(usize::MAX));
+        progress.set_total(usize::try_from(reached).unwrap_or(usize::MAX));
         if all.iter().any(|rank| rank.interrupted) {
             interrupts.fetch_max(1, Ordering::Relaxed);
             return Ok(ControlFlow::Break(()));

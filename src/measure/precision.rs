@@ -134,8 +134,8 @@ fn of_percentile(percentile: f64, blocks: &Blocks, all: &ClientSummary) -> Optio
 
 /// Whether a figure is known as well as `wanted`.
 pub fn is_precise(wanted: Precision, blocks: &Blocks, all: &ClientSummary) -> bool {
-    let value = value(wanted.of, all);
-    interval(wanted.of, blocks, all).is_some_and(|interval| interval.relative_half_width(value) <= wanted.share)
+    let value = value(wanted.statistic, all);
+    interval(wanted.statistic, blocks, all).is_some_and(|interval| interval.relative_half_width(value) <= wanted.share)
 }
 
 #[cfg(test)]

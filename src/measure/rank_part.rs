@@ -17,8 +17,8 @@ pub(super) struct RankPart {
 
 impl RankPart {
     /// That of a window.
-    pub(super) fn of(client: &ClientSummary) -> Self {
-        Self { block: Block::of(client), sent: client.sent, late: client.too_late() }
+    pub(super) fn new(client: &ClientSummary) -> Self {
+        Self { block: Block::new(client), sent: client.sent, late: client.too_late() }
     }
 
     /// Adds the windows that follow.
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn a_rank_is_blamed_for_what_is_its_own() {
         let part = |sent, delayed, requests| {
-            RankPart::of(&ClientSummary { sent, delayed, ..sample::client(requests, 1_000_000) })
+            RankPart::new(&ClientSummary { sent, delayed, ..sample::client(requests, 1_000_000) })
         };
         assert_eq!(part(1_000, 5, 900).reason(1), None);
         assert_eq!(part(1_000, 50, 900).reason(1), Some(InvalidReason::RankLate(1, 0.05)));

@@ -41,7 +41,12 @@ pub(super) struct EarlyEnd {
 
 impl WindowReport {
     /// A window of this process, whose clock `ranks` know.
-    pub(super) fn of(ranks: &Ranks, window: &WindowSet, disturbance: Option<Disturbance>, early_end: EarlyEnd) -> Self {
+    pub(super) fn new(
+        ranks: &Ranks,
+        window: &WindowSet,
+        disturbance: Option<Disturbance>,
+        early_end: EarlyEnd,
+    ) -> Self {
         let EarlyEnd { interrupted, broken } = early_end;
         let mut client = window.client.clone();
         client.start.0 = ranks.offset().to_zero(client.start.0);
@@ -69,7 +74,7 @@ pub(super) fn joined(
     let spans = reports.iter().map(|report| (report.client.requests, report.client.duration.as_secs_f64()));
     let shared = Duration::try_from_secs_f64(shared_seconds(spans)).ok();
     let disturbance = reports.iter().filter_map(|report| report.disturbance).reduce(|all, next| all.worst(&next));
-    let parts = reports.iter().map(|report| RankPart::of(&report.client)).collect();
+    let parts = reports.iter().map(|report| RankPart::new(&report.client)).collect();
     let mut reports = reports.into_iter();
     let first = reports.next()?;
     let (mut client, blocks) = reports.fold((first.client, first.blocks), |(client, mut blocks), report| {
@@ -96,7 +101,7 @@ pub(super) struct Closing {
 
 impl Closing {
     /// That of this process. `owns_server`: it speaks for its server.
-    pub(super) fn of(level: &LevelSummary, evidence: &Evidence, requests: LoadReport, owns_server: bool) -> Self {
+    pub(super) fn new(level: &LevelSummary, evidence: &Evidence, requests: LoadReport, owns_server: bool) -> Self {
         let servers = level.server.iter().chain(&level.further_servers).filter(|_| owns_server).cloned();
         Self {
             held_back: evidence.held_back,
@@ -142,7 +147,7 @@ fn blame(level: &mut LevelSummary, parts: &[RankPart]) {
         Verdict::Valid if !reasons.is_empty() => level.verdict = Verdict::Invalid(reasons),
         Verdict::Valid => {}
         Verdict::Invalid(earlier) => {
-            let is_new = |reason: &InvalidReason| earlier.iter().all(|other| other.word() != reason.word());
+            let is_new = |reason: &InvalidReason| earlier.iter().all(|other| other.name() != reason.name());
             let new: Vec<InvalidReason> = reasons.into_iter().filter(is_new).collect();
             earlier.extend(new);
         }
@@ -207,7 +212,7 @@ mod tests {
             });
             let mut part = samples.reduce(|all, next| merge(all, &next)).unwrap();
             part.duration = std::time::Duration::from_millis(100);
-            blocks.push(Block::of(&part));
+            blocks.push(Block::new(&part));
             client = Some(match client {
                 None => part,
                 Some(all) => merge(all, &part),
@@ -219,8 +224,8 @@ mod tests {
     #[test]
     fn the_windows_of_all_are_one_with_every_latency_in_its_place() {
         let joined = together(3, |ranks| {
-            let window_set = window(ranks.place().rank as u64, 20);
-            let report = WindowReport::of(&ranks, &window_set, None, EarlyEnd::default());
+            let window_set = window(ranks.part().rank as u64, 20);
+            let report = WindowReport::new(&ranks, &window_set, None, EarlyEnd::default());
             let reports = ranks.exchange(&report, ANSWER_LIMIT).unwrap();
             super::joined(&ranks, reports, None, Span::Window).unwrap().0
         });
@@ -248,11 +253,11 @@ mod tests {
     fn a_window_that_one_ended_late_has_the_rate_of_both() {
         let joined = |span: Span| {
             together(2, move |ranks| {
-                let late = 6 * ranks.place().rank as u64;
-                let mut window_set = window(ranks.place().rank as u64, 10 + late);
+                let late = 6 * ranks.part().rank as u64;
+                let mut window_set = window(ranks.part().rank as u64, 10 + late);
                 window_set.client.duration = Duration::from_millis(100 + 10 * late);
                 let reports = ranks
-                    .exchange(&WindowReport::of(&ranks, &window_set, None, EarlyEnd::default()), ANSWER_LIMIT)
+                    .exchange(&WindowReport::new(&ranks, &window_set, None, EarlyEnd::default()), ANSWER_LIMIT)
                     .unwrap();
                 super::joined(&ranks, reports, None, span).unwrap().0.client
             })
@@ -266,7 +271,8 @@ mod tests {
     #[test]
     fn a_window_is_told_in_few_bytes() {
         let bytes =
-            together(1, |ranks| message_bytes(&WindowReport::of(&ranks, &window(0, 60), None, EarlyEnd::default())))[0];
+            together(1, |ranks| message_bytes(&WindowReport::new(&ranks, &window(0, 60), None, EarlyEnd::default())))
+                [0];
         assert!(bytes < 40_000, "{bytes}");
     }
 }

@@ -59,15 +59,15 @@ impl Failures {
     }
 
     /// The result of `subject` in a round.
-    fn tell(&mut self, Turn { round, subject }: Turn, unit: &Unit) {
+    fn record(&mut self, Turn { round, subject }: Turn, unit: &Unit) {
         let at_once = if round == 0 { PATIENCE } else { self.0[subject] + 1 };
         self.0[subject] = if unit.problem.is_some() { at_once } else { 0 };
     }
 
     /// The results of all in the next round.
-    fn tell_all(&mut self, number: usize, round: &Round) {
+    fn record_all(&mut self, number: usize, round: &Round) {
         let units = round.units.iter().enumerate().filter_map(|(subject, unit)| Some((subject, unit.as_ref()?)));
-        units.for_each(|(subject, unit)| self.tell(Turn { round: number, subject }, unit));
+        units.for_each(|(subject, unit)| self.record(Turn { round: number, subject }, unit));
     }
 }
 
@@ -85,7 +85,7 @@ impl Interleaving {
             if !is_of_plan || !(0..self.subjects).all(is_there) {
                 break;
             }
-            failures.tell_all(number, &round);
+            failures.record_all(number, &round);
             kept.push(round);
         }
         let has_success = |round: &Round| round.units.iter().flatten().any(|unit| unit.problem.is_none());
@@ -130,7 +130,7 @@ pub fn interleave(
 ) -> Vec<Round> {
     let mut all = kept;
     let mut failures = Failures::none(plan.subjects);
-    all.iter().enumerate().for_each(|(number, round)| failures.tell_all(number, round));
+    all.iter().enumerate().for_each(|(number, round)| failures.record_all(number, round));
     while plan.needs_more(&all) && (plan.rounds.until_decided.is_none() || wants_more(&all)) {
         let round = all.len();
         let order = plan.rounds.order_of(round, plan.subjects, plan.seed);
@@ -143,7 +143,7 @@ pub fn interleave(
             match measure(Turn { round, subject }) {
                 Measured::Interrupted => interrupted = true,
                 Measured::Unit(unit) => {
-                    failures.tell(Turn { round, subject }, &unit);
+                    failures.record(Turn { round, subject }, &unit);
                     units[subject] = Some(unit);
                 }
             }

@@ -69,7 +69,7 @@ impl Sending {
         let (count, last) = offsets.clone().fold((0_u64, first), |(count, _), offset| (count + 1, offset));
         let span = last.checked_sub(first).filter(|span| *span > 0)?;
         let places = offsets.map(|offset| (offset - first) as f64 / span as f64);
-        let times = Some(Times::of(places, count));
+        let times = Some(Times::new(places, count));
         Some(Self { lead: Duration::from_nanos(first), span: Duration::from_nanos(span), times })
     }
 
@@ -80,13 +80,13 @@ impl Sending {
 
     /// How far the sending is so long after the load's start: 0 at the first request, 1 at the last; NaN or infinite without
     /// a length.
-    fn place(&self, elapsed: Duration) -> f64 {
+    fn fraction(&self, elapsed: Duration) -> f64 {
         elapsed.saturating_sub(self.lead).as_secs_f64() / self.span.as_secs_f64()
     }
 
     /// The stretches that this long after the load's start is in.
     pub(super) fn stretches(&self, elapsed: Duration) -> (bool, bool) {
-        let fraction = self.place(elapsed);
+        let fraction = self.fraction(elapsed);
         ((LAST..1.0).contains(&fraction), (END..1.0).contains(&fraction))
     }
 
@@ -148,7 +148,7 @@ impl Sending {
 
 impl Times {
     /// Those of so many requests at these places, the first at 0 and the last at 1.
-    fn of(places: impl Iterator<Item = f64>, count: u64) -> Self {
+    fn new(places: impl Iterator<Item = f64>, count: u64) -> Self {
         let (mut queue, mut up_to) = (Queue::default(), [0.0; PARTS]);
         // Counted in gaps of average length: the mean rate is one in each.
         let gaps = count.saturating_sub(1) as f64;
@@ -203,7 +203,7 @@ mod tests {
     fn the_sending_lasts_from_the_first_request_to_the_last() {
         let sending = Sending::of_times([7 * SECOND, 8 * SECOND, 11 * SECOND].into_iter()).unwrap();
         assert_eq!((sending.lead, sending.span()), (Duration::from_secs(7), Duration::from_secs(4)));
-        let fraction_at = |seconds| sending.place(Duration::from_secs(seconds));
+        let fraction_at = |seconds| sending.fraction(Duration::from_secs(seconds));
         assert_eq!([5, 7, 8, 10, 11].map(fraction_at), [0.0, 0.0, 0.25, 0.75, 1.0]);
         assert_eq!(sending.stretches(Duration::from_secs(10)), (true, false));
         assert_eq!(sending.stretches(Duration::from_millis(10_900)), (true, true));

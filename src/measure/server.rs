@@ -294,7 +294,7 @@ mod tests {
     }
 
     impl Keeper {
-        fn telling(all: Result<Option<Vec<(&'static str, &'static str)>>>) -> Self {
+        fn with_versions(all: Result<Option<Vec<(&'static str, &'static str)>>>) -> Self {
             Self { all, asked: Mutex::default() }
         }
 
@@ -334,16 +334,16 @@ mod tests {
     fn several_models_are_read_at_once_and_what_is_missing_is_asked_for() {
         let ids = [ModelId::latest("a"), ModelId { name: "b".to_owned(), version: Some(2) }];
         let ids: Vec<_> = ids.iter().collect();
-        let telling = |keys: &[(&'static str, &'static str)]| Keeper::telling(Ok(Some(keys.to_vec())));
-        let complete = telling(&[("a", "1"), ("a", "3"), ("b", "1"), ("b", "2"), ("c", "1")]);
+        let with_versions = |keys: &[(&'static str, &'static str)]| Keeper::with_versions(Ok(Some(keys.to_vec())));
+        let complete = with_versions(&[("a", "1"), ("a", "3"), ("b", "1"), ("b", "2"), ("c", "1")]);
         assert_eq!(complete.read(&ids).unwrap(), ["a1", "a3", "b2"]);
         assert!(complete.asked.lock().is_empty());
-        for lacking in [telling(&[("a", "1"), ("b", "1")]), Keeper::telling(Ok(None))] {
+        for lacking in [with_versions(&[("a", "1"), ("b", "1")]), Keeper::with_versions(Ok(None))] {
             assert_eq!(lacking.read(&ids).unwrap(), ["a1", "b1"]);
             assert_eq!(*lacking.asked.lock(), ["a", "b"]);
         }
         // One is asked for by name; a server that does not answer is not waited for again.
-        let gone = Keeper::telling(Err(Error::server("gone")));
+        let gone = Keeper::with_versions(Err(Error::server("gone")));
         assert_eq!(gone.read(&ids[..1]).unwrap(), ["a1"]);
         assert!(gone.read(&ids).is_err() && gone.asked.lock().len() == 1);
     }

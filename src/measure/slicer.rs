@@ -35,7 +35,7 @@ impl Slicer {
         } else {
             SHORTEST_BLOCK.max((window_end - start).div_f64(OF_A_WINDOW))
         };
-        let mut slicer = Self { window_end, start, end: start, blocks: Blocks::of(length) };
+        let mut slicer = Self { window_end, start, end: start, blocks: Blocks::new(length) };
         slicer.end = slicer.end_after(start);
         slicer
     }
@@ -44,7 +44,7 @@ impl Slicer {
     pub(super) fn of_about(start: Stamp, length: Duration) -> Self {
         let length = SHORTEST_BLOCK.max(length.div_f64(OF_A_WINDOW));
         let (window_end, end) = (Stamp::NEVER, start.plus_duration(length));
-        Self { window_end, start, end, blocks: Blocks::of(length) }
+        Self { window_end, start, end, blocks: Blocks::new(length) }
     }
 
     /// The longest time in the blocks that are over.
@@ -92,7 +92,7 @@ impl Slicer {
             return Some(self.end);
         }
         let (tally, end) = recorder.next_block(self.end_after(self.end));
-        let block = Block::of(&summarize(tally, self.start, self.end - self.start, facts));
+        let block = Block::new(&summarize(tally, self.start, self.end - self.start, facts));
         (self.start, self.end) = (self.end, end);
         watcher.block(&block);
         self.blocks.push(block);

@@ -41,7 +41,7 @@ fn is_within(range: Disagreement) -> bool {
 
 fn range(statistic: Statistic, values: impl Iterator<Item = f64>, allowed: f64) -> Disagreement {
     let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
-    Disagreement { of: statistic, low, high, allowed }
+    Disagreement { statistic, low, high, allowed }
 }
 
 #[cfg(test)]
@@ -68,14 +68,14 @@ mod tests {
     fn the_figure_that_differs_most_is_named() {
         let windows = [client(100, 1_000_000), client(113, 1_000_000), client(100, 1_300_000)];
         let found = disagreement(&windows, 0.1, Some(99.0)).unwrap();
-        assert_eq!((found.of, found.allowed), (Statistic::Percentile(99.0), 0.1));
+        assert_eq!((found.statistic, found.allowed), (Statistic::Percentile(99.0), 0.1));
         assert!((found.spread() - 0.3).abs() < 0.01, "{found:?}");
         let text = "p99 latency of the last 3 windows is 1000 to 1300 usec, 30.0% apart, where -s allows 10%";
         assert_eq!(found.to_string(), text);
         let none = [client(0, 0), client(9_100, 1_000_000), client(50, 1_000_000)];
         let text = "throughput of the last 3 windows is 0.0 to 9100 infer/sec, where -s allows 10%";
         assert_eq!(disagreement(&none, 0.1, None).unwrap().to_string(), text);
-        let found = disagreement(&windows, 0.12, None).map(|found| found.of);
+        let found = disagreement(&windows, 0.12, None).map(|found| found.statistic);
         assert_eq!(found, Some(Statistic::MeanLatency));
         assert_eq!(disagreement(&windows, 0.31, None), None);
     }

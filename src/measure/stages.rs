@@ -89,7 +89,7 @@ pub fn measure_stages(
         counters.wait()?;
         let sentry = Sentry::new(measurement.host_monitor);
         sentry.prepare();
-        let (start, barrier) = (director.agree()?, EndBarrier::of(measurement));
+        let (start, barrier) = (director.agree()?, EndBarrier::for_level(measurement));
         let played = Vec::with_capacity(count);
         let ending = VecDeque::new();
         let mut play = Play { measurement, director, counters, sentry, ending, barrier, played };
@@ -132,13 +132,13 @@ struct Play<'a> {
 
 impl Play<'_> {
     fn all(&mut self, count: usize, first: StageRun, start: Option<Stamp>) -> Result<()> {
-        self.walk(count, first, start)?;
+        self.run_stages(count, first, start)?;
         // Others may have more to do; their outcome is reported at the end of the run.
         drop(self.barrier.wait_with(Ending::Complete));
         Ok(())
     }
 
-    fn walk(&mut self, count: usize, first: StageRun, start: Option<Stamp>) -> Result<()> {
+    fn run_stages(&mut self, count: usize, first: StageRun, start: Option<Stamp>) -> Result<()> {
         let mut current = Some(self.begin_first(first, start));
         let mut number = 0;
         while let Some(mut stage) = current.take() {
@@ -348,7 +348,7 @@ mod tests {
     use crate::backend::{Backend, ClientSpec};
     use crate::backends::null::NullBackend;
     use crate::data::PayloadId;
-    use crate::load::feed::{Deal, Feed, PayloadIndex};
+    use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
     use crate::load::mix::Mix;
     use crate::load::pace::DEFAULT_SPIN;
     use crate::load::schedule::Arrivals;
@@ -394,11 +394,11 @@ mod tests {
             None => LoadShape::Closed(ClosedLoop { concurrency: 1, max_threads: 1, synchronous: false }),
         };
         let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
-        let feed = Feed::independent(vec![index], Mix::single(), 1, Deal::InStep, 0).unwrap();
+        let input_source = InputSource::independent(vec![index], Mix::single(), 1, EntryAssignment::InStep, 0).unwrap();
         let (backend, client) = (Arc::clone(backend) as Arc<dyn Backend>, ClientSpec::new([].into(), [].into()));
         let context = LoadContext {
             quota: if let StageLength::Requests(requests) = length { Some(requests) } else { None },
-            ..LoadContext::new(backend, client, feed, Arc::clone(&recorder))
+            ..LoadContext::new(backend, client, input_source, Arc::clone(&recorder))
         };
         let headline = if rate.is_some() { Headline::ResponseTime } else { Headline::ServiceTime };
         let facts = WindowFacts {
@@ -438,7 +438,7 @@ mod tests {
         rest: Option<Duration>,
         /// The stage that cannot be made ready.
         broken: Option<usize>,
-        told: RefCell<Vec<String>>,
+        events: RefCell<Vec<String>>,
     }
 
     impl Director for Script {
@@ -453,10 +453,10 @@ mod tests {
             Ok(None)
         }
         fn begun(&self, number: usize) {
-            self.told.borrow_mut().push(format!("begun {number}"));
+            self.events.borrow_mut().push(format!("begun {number}"));
         }
         fn ended(&self, _: &LevelSummary) -> Result<()> {
-            self.told.borrow_mut().push("ended".to_owned());
+            self.events.borrow_mut().push("ended".to_owned());
             Ok(())
         }
     }
@@ -506,9 +506,9 @@ mod tests {
             ranks: None,
         };
         let (backend, events) = (Arc::clone(&backend), RefCell::default());
-        let director = Script { backend, stages: stages.to_vec(), rest: rest_time, broken, told: events };
+        let director = Script { backend, stages: stages.to_vec(), rest: rest_time, broken, events };
         let played = measure_stages(&measurement, stages.len(), &director);
-        (played, director.told.into_inner())
+        (played, director.events.into_inner())
     }
 
     #[test]

@@ -31,34 +31,34 @@ pub(super) struct StallWatch {
     closed: bool,
     completed: u64,
     since: Duration,
-    told: bool,
+    reported: bool,
 }
 
 impl StallWatch {
     /// Of a load that begins, and that may pause, as conversations do between their turns.
-    pub(super) fn of(load: LevelLoad, pauses: bool) -> Self {
+    pub(super) fn new(load: LevelLoad, pauses: bool) -> Self {
         let closed = matches!(load, LevelLoad::Concurrency(_)) && !pauses;
-        Self { closed, completed: 0, since: Duration::ZERO, told: false }
+        Self { closed, completed: 0, since: Duration::ZERO, reported: false }
     }
 
     /// Records how many requests have ended this long after the start, and how many of an open loop are under way. Returns for
     /// how long none has ended.
     pub(super) fn poll(&mut self, elapsed: Duration, completed: u64, under_way: u64) -> Duration {
-        if let Some(words) = self.words(elapsed, completed, under_way) {
+        if let Some(words) = self.warning(elapsed, completed, under_way) {
             note!("{words}");
         }
         elapsed.saturating_sub(self.since)
     }
 
     /// What to tell the user.
-    fn words(&mut self, elapsed: Duration, completed: u64, under_way: u64) -> Option<String> {
+    fn warning(&mut self, elapsed: Duration, completed: u64, under_way: u64) -> Option<String> {
         if completed != self.completed || !(self.closed || under_way > 0) {
             (self.completed, self.since) = (completed, elapsed);
         }
-        if self.told || elapsed - self.since < PATIENCE {
+        if self.reported || elapsed - self.since < PATIENCE {
             return None;
         }
-        self.told = true;
+        self.reported = true;
         let seconds = PATIENCE.as_secs();
         Some(format!(
             "no request has ended for {seconds} s, and answers are outstanding: see the server's log; Ctrl-C reports \
@@ -74,17 +74,17 @@ mod tests {
     #[test]
     fn a_silent_server_is_told_of_once_and_an_idle_load_never() {
         let second = Duration::from_secs;
-        let mut stall = StallWatch::of(LevelLoad::RequestRate(1.0), false);
-        assert!((0..100).all(|now| stall.words(second(now), now, 20).is_none()), "answers come");
-        assert!((100..109).all(|now| stall.words(second(now), 99, 20).is_none()));
-        let message = stall.words(second(109), 99, 20).unwrap();
+        let mut stall = StallWatch::new(LevelLoad::RequestRate(1.0), false);
+        assert!((0..100).all(|now| stall.warning(second(now), now, 20).is_none()), "answers come");
+        assert!((100..109).all(|now| stall.warning(second(now), 99, 20).is_none()));
+        let message = stall.warning(second(109), 99, 20).unwrap();
         assert!(message.contains("for 10 s, ") && message.contains("--client-timeout-us"), "{message}");
-        assert!((110..200).all(|now| stall.words(second(now), 99, 20).is_none()), "once");
-        let mut closed = StallWatch::of(LevelLoad::Concurrency(1), false);
-        assert!(closed.words(second(9), 0, 0).is_none() && closed.words(second(10), 0, 0).is_some());
-        let mut idle = StallWatch::of(LevelLoad::Concurrency(1), true);
-        assert!((0..100).all(|now| idle.words(second(now), 0, 0).is_none()), "nothing to wait for");
-        assert!(idle.words(second(108), 0, 20).is_none());
+        assert!((110..200).all(|now| stall.warning(second(now), 99, 20).is_none()), "once");
+        let mut closed = StallWatch::new(LevelLoad::Concurrency(1), false);
+        assert!(closed.warning(second(9), 0, 0).is_none() && closed.warning(second(10), 0, 0).is_some());
+        let mut idle = StallWatch::new(LevelLoad::Concurrency(1), true);
+        assert!((0..100).all(|now| idle.warning(second(now), 0, 0).is_none()), "nothing to wait for");
+        assert!(idle.warning(second(108), 0, 20).is_none());
         assert_eq!(idle.poll(second(109), 0, 20), second(10));
         assert_eq!(idle.poll(second(110), 1, 19), second(0));
     }

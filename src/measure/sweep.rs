@@ -46,7 +46,7 @@ pub struct Replay<'a>(&'a [StepTaken]);
 
 impl<'a> Replay<'a> {
     /// From the first of these.
-    pub fn of(steps: &'a [StepTaken]) -> Self {
+    pub fn new(steps: &'a [StepTaken]) -> Self {
         Self(steps)
     }
 
@@ -380,7 +380,7 @@ mod tests {
 
     /// Goes through a sweep of which `earlier` steps were taken before. All steps, and how many were taken now.
     fn resumed(earlier: &[StepTaken], server: impl Fn(SweepStep) -> SweepObservation) -> (Vec<StepTaken>, usize) {
-        let (mut sweep, mut replay) = (Sweep::new(LINEAR), Replay::of(earlier));
+        let (mut sweep, mut replay) = (Sweep::new(LINEAR), Replay::new(earlier));
         let (mut all, mut now) = (Vec::new(), 0);
         while let Some(step) = sweep.next() {
             let observed = replay.answer(step).unwrap_or_else(|| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::record::Completed;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::statistic::value;
-use crate::result::summary::{ClientSummary, Ending, Known, LevelLoad, LevelSummary};
+use crate::result::summary::{ClientSummary, Ending, LevelLoad, LevelSummary, StatisticEstimate};
 use crate::stats::{beta_cdf, early_stopping_floor, littles_law_gap};
 use crate::terms::Precision;
 
@@ -79,10 +79,10 @@ fn instability(level: &LevelSummary, evidence: &Evidence) -> InvalidReason {
     let Some(wanted) = evidence.precision else {
         return evidence.disagreement.unwrap_or(InvalidReason::Unstable(None));
     };
-    let estimate = Known::find(&level.intervals, wanted.of);
+    let estimate = StatisticEstimate::find(&level.intervals, wanted.statistic);
     InvalidReason::Imprecise(
         wanted,
-        estimate.map(|interval| interval.relative_half_width(value(wanted.of, &level.client))),
+        estimate.map(|interval| interval.relative_half_width(value(wanted.statistic, &level.client))),
     )
 }
 
@@ -222,17 +222,17 @@ mod tests {
         level.client.open_loop.as_mut().unwrap()
     }
 
-    fn words(level: &LevelSummary, evidence: &Evidence) -> Vec<&'static str> {
+    fn reason_names(level: &LevelSummary, evidence: &Evidence) -> Vec<&'static str> {
         match judge(level, evidence) {
             Verdict::Valid => Vec::new(),
-            Verdict::Invalid(reasons) => reasons.iter().map(InvalidReason::word).collect(),
+            Verdict::Invalid(reasons) => reasons.iter().map(InvalidReason::name).collect(),
         }
     }
 
     fn complains(change: impl FnOnce(&mut LevelSummary, &mut Evidence)) -> Vec<&'static str> {
         let (mut level, mut evidence) = (open(), Evidence::default());
         change(&mut level, &mut evidence);
-        words(&level, &evidence)
+        reason_names(&level, &evidence)
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(none_of(0, Ending::Interrupted), Verdict::Invalid(vec![InvalidReason::Interrupted]));
         let imprecise = |level: &mut LevelSummary, evidence: &mut Evidence| {
             level.ending = Ending::Unstable;
-            evidence.precision = Some(Precision { of: Statistic::Percentile(99.9), share: 0.07 });
+            evidence.precision = Some(Precision { statistic: Statistic::Percentile(99.9), share: 0.07 });
         };
         assert_eq!(complains(imprecise), ["imprecise"]);
         let held = |level: &mut LevelSummary, evidence: &mut Evidence| {
@@ -330,7 +330,7 @@ mod tests {
         let Verdict::Invalid(reasons) = judge(&level, &Evidence::default()) else { panic!("is valid") };
         assert_eq!(reasons[0].to_string(), "rate times latency is -6.0% off the requests under way");
         level.client.failed = 1;
-        assert_eq!(words(&level, &Evidence { max_errors: 0.5, ..Evidence::default() }), [""; 0]);
+        assert_eq!(reason_names(&level, &Evidence { max_errors: 0.5, ..Evidence::default() }), [""; 0]);
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
         // In a second, it cannot have waited for half of it.
         let mut level = sample::level(LevelLoad::Concurrency(2), 20_000, 50_000);
         level.client.duration = Duration::from_secs(1);
-        assert_eq!(words(&level, &Evidence::default()), ["littles_law"]);
+        assert_eq!(reason_names(&level, &Evidence::default()), ["littles_law"]);
     }
 
     #[test]
@@ -350,7 +350,7 @@ mod tests {
         // Three of five turns of 2 s, two at a time: one place is idle while the last of them is played.
         let mut level = sample::level(LevelLoad::Concurrency(2), 15, 2_000_000_000);
         level.client.duration = Duration::from_secs(20);
-        assert_eq!(words(&level, &Evidence::default()), ["littles_law"]);
+        assert_eq!(reason_names(&level, &Evidence::default()), ["littles_law"]);
         level.client.sessions = Some(Box::new(Sessions::empty()));
         assert_eq!(judge(&level, &Evidence::default()), Verdict::Valid);
     }
@@ -359,7 +359,7 @@ mod tests {
     fn complaints_say_their_numbers_and_a_remedy() {
         let text = InvalidReason::TooFewSamples(99.0, 10, 662).to_string();
         assert_eq!(text, "p99 needs 662 samples, there are 10");
-        let precision = Precision { of: Statistic::Percentile(99.9), share: 0.07 };
+        let precision = Precision { statistic: Statistic::Percentile(99.9), share: 0.07 };
         let text = "not known: p99.9 latency to within 7%";
         assert_eq!(InvalidReason::Imprecise(precision, None).to_string(), text);
         assert_eq!(

@@ -88,7 +88,7 @@ impl Sampler {
         let recorder = &load.run.recorder;
         slicer.put_off(recorder.end_window(slicer.end()));
         recorder.keep_early(load.load.started().plus_duration(trend.early_until()));
-        let stall = StallWatch::of(load.run.load, recorder.spec().sessions);
+        let stall = StallWatch::new(load.run.load, recorder.spec().sessions);
         Self { whole: Some(WholeLoad { trend, stall }), ..Self::of_windows(slicer) }
     }
 

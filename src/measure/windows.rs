@@ -56,7 +56,7 @@ impl Windows {
     /// What the level ends with; `None` if it needs another window.
     pub(super) fn decide(&mut self, plan: &MeasurementPlan) -> Option<Ending> {
         let ending = self.choose(plan);
-        if let Some(disagreement) = self.disagreement(plan).filter(|apart| apart.of != Statistic::Throughput)
+        if let Some(disagreement) = self.disagreement(plan).filter(|apart| apart.statistic != Statistic::Throughput)
             && plan.throughput_suffices
             && ending == Some(Ending::Stable)
             && !is_settled(self.chosen(), plan)

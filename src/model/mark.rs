@@ -17,7 +17,7 @@ pub struct ConfigMark {
 
 impl ConfigMark {
     /// The fingerprint of a configuration: the same in process, over HTTP and over gRPC. JSON objects are sorted here.
-    pub fn of(config: &Value) -> Self {
+    pub fn new(config: &Value) -> Self {
         let backend = config["backend"].as_str().unwrap_or_default().to_owned();
         let bytes = digest(&SHA256, canonical(config).to_string().as_bytes());
         let hash = bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn the_order_of_keys_does_not_matter_and_every_value_does() {
-        let mark = |text: &str| ConfigMark::of(&serde_json::from_str(text).unwrap());
+        let mark = |text: &str| ConfigMark::new(&serde_json::from_str(text).unwrap());
         let first = mark(r#"{"backend":"python","max_batch_size":8}"#);
         assert_eq!(first, mark(r#"{ "max_batch_size": 8, "backend": "python" }"#));
         assert_ne!(first.hash, mark(r#"{"backend":"python","max_batch_size":4}"#).hash);

@@ -59,8 +59,8 @@ impl OnnxModel {
         files.sort();
         files.dedup();
         let model = Self {
-            inputs: graph.inputs.iter().filter(is_sent).map(OnnxTensor::of).collect(),
-            outputs: graph.outputs.iter().map(OnnxTensor::of).collect(),
+            inputs: graph.inputs.iter().filter(is_sent).map(OnnxTensor::new).collect(),
+            outputs: graph.outputs.iter().map(OnnxTensor::new).collect(),
             files,
         };
         // Other files may happen to be read as a message without anything in it.
@@ -69,7 +69,7 @@ impl OnnxModel {
 }
 
 impl OnnxTensor {
-    fn of(value: &wire::ValueInfo) -> Self {
+    fn new(value: &wire::ValueInfo) -> Self {
         use wire::Kind;
         let kind = value.value_type.as_ref().and_then(|value_type| value_type.kind.as_ref());
         let name = value.name.clone();
@@ -84,13 +84,13 @@ impl OnnxTensor {
             None => return other("of no known type"),
         };
         let kind = data_type(tensor.elements).ok_or_else(|| format!("has elements of ONNX type {}", tensor.elements));
-        let shape = tensor.shape.as_ref().map(|shape| shape.dims.iter().map(OnnxDim::of).collect());
+        let shape = tensor.shape.as_ref().map(|shape| shape.dims.iter().map(OnnxDim::new).collect());
         Self { name, kind, shape }
     }
 }
 
 impl OnnxDim {
-    fn of(dim: &wire::Dim) -> Self {
+    fn new(dim: &wire::Dim) -> Self {
         match &dim.value {
             // Exporters write 0 and negative numbers for what is open.
             Some(wire::DimValue::Number(number)) if *number > 0 => Self::Fixed(*number),

@@ -42,7 +42,7 @@ pub struct Starter {
 
 impl Format {
     /// The format of a file by its name.
-    pub fn of(file: &Path) -> Option<Self> {
+    pub fn from_path(file: &Path) -> Option<Self> {
         Some(match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "onnx" => Self::Onnx,
             "pt" | "pth" | "torchscript" => Self::TorchScript,

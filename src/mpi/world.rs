@@ -32,7 +32,7 @@ impl World {
             return Err(mismatch(launcher, &opened.version, "is not of its family"));
         }
         opened.calls.enter().map_err(|error| error.context("--enable-mpi"))?;
-        let (rank, size) = opened.calls.place()?;
+        let (rank, size) = opened.calls.rank_and_size()?;
         if let Some(launcher) = launcher.filter(|launcher| launcher.processes != size) {
             return Err(mismatch(launcher, &opened.version, &format!("knows of {size}")));
         }

@@ -130,17 +130,17 @@ fn loads_that_belong_to_no_level_are_not_exported() {
 /// Looks whether a request has been recorded when it is shown.
 struct Witness {
     recorder: Arc<Recorder>,
-    seen: AtomicUsize,
+    completed: AtomicUsize,
     unrecorded: AtomicUsize,
 }
 
 impl Observer for Witness {
-    fn reserve(&self, _lanes: usize) {}
+    fn reserve(&self, _request_streams: usize) {}
 
-    fn response(&self, _lane: usize, _response: &Response<'_>) {}
+    fn response(&self, _request_stream: usize, _response: &Response<'_>) {}
 
-    fn complete(&self, _lane: usize, _finished: &Finished<'_>) {
-        let count = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
+    fn complete(&self, _request_stream: usize, _finished: &Finished<'_>) {
+        let count = self.completed.fetch_add(1, Ordering::Relaxed) + 1;
         let recorded = self.recorder.completed().all() as usize >= count;
         self.unrecorded.fetch_add(usize::from(!recorded), Ordering::Relaxed);
     }
@@ -170,11 +170,11 @@ fn a_request_is_recorded_before_anybody_sees_it() {
     for shape in [closed(true), closed(false), open().into(), periodic.into()] {
         let mut context = context(100);
         let recorder = Arc::clone(&context.recorder);
-        let witness = Arc::new(Witness { recorder, seen: AtomicUsize::new(0), unrecorded: AtomicUsize::new(0) });
+        let witness = Arc::new(Witness { recorder, completed: AtomicUsize::new(0), unrecorded: AtomicUsize::new(0) });
         context.observer = Some(Arc::clone(&witness) as Arc<dyn Observer>);
         let name = format!("{shape:?}").chars().take(40).collect::<String>();
         run(context, shape);
-        let counts = (witness.seen.load(Ordering::Relaxed), witness.unrecorded.load(Ordering::Relaxed));
+        let counts = (witness.completed.load(Ordering::Relaxed), witness.unrecorded.load(Ordering::Relaxed));
         assert_eq!(counts, (100, 0), "{name}");
     }
 }

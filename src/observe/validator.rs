@@ -79,14 +79,14 @@ impl Validator {
     /// Waits until everything that was handed over has been checked.
     pub fn settle(&self) {
         let (answer, answered) = bounded(1);
-        if self.outbox.tell(Event::Settle(answer)) {
+        if self.outbox.send(Event::Settle(answer)) {
             let _ = answered.recv();
         }
     }
 
     /// Ends it.
     pub fn finish(self) {
-        self.outbox.tell(Event::End);
+        self.outbox.send(Event::End);
         drop(self.thread.join());
     }
 }

@@ -40,7 +40,7 @@ pub enum Spread {
 
 impl Spread {
     /// Its value of `--spread`.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::RoundRobin => "round-robin",
             Self::LeastOutstanding => "least-outstanding",

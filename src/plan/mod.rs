@@ -11,6 +11,7 @@ mod data;
 mod draft;
 mod dynamic_grpc;
 pub mod flags;
+mod invocation;
 mod load;
 mod model_rules;
 mod openai;
@@ -28,7 +29,6 @@ mod tracing;
 mod tune;
 mod validate;
 mod variant;
-mod words;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,6 +46,7 @@ pub use connection::{ConnectionPlan, Protocol, Spread, TensorFormat};
 pub use data::DataPlan;
 pub use draft::{Draft, Given};
 pub use dynamic_grpc::{DynamicGrpcPlan, GrpcMethod};
+pub use invocation::Invocation;
 pub use load::{Calls, LoadPlan, MAX_CONCURRENCY, MAX_RATE, SequencePlan, Wait};
 pub use openai::OpenAiPlan;
 pub use pages::{Pages, ReportOf};
@@ -61,7 +62,6 @@ pub use torchserve::TorchServePlan;
 pub use tracing::{TraceFilePlan, TracingPlan};
 pub use tune::{Searched, ServerSetting, Setting, TuneLoad, TunePlan};
 pub use variant::Variant;
-pub use words::Words;
 
 /// Everything that a run does, decided before it starts.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ pub struct Plan {
     /// Seed of every random draw.
     pub seed: u64,
     /// The command line.
-    pub words: Words,
+    pub invocation: Invocation,
     /// The same run several times over, along one dimension.
     pub matrix: Option<Matrix>,
     /// Sizes in bytes of inputs with free dimensions that a matrix covers; empty if the other flags decide.

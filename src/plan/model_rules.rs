@@ -29,15 +29,15 @@ impl Plan {
     /// Whether a flag, or a model whose requests belong together, asks for calls that do not wait for answers. An open loop
     /// by itself does not, as perf_analyzer has it.
     pub fn asks_for_asynchronous_calls(&self, models: &[ModelSpec]) -> bool {
-        let is_given = |name: &str| self.words.flags.iter().any(|flag| flag.given && flag.name == name);
+        let is_given = |name: &str| self.invocation.flags.iter().any(|flag| flag.given && flag.name == name);
         let by_model = models.iter().any(|model| model.sequences) && !is_given("--sync");
         by_model || is_given("--async") || is_given("--streaming")
     }
 
     /// Notes on the flags that need all models.
     pub fn notes_on<'a>(&'a self, models: &'a [ModelSpec]) -> impl Iterator<Item = &'a str> {
-        let idle = |note: &&ModelNote| !models.iter().any(|model| (note.used)(model));
-        self.model_notes.iter().filter(idle).map(|note| note.text.as_str())
+        let unused = |note: &&ModelNote| !models.iter().any(|model| (note.used)(model));
+        self.model_notes.iter().filter(unused).map(|note| note.text.as_str())
     }
 
     fn check_model(&self, model: &ModelSpec) -> Result<()> {

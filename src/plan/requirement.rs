@@ -23,7 +23,7 @@ pub struct GatePlan {
 impl GatePlan {
     /// The percentiles that requirements are about.
     pub fn percentiles(&self) -> Vec<f64> {
-        let percentile = |requirement: &Requirement| match requirement.of {
+        let percentile = |requirement: &Requirement| match requirement.figure {
             Figure::Statistic(Statistic::Percentile(percentile)) => Some(percentile),
             _ => None,
         };
@@ -32,7 +32,7 @@ impl GatePlan {
 
     /// The latency that the first requirement on one is about.
     pub fn latency(&self) -> Option<Statistic> {
-        self.requirements.iter().find_map(|requirement| match requirement.of {
+        self.requirements.iter().find_map(|requirement| match requirement.figure {
             Figure::Statistic(statistic) if statistic != Statistic::Throughput => Some(statistic),
             _ => None,
         })
@@ -66,7 +66,7 @@ pub struct Requirement {
     /// As written.
     pub text: String,
     /// Which figure.
-    pub of: Figure,
+    pub figure: Figure,
     /// How it must stand to the bound.
     pub relation: Relation,
     /// The bound.
@@ -142,7 +142,7 @@ mod tests {
     fn a_gate_is_about_its_first_latency() {
         let require = |figure| Requirement {
             text: String::new(),
-            of: figure,
+            figure,
             relation: Relation::Below,
             bound: Bound::Change(0.05),
             level: None,

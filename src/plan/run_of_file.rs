@@ -8,7 +8,7 @@ pub struct RunOfFile {
     /// Its name.
     pub name: String,
     /// The arguments that execute it.
-    pub words: Vec<OsString>,
+    pub arguments: Vec<OsString>,
     /// Whether it works together with other processes, over MPI.
     pub mpi: bool,
 }

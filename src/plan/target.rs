@@ -44,7 +44,7 @@ impl ServiceKind {
     }
 
     /// Its value of `--service-kind`.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Triton => "triton",
             Self::TritonCApi => "triton_c_api",

@@ -57,7 +57,7 @@ impl TunePlan {
     /// within a latency is that of the best load.
     pub fn searches_load(&self) -> bool {
         let is_latency = |constraint: &Requirement| {
-            matches!(constraint.of, Figure::Statistic(Statistic::MeanLatency | Statistic::Percentile(_)))
+            matches!(constraint.figure, Figure::Statistic(Statistic::MeanLatency | Statistic::Percentile(_)))
                 && matches!(constraint.relation, Relation::Below | Relation::AtMost)
         };
         self.load == TuneLoad::Saturating
@@ -92,7 +92,7 @@ impl TunePlan {
     }
 
     fn named(&self) -> impl Iterator<Item = f64> {
-        let constraints = self.constraints.iter().map(|constraint| constraint.of);
+        let constraints = self.constraints.iter().map(|constraint| constraint.figure);
         [Figure::Statistic(self.objective)].into_iter().chain(constraints).filter_map(|figure| match figure {
             Figure::Statistic(Statistic::Percentile(percentile)) => Some(percentile),
             _ => None,
@@ -140,7 +140,7 @@ impl ServerSetting {
     pub const ALL: [Self; 3] = [Self::RateLimit, Self::PinnedPool, Self::BufferThreads];
 
     /// Its name in `--search`.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::RateLimit => "rate_limit",
             Self::PinnedPool => "pinned_memory_pool_byte_size",
@@ -157,7 +157,7 @@ impl fmt::Display for Setting {
             Self::BatchSize => f.write_str("batch_size"),
             Self::Concurrency => f.write_str("concurrency"),
             Self::RequestRate => f.write_str("request_rate"),
-            Self::Server(setting) => f.write_str(setting.word()),
+            Self::Server(setting) => f.write_str(setting.name()),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::signals;
 const WHERE_KNOWN: [(&str, &str); 2] = [("allow-client-shm", "true"), ("http-max-input-size", "2147483647")];
 
 /// The members of [`WHERE_KNOWN`] that the program lists in its help.
-pub fn known(program: &Path) -> Vec<OsString> {
+pub fn supported(program: &Path) -> Vec<OsString> {
     let help = signals::released(|| Command::new(program).arg("--help").stdin(Stdio::null()).output());
     let help = help.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
     let help = String::from_utf8_lossy(&help);
@@ -152,10 +152,10 @@ mod tests {
             let path = folder.path().join(help.len().to_string());
             std::fs::write(&path, format!("#!/bin/sh\necho '{help}' >&2\n")).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-            known(&path)
+            supported(&path)
         };
         assert_eq!(write("  --allow-http <boolean>"), Vec::<OsString>::new());
         assert_eq!(write("  --allow-client-shm <boolean>"), ["--allow-client-shm=true"]);
-        assert_eq!(known(Path::new("/nowhere")), Vec::<OsString>::new());
+        assert_eq!(supported(Path::new("/nowhere")), Vec::<OsString>::new());
     }
 }

@@ -83,7 +83,7 @@ impl TritonProgram {
         let failed = |error| Error::server(format!("{} cannot be started: {error}", program.display()));
         let [http, grpc] = free_ports().map_err(failed)?;
         let mut command = launch::bound(program);
-        command.args(arguments::arguments(target, http, grpc)).args(arguments::known(program));
+        command.args(arguments::arguments(target, http, grpc)).args(arguments::supported(program));
         // From 25.06 on, the server says some things on one of them, and some on the other.
         let (output, words_end) = std::io::pipe().map_err(failed)?;
         command.stdin(Stdio::null()).stdout(words_end.try_clone().map_err(failed)?).stderr(words_end);

@@ -144,7 +144,7 @@ impl Ranks {
     }
 
     /// This rank's number, and the number of ranks.
-    pub fn place(&self) -> Part {
+    pub fn part(&self) -> Part {
         self.peers.part()
     }
 
@@ -165,12 +165,12 @@ impl Ranks {
 
     /// Whether this is rank 0.
     pub fn is_first(&self) -> bool {
-        self.place().rank == 0
+        self.part().rank == 0
     }
 
     /// Whether no rank before this one measures the same server.
     pub fn owns_server(&self) -> bool {
-        let rank = self.place().rank;
+        let rank = self.part().rank;
         self.members.iter().position(|member| member.server == self.members[rank].server) == Some(rank)
     }
 
@@ -181,7 +181,7 @@ impl Ranks {
 
     /// Processes of this run on this machine, other than this one.
     pub fn neighbours(&self) -> Vec<i32> {
-        let local = &self.members[self.place().rank];
+        let local = &self.members[self.part().rank];
         let here =
             |member: &&Member| member.host == local.host && member.clock == local.clock && member.pid != local.pid;
         self.members.iter().filter(here).map(|member| member.pid).collect()
@@ -244,7 +244,7 @@ impl Ranks {
     ///
     /// # Errors
     /// As [`Ranks::exchange`].
-    pub fn hear_first<T: Serialize + DeserializeOwned>(&self, value: Option<&T>, within: Duration) -> Result<T> {
+    pub fn receive_first<T: Serialize + DeserializeOwned>(&self, value: Option<&T>, within: Duration) -> Result<T> {
         let bytes = value.map(|value| messages::encode(&Message::This(value))).transpose()?;
         self.begin_with(bytes.unwrap_or_default(), within)?;
         loop {
@@ -341,7 +341,7 @@ impl Ranks {
 
     /// How far it is ahead of this rank's.
     pub fn offset(&self) -> Offset {
-        self.offsets.borrow()[self.place().rank]
+        self.offsets.borrow()[self.part().rank]
     }
 
     /// Ends all ranks at once.

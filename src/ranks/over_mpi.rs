@@ -116,8 +116,8 @@ impl Peers for OverMpi {
         // Rank 0 is in touch with every rank, the others with rank 0.
         let others: Vec<usize> = if own_rank == 0 { (1..self.world.size).collect() } else { vec![0] };
         let mut sent: Vec<Pending> = others.iter().filter_map(|&rank| operations.send(vec![1], rank).ok()).collect();
-        let heard = others.iter().filter_map(|&rank| Some((rank, operations.receive(1, rank).ok()?)));
-        let mut waiting: Vec<(usize, Pending)> = heard.collect();
+        let received = others.iter().filter_map(|&rank| Some((rank, operations.receive(1, rank).ok()?)));
+        let mut waiting: Vec<(usize, Pending)> = received.collect();
         let limit = Stamp::now().plus_duration(ROLL_CALL);
         while !waiting.is_empty() && Stamp::now() < limit {
             waiting.retain_mut(|(_, pending)| !pending.is_done().unwrap_or(false));

@@ -15,7 +15,7 @@ impl Part {
     pub const WHOLE: Self = Self { rank: 0, size: 1 };
 
     /// How many of `count` things are in this part.
-    pub fn of(self, count: usize) -> usize {
+    pub fn share(self, count: usize) -> usize {
         count.saturating_sub(self.rank).div_ceil(self.size)
     }
 
@@ -44,7 +44,8 @@ mod tests {
         for size in [1, 2, 3, 7] {
             for count in [0, 1, 2, 6, 7, 100] {
                 let parts = (0..size).map(|rank| Part { rank, size });
-                let numbers = parts.clone().flat_map(|part| (0..part.of(count)).map(move |index| part.number(index)));
+                let numbers =
+                    parts.clone().flat_map(|part| (0..part.share(count)).map(move |index| part.number(index)));
                 let mut numbers: Vec<usize> = numbers.collect();
                 numbers.sort_unstable();
                 assert_eq!(numbers, (0..count).collect::<Vec<_>>(), "{count} things, {size} processes");

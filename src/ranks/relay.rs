@@ -37,9 +37,9 @@ enum Kind {
     /// The process' part: rank and size. The first message.
     Part = 1,
     /// The process sends a value to all.
-    Say,
+    Send,
     /// Everybody's values.
-    Heard,
+    Received,
     /// The process asks who is missing, and receives the answer.
     Missing,
     /// The process ends all processes.
@@ -50,7 +50,8 @@ enum Kind {
     Failed,
 }
 
-const KINDS: [Kind; 7] = [Kind::Part, Kind::Say, Kind::Heard, Kind::Missing, Kind::Abort, Kind::Leave, Kind::Failed];
+const KINDS: [Kind; 7] =
+    [Kind::Part, Kind::Send, Kind::Received, Kind::Missing, Kind::Abort, Kind::Leave, Kind::Failed];
 
 /// One end of the socket.
 struct RelaySocket {
@@ -177,13 +178,13 @@ impl Peers for OverParent {
     }
 
     fn begin(&self, message: Vec<u8>) -> Result<()> {
-        self.line.borrow_mut().send(Kind::Say, &[message]).map_err(|error| broken(&error))
+        self.line.borrow_mut().send(Kind::Send, &[message]).map_err(|error| broken(&error))
     }
 
     fn poll(&self) -> Result<Option<Vec<Vec<u8>>>> {
         let come = self.line.borrow_mut().receive(Duration::ZERO).map_err(|error| broken(&error))?;
         match come {
-            Some((Kind::Heard, parts)) => Ok(Some(parts)),
+            Some((Kind::Received, parts)) => Ok(Some(parts)),
             Some((Kind::Failed, parts)) => Err(Error::machine(String::from_utf8_lossy(&parts.concat()).into_owned())),
             Some(_) | None => Ok(None),
         }
@@ -251,7 +252,7 @@ impl<P: Peers> Relay<P> {
             let come = line.receive(patience);
             let passed = match come {
                 Err(_) => return left,
-                Ok(Some((Kind::Say, parts))) => {
+                Ok(Some((Kind::Send, parts))) => {
                     under_way = Some(Stamp::now());
                     self.peers.begin(parts.concat()).or_else(|error| failed(line, &error))
                 }
@@ -271,20 +272,20 @@ impl<P: Peers> Relay<P> {
                 }
                 Ok(Some(_) | None) => Ok(()),
             };
-            let heard =
-                passed.and_then(|()| if under_way.is_some() { self.hear(line, &mut under_way) } else { Ok(()) });
-            if heard.is_err() {
+            let received =
+                passed.and_then(|()| if under_way.is_some() { self.receive(line, &mut under_way) } else { Ok(()) });
+            if received.is_err() {
                 return left;
             }
         }
     }
 
     /// Sends everybody's values to the process, once they have arrived.
-    fn hear(&self, line: &mut RelaySocket, under_way: &mut Option<Stamp>) -> Result<()> {
+    fn receive(&self, line: &mut RelaySocket, under_way: &mut Option<Stamp>) -> Result<()> {
         match self.peers.poll() {
             Ok(Some(all)) => {
                 *under_way = None;
-                check_sent(line.send(Kind::Heard, &all))
+                check_sent(line.send(Kind::Received, &all))
             }
             Ok(None) => {
                 match under_way.is_some_and(|since| Stamp::now() - since < EAGER) {
@@ -334,7 +335,7 @@ mod tests {
 
     #[test]
     fn what_is_said_and_heard_over_a_parent_is_what_is_said() {
-        let heard = apart(3, |peers, rank| {
+        let received = apart(3, |peers, rank| {
             let (parent_end, child_end) = UnixStream::pair().unwrap();
             thread::scope(|scope| {
                 let child = scope.spawn(move || {
@@ -353,7 +354,7 @@ mod tests {
                 (child.join().unwrap(), left)
             })
         });
-        assert!(heard.iter().all(|heard| *heard == (vec![0, 70_000, 140_000], Left::InOrder)), "{heard:?}");
+        assert!(received.iter().all(|received| *received == (vec![0, 70_000, 140_000], Left::InOrder)), "{received:?}");
     }
 
     struct Boxed(Box<dyn Peers>);

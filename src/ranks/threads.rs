@@ -83,20 +83,20 @@ mod tests {
 
     #[test]
     fn all_hear_all_and_only_the_first_where_it_speaks_alone() {
-        let heard = together(3, |ranks| {
-            let rank = ranks.place().rank;
+        let received = together(3, |ranks| {
+            let rank = ranks.part().rank;
             let all = ranks.exchange(&(rank * 2), ANSWER_LIMIT).unwrap();
-            let first = ranks.hear_first((rank == 0).then_some(&"zero".to_owned()), ANSWER_LIMIT).unwrap();
+            let first = ranks.receive_first((rank == 0).then_some(&"zero".to_owned()), ANSWER_LIMIT).unwrap();
             assert!(ranks.is_joint() && ranks.neighbours().is_empty());
             (all, first)
         });
-        assert!(heard.iter().all(|heard| *heard == (vec![0, 2, 4], "zero".to_owned())), "{heard:?}");
+        assert!(received.iter().all(|received| *received == (vec![0, 2, 4], "zero".to_owned())), "{received:?}");
     }
 
     #[test]
     fn whoever_cannot_go_on_ends_all_and_is_named() {
         let messages = together(3, |ranks| {
-            if ranks.place().rank == 1 {
+            if ranks.part().rank == 1 {
                 ranks.give_up(&Error::input("no such file"));
                 return ranks.over().unwrap().to_string();
             }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn whoever_does_not_answer_is_named() {
         let messages = together(3, |ranks| {
-            let silent = ranks.place().rank == 2;
+            let silent = ranks.part().rank == 2;
             (!silent).then(|| ranks.exchange(&1, Duration::from_secs(2)).unwrap_err().to_string())
         });
         assert_eq!(messages[0].as_deref(), Some("rank 2 (host2) was lost: it does not answer"));

@@ -30,17 +30,17 @@ pub trait Destination: Send + Sync {
     fn lost(&self, finished: &Finished<'_>);
 }
 
-/// An observer that copies requests. Each lane has its own record to copy into; its lock is never contended, because
-/// calls for one lane never overlap.
+/// An observer that copies requests. Each request stream has its own record to copy into; its lock is never contended, because
+/// calls for one request stream never overlap.
 pub struct Capture<D> {
-    lanes: Chunks<CachePadded<Mutex<Lane>>>,
+    request_streams: Chunks<CachePadded<Mutex<CaptureState>>>,
     pool: Arc<RecordPool>,
     destination: D,
 }
 
-/// The request of a lane.
+/// The request of a request stream.
 #[derive(Default)]
-enum Lane {
+enum CaptureState {
     /// No response has arrived.
     #[default]
     Silent,
@@ -53,20 +53,20 @@ enum Lane {
 impl<D: Destination> Capture<D> {
     /// Copies into records of `pool`.
     pub fn new(pool: Arc<RecordPool>, destination: D) -> Self {
-        Self { lanes: Chunks::default(), pool, destination }
+        Self { request_streams: Chunks::default(), pool, destination }
     }
 
-    /// Adds to the record of a lane's request; `copy` returns `false` if there is no memory for it.
-    fn add(&self, lane: usize, copy: impl FnOnce(&RecordPool, &mut RawRecord) -> bool) {
-        let mut lane = self.lanes.get(lane).lock();
-        let record = match mem::replace(&mut *lane, Lane::Lost) {
-            Lane::Silent => self.pool.take(),
-            Lane::Copied(record) => Some(record),
-            Lane::Lost => return,
+    /// Adds to the record of a request stream's request; `copy` returns `false` if there is no memory for it.
+    fn add(&self, request_stream: usize, copy: impl FnOnce(&RecordPool, &mut RawRecord) -> bool) {
+        let mut request_stream = self.request_streams.get(request_stream).lock();
+        let record = match mem::replace(&mut *request_stream, CaptureState::Lost) {
+            CaptureState::Silent => self.pool.take(),
+            CaptureState::Copied(record) => Some(record),
+            CaptureState::Lost => return,
         };
         let Some(mut record) = record else { return };
         if copy(&self.pool, &mut record) {
-            *lane = Lane::Copied(record);
+            *request_stream = CaptureState::Copied(record);
         } else {
             self.pool.give_back(record);
         }
@@ -74,30 +74,33 @@ impl<D: Destination> Capture<D> {
 }
 
 impl<D: Destination> Observer for Capture<D> {
-    fn reserve(&self, lanes: usize) {
-        self.lanes.grow(lanes);
+    fn reserve(&self, request_streams: usize) {
+        self.request_streams.grow(request_streams);
     }
 
-    fn response(&self, lane: usize, response: &Response<'_>) {
+    fn response(&self, request_stream: usize, response: &Response<'_>) {
         let whole = self.destination.wants_contents();
-        self.add(lane, |pool, record| if whole { pool.copy(response, record) } else { pool.note(response, record) });
+        self.add(
+            request_stream,
+            |pool, record| if whole { pool.copy(response, record) } else { pool.note(response, record) },
+        );
     }
 
-    fn carried(&self, lane: usize, text: &[u8]) {
+    fn carried(&self, request_stream: usize, text: &[u8]) {
         if self.destination.wants_contents() {
-            self.add(lane, |pool, record| pool.carry(text, record));
+            self.add(request_stream, |pool, record| pool.carry(text, record));
         }
     }
 
-    fn complete(&self, lane: usize, finished: &Finished<'_>) {
-        let copied = mem::take(&mut *self.lanes.get(lane).lock());
+    fn complete(&self, request_stream: usize, finished: &Finished<'_>) {
+        let copied = mem::take(&mut *self.request_streams.get(request_stream).lock());
         let wanted = self.destination.wants(finished);
         let record = match copied {
-            Lane::Copied(record) if !wanted => return self.pool.give_back(record),
+            CaptureState::Copied(record) if !wanted => return self.pool.give_back(record),
             _ if !wanted => return,
-            Lane::Copied(record) => Some(record),
-            Lane::Silent => self.pool.take(),
-            Lane::Lost => None,
+            CaptureState::Copied(record) => Some(record),
+            CaptureState::Silent => self.pool.take(),
+            CaptureState::Lost => None,
         };
         let Some(mut record) = record else { return self.destination.lost(finished) };
         record.sent = finished.sent;
@@ -148,19 +151,19 @@ mod tests {
         let (pool, shelf) = (Arc::new(RecordPool::new(64 << 10)), Arc::<Shelf>::default());
         let capture = Capture::new(Arc::clone(&pool), Arc::clone(&shelf));
         capture.reserve(3);
-        let respond = |lane, bytes: &[u8]| {
+        let respond = |request_stream, bytes: &[u8]| {
             let outputs = TestOutputs(vec![OutputView { name: "Y", datatype: DataType::Uint8, shape: &[1], bytes }]);
-            capture.response(lane, &Response { at: Stamp(1), empty: false, outputs: &outputs, error: None });
+            capture.response(request_stream, &Response { at: Stamp(1), empty: false, outputs: &outputs, error: None });
         };
-        let end = |lane, payload| {
+        let end = |request_stream, payload| {
             let request = Request { payload: PayloadId(payload), sequence: None };
             capture.complete(
-                lane,
+                request_stream,
                 &Finished { request, server: 0, sent: Stamp(1), intended: None, end: Stamp(2), error: None },
             );
         };
-        let carried = |lane, bytes: usize| capture.carried(lane, &vec![b'x'; bytes]);
-        // Two lanes at once, whose responses alternate; the second response of one does not fit.
+        let carried = |request_stream, bytes: usize| capture.carried(request_stream, &vec![b'x'; bytes]);
+        // Two request streams at once, whose responses alternate; the second response of one does not fit.
         respond(0, b"small");
         respond(2, b"other");
         respond(0, &vec![1; 70 << 10]);

@@ -3,21 +3,21 @@
 use crate::backend::{InferError, Request, Response};
 use crate::clock::Stamp;
 
-/// Sees the responses and the end of every request. Calls for one lane never overlap, those for different lanes may.
-/// They run on threads of the measured server and follow the contract of [`crate::backend`]: a request is recorded
-/// before they see it, and they do not make the next one wait.
+/// Sees the responses and the end of every request. Calls for one request stream never overlap, those for different
+/// request streams may. They run on threads of the measured server and follow the contract of [`crate::backend`]: a
+/// request is recorded before they see it, and they do not make the next one wait.
 pub trait Observer: Send + Sync {
-    /// Prepares for the lanes below `lanes`, before any of their requests is sent.
-    fn reserve(&self, lanes: usize);
+    /// Prepares for the request streams below `request_streams`, before any of their requests is sent.
+    fn reserve(&self, request_streams: usize);
 
-    /// A response came for the request of `lane`.
-    fn response(&self, lane: usize, response: &Response<'_>);
+    /// A response came for the request of `request_stream`.
+    fn response(&self, request_stream: usize, response: &Response<'_>);
 
-    /// The request of `lane` has carried this text in place of its payload's first input.
-    fn carried(&self, _lane: usize, _text: &[u8]) {}
+    /// The request of `request_stream` has carried this text in place of its payload's first input.
+    fn carried(&self, _request_stream: usize, _text: &[u8]) {}
 
-    /// The request of `lane` is over.
-    fn complete(&self, lane: usize, finished: &Finished<'_>);
+    /// The request of `request_stream` is over.
+    fn complete(&self, request_stream: usize, finished: &Finished<'_>);
 }
 
 /// A finished request.

@@ -68,9 +68,9 @@ impl RecordPool {
 
     /// Copies a response into a record; returns `false` if there is no memory for it.
     pub fn copy(&self, response: &Response<'_>, record: &mut RawRecord) -> bool {
-        let mut fits = self.has_room(record.growth(None));
+        let mut fits = self.has_capacity(record.growth(None));
         response.outputs.visit(&mut |output| {
-            fits = fits && self.has_room(record.growth(Some(&output))) && record.has_room_for(&output);
+            fits = fits && self.has_capacity(record.growth(Some(&output))) && record.has_capacity_for(&output);
             if fits {
                 record.copy(&output);
             }
@@ -82,7 +82,7 @@ impl RecordPool {
 
     /// Notes when a response came, and nothing that it carried; returns `false` if there is no memory for it.
     pub fn note(&self, response: &Response<'_>, record: &mut RawRecord) -> bool {
-        let fits = self.has_room(record.growth(None));
+        let fits = self.has_capacity(record.growth(None));
         if fits {
             record.close(response.at, response.empty);
             self.charge(record);
@@ -92,13 +92,13 @@ impl RecordPool {
 
     /// Copies a request's own first input into its record; returns `false` if there is no memory for it.
     pub fn carry(&self, text: &[u8], record: &mut RawRecord) -> bool {
-        let fits = self.has_room(record.growth_for(text)) && record.carry(text);
+        let fits = self.has_capacity(record.growth_for(text)) && record.carry(text);
         self.charge(record);
         fits
     }
 
     /// Whether `bytes` more may be held; frees idle records if necessary.
-    fn has_room(&self, bytes: usize) -> bool {
+    fn has_capacity(&self, bytes: usize) -> bool {
         loop {
             if bytes == 0 || self.held().saturating_add(bytes) <= self.most_bytes {
                 return true;

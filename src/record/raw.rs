@@ -91,7 +91,7 @@ impl RawRecord {
     }
 
     /// Reserves memory for the elements of an output; returns `false` if the system has none.
-    pub(super) fn has_room_for(&mut self, output: &OutputView<'_>) -> bool {
+    pub(super) fn has_capacity_for(&mut self, output: &OutputView<'_>) -> bool {
         self.bytes.try_reserve(output.bytes.len()).is_ok()
     }
 
@@ -103,9 +103,9 @@ impl RawRecord {
     /// Copies a first input of its own; returns `false` if the system has no memory for it.
     pub(super) fn carry(&mut self, text: &[u8]) -> bool {
         self.carried.clear();
-        let has_room = self.carried.try_reserve(text.len()).is_ok();
-        self.carried.extend_from_slice(if has_room { text } else { &[] });
-        has_room
+        let has_capacity = self.carried.try_reserve(text.len()).is_ok();
+        self.carried.extend_from_slice(if has_capacity { text } else { &[] });
+        has_capacity
     }
 
     /// Whether it failed.

@@ -84,7 +84,7 @@ pub struct Sample {
 impl Sample {
     /// The sample of a successful completion, for loads whose requests end when the completion is reported.
     #[inline]
-    pub fn of(completion: &Completion<'_>, intended: Option<Stamp>) -> Self {
+    pub fn new(completion: &Completion<'_>, intended: Option<Stamp>) -> Self {
         Self {
             intended,
             sent: completion.sent,

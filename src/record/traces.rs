@@ -93,7 +93,7 @@ struct Kept {
 }
 
 /// Capacity of the queue; each entry takes 2.5 KiB.
-const ROOM: usize = 2048;
+const CAPACITY: usize = 2048;
 /// Limit on kept traces, of a level and of all levels before; beyond it, every other trace stands for two.
 const MAX_KEPT: usize = 100_000;
 /// How often the queue is emptied.
@@ -119,8 +119,8 @@ impl TraceLog {
 
     fn collecting(joining: Option<Joining>) -> Result<Arc<Self>> {
         let kept = Mutex::new(Kept { one_in: 1, ..Kept::default() });
-        let room = if joining.is_some() { 1 } else { ROOM };
-        let log = Arc::new(Self { queue: ArrayQueue::new(room), lost: AtomicU64::new(0), kept, joining });
+        let capacity = if joining.is_some() { 1 } else { CAPACITY };
+        let log = Arc::new(Self { queue: ArrayQueue::new(capacity), lost: AtomicU64::new(0), kept, joining });
         let weak = Arc::downgrade(&log);
         let failed = |error| Error::machine(format!("a thread for traces cannot be started: {error}"));
         thread::Builder::new().name("traces".to_owned()).spawn(move || collect(&weak)).map_err(failed)?;

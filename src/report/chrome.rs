@@ -173,7 +173,7 @@ mod tests {
 
     fn trace(sent: u64) -> KeptTrace {
         let moments = [10, 20, 30, 40, 60, 70, 90].map(|ns| sent + ns);
-        let model = ModelTrace { id: 7, parent: 0, name: ModelName::of(b"m"), version: 1, moments };
+        let model = ModelTrace { id: 7, parent: 0, name: ModelName::new(b"m"), version: 1, moments };
         KeptTrace {
             intended: None,
             sent: Stamp(sent),

@@ -32,11 +32,11 @@ pub fn text(levels: &[LevelChange], margin: f64, unmatched: &[String]) -> String
 
 /// `  p99        12345 -> 12740 usec       +3.2% [+1.2, +5.9]  undecided`.
 fn row(change: &Change) -> String {
-    let (unit, show): (&str, fn(f64) -> String) = match change.of.figure.unit {
+    let (unit, show): (&str, fn(f64) -> String) = match change.figure_at.figure.unit {
         Unit::PerSecond => ("infer/sec", significant),
         Unit::Nanoseconds => ("usec", |ns| significant(ns / 1e3)),
         Unit::Share => ("%", |share| significant(100.0 * share)),
-        unit => (unit.words(), significant),
+        unit => (unit.name(), significant),
     };
     let [first, second] = change.values.map(show);
     let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
@@ -46,7 +46,7 @@ fn row(change: &Change) -> String {
     );
     let values = format!("{first} -> {second} {unit}");
     let ratio = if change.ratio.is_finite() { format!("{}%", percent(change.ratio)) } else { "-".to_owned() };
-    format!("  {:<10} {values:<34} {ratio:>8} {interval:<18} {}\n", change.of.short(), change.verdict)
+    format!("  {:<10} {values:<34} {ratio:>8} {interval:<18} {}\n", change.figure_at.short(), change.verdict)
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn each_figure_has_its_row() {
         let p99 = Change {
-            of: FigureAt::of_statistic(Statistic::Percentile(99.0)),
+            figure_at: FigureAt::of_statistic(Statistic::Percentile(99.0)),
             values: [12_345_678.0, 12_740_000.0],
             ratio: 1.032,
             interval: Some(Interval { low: 1.012, high: 1.059 }),
@@ -71,7 +71,7 @@ mod tests {
             verdict: Direction::Undecided,
         };
         let unknown = Change {
-            of: FigureAt::of_statistic(Statistic::Throughput),
+            figure_at: FigureAt::of_statistic(Statistic::Throughput),
             values: [100.0, 99.5],
             interval: None,
             ratio: 0.995,

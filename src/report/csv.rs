@@ -139,7 +139,7 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
     if setup.entries.is_empty() {
         server_columns(&mut columns, levels, |level| {
             let client_us = transport_us(setup, level);
-            level.server.as_ref().map(|server| ServerCells::of(server, client_us))
+            level.server.as_ref().map(|server| ServerCells::new(server, client_us))
         });
     } else {
         mix_columns(&mut columns, levels);
@@ -159,7 +159,7 @@ fn main_columns<'a>(setup: &'a Setup, levels: &[&LevelSummary]) -> Columns<'a> {
     further.for_each(|(name, cell)| columns.add(name, cell));
     shares::servers(&mut columns, setup);
     if setup.detail.verbose_csv || !setup.detail.as_upstream {
-        columns.add("Outcome", |level| Outcome::of(level).to_string());
+        columns.add("Outcome", |level| Outcome::new(level).to_string());
     }
     columns
 }
@@ -181,7 +181,7 @@ fn composing_columns<'a>(name: &'a str, version: &'a str, levels: &[&LevelSummar
     server_columns(&mut columns, levels, move |level| {
         let part = part(level)?;
         let whole = part.delta.success.average_us();
-        Some(ServerCells::of(&part, whole))
+        Some(ServerCells::new(&part, whole))
     });
     columns.add("Client Recv", |_| "0".to_owned());
     columns
@@ -198,7 +198,7 @@ struct ServerCells {
 
 impl ServerCells {
     /// `outside_us` is the time that includes the server's parts; what they do not account for is the network.
-    fn of(server: &ServerSummary, outside_us: u64) -> Self {
+    fn new(server: &ServerSummary, outside_us: u64) -> Self {
         let delta = &server.delta;
         let queue = delta.queue.average_us();
         let cache = [delta.cache_hit.average_us(), delta.cache_miss.average_us()];
@@ -261,7 +261,7 @@ fn mix_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
                 let server = servers(level)
                     .into_iter()
                     .find(|server| (&server.name, &server.version) == (&model, &model_version));
-                server.map_or_else(String::new, |server| part(&ServerCells::of(&server, 0)).to_string())
+                server.map_or_else(String::new, |server| part(&ServerCells::new(&server, 0)).to_string())
             });
         }
     }

@@ -63,7 +63,7 @@ pub fn check_writable(flag: &str, path: &Path) -> Result<()> {
     {
         return refuse(format!("there is no folder {}", folder(&target).display()));
     }
-    match destination(path).and_then(|target| Unseen::create(folder(&target))) {
+    match destination(path).and_then(|target| PendingFile::create(folder(&target))) {
         Ok(probe) => {
             drop(probe);
             Ok(())
@@ -156,7 +156,7 @@ pub struct SafeFile {
 
 #[derive(Debug)]
 enum Body {
-    Unseen(Unseen),
+    PendingFile(PendingFile),
     /// Written directly.
     Device(File),
     /// Written directly.
@@ -181,7 +181,7 @@ impl SafeFile {
         }
         let path = destination(path)?;
         path.file_name().ok_or_else(|| io::Error::other("it is not the name of a file"))?;
-        Ok(Self { body: Body::Unseen(Unseen::create(folder(&path))?), path })
+        Ok(Self { body: Body::PendingFile(PendingFile::create(folder(&path))?), path })
     }
 
     /// Truncates the file to `len` bytes.
@@ -189,8 +189,8 @@ impl SafeFile {
     /// # Errors
     /// For devices and pipes, which cannot be truncated, and where the file cannot be cut.
     pub fn cut(&mut self, len: u64) -> io::Result<()> {
-        let Body::Unseen(unseen) = &mut self.body else { return Err(io::ErrorKind::Unsupported.into()) };
-        let file = unseen.file_mut();
+        let Body::PendingFile(pending) = &mut self.body else { return Err(io::ErrorKind::Unsupported.into()) };
+        let file = pending.file_mut();
         file.set_len(len)?;
         file.seek(SeekFrom::Start(len)).map(drop)
     }
@@ -201,7 +201,7 @@ impl SafeFile {
     /// If the file cannot be renamed; the message says where it was left instead.
     pub fn finish(self) -> io::Result<()> {
         match self.body {
-            Body::Unseen(unseen) => unseen.appear(&self.path),
+            Body::PendingFile(pending) => pending.appear(&self.path),
             Body::Device(_) | Body::Pipe(_) => Ok(()),
         }
     }
@@ -210,7 +210,7 @@ impl SafeFile {
 impl Write for SafeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.body {
-            Body::Unseen(unseen) => unseen.file_mut().write(bytes),
+            Body::PendingFile(pending) => pending.file_mut().write(bytes),
             Body::Device(file) => file.write(bytes),
             Body::Pipe(pipe) => pipe.write(bytes),
         }
@@ -223,14 +223,14 @@ impl Write for SafeFile {
 
 /// A file that is not visible yet.
 #[derive(Debug)]
-enum Unseen {
+enum PendingFile {
     /// Without a name, in this folder's file system.
     Nameless(File, PathBuf),
     /// With a hidden name, if the file system has no nameless files.
     Hidden(NamedTempFile),
 }
 
-impl Unseen {
+impl PendingFile {
     fn create(folder: &Path) -> io::Result<Self> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match open(folder, flags, Mode::from_raw_mode(0o666)) {
@@ -437,11 +437,11 @@ mod tests {
     fn a_file_system_without_nameless_files_does_too() {
         let scratch = Scratch::new("hidden");
         let path = scratch.path().join("a.csv");
-        let mut file = Unseen::hidden(scratch.path()).unwrap();
+        let mut file = PendingFile::hidden(scratch.path()).unwrap();
         file.file_mut().write_all(b"rows").unwrap();
         assert!(scratch.names()[0].starts_with(".triton-bench-"), "{:?}", scratch.names());
         file.appear(&path).unwrap();
-        drop(Unseen::hidden(scratch.path()).unwrap());
+        drop(PendingFile::hidden(scratch.path()).unwrap());
         assert_eq!((scratch.names(), fs::read_to_string(&path).unwrap()), (vec!["a.csv".to_owned()], "rows".into()));
     }
 

@@ -31,8 +31,8 @@ impl FileNames {
         let stem =
             std::iter::once(stem.clone()).chain(again).find(|stem| !self.taken.contains(stem)).unwrap_or_default();
         let file = self.result.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let room = LONGEST - stem.len() - 1;
-        let name = format!("{stem}.{}", &file[file.ceil_char_boundary(file.len().saturating_sub(room))..]);
+        let capacity = LONGEST - stem.len() - 1;
+        let name = format!("{stem}.{}", &file[file.ceil_char_boundary(file.len().saturating_sub(capacity))..]);
         self.taken.push(stem);
         self.result.with_file_name(name)
     }

@@ -36,7 +36,7 @@ pub struct Board {
     pub busy: Option<(Stamp, HashMap<i32, Duration>)>,
     points: VecDeque<Point>,
     slices: VecDeque<Slice>,
-    said: String,
+    last_message: String,
 }
 
 /// The figures of a block.
@@ -74,7 +74,7 @@ impl Board {
             busy: None,
             points: VecDeque::new(),
             slices: VecDeque::new(),
-            said: String::new(),
+            last_message: String::new(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Board {
     /// A message was printed.
     pub fn say(&mut self, text: &str) {
         if let Some(line) = text.lines().rfind(|line| !line.trim().is_empty()) {
-            line.clone_into(&mut self.said);
+            line.clone_into(&mut self.last_message);
         }
     }
 
@@ -107,14 +107,14 @@ impl Board {
         let histogram = self.histogram(border.inner(right));
         frame.render_widget(Paragraph::new(histogram).block(border), right);
         let keys = Line::from("q: end and report (again: leave at once)").dim();
-        frame.render_widget(Paragraph::new(vec![Line::from(self.said.as_str()).yellow(), keys]), foot);
+        frame.render_widget(Paragraph::new(vec![Line::from(self.last_message.as_str()).yellow(), keys]), foot);
     }
 
     fn draw_head(&self, frame: &mut Frame<'_>, area: Rect) {
         let standing = &self.standing;
         let name = standing.load.map(level_name);
         let window = standing.window.map(|(window, most)| format!("window {window}/{most}"));
-        let position = Some(standing.place.clone()).filter(|position| !position.is_empty());
+        let position = Some(standing.position.clone()).filter(|position| !position.is_empty());
         let parts: Vec<String> = [position, name, window].into_iter().flatten().collect();
         let remaining = standing.rest.map_or_else(String::new, |remaining| format!(", {} left", clock(remaining)));
         let time = format!("{}{remaining}", clock(standing.elapsed));
@@ -134,7 +134,7 @@ impl Board {
             let ns = last.and_then(|last| last.latencies[number]);
             ns.map_or_else(|| "-".to_owned(), latency)
         };
-        let requests = match standing.of {
+        let requests = match standing.total {
             Some(total) => format!("{} of {total}", standing.requests),
             None => standing.requests.to_string(),
         };
@@ -218,16 +218,16 @@ impl Board {
         let step = all.counts.len().div_ceil(rows).max(1);
         let classes: Vec<u64> = all.counts.chunks(step).map(|chunk| chunk.iter().sum()).collect();
         let most = classes.iter().copied().max().unwrap_or(0).max(1);
-        let room = usize::from(area.width).saturating_sub(15);
+        let capacity = usize::from(area.width).saturating_sub(15);
         let line = |(number, count): (usize, &u64)| {
             let edge = latency(lower_edge_ns(f64::from(all.first) + (number * step) as f64));
-            let eighths = (*count as f64 / most as f64 * room as f64 * 8.0).round() as usize;
+            let eighths = (*count as f64 / most as f64 * capacity as f64 * 8.0).round() as usize;
             let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
             let bar = format!("{}{part}", "█".repeat(eighths / 8));
             let share = *count as f64 / requests as f64 * 100.0;
             Line::from(vec![
                 format!("{edge:>8} ").into(),
-                Span::from(format!("{bar:<room$}")).fg(Color::Cyan),
+                Span::from(format!("{bar:<capacity$}")).fg(Color::Cyan),
                 format!("{share:>5.1}%").dim(),
             ])
         };

@@ -6,13 +6,13 @@ use std::path::Path;
 use crate::error::Result;
 use crate::figures::{MARGIN, Shown, full_name, load, rate, short, time};
 use crate::number::bandwidth;
-use crate::requirements::{cells, notes, word};
+use crate::requirements::{cells, notes, verdict_name};
 use crate::result::answer::compared;
 use crate::result::compare::{Direction, changes, reach};
 use crate::result::figures::{FigureAt, further};
 use crate::result::outcome::Outcome;
 use crate::result::statistic::value;
-use crate::result::summary::{Known, LevelSummary};
+use crate::result::summary::{LevelSummary, StatisticEstimate};
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::result::{Checked, RunResult, Unit};
 use crate::stats::Interval;
@@ -75,7 +75,7 @@ fn levels(run: &Shown<'_>) -> String {
         let more: String = further.iter().map(|figure| format!(" {} |", named(*figure, summary))).collect();
         let failed = short(100.0 * summary.client.failed_share());
         let name = full_name(summary.load, run.result.distinction(summary, earlier));
-        let _ = writeln!(text, "| {name} | {throughput} |{latencies}{more} {failed} % | {} |", Outcome::of(summary));
+        let _ = writeln!(text, "| {name} | {throughput} |{latencies}{more} {failed} % | {} |", Outcome::new(summary));
     }
     text + &below(run.result)
 }
@@ -86,8 +86,12 @@ fn below(result: &RunResult) -> String {
     let mut text = sweep.map(|sweep| sweep + "\n").unwrap_or_default();
     for level in &result.levels {
         for figure in level.restarts.iter().flat_map(|all| all.shown()) {
-            let _ =
-                writeln!(text, "\n{}, over several starts of the model: {}", load(level.load), restarts::words(figure));
+            let _ = writeln!(
+                text,
+                "\n{}, over several starts of the model: {}",
+                load(level.load),
+                restarts::estimate_text(figure)
+            );
         }
     }
     text
@@ -103,7 +107,8 @@ fn requirements(all: &[Checked]) -> String {
         let (value, interval) = cells(checked);
         let variant = checked.variant.as_ref().map(|name| format!("{}, ", inert(name))).unwrap_or_default();
         let level = checked.level.map(|load| full_name(load, checked.distinction)).unwrap_or_default();
-        let word = if checked.passes { word(checked).to_owned() } else { format!("**{}**", word(checked)) };
+        let word =
+            if checked.passes { verdict_name(checked).to_owned() } else { format!("**{}**", verdict_name(checked)) };
         let _ = writeln!(text, "| {} | {variant}{level} | {value} | {interval} | {word} |", inert(&checked.text));
     }
     for note in notes(all) {
@@ -173,8 +178,8 @@ fn changed(change: &FigureChange) -> String {
     let interval = change.interval.map(|interval| format!("{:.3} to {:.3}", interval.low, interval.high));
     let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), change.verdict);
     let word = if matches!(word, Direction::Worse) { format!("**{word}**") } else { word.to_string() };
-    let value = if change.of.more_is_better() { rate(change.value) } else { time(change.value) };
-    format!(" {} | {value} | {:.3} | {interval} | {:.4} | {word} |", change.of, change.ratio, change.p)
+    let value = if change.figure.more_is_better() { rate(change.value) } else { time(change.value) };
+    format!(" {} | {value} | {:.3} | {interval} | {:.4} | {word} |", change.figure, change.ratio, change.p)
 }
 
 /// `12.3 ms ± 2 %`.
@@ -183,7 +188,7 @@ fn figure(level: &LevelSummary, statistic: Statistic, show: fn(f64) -> String) -
         return "–".to_owned();
     }
     let value = value(statistic, &level.client);
-    let interval = Known::find(&level.intervals, statistic).filter(|_| value > 0.0);
+    let interval = StatisticEstimate::find(&level.intervals, statistic).filter(|_| value > 0.0);
     let width = interval.map(|interval| format!(" ± {} %", short(100.0 * interval.relative_half_width(value))));
     show(value) + &width.unwrap_or_default()
 }
@@ -212,7 +217,7 @@ fn comparison(first: &Shown<'_>, other: &Shown<'_>) -> String {
                 figure.interval.map(|interval| format!("{} to {}", signed(interval.low), signed(interval.high)));
             let (interval, word) = (interval.unwrap_or_else(|| "not known".to_owned()), figure.verdict);
             let word = if matches!(word, Direction::Worse) { format!("**{word}**") } else { word.to_string() };
-            let figure_name = figure.of.short();
+            let figure_name = figure.figure_at.short();
             let _ = writeln!(text, "| {name} | {figure_name} | {} | {interval} | {word} |", signed(figure.ratio));
         }
     }
@@ -250,7 +255,7 @@ mod tests {
         let mut setup = plans::setup();
         setup.models = vec![ModelIdentity { name: "<script>|[x](y)\u{202e}".to_owned(), ..ModelIdentity::default() }];
         let result = plans::result(&setup, &[sample::level(LevelLoad::Concurrency(4), 1_000, 2_000_000)]);
-        let shown = Shown::of("a", &result);
+        let shown = Shown::new("a", &result);
         let text = text(&[shown]);
         assert!(text.starts_with("### &lt;script&gt;\\|\\[x\\]\\(y\\)\\\\u{202e}\n"), "{text}");
         let row = "| c 4 | 1\u{202f}000 | 2 ms | 2 ms | 2 ms | 2 ms | 2 ms | 0 % | valid |";
@@ -268,7 +273,7 @@ mod tests {
             level.client.good = good;
             level
         };
-        let text = text(&[Shown::of("a", &plans::result(&plans::setup(), &[level(1, None), level(2, Some(250))]))]);
+        let text = text(&[Shown::new("a", &plans::result(&plans::setup(), &[level(1, None), level(2, Some(250))]))]);
         let heading = "| load | inferences/s | mean | p50 | p90 | p95 | p99 | goodput | good | failed | outcome |\n";
         assert!(text.contains(heading) && text.contains(" 2 ms | – | – | 0 % | valid |"), "{text}");
         assert!(text.contains(" 2 ms | 250 requests/s | 25 % (22.4 to 27.8 %) | 0 % | valid |"), "{text}");
@@ -279,7 +284,7 @@ mod tests {
         let setup = plans::setup();
         let result = |ns| plans::result(&setup, &[sample::level(LevelLoad::Concurrency(4), 1_000, ns)]);
         let (old, new) = (result(2_000_000), result(3_000_000));
-        let text = text(&[Shown::of("old", &old), Shown::of("new", &new)]);
+        let text = text(&[Shown::new("old", &old), Shown::new("new", &new)]);
         assert!(
             text.contains("### new against old") && text.contains("| c 4 | p99 | +49.9 % | not known | undecided |"),
             "{text}"

@@ -59,7 +59,7 @@ fn attributes(result: &RunResult, level: &LevelSummary) -> [Value; 5] {
         attribute("service", &result.setup.service_kind),
         attribute("load", &level_name(level.load)),
         attribute("batch_size", &level.client.batch_size.to_string()),
-        attribute("outcome", Outcome::of(level).word()),
+        attribute("outcome", Outcome::new(level).name()),
     ]
 }
 

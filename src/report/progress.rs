@@ -21,7 +21,7 @@ const SHORTENED: u8 = 5;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
     /// Which part of the run this is, such as `level 2/5` or `round 3/10, B`; empty if there is only one.
-    pub place: String,
+    pub position: String,
     /// The level.
     pub load: Option<LevelLoad>,
     /// The open window, from 1, and the maximum number; `None` if the level is one window.
@@ -29,7 +29,7 @@ pub struct Standing {
     /// Number of finished requests.
     pub requests: u64,
     /// Their total number, if it is known.
-    pub of: Option<u64>,
+    pub total: Option<u64>,
     /// How many of them failed.
     pub failed: u64,
     /// Recent inferences a second; `None` before anything is known.
@@ -52,13 +52,13 @@ impl Standing {
     /// Its parts, `shortened` of which have given up a word.
     fn parts(&self, shortened: u8) -> Vec<String> {
         let word = |step: u8, long: &'static str, short: &'static str| if shortened >= step { short } else { long };
-        let position = (!self.place.is_empty()).then(|| match shortened {
-            5.. => self.place.replace("level ", "").replace("stage ", "").replace("round ", ""),
-            _ => self.place.clone(),
+        let position = (!self.position.is_empty()).then(|| match shortened {
+            5.. => self.position.replace("level ", "").replace("stage ", "").replace("round ", ""),
+            _ => self.position.clone(),
         });
         let name = self.load.map(|load| if shortened >= 4 { brief_name(load) } else { level_name(load) });
         let window = self.window.map(|(window, most)| format!("{} {window}/{most}", word(3, "window", "w")));
-        let requests = match self.of {
+        let requests = match self.total {
             Some(total) => format!("{} of {total}", self.requests),
             None => format!("{} {}", self.requests, word(2, "requests", "req")),
         };
@@ -175,7 +175,7 @@ mod tests {
 
     fn standing() -> Standing {
         Standing {
-            place: "level 2/5".to_owned(),
+            position: "level 2/5".to_owned(),
             load: Some(LevelLoad::Concurrency(4)),
             window: Some((3, 10)),
             requests: 4711,
@@ -193,7 +193,7 @@ mod tests {
         let line =
             "level 2/5, concurrency 4, window 3/10, 4711 requests, 814 infer/s, 12.3 ms, 3 errors, 0:12, 1:04 left";
         assert_eq!(standing.line(200), line);
-        (standing.place, standing.window, standing.of) = (String::new(), None, Some(5000));
+        (standing.position, standing.window, standing.total) = (String::new(), None, Some(5000));
         assert_eq!(standing.line(200), "concurrency 4, 4711 of 5000, 814 infer/s, 12.3 ms, 3 errors, 0:12, 1:04 left");
     }
 
@@ -228,7 +228,7 @@ mod tests {
         let line = "2/5, conc. 4, w 3/10, 1234567 req, 81371/s, 12.3 ms, 12 err, 0:12, 1:01:40 left";
         assert_eq!(standing.line(80), line);
         let position = "round 3/10, a variant with quite a long name that says a lot of things".to_owned();
-        let huge = Standing { place: position, load: Some(LevelLoad::RequestRate(1.234_567e-300)), ..standing };
+        let huge = Standing { position, load: Some(LevelLoad::RequestRate(1.234_567e-300)), ..standing };
         assert_eq!(huge.line(79).chars().count(), 79);
     }
 }

@@ -55,7 +55,7 @@ const COLUMNS: [&str; 5] = ["requirement", "level", "value", "95% confidence", "
 fn row(checked: &Checked) -> [String; COLUMNS.len()] {
     let (value, interval) = cells(checked);
     let value = if value.is_empty() { "none".to_owned() } else { value };
-    [shown(&checked.text).into_owned(), about(checked), value, interval, word(checked).to_owned()]
+    [shown(&checked.text).into_owned(), about(checked), value, interval, verdict_name(checked).to_owned()]
 }
 
 /// The variant, if there are several, and the level that a requirement was judged on.
@@ -105,7 +105,7 @@ pub fn cells(checked: &Checked) -> (String, String) {
 }
 
 /// The outcome, in words.
-pub fn word(checked: &Checked) -> &'static str {
+pub fn verdict_name(checked: &Checked) -> &'static str {
     match (checked.passes, checked.outcome) {
         (_, Judgement::Undecided) if checked.open => "undecided",
         (true, Judgement::Undecided) => "undecided, passes",
@@ -139,7 +139,7 @@ fn unit(checked: &Checked) -> String {
         | Unit::TokensPerSecond
         | Unit::Tokens
         | Unit::BytesPerSecond => {
-            format!(" {}", checked.unit.words())
+            format!(" {}", checked.unit.name())
         }
         Unit::Ratio => format!(" of the {}'s", if checked.variant.is_some() { "reference" } else { "baseline" }),
     }
@@ -214,7 +214,7 @@ fn case(writer: &mut Writer<Vec<u8>>, checked: &Checked, model: &str) -> io::Res
     let (element, attributes) = match checked {
         Checked { open: true, .. } => ("skipped", vec![("message", message.as_str())]),
         Checked { passes: true, .. } => ("system-out", Vec::new()),
-        _ => ("failure", vec![("message", message.as_str()), ("type", word(checked))]),
+        _ => ("failure", vec![("message", message.as_str()), ("type", verdict_name(checked))]),
     };
     writer.write_event(Event::Start(BytesStart::new(element).with_attributes(attributes)))?;
     writer.write_event(Event::Text(BytesText::new(&message)))?;
@@ -230,7 +230,7 @@ fn properties(checked: &Checked) -> Vec<(&'static str, String)> {
         | Unit::ResponsesPerSecond
         | Unit::TokensPerSecond
         | Unit::Tokens
-        | Unit::BytesPerSecond => checked.unit.words(),
+        | Unit::BytesPerSecond => checked.unit.name(),
         Unit::Nanoseconds => "ns",
         Unit::Share => "share",
         Unit::Ratio => "ratio",
@@ -243,7 +243,7 @@ fn properties(checked: &Checked) -> Vec<(&'static str, String)> {
         ("seconds", checked.measured_s),
     ];
     let numbers = numbers.into_iter().filter_map(|(name, value)| Some((name, value?.to_string())));
-    let words = [("outcome", word(checked).to_owned()), ("unit", unit.to_owned())];
+    let words = [("outcome", verdict_name(checked).to_owned()), ("unit", unit.to_owned())];
     words.into_iter().chain(numbers).collect()
 }
 

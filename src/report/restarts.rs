@@ -1,7 +1,7 @@
 //! Levels with several starts of the model (`--restarts`), in the report and in CSV files.
 
 use crate::number::{significant, whole_us};
-use crate::result::summary::{Between, LevelSummary};
+use crate::result::summary::{AcrossStarts, LevelSummary};
 use crate::terms::Statistic;
 
 /// The lines of a level; empty if it was measured once.
@@ -11,22 +11,24 @@ pub fn text(level: &LevelSummary) -> String {
     format!("    95% confidence over {} starts of the model:\n{lines}", restarts.starts)
 }
 
-fn line(figure: &Between) -> String {
-    format!("      {}\n", words(figure))
+fn line(figure: &AcrossStarts) -> String {
+    format!("      {}\n", estimate_text(figure))
 }
 
 /// `throughput 900 to 1100 infer/sec, mean 1000 (40% of the variance between restarts)`.
-pub fn words(figure: &Between) -> String {
-    let unit = if figure.of == Statistic::Throughput { "infer/sec" } else { "usec" };
+pub fn estimate_text(figure: &AcrossStarts) -> String {
+    let unit = if figure.statistic == Statistic::Throughput { "infer/sec" } else { "usec" };
     let interval = figure.interval.map_or_else(
         || "not known".to_owned(),
-        |interval| format!("{} to {} {unit}", value(figure.of, interval.low), value(figure.of, interval.high)),
+        |interval| {
+            format!("{} to {} {unit}", value(figure.statistic, interval.low), value(figure.statistic, interval.high))
+        },
     );
     let share = figure.share.map_or_else(
         || "how much of the variance lies between restarts is not known".to_owned(),
         |share| format!("{:.0}% of the variance between restarts", 100.0 * share),
     );
-    format!("{} {interval}, mean {} ({share})", figure.of.word(), value(figure.of, figure.mean))
+    format!("{} {interval}, mean {} ({share})", figure.statistic.name(), value(figure.statistic, figure.mean))
 }
 
 fn value(statistic: Statistic, value: f64) -> String {
@@ -41,17 +43,17 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
     let Some(first) = levels.iter().find_map(|level| level.restarts.as_ref()) else { return Vec::new() };
     let starts = |level: &LevelSummary| level.restarts.as_ref().map_or(1, |all| all.starts).to_string();
     let mut columns: Vec<Column> = vec![("Starts".to_owned(), Box::new(starts))];
-    for (number, statistic) in first.shown().iter().map(|figure| figure.of).enumerate() {
-        let mut add = |title: &str, cell: fn(&Between) -> Option<String>| {
+    for (number, statistic) in first.shown().iter().map(|figure| figure.statistic).enumerate() {
+        let mut add = |title: &str, cell: fn(&AcrossStarts) -> Option<String>| {
             let fill = move |level: &LevelSummary| {
                 let figure = level.restarts.as_ref().and_then(|all| all.figures.get(number));
                 figure.and_then(cell).unwrap_or_default()
             };
-            columns.push((format!("{} {title}", statistic.word()), Box::new(fill)));
+            columns.push((format!("{} {title}", statistic.name()), Box::new(fill)));
         };
-        add("of starts", |figure| Some(value(figure.of, figure.mean)));
-        add("of starts low", |figure| Some(value(figure.of, figure.interval?.low)));
-        add("of starts high", |figure| Some(value(figure.of, figure.interval?.high)));
+        add("of starts", |figure| Some(value(figure.statistic, figure.mean)));
+        add("of starts low", |figure| Some(value(figure.statistic, figure.interval?.low)));
+        add("of starts high", |figure| Some(value(figure.statistic, figure.interval?.high)));
         add("variance between starts", |figure| Some(format!("{:.2}", figure.share?)));
     }
     columns
@@ -69,15 +71,15 @@ mod tests {
         assert_eq!((text(&once), columns(&[&once]).len()), (String::new(), 0));
         let throughput_interval = Some(Interval { low: 95.5, high: 104.5 });
         let figures = vec![
-            Between {
-                of: Statistic::Throughput,
+            AcrossStarts {
+                statistic: Statistic::Throughput,
                 values: Vec::new(),
                 mean: 100.0,
                 interval: throughput_interval,
                 share: Some(0.625),
             },
-            Between {
-                of: Statistic::Percentile(99.0),
+            AcrossStarts {
+                statistic: Statistic::Percentile(99.0),
                 values: Vec::new(),
                 mean: 2_000_000.0,
                 interval: None,

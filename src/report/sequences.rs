@@ -12,13 +12,13 @@ const TIMES: [Times<SequenceTimes>; 2] = [
         line: "Sequence duration (first send to last answer)",
         column: "sequence duration",
         key: "duration_ns",
-        of: |all| &all.duration,
+        distribution: |all| &all.duration,
     },
     Times {
         line: "Final latency (last request of a sequence)",
         column: "final latency",
         key: "final_latency_ns",
-        of: |all| &all.last,
+        distribution: |all| &all.last,
     },
 ];
 
@@ -26,7 +26,7 @@ const TIMES: [Times<SequenceTimes>; 2] = [
 pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String) -> String {
     let Some(sequences) = &client.sequence_times else { return String::new() };
     let times: String =
-        TIMES.iter().map(|Times { line, of: distribution, .. }| row(line, false, distribution(sequences))).collect();
+        TIMES.iter().map(|Times { line, distribution, .. }| row(line, false, distribution(sequences))).collect();
     let in_time = sequences.in_time.filter(|_| sequences.count() > 0).map(|in_time| {
         let (count, share) = (sequences.count(), percent(in_time as f64 / sequences.count() as f64));
         format!(
@@ -51,7 +51,7 @@ pub fn figures(client: &ClientSummary, times: fn(&Distribution) -> Value) -> Opt
     if let Some(in_time) = sequences.in_time {
         all["in_time"] = json!(in_time);
     }
-    for Times { key, of: distribution, .. } in TIMES {
+    for Times { key, distribution, .. } in TIMES {
         all[key] = times(distribution(sequences));
     }
     Some(all)

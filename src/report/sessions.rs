@@ -14,13 +14,13 @@ const TIMES: [Times<Sessions>; 2] = [
         line: "Session duration (with its delays)",
         column: "session duration",
         key: "duration_ns",
-        of: |all| &all.duration,
+        distribution: |all| &all.duration,
     },
     Times {
         line: "Session latency (all of its turns)",
         column: "session latency",
         key: "latency_ns",
-        of: |all| &all.waiting,
+        distribution: |all| &all.waiting,
     },
 ];
 
@@ -33,7 +33,7 @@ pub fn text(client: &ClientSummary, row: fn(&str, bool, &Distribution) -> String
         let _ = write!(text, "; {} with a turn that failed", sessions.broken);
     }
     text += ")\n";
-    for Times { line, of: distribution, .. } in TIMES {
+    for Times { line, distribution, .. } in TIMES {
         text += &row(line, false, distribution(sessions));
     }
     text
@@ -59,7 +59,7 @@ pub fn columns(levels: &[&LevelSummary]) -> Vec<Column> {
 pub fn figures(client: &ClientSummary, times: fn(&Distribution) -> Value) -> Option<Value> {
     let sessions = client.sessions.as_deref()?;
     let mut all = json!({ "count": sessions.count(), "turns": sessions.turns, "broken": sessions.broken });
-    for Times { key, of: distribution, .. } in TIMES {
+    for Times { key, distribution, .. } in TIMES {
         all[key] = times(distribution(sessions));
     }
     Some(all)

@@ -8,7 +8,7 @@ pub(super) struct Times<T: 'static> {
     pub(super) line: &'static str,
     pub(super) column: &'static str,
     pub(super) key: &'static str,
-    pub(super) of: fn(&T) -> &Distribution,
+    pub(super) distribution: fn(&T) -> &Distribution,
 }
 
 /// A column's name, and how a level fills it.
@@ -29,7 +29,7 @@ const VALUES: [Value; 3] = [
 impl<T> Times<T> {
     /// Its columns, in microseconds, empty where `part` says that a level has none.
     pub(super) fn columns(&self, part: fn(&LevelSummary) -> Option<&T>) -> [Column; 3] {
-        let (column, distribution) = (self.column, self.of);
+        let (column, distribution) = (self.column, self.distribution);
         VALUES.map(|Value { title, ns }| -> Column {
             let cell = move |level: &LevelSummary| {
                 part(level).map_or_else(String::new, |all| whole_us(ns(distribution(all))).to_string())

@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn what_was_not_told_is_left_out() {
         let model =
-            ModelTrace { id: 4, parent: 2, name: ModelName::of(b"m"), version: 1, moments: [5, 6, 0, 0, 0, 0, 9] };
+            ModelTrace { id: 4, parent: 2, name: ModelName::new(b"m"), version: 1, moments: [5, 6, 0, 0, 0, 0, 9] };
         let entries: Vec<String> = entries(&model).iter().map(ToString::to_string).collect();
         assert_eq!(
             entries,

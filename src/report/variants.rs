@@ -73,14 +73,14 @@ pub fn cell(result: &VariantsResult, cell: &Cell) -> String {
 fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> String {
     let [reference, variant] = [0, comparison.variant].map(|number| name(result, number));
     let level = levels(cell, comparison.variant);
-    let primary = comparison.figures.iter().find(|figure| figure.of == result.primary);
+    let primary = comparison.figures.iter().find(|figure| figure.figure == result.primary);
     let answer = primary.map_or_else(
         || format!("nothing to compare: {variant} and {reference} share no round"),
         |figure| {
             format!(
                 "{variant} is {} ({}, {} rounds)",
                 sentence(figure, &reference),
-                title(figure.of),
+                title(figure.figure),
                 comparison.rounds
             )
         },
@@ -101,13 +101,13 @@ fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Strin
         "finds"
     );
     for figure in &comparison.figures {
-        let [first, second] = [figure.reference, figure.value].map(|value| compact(in_unit(figure.of, value)));
+        let [first, second] = [figure.reference, figure.value].map(|value| compact(in_unit(figure.figure, value)));
         let finds = figure.detectable.map_or_else(|| "-".to_owned(), found);
         let (ratio, range) = (factor(figure.ratio), interval(figure.interval));
         let _ = writeln!(
             text,
             "  {:<12}{first:>9}{second:>9}{ratio:>7}{range:>16}{:>7}{finds:>7}  {}",
-            title(figure.of),
+            title(figure.figure),
             p_value(figure.p),
             figure.verdict
         );
@@ -133,8 +133,8 @@ fn undecided(result: &VariantsResult, figures: &[FigureChange]) -> String {
     let open = figures.iter().filter(|figure| figure.verdict == Direction::Undecided);
     let parts: Vec<String> = open
         .map(|figure| match figure.rounds_to_decide {
-            Some(rounds) => format!("{} {rounds}", title(figure.of)),
-            None => format!("{} none, it is at the margin", title(figure.of)),
+            Some(rounds) => format!("{} {rounds}", title(figure.figure)),
+            None => format!("{} none, it is at the margin", title(figure.figure)),
         })
         .collect();
     let unit = if result.starts > 1 { "Starts" } else { "Rounds" };
@@ -265,7 +265,7 @@ fn cut(text: &str, columns: usize) -> String {
 pub fn title(figure: Figure) -> String {
     match figure {
         Figure::Client(Statistic::Throughput) => "infer/sec".to_owned(),
-        Figure::Client(statistic) => format!("{} usec", statistic.word()),
+        Figure::Client(statistic) => format!("{} usec", statistic.name()),
         Figure::Server(ServerPart::ServerQueue) => "queue usec".to_owned(),
         Figure::Server(ServerPart::ServerCompute) => "compute usec".to_owned(),
     }

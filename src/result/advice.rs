@@ -91,7 +91,7 @@ mod tests {
     use crate::terms::Statistic;
 
     fn apart(low: f64, high: f64) -> Disagreement {
-        Disagreement { of: Statistic::Throughput, low, high, allowed: 0.1 }
+        Disagreement { statistic: Statistic::Throughput, low, high, allowed: 0.1 }
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn precisions_and_samples_have_their_numbers() {
         let mut plan = sample::plan();
-        let wanted = Precision { of: Statistic::Percentile(99.0), share: 0.02 };
+        let wanted = Precision { statistic: Statistic::Percentile(99.0), share: 0.02 };
         assert_eq!(more_precise(&plan, wanted, Some(0.05)), "--max-trials 63 would do, or ask for less");
         assert!(more_precise(&plan, wanted, None).starts_with("raise --max-trials"));
         assert!(more_precise(&plan, wanted, Some(0.9)).starts_with("raise --max-trials"));

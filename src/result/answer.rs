@@ -29,7 +29,7 @@ pub struct Answer {
     /// The answer in a sentence.
     pub words: String,
     /// The figures in it.
-    pub figures: Vec<Told>,
+    pub figures: Vec<ReportedFigure>,
     /// How sure it is.
     pub sure: Sureness,
     /// What is missing, if it is not sure.
@@ -72,11 +72,11 @@ pub enum Sureness {
 
 /// A figure of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Told {
+pub struct ReportedFigure {
     /// Its key in the catalogue.
     pub key: String,
     /// Of what: a level, a variant, a result.
-    pub of: String,
+    pub subject: String,
     /// What the value is.
     pub unit: Unit,
     /// Its value.
@@ -89,7 +89,7 @@ pub struct Told {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Missing {
     /// What.
-    pub what: String,
+    pub problem: String,
     /// The command that would probably settle it.
     pub command: Option<String>,
     /// How long that would take.
@@ -107,7 +107,7 @@ pub struct GateAnswer {
 
 impl Answer {
     /// One that is sure.
-    fn sure(question: Question, words: String, figures: Vec<Told>) -> Self {
+    fn sure(question: Question, words: String, figures: Vec<ReportedFigure>) -> Self {
         Self { question, words, figures, sure: Sureness::Sure, missing: None, gate: None }
     }
 
@@ -119,19 +119,19 @@ impl Answer {
     /// Everything in one line: gate, answer, and what is missing.
     pub fn line(&self) -> String {
         let gate = self.gate.as_ref().map(|gate| format!("{}. ", gate.words)).unwrap_or_default();
-        let missing = self.missing.as_ref().map(|missing| format!("; not sure: {}", missing.words()));
+        let missing = self.missing.as_ref().map(|missing| format!("; not sure: {}", missing.text()));
         format!("{gate}{}{}", self.words, missing.unwrap_or_default())
     }
 }
 
 impl Missing {
     /// What is missing, with how long it would take.
-    pub fn words(&self) -> String {
+    pub fn text(&self) -> String {
         let time = self.seconds.map(|seconds| match seconds {
             0..=119 => format!(" (about {seconds} s)"),
             _ => format!(" (about {} min)", seconds.div_ceil(60)),
         });
-        self.what.clone() + &time.unwrap_or_default()
+        self.problem.clone() + &time.unwrap_or_default()
     }
 }
 
@@ -164,14 +164,14 @@ impl TuneResult {
     pub fn answer(&self) -> Answer {
         let bottleneck = self.why.first().map(|why| format!("; {}", why.trim_end_matches('.'))).unwrap_or_default();
         let words = format!("{}{bottleneck}", self.verdict.sentence.trim_end_matches('.'));
-        let gain = self.verdict.gain.map(|value| Told {
+        let gain = self.verdict.gain.map(|value| ReportedFigure {
             key: self.objective.clone(),
-            of: self.verdict.winner.map(|winner| format!("#{winner}")).unwrap_or_default(),
+            subject: self.verdict.winner.map(|winner| format!("#{winner}")).unwrap_or_default(),
             unit: Unit::Ratio,
             value,
             interval: self.verdict.interval,
         });
-        let sure = match self.verdict.word.as_str() {
+        let sure = match self.verdict.name.as_str() {
             "better" | "kept" | "meets" | "none_meets" => Sureness::Sure,
             "nothing" => Sureness::NotMeasured,
             _ => Sureness::Undecided,
@@ -223,8 +223,8 @@ fn at(load: LevelLoad, distinction: Distinction) -> String {
 }
 
 /// A figure with its interval, for an answer.
-fn told(subject: String, figure: FigureAt, value: f64, interval: Option<Interval>) -> Told {
-    Told { key: figure.key(), of: subject, unit: figure.figure.unit, value, interval }
+fn reported(subject: String, figure: FigureAt, value: f64, interval: Option<Interval>) -> ReportedFigure {
+    ReportedFigure { key: figure.key(), subject, unit: figure.figure.unit, value, interval }
 }
 
 #[cfg(test)]

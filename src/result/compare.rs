@@ -31,7 +31,7 @@ pub struct LevelChange {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Which one.
-    pub of: FigureAt,
+    pub figure_at: FigureAt,
     /// Its values, in its unit.
     pub values: [f64; 2],
     /// The later value as a share of the earlier one.
@@ -91,7 +91,7 @@ pub fn differences_of_work(first: &Setup, second: &Setup) -> Vec<String> {
             ("models", models(setup)),
             ("service", setup.service_kind.clone()),
             ("batch size", setup.batch_size.to_string()),
-            ("latency", setup.headline.word().to_owned()),
+            ("latency", setup.headline.name().to_owned()),
             ("calls", if setup.synchronous { "synchronous" } else { "asynchronous" }.to_owned()),
         ]
     };
@@ -123,7 +123,7 @@ pub fn changes(reference: &RunResult, other: &RunResult, margin: f64) -> Vec<Lev
             false => Vec::new(),
         };
         let distinction = reference.distinction(baseline, earlier);
-        Some(LevelChange { load: baseline.load, distinction, figures, outcomes: levels.map(Outcome::of) })
+        Some(LevelChange { load: baseline.load, distinction, figures, outcomes: levels.map(Outcome::new) })
     };
     reference.levels_with_earlier().filter_map(change).collect()
 }
@@ -145,12 +145,12 @@ fn figure(figure_at: FigureAt, levels: [&LevelSummary; 2], margin: f64) -> Optio
         (if reference.value > 0.0 { other.value / reference.value } else { f64::NAN }, interval)
     });
     let verdict = direction(more_is_better, interval, margin);
-    Some(Change { of: figure_at, values: [reference.value, other.value], ratio, interval, across_starts, verdict })
+    Some(Change { figure_at, values: [reference.value, other.value], ratio, interval, across_starts, verdict })
 }
 
 /// The ratio of a figure and its interval where one of the levels was measured at several starts of the server: a gate's rule.
 fn across_starts(figure_at: FigureAt, levels: [&LevelSummary; 2]) -> Option<(f64, Option<Interval>)> {
-    let side = |level| Figures::of(level).side(figure_at.statistic()?);
+    let side = |level| Figures::new(level).side(figure_at.statistic()?);
     let [denominator, numerator] = [side(levels[0])?, side(levels[1])?];
     if numerator.starts.is_none() && denominator.starts.is_none() {
         return None;
@@ -186,7 +186,7 @@ mod tests {
     use crate::setup::sample as plans;
     use crate::statistic::PERCENTILES;
     use crate::statistic::value;
-    use crate::summary::{Ending, Known, sample};
+    use crate::summary::{Ending, StatisticEstimate, sample};
     use crate::terms::Statistic;
 
     /// Requests of this many nanoseconds, known to within `half`.
@@ -196,7 +196,7 @@ mod tests {
         for statistic in [Statistic::Throughput, Statistic::MeanLatency].into_iter().chain(percentiles) {
             let value = value(statistic, &level.client);
             let interval = Some(Interval { low: value * (1.0 - half), high: value * (1.0 + half) });
-            level.intervals.push(Known::by(statistic, interval));
+            level.intervals.push(StatisticEstimate::new(statistic, interval));
         }
         level
     }
@@ -262,7 +262,9 @@ mod tests {
         setup.measurement.percentile = Some(99.9);
         let reference = plans::result(&setup, &[level(1, 1_000_000, 0.01)]);
         let changes = changes(&reference, &plans::result(&plans::setup(), &reference.levels), 0.05);
-        assert!(changes[0].figures.iter().any(|figure| figure.of.statistic() == Some(Statistic::Percentile(99.9))));
+        assert!(
+            changes[0].figures.iter().any(|figure| figure.figure_at.statistic() == Some(Statistic::Percentile(99.9)))
+        );
     }
 
     #[test]

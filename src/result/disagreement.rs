@@ -13,8 +13,9 @@ pub const STABLE_WINDOWS: usize = 3;
 /// A figure in which windows differ by more than is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disagreement {
-    /// Which.
-    pub of: Statistic,
+    /// Which; `of` in files of before.
+    #[serde(alias = "of")]
+    pub statistic: Statistic,
     /// The smallest value of a window: inferences a second, or nanoseconds.
     pub low: f64,
     /// The largest.
@@ -26,9 +27,9 @@ pub struct Disagreement {
 /// `throughput of the last 3 windows is 9100 to 10400 infer/sec, 14% apart, where -s allows 10%`.
 impl fmt::Display for Disagreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, word) = if self.of == Statistic::Throughput { (1.0, "infer/sec") } else { (1e3, "usec") };
+        let (unit, word) = if self.statistic == Statistic::Throughput { (1.0, "infer/sec") } else { (1e3, "usec") };
         let [low, high] = [self.low, self.high].map(|value| short(value / unit));
-        write!(f, "{} of the last {STABLE_WINDOWS} windows is {low} to {high} {word}", self.of)?;
+        write!(f, "{} of the last {STABLE_WINDOWS} windows is {low} to {high} {word}", self.statistic)?;
         if self.low > 0.0 {
             write!(f, ", {}% apart", short(self.spread() * 100.0))?;
         }

@@ -26,7 +26,7 @@ impl Cause {
     pub const ALL: [Self; 5] = [Self::Steal, Self::Throttled, Self::Others, Self::Waiting, Self::Slowed];
 
     /// A short stable word for machine-readable output.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Steal => "steal",
             Self::Others => "other_processes",
@@ -72,7 +72,7 @@ impl Disturbance {
 
     /// One of a single cause.
     #[cfg(any(test, feature = "testing"))]
-    pub fn of(cause: Cause, share: f64) -> Self {
+    pub fn new(cause: Cause, share: f64) -> Self {
         Self { shares: Cause::ALL.map(|candidate| if candidate == cause { share } else { 0.0 }), switches: 0 }
     }
 
@@ -103,8 +103,8 @@ impl fmt::Display for Disturbance {
                 Cause::Steal => write!(f, "the hypervisor took {percent}% of the processors' time")?,
                 Cause::Others => write!(f, "other processes used {percent}% of the processors")?,
                 Cause::Waiting => {
-                    let is_said = self.causes().any(|(cause, _)| cause == Cause::Others);
-                    if is_said {
+                    let is_reported = self.causes().any(|(cause, _)| cause == Cause::Others);
+                    if is_reported {
                         write!(f, "{percent}% while our threads waited")?;
                     } else {
                         write!(f, "other processes used {percent}% of the processors while our threads waited")?;

@@ -57,7 +57,7 @@ fn that_count(mode: &LoadMode, levels: usize) -> usize {
 /// A search ends at its threshold, so levels above that after the first are no fault.
 fn of_levels(mode: &LoadMode, binary: bool, codes: Codes, levels: &[LevelSummary]) -> u8 {
     let levels = &levels[..that_count(mode, levels.len())];
-    let outcomes: Vec<Outcome> = levels.iter().map(Outcome::of).collect();
+    let outcomes: Vec<Outcome> = levels.iter().map(Outcome::new).collect();
     let is_unstable = match codes {
         Codes::Own => outcomes.contains(&Outcome::Unstable),
         Codes::PerfAnalyzers => is_unstable_upstream(mode, binary, levels),
@@ -167,7 +167,7 @@ mod tests {
         let stable = || level(Ending::Stable, &[]);
         let unstable = || level(Ending::Unstable, &[InvalidReason::Unstable(None)]);
         let overloaded = level(Ending::Unstable, &[InvalidReason::Overloaded(2.0, 1.0)]);
-        let walked = LoadMode::Concurrency(Range::with_step(1, Some(4), 1));
+        let range = LoadMode::Concurrency(Range::with_step(1, Some(4), 1));
         let rates = LoadMode::RequestRate {
             range: Range::with_step(1.0, Some(4.0), 1.0),
             distribution: GapDistribution::Constant,
@@ -175,7 +175,7 @@ mod tests {
         let spoken = |mode: &LoadMode, binary, levels: &[LevelSummary]| {
             Codes::PerfAnalyzers.spoken(of_levels(mode, binary, Codes::PerfAnalyzers, levels))
         };
-        for mode in [&walked, &rates] {
+        for mode in [&range, &rates] {
             assert_eq!(spoken(mode, false, &[unstable()]), exit::UNSTABLE);
             assert_eq!(spoken(mode, false, std::slice::from_ref(&overloaded)), exit::UNSTABLE);
             assert_eq!(spoken(mode, false, &[stable(), unstable()]), exit::OK);

@@ -14,7 +14,7 @@ use crate::statistic::{CONFIDENCE, percentiles};
 use crate::stats::{
     Bounds, EffectiveSize, Interval, Proportion, percentile_bounds, share_interval, student_t_quantile,
 };
-use crate::summary::{ClientSummary, Distribution, Known, LevelSummary};
+use crate::summary::{ClientSummary, Distribution, LevelSummary, StatisticEstimate};
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 
 pub use rows::CATALOGUE;
@@ -178,14 +178,14 @@ impl FigureAt {
     ///
     /// # Panics
     /// If no row has that key, which only the catalogue gives out.
-    pub fn of(name: FigureName) -> Self {
+    pub fn new(name: FigureName) -> Self {
         let figure = Figure::named(name.key).expect("names of figures come from the catalogue");
         figure.at(name.point)
     }
 
     /// That of a statistic.
     pub fn of_statistic(statistic: Statistic) -> Self {
-        let name = |key, point| Self::of(FigureName { key, point });
+        let name = |key, point| Self::new(FigureName { key, point });
         match statistic {
             Statistic::Throughput => name("throughput", None),
             Statistic::MeanLatency => name("latency", Some(Point::Mean)),
@@ -222,8 +222,8 @@ impl FigureAt {
     fn with_point(self, name: &str, separator: char) -> String {
         match self.point {
             None => name.to_owned(),
-            Some(point) if self.statistic().is_some() => point.word(),
-            Some(point) => format!("{name}{separator}{}", point.word()),
+            Some(point) if self.statistic().is_some() => point.name(),
+            Some(point) => format!("{name}{separator}{}", point.name()),
         }
     }
 
@@ -231,8 +231,10 @@ impl FigureAt {
     pub fn value(self, level: &LevelSummary) -> Option<Value> {
         let found = self.value_in(&level.client)?;
         let Some(statistic) = self.statistic() else { return Some(found) };
-        let (interval, bounds) =
-            (Known::find(&level.intervals, statistic), Known::find_bounds(&level.intervals, statistic));
+        let (interval, bounds) = (
+            StatisticEstimate::find(&level.intervals, statistic),
+            StatisticEstimate::find_bounds(&level.intervals, statistic),
+        );
         Some(Value { interval, bounds, ..found })
     }
 
@@ -254,7 +256,7 @@ impl FigureAt {
         let figure = self.figure;
         let title = self
             .point
-            .map_or_else(|| figure.title.to_owned(), |point| format!("{} of the {}", point.words(), figure.title));
+            .map_or_else(|| figure.title.to_owned(), |point| format!("{} of the {}", point.label(), figure.title));
         FigureFile { key: self.key(), unit: figure.unit, title, meaning: figure.meaning.to_owned() }
     }
 }
@@ -328,7 +330,7 @@ pub fn at_points(rows: &'static [Figure], percentiles: &[f64]) -> Vec<FigureAt> 
 }
 
 /// What the figures are that some of the levels have.
-pub fn told(levels: &[LevelSummary], plan: &MeasurementPlan) -> Vec<FigureFile> {
+pub fn reported(levels: &[LevelSummary], plan: &MeasurementPlan) -> Vec<FigureFile> {
     let is_there = |figure_at: &FigureAt| levels.iter().any(|level| figure_at.figure.is_in(&level.client));
     all(plan).into_iter().filter(is_there).map(FigureAt::in_file).collect()
 }
@@ -343,7 +345,7 @@ mod tests {
     fn keys_are_read_as_they_are_written() {
         for figure_at in all(&sample::plan()) {
             assert_eq!(FigureAt::named(&figure_at.key()), Some(figure_at), "{}", figure_at.key());
-            assert_eq!(FigureAt::of(figure_at.name()), figure_at);
+            assert_eq!(FigureAt::new(figure_at.name()), figure_at);
         }
         for (text, key) in [("tpot_p99", "itl_p99"), ("TTFT p99", ""), ("ttft p99", "ttft_p99"), ("e2e", "avg")] {
             let found = FigureAt::named(text).map(FigureAt::key);

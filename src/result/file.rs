@@ -55,8 +55,8 @@ pub struct LevelFile<'a> {
 /// Why a level is not valid.
 #[derive(Serialize, JsonSchema)]
 struct ReasonFile {
-    /// A short stable word.
-    word: String,
+    /// A short stable name.
+    name: String,
     /// With its numbers.
     text: String,
     /// What to change.
@@ -64,17 +64,17 @@ struct ReasonFile {
 }
 
 impl<'a> LevelFile<'a> {
-    fn of(level: &'a LevelSummary, plan: &MeasurementPlan) -> Self {
+    fn new(level: &'a LevelSummary, plan: &MeasurementPlan) -> Self {
         let reasons = match &level.verdict {
             Verdict::Valid => &[][..],
             Verdict::Invalid(reasons) => reasons,
         };
         let reason_files = reasons.iter().map(|reason| ReasonFile {
-            word: reason.word().to_owned(),
+            name: reason.name().to_owned(),
             text: reason.to_string(),
             remedy: reason.remedy(plan, level.disturbances.disturbed > 0),
         });
-        Self { outcome: Outcome::of(level), figures: values(level, plan), reasons: reason_files.collect(), level }
+        Self { outcome: Outcome::new(level), figures: values(level, plan), reasons: reason_files.collect(), level }
     }
 }
 
@@ -120,8 +120,8 @@ struct ResultFile<'a> {
 impl RunResult {
     /// What the figures are that levels and variants have.
     fn catalogue(&self) -> Vec<FigureFile> {
-        let of_levels = figures::told(&self.levels, &self.setup.measurement);
-        let of_variants = self.variants.iter().flat_map(VariantsResult::told).map(FigureAt::in_file);
+        let of_levels = figures::reported(&self.levels, &self.setup.measurement);
+        let of_variants = self.variants.iter().flat_map(VariantsResult::reported).map(FigureAt::in_file);
         of_levels.into_iter().chain(of_variants).collect()
     }
 }
@@ -136,11 +136,11 @@ impl Serialize for RunResult {
             // Comparisons of a long study take time, and nobody reads that of a file that is written again.
             answer: if self.unfinished { None } else { self.answer() },
             catalogue: self.catalogue(),
-            levels: self.levels.iter().map(|level| LevelFile::of(level, &self.setup.measurement)).collect(),
+            levels: self.levels.iter().map(|level| LevelFile::new(level, &self.setup.measurement)).collect(),
             sweep: &self.sweep,
             sweep_steps: &self.sweep_steps,
             periodic: &self.periodic,
-            variants: self.variants.as_ref().map(VariantsFile::of),
+            variants: self.variants.as_ref().map(VariantsFile::new),
             requirements: &self.requirements,
             server_gone: self.server_gone,
             interrupted: self.interrupted,

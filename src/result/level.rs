@@ -30,7 +30,7 @@ impl RunResult {
     pub fn distinction(&self, level: &LevelSummary, earlier: &[LevelSummary]) -> Distinction {
         let is_repeated = repetitions(&self.levels, level) > 1;
         Distinction {
-            batch_size: self.telling_batch_size(level),
+            batch_size: self.distinguishing_batch_size(level),
             repetition: is_repeated.then(|| repetitions(earlier, level) + 1),
             input_bytes: None,
         }

@@ -67,8 +67,8 @@ pub use host::Host;
 pub use level::Distinction;
 pub use setup::{Detail, ModelIdentity, Program, Setup};
 pub use tune::{
-    CandidateResult, CandidateStatus, Figures, LatencyAt, MemberFigures, TUNE_VERSION, TuneFigures, TuneResult,
-    TuneVerdict, VisitFigures,
+    CandidateResult, CandidateStatus, Figures, LatencyAt, MemberFigures, TUNE_VERSION, TrialFigures, TuneFigures,
+    TuneResult, TuneVerdict,
 };
 pub use unit::Unit;
 pub use variants::VariantsResult;
@@ -108,7 +108,7 @@ pub struct RunResult {
 
 impl RunResult {
     /// The batch size of a level, where levels differ in it.
-    pub fn telling_batch_size(&self, level: &LevelSummary) -> Option<u64> {
+    pub fn distinguishing_batch_size(&self, level: &LevelSummary) -> Option<u64> {
         let batch_size = level.client.batch_size;
         self.levels.iter().any(|other| other.client.batch_size != batch_size).then_some(batch_size)
     }

@@ -40,7 +40,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// The outcome of `level`.
-    pub fn of(level: &LevelSummary) -> Self {
+    pub fn new(level: &LevelSummary) -> Self {
         let reasons = match &level.verdict {
             Verdict::Valid => &[][..],
             Verdict::Invalid(reasons) => reasons,
@@ -88,7 +88,7 @@ impl Outcome {
     }
 
     /// The word that every report has for it.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Valid => "valid",
             Self::OverThreshold => "over latency threshold",
@@ -145,7 +145,7 @@ fn is_comparable_but_for(level: &LevelSummary, is_excepted: impl Fn(&InvalidReas
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.name())
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
 
     fn outcome(ending: Ending, reasons: &[InvalidReason]) -> Outcome {
         let verdict = if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid(reasons.to_vec()) };
-        Outcome::of(&LevelSummary { ending, verdict, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) })
+        Outcome::new(&LevelSummary { ending, verdict, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) })
     }
 
     #[test]
@@ -182,8 +182,8 @@ mod tests {
         let disturbances = Disturbances { windows: 3, disturbed: 1, replaced: 0, worst: None };
         let level =
             |ending| LevelSummary { ending, disturbances, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) };
-        assert_eq!(Outcome::of(&level(Ending::Stable)), Outcome::Valid);
-        assert_eq!(Outcome::of(&level(Ending::OverThreshold)), Outcome::OverThreshold);
+        assert_eq!(Outcome::new(&level(Ending::Stable)), Outcome::Valid);
+        assert_eq!(Outcome::new(&level(Ending::OverThreshold)), Outcome::OverThreshold);
         assert_eq!(serde_json::from_str::<Outcome>("\"disturbed\"").unwrap(), Outcome::Valid, "an earlier file");
     }
 
@@ -194,7 +194,7 @@ mod tests {
             verdict: Verdict::Invalid(vec![reason]),
             ..sample::level(LevelLoad::Concurrency(1), 100, 1_000)
         };
-        let precision = Precision { of: Statistic::Throughput, share: 0.1 };
+        let precision = Precision { statistic: Statistic::Throughput, share: 0.1 };
         assert!(is_comparable(&level(InvalidReason::Unsettled(precision, Some(0.14)))));
         assert!(is_comparable(&level(InvalidReason::Unstable(None))), "a single window");
         assert!(!is_comparable(&level(InvalidReason::Drifting(Statistic::Throughput, 0.5))));
@@ -204,6 +204,6 @@ mod tests {
     fn a_limit_within_the_interval_is_undecided() {
         let limit = Some(LimitCheck { limit: Duration::from_millis(1), over: false, certain: false });
         let level = LevelSummary { limit, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) };
-        assert_eq!(Outcome::of(&level), Outcome::Undecided);
+        assert_eq!(Outcome::new(&level), Outcome::Undecided);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::statistic::{CONFIDENCE, value};
 use crate::stats::{Bounds, CERTAIN_HALF_WIDTH, Interval, Proportion, student_t_quantile};
-use crate::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
+use crate::summary::{AcrossStarts, ClientSummary, LevelSummary, Restarts, StatisticEstimate};
 use crate::terms::Statistic;
 
 /// So few blocks do not tell what neighbours have in common: this many requests count as one.
@@ -32,10 +32,11 @@ pub struct Starts {
 
 impl Starts {
     /// Those of a level that was measured at several; `None` if they tell nothing of how starts differ.
-    pub fn of(between: &Between) -> Option<Self> {
-        let logs: Vec<f64> = between.values.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect();
+    pub fn new(across_starts: &AcrossStarts) -> Option<Self> {
+        let logs: Vec<f64> =
+            across_starts.values.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect();
         let count = logs.len() as f64;
-        if logs.len() < 2 || logs.len() < between.values.len() {
+        if logs.len() < 2 || logs.len() < across_starts.values.len() {
             return None;
         }
         let mean = logs.iter().sum::<f64>() / count;
@@ -132,7 +133,7 @@ pub struct Figures<'a> {
     /// Its requests.
     pub client: &'a ClientSummary,
     /// How well their figures are known.
-    pub known: &'a [Known],
+    pub estimates: &'a [StatisticEstimate],
     /// What they are at further starts.
     pub restarts: Option<&'a Restarts>,
     /// How often they were looked at.
@@ -141,25 +142,26 @@ pub struct Figures<'a> {
 
 impl<'a> Figures<'a> {
     /// Those of a level that is over.
-    pub fn of(level: &'a LevelSummary) -> Self {
+    pub fn new(level: &'a LevelSummary) -> Self {
         let LevelSummary { client, intervals, restarts, looks, .. } = level;
-        Self { client, known: intervals, restarts: restarts.as_ref(), looks: *looks }
+        Self { client, estimates: intervals, restarts: restarts.as_ref(), looks: *looks }
     }
 
     /// One of them, as one side of a ratio; `None` where nothing is known of it, or there is no ratio to it.
     pub fn side(&self, statistic: Statistic) -> Option<Side> {
-        let bounds = match Known::find(self.known, statistic) {
+        let bounds = match StatisticEstimate::find(self.estimates, statistic) {
             Some(interval) => Some(interval).into(),
             None => self.bounds(statistic),
         };
-        let between = self.restarts.and_then(|all| all.figures.iter().find(|figure| figure.of == statistic));
-        let side = Side { value: value(statistic, self.client), bounds, starts: between.and_then(Starts::of) };
+        let across_starts =
+            self.restarts.and_then(|all| all.figures.iter().find(|figure| figure.statistic == statistic));
+        let side = Side { value: value(statistic, self.client), bounds, starts: across_starts.and_then(Starts::new) };
         (side.value > 0.0 && (side.starts.is_some() || side.bounds != Bounds::default())).then_some(side)
     }
 
     /// The bounds of a figure. A rate is known by the number of its requests, where nothing else tells: so many alike.
     pub fn bounds(&self, statistic: Statistic) -> Bounds {
-        let bounds = Known::find_bounds(self.known, statistic);
+        let bounds = StatisticEstimate::find_bounds(self.estimates, statistic);
         let independent = self.client.requests as f64 / ALIKE_IF_UNKNOWN;
         if statistic != Statistic::Throughput || bounds != Bounds::default() || independent < 1.0 {
             return bounds;
@@ -205,7 +207,7 @@ mod tests {
 
     fn starts(values: &[f64]) -> Option<Starts> {
         let statistic = Statistic::MeanLatency;
-        Starts::of(&Between { of: statistic, values: values.to_vec(), mean: 0.0, interval: None, share: None })
+        Starts::new(&AcrossStarts { statistic, values: values.to_vec(), mean: 0.0, interval: None, share: None })
     }
 
     #[test]

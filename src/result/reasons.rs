@@ -67,7 +67,7 @@ pub enum InvalidReason {
 
 impl InvalidReason {
     /// A short stable word for machine-readable output.
-    pub fn word(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Nothing | Self::NoneEnded | Self::AllCancelled(_) => "no_valid_requests",
             Self::Errors(..) => "errors",
@@ -156,7 +156,7 @@ impl fmt::Display for InvalidReason {
             Self::Unstable(None) => write!(f, "there were fewer windows than the {STABLE_WINDOWS} that have to agree"),
             Self::Unstable(Some(apart)) => write!(f, "{apart}"),
             Self::Unsettled(precision, None) => write!(f, "the windows do not tell the {precision}, as -s asks"),
-            Self::Unsettled(Precision { of: statistic, share }, Some(half_width)) => {
+            Self::Unsettled(Precision { statistic, share }, Some(half_width)) => {
                 let allowed = (share * 1e8).round() / 1e6;
                 write!(f, "{statistic} is known to within {:.1}%, where -s allows {allowed}%", half_width * 100.0)
             }

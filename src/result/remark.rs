@@ -14,9 +14,9 @@ pub struct Remark {
     pub kind: RemarkKind,
     /// How many.
     pub count: u64,
-    /// Of how many, or in place of how many, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub of: Option<u64>,
+    /// Of how many, or in place of how many, if that is known; `of` in files of before.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "of")]
+    pub total: Option<u64>,
     /// With the details, in words.
     pub text: String,
 }
@@ -71,7 +71,7 @@ impl Remark {
                 ),
             ),
         };
-        Self { kind, count, of: total, text }
+        Self { kind, count, total, text }
     }
 
     /// How long this process stood still meanwhile.
@@ -85,6 +85,6 @@ impl Remark {
             still.as_secs_f64()
         );
         let count = u64::try_from(still.as_millis()).unwrap_or(u64::MAX);
-        Some(Self { kind: RemarkKind::StoodStill, count, of: None, text })
+        Some(Self { kind: RemarkKind::StoodStill, count, total: None, text })
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::statistic::{CONFIDENCE, standard_error, value};
 use crate::stats::{Interval, batch_means};
-use crate::summary::{Between, ClientSummary, Known, LevelSummary, Restarts};
+use crate::summary::{AcrossStarts, ClientSummary, LevelSummary, Restarts, StatisticEstimate};
 use crate::terms::Statistic;
 
 /// The result of one start.
@@ -24,25 +24,25 @@ pub fn restarts(levels: &[LevelSummary], percentile: Option<f64>) -> Option<Rest
     let latency = percentile.map_or(Statistic::MeanLatency, Statistic::Percentile);
     let mut wanted = vec![Statistic::Throughput, latency];
     for interval in levels.iter().flat_map(|level| &level.intervals) {
-        if !wanted.contains(&interval.of) {
-            wanted.push(interval.of);
+        if !wanted.contains(&interval.statistic) {
+            wanted.push(interval.statistic);
         }
     }
     let figures = wanted.into_iter().map(|statistic| {
         let figures: Vec<Figure> =
             levels.iter().map(|level| figure(statistic, &level.client, &level.intervals)).collect();
-        between(statistic, &figures)
+        across_starts(statistic, &figures)
     });
     (levels.len() > 1).then(|| Restarts { starts: levels.len(), figures: figures.collect() })
 }
 
-fn figure(statistic: Statistic, client: &ClientSummary, intervals: &[Known]) -> Figure {
+fn figure(statistic: Statistic, client: &ClientSummary, intervals: &[StatisticEstimate]) -> Figure {
     let value = value(statistic, client);
-    let interval = Known::find(intervals, statistic);
+    let interval = StatisticEstimate::find(intervals, statistic);
     Figure { value, error: interval.map(|interval| standard_error(value, interval)) }
 }
 
-fn between(statistic: Statistic, figures: &[Figure]) -> Between {
+fn across_starts(statistic: Statistic, figures: &[Figure]) -> AcrossStarts {
     let values: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -51,7 +51,7 @@ fn between(statistic: Statistic, figures: &[Figure]) -> Between {
     let errors: Option<Vec<f64>> = figures.iter().map(|figure| figure.error).collect();
     let within = errors.map(|errors| errors.iter().map(|error| error.powi(2)).sum::<f64>() / n);
     let share = within.map(|within| if variance > 0.0 { (1.0 - within / variance).max(0.0) } else { 0.0 });
-    Between { of: statistic, values, mean, interval, share }
+    AcrossStarts { statistic, values, mean, interval, share }
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
         let level = |requests: &u64| {
             let value = *requests as f64;
             let bounds = Interval { low: value - 10.0, high: value + 10.0 };
-            let interval = |statistic, interval| Known::by(statistic, interval);
+            let interval = |statistic, interval| StatisticEstimate::new(statistic, interval);
             let intervals = vec![interval(Statistic::Throughput, Some(bounds)), interval(Statistic::MeanLatency, None)];
             LevelSummary { intervals, ..sample::level(LevelLoad::Concurrency(1), *requests, 1_000_000) }
         };
@@ -80,7 +80,7 @@ mod tests {
         let interval = throughput.interval.unwrap();
         assert!((interval.high - 1_248.414).abs() < 0.01 && (interval.low - 751.586).abs() < 0.01, "{interval:?}");
         assert!(throughput.share.unwrap() > 0.99 && (far.starts, throughput.mean) == (3, 1_000.0));
-        assert_eq!((latency.of, latency.share), (Statistic::MeanLatency, None), "the runs do not tell");
+        assert_eq!((latency.statistic, latency.share), (Statistic::MeanLatency, None), "the runs do not tell");
         assert!((latency.mean / 1e6 - 1.0).abs() < 1e-3);
     }
 
@@ -91,6 +91,9 @@ mod tests {
         assert_eq!(restarts(&starts(&[5, 5]), None).unwrap().figures[0].share, Some(0.0));
         assert_eq!(restarts(&starts(&[5]), None), None);
         let wide = restarts(&starts(&[5, 500]), Some(99.0)).unwrap();
-        assert_eq!((wide.figures[0].interval.unwrap().low, wide.figures[1].of), (0.0, Statistic::Percentile(99.0)));
+        assert_eq!(
+            (wide.figures[0].interval.unwrap().low, wide.figures[1].statistic),
+            (0.0, Statistic::Percentile(99.0))
+        );
     }
 }

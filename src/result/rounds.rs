@@ -37,7 +37,7 @@ pub enum ServerPart {
 
 impl Figure {
     /// Where reports have it: a place, and among percentiles the percentile.
-    fn place(self) -> (u8, f64) {
+    fn order_key(self) -> (u8, f64) {
         match self {
             Self::Client(Statistic::Throughput) => (0, 0.0),
             Self::Client(Statistic::MeanLatency) => (1, 0.0),
@@ -49,9 +49,9 @@ impl Figure {
 
     /// Those of all these units, each once, in the order of reports.
     pub fn of_all<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<Self> {
-        let mut all: Vec<Self> = units.flat_map(|unit| &unit.values).map(|value| value.of).collect();
+        let mut all: Vec<Self> = units.flat_map(|unit| &unit.values).map(|value| value.figure).collect();
         all.sort_by(|left, right| {
-            let (left, right) = (left.place(), right.place());
+            let (left, right) = (left.order_key(), right.order_key());
             left.0.cmp(&right.0).then(left.1.total_cmp(&right.1))
         });
         all.dedup();
@@ -68,7 +68,7 @@ impl fmt::Display for Figure {
     /// The short stable word that reports have for it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Client(statistic) => f.write_str(&statistic.word()),
+            Self::Client(statistic) => f.write_str(&statistic.name()),
             Self::Server(ServerPart::ServerQueue) => f.write_str("server_queue"),
             Self::Server(ServerPart::ServerCompute) => f.write_str("server_compute"),
         }
@@ -78,8 +78,9 @@ impl fmt::Display for Figure {
 /// A figure and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Value {
-    /// Which one.
-    pub of: Figure,
+    /// Which one; `of` in files of before.
+    #[serde(alias = "of")]
+    pub figure: Figure,
     /// Its value, above 0.
     pub value: f64,
 }
@@ -107,7 +108,7 @@ pub struct Unit {
 impl Unit {
     /// The result of a level of one window; `further` are percentiles besides the usual ones. None if the user
     /// interrupted it.
-    pub fn of(level: &LevelSummary, further: &[f64]) -> Option<Self> {
+    pub fn new(level: &LevelSummary, further: &[f64]) -> Option<Self> {
         let client = &level.client;
         let base = Self {
             requests: client.requests,
@@ -134,7 +135,7 @@ impl Unit {
 
     /// The value of a figure, where it has it.
     pub fn get(&self, figure: Figure) -> Option<f64> {
-        self.values.iter().find(|value| value.of == figure).map(|value| value.value)
+        self.values.iter().find(|value| value.figure == figure).map(|value| value.value)
     }
 }
 
@@ -149,7 +150,7 @@ fn remark(level: &LevelSummary) -> Option<String> {
         Verdict::Invalid(reasons) => reasons.first().map(ToString::to_string),
         Verdict::Valid => None,
     };
-    let is_grave = matches!(Outcome::of(level), Outcome::Overloaded | Outcome::Undelivered);
+    let is_grave = matches!(Outcome::new(level), Outcome::Overloaded | Outcome::Undelivered);
     reason.filter(|_| is_grave).or_else(|| level.remarks.first().map(|remark| remark.text.clone()))
 }
 
@@ -160,12 +161,12 @@ fn values(level: &LevelSummary, further: &[f64]) -> Vec<Value> {
     let client = [Statistic::Throughput, Statistic::MeanLatency].into_iter();
     let client = client.chain(percentiles.map(Statistic::Percentile));
     let client =
-        client.map(|statistic| Value { of: Figure::Client(statistic), value: value(statistic, &level.client) });
+        client.map(|statistic| Value { figure: Figure::Client(statistic), value: value(statistic, &level.client) });
     let average = |time: CountedTime| if time.count > 0 { time.ns as f64 / time.count as f64 } else { 0.0 };
     let server = level.server.iter().flat_map(|server| {
         [(ServerPart::ServerQueue, server.delta.queue), (ServerPart::ServerCompute, server.delta.compute())]
     });
-    let server = server.map(|(part, time)| Value { of: Figure::Server(part), value: average(time) });
+    let server = server.map(|(part, time)| Value { figure: Figure::Server(part), value: average(time) });
     client.chain(server).filter(|value| value.value > 0.0).collect()
 }
 
@@ -210,13 +211,13 @@ mod tests {
     #[test]
     fn a_unit_has_the_figures_that_it_has_requests_for() {
         let level = sample::level(LevelLoad::Concurrency(1), 100, 1_000_000);
-        let unit = Unit::of(&level, &[99.9]).unwrap();
-        let words: Vec<String> = unit.values.iter().map(|value| value.of.to_string()).collect();
+        let unit = Unit::new(&level, &[99.9]).unwrap();
+        let words: Vec<String> = unit.values.iter().map(|value| value.figure.to_string()).collect();
         assert_eq!(words[..5], ["throughput", "avg", "p50", "p90", "p95"], "one request in a hundred is no p99");
         assert!(unit.get(Figure::Client(Statistic::Percentile(99.0))).is_none());
         let disturbances = Disturbances { windows: 1, disturbed: 1, replaced: 0, worst: None };
-        assert!(Unit::of(&LevelSummary { disturbances, ..level.clone() }, &[]).unwrap().disturbed);
-        let ended = |ending| Unit::of(&LevelSummary { ending, ..level.clone() }, &[]);
+        assert!(Unit::new(&LevelSummary { disturbances, ..level.clone() }, &[]).unwrap().disturbed);
+        let ended = |ending| Unit::new(&LevelSummary { ending, ..level.clone() }, &[]);
         assert_eq!(ended(Ending::Interrupted), None);
         let failed = ended(Ending::Failed).unwrap();
         assert!(failed.values.is_empty() && failed.problem.is_some());

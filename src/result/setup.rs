@@ -135,7 +135,7 @@ impl Setup {
 
 impl ModelIdentity {
     /// The identity of a model.
-    pub fn of(model: &ModelSpec) -> Self {
+    pub fn new(model: &ModelSpec) -> Self {
         Self {
             name: model.id.name.clone(),
             versions: model.versions.clone(),

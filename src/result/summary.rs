@@ -344,9 +344,10 @@ impl Disturbances {
 
 /// The precision of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Known {
-    /// Which one.
-    pub of: Statistic,
+pub struct StatisticEstimate {
+    /// Which one; `of` in files of before.
+    #[serde(alias = "of")]
+    pub statistic: Statistic,
     /// Its interval; none if there is too little data.
     pub interval: Option<Interval>,
     /// Its one-sided bounds at the same confidence; a limit is judged by them.
@@ -354,28 +355,29 @@ pub struct Known {
     pub bounds: Bounds,
 }
 
-impl Known {
+impl StatisticEstimate {
     /// The interval of `statistic` among `all`; none if it is not among them, or not known.
     pub fn find(all: &[Self], statistic: Statistic) -> Option<Interval> {
-        all.iter().find(|entry| entry.of == statistic)?.interval
+        all.iter().find(|entry| entry.statistic == statistic)?.interval
     }
 
     /// The bounds of `statistic` among `all`; unknown if it is not among them.
     pub fn find_bounds(all: &[Self], statistic: Statistic) -> Bounds {
-        all.iter().find(|entry| entry.of == statistic).map_or_else(Bounds::default, |entry| entry.bounds)
+        all.iter().find(|entry| entry.statistic == statistic).map_or_else(Bounds::default, |entry| entry.bounds)
     }
 
     /// That of a figure whose interval is known, or is not: its ends are its bounds.
-    pub fn by(statistic: Statistic, interval: Option<Interval>) -> Self {
-        Self { of: statistic, interval, bounds: interval.into() }
+    pub fn new(statistic: Statistic, interval: Option<Interval>) -> Self {
+        Self { statistic, interval, bounds: interval.into() }
     }
 }
 
 /// A figure over all starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Between {
-    /// Which one.
-    pub of: Statistic,
+pub struct AcrossStarts {
+    /// Which one; `of` in files of before.
+    #[serde(alias = "of")]
+    pub statistic: Statistic,
     /// Each start's, in order.
     #[serde(default)]
     pub values: Vec<f64>,
@@ -394,12 +396,12 @@ pub struct Restarts {
     pub starts: usize,
     /// Throughput in inferences a second, and the latency in nanoseconds: the mean, or the requested percentile. Then further
     /// latencies.
-    pub figures: Vec<Between>,
+    pub figures: Vec<AcrossStarts>,
 }
 
 impl Restarts {
     /// The figures that reports show: throughput, and the latency that was asked for.
-    pub fn shown(&self) -> &[Between] {
+    pub fn shown(&self) -> &[AcrossStarts] {
         &self.figures[..self.figures.len().min(2)]
     }
 }
@@ -457,7 +459,7 @@ pub struct LevelSummary {
     /// Processor, memory and queue metrics, where collected.
     pub host: Option<HostMetrics>,
     /// Confidence intervals of figures, at 95 % confidence; latencies in nanoseconds. A figure with too little data has none.
-    pub intervals: Vec<Known>,
+    pub intervals: Vec<StatisticEstimate>,
     /// How often it was looked at whether its requirements are decided; bounds by which they are judged grow with that.
     #[serde(default)]
     pub looks: u32,
@@ -520,7 +522,7 @@ pub enum Headline {
 
 impl Headline {
     /// A short stable word for machine-readable output.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::ServiceTime => "service_time",
             Self::ResponseTime => "response_time",

@@ -55,8 +55,9 @@ pub struct TuneResult {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TuneVerdict {
     /// `better`, `kept`, `meets`, `none_meets`, `none_seen` (none met the constraints while others used the machine),
-    /// `unconfirmed`, `too_short` or `nothing`.
-    pub word: String,
+    /// `unconfirmed`, `too_short` or `nothing`; `word` in files of before.
+    #[serde(alias = "word")]
+    pub name: String,
     /// The recommended candidate; 0 is the current configuration.
     pub winner: Option<usize>,
     /// How much better than the current configuration, as a factor.
@@ -79,7 +80,7 @@ pub struct CandidateResult {
     pub status: CandidateStatus,
     /// Why.
     pub reason: Option<String>,
-    /// Whether it met the constraints in the median of its visits.
+    /// Whether it met the constraints in the median of its trials.
     pub meets: bool,
     /// Its figures; none if it could not be measured.
     pub figures: Option<TuneFigures>,
@@ -115,8 +116,8 @@ pub enum CandidateStatus {
 }
 
 impl CandidateStatus {
-    /// Its word in tables and files.
-    pub fn word(self) -> &'static str {
+    /// Its name in tables and files.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Winner => "winner",
             Self::Ahead => "ahead",
@@ -179,20 +180,21 @@ impl Figures {
     }
 }
 
-/// Figures of a candidate, over those of its visits that count: those of the confirmation, if there were any, and with
+/// Figures of a candidate, over those of its trials that count: those of the confirmation, if there were any, and with
 /// the load of the last one.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TuneFigures {
-    /// How many visits.
-    pub visits: usize,
+    /// How many trials; `visits` in files of before.
+    #[serde(alias = "visits")]
+    pub trials: usize,
     /// During how many of them others took part of the machine.
     #[serde(default)]
     pub disturbed: usize,
-    /// Of the latencies, the medians of the visits, by which constraints are judged; of the throughput the geometric mean,
+    /// Of the latencies, the medians of the trials, by which constraints are judged; of the throughput the geometric mean,
     /// because candidates are compared by ratios; else the means.
     #[serde(flatten)]
     pub means: Figures,
-    /// The throughput's interval, if there are at least two visits.
+    /// The throughput's interval, if there are at least two trials.
     pub throughput_interval: Option<Interval>,
     /// The latency's interval.
     pub latency_interval: Option<Interval>,
@@ -202,9 +204,9 @@ pub struct TuneFigures {
     pub update_s: Option<f64>,
 }
 
-/// One visit's figures.
+/// One trial's figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct VisitFigures {
+pub struct TrialFigures {
     /// What was measured.
     #[serde(flatten)]
     pub figures: Figures,
@@ -215,7 +217,7 @@ pub struct VisitFigures {
     /// What others took of the machine meanwhile, if that counts.
     #[serde(default)]
     pub disturbance: Option<Disturbance>,
-    /// The fewest requests outstanding that missed a constraint in this visit, if it went on with fewer.
+    /// The fewest requests outstanding that missed a constraint in this trial, if it went on with fewer.
     #[serde(default)]
     pub missed: Option<u32>,
     /// Where requests spent their time, of a model that calls others.
@@ -235,27 +237,27 @@ pub struct MemberFigures {
 }
 
 impl TuneFigures {
-    /// The figures of the `visits` that count, and the loads of `all`, because loads are few; `None` without visits.
-    pub fn of(visits: &[&VisitFigures], all: &[&VisitFigures]) -> Option<Self> {
-        let last = &visits.last()?.figures;
-        let visits: Vec<&&VisitFigures> =
-            visits.iter().filter(|visit| visit.figures.concurrency == last.concurrency).collect();
-        let values = |value: fn(&Figures) -> f64| visits.iter().map(|visit| value(&visit.figures)).collect::<Vec<_>>();
+    /// The figures of the `trials` that count, and the loads of `all`, because loads are few; `None` without trials.
+    pub fn new(trials: &[&TrialFigures], all: &[&TrialFigures]) -> Option<Self> {
+        let last = &trials.last()?.figures;
+        let trials: Vec<&&TrialFigures> =
+            trials.iter().filter(|trial| trial.figures.concurrency == last.concurrency).collect();
+        let values = |value: fn(&Figures) -> f64| trials.iter().map(|trial| value(&trial.figures)).collect::<Vec<_>>();
         let mean_of = |value: fn(&Figures) -> f64| mean(&values(value));
         let interval = |value: fn(&Figures) -> f64| {
             batch_means(&values(value), CONFIDENCE).map(|interval| Interval { low: interval.low.max(0.0), ..interval })
         };
         let loads = |in_place: bool| {
             let times: Vec<f64> =
-                all.iter().filter(|visit| visit.in_place == in_place).filter_map(|visit| visit.load_s).collect();
+                all.iter().filter(|trial| trial.in_place == in_place).filter_map(|trial| trial.load_s).collect();
             (!times.is_empty()).then(|| mean(&times))
         };
         let at = |percentile: f64| {
-            let latencies: Vec<f64> = visits.iter().map(|visit| visit.figures.latency_at(percentile)).collect();
+            let latencies: Vec<f64> = trials.iter().map(|trial| trial.figures.latency_at(percentile)).collect();
             LatencyAt { percentile, latency_ns: middle(&latencies) }
         };
         let named = |key: &String| {
-            let numbers: Option<Vec<f64>> = visits.iter().map(|visit| visit.figures.named.get(key).copied()).collect();
+            let numbers: Option<Vec<f64>> = trials.iter().map(|trial| trial.figures.named.get(key).copied()).collect();
             Some((key.clone(), median(&numbers?)))
         };
         let means = Figures {
@@ -272,8 +274,8 @@ impl TuneFigures {
             named: last.named.keys().filter_map(named).collect(),
         };
         Some(Self {
-            visits: visits.len(),
-            disturbed: visits.iter().filter(|visit| visit.disturbance.is_some()).count(),
+            trials: trials.len(),
+            disturbed: trials.iter().filter(|trial| trial.disturbance.is_some()).count(),
             means,
             throughput_interval: interval(|figures| figures.throughput),
             latency_interval: interval(|figures| figures.latency_ns),

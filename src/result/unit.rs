@@ -32,7 +32,7 @@ pub enum Unit {
 
 impl Unit {
     /// That of a statistic.
-    pub fn of(statistic: Statistic) -> Self {
+    pub fn new(statistic: Statistic) -> Self {
         match statistic {
             Statistic::Throughput => Self::PerSecond,
             Statistic::MeanLatency | Statistic::Percentile(_) => Self::Nanoseconds,
@@ -40,7 +40,7 @@ impl Unit {
     }
 
     /// What a value of it counts, after the value; empty for those that say it themselves.
-    pub fn words(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::PerSecond => "infer/s",
             Self::RequestsPerSecond => "requests/s",
@@ -59,7 +59,7 @@ impl Unit {
             Self::Share => format!("{} %", plain(100.0 * value)),
             Self::Ratio => format!("{value:.3}"),
             Self::BytesPerSecond => bandwidth(value),
-            counted => format!("{} {}", plain(value), counted.words()),
+            counted => format!("{} {}", plain(value), counted.name()),
         }
     }
 

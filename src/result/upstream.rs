@@ -22,7 +22,7 @@ impl RunResult {
 /// Whether perf_analyzer would have kept it; what an interrupt ended early says what was measured until then.
 fn is_kept(level: &LevelSummary) -> bool {
     let has_ended = matches!(level.ending, Ending::Stable | Ending::Complete | Ending::Interrupted);
-    has_ended && Outcome::of(level) != Outcome::Failed
+    has_ended && Outcome::new(level) != Outcome::Failed
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FigureChange {
     /// Which one.
-    pub of: Figure,
+    pub figure: Figure,
     /// Geometric mean of the reference: rates a second, times in nanoseconds.
     pub reference: f64,
     /// The same of the variant.
@@ -216,18 +216,18 @@ impl Cell {
 
     /// A variant's own figure: its geometric mean over the rounds. `None` if a round lacks it that has to have it.
     pub fn value(&self, variant: usize, figure: Figure, reading: Reading) -> Option<f64> {
-        self.values(variant, figure).told(reading)?.middle(reading)
+        self.values(variant, figure).complete(reading)?.middle(reading)
     }
 
     /// The same, and its bounds.
-    pub fn known(&self, variant: usize, figure: Figure, reading: Reading) -> Option<(f64, Bounds)> {
-        self.values(variant, figure).told(reading)?.bounds(reading)
+    pub fn estimate(&self, variant: usize, figure: Figure, reading: Reading) -> Option<(f64, Bounds)> {
+        self.values(variant, figure).complete(reading)?.bounds(reading)
     }
 
     /// What the rounds say about the ratio of a variant's figure to the reference's. `None` if a round lacks either that
     /// has to have both.
     pub fn ratio(&self, variant: usize, figure: Figure, reading: Reading) -> Option<Paired> {
-        self.ratios(variant, figure).told(reading)?.read(reading)
+        self.ratios(variant, figure).complete(reading)?.read(reading)
     }
 
     /// Bytes a second of a variant's tensors, as far as they are known.
@@ -300,7 +300,7 @@ fn figure(cell: &Cell, variant: usize, reading: Reading, key: Figure) -> Option<
     };
     let verdict = verdict(key, &paired, margin);
     Some(FigureChange {
-        of: key,
+        figure: key,
         reference: middle(|(reference, _)| reference),
         value: middle(|(_, other)| other),
         ratio: paired.ratio,
@@ -308,7 +308,7 @@ fn figure(cell: &Cell, variant: usize, reading: Reading, key: Figure) -> Option<
         p: paired.p,
         sd_log_ratio: paired.deviation,
         detectable: paired.detectable,
-        restart_share: paired.between,
+        restart_share: paired.restart_share,
         verdict,
         rounds_to_decide: if verdict == Direction::Undecided { paired.units_to_decide(margin) } else { None },
     })

@@ -124,9 +124,9 @@ impl DeviceMemory {
         let _current = enter(device)?;
         // SAFETY: a context is current; the size is not zero.
         let address = unsafe { result::malloc_sync(len.max(1)) }.map_err(|e| {
-            let room =
+            let free =
                 result::mem_get_info().map_or(String::new(), |(free, total)| format!(" ({free} of {total} free)"));
-            failed(format!("allocate {len} bytes on CUDA device {device}{room}"), e)
+            failed(format!("allocate {len} bytes on CUDA device {device}{free}"), e)
         })?;
         let memory = Self { address, len, device };
         // SAFETY: the memory was just allocated with this size.

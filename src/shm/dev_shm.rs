@@ -16,7 +16,7 @@ pub(super) fn free() -> Option<u64> {
 /// The error of a region of `len` bytes that the system refused with `cause`.
 pub(super) fn refused(len: usize, cause: &io::Error) -> Error {
     let names = rustix::fs::statvfs(FOLDER).map_or(1, |fs| if fs.f_files == 0 { 1 } else { fs.f_favail });
-    let room = free().map_or(String::new(), |free| format!(", where {free} bytes are free"));
+    let free_bytes = free().map_or(String::new(), |free| format!(", where {free} bytes are free"));
     let advice = match cause.kind() {
         _ if cause.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
             "raise the limit of open files (ulimit -n) or use less concurrency"
@@ -29,5 +29,7 @@ pub(super) fn refused(len: usize, cause: &io::Error) -> Error {
             "free some, enlarge /dev/shm (docker run --shm-size) or use a smaller batch or --output-shared-memory-size"
         }
     };
-    Error::machine(format!("cannot create {len} bytes of system shared memory in {FOLDER}{room}: {cause}; {advice}"))
+    Error::machine(format!(
+        "cannot create {len} bytes of system shared memory in {FOLDER}{free_bytes}: {cause}; {advice}"
+    ))
 }

@@ -14,12 +14,12 @@ mod builder;
 mod cuda;
 mod dev_shm;
 mod free;
+mod host_memory;
 mod names;
 mod placements;
 #[allow(unsafe_code)]
 mod posix;
 mod region;
-mod room;
 
 use base::{error, limits, machine};
 

@@ -14,7 +14,7 @@ use rustix::shm::OFlags;
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
 use crate::error::{Error, Result};
-use crate::room::room_for;
+use crate::host_memory::check_available;
 use crate::{dev_shm, names};
 
 /// How many existing names are skipped before giving up: names left by a dead process with our number.
@@ -64,7 +64,7 @@ impl Drop for Named {
 impl HostMemory {
     /// Anonymous memory of `len` zero bytes, with every page resident.
     pub(super) fn anonymous(len: usize) -> Result<Self> {
-        let _deciding = room_for(len)?;
+        let _deciding = check_available(len)?;
         let mapping = MmapOptions::new().len(len.max(1)).populate().map_anon().map_err(|e| lacking(len, &e))?;
         Ok(Self::mapped(mapping.into(), len))
     }
@@ -93,7 +93,7 @@ impl HostMemory {
     pub(super) fn named(len: usize) -> Result<Self> {
         // What /dev/shm does not hold is refused below, in its own words.
         let held = dev_shm::free().is_none_or(|free| len as u64 <= free);
-        let _deciding = if held { room_for(len)? } else { None };
+        let _deciding = if held { check_available(len)? } else { None };
         let mut memory = Self::named_unfilled(len)?;
         memory.reserve(0, len.max(1))?;
         // SAFETY: the mapping is `len` bytes long, writable, and not shared yet; its pages are reserved.

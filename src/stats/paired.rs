@@ -38,13 +38,13 @@ pub struct Paired {
     /// The smallest change, as a share, that as many units find with a probability of 80 %.
     pub detectable: Option<f64>,
     /// Share of the variance of a start's mean that lies between starts, 0 to 1; none with a single start.
-    pub between: Option<f64>,
+    pub restart_share: Option<f64>,
 }
 
 impl Paired {
     /// From the logarithms of the ratios, start by start; `stream` seeds the draws if there are too many pairs for all
     /// signs. `None` if there is no pair.
-    pub fn of(starts: &[Vec<f64>], stream: u64) -> Option<Self> {
+    pub fn new(starts: &[Vec<f64>], stream: u64) -> Option<Self> {
         let starts: Vec<&[f64]> = starts.iter().map(Vec::as_slice).filter(|start| !start.is_empty()).collect();
         let rounds: Vec<f64> = starts.concat();
         let means: Vec<f64> = starts.iter().map(|start| mean(start)).collect();
@@ -65,15 +65,15 @@ impl Paired {
             p: sign_flip_p(tested, stream),
             deviation,
             detectable: deviation.map(|s| (reach(units.len()) * s).exp_m1()),
-            between: between(&starts, &means),
+            restart_share: restart_share(&starts, &means),
         })
     }
 
     /// The same for rounds that went on until there was an answer: interval and p hold at all looks together. They are of
     /// `independent` values, each of one or more neighbouring rounds.
     pub fn sequential(rounds: &[f64], independent: &[f64]) -> Option<Self> {
-        let of_fixed = Self::of(&[rounds.to_vec()], 0)?;
-        let all = Sequence::of(independent);
+        let of_fixed = Self::new(&[rounds.to_vec()], 0)?;
+        let all = Sequence::new(independent);
         let interval = all.interval().map(|interval| Interval { low: interval.low.exp(), high: interval.high.exp() });
         Some(Self { interval, p: all.p(0.0), ..of_fixed })
     }
@@ -143,7 +143,7 @@ pub fn two_sample_t(first: &[f64], second: &[f64]) -> Option<f64> {
     (error > 0.0).then_some(difference / error)
 }
 
-fn between(starts: &[&[f64]], means: &[f64]) -> Option<f64> {
+fn restart_share(starts: &[&[f64]], means: &[f64]) -> Option<f64> {
     let variance = deviation(means)?.powi(2);
     let errors: Option<Vec<f64>> =
         starts.iter().map(|start| Some(deviation(start)?.powi(2) / start.len() as f64)).collect();
@@ -169,14 +169,14 @@ mod tests {
     fn the_interval_is_students_on_the_scale_of_factors() {
         // Mean ln 1.1, standard deviation 0.01, t(0.975, 2) = 4.30265.
         let middle = 1.1_f64.ln();
-        let found = Paired::of(&[vec![middle - 0.01, middle, middle + 0.01]], 0).unwrap();
+        let found = Paired::new(&[vec![middle - 0.01, middle, middle + 0.01]], 0).unwrap();
         let interval = found.interval.unwrap();
         assert!((found.ratio - 1.1).abs() < 1e-12 && (found.deviation.unwrap() - 0.01).abs() < 1e-12);
         assert!((interval.high.ln() - middle - 0.024_841).abs() < 1e-5, "{interval:?}");
-        assert_eq!((found.units, found.between), (3, None));
-        let once = Paired::of(&[vec![middle]], 0).unwrap();
+        assert_eq!((found.units, found.restart_share), (3, None));
+        let once = Paired::new(&[vec![middle]], 0).unwrap();
         assert_eq!((once.interval, once.detectable, once.p), (None, None, 1.0));
-        assert_eq!(Paired::of(&[Vec::new()], 0), None);
+        assert_eq!(Paired::new(&[Vec::new()], 0), None);
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
             p: 1.0,
             deviation: Some(deviation),
             detectable: None,
-            between: None,
+            restart_share: None,
         };
         // ln 1.05 = 0.0488: a ratio of 1 at a deviation of 0.05 takes a factor of 0.976, which 11 rounds have.
         assert_eq!(paired(1.0, 0.05).units_to_decide(0.05), Some(11));
@@ -234,13 +234,13 @@ mod tests {
     #[test]
     fn starts_are_the_unit_where_there_are_several() {
         let starts = [vec![0.0, 0.02], vec![0.10, 0.12], vec![0.20, 0.22]];
-        let found = Paired::of(&starts, 0).unwrap();
+        let found = Paired::new(&starts, 0).unwrap();
         assert!(found.units == 3 && (found.ratio.ln() - 0.11).abs() < 1e-12, "{found:?}");
         // Standard deviation 0.1 over 3 starts.
         assert!((found.interval.unwrap().high.ln() - 0.11 - 0.248_41).abs() < 1e-4, "{found:?}");
-        assert!(found.between.unwrap() > 0.98, "{found:?}");
+        assert!(found.restart_share.unwrap() > 0.98, "{found:?}");
         let alike = [vec![0.0, 0.1], vec![0.1, 0.0]];
-        assert_eq!(Paired::of(&alike, 0).unwrap().between, Some(0.0));
+        assert_eq!(Paired::new(&alike, 0).unwrap().restart_share, Some(0.0));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub enum Purpose {
     /// Which prefix a prompt has.
     PrefixOrder = 9,
     /// Turns, pauses and system prompts of generated conversations.
-    Talks = 10,
+    Conversations = 10,
 }
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

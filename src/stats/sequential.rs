@@ -58,7 +58,7 @@ pub struct Sequence {
 
 impl Sequence {
     /// Of these values, in the order in which they came.
-    pub fn of(values: &[f64]) -> Self {
+    pub fn new(values: &[f64]) -> Self {
         let mut all = Self::default();
         values.iter().for_each(|value| all.push(*value));
         all
@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn six_that_agree_are_the_fewest_that_decide() {
-        assert_eq!(Sequence::of(&[0.1; 5]).bounds(), Bounds::default());
-        let six = Sequence::of(&[0.1; 6]);
+        assert_eq!(Sequence::new(&[0.1; 5]).bounds(), Bounds::default());
+        let six = Sequence::new(&[0.1; 6]);
         let interval = six.interval().unwrap();
         assert!(interval.low < 0.1 && interval.low > 0.0 && interval.high > 0.1 && interval.high < 0.2, "{interval:?}");
         assert!(six.p(0.0) < 0.05 && six.p(0.1) > 0.5 && Sequence::default().p(0.0) == 1.0);
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn bounds_never_grow_and_one_stall_undoes_nothing() {
-        let mut all = Sequence::of(&[0.0, 0.01, -0.01, 0.005, 0.0, -0.005, 0.01, 0.0]);
+        let mut all = Sequence::new(&[0.0, 0.01, -0.01, 0.005, 0.0, -0.005, 0.01, 0.0]);
         let before = all.interval().unwrap();
         all.push(3.0);
         let after = all.interval().unwrap();
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn six_of_which_some_are_farther_than_others_decide() {
-        let low = Sequence::of(&[0.98, 0.981, 0.979, 1.1, 0.85, 1.2]).bounds().low;
+        let low = Sequence::new(&[0.98, 0.981, 0.979, 1.1, 0.85, 1.2]).bounds().low;
         assert!(low.is_some_and(|low| low > 1.05_f64.ln()), "{low:?}");
     }
 
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn sides_are_alike() {
         let values = [0.02, -0.01, 0.03, 0.04, 0.01, 0.02, 0.05, 0.0];
-        let (plain, mirrored) = (Sequence::of(&values), Sequence::of(&values.map(|value| -value)));
+        let (plain, mirrored) = (Sequence::new(&values), Sequence::new(&values.map(|value| -value)));
         let (plain, mirrored) = (plain.interval().unwrap(), mirrored.interval().unwrap());
         assert!((plain.low + mirrored.high).abs() < 1e-9 && (plain.high + mirrored.low).abs() < 1e-9);
     }

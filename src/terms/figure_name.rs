@@ -20,7 +20,7 @@ pub enum Point {
 
 impl Point {
     /// Its name in keys: `avg`, `p99`.
-    pub fn word(self) -> String {
+    pub fn name(self) -> String {
         match self {
             Self::Mean => "avg".to_owned(),
             Self::Percentile(percentile) => format!("p{percentile}"),
@@ -28,7 +28,7 @@ impl Point {
     }
 
     /// Its name in sentences.
-    pub fn words(self) -> String {
+    pub fn label(self) -> String {
         match self {
             Self::Mean => "mean".to_owned(),
             Self::Percentile(percentile) => format!("percentile {percentile}"),

@@ -174,8 +174,9 @@ pub enum OnDisturbance {
 /// The precision that a statistic needs: the half-width of its confidence interval relative to its value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Precision {
-    /// Which statistic.
-    pub of: Statistic,
+    /// Which statistic; `of` in files of before.
+    #[serde(alias = "of")]
+    pub statistic: Statistic,
     /// Maximum half-width, as a share of the value (0.02 is 2 %).
     pub share: f64,
 }
@@ -183,7 +184,7 @@ pub struct Precision {
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // 0.07 times 100 is not quite 7.
-        write!(f, "{} to within {}%", self.of, (self.share * 1e8).round() / 1e6)
+        write!(f, "{} to within {}%", self.statistic, (self.share * 1e8).round() / 1e6)
     }
 }
 
@@ -211,7 +212,7 @@ pub enum Statistic {
 
 impl Statistic {
     /// A short stable word for it, which reports have.
-    pub fn word(self) -> String {
+    pub fn name(self) -> String {
         match self {
             Self::Throughput => "throughput".to_owned(),
             Self::MeanLatency => "avg".to_owned(),

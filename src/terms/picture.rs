@@ -49,7 +49,7 @@ impl Picture {
     ];
 
     /// Its name on the command line.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
             Self::Tokens => "tokens",

@@ -13,7 +13,7 @@ pub(super) struct Objects {
     in_text: bool,
     escaped: bool,
     /// Bytes so far.
-    seen: u64,
+    bytes_read: u64,
     /// The latest objects, all of one trace, and where they begin.
     latest: Vec<Entry>,
     begun: u64,
@@ -53,7 +53,7 @@ impl Objects {
                 break;
             }
             for &byte in &piece[..length] {
-                self.seen += 1;
+                self.bytes_read += 1;
                 if self.push(byte) {
                     self.complete(joined)?;
                 }
@@ -64,7 +64,7 @@ impl Objects {
             return Ok(Extent { bytes: self.begun, damaged });
         }
         self.latest.drain(..).for_each(|entry| joined.add(entry));
-        Ok(Extent { bytes: self.seen, damaged })
+        Ok(Extent { bytes: self.bytes_read, damaged })
     }
 
     /// Takes a byte; whether an object is complete with it.
@@ -106,7 +106,7 @@ impl Objects {
         // Without an id, each object is a trace of its own.
         if self.latest.first().is_none_or(|latest| entry.id.is_none() || latest.id != entry.id) {
             self.latest.drain(..).for_each(|entry| joined.add(entry));
-            self.begun = self.seen - self.object.len() as u64;
+            self.begun = self.bytes_read - self.object.len() as u64;
         }
         self.latest.push(entry);
         self.object.clear();

@@ -64,7 +64,7 @@ pub struct ModelSpans {
 struct Moments(HashMap<String, u64>);
 
 impl Moments {
-    fn of(trace: &Trace) -> Self {
+    fn new(trace: &Trace) -> Self {
         let plain = |name: &str| -> String {
             let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
             name.to_ascii_lowercase().replace("requesthandler", "request")
@@ -87,7 +87,7 @@ impl Moments {
     }
 
     /// Nanoseconds from one moment to another, if both are there, in this order.
-    fn between(&self, start: &str, end: &str) -> Option<u64> {
+    fn duration(&self, start: &str, end: &str) -> Option<u64> {
         self.0.get(end)?.checked_sub(*self.0.get(start)?)
     }
 
@@ -107,15 +107,15 @@ impl Moments {
             _ => (("grpcwaitreadstart", "grpcwaitreadend"), ("grpcsendstart", "grpcsendend")),
         };
         Spans {
-            total: self.between(receive.0, send.1),
-            receive: self.between(receive.0, receive.1),
-            send: self.between(send.0, send.1),
-            handler: self.between("requeststart", "requestend"),
-            queue: self.between("queuestart", "computestart"),
-            compute: self.between("computestart", "computeend"),
-            input: self.between("computestart", "computeinputend"),
-            infer: self.between("computeinputend", "computeoutputstart"),
-            output: self.between("computeoutputstart", "computeend"),
+            total: self.duration(receive.0, send.1),
+            receive: self.duration(receive.0, receive.1),
+            send: self.duration(send.0, send.1),
+            handler: self.duration("requeststart", "requestend"),
+            queue: self.duration("queuestart", "computestart"),
+            compute: self.duration("computestart", "computeend"),
+            input: self.duration("computestart", "computeinputend"),
+            infer: self.duration("computeinputend", "computeoutputstart"),
+            output: self.duration("computeoutputstart", "computeend"),
             called: None,
         }
     }
@@ -126,7 +126,7 @@ impl Moments {
     }
 
     /// Start and end of its own queueing and computing.
-    fn own(&self) -> Option<(u64, u64)> {
+    fn execution(&self) -> Option<(u64, u64)> {
         let start = self.0.get("queuestart").or_else(|| self.0.get("computestart"))?;
         Some((*start, *self.0.get("computeend")?))
     }
@@ -135,8 +135,8 @@ impl Moments {
     fn called(&self, calls: &[(u64, u64)]) -> Option<u64> {
         let (start, end) = self.handled()?;
         let mut spans: Vec<(u64, u64)> = calls.iter().map(|(from, to)| (*from.max(&start), *to.min(&end))).collect();
-        let own_time = self.own().map_or(0, |(from, to)| to.saturating_sub(from));
-        spans.extend(self.own());
+        let own_time = self.execution().map_or(0, |(from, to)| to.saturating_sub(from));
+        spans.extend(self.execution());
         spans.sort_unstable();
         let (mut covered, mut reached) = (0_u64, 0);
         for (from, to) in spans {
@@ -202,19 +202,19 @@ pub fn add_up(traces: &[Trace]) -> (Vec<ModelSpans>, usize) {
     let mut indices: HashMap<(Frontend, &str, &str), usize> = HashMap::new();
     let mut calls: HashMap<i64, Vec<(u64, u64)>> = HashMap::new();
     for trace in traces {
-        if let (Some(parent), Some(handled)) = (trace.parent, Moments::of(trace).handled()) {
+        if let (Some(parent), Some(handled)) = (trace.parent, Moments::new(trace).handled()) {
             calls.entry(parent).or_default().push(handled);
         }
     }
     for (trace, root) in traces.iter().zip(roots(traces)) {
-        let moments = Moments::of(trace);
+        let moments = Moments::new(trace);
         let own_calls = trace.id.and_then(|id| calls.get(&id));
         let spans = Spans { called: own_calls.and_then(|calls| moments.called(calls)), ..moments.spans() };
         if spans.handler.is_none() {
             left_out += 1;
             continue;
         }
-        let frontend = Moments::of(&traces[root]).frontend();
+        let frontend = Moments::new(&traces[root]).frontend();
         match indices.entry((frontend, &trace.model, &trace.version)) {
             Entry::Occupied(entry) => {
                 let sum = &mut models[*entry.get()];

@@ -2,10 +2,10 @@
 
 use crate::race::{Standings, median};
 use crate::space::Space;
-use crate::trial::{Candidate, Phase, Visit};
+use crate::trial::{Candidate, MeasuredTrial, Phase};
 use stats::Interval;
 
-/// Numbers of visits from which on constraints are known to be met, if all of them meet them, and if most do.
+/// Numbers of trials from which on constraints are known to be met, if all of them meet them, and if most do.
 const FEW: usize = 3;
 const MANY: usize = 6;
 
@@ -57,25 +57,25 @@ impl Answer {
     }
 }
 
-/// Whether the visit is one of those that decide.
-pub fn confirms(visit: &Visit) -> bool {
-    visit.phase == Phase::Confirmation
+/// Whether the trial is one of those that decide.
+pub fn confirms(trial: &MeasuredTrial) -> bool {
+    trial.phase == Phase::Confirmation
 }
 
-/// Whether the visit was made in a round with others.
-pub fn is_beside(visit: &Visit) -> bool {
-    visit.phase != Phase::Calibration
+/// Whether the trial was made in a round with others.
+pub fn is_beside(trial: &MeasuredTrial) -> bool {
+    trial.phase != Phase::Calibration
 }
 
-/// Whether a candidate meets the constraints in its median visit.
-pub fn meets(candidate: &Candidate, counts: impl Fn(&Visit) -> bool) -> bool {
+/// Whether a candidate meets the constraints in its median trial.
+pub fn meets(candidate: &Candidate, counts: impl Fn(&MeasuredTrial) -> bool) -> bool {
     let violations = candidate.violations(counts);
     !candidate.has_failed() && !violations.is_empty() && median(&violations) <= 0.0
 }
 
-/// Whether a candidate meets the constraints in enough visits to be recommended: each of a few, or most of many, because
+/// Whether a candidate meets the constraints in enough trials to be recommended: each of a few, or most of many, because
 /// a few readings may have met a kinder moment.
-pub fn meets_surely(candidate: &Candidate, counts: impl Fn(&Visit) -> bool) -> bool {
+pub fn meets_surely(candidate: &Candidate, counts: impl Fn(&MeasuredTrial) -> bool) -> bool {
     let violations = candidate.violations(counts);
     let all = violations.iter().all(|violation| *violation <= 0.0);
     !candidate.has_failed()
@@ -99,7 +99,7 @@ fn able(candidates: &[Candidate], finalists: &[usize]) -> Vec<usize> {
 /// others have among themselves.
 fn of_others(candidates: &[Candidate], able: &[usize]) -> Standings {
     let others: Vec<usize> = able.iter().copied().filter(|number| *number != 0).collect();
-    Standings::of(candidates, &others, confirms)
+    Standings::new(candidates, &others, confirms)
 }
 
 /// The outcome of the confirmation of `finalists`, the first of which is the present configuration.
@@ -113,7 +113,7 @@ pub fn confirmed(space: &Space, candidates: &[Candidate], finalists: &[usize], m
     if !able.contains(&0) {
         return Some(Answer::Meets(cheap));
     }
-    let standings = Standings::of(candidates, &able, confirms);
+    let standings = Standings::new(candidates, &able, confirms);
     let gain = |number: usize| gain(&standings, number, able.len() - 1);
     let is_better = |gain: &Gain| gain.interval.low >= 1.0 + margin;
     let of_best = gain(best)?;
@@ -138,7 +138,7 @@ fn gain(standings: &Standings, number: usize, comparisons: usize) -> Option<Gain
 /// is ahead by chance.
 pub fn ahead_side_by_side(candidates: &[Candidate], margin: f64) -> Option<(usize, Gain)> {
     let rounds_of = |number: usize| -> Vec<usize> {
-        candidates[number].visits.iter().filter(|visit| is_beside(visit)).map(|visit| visit.round).collect()
+        candidates[number].trials.iter().filter(|trial| is_beside(trial)).map(|trial| trial.round).collect()
     };
     let of_present = rounds_of(0);
     let shared = |number: usize| rounds_of(number).iter().filter(|round| of_present.contains(round)).count();
@@ -150,7 +150,7 @@ pub fn ahead_side_by_side(candidates: &[Candidate], margin: f64) -> Option<(usiz
     let most = able.clone().map(|(_, rounds)| *rounds).max()?;
     let pool: Vec<usize> =
         [0].into_iter().chain(able.filter(|(_, rounds)| *rounds == most).map(|(number, _)| *number)).collect();
-    let standings = Standings::of(candidates, &pool, is_beside);
+    let standings = Standings::new(candidates, &pool, is_beside);
     let best = leader(&standings, |number| number != 0)?;
     gain(&standings, best, beside.len()).filter(|gain| gain.interval.low >= 1.0 + margin).map(|gain| (best, gain))
 }
@@ -171,7 +171,7 @@ pub struct Beside {
 /// What the confirmation shows of the finalists beside the best of them.
 pub fn beside_best(candidates: &[Candidate], finalists: &[usize], margin: f64) -> Vec<Beside> {
     let able = able(candidates, finalists);
-    let mut standings = Standings::of(candidates, &able, confirms);
+    let mut standings = Standings::new(candidates, &able, confirms);
     if leader(&standings, |_| true) != Some(0) {
         standings = of_others(candidates, &able);
     }

@@ -34,7 +34,7 @@ impl Budget {
     }
 
     /// Sets the total seconds; the shares are those of the total.
-    pub fn raise(&mut self, limit_s: f64) {
+    pub fn set_limit(&mut self, limit_s: f64) {
         self.limit_s = limit_s;
     }
 

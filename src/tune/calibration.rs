@@ -29,7 +29,7 @@ pub struct Calibration {
     /// For each dimension and value, the change that it made; unmeasured values are interpolated.
     effects: Vec<Vec<(f64, f64)>>,
     /// Whether a value was measured, or values on both sides of it.
-    known: Vec<Vec<bool>>,
+    bracketed: Vec<Vec<bool>>,
 }
 
 impl Calibration {
@@ -46,14 +46,14 @@ impl Calibration {
             (0..searched.values.len()).map(effect).collect::<Vec<_>>()
         });
         let along: Vec<Vec<Option<(f64, f64)>>> = along.collect();
-        let is_known = along.iter().map(|effects| bracketed(effects)).collect();
-        let effects = along.into_iter().map(between).collect();
-        Some(Self { base, at_base, effects, known: is_known })
+        let is_bracketed = along.iter().map(|effects| bracketed(effects)).collect();
+        let effects = along.into_iter().map(interpolated).collect();
+        Some(Self { base, at_base, effects, bracketed: is_bracketed })
     }
 
     /// Whether each setting of a point was measured, or values on both sides of it.
-    pub fn knows(&self, place: &Place) -> bool {
-        place.iter().enumerate().all(|(dimension, index)| self.known[dimension][*index])
+    pub fn is_bracketed(&self, place: &Place) -> bool {
+        place.iter().enumerate().all(|(dimension, index)| self.bracketed[dimension][*index])
     }
 
     /// What a point would come to.
@@ -88,7 +88,7 @@ fn bracketed(effects: &[Option<(f64, f64)>]) -> Vec<bool> {
 }
 
 /// Fills in unmeasured values: on the line between measured neighbours on both sides, or like the nearest.
-fn between(effects: Vec<Option<(f64, f64)>>) -> Vec<(f64, f64)> {
+fn interpolated(effects: Vec<Option<(f64, f64)>>) -> Vec<(f64, f64)> {
     let effect_at = |index: usize| Some((index, effects[index]?));
     let fill = |index: usize| {
         let below = (0..=index).rev().find_map(effect_at);
@@ -116,10 +116,10 @@ mod tests {
     fn what_was_not_measured_is_between_its_neighbours() {
         let at = |score: f64| Some((score, -score));
         assert_eq!(
-            between(vec![at(0.0), None, None, at(3.0), None])[1..],
+            interpolated(vec![at(0.0), None, None, at(3.0), None])[1..],
             [(1.0, -1.0), (2.0, -2.0), (3.0, -3.0), (3.0, -3.0)]
         );
-        assert_eq!(between(vec![None, None]), [(0.0, 0.0); 2]);
+        assert_eq!(interpolated(vec![None, None]), [(0.0, 0.0); 2]);
         assert_eq!(bracketed(&[None, at(0.0), None, at(1.0), None]), [false, true, true, true, false]);
     }
 }

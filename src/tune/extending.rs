@@ -11,12 +11,12 @@ use crate::space::Place;
 use crate::trial::Status;
 
 impl Planner {
-    /// Raises the budget to `budget_s` seconds in all, if that is more than it has; earlier measurements count.
+    /// Extends the budget to `budget_s` seconds in all, if that is more than it has; earlier measurements count.
     ///
     /// While the search still explores, the larger budget simply applies. Later it goes back: candidates that were
     /// dropped without being proven worse are measured and raced again, if there is time to confirm the result;
     /// otherwise the best are confirmed further.
-    pub fn raise_budget(&mut self, budget_s: f64) {
+    pub fn extend_budget(&mut self, budget_s: f64) {
         if budget_s <= self.settings.budget_s {
             return;
         }
@@ -25,7 +25,7 @@ impl Planner {
             SearchStage::Racing | SearchStage::Stepping | SearchStage::Confirming | SearchStage::Done => {
                 self.open_again(budget_s);
             }
-            _ => self.budget.raise(budget_s),
+            _ => self.budget.set_limit(budget_s),
         }
     }
 
@@ -48,7 +48,7 @@ impl Planner {
         let can_race = self.reserve() <= MAX_CONFIRMATION * (budget_s - self.spent());
         let is_confirming = !self.finalists.is_empty();
         if !can_race && !is_confirming && self.stage != SearchStage::Done {
-            return self.budget.raise(budget_s);
+            return self.budget.set_limit(budget_s);
         }
         self.budget.extend(budget_s);
         self.queue.clear();
@@ -86,7 +86,7 @@ impl Planner {
     pub(super) fn best_confirmed(&self) -> Option<usize> {
         let able: Vec<usize> =
             self.open_finalists().into_iter().filter(|number| meets(&self.candidates[*number], confirms)).collect();
-        leader(&Standings::of(&self.candidates, &able, confirms), |_| true)
+        leader(&Standings::new(&self.candidates, &able, confirms), |_| true)
             .filter(|_| self.is_confirmed(&self.finalists))
     }
 

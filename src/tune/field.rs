@@ -29,7 +29,7 @@ pub struct Forecast<'a> {
     /// Standard deviations of scores and of violations at one point.
     pub noise: (f64, f64),
     /// Number of points that there is time for.
-    pub room: usize,
+    pub capacity: usize,
 }
 
 impl Forecast<'_> {
@@ -56,7 +56,7 @@ impl Forecast<'_> {
         let mut distinct = HashSet::new();
         chosen.retain(|place| distinct.insert(place.clone()));
         excluded.retain(|(place, _)| !distinct.contains(place));
-        chosen.truncate(self.room.clamp(MIN_RACING, MAX_RACING));
+        chosen.truncate(self.capacity.clamp(MIN_RACING, MAX_RACING));
         (chosen, excluded)
     }
 
@@ -94,7 +94,7 @@ impl Forecast<'_> {
     /// The calibration's reason against a point.
     fn against(&self, place: &Place, predicted: Prediction) -> Option<String> {
         let Prediction { score, violation } = predicted;
-        if !self.calibration.knows(place) {
+        if !self.calibration.is_bracketed(place) {
             return None;
         }
         // A prediction contains the errors of several measurements.

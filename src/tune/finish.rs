@@ -5,7 +5,7 @@ use crate::planner::{CONFIRMATION, KEPT, Planner, SearchStage};
 use crate::race::Standings;
 use crate::racing::{CONFIDENCE, NO_TIME, is_race};
 use crate::space::Place;
-use crate::trial::{Phase, Status, Visit};
+use crate::trial::{MeasuredTrial, Phase, Status};
 
 /// Rounds in which a step is compared with the best.
 const STEP_ROUNDS: usize = 4;
@@ -18,13 +18,13 @@ impl Planner {
     /// Measures the unmeasured neighbours of the best.
     pub(super) fn begin_steps(&mut self) {
         self.stage = SearchStage::Stepping;
-        let best = self.best_seen();
+        let best = self.best_measured();
         let (place, bottleneck) = (self.candidates[best].place.clone(), self.candidates[best].bottleneck);
         let neighbours = place.map(|place| self.space.neighbours(&place, bottleneck)).unwrap_or_default();
         let is_new = |place: &Place| {
             self.numbers.get(place).is_none_or(|number| {
                 let candidate = &self.candidates[*number];
-                candidate.is_open() && !candidate.visits.iter().any(|visit| visit.phase != Phase::Calibration)
+                candidate.is_open() && !candidate.trials.iter().any(|trial| trial.phase != Phase::Calibration)
             })
         };
         let fresh: Vec<Place> = neighbours.into_iter().filter(is_new).collect();
@@ -55,8 +55,8 @@ impl Planner {
     }
 
     /// The best of the race; if that did not get far, of everything measured.
-    fn best_seen(&self) -> usize {
-        let of_race = Standings::of(&self.candidates, &self.raced(), is_race);
+    fn best_measured(&self) -> usize {
+        let of_race = Standings::new(&self.candidates, &self.raced(), is_race);
         let all: Vec<usize> =
             (0..self.candidates.len()).filter(|number| !self.candidates[*number].has_failed()).collect();
         let mean = |number: usize| Some((number, self.mean_score(number)?));
@@ -78,7 +78,7 @@ impl Planner {
         let able: Vec<usize> =
             self.members.iter().copied().filter(|number| meets(&self.candidates[*number], is_race)).collect();
         let standings =
-            Standings::of(&self.candidates, &able, |visit| visit.phase == Phase::Step && visit.round >= last);
+            Standings::new(&self.candidates, &able, |trial| trial.phase == Phase::Step && trial.round >= last);
         let ahead = leader(&standings, |_| true).unwrap_or(best);
         let half_width = standings.half_width(CONFIDENCE, able.len().saturating_sub(1));
         let gain = standings.difference(ahead, best, half_width);
@@ -87,7 +87,7 @@ impl Planner {
                 .is_none_or(|gain| gain.low > 0.0 && (gain.low + gain.high) / 2.0 >= (1.0 + self.settings.margin).ln());
         for number in self.members.clone() {
             if number != 0 && number != best && number != ahead {
-                let stepped = self.candidates[number].visits.iter().any(|visit| visit.phase == Phase::Step);
+                let stepped = self.candidates[number].trials.iter().any(|trial| trial.phase == Phase::Step);
                 let reason = if stepped { "no better than its neighbour" } else { NO_TIME };
                 self.leave(number, reason.to_owned());
             }
@@ -102,9 +102,9 @@ impl Planner {
     /// The best, the cheapest of those as good, the next best, and the present configuration.
     pub(super) fn begin_confirmation(&mut self, best: usize) {
         self.stage = SearchStage::Confirming;
-        let raced = self.candidates[best].visits.iter().any(is_race);
+        let raced = self.candidates[best].trials.iter().any(is_race);
         let beside = |number: usize| {
-            let standings = Standings::of(&self.candidates, &[best, number], |visit| !raced || is_race(visit));
+            let standings = Standings::new(&self.candidates, &[best, number], |trial| !raced || is_race(trial));
             standings.mean(number).zip(standings.mean(best)).map(|(score, best)| score - best)
         };
         let able =
@@ -122,7 +122,7 @@ impl Planner {
         // With little time, fewer are confirmed, rather than all of them badly.
         let unit = self.settings.unit_s;
         let present = self.rounds_of_present().min(ENOUGH_ROUNDS) as f64 * self.budget.price_of(0, unit);
-        let room = 1.0 + (self.budget.left() - present) / (ENOUGH_ROUNDS as f64 * self.budget.price(unit));
+        let capacity = 1.0 + (self.budget.left() - present) / (ENOUGH_ROUNDS as f64 * self.budget.price(unit));
         let mut finalists = vec![0, cheap];
         finalists.extend([best].into_iter().chain(others.iter().map(|(number, _)| *number)));
         let mut distinct = Vec::new();
@@ -131,7 +131,7 @@ impl Planner {
             distinct.push(*number);
             is_new
         });
-        finalists.truncate((room as usize).clamp(2, KEPT + 1));
+        finalists.truncate((capacity as usize).clamp(2, KEPT + 1));
         self.set_finalists(finalists, best, cheap);
         for number in self.finalists.clone() {
             if matches!(self.candidates[number].status, Status::Dropped { .. }) {
@@ -143,8 +143,8 @@ impl Planner {
 
     /// Continues with another pair of rounds, unless the answer is known or time is up.
     pub(super) fn judge_confirmation(&mut self) {
-        let is_new = |visit: &&Visit| answer::confirms(visit) && visit.round >= self.since;
-        let confirmations = |number: &usize| self.candidates[*number].visits.iter().filter(is_new).count();
+        let is_new = |trial: &&MeasuredTrial| answer::confirms(trial) && trial.round >= self.since;
+        let confirmations = |number: &usize| self.candidates[*number].trials.iter().filter(is_new).count();
         let rounds = self.finalists.iter().map(confirmations).max().unwrap_or(0);
         let works = |number: &usize| !self.candidates[*number].has_failed();
         let mut finalists: Vec<usize> = self.finalists.iter().copied().filter(works).collect();

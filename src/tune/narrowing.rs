@@ -43,16 +43,16 @@ impl Planner {
     }
 
     /// The best of the measured points, for the race; the others are dropped.
-    pub(super) fn line_up_seen(&mut self) -> Vec<Place> {
+    pub(super) fn line_up_measured(&mut self) -> Vec<Place> {
         let mut numbers: Vec<usize> = (1..self.candidates.len())
-            .filter(|number| self.is_seen(*number) && !self.is_left_behind(*number))
+            .filter(|number| self.is_measured(*number) && !self.is_left_behind(*number))
             .collect();
         numbers.sort_by(|left, right| ahead(self.standing(*right), self.standing(*left)));
         let score = |number: usize| self.mean_score(number).unwrap_or(f64::NEG_INFINITY);
         let best = numbers.first().map_or(0.0, |best| score(*best));
         // One reading is not enough to leave out what may be as good, as long as there is room.
         let near = numbers.iter().filter(|number| score(**number) > best - DOUBT).count();
-        let others = numbers.split_off(self.room().clamp(KEPT, near.max(MIN_RACING)).min(numbers.len()));
+        let others = numbers.split_off(self.capacity().clamp(KEPT, near.max(MIN_RACING)).min(numbers.len()));
         let reason = |number: usize| match meets(&self.candidates[number], |_| true) {
             true => format!("at {:.0} % of the best at a first look", (score(number) - best).exp() * 100.0),
             false => "misses a constraint at a first look".to_owned(),
@@ -80,7 +80,7 @@ impl Planner {
     }
 
     fn widest_gap(&self, forecast: &Forecast<'_>) -> Option<Place> {
-        let numbers = (0..self.candidates.len()).filter(|number| self.is_seen(*number));
+        let numbers = (0..self.candidates.len()).filter(|number| self.is_measured(*number));
         let placed = numbers.filter_map(|number| Some((self.standing(number), self.candidates[number].place.clone()?)));
         let (_, centre) = placed.max_by(|(left, _), (right, _)| ahead(*left, *right))?;
         let early = (0..centre.len()).filter(|dimension| !forecast.space.dimensions[*dimension].is_late);
@@ -120,8 +120,8 @@ impl Planner {
     }
 
     /// Whether a candidate was measured and works.
-    fn is_seen(&self, number: usize) -> bool {
-        !self.candidates[number].has_failed() && !self.candidates[number].visits.is_empty()
+    fn is_measured(&self, number: usize) -> bool {
+        !self.candidates[number].has_failed() && !self.candidates[number].trials.is_empty()
     }
 
     /// Whether a point was measured, or could not be.
@@ -130,7 +130,7 @@ impl Planner {
         self.numbers
             .get(place)
             .map(candidate_of)
-            .is_some_and(|candidate| candidate.has_failed() || !candidate.visits.is_empty())
+            .is_some_and(|candidate| candidate.has_failed() || !candidate.trials.is_empty())
     }
 
     /// How a candidate stands to others.

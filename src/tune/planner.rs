@@ -7,7 +7,7 @@ use crate::budget::Budget;
 use crate::calibration::DOUBT;
 use crate::race::{Standings, median};
 use crate::space::{Place, Space};
-use crate::trial::{Candidate, Found, Observation, Phase, Settings, Status, Trial, Visit};
+use crate::trial::{Candidate, Found, MeasuredTrial, Observation, Phase, Settings, Status, Trial};
 use stats::seed::{Purpose, derive, hash};
 
 /// Spaces up to this size race without a calibration.
@@ -56,7 +56,7 @@ pub struct Planner {
     pub(super) finalists: Vec<usize>,
     /// Finalists of an earlier confirmation that showed something, before others joined.
     pub(super) earlier: Vec<usize>,
-    /// The first round since the budget was raised.
+    /// The first round since the budget was extended.
     pub(super) since: usize,
     /// Number of trials that came to something, repeats apart, and of those that others have disturbed.
     observed: u64,
@@ -160,9 +160,9 @@ impl Planner {
         match &observation.found {
             Ok(found) => {
                 if trial.again {
-                    candidate.visits.pop();
+                    candidate.trials.pop();
                 }
-                candidate.visits.push(Visit {
+                candidate.trials.push(MeasuredTrial {
                     phase: trial.phase,
                     round: trial.round,
                     unit_s: trial.unit_s,
@@ -238,7 +238,7 @@ impl Planner {
         let last: Vec<usize> = able.iter().copied().filter(|number| self.members.contains(number)).collect();
         let scored = able.iter().filter_map(|number| Some((self.mean_score(*number)?, *number)));
         let best = scored.max_by(|(left, _), (right, _)| left.total_cmp(right)).map(|(_, number)| number);
-        leader(&Standings::of(&self.candidates, &last, |_| true), |_| true).or(best)
+        leader(&Standings::new(&self.candidates, &last, |_| true), |_| true).or(best)
     }
 
     /// The candidate that is nearest to meeting the constraints.
@@ -260,8 +260,8 @@ impl Planner {
     /// Whether every one of `finalists` that works was measured in enough rounds to say something.
     pub(super) fn is_confirmed(&self, finalists: &[usize]) -> bool {
         let rounds = |number: &usize| {
-            let visits = &self.candidates[*number].visits;
-            visits.iter().filter(|visit| answer::confirms(visit)).count()
+            let trials = &self.candidates[*number].trials;
+            trials.iter().filter(|trial| answer::confirms(trial)).count()
         };
         let works = |number: &&usize| !self.candidates[**number].has_failed();
         !finalists.is_empty() && finalists.iter().filter(works).map(rounds).all(|rounds| rounds >= 4)
@@ -275,7 +275,7 @@ impl Planner {
             // Without a second candidate there is nothing to confirm, which the rest is reserved for.
             _ if trial.candidate != 0 && self.is_alone() => self.budget.left(),
             // Without the far end of a setting nothing can be predicted about it.
-            SearchStage::Calibrating if self.has_unseen_ends() => self.budget.for_ends(),
+            SearchStage::Calibrating if self.has_unmeasured_ends() => self.budget.for_ends(),
             // Partly measured settings are narrowed from the best, not measured along.
             SearchStage::Calibrating => {
                 self.budget.for_calibration() - self.queue.len() as f64 * self.budget.price(trial.unit_s)
@@ -292,19 +292,19 @@ impl Planner {
     }
 
     /// Whether the calibration has not reached the far end of every setting, which it measures first.
-    fn has_unseen_ends(&self) -> bool {
+    fn has_unmeasured_ends(&self) -> bool {
         let searched = self.space.dimensions.iter().filter(|dimension| dimension.tried() > 1).count();
-        let tried = |candidate: &&Candidate| candidate.has_failed() || !candidate.visits.is_empty();
+        let tried = |candidate: &&Candidate| candidate.has_failed() || !candidate.trials.is_empty();
         self.candidates[1..].iter().filter(tried).count() < searched
     }
 
     /// Whether only the present configuration has been measured.
     fn is_alone(&self) -> bool {
-        self.candidates[1..].iter().all(|candidate| candidate.visits.is_empty())
+        self.candidates[1..].iter().all(|candidate| candidate.trials.is_empty())
     }
 
     pub(super) fn trials_of(&self, number: usize) -> usize {
-        self.candidates[number].visits.len()
+        self.candidates[number].trials.len()
     }
 
     /// Time that the confirmation needs, for the likely finalists: the candidates that look best.
@@ -321,8 +321,8 @@ impl Planner {
 
     /// The mean score of a candidate; `None` if it was not measured.
     pub(super) fn mean_score(&self, number: usize) -> Option<f64> {
-        let visits = &self.candidates[number].visits;
-        (!visits.is_empty()).then(|| visits.iter().map(|visit| visit.score).sum::<f64>() / visits.len() as f64)
+        let trials = &self.candidates[number].trials;
+        (!trials.is_empty()).then(|| trials.iter().map(|trial| trial.score).sum::<f64>() / trials.len() as f64)
     }
 
     /// Time of a round of these candidates.

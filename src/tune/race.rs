@@ -5,7 +5,7 @@
 //! residual of their scores after subtracting the candidates' means and the rounds' means (a two-way layout without
 //! interaction): two rounds of twenty candidates give a good estimate, two of one do not.
 
-use crate::trial::{Candidate, Visit};
+use crate::trial::{Candidate, MeasuredTrial};
 use stats::{Interval, student_t_quantile};
 
 /// Candidates over the rounds that all of them have.
@@ -20,19 +20,19 @@ pub struct Standings {
 }
 
 impl Standings {
-    /// The standings of `members`, over the visits that `counts` accepts.
-    pub fn of(candidates: &[Candidate], members: &[usize], counts: impl Fn(&Visit) -> bool) -> Self {
-        let visits = |member: usize| candidates[member].visits.iter().filter(|visit| counts(visit)).collect::<Vec<_>>();
-        let all: Vec<Vec<&Visit>> = members.iter().map(|member| visits(*member)).collect();
+    /// The standings of `members`, over the trials that `counts` accepts.
+    pub fn new(candidates: &[Candidate], members: &[usize], counts: impl Fn(&MeasuredTrial) -> bool) -> Self {
+        let trials = |member: usize| candidates[member].trials.iter().filter(|trial| counts(trial)).collect::<Vec<_>>();
+        let all: Vec<Vec<&MeasuredTrial>> = members.iter().map(|member| trials(*member)).collect();
         let Some(first) = all.first() else { return Self::default() };
-        let is_common = |round: usize| all.iter().all(|visits| visits.iter().any(|visit| visit.round == round));
+        let is_common = |round: usize| all.iter().all(|trials| trials.iter().any(|trial| trial.round == round));
         let rounds: Vec<(usize, f64)> =
-            first.iter().filter(|visit| is_common(visit.round)).map(|visit| (visit.round, visit.unit_s)).collect();
-        let score = |visits: &[&Visit], round: usize| {
-            visits.iter().find(|visit| visit.round == round).map_or(0.0, |visit| visit.score)
+            first.iter().filter(|trial| is_common(trial.round)).map(|trial| (trial.round, trial.unit_s)).collect();
+        let score = |trials: &[&MeasuredTrial], round: usize| {
+            trials.iter().find(|trial| trial.round == round).map_or(0.0, |trial| trial.score)
         };
         let scores: Vec<Vec<f64>> =
-            all.iter().map(|visits| rounds.iter().map(|(round, _)| score(visits, *round)).collect()).collect();
+            all.iter().map(|trials| rounds.iter().map(|(round, _)| score(trials, *round)).collect()).collect();
         let weights: Vec<f64> = rounds.iter().map(|(_, unit)| *unit).collect();
         let (error, freedom) = spread(&scores, &weights);
         let weight: f64 = weights.iter().sum();
@@ -85,12 +85,12 @@ fn spread(scores: &[Vec<f64>], weights: &[f64]) -> (f64, f64) {
     ((2.0 * squares / freedom / total).sqrt(), freedom)
 }
 
-/// How much two visits of one candidate differ: the standard deviation of `value` within candidates, and its degrees of
+/// How much two trials of one candidate differ: the standard deviation of `value` within candidates, and its degrees of
 /// freedom.
-pub fn repeatability(candidates: &[Candidate], value: impl Fn(&Visit) -> f64) -> (f64, f64) {
-    let repeated = candidates.iter().filter(|candidate| candidate.visits.len() > 1);
+pub fn repeatability(candidates: &[Candidate], value: impl Fn(&MeasuredTrial) -> f64) -> (f64, f64) {
+    let repeated = candidates.iter().filter(|candidate| candidate.trials.len() > 1);
     let (squares, freedom) = repeated.fold((0.0, 0.0), |(squares, freedom), candidate| {
-        let values: Vec<f64> = candidate.visits.iter().map(&value).collect();
+        let values: Vec<f64> = candidate.trials.iter().map(&value).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let sum_of_squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         (squares + sum_of_squares, freedom + values.len() as f64 - 1.0)
@@ -98,7 +98,7 @@ pub fn repeatability(candidates: &[Candidate], value: impl Fn(&Visit) -> f64) ->
     if freedom > 0.0 { ((squares / freedom).sqrt(), freedom) } else { (0.0, 0.0) }
 }
 
-/// Whether visits show clearly that a constraint is violated: both of two, three of four, or a single one by far.
+/// Whether trials show clearly that a constraint is violated: both of two, three of four, or a single one by far.
 pub fn is_violated(violations: &[f64]) -> bool {
     let above = violations.iter().filter(|violation| **violation > 0.0).count();
     match violations.len() {

@@ -6,7 +6,7 @@ use crate::field::{Forecast, MAX_RACING, MIN_RACING};
 use crate::planner::{KEPT, Planner, SMALL, SearchStage};
 use crate::race::{Standings, is_violated, median, repeatability};
 use crate::space::Place;
-use crate::trial::{Phase, Status, Visit};
+use crate::trial::{MeasuredTrial, Phase, Status};
 
 /// How often one point is measured in the calibration.
 pub(super) const REPEATS: usize = 3;
@@ -46,12 +46,12 @@ impl Planner {
     /// Repeats the quickest point, which shows how much two measurements differ.
     pub(super) fn repeat_base(&mut self) {
         self.stage = SearchStage::Repeating;
-        if self.space.early() <= SMALL || repeatability(&self.candidates, |visit| visit.score).1 >= (REPEATS - 1) as f64
+        if self.space.early() <= SMALL || repeatability(&self.candidates, |trial| trial.score).1 >= (REPEATS - 1) as f64
         {
             return;
         }
         let price = |number: &usize| self.budget.price_of(*number, 0.0);
-        let numbers = (0..self.candidates.len()).filter(|number| !self.candidates[*number].visits.is_empty());
+        let numbers = (0..self.candidates.len()).filter(|number| !self.candidates[*number].trials.is_empty());
         let Some(number) = numbers.min_by(|left, right| price(left).total_cmp(&price(right))) else { return };
         self.queue_round(&[number; REPEATS - 1], Phase::Calibration, self.settings.unit_s);
     }
@@ -60,13 +60,13 @@ impl Planner {
     pub(super) fn line_up(&mut self) {
         let field = if self.space.early() > SMALL { self.with_forecast(|forecast| forecast.choose()) } else { None };
         let (chosen, excluded) = field.unwrap_or_else(|| (self.spread(), Vec::new()));
-        let chosen = if self.has_narrowed { self.line_up_seen() } else { chosen };
+        let chosen = if self.has_narrowed { self.line_up_measured() } else { chosen };
         for (place, reason) in excluded {
             let number = self.number(place);
             // A measurement of the point itself takes precedence over its prediction.
-            let is_seen = (self.has_narrowed || self.since > 0) && !self.candidates[number].visits.is_empty();
+            let is_measured = (self.has_narrowed || self.since > 0) && !self.candidates[number].trials.is_empty();
             let candidate = &mut self.candidates[number];
-            if number != 0 && candidate.is_open() && !is_seen {
+            if number != 0 && candidate.is_open() && !is_measured {
                 candidate.status = Status::RuledOut(reason);
             }
         }
@@ -96,12 +96,12 @@ impl Planner {
         let others: Vec<Place> = self.space.places().take(MAX_RACING).filter(|place| !places.contains(place)).collect();
         places.extend(others);
         places.retain(|place| !self.is_behind(place));
-        places.truncate((2 * self.room()).clamp(MIN_RACING, MAX_RACING));
+        places.truncate((2 * self.capacity()).clamp(MIN_RACING, MAX_RACING));
         places
     }
 
     /// Number of candidates that there is time for in the first rung, if half of the race's time is spent on it.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         let left = self.budget.for_race(self.reserve()) / 2.0;
         (left / ROUNDS.0 as f64 / self.budget.price(self.settings.unit_s)) as usize
     }
@@ -109,25 +109,25 @@ impl Planner {
     /// Calls `act` with what is known before the race; `None` if not even the base was measured.
     pub(super) fn with_forecast<T>(&self, act: impl FnOnce(&Forecast<'_>) -> T) -> Option<T> {
         let found = |place: &Place| {
-            let visits = &self.candidates[*self.numbers.get(place)?].visits;
-            let count = visits.len() as f64;
-            let sums = visits.iter().fold((0.0, 0.0), |(score, violation), visit| {
-                (score + visit.score / count, violation + visit.violation / count)
+            let trials = &self.candidates[*self.numbers.get(place)?].trials;
+            let count = trials.len() as f64;
+            let sums = trials.iter().fold((0.0, 0.0), |(score, violation), trial| {
+                (score + trial.score / count, violation + trial.violation / count)
             });
             (count > 0.0).then_some(sums)
         };
-        let noise = |value: fn(&Visit) -> f64| repeatability(&self.candidates, value).0;
+        let noise = |value: fn(&MeasuredTrial) -> f64| repeatability(&self.candidates, value).0;
         let calibration = Calibration::new(&self.space, self.space.base(), found)?;
         let able = self.candidates.iter().filter(|candidate| meets(candidate, |_| true));
-        let best = able.flat_map(|candidate| &candidate.visits).map(|visit| visit.score).max_by(f64::total_cmp);
+        let best = able.flat_map(|candidate| &candidate.trials).map(|trial| trial.score).max_by(f64::total_cmp);
         let forecast = Forecast {
             space: &self.space,
             calibration: &calibration,
             behind: &|place| self.is_behind(place),
             failed: &|place| self.numbers.get(place).is_some_and(|number| self.candidates[*number].has_failed()),
             best,
-            noise: (noise(|visit| visit.score), noise(|visit| visit.violation)),
-            room: self.room(),
+            noise: (noise(|trial| trial.score), noise(|trial| trial.violation)),
+            capacity: self.capacity(),
         };
         Some(act(&forecast))
     }
@@ -171,7 +171,7 @@ impl Planner {
 
     /// A far-behind candidate's score as a share of the best one's; `None` if it is not far behind.
     pub(super) fn share_of_best(&self, number: usize) -> Option<f64> {
-        let mean = |number: usize| Some((self.mean_score(number)?, self.candidates[number].visits.len() as f64));
+        let mean = |number: usize| Some((self.mean_score(number)?, self.candidates[number].trials.len() as f64));
         // A single measurement may have met a machine that stood still. The present configuration is measured again
         // anyway.
         let (own_score, count) = mean(number).filter(|(_, count)| number == 0 || *count > 1.0)?;
@@ -179,7 +179,7 @@ impl Planner {
         let ahead = ahead.filter(|(_, (score, _))| *score > own_score + DOUBT);
         let able = ahead.filter(|(other, _)| meets(&self.candidates[*other], |_| true));
         let (_, (best, best_count)) = able.max_by(|(_, (left, _)), (_, (right, _))| left.total_cmp(right))?;
-        let (noise, freedom) = repeatability(&self.candidates, |visit| visit.score);
+        let (noise, freedom) = repeatability(&self.candidates, |trial| trial.score);
         if freedom < 2.0 {
             return None;
         }
@@ -219,7 +219,7 @@ impl Planner {
                 self.leave(number, NO_TIME.to_owned());
             }
         }
-        let standings = Standings::of(&self.candidates, &raced, is_race);
+        let standings = Standings::new(&self.candidates, &raced, is_race);
         let best = leader(&standings, |number| meets(&self.candidates[number], |_| true));
         let Some(best) = best.or_else(|| leader(&standings, |_| true)) else { return self.begin_steps() };
         let others: Vec<usize> =
@@ -243,8 +243,8 @@ impl Planner {
 
     /// The race's candidates that were measured in it.
     pub(super) fn raced(&self) -> Vec<usize> {
-        let is_new = |visit: &Visit| is_race(visit) && visit.round >= self.since;
-        let raced = |number: &usize| self.candidates[*number].visits.iter().any(is_new);
+        let is_new = |trial: &MeasuredTrial| is_race(trial) && trial.round >= self.since;
+        let raced = |number: &usize| self.candidates[*number].trials.iter().any(is_new);
         self.members.iter().copied().filter(raced).collect()
     }
 
@@ -272,7 +272,7 @@ impl Planner {
     }
 }
 
-/// Whether a visit was made beside others.
-pub(super) fn is_race(visit: &Visit) -> bool {
-    matches!(visit.phase, Phase::Race | Phase::Step)
+/// Whether a trial was made beside others.
+pub(super) fn is_race(trial: &MeasuredTrial) -> bool {
+    matches!(trial.phase, Phase::Race | Phase::Step)
 }

@@ -1,7 +1,7 @@
 //! The planner on simulated performance models with noise.
 
+mod extended;
 mod laws;
-mod raised;
 
 use std::collections::HashSet;
 
@@ -320,7 +320,7 @@ fn a_short_calibration_rules_out_nothing_that_it_has_not_seen() {
                 place.iter().enumerate().all(|(d, i)| if d == dimension { *i == index } else { *i == 0 })
             };
             candidate.place.as_ref().is_some_and(alone)
-                && candidate.visits.iter().any(|visit| visit.phase == Phase::Calibration)
+                && candidate.trials.iter().any(|trial| trial.phase == Phase::Calibration)
         })
     };
     for candidate in searched.planner.candidates() {
@@ -434,7 +434,7 @@ fn where_not_all_can_be_measured_the_best_that_was_is_confirmed() {
         );
         assert_eq!(answer.winner(), Some(best), "{answer:?}");
         assert!(planner.spent() > 0.8 * budget_s && planner.spent() <= budget_s, "{} s", planner.spent());
-        for candidate in planner.candidates().iter().filter(|candidate| candidate.visits.is_empty()) {
+        for candidate in planner.candidates().iter().filter(|candidate| candidate.trials.is_empty()) {
             let Status::Dropped { reason, .. } = &candidate.status else { continue };
             assert_eq!(reason, "no time to measure it");
         }
@@ -500,7 +500,7 @@ fn a_slow_present_one_does_not_take_the_time_of_others() {
     let far = |candidate: &&crate::Candidate| matches!(&candidate.status, Status::Dropped { reason, .. } if reason.starts_with("far behind"));
     for candidate in searched.planner.candidates().iter().filter(far) {
         assert!(
-            candidate.visits.iter().filter(|visit| visit.phase != Phase::Calibration).count() <= 1,
+            candidate.trials.iter().filter(|trial| trial.phase != Phase::Calibration).count() <= 1,
             "{candidate:?}"
         );
     }
@@ -583,7 +583,7 @@ fn the_confirmation_shows_who_is_worse() {
     };
     let planner = scripted(line(4), settings(40.0, 1), found).planner;
     let confirmed =
-        |number: usize| planner.candidates()[number].visits.iter().any(|visit| visit.phase == Phase::Confirmation);
+        |number: usize| planner.candidates()[number].trials.iter().any(|trial| trial.phase == Phase::Confirmation);
     assert!((0..4).all(confirmed), "{:?}", planner.candidates());
     let beside = planner.beside_best();
     let worse: Vec<(usize, f64)> = beside

@@ -80,16 +80,16 @@ pub struct Candidate {
     /// Its settings; `None` for the present configuration if that is not among the points.
     pub place: Option<Place>,
     /// Its measurements.
-    pub visits: Vec<Visit>,
+    pub trials: Vec<MeasuredTrial>,
     /// Its state in the search.
     pub status: Status,
-    /// The group of settings that held its requests up in the last visit.
+    /// The group of settings that held its requests up in the last trial.
     pub bottleneck: Option<usize>,
 }
 
 /// A trial that was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Visit {
+pub struct MeasuredTrial {
     /// Why it was measured.
     pub phase: Phase,
     /// In which round.
@@ -127,12 +127,12 @@ pub enum Status {
 impl Candidate {
     /// A new candidate.
     pub fn new(place: Option<Place>) -> Self {
-        Self { place, visits: Vec::new(), status: Status::Open, bottleneck: None }
+        Self { place, trials: Vec::new(), status: Status::Open, bottleneck: None }
     }
 
-    /// Its violations in visits that `counts` accepts.
-    pub fn violations(&self, counts: impl Fn(&Visit) -> bool) -> Vec<f64> {
-        self.visits.iter().filter(|visit| counts(visit)).map(|visit| visit.violation).collect()
+    /// Its violations in trials that `counts` accepts.
+    pub fn violations(&self, counts: impl Fn(&MeasuredTrial) -> bool) -> Vec<f64> {
+        self.trials.iter().filter(|trial| counts(trial)).map(|trial| trial.violation).collect()
     }
 
     /// Whether it may still be measured.

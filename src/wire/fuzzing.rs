@@ -114,9 +114,9 @@ impl Events for Log {
 /// Where an invariant is broken.
 pub fn header_blocks(mut bytes: &[u8]) {
     let (mut decoder, mut list) = (Decoder::default(), HeaderList::default());
-    while let Some((&length, rest)) = bytes.split_first() {
-        let (block, rest) = rest.split_at(rest.len().min(usize::from(length)));
-        bytes = rest;
+    while let Some((&length, tail)) = bytes.split_first() {
+        let (block, tail) = tail.split_at(tail.len().min(usize::from(length)));
+        bytes = tail;
         if decoder.decode(block, &mut list).is_err() {
             return;
         }
@@ -138,9 +138,9 @@ pub fn messages(piece: usize, bytes: &[u8]) {
         let (whole, pieces) = (arrived(bytes.len().max(1), bytes, keep), arrived(piece.max(1), bytes, keep));
         assert_eq!(whole.1, pieces.1);
         assert_eq!(whole.0.len(), pieces.0.len());
-        for (one, other) in whole.0.iter().zip(&pieces.0) {
+        for (left, right) in whole.0.iter().zip(&pieces.0) {
             // Messages that are not kept are shown only if they arrive in one piece.
-            assert!(one == other || (!keep && (one.1.is_none() || other.1.is_none()) && one.0 == other.0));
+            assert!(left == right || (!keep && (left.1.is_none() || right.1.is_none()) && left.0 == right.0));
         }
     }
 }

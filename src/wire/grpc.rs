@@ -79,8 +79,8 @@ impl MessageReader {
         }
         let compressed = self.prefix[0] == 1;
         let keep = wish.keep || compressed;
-        let (now, rest) = input.split_at(self.missing.min(input.len()));
-        *input = rest;
+        let (now, tail) = input.split_at(self.missing.min(input.len()));
+        *input = tail;
         self.missing -= now.len();
         let whole = self.missing == 0 && self.kept.is_empty() && !self.passed_over;
         if keep && !whole {
@@ -98,8 +98,8 @@ impl MessageReader {
     }
 
     fn take_prefix(&mut self, input: &mut &[u8], limit: u64) -> Result<bool, String> {
-        let (now, rest) = input.split_at(input.len().min(PREFIX_LEN - self.prefix_len));
-        *input = rest;
+        let (now, tail) = input.split_at(input.len().min(PREFIX_LEN - self.prefix_len));
+        *input = tail;
         self.prefix[self.prefix_len..self.prefix_len + now.len()].copy_from_slice(now);
         self.prefix_len += now.len();
         if self.prefix_len < PREFIX_LEN {
@@ -129,11 +129,11 @@ mod tests {
         let mut reader = MessageReader::default();
         let mut messages = Vec::new();
         for chunk in chunks {
-            let mut rest = *chunk;
-            while let Some(arrived) = reader.next(&mut rest, Wish { keep, limit: 1000 })? {
+            let mut remaining = *chunk;
+            while let Some(arrived) = reader.next(&mut remaining, Wish { keep, limit: 1000 })? {
                 messages.push((arrived.compressed, arrived.bytes.map(<[u8]>::to_vec)));
             }
-            assert!(rest.is_empty());
+            assert!(remaining.is_empty());
         }
         Ok(messages)
     }
@@ -147,10 +147,13 @@ mod tests {
             assert_eq!(read(&chunks, true).unwrap(), expected, "step {step}");
             let unkept = read(&chunks, false).unwrap();
             assert_eq!(unkept.len(), 3);
-            for (seen, wanted) in unkept.iter().zip(&expected) {
+            for (actual, wanted) in unkept.iter().zip(&expected) {
                 // What is not kept is shown where it came in one piece, and never in part.
-                let shown = seen.1.is_some() || (!seen.0 && step < body.len());
-                assert!(seen.0 == wanted.0 && shown && (seen.1.is_none() || seen == wanted), "step {step}: {seen:?}");
+                let shown = actual.1.is_some() || (!actual.0 && step < body.len());
+                assert!(
+                    actual.0 == wanted.0 && shown && (actual.1.is_none() || actual == wanted),
+                    "step {step}: {actual:?}"
+                );
             }
         }
     }

@@ -28,33 +28,33 @@ pub fn name(line: &str) -> Option<(&str, &str)> {
 
 /// The sample of a line; `None` for comments, empty lines and lines that are not samples.
 pub fn sample(line: &str) -> Option<MetricSample<'_>> {
-    let (name, rest) = name(line)?;
+    let (name, tail) = name(line)?;
     let well_formed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     if name.is_empty() || !name.chars().all(well_formed) || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    let rest = rest.trim_start();
-    let (labels, rest) = match rest.strip_prefix('{') {
+    let tail = tail.trim_start();
+    let (labels, tail) = match tail.strip_prefix('{') {
         Some(inside) => labels(inside)?,
-        None => (BTreeMap::new(), rest),
+        None => (BTreeMap::new(), tail),
     };
     // A timestamp may follow the value.
-    let value = rest.split_whitespace().next().and_then(number)?;
+    let value = tail.split_whitespace().next().and_then(number)?;
     Some(MetricSample { name, labels, value })
 }
 
 /// Labels up to the closing brace, and what follows it.
-fn labels(mut rest: &str) -> Option<(BTreeMap<String, String>, &str)> {
+fn labels(mut remaining: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let mut labels = BTreeMap::new();
     loop {
-        rest = rest.trim_start_matches(|c: char| c == ',' || c.is_whitespace());
-        if let Some(after) = rest.strip_prefix('}') {
+        remaining = remaining.trim_start_matches(|c: char| c == ',' || c.is_whitespace());
+        if let Some(after) = remaining.strip_prefix('}') {
             return Some((labels, after));
         }
-        let (name, after) = rest.split_once('=')?;
+        let (name, after) = remaining.split_once('=')?;
         let (value, after) = quoted(after.trim_start().strip_prefix('"')?)?;
         labels.insert(name.trim().to_owned(), value);
-        rest = after;
+        remaining = after;
     }
 }
 
@@ -77,7 +77,7 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 
 fn number(text: &str) -> Option<f64> {
     let (sign, magnitude) = match text.strip_prefix('-') {
-        Some(rest) => (-1.0, rest),
+        Some(unsigned) => (-1.0, unsigned),
         None => (1.0, text.strip_prefix('+').unwrap_or(text)),
     };
     match magnitude.to_ascii_lowercase().as_str() {

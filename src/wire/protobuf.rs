@@ -84,7 +84,7 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// The fields of `message`.
-    pub fn of(message: &'a [u8]) -> Self {
+    pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message, broken: false }
     }
 
@@ -110,8 +110,8 @@ impl<'a> Fields<'a> {
     }
 
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
+        let (bytes, tail) = self.rest.split_at_checked(length)?;
+        self.rest = tail;
         Some(bytes)
     }
 }
@@ -135,7 +135,7 @@ impl<'a> Iterator for Fields<'a> {
 /// # Errors
 /// The first error of `act`; that the message is malformed.
 pub fn each<'a>(message: &'a [u8], mut act: impl FnMut(u32, Value<'a>) -> Result<(), String>) -> Result<(), String> {
-    let mut fields = Fields::of(message);
+    let mut fields = Fields::new(message);
     fields.by_ref().try_for_each(|(field, value)| act(field, value))?;
     if fields.is_broken() { Err(malformed()) } else { Ok(()) }
 }
@@ -190,7 +190,7 @@ mod tests {
         put_bytes(&mut out, 2, b"text");
         put_double(&mut out, 100, 1.5);
         out.extend_from_slice(&[3 << 3 | 5, 1, 0, 0, 0]);
-        let mut fields = Fields::of(&out);
+        let mut fields = Fields::new(&out);
         assert_eq!(fields.next(), Some((1, Value::Number(300))));
         assert_eq!(fields.next().unwrap().1.text(), Some("text"));
         assert_eq!(fields.next(), Some((100, Value::Fixed(1.5_f64.to_bits()))));
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn broken_messages_end_the_walk() {
         for bytes in [&[0x0a, 5, 1][..], &[0x08], &[0x00, 1], &[0x0b], &[0xff; 12], &[0x09, 1, 2]] {
-            let mut fields = Fields::of(bytes);
+            let mut fields = Fields::new(bytes);
             assert_eq!(fields.next(), None);
             assert!(fields.is_broken());
             assert_eq!(fields.next(), None);

@@ -1,7 +1,7 @@
 //! Server-sent events (`text/event-stream`, <https://html.spec.whatwg.org/multipage/server-sent-events.html>): a stream
 //! of events, parsed from pieces of any size. The events do not depend on how the bytes were cut.
 
-use crate::held::{Held, NoRoom};
+use crate::held::{Held, MemoryLimitReached};
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,14 +82,14 @@ impl EventReader {
                 continue;
             }
             let end = input.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-            let (now, rest) = input.split_at(end.unwrap_or(input.len()));
-            *input = rest;
+            let (now, tail) = input.split_at(end.unwrap_or(input.len()));
+            *input = tail;
             if self.name.len() + self.data.len() + self.line.len() + now.len() > self.limit {
                 return Err(format!("an event is longer than {} bytes (--max-reply-bytes)", self.limit));
             }
             self.line.extend(now).map_err(|full| full.to_string())?;
-            let Some((&ending, rest)) = input.split_first() else { break };
-            *input = rest;
+            let Some((&ending, tail)) = input.split_first() else { break };
+            *input = tail;
             self.after_return = ending == b'\r';
             if self.line_ends().map_err(|full| full.to_string())? {
                 self.handed_out = true;
@@ -103,7 +103,7 @@ impl EventReader {
     ///
     /// # Errors
     /// If all answers take too much memory.
-    fn line_ends(&mut self) -> Result<bool, NoRoom> {
+    fn line_ends(&mut self) -> Result<bool, MemoryLimitReached> {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         let line = &self.line[..];
         let line = if std::mem::take(&mut self.first) { line.strip_prefix(MARK).unwrap_or(line) } else { line };

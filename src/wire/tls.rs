@@ -72,10 +72,10 @@ impl TlsClient {
                     Error::input(format!("client certificate '{chain}' and private key '{key}': {error}"))
                 })?
             }
-            (Some(given), None) | (None, Some(given)) => {
+            (Some(credential), None) | (None, Some(credential)) => {
                 return Err(Error::usage(format!(
                     "'{}': a client certificate and its private key are only useful together; pass both or neither",
-                    given.path.display()
+                    credential.path.display()
                 )));
             }
         };

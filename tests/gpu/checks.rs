@@ -23,8 +23,8 @@ type Check = fn(u32) -> Outcome;
 /// Runs all checks on so many devices and prints a table. Whether all passed. In the importing process: does its part, and
 /// nothing else.
 pub fn run(devices: u32) -> bool {
-    if let Ok(what) = std::env::var(IMPORT) {
-        let outcome = import(&what.split(' ').collect::<Vec<_>>());
+    if let Ok(words) = std::env::var(IMPORT) {
+        let outcome = import(&words.split(' ').collect::<Vec<_>>());
         return outcome.inspect_err(|message| eprintln!("{message}")).is_ok();
     }
     let mut passed = true;

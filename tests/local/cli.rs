@@ -369,7 +369,7 @@ fn credentials_of_variants_are_not_shown() {
         let Ok(Command::Run(plan)) = good else { panic!("{good:?}") };
         assert_eq!(plan.variants[0].plan.target.connection.headers[0].1, "Bearer s3cret", "it is sent");
         assert!(plan.variants[0].flags.contains("Authorization:…") && plan.variants[0].flags.contains("-b 2"));
-        let words = format!("{:?} {:?} {:?}", plan.words, plan.variants[0].flags, plan.notes);
+        let words = format!("{:?} {:?} {:?}", plan.invocation, plan.variants[0].flags, plan.notes);
         assert!(words.contains("a:-H") && !words.contains("s3cret"), "{words}");
         for wrong in ["a:-H 'Authorization: s3cret", "a -H Authorization: s3cret", "a:--header X-s3cret", "-H s3cret"] {
             let error = parse(&[wrong, "b:--async"], codes).unwrap_err().to_string();
@@ -653,7 +653,8 @@ fn flags_without_effect_are_named_once_and_never_refused() {
 #[test]
 fn of_names_that_are_given_twice_the_last_counts() {
     let plan = plan("-m m --request-parameter a:1:int --request-parameter A:2:int --request-parameter a:x:string");
-    let parameters: Vec<_> = plan.data.parameters.into_iter().map(|one| (one.name, one.value)).collect();
+    let parameters: Vec<_> =
+        plan.data.parameters.into_iter().map(|parameter| (parameter.name, parameter.value)).collect();
     let text = ParameterValue::Text("x".to_owned());
     assert_eq!(parameters, [("A".to_owned(), ParameterValue::Int(2)), ("a".to_owned(), text)]);
     for protocol in ["http", "grpc"] {
@@ -675,8 +676,8 @@ fn random_data_beside_others_asks_for_nothing() {
     ] {
         let plan = plan(line);
         assert_eq!(plan.data.source, source, "{line}");
-        let said = plan.notes.iter().filter(|note| note.starts_with("--input-data random has no effect here: "));
-        assert_eq!(said.count(), 1, "{line}: {:?}", plan.notes);
+        let notes = plan.notes.iter().filter(|note| note.starts_with("--input-data random has no effect here: "));
+        assert_eq!(notes.count(), 1, "{line}: {:?}", plan.notes);
     }
     let alone = plan("-m m --input-data random --input-data RANDOM");
     assert!(alone.data.source == DataSource::Random && alone.notes.is_empty(), "{:?}", alone.notes);
@@ -705,12 +706,12 @@ fn nothing_follows_from_counts_without_effect() {
 
 #[test]
 fn what_only_some_models_use_waits_for_the_models() {
-    let said = |line: &str, model: &ModelSpec| {
+    let notes = |line: &str, model: &ModelSpec| {
         let plan = plan(line);
         plan.notes_on(std::slice::from_ref(model)).map(str::to_owned).collect::<Vec<_>>()
     };
     let line = "-m m --sequence-length 5 --string-data x --num-of-sequences 3";
-    let plain = said(line, &model("{}", "4"));
+    let plain = notes(line, &model("{}", "4"));
     assert_eq!(plain.len(), 2, "{plain:?}");
     assert!(
         plain[0].starts_with("--sequence-length has no effect here: no model of this run takes sequences"),
@@ -718,8 +719,8 @@ fn what_only_some_models_use_waits_for_the_models() {
     );
     assert!(plain[1].contains("--string-data") && plain[1].contains("BYTES"), "{plain:?}");
     let sequences = model(r#"{"max_batch_size":8,"sequence_batching":{}}"#, "4");
-    assert_eq!(said(line, &sequences).len(), 1);
-    let first = |configuration: &str| said("-m m --decoupled-latency first", &model(configuration, "4"));
+    assert_eq!(notes(line, &sequences).len(), 1);
+    let first = |configuration: &str| notes("-m m --decoupled-latency first", &model(configuration, "4"));
     assert!(first("{}")[0].starts_with("--decoupled-latency has no effect here"), "{:?}", first("{}"));
     assert!(first(r#"{"model_transaction_policy":{"decoupled":true}}"#).is_empty());
 }
@@ -950,7 +951,7 @@ fn what_perf_analyzers_scripts_count_on_is_noted_under_its_name() {
             assert!(message.contains(part), "{line}: '{part}' is not in: {message}");
         }
         let plan = plan(line);
-        assert_eq!(plan.notes.iter().filter(|said| said.contains(note)).count(), 1, "{line}: {:?}", plan.notes);
+        assert_eq!(plan.notes.iter().filter(|entry| entry.contains(note)).count(), 1, "{line}: {:?}", plan.notes);
         assert!(!plan.target.connection.tls.enabled, "{line}");
         assert_eq!(plan.load.sequences.length, line.contains("--sequence-length").then_some(20), "{line}");
     }
@@ -1129,13 +1130,13 @@ fn row(arg: &clap::Arg) -> String {
     let value = arg.get_value_names().filter(|_| arg.get_action().takes_values()).and_then(|names| names.first());
     let value = value.map(|name| format!("`{}`", escape(name))).unwrap_or_default();
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default().replace('\n', " ");
-    let (meaning, said) = help.split_once(". Default: ").unwrap_or((&help, ""));
+    let (meaning, stated_default) = help.split_once(". Default: ").unwrap_or((&help, ""));
     let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     let takes_values = arg.get_action().takes_values();
-    let default = if said.is_empty() && takes_values && !defaults.is_empty() {
+    let default = if stated_default.is_empty() && takes_values && !defaults.is_empty() {
         format!("`{}`", defaults.join(","))
     } else {
-        escape(said)
+        escape(stated_default)
     };
     format!("| {short}`--{long}` | {value} | {default} | {} |\n", escape(meaning))
 }

@@ -27,26 +27,26 @@ fn counts_of_the_server_that_are_not_the_clients_are_said() {
     let file = folder.path().join("s.json");
     let run = on(&server).args("-p 300 -r 3 -s 900 --summary-file").arg(&file).run();
     let report = run.report();
-    let said = "[WARNING] the server counted 0 requests for model 'm' while the client counted ";
-    assert!(report.text.contains(said), "{}", report.text);
+    let warning = "[WARNING] the server counted 0 requests for model 'm' while the client counted ";
+    assert!(report.text.contains(warning), "{}", report.text);
     let result: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let level = &result["levels"][0];
     let remark = &level["remarks"][0];
     assert_eq!((&remark["kind"], &remark["count"]), (&"server_counts".into(), &0.into()));
-    assert_eq!(remark["of"], level["client"]["requests"]);
+    assert_eq!(remark["total"], level["client"]["requests"]);
 }
 
 #[test]
 fn a_program_that_was_stopped_says_so() {
     for load in ["--request-count 300", "--stage concurrency:1:3s", "-p 500 -r 4 -s 900"] {
-        let seen = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&seen);
+        let requests = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&requests);
         let server = HttpServer::start(move |request: &Received| {
             count.fetch_add(1, Ordering::Relaxed);
             slow(request)
         });
         let running = on(&server).args(load).start();
-        while seen.load(Ordering::Relaxed) < 60 {
+        while requests.load(Ordering::Relaxed) < 60 {
             thread::sleep(Duration::from_millis(1));
         }
         running.signal(libc::SIGSTOP);

@@ -133,8 +133,8 @@ fn a_small_step_takes_a_few_hundred_bytes() {
         model.max_batch_size = 1000;
         let before = reset_peak();
         load(&source, &model, batch_size, Placement::Pageable);
-        let each = (resident("VmHWM:") - before) / STEPS;
-        println!("batches of {batch_size}: {each} bytes per step");
-        assert!(each <= 300, "batches of {batch_size}: {each} bytes per step");
+        let step_bytes = (resident("VmHWM:") - before) / STEPS;
+        println!("batches of {batch_size}: {step_bytes} bytes per step");
+        assert!(step_bytes <= 300, "batches of {batch_size}: {step_bytes} bytes per step");
     }
 }

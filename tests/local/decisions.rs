@@ -126,8 +126,8 @@ fn a_slow_server_of_a_fleet_is_named() {
     for (last, alike) in [(60, false), (12, true)] {
         let servers = [slow(12), slow(12), slow(last)];
         let mut script = Decision::of("I run several servers: is one of them slow?").with("resnet50", "m");
-        for (place, server) in ["localhost:8000", "localhost:8010", "localhost:8020"].into_iter().zip(&servers) {
-            script = script.with(place, &server.url());
+        for (address, server) in ["localhost:8000", "localhost:8010", "localhost:8020"].into_iter().zip(&servers) {
+            script = script.with(address, &server.url());
         }
         let decision = script.run(SHORT);
         let expected = if alike { "all alike".to_owned() } else { format!("look at {}", servers[2].url()) };

@@ -153,12 +153,12 @@ const SHOWN: &str = "Before.\n\n```\n$ triton-bench -m mlp \\\n    -p 100\n...\n
 fn shown_outputs_are_refreshed_and_those_of_another_shape_are_told() {
     let today =
         "Header\n  p99 latency: 31 usec\n\nConcurrency: 1, throughput: 6 infer/sec, latency 7 usec [unstable]\nMore\n";
-    let (whole, page, said) = refreshed(today, &[]);
+    let (whole, page, message) = refreshed(today, &[]);
     let expected = SHOWN.replace(": 20 usec", ": 31 usec").replace("5.5", "6").replace("192 usec", "7 usec [unstable]");
-    assert_eq!((whole, page), (true, expected), "{said}");
+    assert_eq!((whole, page), (true, expected), "{message}");
     let (whole, page, _) = refreshed(today, &["--check"]);
     assert_eq!((whole, page.as_str()), (true, SHOWN), "nothing is written");
-    let (whole, _, said) = refreshed(&today.replace("p99 latency:", "p99:"), &["--check"]);
-    assert!(!whole && said.contains("no line of the output has the shape of:   p99 latency: 20 usec"), "{said}");
-    assert!(said.contains("1 blocks, 1 lines out of date"), "{said}");
+    let (whole, _, message) = refreshed(&today.replace("p99 latency:", "p99:"), &["--check"]);
+    assert!(!whole && message.contains("no line of the output has the shape of:   p99 latency: 20 usec"), "{message}");
+    assert!(message.contains("1 blocks, 1 lines out of date"), "{message}");
 }

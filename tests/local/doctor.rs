@@ -52,18 +52,18 @@ fn every_check_has_a_line_of_one_form() {
 fn low_limits_and_processors_that_are_not_there_are_told() {
     let shell = format!("ulimit -n 1000 -l 64; exec {PROGRAM} doctor --cpus 0 --worker-cpus=4000");
     let lines = lines(&Command::new("bash").args(["-c", &shell]).output().unwrap());
-    let told = |start: &str| assert!(lines.iter().any(|line| line.starts_with(start)), "'{start}': {lines:#?}");
-    told("note     open files: 1000 at most: ");
-    told("note     locked memory: 64 KiB at most: ");
-    told("warning  processors 4000 of --cpus or --worker-cpus: ");
+    let assert_line = |start: &str| assert!(lines.iter().any(|line| line.starts_with(start)), "'{start}': {lines:#?}");
+    assert_line("note     open files: 1000 at most: ");
+    assert_line("note     locked memory: 64 KiB at most: ");
+    assert_line("warning  processors 4000 of --cpus or --worker-cpus: ");
 }
 
 #[test]
 fn other_words_are_refused() {
     let refused = doctor(&["-m", "x"]);
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(99), 0));
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(said, "error: -m is not a flag of doctor; see triton-bench doctor --help\n");
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(message, "error: -m is not a flag of doctor; see triton-bench doctor --help\n");
     let upstreams = Command::new(env!("CARGO_BIN_EXE_perf_analyzer")).arg("doctor").output().unwrap();
     assert_eq!((upstreams.status.code(), upstreams.stdout.len()), (Some(99), 0), "{upstreams:?}");
     assert_eq!(doctor(&["--help"]).status.code(), Some(0));

@@ -35,9 +35,10 @@ fn ask(port: u16, question: &str) -> (String, String) {
 /// The sum of a metric's samples with these labels.
 fn value(page: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
     let samples = page.lines().filter_map(prometheus::sample);
-    let own = samples.filter(|sample| sample.name == name);
-    own.filter(|sample| labels.iter().all(|(label, value)| sample.label(label) == Some(value)))
-        .map(|one| one.value)
+    let family = samples.filter(|sample| sample.name == name);
+    family
+        .filter(|sample| labels.iter().all(|(label, value)| sample.label(label) == Some(value)))
+        .map(|sample| sample.value)
         .sum()
 }
 
@@ -56,30 +57,33 @@ fn wait_for_requests(port: u16, server: &str, least: f64) -> String {
 #[test]
 fn a_scrape_in_the_middle_of_a_run_has_its_figures_so_far() {
     for load in ["--concurrency-range 2 -p 500 -r 4 -s 1", "--stage rate:100:2s --stage concurrency:2:1s"] {
-        let (one, other) = (server(), server());
+        let (first, second) = (server(), server());
         let port = free_port();
         let running = Program::new()
             .args("-m m --on-disturbance ignore -u")
-            .arg(one.url())
+            .arg(first.url())
             .arg("-u")
-            .arg(other.url())
+            .arg(second.url())
             .args(&format!("--max-errors 1 --metrics-listen {port} {load}"))
             .start();
         running.wait_for(&format!("the run's metrics are at http://127.0.0.1:{port}/metrics"));
-        let early = wait_for_requests(port, &one.url(), 20.0);
-        let late = wait_for_requests(port, &one.url(), 60.0);
-        for server in [&one, &other] {
+        let early = wait_for_requests(port, &first.url(), 20.0);
+        let late = wait_for_requests(port, &first.url(), 60.0);
+        for server in [&first, &second] {
             let url = server.url();
-            let of = |page: &str, outcome: &str| {
+            let requests = |page: &str, outcome: &str| {
                 value(page, "triton_bench_requests_total", &[("server", &url), ("outcome", outcome), ("model", "m")])
             };
-            assert!(of(&late, "succeeded") > of(&early, "succeeded"), "{load}\n{early}\n{late}");
-            assert!(of(&late, "failed") >= 5.0 && of(&late, "cancelled") == 0.0, "{load}\n{late}");
-            assert!(of(&late, "succeeded") + of(&late, "failed") <= server.inferences() as f64, "{load}\n{late}");
+            assert!(requests(&late, "succeeded") > requests(&early, "succeeded"), "{load}\n{early}\n{late}");
+            assert!(requests(&late, "failed") >= 5.0 && requests(&late, "cancelled") == 0.0, "{load}\n{late}");
+            assert!(
+                requests(&late, "succeeded") + requests(&late, "failed") <= server.inferences() as f64,
+                "{load}\n{late}"
+            );
             let latency = |name: &str, more: &[(&str, &str)]| {
                 value(&late, &format!("triton_bench_latency_seconds{name}"), &[&[("server", &*url)], more].concat())
             };
-            assert_eq!(latency("_count", &[]), of(&late, "succeeded"), "{load}\n{late}");
+            assert_eq!(latency("_count", &[]), requests(&late, "succeeded"), "{load}\n{late}");
             let mean = latency("_sum", &[]) / latency("_count", &[]);
             assert!((0.005..0.1).contains(&mean), "{load}\n{late}");
             let quantiles = ["0.5", "0.9", "0.99", "0.999"].map(|quantile| latency("", &[("quantile", quantile)]));

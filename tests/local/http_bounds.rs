@@ -366,17 +366,17 @@ fn replies_that_cannot_be_decoded_are_failures_but_for_perf_analyzers_callers() 
     let fields = format!("Inference-Header-Content-Length: {}\r\n", json.len());
     let answer = reply("200 OK", &fields, json.as_bytes());
     odd(move |_| vec![Act::Send(answer.clone())], false, "takes 64 bytes", false);
-    let of = |datatype: &str, data: &str| {
+    let answer_with = |datatype: &str, data: &str| {
         let output = format!(r#"{{"name":"OUTPUT0","datatype":"{datatype}","shape":[1,16]{data}}}"#);
         reply("200 OK", "", format!(r#"{{"model_name":"m","outputs":[{output}]}}"#).as_bytes())
     };
     let elements = |element: &str, count| format!(",\"data\":[{}]", vec![element; count].join(","));
     for (answer, text) in [
-        (of("FP32", &elements("1", 17)), "17 elements"),
-        (of("FP32", &elements("1", 0)), "0 elements"),
-        (of("FP32", &elements("\"x\"", 16)), "FP32"),
-        (of("FP32", ""), "neither data nor binary_data_size"),
-        (of("FP99", &elements("1", 16)), "unknown datatype 'FP99'"),
+        (answer_with("FP32", &elements("1", 17)), "17 elements"),
+        (answer_with("FP32", &elements("1", 0)), "0 elements"),
+        (answer_with("FP32", &elements("\"x\"", 16)), "FP32"),
+        (answer_with("FP32", ""), "neither data nor binary_data_size"),
+        (answer_with("FP99", &elements("1", 16)), "unknown datatype 'FP99'"),
     ] {
         odd(move |_| vec![Act::Send(answer.clone())], true, text, false);
     }
@@ -414,13 +414,13 @@ fn odd_replies_are_in_report_and_result_file() {
     let run = plain(&server).args("--request-count 40 --concurrency-range 2 --summary-file").arg(&file).run();
     let report = run.report();
     assert_eq!(report.level().client_number("Request count"), 40.0, "{}", report.text);
-    let said = "[WARNING] 2 of 2 responses that were checked are not as model 'm' is configured: output 'OUTPUT0' has shape [2, 8]";
-    assert!(report.text.contains(said), "{}", report.text);
+    let warning = "[WARNING] 2 of 2 responses that were checked are not as model 'm' is configured: output 'OUTPUT0' has shape [2, 8]";
+    assert!(report.text.contains(warning), "{}", report.text);
     let result: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let remarks = result["levels"][0]["remarks"].as_array().unwrap();
     let remark = remarks.iter().find(|remark| remark["kind"] == "unlike_configuration").unwrap();
     assert_eq!(
-        (&remark["kind"], &remark["count"], &remark["of"]),
+        (&remark["kind"], &remark["count"], &remark["total"]),
         (&"unlike_configuration".into(), &2.into(), &2.into())
     );
     let failed = plain(&server).args("--request-count 40 --validate-replies").run().report_with(3);
@@ -430,9 +430,9 @@ fn odd_replies_are_in_report_and_result_file() {
     let server = HttpServer::start(move |_| vec![Act::Send(reply("200 OK", &fields, short.as_bytes()))]);
     assert_eq!(plain(&server).args("--request-count 40").run().code(), 3);
     let run = plain(&server).named_perf_analyzer().args("--request-count 40").run();
-    let said =
+    let warning =
         "1 of 1 responses that were checked cannot be decoded, and count because the server calls them successes";
-    assert!(run.code() == 0 && run.stdout.contains(said), "{run:#?}");
+    assert!(run.code() == 0 && run.stdout.contains(warning), "{run:#?}");
 }
 
 #[test]
@@ -483,17 +483,17 @@ fn bytes_that_are_no_text_are_explained_where_json_was_asked_for() {
 
 #[test]
 fn of_names_that_are_given_twice_only_the_last_is_sent() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let requests = Arc::clone(&seen);
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let requests = Arc::clone(&received);
     let server = HttpServer::start(move |request: &Received| {
         requests.lock().unwrap().push(request.clone());
         good(request)
     });
     let parameters = "--request-parameter lora:one:string --request-parameter lora:two:string";
     plain(&server).args(&format!("{parameters} -H X-Key:1 -H x-key:2 --request-count 3")).run().report();
-    let seen = seen.lock().unwrap();
-    assert!(!seen.is_empty());
-    for request in &*seen {
+    let received = received.lock().unwrap();
+    assert!(!received.is_empty());
+    for request in &*received {
         let keys = request.head.lines().filter(|line| line.to_ascii_lowercase().starts_with("x-key:"));
         assert_eq!(keys.collect::<Vec<_>>(), ["x-key: 2"]);
         let body = String::from_utf8_lossy(&request.body);

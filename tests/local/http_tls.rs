@@ -137,8 +137,8 @@ fn unusable_files_are_named() {
     let lone = Tls { client_certificate: file(false), ..trusting(&authority) };
     assert!(rejection(&server, lone).contains("pass both or neither"));
     for der in [false, true] {
-        let both = Tls { client_certificate: file(der), private_key: file(der), ..trusting(&authority) };
-        assert!(rejection(&server, both).contains("text'"));
+        let credentials = Tls { client_certificate: file(der), private_key: file(der), ..trusting(&authority) };
+        assert!(rejection(&server, credentials).contains("text'"));
     }
 }
 

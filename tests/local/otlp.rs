@@ -67,7 +67,7 @@ fn a_collector_gets_every_figure_of_every_level() {
             let ended: u64 = point["timeUnixNano"].as_str().unwrap().parse().unwrap();
             assert!(0 < began && began <= ended, "{point}");
             let attributes = point["attributes"].as_array().unwrap();
-            &attributes.iter().find(|one| one["key"] == "load").unwrap()["value"]["stringValue"]
+            &attributes.iter().find(|attribute| attribute["key"] == "load").unwrap()["value"]["stringValue"]
         })
         .collect();
     assert_eq!(loads, ["concurrency 1", "concurrency 2"]);

@@ -20,10 +20,10 @@ fn refusal(words: &[&str]) -> String {
 }
 
 /// One line, with all of `parts`.
-fn assert_line(line: &str, parts: &[&str], of: &str) {
-    assert!(!line.contains('\n'), "{of}: more than one line: {line}");
+fn assert_line(line: &str, parts: &[&str], case: &str) {
+    assert!(!line.contains('\n'), "{case}: more than one line: {line}");
     for part in parts {
-        assert!(line.contains(part), "{of}: '{part}' is not in: {line}");
+        assert!(line.contains(part), "{case}: '{part}' is not in: {line}");
     }
 }
 

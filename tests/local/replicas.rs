@@ -48,7 +48,7 @@ fn requests_go_round_whatever_the_load() {
         assert_eq!(counts(&servers), [100, 100, 100], "{load}");
         let client = &level["client"];
         let requests: Vec<_> =
-            client["servers"].as_array().unwrap().iter().map(|one| one["requests"].clone()).collect();
+            client["servers"].as_array().unwrap().iter().map(|server| server["requests"].clone()).collect();
         assert_eq!(
             (&requests[..], &client["requests"]),
             (&[100, 100, 100].map(Value::from)[..], &300.into()),
@@ -108,7 +108,7 @@ fn the_server_with_the_fewest_requests_gets_more_and_sticky_slots_stay() {
     let spread = counts(&servers);
     assert!(spread[0] > 5 * spread[1], "{spread:?}");
     let of_each = level["client"]["servers"].as_array().unwrap().clone();
-    assert_eq!(of_each.iter().map(|one| one["requests"].as_u64().unwrap()).sum::<u64>(), 400);
+    assert_eq!(of_each.iter().map(|server| server["requests"].as_u64().unwrap()).sum::<u64>(), 400);
     let servers = [slow(1), slow(40)];
     let servers = servers.iter().collect::<Vec<_>>();
     let run = on(&servers).args("--sync --concurrency-range 6 --request-count 300 --spread sticky").run();
@@ -129,8 +129,9 @@ fn failures_are_those_of_their_server() {
     assert_eq!(run.code(), 3, "{run:#?}");
     let result: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let client = &result["levels"][0]["client"];
-    let of = |key: &str| client["servers"].as_array().unwrap().iter().map(|one| one[key].clone()).collect::<Vec<_>>();
-    assert_eq!((of("requests"), of("failed")), (vec![50.into(), 0.into()], vec![0.into(), 50.into()]));
+    let values =
+        |key: &str| client["servers"].as_array().unwrap().iter().map(|server| server[key].clone()).collect::<Vec<_>>();
+    assert_eq!((values("requests"), values("failed")), (vec![50.into(), 0.into()], vec![0.into(), 50.into()]));
     assert_eq!((&client["requests"], &client["failed"]), (&50.into(), &50.into()));
 }
 
@@ -151,17 +152,17 @@ fn a_server_that_dies_costs_only_its_own_requests() {
 }
 
 /// The messages of conversations by server, as they came.
-type Heard = Arc<Mutex<HashMap<String, HashSet<usize>>>>;
+type Routes = Arc<Mutex<HashMap<String, HashSet<usize>>>>;
 
 #[test]
 fn sessions_stay_on_their_server() {
-    let heard = Heard::default();
+    let received = Routes::default();
     let server = |number: usize| {
-        let heard = Arc::clone(&heard);
+        let received = Arc::clone(&received);
         HttpServer::start(move |request: &Received| {
             let body: Value = serde_json::from_slice(&request.body).unwrap();
             let first = body["messages"][0]["content"].as_str().unwrap().to_owned();
-            heard.lock().unwrap().entry(first).or_default().insert(number);
+            received.lock().unwrap().entry(first).or_default().insert(number);
             let message = json!({ "role": "assistant", "content": "yes" });
             let body = json!({ "choices": [{ "message": message, "finish_reason": "stop" }] }).to_string();
             vec![Act::Send(reply("200 OK", "Content-Type: application/json\r\n", body.as_bytes()))]
@@ -177,7 +178,7 @@ fn sessions_stay_on_their_server() {
     let (data, file) = (folder.path().join("d.json"), folder.path().join("s.json"));
     std::fs::write(&data, json!({ "data": steps }).to_string()).unwrap();
     for spread in ["round-robin", "least-outstanding", "sticky"] {
-        heard.lock().unwrap().clear();
+        received.lock().unwrap().clear();
         on(&[&servers[0], &servers[1]])
             .args("--service-kind openai --endpoint v1/chat/completions --session-concurrency 3 --input-data")
             .arg(&data)
@@ -185,15 +186,15 @@ fn sessions_stay_on_their_server() {
             .arg(&file)
             .run()
             .report();
-        let heard = heard.lock().unwrap();
-        assert_eq!(heard.len(), 8, "{spread}");
-        assert!(heard.values().all(|servers| servers.len() == 1), "{spread}: {heard:?}");
-        let used: HashSet<_> = heard.values().flatten().collect();
+        let received = received.lock().unwrap();
+        assert_eq!(received.len(), 8, "{spread}");
+        assert!(received.values().all(|servers| servers.len() == 1), "{spread}: {received:?}");
+        let used: HashSet<_> = received.values().flatten().collect();
         assert_eq!(used.len(), 2, "{spread}");
         let result: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         let client = &result["levels"][0]["client"];
         let served: u64 =
-            client["servers"].as_array().unwrap().iter().map(|one| one["requests"].as_u64().unwrap()).sum();
+            client["servers"].as_array().unwrap().iter().map(|server| server["requests"].as_u64().unwrap()).sum();
         assert_eq!((served, client["entries"].as_array().unwrap().len()), (40, 5), "{spread}: servers and turns");
     }
 }
@@ -214,20 +215,20 @@ fn statistics_are_those_of_all_servers() {
     let run = on(&[&servers[0], &servers[1]]).args("--request-count 20").run();
     assert_eq!(run.code(), 0, "{run:#?}");
     for server in &servers {
-        let asked = server.others().iter().filter(|one| one.head.contains("stats")).count();
+        let asked = server.others().iter().filter(|request| request.head.contains("stats")).count();
         assert!(asked >= 2, "{asked}");
     }
 }
 
 #[test]
 fn servers_whose_models_differ_are_refused() {
-    let (one, other) = (slow(0), slow(0));
+    let (first, second) = (slow(0), slow(0));
     let model = json!({ "name": "m", "versions": ["1"], "platform": "p",
         "inputs": [{ "name": "IN", "datatype": "FP32", "shape": [-1, 3] }],
         "outputs": [{ "name": "OUT", "datatype": "FP32", "shape": [-1, 3] }] });
-    other.answer_instead("m", reply("200 OK", "Content-Type: application/json\r\n", model.to_string().as_bytes()));
-    let run = on(&[&one, &other]).args("--request-count 20").run();
-    run.failure(&["-u", &other.url(), "model 'm'", "other inputs", "measure each by itself"]);
+    second.answer_instead("m", reply("200 OK", "Content-Type: application/json\r\n", model.to_string().as_bytes()));
+    let run = on(&[&first, &second]).args("--request-count 20").run();
+    run.failure(&["-u", &second.url(), "model 'm'", "other inputs", "measure each by itself"]);
 }
 
 #[test]

@@ -17,17 +17,17 @@ fn rows(path: &Path) -> Vec<Row> {
 
 /// A column, as numbers; `None` where it is empty.
 fn numbers(rows: &[Row], name: &str) -> Vec<Option<i64>> {
-    let of = |row: &Row| match row.get_column_iter().find(|(known, _)| *known == name).unwrap().1 {
+    let value = |row: &Row| match row.get_column_iter().find(|(key, _)| *key == name).unwrap().1 {
         Field::Null => None,
         Field::Long(number) => Some(*number),
         other => panic!("{name}: {other:?}"),
     };
-    rows.iter().map(of).collect()
+    rows.iter().map(value).collect()
 }
 
 fn statuses(rows: &[Row]) -> Vec<String> {
-    let of = |row: &Row| row.get_column_iter().find(|(known, _)| *known == "status").unwrap().1.to_string();
-    rows.iter().map(of).collect()
+    let status = |row: &Row| row.get_column_iter().find(|(key, _)| *key == "status").unwrap().1.to_string();
+    rows.iter().map(status).collect()
 }
 
 /// A run of `scripted` and its file.
@@ -51,8 +51,8 @@ fn every_request_is_there_and_those_that_fail_say_why() {
         assert_eq!((rows.len(), failed), (100, 50), "{load}: {statuses:?}");
         assert!(statuses.iter().any(|status| status.contains("Unavailable")), "{statuses:?}");
         let stamp = |name| numbers(&rows, name);
-        for (place, status) in statuses.iter().enumerate() {
-            let at = |name| stamp(name)[place];
+        for (index, status) in statuses.iter().enumerate() {
+            let at = |name| stamp(name)[index];
             let (sent, end, latency) = (at("sent").unwrap(), at("end").unwrap(), at("latency_ns").unwrap());
             let from = at("intended").unwrap_or(sent);
             assert_eq!((end - from, at("intended").is_some()), (latency, load.contains("rate")), "{load}");

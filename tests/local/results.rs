@@ -50,17 +50,17 @@ fn timed_one_signal_ends_the_wait_for_the_reader_of_a_pipe() {
         command.args(["-m", "m", "--request-count", "40", "-u", &server.url(), flag]).arg(&pipe);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("pipe: waiting for someone to read this pipe") {
-            assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended without a wait: {said}");
+        let mut text = String::new();
+        while !text.contains("pipe: waiting for someone to read this pipe") {
+            assert!(stderr.read_line(&mut text).unwrap() > 0, "it ended without a wait: {text}");
         }
         assert!(Command::new("kill").arg("-TERM").arg(child.id().to_string()).status().unwrap().success());
         let signalled = Instant::now();
-        stderr.read_to_string(&mut said).unwrap();
+        stderr.read_to_string(&mut text).unwrap();
         let finished = child.wait_with_output().unwrap();
         assert!(signalled.elapsed() < SOON, "{flag}: {:?}", signalled.elapsed());
-        assert_eq!(finished.status.code(), Some(code), "{flag}: {said}");
-        assert!(said.contains("pipe: cannot be written: nobody reads this pipe"), "{said}");
+        assert_eq!(finished.status.code(), Some(code), "{flag}: {text}");
+        assert!(text.contains("pipe: cannot be written: nobody reads this pipe"), "{text}");
         let stdout = String::from_utf8(finished.stdout).unwrap();
         assert_eq!(stdout.contains("Throughput: "), flag == "-f", "{stdout}");
     }
@@ -205,11 +205,11 @@ fn an_export_has_the_version_that_the_program_tells() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("export.json");
     let run = || program(&server).arg("--profile-export-file").arg(&file);
-    let told = Program::new().args("--version").named_perf_analyzer().run().stderr;
+    let banner = Program::new().args("--version").named_perf_analyzer().run().stderr;
     run().named_perf_analyzer().run().report();
     let export: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     let version = export["version"].as_str().unwrap();
-    assert!(told.starts_with(&format!("Perf Analyzer Version {version} (")), "{told}");
+    assert!(banner.starts_with(&format!("Perf Analyzer Version {version} (")), "{banner}");
     assert_eq!(export["triton_bench_version"], env!("CARGO_PKG_VERSION"));
     fs::remove_file(&file).unwrap();
     run().run().report();
@@ -237,10 +237,10 @@ fn a_result_has_every_level_and_no_secret() {
         assert!(level["client"]["requests"].as_u64() > Some(0));
         let outcome = level["outcome"].as_str().unwrap();
         let line = finished.stdout.lines().find(|line| line.starts_with(&format!("Concurrency: {concurrency},")));
-        let said = line.unwrap();
-        assert!(outcome == "valid" || said.contains(&format!("[{outcome}]")), "{said}: {outcome}");
+        let summary_line = line.unwrap();
+        assert!(outcome == "valid" || summary_line.contains(&format!("[{outcome}]")), "{summary_line}: {outcome}");
         let mean = level["figures"]["avg"].as_f64().unwrap() / 1e3;
-        assert!(said.contains(&format!("latency {} usec", mean as u64)), "{said}: {mean}");
+        assert!(summary_line.contains(&format!("latency {} usec", mean as u64)), "{summary_line}: {mean}");
     }
     assert_eq!(value["exit_code"], finished.code());
     let flag = |name: &str| value["flags"].as_array().unwrap().iter().find(|flag| flag["name"] == name).cloned();
@@ -366,7 +366,7 @@ fn two_results_are_held_against_each_other() {
     for (name, flags) in [("a", "--concurrency-range 1:2"), ("b", "--concurrency-range 2:3"), ("other", "--async")] {
         levels(&server).args(flags).arg("--summary-file").arg(file(name)).run();
     }
-    let compare = |one: &str, other: &str| Program::new().args("compare").arg(file(one)).arg(file(other));
+    let compare = |first: &str, second: &str| Program::new().args("compare").arg(file(first)).arg(file(second));
     let same = compare("a", "a").run();
     assert_eq!(same.code(), 0, "{}", same.stderr);
     for row in same.stdout.lines().filter(|line| line.starts_with("  p50")) {
@@ -405,9 +405,9 @@ fn no_file_takes_the_place_of_another_or_of_what_is_read() {
     let base = file("base.json");
     assert_eq!(levels(&server).arg("--summary-file").arg(&base).run().code(), 0);
     let kept = fs::read_to_string(&base).unwrap();
-    for (one, other) in [("--summary-file", "--report"), ("-f", "--markdown"), ("--baseline", "--summary-file")] {
-        let both = levels(&server).arg(one).arg(&base).arg(other).arg(&base).run();
-        both.failure_after_notes(&[other, one, "name two files"]);
+    for (first, second) in [("--summary-file", "--report"), ("-f", "--markdown"), ("--baseline", "--summary-file")] {
+        let run = levels(&server).arg(first).arg(&base).arg(second).arg(&base).run();
+        run.failure_after_notes(&[second, first, "name two files"]);
     }
     for flag in ["-o", "--markdown"] {
         Program::new().args("report").arg(&base).arg(flag).arg(&base).run().refusal(&[
@@ -491,8 +491,8 @@ fn what_a_baseline_cannot_answer_for_is_said_before_anything_is_measured() {
         ("base.json", "--require p99.9<+5%", "does not tell how well that figure is known"),
         ("unstable.json", "--concurrency-range 1:2 --require p50<+5%", "its concurrency 2 is not valid (unstable)"),
     ];
-    for (name, flags, what) in refused {
-        gate(name, flags).failure_after_notes(&["--baseline", name, what, "has no answer; "]);
+    for (name, flags, reason) in refused {
+        gate(name, flags).failure_after_notes(&["--baseline", name, reason, "has no answer; "]);
     }
     assert_eq!(server.inferences(), before, "nothing was measured");
     // What a user may well mean is only named.
@@ -513,12 +513,12 @@ fn a_baseline_of_several_starts_brings_how_they_differ() {
     levels(&server).args("-p 500 --percentile 50 --restarts 3 --summary-file").arg(&path).run();
     let mut base = summary(&path);
     let figures = base["levels"][0]["restarts"]["figures"].as_array_mut().unwrap();
-    let median = figures.iter_mut().find(|figure| figure["of"]["percentile"] == 50.0).unwrap();
+    let median = figures.iter_mut().find(|figure| figure["statistic"]["percentile"] == 50.0).unwrap();
     assert_eq!(median["values"].as_array().unwrap().len(), 3);
     // Starts that differ by half.
     let middle = median["values"][0].as_f64().unwrap();
     median["values"] = serde_json::json!([middle * 0.5, middle, middle * 1.5]);
-    assert!(figures.iter().any(|figure| figure["of"]["percentile"] == 99.0), "further figures: {figures:?}");
+    assert!(figures.iter().any(|figure| figure["statistic"]["percentile"] == 99.0), "further figures: {figures:?}");
     fs::write(&path, base.to_string()).unwrap();
     let gate = |bound: &str| {
         let run = levels(&server).args("--percentile 50 --gate-time 1s --require").arg(format!("p50<{bound}"));
@@ -556,23 +556,23 @@ fn the_workflows_in_the_docs_run() {
         shell.args(["-e", "-c", script]).current_dir(folder.path()).env("PATH", &path);
         shell.envs(variables.iter().copied()).env("GITHUB_STEP_SUMMARY", folder.path().join("page.md"));
         let ended = shell.output().unwrap();
-        let told = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
-        (ended.status.code().unwrap(), told)
+        let output = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+        (ended.status.code().unwrap(), output)
     };
     let has = |name: &str, part: &str| fs::read_to_string(folder.path().join(name)).unwrap().contains(part);
     let github = script_of("GITHUB_STEP_SUMMARY", "run: |");
     let of_m = format!("-m m {bench}");
-    let (code, told) = run(&github, &[("GITHUB_REF", "refs/heads/main"), ("BENCH", &of_m)]);
-    assert_eq!(code, 0, "{told}");
-    assert!(has("baseline.json", "\"starts\":5") || has("baseline.json", "\"starts\": 5"), "{told}");
-    let (code, told) = run(&github, &[("GITHUB_REF", "refs/pull/1/merge"), ("BENCH", &of_m)]);
-    assert!([0, 6].contains(&code), "{code}: {told}");
-    assert!(has("gate.xml", "name=\"p50&lt;+10%\"") && has("page.md", "p50&lt;+10%"), "{told}");
+    let (code, messages) = run(&github, &[("GITHUB_REF", "refs/heads/main"), ("BENCH", &of_m)]);
+    assert_eq!(code, 0, "{messages}");
+    assert!(has("baseline.json", "\"starts\":5") || has("baseline.json", "\"starts\": 5"), "{messages}");
+    let (code, messages) = run(&github, &[("GITHUB_REF", "refs/pull/1/merge"), ("BENCH", &of_m)]);
+    assert!([0, 6].contains(&code), "{code}: {messages}");
+    assert!(has("gate.xml", "name=\"p50&lt;+10%\"") && has("page.md", "p50&lt;+10%"), "{messages}");
     fs::remove_file(folder.path().join("gate.xml")).unwrap();
     let gitlab = script_of("allow_failure", "script:");
-    let (code, told) = run(&gitlab, &[("BENCH", &bench), ("BEFORE", "-m m"), ("AFTER", "-m m")]);
-    assert!([0, 6, 7].contains(&code), "{code}: {told}");
-    assert!(has("gate.xml", "classname=\"m after concurrency 1\""), "{told}");
+    let (code, messages) = run(&gitlab, &[("BENCH", &bench), ("BEFORE", "-m m"), ("AFTER", "-m m")]);
+    assert!([0, 6, 7].contains(&code), "{code}: {messages}");
+    assert!(has("gate.xml", "classname=\"m after concurrency 1\""), "{messages}");
 }
 
 /// Makes a whole result one that an interrupt has left, with some `changes`.
@@ -653,9 +653,9 @@ fn timed_standard_error_that_nobody_reads_holds_up_no_end() {
     child.args(["-m", "m", "-p", "60000", "-u", &server.url()]).stdout(Stdio::piped()).stderr(writer);
     let mut child = child.spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    let mut said = String::new();
-    while !said.contains("Request concurrency: 1") {
-        assert!(stdout.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+    let mut text = String::new();
+    while !text.contains("Request concurrency: 1") {
+        assert!(stdout.read_line(&mut text).unwrap() > 0, "it ended: {text}");
     }
     let signalled = Instant::now();
     while child.try_wait().unwrap().is_none() {

@@ -60,10 +60,10 @@ fn a_test_that_dies_in_its_first_try_fails_the_run() {
         else cargo test --offline \"${NOTING_DEATHS[@]}\" || cargo test --offline \"${NOTING_DEATHS[@]}\"; fi\n\
         echo passed\nno_deaths";
     let first = script(package.path(), &deaths, run);
-    let said = String::from_utf8_lossy(&first.stderr);
-    assert_eq!(String::from_utf8_lossy(&first.stdout).trim().lines().last(), Some("passed"), "{said}");
-    assert_eq!(first.status.code(), Some(1), "{said}");
-    assert!(said.contains("died by signal 6"), "{said}");
+    let stderr = String::from_utf8_lossy(&first.stderr);
+    assert_eq!(String::from_utf8_lossy(&first.stdout).trim().lines().last(), Some("passed"), "{stderr}");
+    assert_eq!(first.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("died by signal 6"), "{stderr}");
     // Nobody dies in the next run, which begins anew.
     let second = script(package.path(), &deaths, run);
     assert_eq!(second.status.code(), Some(0), "{}", String::from_utf8_lossy(&second.stderr));
@@ -146,9 +146,9 @@ fn what_a_test_needs_is_there_or_it_fails() {
         let mut test = helper("test_runs::a_test_that_needs_a_server");
         test.env("TRITON_SERVER_DIRECTORY", empty.path()).env_remove(MAY_SKIP);
         let run = test.envs(allowed.map(|value| (MAY_SKIP, value))).output().unwrap();
-        let said = String::from_utf8_lossy(&run.stderr);
-        assert_eq!(run.status.success(), passes, "{allowed:?}: {said}");
-        assert!(said.contains("bin/tritonserver does not exist"), "{said}");
+        let stderr = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.success(), passes, "{allowed:?}: {stderr}");
+        assert!(stderr.contains("bin/tritonserver does not exist"), "{stderr}");
     }
 }
 
@@ -167,12 +167,12 @@ fn the_slowest_of_many_tests_are_printed_and_the_run_stays_passed() {
         folder.path().display()
     );
     let run = script(folder.path(), &folder.path().join("deaths"), &commands);
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert_eq!(run.status.code(), Some(0), "{said}");
-    let slowest: Vec<&str> = said.lines().filter(|line| line.contains("a_package")).collect();
-    assert_eq!(slowest.len(), 20, "{said}");
-    assert!(slowest[0].ends_with("test_4999"), "{said}");
-    assert!(said.trim_end().ends_with("all"), "{said}");
+    let stderr = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(0), "{stderr}");
+    let slowest: Vec<&str> = stderr.lines().filter(|line| line.contains("a_package")).collect();
+    assert_eq!(slowest.len(), 20, "{stderr}");
+    assert!(slowest[0].ends_with("test_4999"), "{stderr}");
+    assert!(stderr.trim_end().ends_with("all"), "{stderr}");
 }
 
 #[test]
@@ -186,19 +186,23 @@ fn a_step_beside_others_is_waited_for_and_fails_the_run() {
         let run = script(folder.path(), &folder.path().join("deaths"), &commands);
         (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
     };
-    let (code, said) = steps("beside first sh -c 'sleep 0.3; echo ended'");
-    assert_eq!(code, Some(0), "{said}");
-    let place = |word: &str| said.lines().position(|line| line == word).unwrap_or_else(|| panic!("{word}: {said}"));
-    assert!(place("second") < place("ended") && place("ended") < place("third"), "{said}");
-    assert!(said.contains("first (beside others)"), "{said}");
+    let (code, output) = steps("beside first sh -c 'sleep 0.3; echo ended'");
+    assert_eq!(code, Some(0), "{output}");
+    let position =
+        |word: &str| output.lines().position(|line| line == word).unwrap_or_else(|| panic!("{word}: {output}"));
+    assert!(position("second") < position("ended") && position("ended") < position("third"), "{output}");
+    assert!(output.contains("first (beside others)"), "{output}");
     for way in ["echo ended; exit 7", "kill -KILL $PPID"] {
-        let (code, said) = steps(&format!("beside first sh -c '{way}'"));
-        assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains("first failed; to see only this step, run: sh -c") && !said.contains("third"), "{said}");
+        let (code, output) = steps(&format!("beside first sh -c '{way}'"));
+        assert_eq!(code, Some(1), "{output}");
+        assert!(
+            output.contains("first failed; to see only this step, run: sh -c") && !output.contains("third"),
+            "{output}"
+        );
         // Again after the times of the steps, where a long log is read first.
-        let end = said.rfind(" all\n").map(|index| &said[index..]).unwrap();
-        assert!(end.contains("first failed"), "{said}");
-        assert_eq!(end.trim_end().ends_with("ended"), way.contains("ended"), "{said}");
+        let end = output.rfind(" all\n").map(|index| &output[index..]).unwrap();
+        assert!(end.contains("first failed"), "{output}");
+        assert_eq!(end.trim_end().ends_with("ended"), way.contains("ended"), "{output}");
     }
 }
 

@@ -68,14 +68,14 @@ fn body_of(request: &Received) -> (String, Vec<u8>) {
     let boundary = content.strip_prefix("multipart/form-data; boundary=").unwrap().to_owned();
     let opening = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"data\"\r\n\r\n");
     let closing = format!("\r\n--{boundary}--\r\n");
-    let inside = request.body.strip_prefix(opening.as_bytes()).and_then(|rest| rest.strip_suffix(closing.as_bytes()));
+    let inside = request.body.strip_prefix(opening.as_bytes()).and_then(|tail| tail.strip_suffix(closing.as_bytes()));
     (boundary, inside.unwrap_or_else(|| panic!("no form: {}", String::from_utf8_lossy(&request.body))).to_vec())
 }
 
 #[test]
 fn a_file_is_sent_as_perf_analyzer_sends_it() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let kept = Arc::clone(&seen);
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&received);
     let server = HttpServer::start(move |request| {
         kept.lock().unwrap().push(request.clone());
         good(request)
@@ -85,8 +85,8 @@ fn a_file_is_sent_as_perf_analyzer_sends_it() {
     let url = format!("http://{}/base", server.url());
     let finished = data.program(&url).args("-x 1.0 -H Authorization:Bearer-k --request-count 6").run();
     assert_eq!(report(&finished).level().client_number("Request count"), 6.0);
-    let seen = seen.lock().unwrap();
-    for (request, contents) in seen.iter().zip([CONTENTS, b"", &large].iter().cycle()) {
+    let received = received.lock().unwrap();
+    for (request, contents) in received.iter().zip([CONTENTS, b"", &large].iter().cycle()) {
         assert!(request.head.starts_with("POST /base/predictions/m/1.0 HTTP/1.1\r\n"), "{}", request.head);
         assert_eq!(request.field("authorization"), Some("Bearer-k"));
         assert_eq!((request.field("expect"), request.field("transfer-encoding")), (None, None));
@@ -225,14 +225,14 @@ const ERRORS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn errors_are_counted_in_the_servers_words() {
-    for &(status, body, said) in ERRORS {
+    for &(status, body, message) in ERRORS {
         for load in ["--sync", "--async --concurrency-range 4"] {
             let server = HttpServer::start(move |request| match request.ordinal % 4 {
                 3 => vec![Act::Send(reply(status, "", body.as_bytes()))],
                 _ => good(request),
             });
             let finished = run(&server, &format!("{load} --request-count 40 --max-errors 100%"));
-            assert!(finished.stdout.contains(&format!("10 x {said}")), "{status}: {finished:#?}");
+            assert!(finished.stdout.contains(&format!("10 x {message}")), "{status}: {finished:#?}");
             let failed = Report::parse(&finished.stdout).level().client_number("Failed request count");
             assert_eq!(failed, 10.0, "{finished:#?}");
         }
@@ -411,8 +411,8 @@ fn the_management_port_tells_of_the_model_before_anything_is_sent() {
     let finished = data.program(&server.url()).args(&flags).args("-H Authorization:Bearer-i --management-key k:1");
     let finished = finished.args("--summary-file").arg(&summary).run();
     assert_eq!(report(&finished).level().client_number("Request count"), 5.0);
-    let said = "model 'm 1.0': 2 of 2 workers are ready, which take up to 4 requests at once and wait up to 100 ms";
-    assert!(finished.stderr.contains(said), "{}", finished.stderr);
+    let message = "model 'm 1.0': 2 of 2 workers are ready, which take up to 4 requests at once and wait up to 100 ms";
+    assert!(finished.stderr.contains(message), "{}", finished.stderr);
     let asked = management.others();
     assert!(asked[0].head.starts_with("GET /admin/models/m HTTP/1.1\r\n"), "{}", asked[0].head);
     assert_eq!(asked[0].field("authorization"), Some("Bearer k:1"), "management has a key of its own");

@@ -20,9 +20,9 @@ fn text(output: &Output) -> String {
 
 fn refusal(output: &Output) -> String {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(99), 0));
-    let said = String::from_utf8(output.stderr.clone()).unwrap();
-    assert!(said.starts_with("error: ") && said.lines().count() == 1, "{said}");
-    said
+    let message = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(message.starts_with("error: ") && message.lines().count() == 1, "{message}");
+    message
 }
 
 /// One object per trace, names in words: an HTTP request, and a gRPC request without the parts of its execution.
@@ -72,8 +72,8 @@ fn old_traces_are_summarised_by_protocol() {
          \t\tCompute (avg): 266us\n",
         path.display()
     );
-    let said = text(&summary(&[], &[&path]));
-    assert!(said.starts_with(&expected), "{said}");
+    let output = text(&summary(&[], &[&path]));
+    assert!(output.starts_with(&expected), "{output}");
     let stages = [
         "Stages of simple (-1), http, us:",
         "\tcompute             6900.0    6900.0    6900.0    6900.0    6900.0    88.79%",
@@ -83,20 +83,20 @@ fn old_traces_are_summarised_by_protocol() {
         "Stages of simple (-1), grpc, us:",
     ];
     for line in stages {
-        assert!(said.lines().any(|found| found == line), "{line}: {said}");
+        assert!(output.lines().any(|found| found == line), "{line}: {output}");
     }
-    let each = text(&summary(&["-t"], &[&path]));
+    let timings = text(&summary(&["-t"], &[&path]));
     let moments = "simple (-1):\n\tgrpc wait/read start\n\t\t26529us\n\tgrpc wait/read end\n\t\t39us\n\
         \trequest handler start\n\t\t15us\n\tqueue start\n\t\t20us\n\tcompute start\n\t\t266us\n\tcompute end\n\t\t4us\n\
         \trequest handler end\n\t\t19us\n\tgrpc send start\n\t\t77us\n\tgrpc send end\n";
-    assert!(each.contains(moments), "{each}");
+    assert!(timings.contains(moments), "{timings}");
 }
 
 #[test]
 fn traces_of_todays_server_are_summarised_with_the_models_of_ensembles() {
     let files = [fixture("ensemble_http.json"), fixture("identity_grpc.json")];
-    let said = text(&summary(&["--show-trace"], &[&files[0], &files[1]]));
-    let (first, second) = said.split_once(&format!("File: {}\n", files[1].display())).unwrap();
+    let output = text(&summary(&["--show-trace"], &[&files[0], &files[1]]));
+    let (first, second) = output.split_once(&format!("File: {}\n", files[1].display())).unwrap();
     for line in
         ["Summary for ens (1): trace count = 2\nHTTP infer request", "Summary for slow (1): trace count = 2\n\tHandler"]
     {
@@ -116,8 +116,8 @@ fn json_and_perfetto_have_what_the_text_has() {
     let export = folder.path().join("chrome.json");
     let files = [fixture("ensemble_http.json"), fixture("identity_grpc.json")];
     let flags = ["--json", "--slowest=1", "--trace-export", export.to_str().unwrap()];
-    let said = text(&summary(&flags, &[&files[0], &files[1]]));
-    let lines: Vec<serde_json::Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let output = text(&summary(&flags, &[&files[0], &files[1]]));
+    let lines: Vec<serde_json::Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 2);
     let models = lines[0]["models"].as_array().unwrap();
     let slow = models.iter().find(|model| model["model"] == "slow").unwrap();
@@ -141,8 +141,8 @@ fn the_file_of_a_server_that_runs_is_read_as_far_as_it_goes() {
     };
     let (ended, unended) = (whole(OLD), whole(OLD.trim_end_matches(']').trim_end()));
     assert_eq!((text(&ended), unended.status.code()), (text(&unended), Some(0)));
-    let said = String::from_utf8(unended.stderr).unwrap();
-    assert!(ended.stderr.is_empty() && said.contains("trace.json: it is incomplete"), "{said}");
+    let message = String::from_utf8(unended.stderr).unwrap();
+    assert!(ended.stderr.is_empty() && message.contains("trace.json: it is incomplete"), "{message}");
 }
 
 #[test]
@@ -152,18 +152,18 @@ fn what_is_no_trace_file_is_refused() {
     assert!(refusal(&summary(&["-x"], &[])).contains("-x is not a flag"));
     assert!(refusal(&summary(&[], &[&folder.path().join("none")])).contains("none"));
     let path = folder.path().join("trace.json");
-    let rest: &[u8] = &OLD.as_bytes()[..OLD.len() - 9];
+    let truncated: &[u8] = &OLD.as_bytes()[..OLD.len() - 9];
     let cases: [(&[u8], &str); 6] = [
         (b"", "line 1"),
         (b"{}", "list"),
-        (rest, "EOF"),
+        (truncated, "EOF"),
         (b"[]", "it contains no complete request"),
         (br#"[{"id": 1, "timestamps": [{"name": "REQUEST_START", "ns": -1}]}]"#, "line 1"),
         (b"\xff\xfe", "line 1"),
     ];
     for (bytes, word) in cases {
         fs::write(&path, bytes).unwrap();
-        let said = refusal(&summary(&[], &[&path]));
-        assert!(said.contains(word) && said.contains("trace.json"), "{word}: {said}");
+        let message = refusal(&summary(&[], &[&path]));
+        assert!(message.contains(word) && message.contains("trace.json"), "{word}: {message}");
     }
 }

@@ -7,12 +7,12 @@ use crate::support::http_server::{Act, HttpServer, Received, good_answer, reply}
 use crate::support::{Export, Program};
 
 /// When requests came.
-type Seen = Arc<Mutex<Vec<Instant>>>;
+type Arrivals = Arc<Mutex<Vec<Instant>>>;
 
-fn server(seen: &Seen) -> HttpServer {
-    let seen = Arc::clone(seen);
+fn server(arrivals: &Arrivals) -> HttpServer {
+    let arrivals = Arc::clone(arrivals);
     HttpServer::start(move |_: &Received| {
-        seen.lock().unwrap().push(Instant::now());
+        arrivals.lock().unwrap().push(Instant::now());
         vec![Act::Wait(Duration::from_millis(1)), Act::Send(good_answer())]
     })
 }
@@ -23,8 +23,8 @@ fn on(server: &HttpServer) -> Program {
 
 #[test]
 fn it_comes_before_the_first_level_alone_and_is_in_no_figure() {
-    let seen = Seen::default();
-    let server = server(&seen);
+    let arrivals = Arrivals::default();
+    let server = server(&arrivals);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("export.json");
     let run = on(&server)
@@ -38,7 +38,10 @@ fn it_comes_before_the_first_level_alone_and_is_in_no_figure() {
     assert!(report.text.contains("  Warming up with 200 requests/sec for 25 requests\n"), "{}", report.text);
     assert_eq!(report.text.matches("    Request count: 20\n").count(), 3, "{}", report.text);
     let export = Export::read(&file);
-    assert_eq!(export.experiments().iter().map(|one| Export::spans(one).len()).collect::<Vec<_>>(), [20, 20, 20]);
+    assert_eq!(
+        export.experiments().iter().map(|experiment| Export::spans(experiment).len()).collect::<Vec<_>>(),
+        [20, 20, 20]
+    );
 }
 
 #[test]
@@ -49,18 +52,18 @@ fn it_has_the_pace_and_length_of_its_own_load() {
             "--stage rate:50:5req",
             "--request-rate-range 5 --request-count 5",
         ] {
-            let seen = Seen::default();
-            let server = server(&seen);
+            let arrivals = Arrivals::default();
+            let server = server(&arrivals);
             on(&server)
                 .args(&format!("--warm-up {load} --warm-up pause:300ms --warm-up concurrency:1:1req {measured}"))
                 .run()
                 .report_even_if_late();
-            let seen = seen.lock().unwrap();
-            let warm = seen.len() - 6;
+            let arrivals = arrivals.lock().unwrap();
+            let warm = arrivals.len() - 6;
             assert!((least..=most).contains(&warm), "{load} {measured}: {warm}");
-            let took = seen[warm - 1] - seen[0];
+            let took = arrivals[warm - 1] - arrivals[0];
             assert!(took > Duration::from_millis(400) && took < Duration::from_millis(1200), "{load}: {took:?}");
-            assert!(seen[warm] - seen[warm - 1] >= Duration::from_millis(250), "{load} {measured}: no pause");
+            assert!(arrivals[warm] - arrivals[warm - 1] >= Duration::from_millis(250), "{load} {measured}: no pause");
         }
     }
 }

@@ -44,12 +44,12 @@ fn level(level: &Value) -> (u64, f64, &str) {
     (client["requests"].as_u64().unwrap(), mean / 1e6, level["outcome"].as_str().unwrap())
 }
 
-fn assert_level(value: &Value, requests: u64, mean: f64, what: &str) {
+fn assert_level(value: &Value, requests: u64, mean: f64, label: &str) {
     let (found, took, outcome) = level(value);
-    assert_eq!(found, requests, "{what}");
+    assert_eq!(found, requests, "{label}");
     // A busy machine may send late.
-    assert!(matches!(outcome, "valid" | "load not delivered"), "{what}: {outcome}");
-    assert!((took / mean - 1.0).abs() < 0.08, "{what}: {took} ms instead of {mean} ms");
+    assert!(matches!(outcome, "valid" | "load not delivered"), "{label}: {outcome}");
+    assert!((took / mean - 1.0).abs() < 0.08, "{label}: {took} ms instead of {mean} ms");
 }
 
 #[test]
@@ -68,7 +68,8 @@ fn timed_a_stage_has_all_that_it_sent_wherever_that_ends() {
         }
         let export: Value = serde_json::from_str(&fs::read_to_string(&export).unwrap()).unwrap();
         let exported = export["experiments"].as_array().unwrap().iter();
-        let exported: Vec<usize> = exported.map(|one| one["requests"].as_array().unwrap().len()).collect();
+        let exported: Vec<usize> =
+            exported.map(|experiment| experiment["requests"].as_array().unwrap().len()).collect();
         assert_eq!(exported, [30, 12, 18], "{edges}");
         // What was sent after 1.25 s took 2 s.
         let seconds = levels[0]["client"]["duration_s"].as_f64().unwrap();

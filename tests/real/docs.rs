@@ -24,10 +24,10 @@ fn shell(repository: &Repository, line: &str) -> String {
     let mut bash = Command::new("bash");
     bash.args(["-c", line]).current_dir(repository.path()).env("PATH", path);
     let ended = bash.env("TRITON_SERVER_DIRECTORY", triton()).output().unwrap();
-    let told = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+    let output = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
     // What a gate decides, and whether a level settles, is the machine's affair here.
-    assert!(matches!(ended.status.code(), Some(0 | 2 | 4 | 6 | 7)), "{line}: {:?}\n{told}", ended.status);
-    told
+    assert!(matches!(ended.status.code(), Some(0 | 2 | 4 | 6 | 7)), "{line}: {:?}\n{output}", ended.status);
+    output
 }
 
 #[test]

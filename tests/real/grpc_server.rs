@@ -79,9 +79,9 @@ fn answers_are_the_inputs_in_every_form() {
                 let mut run = Run::open(&backend, "identity", &spec).unwrap();
                 let counter = run.finish(LIMIT);
                 assert_eq!((counter.succeeded(), counter.texts().as_str()), (20, ""));
-                for seen in &*counter.outputs.lock().unwrap() {
-                    assert_eq!((seen[0].name.as_str(), seen[0].shape.as_slice()), ("OUTPUT0", &[1, 40_000][..]));
-                    assert!(seen[0].bytes == expected, "{streaming} {compression:?} {inputs:?}");
+                for outputs in &*counter.outputs.lock().unwrap() {
+                    assert_eq!((outputs[0].name.as_str(), outputs[0].shape.as_slice()), ("OUTPUT0", &[1, 40_000][..]));
+                    assert!(outputs[0].bytes == expected, "{streaming} {compression:?} {inputs:?}");
                 }
                 requests += 20;
             }
@@ -119,17 +119,17 @@ fn a_configuration_has_the_same_hash_in_process_and_over_both_protocols() {
     let http = HttpBackend::connect(&over_http, None).unwrap();
     let mut hashes = Vec::new();
     for model in ["plain", "rich", "sequences"] {
-        let [one, other] =
+        let [grpc_config, http_config] =
             [&grpc as &dyn Backend, &http].map(|backend| backend.model(&ModelId::latest(model)).unwrap().config);
-        assert_eq!(one, other, "{model}");
+        assert_eq!(grpc_config, http_config, "{model}");
         let summary = repository.path().join("summary.json");
         let run = Program::on(&repository, model).args("--request-count 5 --summary-file").arg(&summary).run();
-        let told: Value = serde_json::from_str(&std::fs::read_to_string(&summary).expect(&run.stderr)).unwrap();
-        assert_eq!(told["models"][0]["config_hash"].as_str(), one.hash.as_deref(), "{model}");
-        let backend = &told["server"]["backends"][0];
+        let document: Value = serde_json::from_str(&std::fs::read_to_string(&summary).expect(&run.stderr)).unwrap();
+        assert_eq!(document["models"][0]["config_hash"].as_str(), grpc_config.hash.as_deref(), "{model}");
+        let backend = &document["server"]["backends"][0];
         assert!(backend["library"].as_str().is_some_and(|path| path.ends_with("libtriton_bench.so")), "{backend}");
         assert_eq!(backend["sha256"].as_str().map(str::len), Some(64), "{backend}");
-        hashes.push(one.hash.unwrap());
+        hashes.push(grpc_config.hash.unwrap());
     }
     hashes.dedup();
     assert_eq!(hashes.len(), 3);
@@ -154,8 +154,8 @@ fn failures_and_decoupled_answers_are_told_as_they_are() {
     let counter = run.finish(LIMIT);
     assert_eq!((counter.succeeded(), counter.texts().as_str()), (10, ""));
     let outputs = counter.outputs.lock().unwrap();
-    assert_eq!(outputs.iter().filter(|seen| !seen.is_empty()).count(), 30);
-    assert_eq!(outputs.iter().filter(|seen| seen.is_empty()).count(), 10);
+    assert_eq!(outputs.iter().filter(|response| !response.is_empty()).count(), 30);
+    assert_eq!(outputs.iter().filter(|response| response.is_empty()).count(), 10);
     drop(outputs);
     let mut run = Run::open(&connect(&server, false, Compression::None), "decoupled", &spec).unwrap();
     assert_eq!(run.finish(LIMIT).codes().into_keys().collect::<Vec<_>>(), ["Unsupported"]);
@@ -301,7 +301,7 @@ fn encrypted_connections_carry_the_same_and_check_the_server() {
         let mut run = Run::open(&backend, "identity", &RunSpec { watch: true, ..large(4, 40) }).unwrap();
         let counter = run.finish(LIMIT);
         assert_eq!((counter.succeeded(), counter.texts().as_str()), (40, ""));
-        assert!(counter.outputs.lock().unwrap().iter().all(|seen| seen[0].bytes.len() == 160_000));
+        assert!(counter.outputs.lock().unwrap().iter().all(|response| response[0].bytes.len() == 160_000));
     }
     let tls = Tls { enabled: true, ..Tls::default() };
     let stranger = ConnectionPlan { tls, server_wait: Duration::ZERO, ..connection(&server, false, Compression::None) };

@@ -104,10 +104,10 @@ fn sequences_parameters_and_counters_arrive() {
     let delta = backend.statistics(&model).unwrap().since(&before);
     let counted = &delta.models[&("identity".to_owned(), "1".to_owned())];
     assert_eq!((counted.inferences, counted.success.count), (100, 100));
-    let mut seen = false;
+    let mut is_found = false;
     let wanted = "nv_inference_request_success{model=\"identity\",version=\"1\"}";
-    backend.metrics(&mut |line| seen |= line.starts_with(wanted)).unwrap();
-    assert!(seen);
+    backend.metrics(&mut |line| is_found |= line.starts_with(wanted)).unwrap();
+    assert!(is_found);
 }
 
 #[test]

@@ -50,11 +50,11 @@ fn datatypes() -> Vec<(&'static str, Value, Vec<u8>)> {
 fn tensors(list: &[(&str, &str, &str)]) -> String {
     let mut text = String::new();
     for (kind, prefix) in [("input", ""), ("output", "OUT_")] {
-        let each = list.iter().map(|(name, datatype, more)| {
+        let entries = list.iter().map(|(name, datatype, more)| {
             let more = if kind == "input" { *more } else { &more.replace("optional: true", "") };
             format!("{{ name: \"{prefix}{name}\" data_type: TYPE_{datatype} {more} }}")
         });
-        let _ = writeln!(text, "{kind} [{}]", each.collect::<Vec<_>>().join(","));
+        let _ = writeln!(text, "{kind} [{}]", entries.collect::<Vec<_>>().join(","));
     }
     text
 }
@@ -134,8 +134,8 @@ fn every_datatype_arrives_from_numbers_and_from_base64() {
         wrong[1][format!("OUT_{name}")] = json!([text[0], text[0]]);
         let bad = write(&folder, "bad.json", json!({ "data": steps, "validation_data": wrong }).to_string());
         let report = requests(Program::on(&repository, "every").args("--input-data").arg(&bad), 3).report_with(3);
-        let said = format!("stream 0, step 1, response 0, output 'OUT_{name}', element 1: expected ");
-        assert_eq!(report.level().failures(&said), 1, "{name}: {}", report.text);
+        let message = format!("stream 0, step 1, response 0, output 'OUT_{name}', element 1: expected ");
+        assert_eq!(report.level().failures(&message), 1, "{name}: {}", report.text);
     }
 }
 
@@ -271,25 +271,25 @@ fn directories_and_numpy_files_arrive() {
     let (raw, array) = (folder.path().join("raw"), folder.path().join("array"));
     fs::create_dir(&raw).unwrap();
     fs::create_dir(&array).unwrap();
-    for place in [&raw, &array] {
-        fs::write(place.join("S"), "one\ntwo words\n").unwrap();
-        fs::write(place.join("OUT_S"), "one\ntwo words").unwrap();
-        fs::write(place.join("OUT_A"), ints(&[7, -8])).unwrap();
+    for folder in [&raw, &array] {
+        fs::write(folder.join("S"), "one\ntwo words\n").unwrap();
+        fs::write(folder.join("OUT_S"), "one\ntwo words").unwrap();
+        fs::write(folder.join("OUT_A"), ints(&[7, -8])).unwrap();
     }
     fs::write(raw.join("A"), ints(&[7, -8])).unwrap();
     fs::write(array.join("A.npy"), npy(&[7, -8])).unwrap();
     // Arrays bring their shapes; raw bytes have none.
     let open = Repository::of(&[Model::identity("m").tensors(&tensors(&[("A", "INT32", "dims: [-1]"), list[1]]))]);
-    let run = |place: &Path| requests(Program::on(&open, "m").args("--input-data").arg(place), 10);
+    let run = |path: &Path| requests(Program::on(&open, "m").args("--input-data").arg(path), 10);
     assert_eq!(run(&array).report().level().client_number("Request count"), 10.0);
     run(&raw).failure(&["raw/A", "--shape"]);
-    for place in [&raw, &array] {
+    for folder in [&raw, &array] {
         for flags in ["", "-b 3 --async --concurrency-range 2"] {
-            let run = requests(Program::on(&repository, "m").args("--input-data").arg(place).args(flags), 10);
+            let run = requests(Program::on(&repository, "m").args("--input-data").arg(folder).args(flags), 10);
             assert_eq!(run.report().level().client_number("Request count"), 10.0);
         }
-        fs::write(place.join("OUT_A"), ints(&[7, 8])).unwrap();
-        let report = requests(Program::on(&repository, "m").args("--input-data").arg(place), 10).report_with(3);
+        fs::write(folder.join("OUT_A"), ints(&[7, 8])).unwrap();
+        let report = requests(Program::on(&repository, "m").args("--input-data").arg(folder), 10).report_with(3);
         assert_eq!(report.level().failures("output 'OUT_A', element 1: expected 8, got -8"), 10);
     }
 }
@@ -547,9 +547,10 @@ fn what_has_no_effect_is_said() {
     let run = |path: &Path| scripted.program().args("--validate-tolerance 0.1 --input-data").arg(path);
     let finished = requests(run(&path), 5);
     assert_eq!(finished.code(), 0, "{finished:#?}");
-    for said in ["--validate-tolerance has no effect", "misspelt.json': unknown keys are ignored: \"validation-data\""]
+    for warning in
+        ["--validate-tolerance has no effect", "misspelt.json': unknown keys are ignored: \"validation-data\""]
     {
-        assert_eq!(finished.stderr.matches(said).count(), 1, "{}", finished.stderr);
+        assert_eq!(finished.stderr.matches(warning).count(), 1, "{}", finished.stderr);
     }
     let path = write(&folder, "right.json", misspelt.replace('-', "_"));
     let finished = requests(run(&path), 5);

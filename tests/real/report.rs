@@ -210,8 +210,8 @@ fn a_run_goes_on_after_its_last_finished_level() {
     fs::write(&path, cut.to_string()).unwrap();
     let resumed = range().arg("--resume").arg(&path).arg("--report").arg(folder.path().join("r.html")).run();
     for (concurrency, before) in [(1, true), (2, true), (3, false), (4, false)] {
-        let said = resumed.stderr.contains(&format!("concurrency {concurrency}: measured before (--resume)"));
-        assert_eq!(said, before, "{concurrency}: {}", resumed.stderr);
+        let was_measured = resumed.stderr.contains(&format!("concurrency {concurrency}: measured before (--resume)"));
+        assert_eq!(was_measured, before, "{concurrency}: {}", resumed.stderr);
         assert!(resumed.stdout.contains(&format!("\nConcurrency: {concurrency}, throughput: ")), "{}", resumed.stdout);
     }
     let value = json(&path);

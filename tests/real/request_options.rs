@@ -77,13 +77,13 @@ fn traced_requests_are_in_the_servers_file_and_its_settings_are_put_back() {
     let file = repository.file("trace.json");
     let config = format!("--trace-config=triton,file={}", file.display());
     let Some(server) = TritonServer::start_with(&repository, &[&config]) else { return };
-    let own = server.get("/v2/models/m/trace/setting").unwrap();
-    let own = own.split_once("\r\n\r\n").unwrap().1;
+    let before = server.get("/v2/models/m/trace/setting").unwrap();
+    let before = before.split_once("\r\n\r\n").unwrap().1;
     for (protocol, request) in [("http", "HTTP infer request"), ("grpc", "GRPC infer request")] {
         let traced = server.program(protocol, "m").args(flags).args("--trace-count 2").run();
         traced.report();
-        let told = format!("triton-bench trace-summary {}.*", file.display());
-        assert!(traced.stderr.contains(&told), "{}", traced.stderr);
+        let hint = format!("triton-bench trace-summary {}.*", file.display());
+        assert!(traced.stderr.contains(&hint), "{}", traced.stderr);
         let file = repository.file(if protocol == "http" { "trace.json.0" } else { "trace.json.1" });
         let summary = Program::new().args("trace-summary").arg(&file).run();
         assert_eq!(summary.code(), 0, "{}", summary.stderr);
@@ -94,14 +94,14 @@ fn traced_requests_are_in_the_servers_file_and_its_settings_are_put_back() {
         );
         // The settings are the server's own again.
         let settings = server.get("/v2/models/m/trace/setting").unwrap();
-        assert_eq!(settings.split_once("\r\n\r\n").unwrap().1, own, "{protocol}");
+        assert_eq!(settings.split_once("\r\n\r\n").unwrap().1, before, "{protocol}");
     }
     // A single file is the server's to end when it stops, but what was traced is in it.
     let whole = "--request-count 4 --trace-level TIMESTAMPS --trace-rate 1";
     let traced = server.program("http", "m").args(whole).run();
     traced.report();
-    let told = format!("triton-bench trace-summary {}\n", file.display());
-    assert!(traced.stderr.contains(&told), "{}", traced.stderr);
+    let hint = format!("triton-bench trace-summary {}\n", file.display());
+    assert!(traced.stderr.contains(&hint), "{}", traced.stderr);
     let summary = Program::new().args("trace-summary").arg(&file).run();
     assert_eq!(summary.code(), 0, "{}", summary.stderr);
     assert!(summary.stdout.contains("Summary for m (1): trace count = 4\n"), "{}", summary.stdout);

@@ -10,11 +10,11 @@ use serde_json::Value;
 use crate::support::{Finished, Model, Program, Repository};
 
 /// Waits until the result at `path` has come so far; it is written anew as it grows.
-fn wait_until(path: &Path, what: &str, is_so_far: impl Fn(&Value) -> bool) {
+fn wait_until(path: &Path, label: &str, is_so_far: impl Fn(&Value) -> bool) {
     let started = Instant::now();
     let read = || serde_json::from_str(&fs::read_to_string(path).ok()?).ok();
     while !read().is_some_and(|result| is_so_far(&result)) {
-        assert!(started.elapsed() < Duration::from_secs(50), "{what}");
+        assert!(started.elapsed() < Duration::from_secs(50), "{label}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -49,10 +49,10 @@ impl Bench {
     }
 
     /// Starts it, and ends it by `signal` once the result has come so far. What it left.
-    fn broken_off(&self, signal: i32, what: &str, is_so_far: impl Fn(&Value) -> bool) -> Value {
+    fn broken_off(&self, signal: i32, label: &str, is_so_far: impl Fn(&Value) -> bool) -> Value {
         let page = self.repository.file("r.html");
         let running = self.program().arg("--summary-file").arg(&self.path).arg("--report").arg(&page).start();
-        wait_until(&self.path, what, is_so_far);
+        wait_until(&self.path, label, is_so_far);
         running.signal(signal);
         let finished = running.finish();
         assert_eq!(finished.signal().is_some(), signal == 9, "{}", finished.stderr);
@@ -80,7 +80,7 @@ impl Bench {
 }
 
 /// What a level came to, but for its stamps, which are moved.
-fn told(level: &Value) -> [&Value; 6] {
+fn figures(level: &Value) -> [&Value; 6] {
     ["load", "outcome", "figures", "intervals", "client", "server"].map(|key| match key {
         "client" => &level[key]["latency"],
         _ => &level[key],
@@ -98,16 +98,16 @@ fn assert_goes_on(bench: &Bench, before: &Value) {
     let steps = list(before, "sweep_steps");
     let (resumed, whole) = bench.resumed();
     let searched = steps.iter().filter(|taken| taken["step"]["confirm"].is_f64()).count();
-    let said = |what: &str| resumed.stderr.lines().filter(|line| line.contains(what)).count();
-    assert_eq!(said("sustained, measured before (--resume)"), searched, "{}", resumed.stderr);
-    assert_eq!(said(": measured before (--resume)"), kept.len(), "{}", resumed.stderr);
+    let count = |words: &str| resumed.stderr.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(count("sustained, measured before (--resume)"), searched, "{}", resumed.stderr);
+    assert_eq!(count(": measured before (--resume)"), kept.len(), "{}", resumed.stderr);
     assert_eq!(&list(&whole, "sweep_steps")[..steps.len()], steps);
     let levels = list(&whole, "levels");
     assert_eq!(levels.len(), 4, "{}", resumed.stdout);
-    for (one, other) in kept.iter().zip(levels) {
+    for (old, new) in kept.iter().zip(levels) {
         // One that contradicts the others is measured once more.
-        if said("contradicts the other rates") == 0 {
-            assert_eq!(told(one), told(other));
+        if count("contradicts the other rates") == 0 {
+            assert_eq!(figures(old), figures(new));
         }
     }
     assert!(whole["sweep"]["saturation"].is_f64() && whole["interrupted"] == false, "{}", whole["sweep"]);
@@ -153,15 +153,18 @@ fn is_whole(round: &Value) -> bool {
     list(round, "units").iter().all(|unit| !unit.is_null())
 }
 
-/// The rounds that were whole stay as they were; `each` cell has as many in the end.
-fn assert_goes_on_with_rounds(bench: &Bench, before: &Value, each: usize) {
+/// The rounds that were whole stay as they were; every cell has `rounds_per_cell` in the end.
+fn assert_goes_on_with_rounds(bench: &Bench, before: &Value, rounds_per_cell: usize) {
     let (resumed, whole) = bench.resumed();
-    for (one, other) in rounds(before).iter().zip(rounds(&whole)) {
-        let kept = one.iter().filter(|round| is_whole(round)).count();
-        assert_eq!(one[..kept], other[..kept]);
+    for (old, new) in rounds(before).iter().zip(rounds(&whole)) {
+        let kept = old.iter().filter(|round| is_whole(round)).count();
+        assert_eq!(old[..kept], new[..kept]);
     }
     assert!(resumed.stderr.contains("measured before (--resume)"), "{}", resumed.stderr);
-    assert!(rounds(&whole).iter().all(|rounds| rounds.len() == each && rounds.iter().all(is_whole)), "{whole}");
+    assert!(
+        rounds(&whole).iter().all(|rounds| rounds.len() == rounds_per_cell && rounds.iter().all(is_whole)),
+        "{whole}"
+    );
     assert_eq!((rounds(&whole).len(), &whole["interrupted"]), (2, &false.into()));
     bench.resumed_at_the_end(&resumed, &whole, &["variants"]);
 }

@@ -43,14 +43,14 @@ fn filled(path: &PathBuf) -> bool {
 }
 
 /// Waits until `test` holds of the regions.
-fn wait_for(run: &Running, what: &str, test: impl Fn(&[PathBuf]) -> bool) -> Vec<PathBuf> {
+fn wait_for(run: &Running, label: &str, test: impl Fn(&[PathBuf]) -> bool) -> Vec<PathBuf> {
     let started = Instant::now();
     loop {
         let found = regions(run.id());
         if test(&found) {
             return found;
         }
-        assert!(started.elapsed() < Duration::from_secs(20), "{what}: {found:?}");
+        assert!(started.elapsed() < Duration::from_secs(20), "{label}: {found:?}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -141,8 +141,8 @@ fn a_region_that_is_too_small_is_named() {
     let repository = repository();
     let program = || Program::on(&repository, "open").args("--shared-memory system --shape IN:64 --request-count 5");
     let report = program().args("--output-shared-memory-size 255").run().report_with(3);
-    let said = "output 'OUT' needs 256 bytes and its region has 255; raise --output-shared-memory-size";
-    assert_eq!(report.level().failures(said), 5, "{}", report.text);
+    let message = "output 'OUT' needs 256 bytes and its region has 255; raise --output-shared-memory-size";
+    assert_eq!(report.level().failures(message), 5, "{}", report.text);
     program().args("--output-shared-memory-size 256").run().report();
     // Ordinary memory grows.
     let pageable =
@@ -184,10 +184,10 @@ fn a_full_file_system_is_an_error_and_not_a_signal() {
         else {
             return skip("this user may not mount a file system of its own (unshare -m, mount)");
         };
-        let said = String::from_utf8_lossy(&run.stderr);
-        assert_eq!(run.status.code(), Some(99), "{said}");
-        let [line] = said.lines().collect::<Vec<_>>()[..] else {
-            panic!("more than one line, or a region is left: {said}")
+        let stderr = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(99), "{stderr}");
+        let [line] = stderr.lines().collect::<Vec<_>>()[..] else {
+            panic!("more than one line, or a region is left: {stderr}")
         };
         assert!(
             line.contains("of system shared memory in /dev/shm, where") && line.contains("bytes are free"),
@@ -200,8 +200,8 @@ fn a_full_file_system_is_an_error_and_not_a_signal() {
         ("1m,nr_inodes=3", "--shape IN:16 --concurrency-range 8", "as many files as it may (nr_inodes)"),
     ] {
         let run = inside(mount, flags).unwrap();
-        let said = String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.code() == Some(99) && said.contains(advice), "{said}");
+        let stderr = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.code() == Some(99) && stderr.contains(advice), "{stderr}");
     }
     // A file system mounted without a limit tells of no free bytes.
     for size in ["1m", "0"] {
@@ -245,7 +245,7 @@ fn without_a_driver_gpu_memory_is_refused_in_plain_words() {
 fn a_server_on_the_network_is_told_of_regions_and_forgets_them() {
     let repository = repository();
     let Some(server) = TritonServer::start(&repository) else { return };
-    let known = || server.get("/v2/systemsharedmemory/status").unwrap();
+    let status = || server.get("/v2/systemsharedmemory/status").unwrap();
     // Written once: a file must not change under a program that reads it.
     let file = data(&repository);
     for protocol in ["http", "grpc"] {
@@ -258,7 +258,7 @@ fn a_server_on_the_network_is_told_of_regions_and_forgets_them() {
         for run in &runs {
             let filled = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| bytes.starts_with(&PATTERN));
             wait_for(run, "regions with the tensor", |found| found.len() == 4 && found.iter().all(filled));
-            assert!(known().contains(&format!("triton_bench_{protocol}_{}_", run.id())), "{}", known());
+            assert!(status().contains(&format!("triton_bench_{protocol}_{}_", run.id())), "{}", status());
         }
         for run in runs {
             let id = run.id();
@@ -273,15 +273,15 @@ fn a_server_on_the_network_is_told_of_regions_and_forgets_them() {
             // A region that a request still holds goes when the server has let go of that request.
             let ours = format!("triton_bench_{protocol}_{id}_");
             let patience = Instant::now() + Duration::from_secs(5);
-            while known().contains(&ours) && Instant::now() < patience {
+            while status().contains(&ours) && Instant::now() < patience {
                 thread::sleep(Duration::from_millis(20));
             }
-            assert!(!known().contains(&ours), "{protocol}: {}", known());
+            assert!(!status().contains(&ours), "{protocol}: {}", status());
         }
         // Too small: the server itself refuses.
         let program = server.program(protocol, "open").args("--shared-memory system --shape IN:64 --request-count 5");
         let report = program.args("--output-shared-memory-size 8").run().report_with(3);
         assert!(report.level().client_number("Failed request count") >= 1.0, "{protocol}: {}", report.text);
-        assert!(!known().contains("triton_bench_"), "{protocol}: {}", known());
+        assert!(!status().contains("triton_bench_"), "{protocol}: {}", status());
     }
 }

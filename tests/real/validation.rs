@@ -56,7 +56,7 @@ fn mismatches_count_as_errors_and_max_errors_decides() {
     let bench = Bench::new();
     let data = json!([[{"IN": [1, 2]}], [{"IN": [3, 4]}, {"IN": [5, -6]}], [{"IN": [7, 8]}]]);
     let wrong = json!([[{"OUT": [1, 2]}], [{"OUT": [3, 4]}, {"OUT": [5, -7]}], [{"OUT": [7, 8]}]]);
-    let said = "Validation: Output doesn't match expected output: stream 1, step 1, response 0, output 'OUT', \
+    let message = "Validation: Output doesn't match expected output: stream 1, step 1, response 0, output 'OUT', \
         element 1: expected -7, got -6";
     for flags in [
         "",
@@ -68,12 +68,12 @@ fn mismatches_count_as_errors_and_max_errors_decides() {
             |more: &str| bench.program("ints", &data, &wrong).args(flags).args(more).args("--request-count 400").run();
         let report = run("").report_with(3);
         assert_eq!(
-            report.level().failures(said),
+            report.level().failures(message),
             report.level().client_number("Failed request count") as u64,
             "{flags}"
         );
         let report = run("--max-errors 30%").report_even_if_late();
-        let (good, bad) = (report.level().client_number("Request count"), report.level().failures(said));
+        let (good, bad) = (report.level().client_number("Request count"), report.level().failures(message));
         // Every slot goes round the four steps, and may be inside of a round when the last request is sent.
         assert!(good + bad as f64 == 400.0 && bad.abs_diff(100) <= 4, "{flags}: {}", report.text);
         assert_eq!(run("--max-errors 20%").code(), 3, "{flags}");
@@ -197,8 +197,8 @@ fn every_response_of_a_decoupled_model_has_its_own_list() {
         let good = run(&lists(json!([right(6), right(6), right(6)])), flags);
         assert_eq!(good.level().client_number("Request count"), 20.0, "{}", good.text);
         let wrong = run(&lists(json!([right(6), right(7), right(6)])), flags);
-        let said = "stream 0, step 1, response 1, output 'OUTPUT0', element 0: expected 7, got 6";
-        assert!(wrong.level().failures(said).abs_diff(10) <= 2, "{}", wrong.text);
+        let message = "stream 0, step 1, response 1, output 'OUTPUT0', element 0: expected 7, got 6";
+        assert!(wrong.level().failures(message).abs_diff(10) <= 2, "{}", wrong.text);
         let fewer = run(&lists(json!([right(6), right(6)])), flags);
         assert!(fewer.level().failures("response 2: expected 2 responses, got 3").abs_diff(10) <= 2, "{}", fewer.text);
         let more = run(&lists(json!([right(6), right(6), right(6), right(6)])), flags);
@@ -218,14 +218,14 @@ fn wrong_outputs_of_a_periodic_load_are_failures() {
         let mut result: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         (finished, result["periodic"].take())
     };
-    let (good, told) = run(5, "--summary-file");
-    assert_eq!((good.code(), &told["outcome"]), (0, &"valid".into()), "{}{}", good.stdout, good.stderr);
-    let (wrong, told) = run(4, "--summary-file");
+    let (good, document) = run(5, "--summary-file");
+    assert_eq!((good.code(), &document["outcome"]), (0, &"valid".into()), "{}{}", good.stdout, good.stderr);
+    let (wrong, document) = run(4, "--summary-file");
     assert_eq!(wrong.code(), 3, "{}{}", wrong.stdout, wrong.stderr);
-    let said = "Requests: 12 sent, 0 completed, 12 failed\nVerdict: invalid: 12 of 12 requests failed\n";
-    assert!(wrong.stdout.contains(said), "{}", wrong.stdout);
+    let message = "Requests: 12 sent, 0 completed, 12 failed\nVerdict: invalid: 12 of 12 requests failed\n";
+    assert!(wrong.stdout.contains(message), "{}", wrong.stdout);
     assert!(wrong.stderr.contains("12 requests failed: Validation: "), "{}", wrong.stderr);
-    assert_eq!((&told["requests"]["failed"], &told["outcome"]), (&12.into(), &"failed".into()), "{told}");
+    assert_eq!((&document["requests"]["failed"], &document["outcome"]), (&12.into(), &"failed".into()), "{document}");
     let (resumed, _) = run(4, "--resume");
     assert!(resumed.stderr.contains("not finished before, and measured from its start"), "{}", resumed.stderr);
     assert_eq!(resumed.code(), 3, "{}", resumed.stdout);
@@ -237,7 +237,7 @@ fn outputs_are_validated_over_the_network_too() {
     let Some(server) = TritonServer::start(&bench.repository) else { return };
     let data = json!([{"IN": [1, 2]}, {"IN": [3, 4]}]);
     let wrong = json!([{"OUT": [1, 2]}, {"OUT": [3, 5]}]);
-    let said = "stream 0, step 1, response 0, output 'OUT', element 1: expected 5, got 4";
+    let message = "stream 0, step 1, response 0, output 'OUT', element 1: expected 5, got 4";
     for protocol in ["http", "grpc"] {
         for flags in ["", "--async --concurrency-range 2", "--shared-memory system --concurrency-range 2"] {
             let run = |expected: &Value| {
@@ -247,7 +247,7 @@ fn outputs_are_validated_over_the_network_too() {
             };
             let (good, bad) = (run(&data_as_outputs(&data)), run(&wrong));
             assert_eq!(good.level().client_number("Request count"), 40.0, "{protocol} {flags}: {}", good.text);
-            assert!(bad.level().failures(said).abs_diff(20) <= 2, "{protocol} {flags}: {}", bad.text);
+            assert!(bad.level().failures(message).abs_diff(20) <= 2, "{protocol} {flags}: {}", bad.text);
         }
     }
     let data = json!([{"INPUT0": [5]}]);
@@ -266,8 +266,8 @@ fn outputs_are_validated_over_the_network_too() {
 fn tensors_without_elements_arrive_over_every_transport() {
     let bench = Bench::new();
     let empty = shaped(json!([]), json!([0, 0]));
-    let one = shaped(json!([1.5]), json!([1, 1]));
-    let data = json!([{"IN": empty}, {"IN": one}, {"IN": empty}]);
+    let single = shaped(json!([1.5]), json!([1, 1]));
+    let data = json!([{"IN": empty}, {"IN": single}, {"IN": empty}]);
     let path = bench.data(&data, &data_as_outputs(&data));
     let server = TritonServer::start(&bench.repository);
     for flags in ["", "--shared-memory system"] {
@@ -310,10 +310,10 @@ fn a_matrix_validates_every_way_and_max_errors_decides() {
     };
     run(&data_as_outputs(&data), "").report();
     let wrong = json!([{"OUT": [1, 2]}, {"OUT": [3, 5]}]);
-    let said =
+    let message =
         "Validation: Output doesn't match expected output: stream 0, step 1, response 0, output 'OUT', element 1";
     let refused = run(&wrong, "");
-    assert_eq!((refused.code(), refused.stdout.matches(said).count()), (3, 2), "{}", refused.stdout);
+    assert_eq!((refused.code(), refused.stdout.matches(message).count()), (3, 2), "{}", refused.stdout);
     let tolerated = run(&wrong, "--max-errors 60%");
     assert_eq!(
         (tolerated.code(), tolerated.stdout.matches(" requests failed").count()),
@@ -327,16 +327,16 @@ fn a_matrix_validates_every_way_and_max_errors_decides() {
 fn threads(run: &Running) -> Vec<String> {
     let tasks = format!("/proc/{}/task", run.id());
     let started = Instant::now();
-    let mut seen = Vec::new();
+    let mut threads = Vec::new();
     while started.elapsed() < Duration::from_secs(3) {
         let names = fs::read_dir(&tasks).into_iter().flatten().flatten();
-        seen = names.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok()).collect();
-        if seen.iter().any(|name| name.trim() == "validation") {
+        threads = names.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok()).collect();
+        if threads.iter().any(|name| name.trim() == "validation") {
             break;
         }
         thread::sleep(Duration::from_millis(20));
     }
-    seen.iter().map(|name| name.trim().to_owned()).collect()
+    threads.iter().map(|name| name.trim().to_owned()).collect()
 }
 
 #[test]

@@ -22,13 +22,13 @@ fn json(path: &Path) -> Value {
 }
 
 /// The word of a figure of the first comparison.
-fn verdict<'a>(result: &'a Value, of: &Value) -> &'a str {
-    figure(result, of)["verdict"].as_str().unwrap()
+fn verdict<'a>(result: &'a Value, key: &Value) -> &'a str {
+    figure(result, key)["verdict"].as_str().unwrap()
 }
 
-fn figure<'a>(result: &'a Value, of: &Value) -> &'a Value {
+fn figure<'a>(result: &'a Value, key: &Value) -> &'a Value {
     let figures = result["variants"]["cells"][0]["comparisons"][0]["figures"].as_array().unwrap();
-    figures.iter().find(|figure| figure["of"] == *of).unwrap_or_else(|| panic!("no {of}: {figures:?}"))
+    figures.iter().find(|figure| figure["figure"] == *key).unwrap_or_else(|| panic!("no {key}: {figures:?}"))
 }
 
 fn assert_narrow(finished: &Finished) {
@@ -104,15 +104,15 @@ fn timed_models_side_by_side_are_compared_level_by_level() {
 
 #[test]
 fn timed_what_differs_in_the_server_is_loaded_anew_for_each_turn() {
-    let [one, other] = [2, 6].map(|delay| {
+    let [first, second] = [2, 6].map(|delay| {
         let repository = Repository::of(&[]);
         let model = Model::sleeping("m", delay);
         repository.add(&repository.counting(model));
         repository
     });
-    let base = Program::in_process(&triton(), &one.path()).args("-m m -p 150 --rounds 3 --restarts 2");
-    let summary = one.file("out.json");
-    let flags = format!("far:--model-repository '{}'", other.path().display());
+    let base = Program::in_process(&triton(), &first.path()).args("-m m -p 150 --rounds 3 --restarts 2");
+    let summary = first.file("out.json");
+    let flags = format!("far:--model-repository '{}'", second.path().display());
     let finished = variant(variant(base, "near:"), &flags).arg("--summary-file").arg(&summary).run();
     assert_eq!(finished.code(), 0, "{}{}", finished.stdout, finished.stderr);
     let result = json(&summary);
@@ -121,7 +121,7 @@ fn timed_what_differs_in_the_server_is_loaded_anew_for_each_turn() {
     let rounds = result["variants"]["cells"][0]["rounds"].as_array().unwrap();
     let starts: Vec<u64> = rounds.iter().map(|round| round["start"].as_u64().unwrap()).collect();
     assert_eq!(starts, [1, 1, 1, 2, 2, 2]);
-    assert!(one.was_loaded("m") && other.was_loaded("m"), "models were left behind");
+    assert!(first.was_loaded("m") && second.was_loaded("m"), "models were left behind");
     assert_narrow(&finished);
 }
 

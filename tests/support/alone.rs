@@ -12,7 +12,7 @@ pub fn alone(test: &str, act: impl FnOnce()) {
     }
     let mut again = Command::new(std::env::current_exe().unwrap());
     let run = again.args([test, "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap();
-    let said = [run.stdout, run.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    assert!(run.status.success() && said.contains("1 passed"), "{said}");
+    let output = [run.stdout, run.stderr].concat();
+    let output = String::from_utf8_lossy(&output);
+    assert!(run.status.success() && output.contains("1 passed"), "{output}");
 }

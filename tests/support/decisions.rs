@@ -26,9 +26,9 @@ impl Decision {
     }
 
     /// A reader's own word in place of the page's.
-    pub fn with(mut self, word: &str, own: &str) -> Self {
+    pub fn with(mut self, word: &str, replacement: &str) -> Self {
         assert!(self.script.contains(word), "'{word}' is not in:\n{}", self.script);
-        self.script = self.script.replace(word, own);
+        self.script = self.script.replace(word, replacement);
         self
     }
 

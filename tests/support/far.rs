@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// `host:port` at which `server` answers `each_way` later in both directions. It is there until the test ends.
 pub fn far_away(server: &str, each_way: Duration) -> String {
-    between(server, move |client, server| {
+    relay(server, move |client, server| {
         pass(client.try_clone().unwrap(), server.try_clone().unwrap(), each_way);
         pass(server, client, each_way);
     })
@@ -19,7 +19,7 @@ pub fn far_away(server: &str, each_way: Duration) -> String {
 /// `host:port` at which `server` answers, but for requests of which `breaks` says yes: those break their connection.
 pub fn breaking(server: &str, breaks: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> String {
     let breaks = Arc::new(breaks);
-    between(server, move |client, server| {
+    relay(server, move |client, server| {
         pass(server.try_clone().unwrap(), client.try_clone().unwrap(), Duration::ZERO);
         let breaks = Arc::clone(&breaks);
         thread::spawn(move || pass_unless(&*breaks, &client, &server));
@@ -37,7 +37,7 @@ pub fn once_measured(path: &'static str) -> impl Fn(&[u8]) -> bool {
 }
 
 /// Listens, and has `join` bring every connection together with one of the server's.
-fn between(server: &str, join: impl Fn(TcpStream, TcpStream) + Send + 'static) -> String {
+fn relay(server: &str, join: impl Fn(TcpStream, TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (here, server) = (listener.local_addr().unwrap().to_string(), server.to_owned());
     thread::spawn(move || {

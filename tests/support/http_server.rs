@@ -153,7 +153,7 @@ impl HttpServer {
     /// Does this from now on where a request's path ends with `last`.
     pub fn act_instead(&self, last: &'static str, acts: Vec<Act>) {
         let mut instead = self.shared.instead.lock().unwrap();
-        instead.retain(|(known, _)| *known != last);
+        instead.retain(|(key, _)| *key != last);
         instead.push((last, acts));
     }
 

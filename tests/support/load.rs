@@ -16,7 +16,7 @@ use triton_bench::shm::{Placement, Region};
 
 /// What was seen of an output.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SeenOutput {
+pub struct ObservedOutput {
     /// Name.
     pub name: String,
     /// Shape.
@@ -34,7 +34,7 @@ pub struct Counter {
     /// Failures by code and message.
     pub failures: Mutex<BTreeMap<(String, String), u64>>,
     /// Outputs of every watched response.
-    pub outputs: Mutex<Vec<Vec<SeenOutput>>>,
+    pub outputs: Mutex<Vec<Vec<ObservedOutput>>>,
     /// Service times in nanoseconds.
     pub latencies: Mutex<Vec<u64>>,
     sequences: bool,
@@ -90,12 +90,12 @@ impl Counter {
 
 impl CompletionSink for Counter {
     fn response(&self, _slot: SlotId, response: &Response<'_>) {
-        let mut seen = Vec::new();
+        let mut observed = Vec::new();
         response.outputs.visit(&mut |view: OutputView<'_>| {
             let (name, shape, bytes) = (view.name.to_owned(), view.shape.to_vec(), view.bytes.to_vec());
-            seen.push(SeenOutput { name, shape, bytes });
+            observed.push(ObservedOutput { name, shape, bytes });
         });
-        self.outputs.lock().unwrap().push(seen);
+        self.outputs.lock().unwrap().push(observed);
     }
 
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {

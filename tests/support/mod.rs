@@ -47,7 +47,7 @@ pub fn artifact(name: &str) -> PathBuf {
         [beside.join(name), target.join("debug").join(name), target.join("release").join(name), target.join(name)];
     places
         .iter()
-        .find(|place| place.exists())
+        .find(|path| path.exists())
         .unwrap_or_else(|| panic!("{} is not built; run scripts/test, which builds it", places[0].display()))
         .clone()
 }

@@ -141,8 +141,8 @@ impl Program {
         let child = process.child();
         let (ended, end) = mpsc::channel();
         let read = |mut pipe: Box<dyn Read + Send>, last: mpsc::Sender<Instant>, until: Option<String>| {
-            let said = Arc::new(Mutex::new(Vec::new()));
-            let text = Arc::clone(&said);
+            let bytes = Arc::new(Mutex::new(Vec::new()));
+            let text = Arc::clone(&bytes);
             let thread = thread::spawn(move || {
                 let mut part = [0; 4096];
                 while let Ok(count @ 1..) = pipe.read(&mut part) {
@@ -154,7 +154,7 @@ impl Program {
                     }
                 }
             });
-            Spoken { said, thread }
+            OutputText { bytes, thread }
         };
         let stdout = read(Box::new(child.stdout.take().unwrap()), ended.clone(), self.last_word);
         let stderr: Box<dyn Read + Send> = child.stderr.take().map_or(Box::new(io::empty()), |pipe| Box::new(pipe));
@@ -164,27 +164,27 @@ impl Program {
 }
 
 /// What a program has written to one of its streams.
-struct Spoken {
-    said: Arc<Mutex<Vec<u8>>>,
+struct OutputText {
+    bytes: Arc<Mutex<Vec<u8>>>,
     thread: JoinHandle<()>,
 }
 
-impl Spoken {
+impl OutputText {
     fn so_far(&self) -> String {
-        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
     }
 
     fn all(self) -> String {
         self.thread.join().unwrap();
-        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
     }
 }
 
 /// A program under way; it is ended when dropped.
 pub struct Running {
     process: Watched,
-    stdout: Spoken,
-    stderr: Spoken,
+    stdout: OutputText,
+    stderr: OutputText,
     started: Instant,
     /// The moments at which it wrote something.
     output: mpsc::Receiver<Instant>,

@@ -25,13 +25,13 @@ pub struct Terminal {
     /// Keeps the terminal, and its modes, when the program is gone.
     line: File,
     before: Termios,
-    seen: Arc<Mutex<Seen>>,
+    output: Arc<Mutex<Output>>,
     reader: JoinHandle<()>,
     closing: Arc<AtomicBool>,
     started: Instant,
 }
 
-struct Seen {
+struct Output {
     parser: vt100::Parser,
     /// What came since the program's start.
     bytes: Vec<u8>,
@@ -68,9 +68,9 @@ impl Terminal {
         let process = Watched::start(change(&mut setsid));
         drop(setsid);
         let parser = vt100::Parser::new(rows, columns, 1000);
-        let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new(), parts: Vec::new() }));
+        let output = Arc::new(Mutex::new(Output { parser, bytes: Vec::new(), parts: Vec::new() }));
         let master = File::from(master);
-        let (mut from, into) = (master.try_clone().unwrap(), Arc::clone(&seen));
+        let (mut from, into) = (master.try_clone().unwrap(), Arc::clone(&output));
         let closing = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&closing);
         let reader = thread::spawn(move || {
@@ -84,14 +84,14 @@ impl Terminal {
                     continue;
                 }
                 let Ok(count @ 1..) = from.read(&mut part) else { break };
-                let mut seen = into.lock().unwrap();
-                seen.parser.process(&part[..count]);
-                seen.bytes.extend_from_slice(&part[..count]);
-                let length = seen.bytes.len();
-                seen.parts.push((Instant::now(), length));
+                let mut output = into.lock().unwrap();
+                output.parser.process(&part[..count]);
+                output.bytes.extend_from_slice(&part[..count]);
+                let length = output.bytes.len();
+                output.parts.push((Instant::now(), length));
             }
         });
-        Self { process, master, line, before, seen, reader, closing, started: Instant::now() }
+        Self { process, master, line, before, output, reader, closing, started: Instant::now() }
     }
 
     /// Presses keys.
@@ -106,38 +106,38 @@ impl Terminal {
 
     /// Gives the terminal another size.
     pub fn resize(&self, rows: u16, columns: u16) {
-        self.seen.lock().unwrap().parser.screen_mut().set_size(rows, columns);
+        self.output.lock().unwrap().parser.screen_mut().set_size(rows, columns);
         tcsetwinsize(&self.line, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
     }
 
     /// What it shows, line by line.
     pub fn screen(&self) -> String {
-        self.seen.lock().unwrap().parser.screen().contents()
+        self.output.lock().unwrap().parser.screen().contents()
     }
 
     /// Whether it shows the screen that programs draw on, instead of the one with the lines before.
     pub fn is_drawn_on(&self) -> bool {
-        self.seen.lock().unwrap().parser.screen().alternate_screen()
+        self.output.lock().unwrap().parser.screen().alternate_screen()
     }
 
     /// All that was sent to it.
     pub fn bytes(&self) -> String {
-        String::from_utf8_lossy(&self.seen.lock().unwrap().bytes).into_owned()
+        String::from_utf8_lossy(&self.output.lock().unwrap().bytes).into_owned()
     }
 
     /// The moments at which something came.
     pub fn moments(&self) -> Vec<(Instant, usize)> {
-        self.seen.lock().unwrap().parts.clone()
+        self.output.lock().unwrap().parts.clone()
     }
 
     /// Waits until what it shows is as wanted; returns that.
-    pub fn wait_until(&self, what: &str, is_wanted: impl Fn(&str) -> bool) -> String {
+    pub fn wait_until(&self, label: &str, is_wanted: impl Fn(&str) -> bool) -> String {
         loop {
             let screen = self.screen();
             if is_wanted(&screen) {
                 return screen;
             }
-            assert!(self.started.elapsed() < PATIENCE, "{what} never came:\n{screen}");
+            assert!(self.started.elapsed() < PATIENCE, "{label} never came:\n{screen}");
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -169,8 +169,8 @@ impl Terminal {
         // Nobody has the terminal any more, so that its reader comes to an end.
         drop(self.line);
         self.reader.join().unwrap();
-        let mut seen = self.seen.lock().unwrap();
-        let screen = seen.parser.screen_mut();
+        let mut output = self.output.lock().unwrap();
+        let screen = output.parser.screen_mut();
         assert!(!screen.alternate_screen() && !screen.hide_cursor(), "{}", screen.contents());
         let rows = usize::from(screen.size().0);
         screen.set_scrollback(usize::MAX);

@@ -158,7 +158,7 @@ impl TritonServer {
     pub fn executed(&self, model: &str) -> u64 {
         let answer = self.get(&format!("/v2/models/{model}/stats")).unwrap_or_default();
         let count =
-            answer.split_once("\"execution_count\":").map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()));
+            answer.split_once("\"execution_count\":").map(|(_, tail)| tail.split(|c: char| !c.is_ascii_digit()));
         count.and_then(|mut digits| digits.next()?.parse().ok()).unwrap_or(0)
     }
 

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 pub const DEATHS: &str = "TRITON_BENCH_DEATHS";
 
 /// Notes what no second try may make good again.
-fn note(what: &str) {
+fn note(message: &str) {
     let test = thread::current().name().unwrap_or("?").to_owned();
-    let line = format!("{test}: {}\n", what.replace('\n', " "));
+    let line = format!("{test}: {}\n", message.replace('\n', " "));
     eprint!("{line}");
     let Some(path) = std::env::var_os(DEATHS) else { return };
     // In one write, so that lines of other processes do not come between.

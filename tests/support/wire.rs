@@ -27,12 +27,12 @@ pub struct Wire {
 
 impl Wire {
     /// Makes a device at each end, a name in a namespace of `ip netns`; what one is sent comes out of the other so long after.
-    pub fn between(ends: [(&str, &str); 2], each_way: Duration) -> io::Result<Self> {
-        let [(here, one), (there, other)] = ends;
-        let (one, other) = (device(here, one)?, device(there, other)?);
+    pub fn connect(ends: [(&str, &str); 2], each_way: Duration) -> io::Result<Self> {
+        let [(here, first), (there, second)] = ends;
+        let (first, second) = (device(here, first)?, device(there, second)?);
         let is_cut = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
-        for (from, to) in [(one.try_clone()?, other.try_clone()?), (other, one)] {
+        for (from, to) in [(first.try_clone()?, second.try_clone()?), (second, first)] {
             let (send, sent) = mpsc::channel();
             let is_cut = Arc::clone(&is_cut);
             threads.push(thread::spawn(move || take(from, &send, each_way, &is_cut)));
@@ -53,10 +53,10 @@ impl Drop for Wire {
 
 /// A network device of packets in a namespace. It is there as long as the file is open.
 fn device(namespace: &str, name: &str) -> io::Result<File> {
-    let (place, name) = (format!("/run/netns/{namespace}"), name.to_owned());
+    let (path, name) = (format!("/run/netns/{namespace}"), name.to_owned());
     // The device comes into being where the thread that opens it is; this one stays where it is.
     let made = thread::spawn(move || {
-        move_into_link_name_space(File::open(place)?.as_fd(), Some(LinkNameSpaceType::Network))?;
+        move_into_link_name_space(File::open(path)?.as_fd(), Some(LinkNameSpaceType::Network))?;
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
         // SAFETY: all zeroes are a request with an empty name and no flags.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -76,7 +76,7 @@ unsafe extern "C" {
 }
 
 /// What callbacks know.
-struct Heard {
+struct Received {
     body: Vec<u8>,
     done: Vec<usize>,
 }
@@ -84,7 +84,7 @@ struct Heard {
 pub struct Library {
     session: *mut c_void,
     /// Callbacks are told its address.
-    heard: *mut Heard,
+    received: *mut Received,
     fields: Vec<(String, String)>,
     output: Vec<u8>,
 }
@@ -100,7 +100,7 @@ extern "C" fn read_body(
 ) -> isize {
     // SAFETY: `user` is the session's, which lives as long as it; the buffer has that room.
     unsafe {
-        let body = &(*user.cast::<Heard>()).body;
+        let body = &(*user.cast::<Received>()).body;
         assert!(body.len() <= room, "a small body goes out in one piece");
         ptr::copy_nonoverlapping(body.as_ptr(), buffer, body.len());
         *flags |= DATA_FLAG_EOF;
@@ -139,14 +139,14 @@ extern "C" fn on_close(session: *mut c_void, stream: i32, error: u32, user: *mut
     // SAFETY: `user` is the session's, which lives as long as it; a stream's user data are its slot.
     unsafe {
         let slot = nghttp2_session_get_stream_user_data(session, stream) as usize;
-        (*user.cast::<Heard>()).done.push(slot - 1);
+        (*user.cast::<Received>()).done.push(slot - 1);
     }
     0
 }
 
 impl Library {
     pub fn new(call: &Call) -> Self {
-        let heard = Box::into_raw(Box::new(Heard { body: call.body.clone(), done: Vec::new() }));
+        let received = Box::into_raw(Box::new(Received { body: call.body.clone(), done: Vec::new() }));
         let (mut callbacks, mut session) = (ptr::null_mut(), ptr::null_mut());
         let settings = [
             SettingsEntry { id: SETTINGS_ENABLE_PUSH, value: 0 },
@@ -158,7 +158,7 @@ impl Library {
             nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
             nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
             nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-            assert_eq!(nghttp2_session_client_new(&raw mut session, callbacks, heard.cast()), 0);
+            assert_eq!(nghttp2_session_client_new(&raw mut session, callbacks, received.cast()), 0);
             nghttp2_session_callbacks_del(callbacks);
             assert_eq!(nghttp2_submit_settings(session, 0, settings.as_ptr(), settings.len()), 0);
             assert_eq!(nghttp2_session_set_local_window_size(session, 0, 0, WINDOW), 0);
@@ -172,7 +172,7 @@ impl Library {
             ("content-type", "application/grpc"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Self { session, heard, fields: fields.into(), output: Vec::new() }
+        Self { session, received, fields: fields.into(), output: Vec::new() }
     }
 }
 
@@ -198,11 +198,11 @@ impl Session for Library {
     }
 
     fn receive(&mut self, bytes: &[u8], done: &mut Vec<usize>) {
-        // SAFETY: the bytes are there for the call; callbacks alone touch what `heard` points to.
+        // SAFETY: the bytes are there for the call; callbacks alone touch what `received` points to.
         unsafe {
             let used = nghttp2_session_mem_recv(self.session, bytes.as_ptr(), bytes.len());
             assert_eq!(used, bytes.len() as isize, "the server keeps to the protocol");
-            done.append(&mut (*self.heard).done);
+            done.append(&mut (*self.received).done);
         }
     }
 
@@ -228,7 +228,7 @@ impl Drop for Library {
         // SAFETY: both were made in `new`, and nobody uses them any more.
         unsafe {
             nghttp2_session_del(self.session);
-            drop(Box::from_raw(self.heard));
+            drop(Box::from_raw(self.received));
         }
     }
 }

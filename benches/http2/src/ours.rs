@@ -43,13 +43,13 @@ impl Session for Ours {
     }
 
     fn receive(&mut self, bytes: &[u8], done: &mut Vec<usize>) {
-        let mut heard = Heard { done };
+        let mut received = Received { done };
         if self.rest.is_empty() {
-            let used = self.connection.receive(bytes, &mut heard).expect("the server keeps to the protocol");
+            let used = self.connection.receive(bytes, &mut received).expect("the server keeps to the protocol");
             self.rest.extend_from_slice(&bytes[used..]);
         } else {
             self.rest.extend_from_slice(bytes);
-            let used = self.connection.receive(&self.rest, &mut heard).expect("the server keeps to the protocol");
+            let used = self.connection.receive(&self.rest, &mut received).expect("the server keeps to the protocol");
             self.rest.drain(..used);
         }
     }
@@ -68,11 +68,11 @@ impl Session for Ours {
     }
 }
 
-struct Heard<'a> {
+struct Received<'a> {
     done: &'a mut Vec<usize>,
 }
 
-impl Events for Heard<'_> {
+impl Events for Received<'_> {
     fn headers(&mut self, token: Token, headers: &HeaderList, end: bool) {
         if end {
             assert_eq!(headers.get("grpc-status"), Some(&b"0"[..]));

@@ -58,7 +58,7 @@ struct Shared {
 struct Kept {
     texts: Vec<(Stream, String)>,
     /// How many of them are for standard error.
-    said: usize,
+    messages: usize,
 }
 
 impl Dashboard {
@@ -105,7 +105,7 @@ impl Dashboard {
         let busy = machine.busy();
         if let Some((at, before)) = &board.busy {
             board.usage =
-                usage::between(usage::Reading { at: *at, busy: before }, usage::Reading { at: now, busy: &busy });
+                usage::difference(usage::Reading { at: *at, busy: before }, usage::Reading { at: now, busy: &busy });
         }
         board.busy = Some((now, busy));
     }
@@ -188,7 +188,7 @@ impl Shared {
             }
         }
         let kept = self.kept.lock().take();
-        let Some(Kept { texts, said: messages }) = kept else { return };
+        let Some(Kept { texts, messages }) = kept else { return };
         for (stream, text) in texts {
             let _ = stream.write(&text);
         }
@@ -222,9 +222,9 @@ impl Drawing for Shared {
         };
         if stream == Stream::Error {
             self.board.lock().say(text);
-            kept.said += 1;
+            kept.messages += 1;
         }
-        if stream == Stream::Output || kept.said <= MAX_KEPT {
+        if stream == Stream::Output || kept.messages <= MAX_KEPT {
             kept.texts.push((stream, text.to_owned()));
         }
         Ok(())

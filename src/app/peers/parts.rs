@@ -63,10 +63,10 @@ pub(super) fn steps(plan: &Plan) -> String {
 /// # Errors
 /// If a process cannot continue.
 pub(super) fn divide_outputs(plan: &mut Plan, ranks: &Ranks) -> Result<()> {
-    let rank = ranks.place().rank;
+    let rank = ranks.part().rank;
     let folder = plan.output.folder.as_ref().map(|folder| folder.path.clone());
     // Its name may contain the time.
-    let first: Option<PathBuf> = ranks.hear_first(ranks.is_first().then_some(&folder), ANSWER_LIMIT)?;
+    let first: Option<PathBuf> = ranks.receive_first(ranks.is_first().then_some(&folder), ANSWER_LIMIT)?;
     if let (Some(folder), Some(first)) = (&mut plan.output.folder, first) {
         let export = plan.output.profile_export.as_mut();
         export.into_iter().for_each(|export| {

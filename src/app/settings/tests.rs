@@ -94,7 +94,7 @@ fn every_setting_has_its_line() {
     assert!(settings(&plan, &setup).contains(further));
     setup.decoupled = false;
     assert!(!settings(&plan, &setup).contains(further));
-    plan.measurement.precision = Some(Precision { of: Statistic::Throughput, share: 0.015 });
+    plan.measurement.precision = Some(Precision { statistic: Statistic::Throughput, share: 0.015 });
     let text = settings(&plan, &setup);
     assert!(text.contains("  Measuring until the windows give the throughput to within 1.5%\n"), "{text}");
     plan.measurement.request_count = Some(20);

@@ -11,7 +11,7 @@ pub struct Assignment(pub Vec<(Setting, Value)>);
 
 impl Assignment {
     /// The point with these indexes of values.
-    pub fn of(search: &[Searched], indexes: &[usize]) -> Self {
+    pub fn new(search: &[Searched], indexes: &[usize]) -> Self {
         let pairs = search.iter().zip(indexes);
         Self(pairs.map(|(searched, index)| (searched.setting.clone(), searched.values[*index].clone())).collect())
     }
@@ -74,7 +74,7 @@ impl Assignment {
         let mut key = Vec::new();
         for (setting, value) in &self.0 {
             let Setting::Server(setting) = setting else { continue };
-            let number = || value.as_u64().ok_or_else(|| format!("{}: {value} is not a number", setting.word()));
+            let number = || value.as_u64().ok_or_else(|| format!("{}: {value} is not a number", setting.name()));
             match setting {
                 ServerSetting::RateLimit => {
                     plan.rate_limit = match value {
@@ -88,7 +88,7 @@ impl Assignment {
                     plan.buffer_threads = Some(u32::try_from(number()?).unwrap_or(u32::MAX));
                 }
             }
-            key.push(format!("{}={value}", setting.word()));
+            key.push(format!("{}={value}", setting.name()));
         }
         Ok(key)
     }

@@ -17,7 +17,7 @@ pub fn title(plan: &TunePlan, search: &[Searched]) -> String {
         "model {}; {}; objective {}; constraints {}; load {}; margin {}; budget {:?}; seed {}",
         plan.run.target.model,
         settings.join(" "),
-        plan.objective.word(),
+        plan.objective.name(),
         if constraints.is_empty() { "none".to_owned() } else { constraints.join(" ") },
         plan.load_words(),
         plan.margin,

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::result::{Figures, VisitFigures};
+use crate::result::{Figures, TrialFigures};
 use crate::tune::{Observation, Trial};
 
 /// Seconds that a search, or a trial in it, can take: up to thirty years.
@@ -22,7 +22,7 @@ pub struct Entry {
     /// Its result.
     pub observation: Observation,
     /// The figures, where there are any.
-    pub measured: Option<VisitFigures>,
+    pub measured: Option<TrialFigures>,
     /// The line that it was read from, which is written as it was.
     #[serde(skip)]
     pub line: Option<String>,
@@ -34,11 +34,11 @@ impl Entry {
         let Self { trial, observation, measured, .. } = self;
         let found = observation.found.as_ref().ok();
         let logarithms = found.iter().flat_map(|found| [found.score, found.violation]);
-        let loads = measured.as_ref().and_then(|visit| visit.load_s);
+        let loads = measured.as_ref().and_then(|trial| trial.load_s);
         let mut seconds = [trial.unit_s, observation.seconds].into_iter().chain(loads);
         logarithms.into_iter().all(|logarithm| LOGARITHM.contains(&logarithm))
             && seconds.all(|seconds| SECONDS.contains(&seconds))
-            && measured.as_ref().is_none_or(|visit| are_measured(&visit.figures))
+            && measured.as_ref().is_none_or(|trial| are_measured(&trial.figures))
     }
 }
 

@@ -1,21 +1,21 @@
-//! What a visit came to: the figures of its level that a search compares.
+//! What a trial came to: the figures of its level that a search compares.
 
 use crate::app::tune::members;
 use crate::model::statistics::CountedTime;
 use crate::plan::{Figure, Requirement, TunePlan};
 use crate::result::figures::FigureAt;
 use crate::result::summary::{LevelSummary, ServerSummary};
-use crate::result::{Figures, LatencyAt, VisitFigures};
+use crate::result::{Figures, LatencyAt, TrialFigures};
 
 /// What a level came to.
-pub fn visit_figures(level: &LevelSummary, plan: &TunePlan, concurrency: Option<u32>) -> VisitFigures {
+pub fn trial_figures(level: &LevelSummary, plan: &TunePlan, concurrency: Option<u32>) -> TrialFigures {
     let found = measured(level, plan);
     let throughput = concurrency.map_or(found.throughput, |concurrency| closed_throughput(level, concurrency));
-    VisitFigures {
+    TrialFigures {
         figures: Figures { throughput, concurrency, ..found },
         disturbance: level.disturbances.worst,
         members: level.server.as_ref().map(members::members).unwrap_or_default(),
-        ..VisitFigures::default()
+        ..TrialFigures::default()
     }
 }
 
@@ -53,8 +53,8 @@ fn measured(level: &LevelSummary, plan: &TunePlan) -> Figures {
 
 /// The figure of the catalogue that a constraint is about, if it is not one of those that every model has.
 fn named(constraint: &Requirement, level: &LevelSummary) -> Option<(String, f64)> {
-    let Figure::Named(name) = constraint.of else { return None };
-    let figure = FigureAt::of(name);
+    let Figure::Named(name) = constraint.figure else { return None };
+    let figure = FigureAt::new(name);
     Some((figure.key(), figure.value(level)?.value))
 }
 

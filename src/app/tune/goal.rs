@@ -32,13 +32,13 @@ pub fn found(plan: &TunePlan, measured: &Figures) -> Found {
 /// Distance of a constraint from its limit, as a logarithm; above 0 it is violated.
 fn violation(constraint: &Requirement, measured: &Figures) -> f64 {
     let Bound::Value(bound) = constraint.bound else { return 0.0 };
-    let (value, least) = match constraint.of {
+    let (value, least) = match constraint.figure {
         Figure::Statistic(Statistic::Throughput) => (measured.throughput, f64::MIN_POSITIVE),
         Figure::Statistic(Statistic::MeanLatency) => (measured.mean_ns, 1.0),
         Figure::Statistic(Statistic::Percentile(percentile)) => (measured.latency_at(percentile), 1.0),
         Figure::Errors => (measured.errors, MIN_ERRORS),
         Figure::Named(name) => {
-            let Some(value) = measured.named.get(&FigureAt::of(name).key()) else { return NEVER };
+            let Some(value) = measured.named.get(&FigureAt::new(name).key()) else { return NEVER };
             (*value, MIN_NAMED)
         }
     };

@@ -31,7 +31,7 @@ use crate::plan::TunePlan;
 use crate::processes;
 use crate::program::launch;
 use crate::report::Interrupts;
-use crate::result::VisitFigures;
+use crate::result::TrialFigures;
 use crate::stdio;
 use crate::tune::{Place, Trial};
 
@@ -73,7 +73,7 @@ pub struct Order {
 
 /// Executes each task in its own process.
 pub struct Isolated {
-    words: Vec<OsString>,
+    arguments: Vec<OsString>,
     interrupts: Interrupts,
 }
 
@@ -82,7 +82,7 @@ impl Isolated {
     pub fn new(plan: &TunePlan, interrupts: Interrupts) -> Self {
         // We must clean up after a process that dies.
         let _ = set_child_subreaper(Some(getpid()));
-        Self { words: plan.command_line.clone(), interrupts }
+        Self { arguments: plan.command_line.clone(), interrupts }
     }
 
     /// Reads the configurations of the model and of those that it calls, as they are.
@@ -98,7 +98,7 @@ impl Isolated {
     ///
     /// # Errors
     /// Why it could not be measured; if its process died, of what.
-    pub fn visit(&self, order: Order, left: Duration) -> Result<Option<VisitFigures>> {
+    pub fn run_trial(&self, order: Order, left: Duration) -> Result<Option<TrialFigures>> {
         let unit = Duration::from_secs_f64(order.trial.unit_s);
         self.answer_to(&Task::Measure(order), unit + LIMIT.min(left + GRACE))
     }
@@ -108,7 +108,7 @@ impl Isolated {
         let task = serde_json::to_string(task).map_err(|error| Error::machine(error.to_string()))?;
         let failed = |error: io::Error| Error::machine(format!("--isolate: a process cannot be started: {error}"));
         let mut command = launch::bound(Path::new("/proc/self/exe"));
-        command.arg("tune").args(&self.words).arg("--trial");
+        command.arg("tune").args(&self.arguments).arg("--trial");
         // An interrupt at the terminal is for this process only.
         command.process_group(0).stdin(input(&task).map_err(failed)?).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
@@ -223,27 +223,27 @@ pub fn answer(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Resu
     match task {
         Task::Read => {
             let subject = Subject::open(plan, context);
-            tell(subject.as_ref().map(|subject| subject.bases().to_vec()))?;
+            respond(subject.as_ref().map(|subject| subject.bases().to_vec()))?;
         }
         Task::Measure(order) => {
             let mut subject = Subject::with(plan, context, order.bases.clone());
-            tell(measure(plan, order, &mut subject).as_ref())?;
+            respond(measure(plan, order, &mut subject).as_ref())?;
         }
     }
     Ok(exit::OK)
 }
 
-fn tell<T: Serialize>(answer: std::result::Result<T, &Error>) -> Result<()> {
+fn respond<T: Serialize>(answer: std::result::Result<T, &Error>) -> Result<()> {
     let answer = answer.map_err(ToString::to_string);
     let text = serde_json::to_string(&answer).map_err(|error| Error::machine(error.to_string()))?;
     stdio::print(&format!("{text}\n"))
 }
 
-fn measure(plan: &TunePlan, order: Order, subject: &mut Subject) -> Result<VisitFigures> {
+fn measure(plan: &TunePlan, order: Order, subject: &mut Subject) -> Result<TrialFigures> {
     subject.expect(order.trial.candidate, order.expected_rate, order.load);
     let search = super::settings(plan, subject)?;
-    let assignment = order.place.map_or_else(Assignment::default, |indexes| Assignment::of(&search, &indexes));
-    subject.visit(&assignment, &order.trial)
+    let assignment = order.place.map_or_else(Assignment::default, |indexes| Assignment::new(&search, &indexes));
+    subject.run_trial(&assignment, &order.trial)
 }
 
 #[cfg(test)]

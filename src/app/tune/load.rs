@@ -4,29 +4,29 @@
 //! So a candidate that misses its latency is measured again at once with as many fewer; one that stays far below it gets
 //! more the next time.
 
-/// Maximum number of tries in one visit.
+/// Maximum number of tries in one trial.
 pub const TRIES: usize = 5;
 /// What is left of the limit, as latencies are not the same each time.
 const GUARD: f64 = 0.9;
-/// A latency this near the limit, as a logarithm, would miss it in a part of the visits that confirm it.
+/// A latency this near the limit, as a logarithm, would miss it in a part of the trials that confirm it.
 const NEAR: f64 = 0.05;
 /// A candidate gets more requests if its latency is below the limit by this much, as a logarithm.
-const ROOM: f64 = 0.25;
+const HEADROOM: f64 = 0.25;
 /// At most this many times as many.
 const GROWTH: f64 = 2.0;
 
 /// What is known of a candidate's load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KnownLoad {
-    /// Requests outstanding in the next visit.
+    /// Requests outstanding in the next trial.
     pub next: u32,
     /// The fewest that missed a constraint on a quiet machine.
     missed: Option<u32>,
-    /// Whether the last visit of the confirmation missed one.
+    /// Whether the last trial of the confirmation missed one.
     has_missed: bool,
 }
 
-/// A visit.
+/// A trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Loaded {
     /// The load that it ended with.
@@ -40,7 +40,7 @@ pub struct Loaded {
     pub confirms: bool,
 }
 
-/// Whether and how a visit goes on after a try with `load` that came to this `violation`: with this many requests.
+/// Whether and how a trial goes on after a try with `load` that came to this `violation`: with this many requests.
 pub fn fewer(load: u32, violation: f64) -> Option<u32> {
     let fitting = f64::from(load) * (-violation).exp() * GUARD;
     (violation > -NEAR && load > 1).then(|| (fitting as u32).clamp(1, load - 1))
@@ -48,15 +48,15 @@ pub fn fewer(load: u32, violation: f64) -> Option<u32> {
 
 impl KnownLoad {
     /// Nothing but this is known.
-    pub fn of(next: u32) -> Self {
+    pub fn new(next: u32) -> Self {
         Self { next, missed: None, has_missed: false }
     }
 
-    /// After a visit, where `before` was known.
-    pub fn after(before: Option<Self>, visit: Loaded) -> Self {
-        let Loaded { load, violation, .. } = visit;
-        let missed = [before.and_then(|known_load| known_load.missed), visit.missed].into_iter().flatten().min();
-        if visit.confirms {
+    /// After a trial, where `before` was known.
+    pub fn after(before: Option<Self>, trial: Loaded) -> Self {
+        let Loaded { load, violation, .. } = trial;
+        let missed = [before.and_then(|known_load| known_load.missed), trial.missed].into_iter().flatten().min();
+        if trial.confirms {
             let misses = violation > 0.0;
             let has_missed = before.is_some_and(|known_load| known_load.has_missed);
             let next = if misses && has_missed { fewer(load, violation).unwrap_or(load) } else { load };
@@ -64,7 +64,7 @@ impl KnownLoad {
         }
         let factor = ((-violation).exp() * GUARD).min(GROWTH);
         let grown = (f64::from(load) * factor) as u32;
-        let next = match violation < -ROOM {
+        let next = match violation < -HEADROOM {
             true => grown.min(missed.map_or(u32::MAX, |missed| missed - 1)).max(load),
             false => load,
         };
@@ -76,7 +76,7 @@ impl KnownLoad {
 mod tests {
     use super::*;
 
-    /// The load after some visits to a model whose latency with `n` outstanding is `law(n)`, of a limit of 1.
+    /// The load after some trials to a model whose latency with `n` outstanding is `law(n)`, of a limit of 1.
     fn settled(law: impl Fn(u32) -> f64, most: u32) -> (u32, Vec<usize>) {
         let (mut known_load, mut tries): (Option<KnownLoad>, Vec<usize>) = (None, Vec::new());
         for _ in 0..6 {
@@ -106,15 +106,15 @@ mod tests {
 
     #[test]
     fn the_load_of_the_confirmation_stays_unless_it_misses_twice() {
-        let visit = |load: u32, violation: f64| Loaded { load, missed: None, violation, confirms: true };
-        let good = KnownLoad::after(None, visit(8, -1.0));
+        let trial = |load: u32, violation: f64| Loaded { load, missed: None, violation, confirms: true };
+        let good = KnownLoad::after(None, trial(8, -1.0));
         assert_eq!(good.next, 8, "it does not grow");
-        let once = KnownLoad::after(Some(good), visit(8, 0.2));
+        let once = KnownLoad::after(Some(good), trial(8, 0.2));
         assert_eq!(once.next, 8);
-        assert_eq!(KnownLoad::after(Some(once), visit(8, -0.1)).next, 8);
-        let twice = KnownLoad::after(Some(once), visit(8, 0.2));
+        assert_eq!(KnownLoad::after(Some(once), trial(8, -0.1)).next, 8);
+        let twice = KnownLoad::after(Some(once), trial(8, 0.2));
         assert_eq!(twice.next, 5);
-        let missed = Loaded { missed: Some(8), confirms: false, ..visit(6, -0.5) };
+        let missed = Loaded { missed: Some(8), confirms: false, ..trial(6, -0.5) };
         assert_eq!(KnownLoad::after(Some(good), missed).next, 7, "8 missed it");
     }
 }

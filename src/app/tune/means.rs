@@ -9,7 +9,7 @@ use crate::app::tune::subject::Subject;
 use crate::error::Result;
 use crate::plan::Searched;
 use crate::report::Interrupts;
-use crate::result::VisitFigures;
+use crate::result::TrialFigures;
 use crate::tune::Trial;
 
 /// What candidates are measured with.
@@ -33,27 +33,27 @@ impl Means<'_> {
     ///
     /// # Errors
     /// Why it could not be measured.
-    pub fn visit(
+    pub fn run_trial(
         &mut self,
         search: &[Searched],
         indexes: Option<Vec<usize>>,
         trial: &Trial,
         left: Duration,
-    ) -> Result<Option<VisitFigures>> {
+    ) -> Result<Option<TrialFigures>> {
         let subject = &mut self.subject;
         match &self.isolated {
             Some(isolated) => {
                 subject.note_loads(&assignment(search, indexes.clone()));
                 let (expected_rate, bases) = (subject.expected_rate(trial.candidate), subject.bases().to_vec());
                 let load = subject.expected_load(trial.candidate);
-                isolated.visit(Order { place: indexes, trial: *trial, expected_rate, load, bases }, left)
+                isolated.run_trial(Order { place: indexes, trial: *trial, expected_rate, load, bases }, left)
             }
-            None => subject.visit(&assignment(search, indexes), trial).map(Some),
+            None => subject.run_trial(&assignment(search, indexes), trial).map(Some),
         }
     }
 }
 
 /// The settings of the candidate at `indexes`; the present configuration sets nothing.
 pub fn assignment(search: &[Searched], indexes: Option<Vec<usize>>) -> Assignment {
-    indexes.map_or_else(Assignment::default, |indexes| Assignment::of(search, &indexes))
+    indexes.map_or_else(Assignment::default, |indexes| Assignment::new(search, &indexes))
 }

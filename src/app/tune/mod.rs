@@ -19,8 +19,8 @@ mod searched;
 mod space;
 mod subject;
 mod thinning;
+mod trial_runner;
 mod verdict;
-mod visit;
 mod why;
 
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ use crate::app::tune::entry::Entry;
 use crate::app::tune::isolated::Isolated;
 use crate::app::tune::means::{Means, assignment};
 use crate::app::tune::record::{Head, Record, Step};
-use crate::app::tune::searched::Seen;
+use crate::app::tune::searched::CompletedTrial;
 use crate::app::tune::subject::Subject;
 use crate::app::{check_devices, ending, limit_replies, outputs, phase, signals};
 use crate::backends::Connect;
@@ -47,7 +47,7 @@ use crate::model::{ConfigMark, ModelId};
 use crate::plan::{Searched, Setting, TunePlan, flags};
 use crate::report::tune::Places;
 use crate::report::{self, Interrupts};
-use crate::result::{Figures, TuneResult, VisitFigures};
+use crate::result::{Figures, TrialFigures, TuneResult};
 use crate::stdio::{self, note};
 use crate::tune::{Found, Observation, Phase, Planner, Settings, Trial};
 
@@ -167,10 +167,10 @@ struct RunningSearch<'a> {
     search: &'a [Searched],
     means: Means<'a>,
     planner: Planner,
-    seen: Vec<Seen>,
+    completed: Vec<CompletedTrial>,
     record: Record,
     /// Steps that an earlier search has already measured.
-    known: VecDeque<Step>,
+    recorded: VecDeque<Step>,
     phase: Option<Phase>,
 }
 
@@ -193,9 +193,9 @@ impl<'a> RunningSearch<'a> {
             search,
             means,
             planner: Planner::new(space, settings),
-            seen: Vec::new(),
+            completed: Vec::new(),
             record,
-            known: steps.into(),
+            recorded: steps.into(),
             phase: None,
         })
     }
@@ -203,10 +203,10 @@ impl<'a> RunningSearch<'a> {
     /// Measures what the planner asks for, to the end.
     fn run(&mut self) -> Result<()> {
         while !self.means.is_interrupted() {
-            self.raise_budget()?;
+            self.extend_budget()?;
             let Some(trial) = self.planner.next_trial() else { break };
             self.announce(&trial);
-            let recorded_entry = match self.known.pop_front() {
+            let recorded_entry = match self.recorded.pop_front() {
                 Some(Step::Trial(entry)) if entry.trial == trial => Some(*entry),
                 _ => None,
             };
@@ -214,7 +214,7 @@ impl<'a> RunningSearch<'a> {
                 Some(entry) => entry,
                 None => {
                     // From here on this search differs from the recorded one.
-                    self.known.clear();
+                    self.recorded.clear();
                     let Some(entry) = self.measure(&trial) else { break };
                     entry
                 }
@@ -229,46 +229,46 @@ impl<'a> RunningSearch<'a> {
                 self.means.subject.reached(&trial, &measured, violation);
                 if trial.again {
                     // It takes the place of the disturbed one.
-                    self.seen.pop();
+                    self.completed.pop();
                 }
-                if self.seen.is_empty() {
+                if self.completed.is_empty() {
                     self.planner.set_unit(unit(self.plan, self.planner.budget(), &measured.figures).as_secs_f64());
                 }
-                self.seen.push(Seen { trial, measured });
+                self.completed.push(CompletedTrial { trial, measured });
             }
         }
         Ok(())
     }
 
-    /// Raises the budget: where the recorded search raised it, and after all recorded steps to what was asked for.
-    fn raise_budget(&mut self) -> Result<()> {
-        while let Some(Step::Budget(budget_s)) = self.known.front() {
+    /// Extends the budget: where the recorded search extended it, and after all recorded steps to what was asked for.
+    fn extend_budget(&mut self) -> Result<()> {
+        while let Some(Step::Budget(budget_s)) = self.recorded.front() {
             let budget_s = *budget_s;
-            self.known.pop_front();
-            self.planner.raise_budget(budget_s);
-            self.record.raise(budget_s, true)?;
+            self.recorded.pop_front();
+            self.planner.extend_budget(budget_s);
+            self.record.extend(budget_s, true)?;
         }
         let budget_s = self.plan.budget.as_secs_f64();
-        if !self.known.is_empty() || budget_s <= self.planner.budget() {
+        if !self.recorded.is_empty() || budget_s <= self.planner.budget() {
             return Ok(());
         }
         let (had, spent) = (self.planner.budget(), self.planner.spent());
         note!(
             "--resume: the search continues with {budget_s:.0} s instead of {had:.0} s, of which {spent:.0} s are spent"
         );
-        self.planner.raise_budget(budget_s);
-        self.record.raise(budget_s, false)
+        self.planner.extend_budget(budget_s);
+        self.record.extend(budget_s, false)
     }
 
     /// Measures a candidate; `None` if the time that is left is not enough for one that has been measured before.
     fn measure(&mut self, trial: &Trial) -> Option<Entry> {
         let started = Stamp::now();
         let left = Duration::from_secs_f64((self.planner.budget() - self.planner.spent()).max(0.0));
-        let visited = self.means.visit(self.search, self.place(trial.candidate), trial, left);
+        let tried = self.means.run_trial(self.search, self.place(trial.candidate), trial, left);
         let took = Stamp::now() - started;
-        let measured = match visited.transpose() {
+        let measured = match tried.transpose() {
             Some(measured) => measured,
-            None if took >= left && self.has_seen(trial.candidate) => return None,
+            None if took >= left && self.has_measured(trial.candidate) => return None,
             None => Err(isolated::late(took)),
         };
         let seconds = took.as_secs_f64();
@@ -276,12 +276,12 @@ impl<'a> RunningSearch<'a> {
         Some(Entry { trial: *trial, observation: Observation { seconds, found }, measured: measured.ok(), line: None })
     }
 
-    fn has_seen(&self, candidate: usize) -> bool {
-        self.seen.iter().any(|visit| visit.trial.candidate == candidate)
+    fn has_measured(&self, candidate: usize) -> bool {
+        self.completed.iter().any(|completed| completed.trial.candidate == candidate)
     }
 
     /// What the planner is told of a measurement.
-    fn found(&self, measured: &VisitFigures) -> Found {
+    fn found(&self, measured: &TrialFigures) -> Found {
         let root = &self.plan.run.target.model.name;
         let bottleneck = members::bottleneck(&measured.members);
         Found {
@@ -319,7 +319,7 @@ impl<'a> RunningSearch<'a> {
             plan: self.plan,
             search: self.search,
             planner: &self.planner,
-            seen: &self.seen,
+            completed: &self.completed,
             bases: self.means.subject.bases(),
             interrupted: self.means.is_interrupted(),
         })
@@ -359,10 +359,10 @@ const NOT_IDENTITY: &[&str] = &[
 
 /// The identity of a search, by which its record is recognised.
 fn head(plan: &TunePlan, search: &[Searched], bases: &[(ModelId, Value)]) -> Head {
-    let words = plan.run.words.flags.iter();
+    let words = plan.run.invocation.flags.iter();
     let is_excluded = |name: &str| NOT_IDENTITY.contains(&name) || flags::find(name).is_some_and(|flag| flag.output);
     let flags = words.filter(|flag| flag.given && !is_excluded(&flag.name));
-    let mark = |(id, base): &(ModelId, Value)| format!("{id} {}", ConfigMark::of(base).hash.unwrap_or_default());
+    let mark = |(id, base): &(ModelId, Value)| format!("{id} {}", ConfigMark::new(base).hash.unwrap_or_default());
     Head {
         search: description::title(plan, search),
         budget_s: Some(plan.budget.as_secs_f64()),

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::app::tune::searched::{Search, Seen};
+use crate::app::tune::searched::{CompletedTrial, Search};
 use crate::app::tune::space::in_force;
 use crate::app::tune::verdict::verdict;
 use crate::app::tune::why::why;
 use crate::exit;
 use crate::plan::Searched;
-use crate::result::{CandidateResult, CandidateStatus, TUNE_VERSION, TuneFigures, TuneResult, VisitFigures};
+use crate::result::{CandidateResult, CandidateStatus, TUNE_VERSION, TrialFigures, TuneFigures, TuneResult};
 use crate::stats::Interval;
 use crate::terms::Statistic;
 use crate::tune::{Answer, Beside, Candidate, Phase, Status, median};
@@ -51,7 +51,7 @@ pub fn result(search: &Search<'_>) -> TuneResult {
         schema: TUNE_VERSION,
         program: format!("triton-bench {}", env!("CARGO_PKG_VERSION")),
         model: plan.run.target.model.to_string(),
-        objective: plan.objective.word(),
+        objective: plan.objective.name(),
         constraints: plan.constraints.iter().map(|constraint| constraint.text.clone()).collect(),
         percentile: plan.percentile(),
         load: plan.load_words(),
@@ -89,13 +89,17 @@ fn one(
         }
         _ => search.search.iter().map(|searched| present(search, searched)).collect(),
     };
-    let visits: Vec<&Seen> = search.seen.iter().filter(|visit| visit.trial.candidate == number).collect();
-    let all: Vec<&VisitFigures> = visits.iter().map(|visit| &visit.measured).collect();
-    let confirming: Vec<&VisitFigures> =
-        visits.iter().filter(|visit| visit.trial.phase == Phase::Confirmation).map(|visit| &visit.measured).collect();
+    let completed: Vec<&CompletedTrial> =
+        search.completed.iter().filter(|completed| completed.trial.candidate == number).collect();
+    let all: Vec<&TrialFigures> = completed.iter().map(|completed| &completed.measured).collect();
+    let confirming: Vec<&TrialFigures> = completed
+        .iter()
+        .filter(|completed| completed.trial.phase == Phase::Confirmation)
+        .map(|completed| &completed.measured)
+        .collect();
     let confirmed = !confirming.is_empty();
-    let figures = TuneFigures::of(if confirmed { &confirming } else { &all }, &all);
-    let violations = candidate.violations(|visit| !confirmed || visit.phase == Phase::Confirmation);
+    let figures = TuneFigures::new(if confirmed { &confirming } else { &all }, &all);
+    let violations = candidate.violations(|trial| !confirmed || trial.phase == Phase::Confirmation);
     let meets = !violations.is_empty() && median(&violations) <= 0.0;
     let beside = beside.iter().find(|beside| beside.number == number).copied();
     let confirmed = confirmed.then_some(Confirmed { meets, beside });
@@ -146,7 +150,7 @@ fn status_of(
         return is(CandidateStatus::Worse, Some(reason));
     }
     let undecided = beside.filter(|beside| beside.is_worse.is_none());
-    match (&candidate.status, confirmed.is_some(), candidate.visits.is_empty()) {
+    match (&candidate.status, confirmed.is_some(), candidate.trials.is_empty()) {
         // After an earlier confirmation, a race may have shown that others are better.
         (Status::Open | Status::Dropped { is_shown: false, .. }, true, _) => match undecided {
             Some(beside) => is(CandidateStatus::Undecided, Some(against_best(&beside))),
@@ -194,7 +198,7 @@ pub fn obstacle(candidates: &[Candidate]) -> Option<String> {
         Status::Failed(reason) => Some(reason),
         _ => None,
     })?;
-    let all = others.iter().all(|candidate| is_out(candidate) && candidate.visits.is_empty());
+    let all = others.iter().all(|candidate| is_out(candidate) && candidate.trials.is_empty());
     all.then(|| format!("none of the {} other candidates could be measured: {reason}", others.len()))
 }
 

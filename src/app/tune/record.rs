@@ -1,4 +1,4 @@
-//! The record of a search, from which it can be resumed: a line for each trial and for each raise of the budget.
+//! The record of a search, from which it can be resumed: a line for each trial and for each extension of the budget.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -23,9 +23,9 @@ pub enum Step {
     Budget(f64),
 }
 
-/// The line of a raised budget.
+/// The line of an extended budget.
 #[derive(Serialize, Deserialize)]
-struct Raised {
+struct ExtendedBudget {
     budget_s: f64,
 }
 
@@ -100,10 +100,10 @@ impl Record {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn raise(&mut self, budget_s: f64, is_known: bool) -> Result<()> {
-        let line = text(&Raised { budget_s })?;
+    pub fn extend(&mut self, budget_s: f64, is_recorded: bool) -> Result<()> {
+        let line = text(&ExtendedBudget { budget_s })?;
         match &mut self.writing {
-            Writing::Repeating(lines) if is_known => lines.push(line),
+            Writing::Repeating(lines) if is_recorded => lines.push(line),
             _ => self.write(&line)?,
         }
         Ok(())
@@ -183,7 +183,7 @@ fn parse(path: &Path) -> Result<(Option<Head>, Vec<Step>)> {
 }
 
 fn step(line: String) -> Option<Step> {
-    if let Ok(Raised { budget_s }) = serde_json::from_str(&line) {
+    if let Ok(ExtendedBudget { budget_s }) = serde_json::from_str(&line) {
         return SECONDS.contains(&budget_s).then_some(Step::Budget(budget_s));
     }
     let entry = serde_json::from_str(&harmless(&line)).ok().filter(Entry::is_believed)?;
@@ -192,11 +192,11 @@ fn step(line: String) -> Option<Step> {
 
 /// The total seconds of the recorded search.
 fn budget(head: &Head, steps: &[Step]) -> Option<f64> {
-    let raised = steps.iter().rev().find_map(|step| match step {
+    let extended = steps.iter().rev().find_map(|step| match step {
         Step::Budget(budget_s) => Some(*budget_s),
         Step::Trial(_) => None,
     });
-    raised.or(head.budget_s)
+    extended.or(head.budget_s)
 }
 
 /// A budget cannot be lowered: its results are already in the record.
@@ -245,7 +245,7 @@ fn unwritable(path: &Path, error: std::io::Error) -> Error {
 mod tests {
     use super::*;
     use crate::interrupt;
-    use crate::result::{Figures, VisitFigures};
+    use crate::result::{Figures, TrialFigures};
     use crate::tune::{Found, Observation, Phase, Trial};
 
     fn entry(round: usize) -> Entry {
@@ -255,9 +255,9 @@ mod tests {
                 seconds: 0.3,
                 found: Ok(Found { score: 1.5, violation: -0.5, disturbed: false, bottleneck: None }),
             },
-            measured: Some(VisitFigures {
+            measured: Some(TrialFigures {
                 figures: Figures { throughput: 4.5, ..Figures::default() },
-                ..VisitFigures::default()
+                ..TrialFigures::default()
             }),
             line: None,
         }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greater_budget_is_a_line_where_it_was_raised() {
+    fn a_greater_budget_is_a_line_where_it_was_extended() {
         let folder = tempfile::tempdir().unwrap();
         let with_budget = |budget_s: f64| {
             let search = format!("model m; budget {budget_s}s; seed 1");
@@ -284,7 +284,7 @@ mod tests {
         };
         let mut record = Record::begin(folder.path(), &with_budget(12.0), interrupt::counter()).unwrap();
         record.add(&entry(0)).unwrap();
-        record.raise(60.0, false).unwrap();
+        record.extend(60.0, false).unwrap();
         record.add(&entry(1)).unwrap();
         let path = folder.path().join(FILE);
         let whole = fs::read_to_string(&path).unwrap();
@@ -295,11 +295,11 @@ mod tests {
         for step in steps {
             match step {
                 Step::Trial(entry) => record.add(&entry).unwrap(),
-                Step::Budget(budget_s) => record.raise(budget_s, true).unwrap(),
+                Step::Budget(budget_s) => record.extend(budget_s, true).unwrap(),
             }
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), whole);
-        record.raise(90.0, false).unwrap();
+        record.extend(90.0, false).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("{whole}{{\"budget_s\":90.0}}\n"));
         let error = read(folder.path(), &with_budget(60.0)).unwrap_err().to_string();
         assert!(error.contains("--budget 60s") && error.contains("90s or more"), "{error}");

@@ -4,16 +4,16 @@ use serde_json::Value;
 
 use crate::model::ModelId;
 use crate::plan::{Searched, TunePlan};
-use crate::result::VisitFigures;
+use crate::result::TrialFigures;
 use crate::result::disturbance::Disturbance;
 use crate::tune::{Planner, Trial};
 
 /// A trial and its figures.
-pub struct Seen {
+pub struct CompletedTrial {
     /// The trial.
     pub trial: Trial,
     /// Its figures.
-    pub measured: VisitFigures,
+    pub measured: TrialFigures,
 }
 
 /// Everything about a search.
@@ -25,7 +25,7 @@ pub struct Search<'a> {
     /// Who searched.
     pub planner: &'a Planner,
     /// What was measured.
-    pub seen: &'a [Seen],
+    pub completed: &'a [CompletedTrial],
     /// The models as they were found.
     pub bases: &'a [(ModelId, Value)],
     /// Whether the search was interrupted.
@@ -35,7 +35,7 @@ pub struct Search<'a> {
 impl Search<'_> {
     /// How many measurements others disturbed, of how many, and the worst of it.
     pub fn disturbances(&self) -> (usize, usize, Option<Disturbance>) {
-        let all = self.seen.iter().filter_map(|visit| visit.measured.disturbance);
-        (all.clone().count(), self.seen.len(), all.reduce(|worst, next| worst.worst(&next)))
+        let all = self.completed.iter().filter_map(|completed| completed.measured.disturbance);
+        (all.clone().count(), self.completed.len(), all.reduce(|worst, next| worst.worst(&next)))
     }
 }

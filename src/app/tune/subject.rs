@@ -12,9 +12,9 @@ use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::session::Session;
 use crate::app::tune::assignment::Assignment;
-use crate::app::tune::figures::visit_figures;
+use crate::app::tune::figures::trial_figures;
 use crate::app::tune::load::{self, KnownLoad, Loaded};
-use crate::app::tune::visit::{Visit, patience};
+use crate::app::tune::trial_runner::{TrialRunner, patience};
 use crate::app::tune::{goal, space};
 use crate::backend::{Backend, ModelControl};
 use crate::backends::{Connected, owed};
@@ -24,7 +24,7 @@ use crate::interrupt;
 use crate::load::LoadShape;
 use crate::model::ModelId;
 use crate::plan::{Plan, TunePlan};
-use crate::result::VisitFigures;
+use crate::result::TrialFigures;
 use crate::terms::GapDistribution;
 use crate::tune::{Phase, Trial};
 
@@ -67,7 +67,7 @@ impl<'a> Subject<'a> {
         Ok(subject)
     }
 
-    /// The same with known configurations. No server is contacted and no model loaded before a visit needs it.
+    /// The same with known configurations. No server is contacted and no model loaded before a trial needs it.
     pub fn with(plan: &'a TunePlan, context: RunContext<'a>, bases: Vec<(ModelId, Value)>) -> Self {
         let (rates, loads) = (BTreeMap::new(), BTreeMap::new());
         Self { plan, context, servers: HashMap::new(), bases, rates, loads }
@@ -131,7 +131,7 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// Why it could not be loaded or measured.
-    pub fn visit(&mut self, assignment: &Assignment, trial: &Trial) -> Result<VisitFigures> {
+    pub fn run_trial(&mut self, assignment: &Assignment, trial: &Trial) -> Result<TrialFigures> {
         let mut plan = self.plan.run.clone();
         let key = assignment.set_server(&mut plan.target.server).map_err(Error::usage)?;
         if !self.servers.contains_key(&key) {
@@ -149,7 +149,7 @@ impl<'a> Subject<'a> {
         let earlier = EarlierRun::default();
         let runner = || Runner { context, session, earlier: &earlier, baseline: None, observers: None };
         let look = |concurrency: Option<u32>| {
-            let visit = Visit {
+            let trial_runner = TrialRunner {
                 runner: runner(),
                 job: &job(session, concurrency, assignment.request_rate(), trial)?,
                 unit_s: trial.unit_s,
@@ -157,12 +157,12 @@ impl<'a> Subject<'a> {
                 percentile: self.plan.percentile(),
                 patience: patience(self.plan.budget),
             };
-            Ok(visit_figures(&visit.measure(expected_rate)?, self.plan, concurrency))
+            Ok(trial_figures(&trial_runner.measure(expected_rate)?, self.plan, concurrency))
         };
         let first = most.map(|most| known_load.map_or(most, |load| load.min(most)));
         let may_vary = self.plan.searches_load() && trial.phase != Phase::Confirmation;
         let found = if may_vary { within(self.plan, first, look) } else { look(first) }?;
-        Ok(VisitFigures { load_s, in_place, ..found })
+        Ok(TrialFigures { load_s, in_place, ..found })
     }
 
     /// Notes which models a process of its own is about to load for `assignment` on a network server, so that they are
@@ -194,11 +194,11 @@ impl<'a> Subject<'a> {
     /// What is expected of a candidate, in a process that measures it alone.
     pub fn expect(&mut self, candidate: usize, rate: f64, load: Option<u32>) {
         self.rates.insert(candidate, rate);
-        self.loads.extend(load.map(|load| (candidate, KnownLoad::of(load))));
+        self.loads.extend(load.map(|load| (candidate, KnownLoad::new(load))));
     }
 
     /// Notes what a trial came to, measured here, in its own process, or by an earlier search.
-    pub fn reached(&mut self, trial: &Trial, measured: &VisitFigures, violation: f64) {
+    pub fn reached(&mut self, trial: &Trial, measured: &TrialFigures, violation: f64) {
         let figures = &measured.figures;
         self.rates.insert(trial.candidate, figures.throughput / figures.batch_size.max(1) as f64);
         if let Some(load) = figures.concurrency.filter(|_| self.plan.searches_load()) {
@@ -329,15 +329,15 @@ fn job(session: &Session, concurrency: Option<u32>, rate: Option<f64>, trial: &T
 fn within(
     plan: &TunePlan,
     first: Option<u32>,
-    look: impl Fn(Option<u32>) -> Result<VisitFigures>,
-) -> Result<VisitFigures> {
+    look: impl Fn(Option<u32>) -> Result<TrialFigures>,
+) -> Result<TrialFigures> {
     let (mut load, mut missed) = (first, None);
     for tries in 1.. {
         let found = look(load)?;
         let violation = goal::found(plan, &found.figures).violation;
         match load.and_then(|load| load::fewer(load, violation)).filter(|_| tries < load::TRIES) {
             Some(fewer) => (missed, load) = (load, Some(fewer)),
-            None => return Ok(VisitFigures { missed, ..found }),
+            None => return Ok(TrialFigures { missed, ..found }),
         }
     }
     Err(Error::server("no load was tried"))

@@ -9,26 +9,28 @@ use crate::tune::{Answer, Gain, Status};
 
 /// The answer, with what its sentence names of the candidates.
 pub fn verdict(search: &Search<'_>, answer: &Answer, candidates: &[CandidateResult]) -> TuneVerdict {
-    let words = Words { search, candidates };
-    let (word, winner, gain, sentence) = match answer {
-        Answer::Better(number, gain) => ("better", Some(*number), Some(*gain), words.better(*number, gain)),
-        Answer::Kept(Some((number, gain))) => ("kept", Some(0), Some(*gain), words.kept_beside(*number, gain)),
-        Answer::Kept(None) => ("kept", Some(0), None, format!("{}: no other passed the confirmation", words.none())),
-        Answer::Meets(number) => ("meets", Some(*number), None, words.meets(*number)),
+    let sentences = Sentences { search, candidates };
+    let (name, winner, gain, sentence) = match answer {
+        Answer::Better(number, gain) => ("better", Some(*number), Some(*gain), sentences.better(*number, gain)),
+        Answer::Kept(Some((number, gain))) => ("kept", Some(0), Some(*gain), sentences.kept_beside(*number, gain)),
+        Answer::Kept(None) => {
+            ("kept", Some(0), None, format!("{}: no other passed the confirmation", sentences.none()))
+        }
+        Answer::Meets(number) => ("meets", Some(*number), None, sentences.meets(*number)),
         Answer::NoneMeets(number) => {
-            let (word, sentence) = words.none_meets(*number);
-            (word, None, None, sentence)
+            let (name, sentence) = sentences.none_meets(*number);
+            (name, None, None, sentence)
         }
         Answer::Unconfirmed(number, gain) => {
-            ("unconfirmed", Some(*number), Some(*gain), words.unconfirmed(*number, gain))
+            ("unconfirmed", Some(*number), Some(*gain), sentences.unconfirmed(*number, gain))
         }
         Answer::TooShort { needed_s, meets } => {
-            ("too_short", answer.winner(), None, words.too_short(*needed_s, *meets))
+            ("too_short", answer.winner(), None, sentences.too_short(*needed_s, *meets))
         }
-        Answer::Nothing => ("nothing", None, None, words.nothing().to_owned()),
+        Answer::Nothing => ("nothing", None, None, sentences.nothing().to_owned()),
     };
     TuneVerdict {
-        word: word.to_owned(),
+        name: name.to_owned(),
         winner,
         gain: gain.map(|gain| gain.factor),
         interval: gain.map(|gain| gain.interval),
@@ -36,12 +38,12 @@ pub fn verdict(search: &Search<'_>, answer: &Answer, candidates: &[CandidateResu
     }
 }
 
-struct Words<'a, 'b> {
+struct Sentences<'a, 'b> {
     search: &'a Search<'b>,
     candidates: &'a [CandidateResult],
 }
 
-impl Words<'_, '_> {
+impl Sentences<'_, '_> {
     fn plan(&self) -> &TunePlan {
         self.search.plan
     }
@@ -59,7 +61,7 @@ impl Words<'_, '_> {
             // A factor of improvement divides the latency.
             statistic => format!(
                 "{} latency {} % [{}, {}]",
-                statistic.word(),
+                statistic.name(),
                 share(1.0 / gain.factor),
                 share(1.0 / high),
                 share(1.0 / low)
@@ -161,14 +163,14 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
     use crate::app::tune::sample::plan;
-    use crate::app::tune::searched::Seen;
+    use crate::app::tune::searched::CompletedTrial;
     use crate::result::CandidateStatus;
     use crate::result::disturbance::{Cause, Disturbance};
-    use crate::result::{Figures, TuneFigures, VisitFigures};
+    use crate::result::{Figures, TrialFigures, TuneFigures};
     use crate::tune::{Observation, Phase, Planner, Settings, Space, Trial};
 
     /// The word and the sentence of an answer, where yours failed for a reason or was measured under a disturbance.
-    fn told(flags: &str, answer: &Answer, trouble: (Option<&str>, Option<Disturbance>)) -> (String, String) {
+    fn verdict_of(flags: &str, answer: &Answer, trouble: (Option<&str>, Option<Disturbance>)) -> (String, String) {
         let plan = plan(flags);
         let mut planner =
             Planner::new(Space::default(), Settings { budget_s: 30.0, margin: 0.02, seed: 1, unit_s: 0.25 });
@@ -176,10 +178,10 @@ mod tests {
         if let Some(reason) = trouble.0 {
             planner.observe(&trial, &Observation { seconds: 0.3, found: Err(reason.to_owned()) });
         }
-        let visit = |load: u32| VisitFigures {
+        let figures = |load: u32| TrialFigures {
             figures: Figures { concurrency: Some(load), ..Figures::default() },
             disturbance: trouble.1,
-            ..VisitFigures::default()
+            ..TrialFigures::default()
         };
         let candidate = |number: usize, load: u32| CandidateResult {
             number,
@@ -187,14 +189,15 @@ mod tests {
             status: CandidateStatus::NotMeasured,
             reason: None,
             meets: true,
-            figures: TuneFigures::of(&[&visit(load)], &[]),
+            figures: TuneFigures::new(&[&figures(load)], &[]),
         };
         let trial = Trial { phase: Phase::Race, ..trial };
-        let visits = [Seen { trial, measured: visit(8) }];
+        let completed = [CompletedTrial { trial, measured: figures(8) }];
         let interrupted = flags.is_empty() && matches!(answer, Answer::TooShort { meets: false, .. });
-        let search = Search { plan: &plan, search: &[], planner: &planner, seen: &visits, bases: &[], interrupted };
+        let search =
+            Search { plan: &plan, search: &[], planner: &planner, completed: &completed, bases: &[], interrupted };
         let verdict = verdict(&search, answer, &[candidate(0, 8), candidate(3, 12)]);
-        (verdict.word, verdict.sentence)
+        (verdict.name, verdict.sentence)
     }
 
     const GAIN: Gain = Gain { factor: 1.2, interval: Interval { low: 1.1, high: 1.3 } };
@@ -202,7 +205,7 @@ mod tests {
 
     #[test]
     fn verdicts_say_what_is_so() {
-        let verdict = |flags: &str, answer: Answer| told(flags, &answer, AS_IT_WAS);
+        let verdict = |flags: &str, answer: Answer| verdict_of(flags, &answer, AS_IT_WAS);
         let (word, text) = verdict("", Answer::TooShort { needed_s: 33.0, meets: true });
         assert_eq!((&*word, &*text), ("too_short", "Not enough time: yours stays; `--budget 40s` would do"));
         let (_, text) = verdict("--constraint p99<5ms", Answer::TooShort { needed_s: 61.0, meets: false });
@@ -210,9 +213,9 @@ mod tests {
         let (word, text) = verdict("", Answer::Unconfirmed(3, GAIN));
         let shown = "#3 was better than yours in the same rounds: throughput +20.0 % [+10.0, +30.0]";
         assert_eq!((&*word, text), ("unconfirmed", format!("{shown}; it was not confirmed: there was no time")));
-        let (_, text) = told("", &Answer::Meets(3), (Some("out of memory"), None));
+        let (_, text) = verdict_of("", &Answer::Meets(3), (Some("out of memory"), None));
         assert_eq!(text, "#3 works; yours could not be measured: out of memory");
-        let (word, text) = told("", &Answer::Nothing, (Some("out of memory"), None));
+        let (word, text) = verdict_of("", &Answer::Nothing, (Some("out of memory"), None));
         assert!(word == "nothing" && !text.contains("constraint"), "{text}");
         let (_, text) = verdict("", Answer::TooShort { needed_s: 40.0, meets: false });
         assert!(text.contains("interrupted") && !text.contains("--budget"), "{text}");
@@ -220,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_load_that_was_chosen_is_named() {
-        let sentence = |flags: &str, answer: Answer| told(flags, &answer, AS_IT_WAS).1;
+        let sentence = |flags: &str, answer: Answer| verdict_of(flags, &answer, AS_IT_WAS).1;
         assert_eq!(
             sentence("--constraint p99<5ms", Answer::Better(3, GAIN)),
             "Better than yours: throughput +20.0 % [+10.0, +30.0]; #3 with 12 outstanding, yours with 8 outstanding"
@@ -233,11 +236,11 @@ mod tests {
     /// What misses a constraint beside others may meet it alone.
     #[test]
     fn on_a_busy_machine_nothing_is_said_to_miss_for_good() {
-        let busy = (None, Some(Disturbance::of(Cause::Others, 0.3)));
-        let (word, text) = told("--constraint p99<5ms", &Answer::NoneMeets(3), busy);
+        let busy = (None, Some(Disturbance::new(Cause::Others, 0.3)));
+        let (word, text) = verdict_of("--constraint p99<5ms", &Answer::NoneMeets(3), busy);
         assert!(word == "none_seen" && text.contains("other processes used 30%"), "{text}");
         assert!(!text.contains("No candidate meets"), "{text}");
-        let (word, text) = told("--constraint p99<5ms", &Answer::NoneMeets(3), AS_IT_WAS);
+        let (word, text) = verdict_of("--constraint p99<5ms", &Answer::NoneMeets(3), AS_IT_WAS);
         assert_eq!((&*word, &*text), ("none_meets", "No candidate meets the constraints; #3 is nearest"));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::app::tune::members::bottleneck;
-use crate::app::tune::searched::{Search, Seen};
+use crate::app::tune::searched::{CompletedTrial, Search};
 use crate::result::{CandidateResult, Figures};
 use crate::terms::asked;
 use crate::tune::{Answer, Phase};
@@ -24,7 +24,7 @@ pub fn why(search: &Search<'_>, answer: &Answer, candidates: &[CandidateResult])
 /// The model that held requests up before anything was changed.
 fn searched_first(search: &Search<'_>) -> Option<String> {
     let late = search.planner.space().dimensions.iter().any(|dimension| dimension.is_late);
-    let members = &search.seen.first().filter(|_| late)?.measured.members;
+    let members = &search.completed.first().filter(|_| late)?.measured.members;
     let first = bottleneck(members)?;
     let all: f64 = members.iter().map(|member| member.queue_us + member.compute_us).sum();
     Some(format!(
@@ -76,7 +76,8 @@ fn step(search: &Search<'_>, dimension: usize, winner: &CandidateResult, other: 
     if other.figures.is_none() {
         return other.reason.as_ref().map(|reason| format!("{setting}: {reason}"));
     }
-    let (winner_figures, other_figures) = (by_round(search.seen, winner.number), by_round(search.seen, other.number));
+    let (winner_figures, other_figures) =
+        (by_round(search.completed, winner.number), by_round(search.completed, other.number));
     let shared: Vec<usize> = winner_figures.keys().filter(|round| other_figures.contains_key(round)).copied().collect();
     let percentile = search.plan.percentile();
     let change = |figure: fn(&Figures) -> f64| {
@@ -93,10 +94,11 @@ fn step(search: &Search<'_>, dimension: usize, winner: &CandidateResult, other: 
 }
 
 /// A candidate's figures in the rounds of the confirmation, or in those before it where it has none there.
-fn by_round(visits: &[Seen], number: usize) -> BTreeMap<usize, &Figures> {
-    let candidate_visits =
-        visits.iter().filter(|visit| visit.trial.candidate == number && visit.trial.phase != Phase::Calibration);
-    candidate_visits.map(|visit| (visit.trial.round, &visit.measured.figures)).collect()
+fn by_round(all: &[CompletedTrial], number: usize) -> BTreeMap<usize, &Figures> {
+    let candidate_trials = all
+        .iter()
+        .filter(|completed| completed.trial.candidate == number && completed.trial.phase != Phase::Calibration);
+    candidate_trials.map(|completed| (completed.trial.round, &completed.measured.figures)).collect()
 }
 
 /// How much others used the machine.

@@ -2,12 +2,12 @@
 
 mod field;
 mod memory;
+mod messages;
 mod probe;
 mod sequel;
 mod sizes;
 mod subject;
 mod transports;
-mod words;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use crate::app::resume::EarlierRun;
 use crate::app::screen::Screen;
 use crate::app::settings;
 use crate::app::variants::field::Field;
+use crate::app::variants::messages::{about, matrix_name, part, say_kept};
 use crate::app::variants::sequel::Sequel;
 use crate::app::variants::subject::Subject;
-use crate::app::variants::words::{about, part, say_kept, word};
 use crate::app::write;
 use crate::backends::Connect;
 use crate::error::{Error, Result};
@@ -110,7 +110,7 @@ struct Start {
     /// From one on.
     number: u32,
     /// How many there are.
-    of: u32,
+    total: u32,
 }
 
 /// One of the cells of the result: a level with an input size.
@@ -119,7 +119,7 @@ struct CellPlace {
     /// From zero on.
     number: usize,
     /// How many cells there are.
-    of: usize,
+    total: usize,
     /// Which level it is.
     level: usize,
     /// Bytes of input, if it is not the flags that decide.
@@ -144,7 +144,7 @@ impl Comparison<'_> {
         let starts = self.plan.measurement.restarts;
         for number in 1..=starts {
             let servers = self.field.serve(self.context)?;
-            let ended = self.at_start(Start { number, of: starts }, &servers);
+            let ended = self.at_start(Start { number, total: starts }, &servers);
             if number == starts || self.is_interrupted() || ended.is_err() {
                 return ended;
             }
@@ -181,11 +181,11 @@ impl Comparison<'_> {
 
     /// Prints what is going to be measured.
     fn begin(&mut self, subjects: &[Subject]) -> Result<()> {
-        let Some(preview) = subjects.first().and_then(|first| first.seen.as_ref()) else {
+        let Some(preview) = subjects.first().and_then(|first| first.preview.as_ref()) else {
             return Err(Error::usage("there is nothing to measure"));
         };
         let mut notes: Vec<&String> = Vec::new();
-        for note in subjects.iter().filter_map(|subject| subject.seen.as_ref()).flat_map(|preview| &preview.notes) {
+        for note in subjects.iter().filter_map(|subject| subject.preview.as_ref()).flat_map(|preview| &preview.notes) {
             if !notes.contains(&note) {
                 note!("{note}");
                 notes.push(note);
@@ -200,7 +200,7 @@ impl Comparison<'_> {
         let measurement = &self.plan.measurement;
         let latency = measurement.percentile.map(Statistic::Percentile).or(self.plan.gate.latency());
         let variants = VariantsResult {
-            matrix: self.plan.matrix.as_ref().map(|kind| word(kind).to_owned()),
+            matrix: self.plan.matrix.as_ref().map(|kind| matrix_name(kind).to_owned()),
             variants: subjects.iter().map(identity).collect(),
             rounds: self.rounds,
             starts: measurement.restarts,
@@ -209,7 +209,8 @@ impl Comparison<'_> {
             cells: self.earlier.cells().to_vec(),
         };
         let mut setup = (*preview.setup).clone();
-        (setup.command_line, setup.flags) = (self.plan.words.command_line.clone(), self.plan.words.flags.clone());
+        (setup.command_line, setup.flags) =
+            (self.plan.invocation.command_line.clone(), self.plan.invocation.flags.clone());
         self.earlier.check(&setup)?;
         self.earlier.check_variants(&variants.variants)?;
         self.context.screen.print(&settings::settings(self.plan, &setup))?;
@@ -227,7 +228,8 @@ impl Comparison<'_> {
     /// Logs how much is to be measured and how long that takes, where windows have a length.
     fn announce(&self, subjects: &[Subject]) {
         let usable: Vec<&Subject> = subjects.iter().filter(|subject| subject.open.is_ok()).collect();
-        let levels = usable.iter().filter_map(|subject| subject.seen.as_ref()).map(|preview| preview.loads.len()).max();
+        let levels =
+            usable.iter().filter_map(|subject| subject.preview.as_ref()).map(|preview| preview.loads.len()).max();
         let cells = levels.unwrap_or(0) * self.field.sizes().len();
         let round_time = usable.iter().map(|subject| subject.turn()).sum::<Option<Duration>>();
         let of_rounds =
@@ -235,21 +237,21 @@ impl Comparison<'_> {
         if self.rounds.until_decided.is_none() && cells > 1 {
             let time = round_time
                 .map(|round_time| of_rounds(round_time).saturating_mul(cells as u32 * self.plan.measurement.restarts));
-            self.context.screen.done(&words::extent(cells, usable.len(), time));
+            self.context.screen.done(&messages::extent(cells, usable.len(), time));
         }
     }
 
     fn at_size(&mut self, subjects: &[Subject], start: Start, size_number: usize, size: Option<u64>) -> Result<()> {
         let levels =
-            subjects.iter().filter_map(|subject| subject.seen.as_ref()).map(|preview| preview.loads.len()).max();
+            subjects.iter().filter_map(|subject| subject.preview.as_ref()).map(|preview| preview.loads.len()).max();
         let levels = levels.unwrap_or(0);
         for level in 0..levels {
             let cell = size_number * levels + level;
-            let cell_place = CellPlace { number: cell, of: levels * self.field.sizes().len(), level, size };
+            let cell_place = CellPlace { number: cell, total: levels * self.field.sizes().len(), level, size };
             self.add_cell(subjects, cell_place);
             self.rounds_of(subjects, cell_place, start);
             let Some(result) = &self.result else { break };
-            if (start.number == start.of || self.is_interrupted())
+            if (start.number == start.total || self.is_interrupted())
                 && let Some(variants) = &result.variants
                 && !variants.cells[cell].rounds.is_empty()
             {
@@ -270,9 +272,9 @@ impl Comparison<'_> {
         if cells.is_none_or(|cells| cells > number) {
             return;
         }
-        let first = subjects.iter().find_map(|subject| subject.seen.as_ref());
-        let loads = subjects.iter().filter_map(|subject| Some(subject.seen.as_ref().or(first)?.loads[level]));
-        let tensors = |subject: &Subject| subject.seen.as_ref().map(|preview| preview.tensors).unwrap_or_default();
+        let first = subjects.iter().find_map(|subject| subject.preview.as_ref());
+        let loads = subjects.iter().filter_map(|subject| Some(subject.preview.as_ref().or(first)?.loads[level]));
+        let tensors = |subject: &Subject| subject.preview.as_ref().map(|preview| preview.tensors).unwrap_or_default();
         let input_bytes: Vec<_> = subjects.iter().map(|subject| tensors(subject).input).collect();
         let is_study = self.plan.matrix.is_some();
         let output = |subject: &Subject| {
@@ -296,9 +298,9 @@ impl Comparison<'_> {
 
     /// Measures the missing rounds of a cell, and keeps them as they come.
     fn rounds_of(&mut self, subjects: &[Subject], cell_place: CellPlace, start: Start) {
-        let CellPlace { number: cell, of: cells, level, .. } = cell_place;
+        let CellPlace { number: cell, total: cells, level, .. } = cell_place;
         let part = part(start, cell_place);
-        let Start { number: start, of: starts } = start;
+        let Start { number: start, total: starts } = start;
         let (context, plan) = (self.context, self.plan);
         let Some(result) = self.result.as_mut() else { return };
         let usable: Vec<usize> = (0..subjects.len()).filter(|&number| subjects[number].open.is_ok()).collect();
@@ -327,7 +329,9 @@ impl Comparison<'_> {
         let take = |turn: Turn| {
             let subject = &subjects[usable[turn.subject]];
             let at = format!("{}, {}", position(turn.round), subject.name);
-            context.screen.at(&at, counted.map(|_| Parts { over: turn_number, of: starts as usize * cells * turns }));
+            context
+                .screen
+                .at(&at, counted.map(|_| Parts { over: turn_number, total: starts as usize * cells * turns }));
             turn_number = (turn_number + 1).min((earlier_cells + 1) * turns - 1);
             let taken = subject.measure(level, sequel.times(), context);
             sequel.lengthen(taken.times);

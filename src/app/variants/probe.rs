@@ -20,15 +20,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Outputs(AtomicU64);
 
 impl Observer for Outputs {
-    fn reserve(&self, _lanes: usize) {}
+    fn reserve(&self, _request_streams: usize) {}
 
-    fn response(&self, _lane: usize, response: &Response<'_>) {
+    fn response(&self, _request_stream: usize, response: &Response<'_>) {
         response.outputs.visit(&mut |output| {
             self.0.fetch_add(output.bytes.len() as u64, Relaxed);
         });
     }
 
-    fn complete(&self, _lane: usize, _finished: &Finished<'_>) {}
+    fn complete(&self, _request_stream: usize, _finished: &Finished<'_>) {}
 }
 
 /// Bytes of the output tensors of an inference; none if the request brought none, or no answer came in time.
@@ -39,7 +39,7 @@ pub fn output_bytes(runner: &Runner<'_>, batch_size: u64) -> Result<Option<f64>>
     let job = Job::burst(runner.session, 1);
     let (outputs, recorder) = (Arc::new(Outputs::default()), runner.level_run(&job).recorder);
     let observer: Arc<dyn Observer> = Arc::<Outputs>::clone(&outputs);
-    let context = runner.session.context(job.lanes, &recorder, Some(observer))?;
+    let context = runner.session.context(job.request_streams, &recorder, Some(observer))?;
     let running = prepare(LoadContext { quota: Some(1), ..context }, job.shape)?.go();
     runner.let_run(&running, Stamp::now().plus_duration(PATIENCE));
     if !running.is_finished() {

@@ -34,7 +34,7 @@ const SETTLE_COUNTED: Duration = Duration::from_millis(300);
 /// A window in which no request ended is repeated with a longer one, up to this length.
 const LONGEST_AGAIN: Duration = Duration::from_secs(120);
 /// The longer one has room for this many of the time that the first took with what was still outstanding.
-const ROOM: u32 = 2;
+const HEADROOM: u32 = 2;
 /// One in which too few did, up to this many times its length.
 const MOST_TIMES: u32 = 32;
 /// Requests of the next window may take this much longer.
@@ -51,12 +51,12 @@ pub struct Subject {
     /// Its session; `None` if it is opened for each turn. Or why it is not available.
     pub open: Result<Option<Open>>,
     /// What was learnt when it was first opened.
-    pub seen: Option<Seen>,
+    pub preview: Option<Preview>,
 }
 
 /// What is learnt about a subject once it is open.
 #[derive(Clone)]
-pub struct Seen {
+pub struct Preview {
     /// What is measured, and how.
     pub setup: Arc<Setup>,
     /// Bytes of the tensors of an inference, as far as they are known beforehand.
@@ -88,12 +88,12 @@ impl Subject {
     /// A subject that stays open over all rounds.
     pub fn kept(name: String, plan: Plan, server: Result<Connected>) -> Self {
         let open = server.and_then(|server| Open::new(server, plan.clone()));
-        let preview = open.as_ref().ok().map(|open| open.seen(&plan));
+        let preview = open.as_ref().ok().map(|open| open.preview(&plan));
         let (open, preview) = match preview.transpose() {
             Ok(preview) => (open.map(Some), preview),
             Err(error) => (Err(error), None),
         };
-        Self { name, plan, open, seen: preview }
+        Self { name, plan, open, preview }
     }
 
     /// A subject whose server or settings are made for each turn. It is opened once now, so that errors are reported
@@ -101,7 +101,7 @@ impl Subject {
     pub fn per_turn(name: String, plan: Plan, connect: Connect) -> Self {
         let poll = || {
             let open = Open::new(connect(&plan)?, plan.clone())?;
-            let preview = open.seen(&plan);
+            let preview = open.preview(&plan);
             open.close()?;
             leave(&plan)?;
             preview
@@ -111,12 +111,12 @@ impl Subject {
             Ok(preview) => (Ok(None), Some(preview)),
             Err(error) => (Err(error), None),
         };
-        Self { name, plan, open, seen: preview }
+        Self { name, plan, open, preview }
     }
 
     /// A subject that is not available.
     pub fn unusable(name: String, plan: Plan, error: Error) -> Self {
-        Self { name, plan, open: Err(error), seen: None }
+        Self { name, plan, open: Err(error), preview: None }
     }
 
     /// Measures a level, by its number, for one window, `times` as long as planned. If no request ends in it, because
@@ -163,7 +163,7 @@ impl Subject {
     /// How many times as long as planned a window is that has room for what `took` so long; none if that is too long.
     fn longer(&self, times: u32, took: Duration) -> Option<u32> {
         let WindowRule::Time(length) = self.plan.measurement.window else { return None };
-        let wanted = (took * ROOM).as_secs_f64() / length.as_secs_f64();
+        let wanted = (took * HEADROOM).as_secs_f64() / length.as_secs_f64();
         let wanted = (wanted.ceil() as u32).max(times.saturating_mul(2));
         (length.checked_mul(wanted)? <= LONGEST_AGAIN).then_some(wanted)
     }
@@ -173,7 +173,7 @@ impl Subject {
     fn lasting(&self, asked: u32, taken: u32, unit: Result<&Option<Unit>, &Error>) -> u32 {
         let (WindowRule::Time(length), Ok(Some(unit))) = (self.plan.measurement.window, unit) else { return asked };
         let mean_ns = unit.get(Figure::Client(Statistic::MeanLatency)).unwrap_or(0.0);
-        let windows_per_request = f64::from(ROOM) * mean_ns / length.as_nanos() as f64;
+        let windows_per_request = f64::from(HEADROOM) * mean_ns / length.as_nanos() as f64;
         let enough = self.wanted(taken, unit).unwrap_or(0.0);
         (windows_per_request.max(enough).ceil() as u32).clamp(asked, taken)
     }
@@ -270,12 +270,12 @@ impl Open {
         Ok(Self { observers: session.observers()?, session, nothing: EarlierRun::default() })
     }
 
-    fn seen(&self, plan: &Plan) -> Result<Seen> {
+    fn preview(&self, plan: &Plan) -> Result<Preview> {
         let count = plan.load.mode.separate_levels().unwrap_or(1);
         let loads = (0..count).map(|level| Ok(self.job(level)?.load));
-        Ok(Seen {
+        Ok(Preview {
             setup: Arc::clone(&self.session.setup),
-            tensors: tensors::of(&self.session),
+            tensors: tensors::tensor_bytes(&self.session),
             loads: loads.collect::<Result<_>>()?,
             notes: plan.notes_on(&self.session.models).map(ToString::to_string).collect(),
         })
@@ -290,7 +290,7 @@ impl Open {
     fn measure(&self, level: usize, plan: &MeasurementPlan, context: RunContext<'_>) -> Result<Option<Unit>> {
         let runner = self.runner(context);
         let summary = runner.measure_quietly(&self.job(level)?, plan)?;
-        Ok(Unit::of(&summary, &plan.asked_percentiles().collect::<Vec<_>>()).filter(|_| !runner.is_interrupted()))
+        Ok(Unit::new(&summary, &plan.asked_percentiles().collect::<Vec<_>>()).filter(|_| !runner.is_interrupted()))
     }
 
     fn job(&self, level: usize) -> Result<Job> {

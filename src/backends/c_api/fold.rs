@@ -5,50 +5,50 @@ use std::time::Duration;
 use crate::clock::Stamp;
 
 /// Limit on the different lines that are kept; beyond it all are dropped, and shown again.
-const MAX_KNOWN: usize = 256;
+const MAX_LINES: usize = 256;
 /// How often counts are shown.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// The lines that have been shown.
 #[derive(Default)]
-pub(super) struct Fold(Vec<Known>);
+pub(super) struct Fold(Vec<LogLine>);
 
-struct Known {
+struct LogLine {
     /// Its latest form.
     line: String,
     /// Repetitions since the count was last shown.
     repeated: u64,
-    said: Stamp,
+    last_shown: Stamp,
 }
 
 impl Fold {
     /// What to show when this line arrives.
     pub(super) fn line(&mut self, line: String, now: Stamp) -> Vec<String> {
-        if let Some(known) = self.0.iter_mut().find(|known| message(&known.line) == message(&line)) {
-            known.line = line;
-            known.repeated += 1;
+        if let Some(entry) = self.0.iter_mut().find(|entry| message(&entry.line) == message(&line)) {
+            entry.line = line;
+            entry.repeated += 1;
             return Vec::new();
         }
-        let mut shown = if self.0.len() < MAX_KNOWN { Vec::new() } else { self.end() };
+        let mut shown = if self.0.len() < MAX_LINES { Vec::new() } else { self.end() };
         shown.push(line.clone());
-        self.0.push(Known { line, repeated: 0, said: now });
+        self.0.push(LogLine { line, repeated: 0, last_shown: now });
         shown
     }
 
     /// The counts that are due.
     pub(super) fn due(&mut self, now: Stamp) -> Vec<String> {
-        self.0.iter_mut().filter(|known| now - known.said >= EVERY).filter_map(|known| known.say(now)).collect()
+        self.0.iter_mut().filter(|entry| now - entry.last_shown >= EVERY).filter_map(|entry| entry.say(now)).collect()
     }
 
     /// All counts; drops every line.
     pub(super) fn end(&mut self) -> Vec<String> {
-        self.0.drain(..).filter_map(|mut known| known.say(Stamp::now())).collect()
+        self.0.drain(..).filter_map(|mut entry| entry.say(Stamp::now())).collect()
     }
 }
 
-impl Known {
+impl LogLine {
     fn say(&mut self, now: Stamp) -> Option<String> {
-        self.said = now;
+        self.last_shown = now;
         let times = match std::mem::take(&mut self.repeated) {
             0 => return None,
             1 => "once more".to_owned(),
@@ -61,8 +61,8 @@ impl Known {
 /// The text of a line, without the stamp and the process before it: `E0102 03:04:05.678901 123 file.cc:45] "text"` or
 /// `2024-01-02T03:04:05Z E 123 file.cc:45] "text"`.
 fn message(line: &str) -> &str {
-    let place = line.find("] ").and_then(|end| line[..end].rfind(' '));
-    place.map_or(line, |place| &line[place + 1..])
+    let index = line.find("] ").and_then(|end| line[..end].rfind(' '));
+    index.map_or(line, |index| &line[index + 1..])
 }
 
 #[cfg(test)]
@@ -87,8 +87,8 @@ mod tests {
         }
         assert!(fold.line(error(9, "b"), at(0)).is_empty());
         assert!(fold.due(at(5)).is_empty());
-        let said = fold.due(at(11));
-        let [a, b] = &said[..] else { panic!("{said:?}") };
+        let lines = fold.due(at(11));
+        let [a, b] = &lines[..] else { panic!("{lines:?}") };
         assert_eq!(*a, format!("triton-bench: the server logged 6 more times: {}", error(8, "a")));
         assert!(b.contains("once more: E1122 07:14:09"), "{b}");
         assert!(fold.due(at(40)).is_empty(), "nothing has come since");
@@ -102,7 +102,7 @@ mod tests {
         let mut fold = Fold::default();
         let shown: usize = (0..10_000).map(|line| fold.line(error(1, &line.to_string()), at(0)).len()).sum();
         assert_eq!(shown, 10_000);
-        assert!(fold.0.len() <= MAX_KNOWN);
+        assert!(fold.0.len() <= MAX_LINES);
     }
 
     #[test]

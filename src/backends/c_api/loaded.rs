@@ -20,7 +20,7 @@ pub fn backends() -> Vec<BackendIdentity> {
 }
 
 fn among(files: &BTreeSet<PathBuf>) -> Vec<BackendIdentity> {
-    let one = |path: &PathBuf| {
+    let identity = |path: &PathBuf| {
         let name = path.file_name()?.to_str()?.strip_prefix("libtriton_")?.strip_suffix(".so")?.to_owned();
         let beside = files.iter().filter(|other| other.parent() == path.parent());
         let versions = beside.filter_map(|other| other.file_name()?.to_str()).filter(|name| has_version(name));
@@ -31,8 +31,8 @@ fn among(files: &BTreeSet<PathBuf>) -> Vec<BackendIdentity> {
             versions: versions.map(str::to_owned).collect(),
         })
     };
-    let mut all: Vec<BackendIdentity> = files.iter().filter_map(one).collect();
-    all.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut all: Vec<BackendIdentity> = files.iter().filter_map(identity).collect();
+    all.sort_by(|left, right| left.name.cmp(&right.name));
     all
 }
 
@@ -65,16 +65,16 @@ mod tests {
     #[test]
     fn a_backend_is_known_by_its_library_and_by_the_versions_beside_it() {
         let folder = tempfile::tempdir().unwrap();
-        let place = |name: &str| folder.path().join(name);
-        fs::write(place("libtriton_onnxruntime.so"), "abc").unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("libtriton_onnxruntime.so"), "abc").unwrap();
         let names = ["libtriton_onnxruntime.so", "libonnxruntime.so.1.19.2", "libstdc++.so.6", "libtritonserver.so"];
-        let mut files: BTreeSet<PathBuf> = names.into_iter().map(place).collect();
+        let mut files: BTreeSet<PathBuf> = names.into_iter().map(path).collect();
         files.extend(["/elsewhere/libother.so.1.2.3".into(), "/elsewhere/libtriton_gone.so".into()]);
         let all = among(&files);
-        assert_eq!(all.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["gone", "onnxruntime"]);
+        assert_eq!(all.iter().map(|identity| identity.name.as_str()).collect::<Vec<_>>(), ["gone", "onnxruntime"]);
         assert_eq!((all[0].sha256.as_ref(), &all[0].versions[..]), (None, &["libother.so.1.2.3".to_owned()][..]));
         assert_eq!(all[1].versions, ["libonnxruntime.so.1.19.2"]);
         let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!((all[1].sha256.as_deref(), &all[1].library), (Some(hash), &place("libtriton_onnxruntime.so")));
+        assert_eq!((all[1].sha256.as_deref(), &all[1].library), (Some(hash), &path("libtriton_onnxruntime.so")));
     }
 }

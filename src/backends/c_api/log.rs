@@ -197,8 +197,8 @@ impl Reader {
             self.wait(line);
         }
         if !self.rest.is_empty() {
-            let rest = String::from_utf8_lossy(&std::mem::take(&mut self.rest)).into_owned();
-            self.wait(rest);
+            let line = String::from_utf8_lossy(&std::mem::take(&mut self.rest)).into_owned();
+            self.wait(line);
         }
     }
 
@@ -207,15 +207,15 @@ impl Reader {
         let until = Stamp::now().plus_duration(limit);
         while let Some(mut line) = self.waiting.pop_front() {
             line.push('\n');
-            let mut rest = line.as_str();
-            while !rest.is_empty() {
+            let mut remaining = line.as_str();
+            while !remaining.is_empty() {
                 if !is_writable(until) {
-                    self.waiting.push_front(rest.trim_end_matches('\n').to_owned());
+                    self.waiting.push_front(remaining.trim_end_matches('\n').to_owned());
                     return;
                 }
-                let (piece, more) = rest.split_at(rest.floor_char_boundary(PIECE));
+                let (piece, more) = remaining.split_at(remaining.floor_char_boundary(PIECE));
                 stdio::say(piece);
-                rest = more;
+                remaining = more;
             }
         }
         if self.left_out > 0 && is_writable(until) {

@@ -81,8 +81,11 @@ mod tests {
             let words = format!("Invalid argument: {REFUSAL}{backend}', try specifying runtime");
             explained(Error::server(words), &plan).to_string()
         };
-        let told = refused("onnxruntime");
-        assert!(told.contains("backends holds identity, python; the image nvcr.io/nvidia/tritonserver:"), "{told}");
+        let message = refused("onnxruntime");
+        assert!(
+            message.contains("backends holds identity, python; the image nvcr.io/nvidia/tritonserver:"),
+            "{message}"
+        );
         assert!(refused("mine").ends_with("holds identity, python"), "{}", refused("mine"));
         assert!(!refused("python").contains("holds"), "it is there, so something else is wrong");
         let none = missing_backend("pytorch", Path::new("/nowhere")).unwrap();
@@ -92,8 +95,8 @@ mod tests {
     #[test]
     fn a_missing_python_module_is_told_with_the_python_that_lacks_it() {
         let words = format!("Internal: {NO_MODULE}numpy' At: model.py(5)");
-        let told = explained(Error::server(words), &ServerPlan::default()).to_string();
-        assert!(told.contains("install numpy there") && told.contains("PATH=/usr/bin:$PATH"), "{told}");
+        let message = explained(Error::server(words), &ServerPlan::default()).to_string();
+        assert!(message.contains("install numpy there") && message.contains("PATH=/usr/bin:$PATH"), "{message}");
         let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let path = env::join_paths(folders.iter().map(tempfile::TempDir::path)).unwrap();
         assert_eq!(first_in(&path, "python3"), None);

@@ -149,7 +149,7 @@ fn start_server(target: &Target) -> Result<Arc<Server>> {
 
 fn load(server: &Server, model: &str) -> Result<()> {
     let mut models = MODELS.lock();
-    if !models.iter().any(|known| known == model) {
+    if !models.iter().any(|name| name == model) {
         models.push(model.to_owned());
     }
     drop(models);
@@ -305,9 +305,9 @@ impl Backend for TritonInProcess {
     }
 
     fn server(&self) -> Option<ServerIdentity> {
-        let told = self.server.metadata().ok()?;
-        let word = |name: &str| told[name].as_str().map(str::to_owned);
-        let identity = ServerIdentity::of(word("name"), word("version"))?;
+        let metadata = self.server.metadata().ok()?;
+        let word = |name: &str| metadata[name].as_str().map(str::to_owned);
+        let identity = ServerIdentity::new(word("name"), word("version"))?;
         Some(ServerIdentity { backends: loaded::backends(), ..identity })
     }
 

@@ -131,18 +131,18 @@ mod tests {
     fn a_thread_that_has_come_is_newer_until_it_is_gone() {
         let (go, wait) = mpsc::channel::<()>();
         // Other tests of this process come and go, too.
-        let own = |threads: &Threads, id: u32| threads.0.iter().any(|thread| thread.0 == id);
+        let contains = |threads: &Threads, id: u32| threads.0.iter().any(|thread| thread.0 == id);
         let before = Threads::now().unwrap();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let thread = thread::spawn(move || {
-            tell.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()).unwrap();
+            sender.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()).unwrap();
             wait.recv().unwrap_err();
         });
-        let id = told.recv().unwrap();
+        let id = receiver.recv().unwrap();
         crate::machine::sample::with_a_thread_of_odd_name(|odd| {
-            assert!(own(&Threads::now().unwrap(), odd.cast_unsigned()), "its name is not UTF-8");
+            assert!(contains(&Threads::now().unwrap(), odd.cast_unsigned()), "its name is not UTF-8");
         });
-        assert!(!own(&before, id) && own(&Threads::now().unwrap(), id));
+        assert!(!contains(&before, id) && contains(&Threads::now().unwrap(), id));
         assert!(before.newer().unwrap() >= 1);
         drop(go);
         thread.join().unwrap();

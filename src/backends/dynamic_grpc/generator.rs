@@ -55,9 +55,13 @@ fn run(command: &str) -> Result<Vec<u8>, String> {
     if status.success() {
         return Ok(written);
     }
-    let said = complaints.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
-    let said = excerpt(String::from_utf8_lossy(&said).trim());
-    Err(if said.is_empty() { format!("it ended with {status}") } else { format!("it ended with {status}: {said}") })
+    let complaint = complaints.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
+    let complaint = excerpt(String::from_utf8_lossy(&complaint).trim());
+    Err(if complaint.is_empty() {
+        format!("it ended with {status}")
+    } else {
+        format!("it ended with {status}: {complaint}")
+    })
 }
 
 /// Parses the output of a command.
@@ -65,11 +69,14 @@ fn run(command: &str) -> Result<Vec<u8>, String> {
 /// # Errors
 /// If it breaks off, contains no message, or continues after the end.
 pub fn frames(written: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let (mut messages, mut rest) = (Vec::new(), written);
-    while !rest.is_empty() {
+    let (mut messages, mut remaining) = (Vec::new(), written);
+    while !remaining.is_empty() {
         let number = messages.len() + 1;
-        let Some((length, after)) = rest.split_first_chunk::<4>() else {
-            return Err(format!("its output is cut off in the length of message {number}, after {} bytes", rest.len()));
+        let Some((length, after)) = remaining.split_first_chunk::<4>() else {
+            return Err(format!(
+                "its output is cut off in the length of message {number}, after {} bytes",
+                remaining.len()
+            ));
         };
         let length = u32::from_ne_bytes(*length) as usize;
         if length == 0 {
@@ -83,7 +90,7 @@ pub fn frames(written: &[u8]) -> Result<Vec<Vec<u8>>, String> {
             return Err(format!("its output is cut off in message {number}: {came} of {length} bytes came"));
         };
         messages.push(message.to_vec());
-        rest = after;
+        remaining = after;
     }
     if messages.is_empty() { Err("it wrote no message".to_owned()) } else { Ok(messages) }
 }

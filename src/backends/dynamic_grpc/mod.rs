@@ -75,7 +75,7 @@ impl DynamicGrpc {
     }
 
     fn bodies(&self, payloads: &Arc<[Payload]>) -> Result<Arc<Bodies>> {
-        self.bodies.of(payloads, || Bodies::make(payloads, self.schema.as_ref(), self.compression))
+        self.bodies.get_or_make(payloads, || Bodies::make(payloads, self.schema.as_ref(), self.compression))
     }
 }
 

@@ -32,10 +32,10 @@ impl Schema {
     /// If the file is invalid, or does not contain the method: its content is listed.
     pub fn read(file: &Path, includes: &[PathBuf], method: &GrpcMethod) -> Result<Self> {
         let failed = |why: String| Error::input(format!("--proto {}: {why}", file.display()));
-        let own = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // The first folder that contains a file determines its import name: for a tree of files, the user names the
         // root.
-        let folders = includes.iter().map(PathBuf::as_path).chain([own]);
+        let folders = includes.iter().map(PathBuf::as_path).chain([parent]);
         let compile = || {
             let mut compiler = protox::Compiler::new(folders)?;
             compiler.include_imports(true).open_file(file)?;
@@ -43,16 +43,16 @@ impl Schema {
         };
         let pool = compile().map_err(|error: protox::Error| failed(format!("{error:?}").trim().replace('\n', " ")))?;
         let Some(service) = pool.get_service_by_name(&method.service) else {
-            let known: Vec<String> = pool.services().map(|service| service.full_name().to_owned()).collect();
-            return Err(failed(format!("there is no service '{}'; there {}", method.service, listed(&known))));
+            let services: Vec<String> = pool.services().map(|service| service.full_name().to_owned()).collect();
+            return Err(failed(format!("there is no service '{}'; there {}", method.service, listed(&services))));
         };
-        let Some(found) = service.methods().find(|known| known.name() == method.name) else {
-            let known: Vec<String> = service.methods().map(|method| method.name().to_owned()).collect();
+        let Some(found) = service.methods().find(|candidate| candidate.name() == method.name) else {
+            let methods: Vec<String> = service.methods().map(|method| method.name().to_owned()).collect();
             let service = service.full_name();
             return Err(failed(format!(
                 "service '{service}' has no method '{}'; there {}",
                 method.name,
-                listed(&known)
+                listed(&methods)
             )));
         };
         Ok(Self { request: found.input(), answer: Answer(found.output()) })
@@ -96,7 +96,7 @@ impl Answer {
 fn listed(names: &[String]) -> String {
     match names {
         [] => "is none".to_owned(),
-        [one] => format!("is '{one}'"),
+        [name] => format!("is '{name}'"),
         several => format!("are {}", several.join(", ")),
     }
 }

@@ -12,17 +12,17 @@ pub struct Extensions {
     pub statistics: bool,
     /// Over HTTP, tensors may follow the JSON in binary.
     pub binary_tensors: bool,
-    said: AtomicBool,
+    reported: AtomicBool,
 }
 
 impl Extensions {
     /// The extensions in a list.
-    pub fn of(names: &[String]) -> Self {
+    pub fn new(names: &[String]) -> Self {
         let lists = |wanted: &str| names.iter().any(|name| name == wanted);
         Self {
             statistics: lists("statistics"),
             binary_tensors: lists("binary_tensor_data"),
-            said: AtomicBool::new(false),
+            reported: AtomicBool::new(false),
         }
     }
 
@@ -34,8 +34,8 @@ impl Extensions {
             (!self.statistics, "statistics (the report has no server figures)"),
             (json, "binary tensors over HTTP (they are sent as JSON)"),
         ];
-        let named: Vec<&str> = lacks.into_iter().filter_map(|(lacking, what)| lacking.then_some(what)).collect();
-        if !named.is_empty() && !self.said.swap(true, Ordering::Relaxed) {
+        let named: Vec<&str> = lacks.into_iter().filter_map(|(lacking, feature)| lacking.then_some(feature)).collect();
+        if !named.is_empty() && !self.reported.swap(true, Ordering::Relaxed) {
             note!("the server at {url} has no {}", named.join(", no "));
         }
     }

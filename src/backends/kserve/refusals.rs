@@ -17,7 +17,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Whether a server's text says this.
-    pub fn is_said_in(self, text: &str) -> bool {
+    pub fn is_in(self, text: &str) -> bool {
         text.contains(match self {
             Self::NotOnRequest => "not allowed",
             Self::RegionInUse => "currently in use",
@@ -28,13 +28,13 @@ impl Refusal {
 
 /// Whether a server does not load or unload models on request: it is not Triton, or keeps that from us, or loads what
 /// it finds.
-pub fn is_no_offer(error: &InferError) -> bool {
+pub fn is_unsupported(error: &InferError) -> bool {
     let is_withheld = match &error.code {
         ErrorCode::Http(status) => matches!(status, 401 | 403 | 404 | 405 | 501),
         ErrorCode::Word(word) => [UNIMPLEMENTED, PERMISSION_DENIED, UNAUTHENTICATED].contains(&&**word),
         _ => false,
     };
-    is_withheld || Refusal::NotOnRequest.is_said_in(&error.message)
+    is_withheld || Refusal::NotOnRequest.is_in(&error.message)
 }
 
 #[cfg(test)]
@@ -55,9 +55,9 @@ mod tests {
             ("Unavailable".into(), "the server is exiting", false),
             (ErrorCode::Late, "no answer", false),
         ] {
-            assert_eq!(is_no_offer(&InferError::new(code, message)), expected, "{message}");
+            assert_eq!(is_unsupported(&InferError::new(code, message)), expected, "{message}");
         }
-        assert!(Refusal::RegionInUse.is_said_in("region 'r' is currently in use."));
-        assert!(!Refusal::TraceSetting.is_said_in("region 'r' is currently in use."));
+        assert!(Refusal::RegionInUse.is_in("region 'r' is currently in use."));
+        assert!(!Refusal::TraceSetting.is_in("region 'r' is currently in use."));
     }
 }

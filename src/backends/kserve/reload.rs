@@ -35,7 +35,7 @@ pub trait Repository: Backend + ModelControl {
 
 /// A server's refusal to load a model.
 pub fn not_loaded(refusal: InferError) -> Error {
-    if Refusal::NotOnRequest.is_said_in(&refusal.message) {
+    if Refusal::NotOnRequest.is_in(&refusal.message) {
         return Error::server(refusal.to_string()).advice(
             "start the server with --model-control-mode=explicit and --load-model, so that it loads models on request",
         );
@@ -70,7 +70,7 @@ pub fn reload(server: &impl Repository, models: &[ModelId]) -> Result<bool> {
 fn load_again(server: &impl Repository, id: &ModelId, before: Option<&Value>) -> Result<()> {
     server.load(&id.name, None)?;
     let (Some(before), Some(after)) = (before, server.configuration_of(id)?) else { return Ok(()) };
-    if ConfigMark::of(before) == ConfigMark::of(&after) { Ok(()) } else { server.load(&id.name, Some(before)) }
+    if ConfigMark::new(before) == ConfigMark::new(&after) { Ok(()) } else { server.load(&id.name, Some(before)) }
 }
 
 fn await_unloaded(server: &impl Repository, model: &str) -> Result<()> {

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_request_is_told_under_the_name_that_its_id_has() {
         let sink = Arc::<Sink>::default();
-        let told = RequestReporter::new(sink.clone(), 1_000_003);
+        let reporter = RequestReporter::new(sink.clone(), 1_000_003);
         let error = InferError::new("Cancelled", "by us");
         let completion = Completion {
             sent: Stamp(10),
@@ -124,7 +124,7 @@ mod tests {
             responses: 2,
             error: Some(&error),
         };
-        told.complete(SlotId(7), &completion);
+        reporter.complete(SlotId(7), &completion);
         let id = String::from_utf8(of_slot(1_000_003, 7)).unwrap();
         let (trace, other) = (sink.0.lock()[0], format!("{id}-00000007-00000001"));
         assert_eq!((key(&id), key(&other)), (Some(trace.all[0].id), Some(trace.all[0].id)));

@@ -113,8 +113,8 @@ impl ChangedTraces {
     /// # Errors
     /// If it does not write them to a file.
     pub fn reader(&self) -> Result<Option<Box<dyn ServerTraces>>> {
-        let of = |now| FileTraces::of(Arc::clone(&self.change.server), &self.change.model, &self.values, now);
-        let reader = self.now.as_ref().map(of).transpose()?;
+        let open = |now| FileTraces::new(Arc::clone(&self.change.server), &self.change.model, &self.values, now);
+        let reader = self.now.as_ref().map(open).transpose()?;
         Ok(reader.map(|reader| Box::new(reader) as Box<dyn ServerTraces>))
     }
 }
@@ -147,14 +147,16 @@ pub fn values(settings: &TraceSettings) -> TraceValues {
 
 /// The settings that `values` replace. A model whose settings equal the common ones is taken for one without its own.
 fn before(server: &dyn TraceControl, model: &str, values: &TraceValues) -> Result<TraceValues> {
-    let (all, mut own) = (server.traces(None)?, server.traces(Some(model))?);
-    let of = |name: &String| (name.clone(), own.remove(name).filter(|words| all.get(name) != Some(words)).flatten());
-    Ok(values.keys().map(of).collect())
+    let (all, mut model_settings) = (server.traces(None)?, server.traces(Some(model))?);
+    let setting = |name: &String| {
+        (name.clone(), model_settings.remove(name).filter(|words| all.get(name) != Some(words)).flatten())
+    };
+    Ok(values.keys().map(setting).collect())
 }
 
 /// Triton's refusals of trace settings do not give the reason: there is no trace file, or the traces are used up.
 fn explained(error: Error, settings: &TraceSettings) -> Error {
-    if settings.levels.is_some() && Refusal::TraceSetting.is_said_in(&error.to_string()) {
+    if settings.levels.is_some() && Refusal::TraceSetting.is_in(&error.to_string()) {
         return error.advice(
             "a server traces only if it was started with a trace file (--trace-config=triton,file=FILE), and only \
                 until its trace count is used up: then set a new one with --trace-count",
@@ -171,21 +173,21 @@ mod tests {
     #[derive(Default)]
     struct Server {
         all: TraceValues,
-        own: Mutex<TraceValues>,
+        model: Mutex<TraceValues>,
     }
 
     impl TraceControl for Server {
         fn traces(&self, model: Option<&str>) -> Result<TraceValues> {
             let mut values = self.all.clone();
-            values.extend(model.into_iter().flat_map(|_| self.own.lock().clone()));
+            values.extend(model.into_iter().flat_map(|_| self.model.lock().clone()));
             Ok(values)
         }
 
         fn put_traces(&self, _: &str, values: &TraceValues) -> Result<()> {
             for (name, words) in values {
                 match words {
-                    Some(words) => drop(self.own.lock().insert(name.clone(), Some(words.clone()))),
-                    None => drop(self.own.lock().remove(name)),
+                    Some(words) => drop(self.model.lock().insert(name.clone(), Some(words.clone()))),
+                    None => drop(self.model.lock().remove(name)),
                 }
             }
             Ok(())
@@ -198,30 +200,30 @@ mod tests {
 
     #[test]
     fn the_files_are_named_that_traces_are_in() {
-        let of = |values: &[(&str, &str)]| written(&values.iter().map(|(name, value)| word(name, value)).collect());
-        assert_eq!(of(&[("trace_file", "/t.json"), ("log_frequency", "0")]).as_deref(), Some("/t.json"));
-        assert_eq!(of(&[("trace_file", "/t.json"), ("log_frequency", "50")]).as_deref(), Some("/t.json.*"));
-        assert_eq!((of(&[("trace_file", "")]), of(&[])), (None, None));
+        let files = |values: &[(&str, &str)]| written(&values.iter().map(|(name, value)| word(name, value)).collect());
+        assert_eq!(files(&[("trace_file", "/t.json"), ("log_frequency", "0")]).as_deref(), Some("/t.json"));
+        assert_eq!(files(&[("trace_file", "/t.json"), ("log_frequency", "50")]).as_deref(), Some("/t.json.*"));
+        assert_eq!((files(&[("trace_file", "")]), files(&[])), (None, None));
     }
 
     #[test]
     fn what_was_changed_is_put_back_and_nothing_else() {
         let all =
             TraceValues::from([word("trace_rate", "1000"), word("trace_count", "-1"), word("log_frequency", "0")]);
-        let own = TraceValues::from([word("trace_rate", "7")]);
-        let server = Arc::new(Server { all, own: Mutex::new(own.clone()) });
+        let model_settings = TraceValues::from([word("trace_rate", "7")]);
+        let server = Arc::new(Server { all, model: Mutex::new(model_settings.clone()) });
         let settings = TraceSettings { levels: None, rate: Some(1), count: Some(5), log_frequency: None };
         let changed = ChangedTraces::make(server.clone(), "m", &settings).unwrap();
-        assert_eq!(*server.own.lock(), [word("trace_rate", "1"), word("trace_count", "5")].into());
+        assert_eq!(*server.model.lock(), [word("trace_rate", "1"), word("trace_count", "5")].into());
         drop(changed);
-        assert_eq!(*server.own.lock(), own, "its own rate is back, and the count is the server's again");
+        assert_eq!(*server.model.lock(), model_settings, "its own rate is back, and the count is the server's again");
 
         // An exit that drops nothing, or does so later.
         let changed = ChangedTraces::make(server.clone(), "m", &settings).unwrap();
         restore_all(Duration::from_secs(10));
-        assert_eq!(*server.own.lock(), own);
-        server.own.lock().clear();
+        assert_eq!(*server.model.lock(), model_settings);
+        server.model.lock().clear();
         drop(changed);
-        assert!(server.own.lock().is_empty(), "once is enough");
+        assert!(server.model.lock().is_empty(), "once is enough");
     }
 }

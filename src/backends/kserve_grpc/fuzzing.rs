@@ -121,14 +121,14 @@ fn unconnected(spec: ClientSpec, streams: Streams) -> KserveGrpc {
 /// Turns records into frames. A length from 250 stands for the id of a request in a response.
 fn as_frames(mut records: &[u8], ids: &[ExchangeId]) -> Vec<u8> {
     let mut out = Vec::new();
-    while let Some((&[kind, flags, stream, length], rest)) = records.split_first_chunk() {
+    while let Some((&[kind, flags, stream, length], tail)) = records.split_first_chunk() {
         let id = [&[3 << 3 | 2, 17][..], &request_id(ids[usize::from(length) % ids.len()])].concat();
         let named = [&[0, 0, 0, 0, 21, 2 << 3 | 2, 19][..], &id].concat();
-        let (payload, rest) = match length {
-            250.. => (&named[..], rest),
-            _ => rest.split_at(rest.len().min(usize::from(length))),
+        let (payload, tail) = match length {
+            250.. => (&named[..], tail),
+            _ => tail.split_at(tail.len().min(usize::from(length))),
         };
-        records = rest;
+        records = tail;
         let header = FrameHeader {
             length: payload.len() as u32,
             kind: kind & 15,

@@ -114,8 +114,8 @@ impl GrpcBackend {
         let metadata: ServerMetadata = backend
             .call("ServerMetadata", &Empty {})
             .map_err(|error| backend.failed("reading its metadata", &error))?;
-        backend.extensions = Extensions::of(&metadata.extensions);
-        backend.server = ServerIdentity::of(Some(metadata.name), Some(metadata.version));
+        backend.extensions = Extensions::new(&metadata.extensions);
+        backend.server = ServerIdentity::new(Some(metadata.name), Some(metadata.version));
         Ok(backend)
     }
 
@@ -146,7 +146,7 @@ impl GrpcBackend {
     /// Retries until it succeeds, or until time is up; at least once.
     fn await_ready(
         &self,
-        what: &str,
+        subject: &str,
         ask: impl FnMut(Duration) -> Result<(), InferError>,
         is_absent: impl Fn() -> bool,
     ) -> Result<()> {
@@ -156,11 +156,13 @@ impl GrpcBackend {
             absent.get() || advice::grpcs(reason).is_some()
         };
         self.wait.retry(ask, is_final).map_err(|reason| match advice::grpcs(&reason) {
-            Some(advice) => self.failed(&format!("{what} is not ready"), &reason).advice(advice),
-            None if absent.get() => self.failed(&format!("there is no {what}, and nothing is being loaded"), &reason),
+            Some(advice) => self.failed(&format!("{subject} is not ready"), &reason).advice(advice),
+            None if absent.get() => {
+                self.failed(&format!("there is no {subject}, and nothing is being loaded"), &reason)
+            }
             None => {
                 let waited = self.wait.seconds();
-                self.failed(&format!("{what} was not ready within {waited} s (--server-wait)"), &reason)
+                self.failed(&format!("{subject} was not ready within {waited} s (--server-wait)"), &reason)
             }
         })
     }
@@ -173,8 +175,8 @@ impl GrpcBackend {
     /// Whether the server has finished loading, and does not know the model.
     fn is_absent(&self, id: &ModelId) -> bool {
         let ready = self.call::<_, Ready>("ServerReady", &Empty {});
-        let known = || self.call::<_, ModelMetadata>("ModelMetadata", &named(id));
-        ready.is_ok_and(|answer| answer.ready) && known().is_err_and(|error| !is_unanswered(&error))
+        let metadata = || self.call::<_, ModelMetadata>("ModelMetadata", &named(id));
+        ready.is_ok_and(|answer| answer.ready) && metadata().is_err_and(|error| !is_unanswered(&error))
     }
 
     /// Why a model is not ready, in the server's words when asked for the model itself.

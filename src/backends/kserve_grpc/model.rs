@@ -49,7 +49,7 @@ fn scheduler(config: &ModelConfig) -> Scheduler {
 /// A tensor as the metadata describe it, with the `flags` of its configuration.
 fn tensor(id: &ModelId, entry: &TensorMetadata, flags: Option<&TensorFlags>, batched: bool) -> Result<TensorSpec> {
     let (name, datatype) = (&entry.name, &entry.datatype);
-    let known = DataType::parse(datatype).ok_or_else(|| {
+    let element_type = DataType::parse(datatype).ok_or_else(|| {
         Error::server(format!(
             "model '{id}': tensor '{name}' has datatype '{datatype}', which this program does not know"
         ))
@@ -59,7 +59,7 @@ fn tensor(id: &ModelId, entry: &TensorMetadata, flags: Option<&TensorFlags>, bat
     let shape = entry.shape[dropped..].to_vec();
     Ok(TensorSpec {
         name: name.clone(),
-        datatype: known,
+        datatype: element_type,
         shape,
         optional: flags.is_some_and(|flags| flags.optional),
         shape_tensor: flags.is_some_and(|flags| flags.is_shape_tensor),

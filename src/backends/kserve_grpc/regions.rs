@@ -73,10 +73,10 @@ impl PlacedSlot {
 /// The requested outputs of a `ModelInferRequest`.
 fn requested(places: &[OutputPlace], region: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    for OutputPlace { name, offset, room } in places {
+    for OutputPlace { name, offset, capacity } in places {
         let mut message = Vec::new();
         put_bytes(&mut message, 1, name.as_bytes());
-        put_place(&mut message, 2, region, *offset, *room);
+        put_place(&mut message, 2, region, *offset, *capacity);
         put_bytes(&mut out, OUTPUTS, &message);
     }
     out

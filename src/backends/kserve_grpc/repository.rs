@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::backend::{InferError, ModelControl};
-use crate::backends::kserve::refusals::is_no_offer;
+use crate::backends::kserve::refusals::is_unsupported;
 use crate::backends::kserve::reload::{LOAD_LIMIT, Repository, not_loaded};
 use crate::backends::kserve_grpc::proto::WholeConfig;
 use crate::backends::kserve_grpc::proto::control::{Choice, Empty, RepositoryParameter, RepositoryRequest};
@@ -59,7 +59,7 @@ impl Repository for GrpcBackend {
     fn unload(&self, model: &str) -> Result<bool> {
         match self.ask("RepositoryModelUnload", model, Some(("unload_dependents", Choice::Flag(true)))) {
             Ok(()) => Ok(true),
-            Err(error) if is_no_offer(&error) => Ok(false),
+            Err(error) if is_unsupported(&error) => Ok(false),
             Err(error) => Err(self.failed(&format!("unloading model '{model}'"), &error)),
         }
     }

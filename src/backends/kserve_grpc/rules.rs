@@ -76,8 +76,8 @@ impl ReplyRules {
         let model = &self.models[model];
         let form = ReplyForm { model, batch, contents };
         let unknown = reply.unknown_datatype().map(|name| format!("an output has the unknown datatype '{name}'"));
-        let known = unknown.map_or(Ok(()), |why| Err(Misfit::undecodable(why)));
-        let found = outputs.decoded().and(known).and_then(|()| form.check(reply.source(), outputs));
+        let datatypes = unknown.map_or(Ok(()), |why| Err(Misfit::undecodable(why)));
+        let found = outputs.decoded().and(datatypes).and_then(|()| form.check(reply.source(), outputs));
         self.checks[slot].settle(payload, model, found)
     }
 }

@@ -55,7 +55,7 @@ impl KserveGrpc {
             rules: ReplyRules::new(&spec),
             outputs: Vec::new(),
             _inputs: inputs,
-            layout: OutputLayout::of(&spec).map(Arc::new),
+            layout: OutputLayout::for_client(&spec).map(Arc::new),
             registry,
             number,
             ids: Vec::new(),
@@ -124,11 +124,11 @@ impl Method for KserveGrpc {
         let outputs = self.outputs[slot].as_ref().map_or(&[][..], |outputs| outputs.requested(model));
         let id = match self.ids.get(slot) {
             None => id,
-            Some(own) if id.is_empty() => own,
-            Some(own) => {
+            Some(slot_id) if id.is_empty() => slot_id,
+            Some(slot_id) => {
                 // The slot's id for the trace, the request's id for its answer.
                 self.id.clear();
-                self.id.extend_from_slice(own);
+                self.id.extend_from_slice(slot_id);
                 self.id.extend_from_slice(id);
                 &self.id
             }
@@ -187,8 +187,8 @@ impl Method for KserveGrpc {
 
     fn stream_answer(&mut self, message: &[u8], exchanges: &mut Exchanges) -> Result<(), InferError> {
         let reply = StreamReply::parse(message).ok_or_else(unreadable)?;
-        let own = self.ids.first().map_or(0, Vec::len);
-        let id = reply.response.id.get(own..).and_then(parse_id);
+        let prefix_len = self.ids.first().map_or(0, Vec::len);
+        let id = reply.response.id.get(prefix_len..).and_then(parse_id);
         match id.and_then(|id| exchanges.find(id)) {
             Some(slot) => self.reply(slot, &reply, exchanges),
             // Answers to a request that was given up, or has failed, are ignored; others cannot be matched.

@@ -110,9 +110,9 @@ impl HttpBackend {
             wait,
         };
         backend.wait_until_live()?;
-        let told = backend.metadata()?;
-        backend.extensions = Extensions::of(&told.extensions.unwrap_or_default());
-        backend.server = ServerIdentity::of(told.name, told.version);
+        let metadata = backend.metadata()?;
+        backend.extensions = Extensions::new(&metadata.extensions.unwrap_or_default());
+        backend.server = ServerIdentity::new(metadata.name, metadata.version);
         let is_json = |wanted| match wanted {
             TensorFormat::Served => !backend.extensions.binary_tensors,
             TensorFormat::Binary => false,
@@ -140,11 +140,11 @@ impl HttpBackend {
         let path = format!("{}/v2/health/live", self.format.endpoint.prefix);
         let refusal = |error: &InferError| {
             let url = self.format.endpoint.http_url();
-            let what = match error.code {
+            let problem = match error.code {
                 ErrorCode::Http(_) => format!("what answers at {url} does not say that it is a live server"),
                 _ => format!("no server answers at {url}"),
             };
-            Error::server(format!("{what}: {error}; {}", advice::no_answer(error)))
+            Error::server(format!("{problem}: {error}; {}", advice::no_answer(error)))
         };
         let attempt = |limit| self.control.get(&path, Patience::Within(limit))?.refusal().map_or(Ok(()), Err);
         self.wait.retry(attempt, |error| advice::https(error).is_some()).map_err(|error| refusal(&error))
@@ -158,15 +158,16 @@ impl HttpBackend {
 
     /// A model's configuration; `None` if the server does not report configurations.
     fn config(&self, id: &ModelId) -> Result<Option<(ConfigJson, ConfigMark)>> {
-        let (path, what) = (model_path(&self.format.endpoint, id, "/config"), format!("configuration of model '{id}'"));
-        let answer = self.control.get(&path, Patience::Setup).map_err(|error| self.control.error(&what, &error))?;
+        let (path, subject) =
+            (model_path(&self.format.endpoint, id, "/config"), format!("configuration of model '{id}'"));
+        let answer = self.control.get(&path, Patience::Setup).map_err(|error| self.control.error(&subject, &error))?;
         // The request is for an extension of the protocol: it is the path that is unknown.
         if matches!(answer.status, 404 | 405 | 501) {
             return Ok(None);
         }
-        let config = self.control.read_json(&answer, &what)?;
+        let config = self.control.read_json(&answer, &subject)?;
         let whole: Option<Value> = serde_json::from_slice(&answer.body).ok();
-        Ok(Some((config, whole.as_ref().map(ConfigMark::of).unwrap_or_default())))
+        Ok(Some((config, whole.as_ref().map(ConfigMark::new).unwrap_or_default())))
     }
 
     /// Whether the server has finished loading, and does not know the model.
@@ -174,7 +175,7 @@ impl HttpBackend {
         let answer = |path: &str| self.control.get(path, Patience::Sample).ok();
         let ready = answer(&format!("{}/v2/health/ready", self.format.endpoint.prefix));
         ready.is_some_and(|ready| ready.refusal().is_none())
-            && answer(&model_path(&self.format.endpoint, id, "")).is_some_and(|known| known.refusal().is_some())
+            && answer(&model_path(&self.format.endpoint, id, "")).is_some_and(|reply| reply.refusal().is_some())
     }
 
     /// The error of a model that is not ready, in the server's words when asked for the model itself: about readiness
@@ -182,7 +183,7 @@ impl HttpBackend {
     fn not_ready(&self, id: &ModelId, refusal: InferError, absent: bool) -> Error {
         let asked = self.control.get(&model_path(&self.format.endpoint, id, ""), Patience::Sample);
         let reason = match asked {
-            Ok(known) => known.refusal().unwrap_or_else(|| InferError::new(refusal.code, UNREADY)),
+            Ok(reply) => reply.refusal().unwrap_or_else(|| InferError::new(refusal.code, UNREADY)),
             Err(_) => refusal,
         };
         if absent {
@@ -193,12 +194,12 @@ impl HttpBackend {
     }
 
     fn templates_for(&self, spec: &ClientSpec) -> Result<Arc<Templates>> {
-        let mut known = self.templates.lock();
-        if let Some(templates) = known.as_ref().filter(|templates| templates.fit(spec)) {
+        let mut cached = self.templates.lock();
+        if let Some(templates) = cached.as_ref().filter(|templates| templates.fit(spec)) {
             return Ok(templates.clone());
         }
         let templates = Arc::new(Templates::new(self.format.clone(), self.registry.clone(), spec)?);
-        *known = Some(templates.clone());
+        *cached = Some(templates.clone());
         Ok(templates)
     }
 }
@@ -225,11 +226,11 @@ impl TraceControl for HttpBackend {
     }
 
     fn put_traces(&self, model: &str, values: &TraceValues) -> Result<()> {
-        let what = format!("trace settings of model '{model}'");
+        let subject = format!("trace settings of model '{model}'");
         let (path, body) = (self.trace_path(Some(model)), trace_json(values).to_string());
         let answer =
-            self.control.post(&path, &body, Patience::Sample).map_err(|error| self.control.error(&what, &error))?;
-        answer.refusal().map_or(Ok(()), |refusal| Err(self.control.error(&what, &refusal)))
+            self.control.post(&path, &body, Patience::Sample).map_err(|error| self.control.error(&subject, &error))?;
+        answer.refusal().map_or(Ok(()), |refusal| Err(self.control.error(&subject, &refusal)))
     }
 }
 
@@ -268,16 +269,16 @@ impl Backend for HttpBackend {
     }
 
     fn index(&self) -> Result<Vec<IndexEntry>> {
-        let (path, what) = (format!("{}/v2/repository/index", self.format.endpoint.prefix), "index of models");
+        let (path, subject) = (format!("{}/v2/repository/index", self.format.endpoint.prefix), "index of models");
         let answer =
-            self.control.post(&path, "{}", Patience::Setup).map_err(|error| self.control.error(what, &error))?;
-        self.control.read_json(&answer, what)
+            self.control.post(&path, "{}", Patience::Setup).map_err(|error| self.control.error(subject, &error))?;
+        self.control.read_json(&answer, subject)
     }
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
         let path = model_path(&self.format.endpoint, id, "/stats");
-        let what = format!("statistics of model '{id}'");
-        self.control.get_json::<StatisticsJson>(&path, &what, Patience::Sample).map(Into::into)
+        let subject = format!("statistics of model '{id}'");
+        self.control.get_json::<StatisticsJson>(&path, &subject, Patience::Sample).map(Into::into)
     }
 
     fn all_statistics(&self) -> Result<Option<StatisticsSnapshot>> {

@@ -45,7 +45,7 @@ impl<'b> ReplyOutputs<'b> {
     /// If the reply is not what was asked for, or is inconsistent.
     pub(super) fn read(head: &Head, kept: &'b Kept, placed: Option<(&SlotOutputs, usize)>) -> Result<Self, InferError> {
         let body = unpacked(head, kept.bytes(), kept.most())?;
-        let (json, rest) = split(head, &body)?;
+        let (json, tail) = split(head, &body)?;
         let (mut outputs, mut at, mut unreadable) = (Vec::new(), 0_usize, None);
         let legal = json::in_legal_form(json);
         let answer = parse::<Value>(&legal)?;
@@ -53,7 +53,7 @@ impl<'b> ReplyOutputs<'b> {
             let from = at;
             let announced = output.binary_bytes().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
             at = at.saturating_add(announced);
-            let read = output.datatype().and_then(|datatype| Ok((datatype, place(&output, from..at, placed)?)));
+            let read = output.datatype().and_then(|datatype| Ok((datatype, locate(&output, from..at, placed)?)));
             let (datatype, place) = read.unwrap_or_else(|misfit| {
                 unreadable.get_or_insert(misfit);
                 (output.datatype().unwrap_or(DataType::Bytes), Place::Own(Vec::new()))
@@ -61,8 +61,8 @@ impl<'b> ReplyOutputs<'b> {
             outputs.push(Output { name: output.name.into_owned(), datatype, shape: output.shape, place });
         }
         let (model, version) = (answer.model.map(Cow::into_owned), answer.version.map(Cow::into_owned));
-        if at != rest.len() {
-            return Err(sizes_differ(at as u64, rest.len() as u64));
+        if at != tail.len() {
+            return Err(sizes_differ(at as u64, tail.len() as u64));
         }
         let skip = body.len() - at;
         let tensors = match body {
@@ -87,7 +87,7 @@ impl<'b> ReplyOutputs<'b> {
 }
 
 /// Where the bytes of an output are: in `body`, if it has any there.
-fn place(
+fn locate(
     output: &OutputJson<'_, Value>,
     body: Range<usize>,
     placed: Option<(&SlotOutputs, usize)>,

@@ -25,11 +25,11 @@ impl RegionCalls for Questions {
                 (Kind::Cuda, json!({"raw_handle": raw, "device_id": device, "byte_size": bytes}))
             }
         };
-        tell(self, &path(self, kind, name, "register"), &body.to_string(), Patience::Setup)
+        send(self, &path(self, kind, name, "register"), &body.to_string(), Patience::Setup)
     }
 
     fn unregister(&self, name: &str, kind: Kind) -> Result<(), InferError> {
-        tell(self, &path(self, kind, name, "unregister"), "", Patience::Sample)
+        send(self, &path(self, kind, name, "unregister"), "", Patience::Sample)
     }
 }
 
@@ -41,6 +41,6 @@ fn path(questions: &Questions, kind: Kind, name: &str, verb: &str) -> String {
     format!("{}/v2/{kind}/region/{name}/{verb}", questions.prefix())
 }
 
-fn tell(questions: &Questions, path: &str, body: &str, patience: Patience) -> Result<(), InferError> {
+fn send(questions: &Questions, path: &str, body: &str, patience: Patience) -> Result<(), InferError> {
     questions.post(path, body, patience)?.refusal().map_or(Ok(()), Err)
 }

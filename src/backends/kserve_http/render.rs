@@ -118,7 +118,7 @@ impl Rendering<'_> {
         template.front = front;
         let body_at = template.body_at;
         let places = template.sequence_at.iter_mut().chain(&mut template.tags_at);
-        places.for_each(|place| *place += body_at);
+        places.for_each(|offset| *offset += body_at);
     }
 
     /// The head without its last field; `json_length` if binary tensors follow the JSON.
@@ -200,7 +200,7 @@ impl Rendering<'_> {
             );
             template.tags_at.push(out.len());
             out.extend_from_slice(&[b'0'; TAG_WIDTH]);
-            out.extend_from_slice(format!("\",\"shared_memory_byte_size\":{}", place.room).as_bytes());
+            out.extend_from_slice(format!("\",\"shared_memory_byte_size\":{}", place.capacity).as_bytes());
             if place.offset > 0 {
                 out.extend_from_slice(format!(",\"shared_memory_offset\":{}", place.offset).as_bytes());
             }

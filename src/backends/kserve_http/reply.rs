@@ -175,8 +175,8 @@ impl Wanted<'_> {
 /// is parsed only if it differs, or must be checked against the model.
 #[derive(Default)]
 pub(super) struct Checker {
-    known: Vec<u8>,
-    known_tensors: u64,
+    last_json: Vec<u8>,
+    last_tensors: u64,
     /// The JSON of a compressed reply.
     unpacked: Vec<u8>,
 }
@@ -206,17 +206,17 @@ impl Checker {
     /// Checks the JSON of a reply, and that it announces exactly `came` bytes of tensors.
     fn check_parts(&mut self, kept: &[u8], came: u64, wanted: Wanted<'_>) -> Result<(), InferError> {
         let is_due = wanted.is_due();
-        if self.known.is_empty() || is_due || kept != self.known {
+        if self.last_json.is_empty() || is_due || kept != self.last_json {
             let (promised, found) =
                 if is_due { examine::<Elements>(kept, wanted)? } else { examine::<IgnoredAny>(kept, wanted)? };
             wanted.settle(found)?;
-            self.known.clear();
+            self.last_json.clear();
             if kept.len() <= KNOWN_JSON {
-                self.known.extend_from_slice(kept);
+                self.last_json.extend_from_slice(kept);
             }
-            self.known_tensors = promised;
+            self.last_tensors = promised;
         }
-        if self.known_tensors == came { Ok(()) } else { Err(sizes_differ(self.known_tensors, came)) }
+        if self.last_tensors == came { Ok(()) } else { Err(sizes_differ(self.last_tensors, came)) }
     }
 }
 

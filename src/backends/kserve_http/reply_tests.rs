@@ -76,9 +76,9 @@ fn judge_by(rule: ReplyRule, head: &Head, body: &[u8]) -> (Result<(), InferError
 fn outputs(head: &Head, body: &[u8]) -> Vec<(String, Vec<i64>, Vec<u8>)> {
     let kept = kept(head, body, true);
     let outputs = ReplyOutputs::read(head, &kept, None).unwrap();
-    let mut seen = Vec::new();
-    outputs.visit(&mut |view| seen.push((view.name.to_owned(), view.shape.to_vec(), view.bytes.to_vec())));
-    seen
+    let mut views = Vec::new();
+    outputs.visit(&mut |view| views.push((view.name.to_owned(), view.shape.to_vec(), view.bytes.to_vec())));
+    views
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn binary_and_json_outputs_are_read() {
     assert_eq!(outputs(&head_binary, &body), [("O".to_owned(), vec![1, 2], vec![1, 2, 3, 4, 5, 6, 7, 8])]);
     let json = r#"{"outputs":[{"name":"A","datatype":"INT8","shape":[2],"data":[1,-1]},{"name":"S","datatype":"BYTES","shape":[1],"data":["é"]}]}"#;
     assert_eq!(judge(&head(None), json.as_bytes()), (Ok(()), Ok(())));
-    let seen = outputs(&head(None), json.as_bytes());
-    assert_eq!(seen[0].2, [1, 0xff]);
-    assert_eq!(seen[1].2, [2, 0, 0, 0, 0xc3, 0xa9]);
+    let views = outputs(&head(None), json.as_bytes());
+    assert_eq!(views[0].2, [1, 0xff]);
+    assert_eq!(views[1].2, [2, 0, 0, 0, 0xc3, 0xa9]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::backend::{InferError, ModelControl};
-use crate::backends::kserve::refusals::is_no_offer;
+use crate::backends::kserve::refusals::is_unsupported;
 use crate::backends::kserve::reload::{LOAD_LIMIT, Repository, not_loaded};
 use crate::backends::kserve_http::HttpBackend;
 use crate::backends::kserve_http::render::model_path;
@@ -48,7 +48,7 @@ impl Repository for HttpBackend {
     fn unload(&self, model: &str) -> Result<bool> {
         match self.ask(model, "unload", &json!({ "parameters": { "unload_dependents": true } }))? {
             None => Ok(true),
-            Some(refusal) if is_no_offer(&refusal) => Ok(false),
+            Some(refusal) if is_unsupported(&refusal) => Ok(false),
             Some(refusal) => Err(self.control.error(&format!("unload of model '{model}'"), &refusal)),
         }
     }

@@ -72,14 +72,14 @@ impl Template {
     }
 
     /// Puts the patched front into `scratch`; the whole request if the body is compressed.
-    pub(super) fn patch(&self, scratch: &mut Vec<u8>, place: Patch) {
+    pub(super) fn patch(&self, scratch: &mut Vec<u8>, patch: Patch) {
         scratch.clear();
         scratch.extend_from_slice(&self.front);
-        if let (Some(at), Some(sequence)) = (self.sequence_at, place.sequence) {
+        if let (Some(at), Some(sequence)) = (self.sequence_at, patch.sequence) {
             write_sequence(&mut scratch[at..at + SEQUENCE_WIDTH], sequence, self.correlation);
         }
         for &at in &self.tags_at {
-            scratch[at..at + TAG_WIDTH].copy_from_slice(&place.tag);
+            scratch[at..at + TAG_WIDTH].copy_from_slice(&patch.tag);
         }
         if self.compression != Compression::None {
             let body = self.compressed_body(&scratch[self.body_at..]);

@@ -46,7 +46,7 @@ impl Templates {
     pub(super) fn new(format: Arc<Format>, registry: Arc<Registry>, spec: &ClientSpec) -> Result<Self> {
         let templates = Self {
             inputs: registry.inputs(&spec.payloads)?,
-            layout: OutputLayout::of(spec).map(Arc::new),
+            layout: OutputLayout::for_client(spec).map(Arc::new),
             forms: spec.payloads.iter().map(|_| Forms::default()).collect(),
             models: spec.models.clone(),
             payloads: spec.payloads.clone(),

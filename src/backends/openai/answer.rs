@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use crate::backend::{Generation, InferError, OutputView, Outputs};
-use crate::backends::openai::said::Said;
+use crate::backends::openai::parsed_answer::ParsedAnswer;
 use crate::backends::openai::{RESPONSE, refusal, turns};
 use crate::clock::Stamp;
 use crate::data::pack_element;
@@ -125,9 +125,9 @@ impl Answer {
             self.check(total)?;
             return self.kept.extend(piece).map_err(malformed);
         }
-        let mut rest = piece;
+        let mut remaining = piece;
         while !self.stream.done {
-            let event = self.events.next(&mut rest).map_err(malformed)?;
+            let event = self.events.next(&mut remaining).map_err(malformed)?;
             let Some(event) = event else { break };
             let Self { wanted, stream, text, content, shown, .. } = self;
             stream.take(event, shown, slot, exchanges)?;
@@ -208,20 +208,20 @@ impl Answer {
     fn body(&mut self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
         let body = &*unpacked(head, &self.kept, self.wanted.limit)?;
         let is_empty = body.iter().all(u8::is_ascii_whitespace);
-        let said = if is_empty { Ok(Said::default()) } else { Said::read(body) };
-        let said = said.map_err(|error| malformed(format!("its body is not JSON: {error}")))?;
-        if said.error {
+        let parsed = if is_empty { Ok(ParsedAnswer::default()) } else { ParsedAnswer::read(body) };
+        let parsed = parsed.map_err(|error| malformed(format!("its body is not JSON: {error}")))?;
+        if parsed.error {
             return Err(refusal::of_document(body));
         }
         if self.wanted.message {
             self.message = turns::message_of(body);
         }
         exchanges.respond(slot, &Shown { parts: &[body], scratch: &self.shown });
-        let tokens = said.tokens.filter(|&tokens| tokens > 0 || !said.content);
+        let tokens = parsed.tokens.filter(|&tokens| tokens > 0 || !parsed.content);
         if self.wanted.content && tokens.is_none() {
             self.content.extend(body).map_err(malformed)?;
         }
-        Ok(Some(Generation { chunks: said.content.into(), tokens, input: said.input, ..Generation::default() }))
+        Ok(Some(Generation { chunks: parsed.content.into(), tokens, input: parsed.input, ..Generation::default() }))
     }
 }
 
@@ -269,28 +269,28 @@ impl Stream {
             return Ok(());
         }
         let is_error = event.name == b"error";
-        let said = match Said::read(event.data) {
-            Ok(said) => said,
-            Err(_) if is_error => Said { error: true, ..Said::default() },
+        let parsed = match ParsedAnswer::read(event.data) {
+            Ok(parsed) => parsed,
+            Err(_) if is_error => ParsedAnswer { error: true, ..ParsedAnswer::default() },
             Err(error) => return Err(malformed(format!("an event's data is not JSON: {error}"))),
         };
-        if is_error || said.error {
+        if is_error || parsed.error {
             self.failed = true;
             exchanges.respond_failed(slot, refusal::of_document(event.data));
             return Ok(());
         }
-        self.choices |= said.choices;
-        self.others |= !said.choices;
-        self.ends |= said.ends;
-        self.finished |= said.finished;
-        self.generation.tokens = said.tokens.or(self.generation.tokens);
-        self.generation.input = said.input.or(self.generation.input);
-        let content = said.content && (said.choices || !said.usage);
+        self.choices |= parsed.choices;
+        self.others |= !parsed.choices;
+        self.ends |= parsed.ends;
+        self.finished |= parsed.finished;
+        self.generation.tokens = parsed.tokens.or(self.generation.tokens);
+        self.generation.input = parsed.input.or(self.generation.input);
+        let content = parsed.content && (parsed.choices || !parsed.usage);
         if !content || self.failed {
             exchanges.respond_aside(slot, &text);
             return Ok(());
         }
-        self.add(&said, exchanges.now);
+        self.add(&parsed, exchanges.now);
         exchanges.respond(slot, &text);
         Ok(())
     }
@@ -299,14 +299,14 @@ impl Stream {
 impl Stream {
     /// An event with content has arrived at `now`.
     #[inline]
-    fn add(&mut self, said: &Said, now: Stamp) {
-        let (all, size) = (&mut self.generation, said.size as u64);
+    fn add(&mut self, parsed: &ParsedAnswer, now: Stamp) {
+        let (all, size) = (&mut self.generation, parsed.size as u64);
         all.chunks = all.chunks.saturating_add(1);
         all.size += size;
         if *all.first.get_or_insert(now) == now {
             all.first_chunks = all.chunks;
             all.first_size = all.size;
-            self.first_tokens = said.tokens.filter(|&tokens| tokens > 0).or(self.first_tokens);
+            self.first_tokens = parsed.tokens.filter(|&tokens| tokens > 0).or(self.first_tokens);
         } else {
             all.second.get_or_insert(now);
         }

@@ -154,7 +154,7 @@ fn has_whole(payload: &Payload) -> bool {
 
 /// A turn of a conversation has messages, or a prompt.
 fn check_turn(body: &Body) -> Result<()> {
-    let fields = Fields::of(body.document.text())?;
+    let fields = Fields::new(body.document.text())?;
     match fields.list("messages").is_some() || fields.string("prompt").is_some() {
         true => Ok(()),
         false => Err(Error::input("a turn of a session has a list of `messages`, or a text as its `prompt`")),
@@ -194,7 +194,7 @@ fn document(
     if is_unchanged && parameters.peek().is_none() {
         return Ok(unchanged);
     }
-    let mut fields = Fields::of(unchanged.text())?;
+    let mut fields = Fields::new(unchanged.text())?;
     if let Some(model) = model {
         fields.set("model", &Value::from(model));
     }

@@ -17,7 +17,7 @@ impl Fields {
     ///
     /// # Errors
     /// If it is not an object.
-    pub(super) fn of(document: &[u8]) -> Result<Self> {
+    pub(super) fn new(document: &[u8]) -> Result<Self> {
         serde_json::from_slice(document)
             .map_err(|_| Error::input("fields must be set in the payload, but it is not a JSON object"))
     }
@@ -125,12 +125,12 @@ mod tests {
 
     #[test]
     fn members_are_replaced_in_place_or_added_at_the_end() {
-        let mut fields = Fields::of(br#"{"model":"a","x":[1,{"model":2}],"stream":false}"#).unwrap();
+        let mut fields = Fields::new(br#"{"model":"a","x":[1,{"model":2}],"stream":false}"#).unwrap();
         fields.set("model", &Value::from("b"));
         fields.add("stream", &Value::from(true));
         fields.add("n", &Value::from(3));
         assert!(!fields.has_true("stream"));
         assert_eq!(fields.text(), br#"{"model":"b","x":[1,{"model":2}],"stream":false,"n":3}"#);
-        assert!(Fields::of(b"[1]").is_err());
+        assert!(Fields::new(b"[1]").is_err());
     }
 }

@@ -7,7 +7,7 @@
 //! turns           conversations: what was said before
 //! service         a client's slots: requests as bytes
 //! answer          what comes back for one request: a body, or events
-//! said            what one JSON document of an answer says
+//! parsed_answer   what one JSON document of an answer says
 //! texts           what an answer says, for whoever counts its tokens
 //! refusal         errors in the service's words
 //! ```
@@ -17,8 +17,8 @@ mod bodies;
 mod fields;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod parsed_answer;
 mod refusal;
-mod said;
 mod service;
 mod texts;
 mod turns;
@@ -110,12 +110,12 @@ impl OpenAiBackend {
     }
 
     fn bodies_for(&self, spec: &ClientSpec) -> Result<Arc<Bodies>> {
-        let mut known = self.bodies.lock();
-        if let Some(bodies) = known.as_ref().filter(|bodies| bodies.fit(spec)) {
+        let mut cached = self.bodies.lock();
+        if let Some(bodies) = cached.as_ref().filter(|bodies| bodies.fit(spec)) {
             return Ok(bodies.clone());
         }
         let bodies = Arc::new(Bodies::new(self.route.endpoint(), &self.headers, &self.plan, self.mixed, spec)?);
-        *known = Some(bodies.clone());
+        *cached = Some(bodies.clone());
         Ok(bodies)
     }
 }

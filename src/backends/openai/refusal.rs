@@ -10,8 +10,8 @@ const KEPT: usize = 1024;
 
 /// An answer with an error status: its error's type and message if it has them, else the beginning of the body.
 pub(super) fn of_status(status: u16, location: &str, body: &[u8]) -> InferError {
-    let said = serde_json::from_slice::<Value>(body).ok().and_then(|document| text(&document));
-    match said {
+    let reason = serde_json::from_slice::<Value>(body).ok().and_then(|document| text(&document));
+    match reason {
         Some(message) => InferError::new(ErrorCode::Http(status), message),
         None => http1::refusal(status, location, &body[..body.len().min(KEPT)]),
     }
@@ -19,8 +19,8 @@ pub(super) fn of_status(status: u16, location: &str, body: &[u8]) -> InferError 
 
 /// An error that arrived instead of content.
 pub(super) fn of_document(document: &[u8]) -> InferError {
-    let said = serde_json::from_slice::<Value>(document).ok().and_then(|document| text(&document));
-    InferError::new("Error response", said.unwrap_or_else(|| shortened(&String::from_utf8_lossy(document))))
+    let reason = serde_json::from_slice::<Value>(document).ok().and_then(|document| text(&document));
+    InferError::new("Error response", reason.unwrap_or_else(|| shortened(&String::from_utf8_lossy(document))))
 }
 
 /// `type: message` of a document that reports an error, in any of the forms in use.
@@ -28,14 +28,14 @@ fn text(document: &Value) -> Option<String> {
     let members = document.as_object()?;
     let error = members.get("error").filter(|error| !error.is_null()).unwrap_or(document);
     let word = |name: &str| error.get(name).and_then(Value::as_str).filter(|word| !word.is_empty());
-    let said = match (error, word("type"), word("message").or(word("detail"))) {
+    let reason = match (error, word("type"), word("message").or(word("detail"))) {
         (Value::String(text), ..) => text.clone(),
         (_, Some(kind), Some(message)) => format!("{kind}: {message}"),
         (_, None, Some(message)) => message.to_owned(),
         (_, Some(kind), None) => kind.to_owned(),
         (_, None, None) => error.to_string(),
     };
-    Some(shortened(&said))
+    Some(shortened(&reason))
 }
 
 fn shortened(text: &str) -> String {
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn errors_are_told_by_type_and_message() {
-        for (body, said) in [
+        for (body, expected) in [
             (
                 r#"{"error":{"message":"too long","type":"invalid_request_error","code":400}}"#,
                 "invalid_request_error: too long",
@@ -62,7 +62,7 @@ mod tests {
             ("", "the server gave no reason"),
         ] {
             let error = of_status(400, "", body.as_bytes());
-            assert_eq!((error.code, error.message.as_str()), (ErrorCode::Http(400), said));
+            assert_eq!((error.code, error.message.as_str()), (ErrorCode::Http(400), expected));
         }
         assert!(of_status(302, "http://x/", b"").message.contains("http://x/"));
         let long = format!(r#"{{"error":"{}"}}"#, "é".repeat(5000));

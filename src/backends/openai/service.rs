@@ -85,8 +85,8 @@ impl HttpService for OpenAi {
     }
 
     fn head(&mut self, slot: usize, head: &Head) -> Result<(), InferError> {
-        let Slot { head: known, answer, .. } = &mut self.slots[slot];
-        known.clone_from(head);
+        let Slot { head: slot_head, answer, .. } = &mut self.slots[slot];
+        slot_head.clone_from(head);
         if !is_success(head) || head.encoding == Encoding::Identity {
             let promised = if head.events { 0 } else { head.length.unwrap_or(0) };
             return if is_success(head) { answer.check(promised) } else { Ok(()) };
@@ -115,7 +115,7 @@ impl HttpService for OpenAi {
         if completed.is_ok() {
             exchanges.carried(slot, turn.body());
             if let Some(message) = answer.message() {
-                history.hear(self.bodies.turn(*payload), self.bodies.is_whole(*payload), &message);
+                history.receive(self.bodies.turn(*payload), self.bodies.is_whole(*payload), &message);
             }
         }
         if history.note_end() {

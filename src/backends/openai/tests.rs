@@ -28,9 +28,9 @@ const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream; charse
 fn chunked(stream: &str) -> String {
     let middle = stream.len() / 3;
     let middle = (middle..).find(|&at| stream.is_char_boundary(at)).unwrap();
-    let (one, other) = stream.split_at(middle);
+    let (first, second) = stream.split_at(middle);
     let chunk = |text: &str| if text.is_empty() { String::new() } else { format!("{:x}\r\n{text}\r\n", text.len()) };
-    format!("{EVENTS}Transfer-Encoding: chunked\r\n\r\n{}{}0\r\n\r\n", chunk(one), chunk(other))
+    format!("{EVENTS}Transfer-Encoding: chunked\r\n\r\n{}{}0\r\n\r\n", chunk(first), chunk(second))
 }
 
 fn delta(content: &str) -> String {
@@ -107,7 +107,7 @@ fn broken_streams_are_failures() {
 
 #[test]
 fn errors_within_a_stream_are_failures_and_the_connection_is_as_good_as_before() {
-    for (stream, said) in [
+    for (stream, message) in [
         // As vLLM sends it, as LitServe sends it, and by the event's type.
         (
             format!("{}data: {{\"error\":{{\"message\":\"oom\",\"type\":\"Internal\"}}}}\n\n{DONE}", delta("a")),
@@ -119,7 +119,7 @@ fn errors_within_a_stream_are_failures_and_the_connection_is_as_good_as_before()
     ] {
         let outcome = read(&chunked(&stream), false);
         assert!(outcome.whole && outcome.broken.is_none() && outcome.generation.is_none(), "{outcome:?}");
-        assert_eq!(outcome.error.unwrap().message, format!("Error response: {said}"));
+        assert_eq!(outcome.error.unwrap().message, format!("Error response: {message}"));
     }
 }
 
@@ -153,7 +153,7 @@ fn bodies_are_answers_or_errors() {
     for empty in ["", "{\"choices\":[{\"message\":{\"content\":\"\"}}]}"] {
         assert_eq!(read(&plain("200 OK", empty), false).generation.unwrap().chunks, 0, "{empty}");
     }
-    for (status, body, said) in [
+    for (status, body, message) in [
         (
             "200 OK",
             r#"{"error":{"message":"no such model","type":"NotFound"}}"#,
@@ -166,7 +166,7 @@ fn bodies_are_answers_or_errors() {
     ] {
         let outcome = read(&plain(status, body), false);
         assert!(outcome.whole && outcome.generation.is_none(), "{outcome:?}");
-        assert!(outcome.error.as_ref().unwrap().message.starts_with(said), "{said}: {outcome:?}");
+        assert!(outcome.error.as_ref().unwrap().message.starts_with(message), "{message}: {outcome:?}");
     }
     let refused = plain("400 Bad", "data: x\n\n").replace("application/json", "text/event-stream");
     assert!(read(&refused, false).error.unwrap().message.starts_with("HTTP 400: data: x"));

@@ -55,16 +55,16 @@ impl History {
     }
 
     /// The answer to a turn, as a message; `whole` where turns hold the whole conversation.
-    pub(super) fn hear(&mut self, turn: u32, whole: bool, message: &[u8]) {
+    pub(super) fn receive(&mut self, turn: u32, whole: bool, message: &[u8]) {
         if whole {
             self.answers.insert(turn, message.to_vec());
         } else if self.asked.is_empty() {
             self.add(message);
         } else {
             self.text = std::mem::take(&mut self.asked);
-            if let Some(said) = Fields::of(message).ok().and_then(|message| message.string("content")) {
+            if let Some(content) = Fields::new(message).ok().and_then(|message| message.string("content")) {
                 self.text.push(' ');
-                self.text.push_str(&said);
+                self.text.push_str(&content);
             }
         }
     }
@@ -81,7 +81,7 @@ impl History {
                 out.extend_from_slice(message.get().as_bytes());
                 continue;
             }
-            let mut fields = Fields::of(message.get().as_bytes()).unwrap_or_default();
+            let mut fields = Fields::new(message.get().as_bytes()).unwrap_or_default();
             let turn = fields.take(ANSWER_OF).and_then(|turn| turn.parse().ok());
             match turn.and_then(|turn| self.answers.get(&turn)) {
                 Some(answer) => out.extend_from_slice(answer),
@@ -113,8 +113,8 @@ impl TurnRequest {
         whole: bool,
         history: &mut History,
     ) -> Result<usize, InferError> {
-        let unusable = |what: &str| InferError::new("Request", what.to_owned());
-        let fields = Fields::of(payload).map_err(|error| unusable(&error.to_string()))?;
+        let unusable = |problem: &str| InferError::new("Request", problem.to_owned());
+        let fields = Fields::new(payload).map_err(|error| unusable(&error.to_string()))?;
         self.body.clear();
         match (fields.list(MESSAGES), fields.string(PROMPT)) {
             (Some(messages), _) if whole => {
@@ -175,12 +175,12 @@ pub(super) fn message_of(body: &[u8]) -> Option<Vec<u8>> {
         text: Option<String>,
     }
     let body: Body<'_> = serde_json::from_slice(body).ok()?;
-    let said = |content: &RawValue| format!("{{\"role\":\"assistant\",\"content\":{}}}", content.get()).into_bytes();
+    let answer = |content: &RawValue| format!("{{\"role\":\"assistant\",\"content\":{}}}", content.get()).into_bytes();
     let choice = body.choices.first().and_then(|choice| match choice.message {
         Some(message) => Some(message.get().as_bytes().to_vec()),
         None => choice.text.as_deref().map(message),
     });
-    choice.or_else(|| body.content.map(said))
+    choice.or_else(|| body.content.map(answer))
 }
 
 /// What an event adds to the text of the first choice.
@@ -225,14 +225,14 @@ pub(super) fn delta(event: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// The body of a turn, whose answer is heard.
+    /// The body of a turn, whose answer is received.
     fn say(history: &mut History, payload: &str, turn: u32, whole: bool, answer: &[u8]) -> String {
         let mut turn_request = TurnRequest::default();
         let length = turn_request.write(&[b"HEAD\r\n", b"X: 1\r\n"], payload.as_bytes(), whole, history);
         assert_eq!(length, Ok(turn_request.request().len()));
         let request = String::from_utf8(turn_request.request().to_vec()).unwrap();
         if !answer.is_empty() {
-            history.hear(turn, whole, answer);
+            history.receive(turn, whole, answer);
         }
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
         assert_eq!(head, format!("HEAD\r\nX: 1\r\nContent-Length: {}", body.len()));

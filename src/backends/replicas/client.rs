@@ -77,7 +77,7 @@ impl CompletionSink for BranchSink {
         dealer.over(self.server);
         let next = sink.complete(slot, completion);
         let mut places = places.lock();
-        places.told = true;
+        places.reported = true;
         if let Next::Issue(request) = next {
             let server = places.choose(dealer, slot, request);
             if server == self.server {
@@ -110,7 +110,7 @@ impl ReplicatedClient {
         let part = |all: usize, server: usize| (all / servers + usize::from(server < all % servers)).max(1);
         let branch = |server| {
             let slots = shared.places.lock().wanted(dealer, server);
-            let sink = Arc::new(BranchSink { server, shared: Arc::clone(&shared), slots: Chunks::of(slots) });
+            let sink = Arc::new(BranchSink { server, shared: Arc::clone(&shared), slots: Chunks::new(slots) });
             let spec = ClientSpec {
                 slots,
                 load_slots: spec.load_slots.saturating_mul(servers),
@@ -187,10 +187,10 @@ impl Client for ReplicatedClient {
         loop {
             let (only, outstanding) = {
                 let mut places = self.shared.places.lock();
-                if std::mem::take(&mut places.told) {
+                if std::mem::take(&mut places.reported) {
                     return Ok(());
                 }
-                (places.of(SlotId(0)).filter(|_| self.slots == 1), places.outstanding())
+                (places.get(SlotId(0)).filter(|_| self.slots == 1), places.outstanding())
             };
             match only {
                 Some(Place { server, .. }) => self.drive_one(server, deadline)?,
@@ -205,14 +205,14 @@ impl Client for ReplicatedClient {
                 }
             }
             if Stamp::now() >= deadline {
-                self.shared.places.lock().told = false;
+                self.shared.places.lock().reported = false;
                 return Ok(());
             }
         }
     }
 
     fn cancel(&mut self, slot: SlotId, sent_before: Stamp) -> bool {
-        let place = self.shared.places.lock().of(slot);
+        let place = self.shared.places.lock().get(slot);
         place.is_none_or(|Place { server, slot }| self.branches[server].client.cancel(slot, sent_before))
     }
 

@@ -58,12 +58,12 @@ impl Replicas {
     /// further.
     fn counters(
         &self,
-        of: Option<&ModelId>,
+        model: Option<&ModelId>,
         question: impl Fn(&dyn Backend) -> Result<Option<StatisticsSnapshot>>,
     ) -> Result<Option<StatisticsSnapshot>> {
         let mut sum = StatisticsSnapshot::default();
         for (number, server) in self.servers.iter().enumerate() {
-            let key = (number, of.cloned());
+            let key = (number, model.cloned());
             let counters = match question(server.as_ref()) {
                 Ok(Some(counters)) => counters,
                 Ok(None) => return Ok(None),
@@ -91,15 +91,15 @@ impl Backend for Replicas {
         let mut models = self.ask(|server| server.model(id))?.into_iter();
         let first = models.next().ok_or_else(|| Error::usage("-u: no server is named"))?;
         for (other, address) in models.zip(&self.addresses[1..]) {
-            let own = &self.addresses[0];
-            if let Some(what) = difference(&first, &other) {
+            let first_address = &self.addresses[0];
+            if let Some(part) = difference(&first, &other) {
                 return Err(Error::usage(format!(
-                    "-u {address}: its model '{id}' has other {what} than that of {own}, and requests are made once for \
+                    "-u {address}: its model '{id}' has other {part} than that of {first_address}, and requests are made once for \
                      all servers: give the servers the same model, or measure each by itself"
                 )));
             }
             if first.config.hash != other.config.hash {
-                note!("the servers at {own} and {address} run model '{id}' with different configurations");
+                note!("the servers at {first_address} and {address} run model '{id}' with different configurations");
             }
         }
         Ok(first)
@@ -189,14 +189,14 @@ impl Network for Replicas {
 }
 
 /// What a request for the one model could not be for the other.
-fn difference(one: &ModelSpec, other: &ModelSpec) -> Option<&'static str> {
+fn difference(left: &ModelSpec, right: &ModelSpec) -> Option<&'static str> {
     [
-        ("inputs", one.inputs != other.inputs),
-        ("outputs", one.outputs != other.outputs),
-        ("batch sizes", one.max_batch_size != other.max_batch_size),
-        ("responses (it is decoupled, or the other is)", one.decoupled != other.decoupled),
-        ("scheduling", one.sequences != other.sequences || one.correlation != other.correlation),
+        ("inputs", left.inputs != right.inputs),
+        ("outputs", left.outputs != right.outputs),
+        ("batch sizes", left.max_batch_size != right.max_batch_size),
+        ("responses (it is decoupled, or the other is)", left.decoupled != right.decoupled),
+        ("scheduling", left.sequences != right.sequences || left.correlation != right.correlation),
     ]
     .into_iter()
-    .find_map(|(what, differs)| differs.then_some(what))
+    .find_map(|(part, differs)| differs.then_some(part))
 }

@@ -51,7 +51,7 @@ pub(super) struct Places {
     /// Requests that follow one of another server.
     pub(super) moving: Vec<Moving>,
     /// A request is over of which the worker has not heard yet.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     outstanding: usize,
 }
 
@@ -66,7 +66,7 @@ impl Places {
             free: vec![Vec::new(); servers],
             sequences: HashMap::new(),
             moving: Vec::new(),
-            told: false,
+            reported: false,
             outstanding: 0,
         }
     }
@@ -102,11 +102,11 @@ impl Places {
         let choose = || dealer.choose(self.slots[slot.index()].home);
         let Some(position) = request.sequence else { return choose() };
         let key = (self.models[self.payloads[request.payload.0 as usize].model], position.id);
-        let known = self.sequences.get(&key).copied().filter(|_| !position.start);
-        let server = known.unwrap_or_else(choose);
+        let sequence_server = self.sequences.get(&key).copied().filter(|_| !position.start);
+        let server = sequence_server.unwrap_or_else(choose);
         if position.end {
             self.sequences.remove(&key);
-        } else if known.is_none() {
+        } else if sequence_server.is_none() {
             self.sequences.insert(key, server);
         }
         server
@@ -128,7 +128,7 @@ impl Places {
     }
 
     /// Where a slot's request is, if it has one.
-    pub(super) fn of(&self, slot: SlotId) -> Option<Place> {
+    pub(super) fn get(&self, slot: SlotId) -> Option<Place> {
         self.slots.get(slot.index())?.place
     }
 

@@ -38,7 +38,7 @@ pub struct Answer<'a> {
 /// If it is not such a message, or has no outputs although its model does.
 #[inline]
 pub fn glance(message: &[u8], model: &ModelSpec) -> Result<(), InferError> {
-    let mut fields = Fields::of(message);
+    let mut fields = Fields::new(message);
     let mut has_outputs = model.outputs.is_empty();
     for (field, _) in fields.by_ref() {
         has_outputs |= field == 1;
@@ -58,7 +58,7 @@ impl<'a> Answer<'a> {
     pub fn read(message: &'a [u8], model: &'a ModelSpec, most: u64, buffer: Vec<u8>) -> Result<Self, InferError> {
         let most = most.min(MAX_IMPLIED.max(MAX_PER_BYTE.saturating_mul(message.len() as u64)));
         let answer = Self { message, model, most, unpacked: RefCell::new(buffer) };
-        let mut fields = Fields::of(message);
+        let mut fields = Fields::new(message);
         for (field, value) in fields.by_ref() {
             if field == 1 {
                 let (name, tensor) = entry(value).map_err(|why| malformed(format!("an output {why}")))?;
@@ -80,7 +80,7 @@ impl<'a> Answer<'a> {
 impl Outputs for Answer<'_> {
     /// Shows those outputs that the signature describes.
     fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
-        for (_, value) in Fields::of(self.message).filter(|field| field.0 == 1) {
+        for (_, value) in Fields::new(self.message).filter(|field| field.0 == 1) {
             let Ok((name, tensor)) = entry(value) else { continue };
             let Ok(Some(tensor)) = Tensor::read(tensor) else { continue };
             if !self.model.outputs.iter().any(|output| output.name == name) {
@@ -102,10 +102,10 @@ fn raw_strings(mut raw: &[u8], count: u64, buffer: &mut Vec<u8>) -> Result<(), S
         lengths.push(length.ok_or_else(cut)?);
     }
     for length in lengths {
-        let (text, rest) = raw.split_at_checked(length as usize).ok_or_else(cut)?;
+        let (text, tail) = raw.split_at_checked(length as usize).ok_or_else(cut)?;
         buffer.extend_from_slice(&length.to_le_bytes());
         buffer.extend_from_slice(text);
-        raw = rest;
+        raw = tail;
     }
     if raw.is_empty() { Ok(()) } else { Err("has more strings than its shape".to_owned()) }
 }
@@ -121,7 +121,7 @@ impl<'a> Tensor<'a> {
     /// `None` if its type is not one of ours.
     fn read(message: &'a [u8]) -> Result<Option<Self>, String> {
         let (mut number, mut dims) = (0, Some(Vec::new()));
-        let mut fields = Fields::of(message);
+        let mut fields = Fields::new(message);
         for (field, value) in fields.by_ref() {
             match (field, value) {
                 (1, Value::Number(value)) => number = value,
@@ -141,7 +141,7 @@ impl<'a> Tensor<'a> {
     where
         'a: 'b,
     {
-        let raw = Fields::of(self.message).filter(|field| field.0 == CONTENT).last().and_then(|field| field.1.bytes());
+        let raw = Fields::new(self.message).filter(|field| field.0 == CONTENT).last().and_then(|field| field.1.bytes());
         let raw = raw.filter(|raw| !raw.is_empty());
         if let Some(raw) = raw.filter(|_| self.datatype != DataType::Bytes) {
             return Ok(Cow::Borrowed(raw));
@@ -172,7 +172,7 @@ impl<'a> Tensor<'a> {
     fn unpack(&self, buffer: &mut Vec<u8>) -> Result<Listed, String> {
         let mut listed = Listed::default();
         let size = self.datatype.size();
-        for (_, value) in Fields::of(self.message).filter(|field| field.0 == list_of(self.datatype)) {
+        for (_, value) in Fields::new(self.message).filter(|field| field.0 == list_of(self.datatype)) {
             match (value, size) {
                 (Value::Bytes(text), None) => {
                     listed.add(buffer.len(), 1);
@@ -281,9 +281,9 @@ mod tests {
         let model = ModelSpec::plain(&ModelId::latest("m"), Vec::new(), outputs);
         let message = answer(tensor);
         let answer = Answer::read(&message, &model, 1 << 20, Vec::new())?;
-        let mut seen = None;
-        answer.visit(&mut |output| seen = Some((output.shape.to_vec(), output.bytes.to_vec())));
-        Ok(seen.unwrap())
+        let mut content = None;
+        answer.visit(&mut |output| content = Some((output.shape.to_vec(), output.bytes.to_vec())));
+        Ok(content.unwrap())
     }
 
     fn packed(numbers: &[u64]) -> Vec<u8> {
@@ -322,8 +322,8 @@ mod tests {
 
     #[test]
     fn short_lists_go_on_with_their_last_value() {
-        let one = tensor(DataType::Int32, &[3], |out| put_number(out, 7, 9));
-        assert_eq!(seen(DataType::Int32, &one).unwrap().1, [9_i32; 3].map(i32::to_le_bytes).concat());
+        let list = tensor(DataType::Int32, &[3], |out| put_number(out, 7, 9));
+        assert_eq!(seen(DataType::Int32, &list).unwrap().1, [9_i32; 3].map(i32::to_le_bytes).concat());
         let none = tensor(DataType::Fp32, &[2], |_| ());
         assert_eq!(seen(DataType::Fp32, &none).unwrap().1, [0; 8]);
     }

@@ -38,8 +38,8 @@ const UNSUPPORTED: [(u32, &str); 9] = [
 /// # Errors
 /// The type's name, if there is none.
 pub fn of_number(number: u64) -> Result<DataType, String> {
-    let known = KNOWN.iter().find(|known| u64::from(known.0) == number);
-    known.map(|known| known.2).ok_or_else(|| {
+    let entry = KNOWN.iter().find(|entry| u64::from(entry.0) == number);
+    entry.map(|entry| entry.2).ok_or_else(|| {
         let named = UNSUPPORTED.iter().find(|other| u64::from(other.0) == number);
         named.map_or_else(|| format!("DT_{number}"), |other| other.1.to_owned())
     })
@@ -50,12 +50,12 @@ pub fn of_number(number: u64) -> Result<DataType, String> {
 /// # Errors
 /// The name itself, if there is none.
 pub fn of_name(name: &str) -> Result<DataType, String> {
-    KNOWN.iter().find(|known| known.1 == name).map(|known| known.2).ok_or_else(|| name.to_owned())
+    KNOWN.iter().find(|entry| entry.1 == name).map(|entry| entry.2).ok_or_else(|| name.to_owned())
 }
 
 /// The number for our type.
 pub fn number(datatype: DataType) -> u32 {
-    KNOWN.iter().find(|known| known.2 == datatype).map_or(0, |known| known.0)
+    KNOWN.iter().find(|entry| entry.2 == datatype).map_or(0, |entry| entry.0)
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl TfServingGrpc {
             headers,
             compression: connection.protocol.compression(),
             label: plan.target.version_label.clone(),
-            wanted: Wanted::of(plan),
+            wanted: Wanted::new(plan),
             wait: ServerWait::new(connection.server_wait),
             requests: Prepared::default(),
         })
@@ -95,7 +95,7 @@ impl TfServingGrpc {
 
     fn requests(&self, models: &[ModelSpec], payloads: &Arc<[Payload]>) -> Result<Arc<Requests>> {
         let spec = |model: &ModelSpec| self.model_spec(&model.id, Some(self.wanted.signature()));
-        self.requests.of(payloads, || Requests::encode(models, payloads, self.compression, spec))
+        self.requests.get_or_make(payloads, || Requests::encode(models, payloads, self.compression, spec))
     }
 }
 

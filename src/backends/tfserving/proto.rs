@@ -50,15 +50,15 @@ pub fn metadata_request(model_spec: &[u8]) -> Vec<u8> {
 /// What is wrong with the message, to follow "the server's answer".
 pub fn unavailable(message: &[u8]) -> Result<Option<String>, String> {
     let mut states = Vec::new();
-    let mut fields = Fields::of(message);
+    let mut fields = Fields::new(message);
     for (field, value) in fields.by_ref() {
         let (1, Some(version)) = (field, value.bytes()) else { continue };
         let (mut number, mut state, mut reason) = (0, 0, None);
-        for (field, value) in Fields::of(version) {
+        for (field, value) in Fields::new(version) {
             match (field, value) {
                 (1, Value::Number(value)) => number = value,
                 (2, Value::Number(value)) => state = value,
-                (3, Value::Bytes(status)) => reason = Fields::of(status).find(|field| field.0 == 2),
+                (3, Value::Bytes(status)) => reason = Fields::new(status).find(|field| field.0 == 2),
                 _ => {}
             }
         }
@@ -159,7 +159,7 @@ pub fn shape(message: &[u8]) -> Result<Option<Vec<i64>>, String> {
                 return Err(format!("has a tensor of more than {MAX_DIMS} dimensions"));
             }
             (2, value) => {
-                let size = Fields::of(nested(value)?).filter(|field| field.0 == 1).last();
+                let size = Fields::new(nested(value)?).filter(|field| field.0 == 1).last();
                 // The format does not say what else than -1 marks open dimensions.
                 dims.push(
                     size.map_or(0, |(_, size)| if let Value::Number(size) = size { size as i64 } else { 0 }).max(-1),
@@ -179,7 +179,7 @@ pub fn shape(message: &[u8]) -> Result<Option<Vec<i64>>, String> {
 /// As [`unavailable`].
 pub fn entry(value: Value<'_>) -> Result<(&str, &[u8]), String> {
     let (mut key, mut message) = ("", &[][..]);
-    for (field, value) in Fields::of(nested(value)?) {
+    for (field, value) in Fields::new(nested(value)?) {
         match field {
             1 => key = value.text().ok_or_else(malformed)?,
             2 => message = nested(value)?,

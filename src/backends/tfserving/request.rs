@@ -58,8 +58,8 @@ impl Requests {
     /// A payload's request: bytes to copy, then the parts that follow.
     #[inline]
     pub fn get(&self, payload: u32) -> (&[u8], &[Bytes]) {
-        let (head, rest) = &self.0[payload as usize];
-        (head, rest)
+        let (head, parts) = &self.0[payload as usize];
+        (head, parts)
     }
 }
 
@@ -125,10 +125,10 @@ fn shape(dims: &[i64]) -> Vec<u8> {
 
 /// Packed strings, each preceded by its length, as separate fields.
 fn put_strings(out: &mut Vec<u8>, mut packed: &[u8]) {
-    while let Some((length, rest)) = packed.split_first_chunk() {
-        let (text, rest) = rest.split_at(rest.len().min(u32::from_le_bytes(*length) as usize));
+    while let Some((length, tail)) = packed.split_first_chunk() {
+        let (text, tail) = tail.split_at(tail.len().min(u32::from_le_bytes(*length) as usize));
         put_bytes(out, tensor::STRINGS, text);
-        packed = rest;
+        packed = tail;
     }
 }
 
@@ -150,8 +150,8 @@ mod tests {
         let model = ModelSpec::plain(&ModelId::latest("m"), Vec::new(), Vec::new());
         let spec = |model: &ModelSpec| model_spec(&model.id, None, Some("serving_default"));
         let requests = Requests::encode(&[model], &[payload], encoding, spec).unwrap();
-        let (head, rest) = requests.get(0);
-        rest.iter().fold(head.to_vec(), |body, part| [&body, &part[..]].concat())
+        let (head, parts) = requests.get(0);
+        parts.iter().fold(head.to_vec(), |body, part| [&body, &part[..]].concat())
     }
 
     fn hex(bytes: &[u8]) -> String {

@@ -60,7 +60,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// As in a plan.
-    pub fn of(plan: &Plan) -> Self {
+    pub fn new(plan: &Plan) -> Self {
         Self {
             signature: plan.target.tfserving.signature.clone(),
             batched: plan.target.tfserving.batched,
@@ -89,16 +89,17 @@ impl Wanted {
         names.sort_unstable();
         let name = &self.signature;
         let signature = signature.ok_or_else(|| {
-            let known = if names.is_empty() { "none".to_owned() } else { names[..names.len().min(SHOWN)].join(", ") };
+            let available =
+                if names.is_empty() { "none".to_owned() } else { names[..names.len().min(SHOWN)].join(", ") };
             Error::input(format!(
-                "model '{id}': Failed to find signature_name \"{name}\" in the metadata; there are: {known} \
+                "model '{id}': Failed to find signature_name \"{name}\" in the metadata; there are: {available} \
                  (--model-signature-name)"
             ))
         })?;
         let Signature { mut inputs, mut outputs } = signature;
         // A map has no order.
-        inputs.sort_by(|one, other| one.name.cmp(&other.name));
-        outputs.sort_by(|one, other| one.name.cmp(&other.name));
+        inputs.sort_by(|left, right| left.name.cmp(&right.name));
+        outputs.sort_by(|left, right| left.name.cmp(&right.name));
         let inputs = inputs.into_iter().map(|input| self.input(id, input)).collect::<Result<_>>()?;
         let outputs = outputs.into_iter().filter_map(|output| self.output(output)).collect();
         let max_batch_size = if self.batched { self.batch_size } else { 0 };
@@ -113,7 +114,7 @@ impl Wanted {
         };
         let shape = match (self.batched, dims) {
             (false, Some(dims)) => dims,
-            (false, None) => match self.shapes.iter().rfind(|(given, _)| *given == name) {
+            (false, None) => match self.shapes.iter().rfind(|(input, _)| *input == name) {
                 Some((_, shape)) => shape.clone(),
                 None => return refuse(&format!("the signature leaves its rank open: add --shape {name}:DIM,…")),
             },

@@ -23,7 +23,7 @@ const MOST: u64 = 1 << 16;
 /// Where they do not.
 pub fn answer(piece: usize, bytes: &[u8]) {
     assert_eq!(outcome(bytes.len().max(1), bytes), outcome(piece.max(1), bytes));
-    let mut counters = Counters::of("m", None);
+    let mut counters = Counters::new("m", None);
     String::from_utf8_lossy(bytes).lines().for_each(|line| counters.take(line));
     let _ = counters.snapshot();
     let _ = Registered::read(bytes).map(|found| found.note("m"));

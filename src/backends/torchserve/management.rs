@@ -81,7 +81,7 @@ impl Management {
     ///
     /// # Errors
     /// If the address, the key or a certificate is wrong.
-    pub(super) fn of(plan: &TorchServePlan, connection: &ConnectionPlan) -> Result<Option<Self>> {
+    pub(super) fn new(plan: &TorchServePlan, connection: &ConnectionPlan) -> Result<Option<Self>> {
         let Some(url) = &plan.management_url else { return Ok(None) };
         let endpoint = Endpoint::parse_flag("--management-url", url, PORT)?;
         let tls = endpoint.secure.then(|| TlsClient::new(&connection.tls, &["http/1.1"])).transpose()?;

@@ -74,7 +74,7 @@ impl TorchServe {
             way: Way { endpoint, headers, version: plan.target.version_label.clone() },
             route,
             metrics,
-            management: Management::of(&plan.target.torchserve, connection)?,
+            management: Management::new(&plan.target.torchserve, connection)?,
             wait,
             uploads: Prepared::default(),
             memory: Allowance::new(plan.data.max_input_memory),
@@ -87,7 +87,7 @@ impl TorchServe {
     }
 
     fn uploads(&self, models: &[ModelSpec], payloads: &Arc<[Payload]>) -> Result<Arc<Uploads>> {
-        self.uploads.of(payloads, || Uploads::read(&self.way, models, payloads, &self.memory))
+        self.uploads.get_or_make(payloads, || Uploads::read(&self.way, models, payloads, &self.memory))
     }
 
     fn await_healthy(&self, wait: ServerWait) -> Result<()> {
@@ -99,7 +99,7 @@ impl TorchServe {
         };
         wait.retry(attempt, is_final).map_err(|error| {
             let url = self.way.endpoint.http_url();
-            let what = match error.code {
+            let problem = match error.code {
                 ErrorCode::Http(_) => format!("the server at {url} does not say that it is healthy"),
                 _ => format!("no server answers at {url}"),
             };
@@ -107,15 +107,15 @@ impl TorchServe {
                 ErrorCode::Http(400..=403) => "pass its token with -H 'Authorization: Bearer KEY'".to_owned(),
                 _ => advice::no_answer(&error),
             };
-            Error::server(format!("{what}: {error}; {next}"))
+            Error::server(format!("{problem}: {error}; {next}"))
         })
     }
 }
 
 /// Why a control request was refused, in the server's words.
 fn refusal(answer: &Answer) -> InferError {
-    let known = reason(&answer.body).map(|text| InferError::new(ErrorCode::Http(answer.status), text));
-    known.or_else(|| answer.refusal()).unwrap_or_else(|| InferError::new(ErrorCode::Http(answer.status), ""))
+    let server_error = reason(&answer.body).map(|text| InferError::new(ErrorCode::Http(answer.status), text));
+    server_error.or_else(|| answer.refusal()).unwrap_or_else(|| InferError::new(ErrorCode::Http(answer.status), ""))
 }
 
 /// Whether waiting is pointless: the server rejects our credentials, or TLS fails.
@@ -151,7 +151,7 @@ impl Backend for TorchServe {
 
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
         let version = self.way.version_of(id);
-        let mut counters = statistics::Counters::of(&id.name, version.as_deref());
+        let mut counters = statistics::Counters::new(&id.name, version.as_deref());
         self.metrics(&mut |line| counters.take(line))?;
         Ok(counters.snapshot())
     }

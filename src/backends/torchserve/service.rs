@@ -81,8 +81,8 @@ impl HttpService for Predictions {
             return Ok(());
         }
         let body = unpacked_refusal(head, &self.slots[slot].refusal);
-        let known = reason(&body).map(|text| InferError::new(ErrorCode::Http(head.status), text));
-        Err(known.unwrap_or_else(|| refusal(head.status, &head.location, &body)))
+        let server_error = reason(&body).map(|text| InferError::new(ErrorCode::Http(head.status), text));
+        Err(server_error.unwrap_or_else(|| refusal(head.status, &head.location, &body)))
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Counters<'a> {
 
 impl<'a> Counters<'a> {
     /// For a model; for all its versions if none is named.
-    pub fn of(model: &'a str, version: Option<&'a str>) -> Self {
+    pub fn new(model: &'a str, version: Option<&'a str>) -> Self {
         Self { model, version, by_version: BTreeMap::new() }
     }
 
@@ -46,7 +46,8 @@ impl<'a> Counters<'a> {
 
     fn add(&mut self, sample: &MetricSample<'_>) {
         let version = sample.label("model_version").unwrap_or_default();
-        let wanted = sample.label("model_name") == Some(self.model) && self.version.is_none_or(|own| own == version);
+        let wanted =
+            sample.label("model_name") == Some(self.model) && self.version.is_none_or(|requested| requested == version);
         if !wanted || (!self.by_version.contains_key(version) && self.by_version.len() == MAX_VERSIONS) {
             return;
         }
@@ -60,8 +61,8 @@ impl<'a> Counters<'a> {
 
     /// The counters read so far.
     pub fn snapshot(self) -> StatisticsSnapshot {
-        let of = |(version, sums): (String, Sums)| ((self.model.to_owned(), version), statistics(sums));
-        StatisticsSnapshot { models: self.by_version.into_iter().map(of).collect() }
+        let entry = |(version, sums): (String, Sums)| ((self.model.to_owned(), version), statistics(sums));
+        StatisticsSnapshot { models: self.by_version.into_iter().map(entry).collect() }
     }
 }
 
@@ -94,7 +95,7 @@ ts_inference_requests_total{model_name=\"m\",model_version=\"2.0\"} 1
 ";
 
     fn read(version: Option<&str>) -> StatisticsSnapshot {
-        let mut counters = Counters::of("m", version);
+        let mut counters = Counters::new("m", version);
         PAGE.lines().for_each(|line| counters.take(line));
         counters.snapshot()
     }
@@ -106,8 +107,8 @@ ts_inference_requests_total{model_name=\"m\",model_version=\"2.0\"} 1
         let model = &all.models[&("m".to_owned(), "default".to_owned())];
         assert_eq!((model.inferences, model.success), (4, CountedTime { count: 4, ns: 5_000_500 }));
         assert_eq!((model.queue.ns, model.compute().ns, model.compute().count), (1_000_250, 4_000_250, 4));
-        let one = read(Some("2.0"));
-        assert_eq!(one.models.keys().collect::<Vec<_>>(), [&("m".to_owned(), "2.0".to_owned())]);
+        let snapshot = read(Some("2.0"));
+        assert_eq!(snapshot.models.keys().collect::<Vec<_>>(), [&("m".to_owned(), "2.0".to_owned())]);
         assert!(read(Some("7")).models.is_empty());
     }
 }

@@ -66,11 +66,11 @@ impl Uploads {
                 Some(file) => Arc::clone(file),
                 None => {
                     let file = contents(Path::new(OsStr::from_bytes(&path)), memory)
-                        .map_err(|error| error.context(format!("{INPUT} of {}", place(payload))))?;
+                        .map_err(|error| error.context(format!("{INPUT} of {}", location(payload))))?;
                     files.entry(path).or_insert(file).clone()
                 }
             };
-            Ok(Upload::of(way, &models[payload.model].id, file))
+            Ok(Upload::new(way, &models[payload.model].id, file))
         };
         payloads.iter().map(&mut upload).collect::<Result<_>>().map(Self)
     }
@@ -84,22 +84,22 @@ impl Uploads {
     /// Bytes of a request.
     #[inline]
     pub fn len(&self, request: Request) -> usize {
-        self.of(request).parts().iter().map(|part| part.len()).sum()
+        self.upload(request).parts().iter().map(|part| part.len()).sum()
     }
 
     /// Fills `slices` with a request after its first `skip` bytes. Returns how many are used.
     #[inline]
     pub fn gather<'a>(&'a self, request: Request, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
-        serial::gather(self.of(request).parts(), skip, slices)
+        serial::gather(self.upload(request).parts(), skip, slices)
     }
 
-    fn of(&self, request: Request) -> &Upload {
+    fn upload(&self, request: Request) -> &Upload {
         &self.0[request.payload.0 as usize]
     }
 }
 
 impl Upload {
-    fn of(way: &Way, id: &ModelId, file: Arc<[u8]>) -> Self {
+    fn new(way: &Way, id: &ModelId, file: Arc<[u8]>) -> Self {
         let boundary = boundary(&file);
         let opening = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"data\"\r\n\r\n");
         let tail = format!("\r\n--{boundary}--\r\n").into_bytes();
@@ -138,7 +138,7 @@ fn path_of(payload: &Payload) -> Result<Vec<u8>> {
     Ok(bytes.get(4..).unwrap_or_default().to_vec())
 }
 
-fn place(payload: &Payload) -> String {
+fn location(payload: &Payload) -> String {
     format!("stream {}, step {}", payload.stream, payload.step)
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_file_is_the_only_part_of_a_form() {
-        let upload = Upload::of(&way(), &ModelId::latest("a b"), Arc::from(&b"hello"[..]));
+        let upload = Upload::new(&way(), &ModelId::latest("a b"), Arc::from(&b"hello"[..]));
         let text = String::from_utf8(upload.parts().concat()).unwrap();
         let boundary = "------------------------triton-bench00000000";
         let body =
@@ -180,8 +180,8 @@ mod tests {
     fn the_boundary_is_not_in_the_file() {
         let taken = [boundary(b""), boundary(boundary(b"").as_bytes())];
         assert_ne!(taken[0], taken[1]);
-        let both = boundary(taken.concat().as_bytes());
-        assert!(!taken.contains(&both), "{both}");
+        let other = boundary(taken.concat().as_bytes());
+        assert!(!taken.contains(&other), "{other}");
     }
 
     #[test]

@@ -131,9 +131,9 @@ struct CacheJson {
 /// # Errors
 /// If a member is missing or has another form than the protocol's; the message names it.
 pub fn model(id: &ModelId, metadata: &Value, config: &Value) -> Result<ModelSpec> {
-    let refuse = |what, error| Error::server(format!("model '{id}': its {what} cannot be read: {error}"));
+    let refuse = |part, error| Error::server(format!("model '{id}': its {part} cannot be read: {error}"));
     let metadata = MetadataJson::deserialize(metadata).map_err(|error| refuse("metadata", error))?;
-    let mark = ConfigMark::of(config);
+    let mark = ConfigMark::new(config);
     let config = ConfigJson::deserialize(config).map_err(|error| refuse("configuration", error))?;
     Ok(ModelSpec { config: mark, ..model_of(id, metadata, &config)? })
 }
@@ -196,12 +196,12 @@ fn tensor(
 }
 
 fn composing(steps: &[StepJson]) -> Vec<ModelId> {
-    let mut known = HashSet::new();
+    let mut ids_seen = HashSet::new();
     let id = |step: &StepJson| ModelId {
         name: step.model_name.clone(),
         version: u64::try_from(step.model_version.signed()).ok().filter(|&version| version > 0),
     };
-    steps.iter().map(id).filter(|id| known.insert(id.clone())).collect()
+    steps.iter().map(id).filter(|id| ids_seen.insert(id.clone())).collect()
 }
 
 #[cfg(test)]

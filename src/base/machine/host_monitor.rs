@@ -118,12 +118,12 @@ impl Machine {
 }
 
 impl Scope {
-    fn known(&self) -> &[Pid] {
+    fn separable_pids(&self) -> &[Pid] {
         if self.others_are_known { &self.processes } else { &[] }
     }
 
     fn busy(&self) -> HashMap<i32, Duration> {
-        let pids = self.known().iter();
+        let pids = self.separable_pids().iter();
         pids.filter_map(|pid| Some((pid.as_raw_nonzero().get(), processes::find(*pid)?.busy))).collect()
     }
 }
@@ -160,8 +160,8 @@ impl HostMonitor for Machine {
         let busy = scope.busy();
         let beside = scope.beside.iter().filter_map(|pid| Some(processes::find(*pid)?.busy)).sum();
         let mut waits = HashMap::new();
-        for pid in scope.known() {
-            waits.extend(threads::of(*pid, MAX_THREADS - waits.len().min(MAX_THREADS)));
+        for pid in scope.separable_pids() {
+            waits.extend(threads::waits(*pid, MAX_THREADS - waits.len().min(MAX_THREADS)));
         }
         let khz = if scope.keeps_frequency { frequency::highest_khz(&scope.processors) } else { None };
         Reading { at, processors, busy, beside, waits, throttled: cgroup::throttled(&self.groups), khz }

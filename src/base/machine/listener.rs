@@ -19,7 +19,7 @@ pub enum Place {
 }
 
 /// Where a host is. Sends nothing, except to resolve its name.
-pub fn place(host: &str) -> Place {
+pub fn locate(host: &str) -> Place {
     let addresses: Vec<IpAddr> =
         (host, 0).to_socket_addrs().into_iter().flatten().map(|address| address.ip()).collect();
     if addresses.iter().any(|address| is_own(*address)) {
@@ -108,9 +108,9 @@ mod tests {
 
     #[test]
     fn addresses_of_this_machine_are_here() {
-        assert_eq!(place("127.0.0.1"), Place::Here);
+        assert_eq!(locate("127.0.0.1"), Place::Here);
         // Reserved for documentation (RFC 5737): no host has it.
-        assert_ne!(place("192.0.2.1"), Place::Here);
+        assert_ne!(locate("192.0.2.1"), Place::Here);
     }
 
     #[test]

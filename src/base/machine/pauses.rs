@@ -72,7 +72,7 @@ impl Vigil {
 }
 
 /// How long this process stood still in pauses that touch the time between two moments.
-pub fn between(from: Stamp, to: Stamp) -> Duration {
+pub fn total(from: Stamp, to: Stamp) -> Duration {
     let pauses = PAUSES.lock();
     pauses.iter().filter(|pause| pause.from < to && pause.to > from).map(|pause| pause.length).sum()
 }
@@ -112,7 +112,7 @@ mod tests {
         let (from, to) = (Stamp(u64::MAX - 3_000), Stamp(u64::MAX - 2_000));
         let length = Duration::from_secs(2);
         PAUSES.lock().push(Pause { from, to, length });
-        assert_eq!(between(from.plus(10), to.plus(10)), length);
-        assert_eq!(between(to, to.plus(10)), Duration::ZERO);
+        assert_eq!(total(from.plus(10), to.plus(10)), length);
+        assert_eq!(total(to, to.plus(10)), Duration::ZERO);
     }
 }

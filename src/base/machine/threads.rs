@@ -17,7 +17,7 @@ pub struct Waits {
 }
 
 /// Those of the threads of `pid` by id, of at most `most` of them.
-pub fn of(pid: Pid, most: usize) -> HashMap<i32, Waits> {
+pub fn waits(pid: Pid, most: usize) -> HashMap<i32, Waits> {
     let entries = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).into_iter().flatten().flatten();
     let waits = entries.take(most).filter_map(|entry| {
         let number = entry.file_name().to_str()?.parse().ok()?;
@@ -69,11 +69,11 @@ mod tests {
 
     #[test]
     fn the_threads_of_this_process_are_read() {
-        let threads = of(rustix::process::getpid(), 10_000);
+        let threads = waits(rustix::process::getpid(), 10_000);
         assert!(threads.contains_key(&rustix::thread::gettid().as_raw_nonzero().get()));
-        assert_eq!(of(rustix::process::getpid(), 1).len(), 1);
+        assert_eq!(waits(rustix::process::getpid(), 1).len(), 1);
         crate::machine::sample::with_a_thread_of_odd_name(|odd| {
-            assert!(of(rustix::process::getpid(), 10_000).contains_key(&odd));
+            assert!(waits(rustix::process::getpid(), 10_000).contains_key(&odd));
         });
     }
 }

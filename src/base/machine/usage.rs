@@ -30,7 +30,7 @@ pub struct Reading<'a> {
 
 /// The usage of this process between two readings, and that of the others; `None` if there are none, or no time has
 /// passed.
-pub fn between(first: Reading<'_>, last: Reading<'_>) -> (Option<Usage>, Option<Usage>) {
+pub fn difference(first: Reading<'_>, last: Reading<'_>) -> (Option<Usage>, Option<Usage>) {
     let (before, after) = (first.busy, last.busy);
     let own_pid = getpid().as_raw_nonzero().get();
     let seconds = (last.at - first.at).as_secs_f64();
@@ -64,12 +64,12 @@ mod tests {
         let before = HashMap::from([(pid, seconds(1)), (-5, seconds(1))]);
         let after = HashMap::from([(pid, seconds(2)), (-5, seconds(7)), (-6, seconds(9))]);
         let at = |ns, busy| Reading { at: Stamp(ns), busy };
-        let (client, server) = between(at(0, &before), at(2_000_000_000, &after));
+        let (client, server) = difference(at(0, &before), at(2_000_000_000, &after));
         let client = client.unwrap();
         assert!(client.processors == 0.5 && client.memory_bytes > Some(1 << 20), "{client:?}");
         assert_eq!(server, Some(Usage { processors: 3.0, memory_bytes: None }), "there is no such process");
-        assert_eq!(between(at(0, &before), at(0, &after)), (None, None));
+        assert_eq!(difference(at(0, &before), at(0, &after)), (None, None));
         let none = HashMap::new();
-        assert_eq!(between(at(0, &none), at(5, &none)), (None, None));
+        assert_eq!(difference(at(0, &none), at(5, &none)), (None, None));
     }
 }

@@ -14,7 +14,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// If it is no mapping.
-    pub fn of(section: impl Into<String>, node: &'a Node) -> Result<Self, Fault> {
+    pub fn new(section: impl Into<String>, node: &'a Node) -> Result<Self, Fault> {
         let entries = if node.value == Value::Null { &[][..] } else { node.map()? };
         Ok(Self { section: section.into(), entries: entries.iter().collect(), whole: node })
     }
@@ -103,10 +103,10 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// If the value is none of them.
-    pub fn word(&mut self, key: &str, words: &[&'static str]) -> Result<Option<&'static str>, Fault> {
+    pub fn choice(&mut self, key: &str, names: &[&'static str]) -> Result<Option<&'static str>, Fault> {
         let Some(node) = self.take(key) else { return Ok(None) };
-        let found = text(node).and_then(|text| words.iter().copied().find(|word| *word == text));
-        found.map(Some).ok_or_else(|| self.misfit(key, node, &format!("one of {}", words.join(", "))))
+        let found = text(node).and_then(|text| names.iter().copied().find(|name| *name == text));
+        found.map(Some).ok_or_else(|| self.misfit(key, node, &format!("one of {}", names.join(", "))))
     }
 
     /// Takes a list.
@@ -127,7 +127,7 @@ impl<'a> Fields<'a> {
     /// If the value is none.
     pub fn section(&mut self, key: &str) -> Result<Option<Fields<'a>>, Fault> {
         let name = self.name(key);
-        self.take(key).map(|node| Fields::of(name, node)).transpose()
+        self.take(key).map(|node| Fields::new(name, node)).transpose()
     }
 
     /// The value of a key, which is not removed.
@@ -153,7 +153,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Removes a key that has no effect here; what is to be said of it, if it has a value.
-    pub fn idle(&mut self, key: &str, why: &str) -> Option<String> {
+    pub fn no_effect(&mut self, key: &str, why: &str) -> Option<String> {
         self.take(key).map(|node| format!("{}: {why}", self.with(key, node)))
     }
 

@@ -9,7 +9,7 @@ use crate::cli::config::fields::Fields;
 use crate::cli::config::is_of_file;
 use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
 use crate::cli::getopt::{Need, alike, need};
-use crate::cli::word::refused;
+use crate::cli::subcommand::refused;
 
 /// A flag of a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub struct Setting {
     /// Its long name.
     pub name: String,
     /// Its words, such as `--name=value`; none if it is said to be off.
-    pub words: Vec<OsString>,
+    pub arguments: Vec<OsString>,
     /// Where that stands which means each word, where the file has no flags but is in another program's form.
     pub meant_at: Vec<Place>,
 }
@@ -41,26 +41,26 @@ impl Flags {
     }
 
     /// The same, where that key of a section is.
-    pub fn of(&mut self, section: &Fields<'_>, key: &str) -> &mut Self {
+    pub fn from_key(&mut self, section: &Fields<'_>, key: &str) -> &mut Self {
         self.at(section.place(key))
     }
 
     /// Adds a switch.
     pub fn switch(&mut self, name: &str) {
-        self.put(name, word(name, None));
+        self.put(name, argument(name, None));
     }
 
     /// Adds a flag and its value; a repeated flag gets another value.
     pub fn add(&mut self, name: &str, value: impl ToString) {
-        self.put(name, word(name, Some(&value.to_string())));
+        self.put(name, argument(name, Some(&value.to_string())));
     }
 
     fn put(&mut self, name: &str, word: OsString) {
         let index = self.settings.iter().position(|setting| setting.name == name).unwrap_or_else(|| {
-            self.settings.push(Setting { name: name.to_owned(), words: Vec::new(), meant_at: Vec::new() });
+            self.settings.push(Setting { name: name.to_owned(), arguments: Vec::new(), meant_at: Vec::new() });
             self.settings.len() - 1
         });
-        self.settings[index].words.push(word);
+        self.settings[index].arguments.push(word);
         self.settings[index].meant_at.push(self.at);
     }
 
@@ -69,7 +69,7 @@ impl Flags {
     /// # Errors
     /// The first value that its flag does not take.
     pub fn check(&self, command: &clap::Command) -> Result<(), Fault> {
-        self.settings.iter().try_for_each(|setting| checked(command, &setting.words, &setting.meant_at))
+        self.settings.iter().try_for_each(|setting| checked(command, &setting.arguments, &setting.meant_at))
     }
 
     pub fn note(&mut self, note: impl Into<String>) {
@@ -97,30 +97,30 @@ pub fn value_of(word: &OsStr) -> &OsStr {
 /// If there is no such flag, or it takes no such value.
 pub fn setting(command: &clap::Command, key: &Key, node: &Node) -> Result<Setting, Fault> {
     let arg = find(command, key)?;
-    let mut words = Vec::new();
+    let mut arguments = Vec::new();
     match (&node.value, need(arg)) {
         (Value::Null, _) => {}
-        (Value::Bool(on), Need::Never) => words.extend(on.then(|| word(&key.name, None))),
+        (Value::Bool(on), Need::Never) => arguments.extend(on.then(|| argument(&key.name, None))),
         (Value::Text(text), Need::Never) if is_counted(arg) => {
             let times: u8 = text.parse().map_err(|_| misfit(node, key, "a whole number or true or false"))?;
-            words.extend((0..times).map(|_| word(&key.name, None)));
+            arguments.extend((0..times).map(|_| argument(&key.name, None)));
         }
         (_, Need::Never) => return Err(misfit(node, key, "true or false")),
-        (Value::Bool(on), Need::Maybe) => words.push(word(&key.name, Some(if *on { "true" } else { "false" }))),
+        (Value::Bool(on), Need::Maybe) => arguments.push(argument(&key.name, Some(if *on { "true" } else { "false" }))),
         (Value::Text(text), _) => {
-            words.push(word(&key.name, Some(text)));
-            checked(command, &words, &[node.at])?;
+            arguments.push(argument(&key.name, Some(text)));
+            checked(command, &arguments, &[node.at])?;
         }
         (Value::List(list), _) if is_repeated(arg) => {
             for element in list {
                 let Value::Text(text) = &element.value else { return Err(misfit(element, key, &form(arg))) };
-                words.push(word(&key.name, Some(text)));
+                arguments.push(argument(&key.name, Some(text)));
             }
-            checked(command, &words, &list.iter().map(|element| element.at).collect::<Vec<_>>())?;
+            checked(command, &arguments, &list.iter().map(|element| element.at).collect::<Vec<_>>())?;
         }
         _ => return Err(misfit(node, key, &form(arg))),
     }
-    Ok(Setting { name: key.name.clone(), words, meant_at: Vec::new() })
+    Ok(Setting { name: key.name.clone(), arguments, meant_at: Vec::new() })
 }
 
 /// The flag of that long name.
@@ -146,11 +146,11 @@ fn find<'a>(command: &'a clap::Command, key: &Key) -> Result<&'a Arg, Fault> {
 
 /// Checks that a flag accepts its arguments, each at its place. They are parsed together, because one parse costs far more than
 /// one argument.
-fn checked(command: &clap::Command, words: &[OsString], places: &[Place]) -> Result<(), Fault> {
-    let read = |count: usize| command.clone().try_get_matches_from(&words[..count]).map(drop);
-    let Err(mut error) = read(words.len()) else { return Ok(()) };
+fn checked(command: &clap::Command, arguments: &[OsString], places: &[Place]) -> Result<(), Fault> {
+    let read = |count: usize| command.clone().try_get_matches_from(&arguments[..count]).map(drop);
+    let Err(mut error) = read(arguments.len()) else { return Ok(()) };
     // The first `taken` arguments are accepted, the first `refused_of` are not.
-    let (mut taken, mut refused_of) = (0, words.len());
+    let (mut taken, mut refused_of) = (0, arguments.len());
     while refused_of - taken > 1 {
         let half = taken.midpoint(refused_of);
         match read(half) {
@@ -163,7 +163,7 @@ fn checked(command: &clap::Command, words: &[OsString], places: &[Place]) -> Res
 }
 
 /// `--name` or `--name=value`.
-pub fn word(name: &str, value: Option<&str>) -> OsString {
+pub fn argument(name: &str, value: Option<&str>) -> OsString {
     value.map_or_else(|| format!("--{name}"), |value| format!("--{name}={value}")).into()
 }
 

@@ -12,21 +12,21 @@ use crate::error::Error;
 #[derive(Debug, Default)]
 pub struct Meant {
     path: PathBuf,
-    words: Vec<(String, OsString, Place)>,
+    arguments: Vec<(String, OsString, Place)>,
 }
 
 impl Meant {
     /// Those of settings that hold. A file of flags has none: what it says stands there as its flags say it.
-    pub fn of(path: &Path, settings: &[Setting]) -> Self {
-        let words = |setting: &Setting| {
-            let places = setting.words.iter().cloned().zip(setting.meant_at.iter().copied());
+    pub fn new(path: &Path, settings: &[Setting]) -> Self {
+        let arguments = |setting: &Setting| {
+            let places = setting.arguments.iter().cloned().zip(setting.meant_at.iter().copied());
             places.map(|(word, at)| (setting.name.clone(), word, at)).collect::<Vec<_>>()
         };
-        Self { path: path.to_owned(), words: settings.iter().flat_map(words).collect() }
+        Self { path: path.to_owned(), arguments: settings.iter().flat_map(arguments).collect() }
     }
 
     /// An error of a plan, with the place of the flag that it begins with where the file means that flag.
-    pub fn place(&self, command: &clap::Command, error: Error) -> Error {
+    pub fn locate(&self, command: &clap::Command, error: Error) -> Error {
         let text = error.to_string();
         let flag = text.split([' ', ',', ':', '=', ';']).next().unwrap_or_default();
         let arg = command.get_arguments().find(|arg| {
@@ -34,7 +34,7 @@ impl Meant {
             is_long || arg.get_short().is_some_and(|short| flag == format!("-{short}"))
         });
         let Some(long) = arg.and_then(clap::Arg::get_long) else { return error };
-        let ours: Vec<_> = self.words.iter().filter(|(name, ..)| name == long).collect();
+        let ours: Vec<_> = self.arguments.iter().filter(|(name, ..)| name == long).collect();
         let cause = ours.iter().find(|(_, word, _)| text.contains(&*value_of(word).to_string_lossy()));
         match cause.or(ours.first()) {
             Some((.., at)) => error.context(format!("--config {}:{at}", self.path.display())),

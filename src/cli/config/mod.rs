@@ -74,7 +74,7 @@ enum Applied {
 #[derive(Debug)]
 struct NamedRun {
     name: String,
-    words: Vec<OsString>,
+    arguments: Vec<OsString>,
     /// What its flags follow from.
     meant: Meant,
 }
@@ -82,7 +82,7 @@ struct NamedRun {
 impl NamedRun {
     /// An error of this run.
     fn refused(&self, command: &clap::Command, error: Error) -> Error {
-        self.meant.place(command, error).context(format!("--run '{}'", self.name))
+        self.meant.locate(command, error).context(format!("--run '{}'", self.name))
     }
 }
 
@@ -90,38 +90,43 @@ impl NamedRun {
 ///
 /// # Errors
 /// What is wrong in the file, with line and column; whatever no run can be made of.
-pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString], codes: Codes) -> Result<Command> {
-    let is_printed = words.iter().any(|word| name_of(word) == "print-config");
-    let plan = |words: &[OsString]| -> Result<Plan> {
-        let mut plan = super::run(command, words.to_vec(), codes)?;
-        let private = may_hold_secret(words);
+pub fn command(
+    command: &clap::Command,
+    arguments: Vec<OsString>,
+    strays: &[OsString],
+    codes: Codes,
+) -> Result<Command> {
+    let is_printed = arguments.iter().any(|word| name_of(word) == "print-config");
+    let plan = |arguments: &[OsString]| -> Result<Plan> {
+        let mut plan = super::run(command, arguments.to_vec(), codes)?;
+        let private = may_hold_secret(arguments);
         plan.notes.extend(stray(strays, private));
         Ok(plan)
     };
-    match apply(command, words.clone())? {
-        Applied::One(words, notes, meant) => {
-            let mut plan = plan(&words).map_err(|error| meant.place(command, error))?;
+    match apply(command, arguments.clone())? {
+        Applied::One(arguments, notes, meant) => {
+            let mut plan = plan(&arguments).map_err(|error| meant.locate(command, error))?;
             if is_printed {
                 // What a file's keys have become is half of the answer; the other half is what has become of the others.
                 notes.iter().for_each(|note| note!("{note}"));
-                return print::one(command, &words).map(Command::Config);
+                return print::one(command, &arguments).map(Command::Config);
             }
             plan.notes.extend(notes);
             Ok(Command::Run(Box::new(plan)))
         }
         Applied::Runs(runs) => {
             let check = |run: &NamedRun| {
-                plan(&run.words).map(|plan| plan.load.ranks.mpi).map_err(|error| run.refused(command, error))
+                plan(&run.arguments).map(|plan| plan.load.ranks.mpi).map_err(|error| run.refused(command, error))
             };
             let mpi = runs.iter().map(check).collect::<Result<Vec<bool>>>()?;
             if is_printed {
-                let runs = runs.iter().map(|run| (run.name.as_str(), run.words.as_slice()));
+                let runs = runs.iter().map(|run| (run.name.as_str(), run.arguments.as_slice()));
                 return print::several(command, runs).map(Command::Config);
             }
             check_files(&runs)?;
             let of_file = |(NamedRun { name, .. }, mpi): (NamedRun, bool)| {
-                let others = words.iter().filter(|word| name_of(word) != "run").cloned();
-                RunOfFile { words: others.chain([flags::word("run", Some(&name))]).collect(), name, mpi }
+                let others = arguments.iter().filter(|word| name_of(word) != "run").cloned();
+                RunOfFile { arguments: others.chain([flags::argument("run", Some(&name))]).collect(), name, mpi }
             };
             Ok(Command::Runs(runs.into_iter().zip(mpi).map(of_file).collect()))
         }
@@ -135,47 +140,48 @@ pub fn command(command: &clap::Command, words: Vec<OsString>, strays: &[OsString
 pub fn each(
     command: &clap::Command,
     name: &str,
-    words: Vec<OsString>,
+    arguments: Vec<OsString>,
     read: impl Fn(Vec<OsString>, Vec<String>, Meant) -> Result<Command>,
 ) -> Result<Command> {
-    refuse_print(&words)?;
-    match apply(command, words.clone())? {
-        Applied::One(words, notes, meant) => read(without_own(words), notes, meant),
+    refuse_print(&arguments)?;
+    match apply(command, arguments.clone())? {
+        Applied::One(arguments, notes, meant) => read(without_own(arguments), notes, meant),
         Applied::Runs(runs) => {
             for run in &runs {
-                let checked = read(without_own(run.words.clone()), Vec::new(), Meant::default());
+                let checked = read(without_own(run.arguments.clone()), Vec::new(), Meant::default());
                 checked.map_err(|error| run.refused(command, error))?;
             }
             check_files(&runs)?;
             let of_file = |run: NamedRun| {
-                let others = words.iter().filter(|word| name_of(word) != "run").cloned();
-                let words = [name.into()].into_iter().chain(others).chain([flags::word("run", Some(&run.name))]);
-                RunOfFile { words: words.collect(), name: run.name, mpi: false }
+                let others = arguments.iter().filter(|word| name_of(word) != "run").cloned();
+                let arguments =
+                    [name.into()].into_iter().chain(others).chain([flags::argument("run", Some(&run.name))]);
+                RunOfFile { arguments: arguments.collect(), name: run.name, mpi: false }
             };
             Ok(Command::Runs(runs.into_iter().map(of_file).collect()))
         }
     }
 }
 
-fn refuse_print(words: &[OsString]) -> Result<()> {
-    match words.iter().any(|word| name_of(word) == "print-config") {
+fn refuse_print(arguments: &[OsString]) -> Result<()> {
+    match arguments.iter().any(|word| name_of(word) == "print-config") {
         true => Err(Error::usage("--print-config prints the flags of a run: leave the command out; see --help")),
         false => Ok(()),
     }
 }
 
-fn without_own(words: Vec<OsString>) -> Vec<OsString> {
-    words.into_iter().filter(|word| !is_of_file(&name_of(word))).collect()
+fn without_own(arguments: Vec<OsString>) -> Vec<OsString> {
+    arguments.into_iter().filter(|word| !is_of_file(&name_of(word))).collect()
 }
 
 /// The words of a command that is about one run, what should be known of its file, and what its flags follow from.
 ///
 /// # Errors
 /// As [`command`]; where the file has several runs and none is named.
-pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>, Meant)> {
-    refuse_print(&words)?;
-    match apply(command, words)? {
-        Applied::One(words, notes, meant) => Ok((without_own(words), notes, meant)),
+pub fn arguments(command: &clap::Command, arguments: Vec<OsString>) -> Result<(Vec<OsString>, Vec<String>, Meant)> {
+    refuse_print(&arguments)?;
+    match apply(command, arguments)? {
+        Applied::One(arguments, notes, meant) => Ok((without_own(arguments), notes, meant)),
         Applied::Runs(runs) => {
             let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
             Err(Error::usage(format!("--config has several runs: name one with --run, of {}", names.join(", "))))
@@ -183,22 +189,22 @@ pub fn words(command: &clap::Command, words: Vec<OsString>) -> Result<(Vec<OsStr
     }
 }
 
-/// Puts the flags of the file before `words`, which are in the format of [`crate::cli::getopt`], and the rank into all of
+/// Puts the flags of the file before `arguments`, which are in the format of [`crate::cli::getopt`], and the rank into all of
 /// them; the file's own name may contain it, too.
-fn apply(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
-    Ok(match with_file(command, numbered(words))? {
-        Applied::One(words, notes, meant) => Applied::One(numbered(words), notes, meant),
+fn apply(command: &clap::Command, arguments: Vec<OsString>) -> Result<Applied> {
+    Ok(match with_file(command, numbered(arguments))? {
+        Applied::One(arguments, notes, meant) => Applied::One(numbered(arguments), notes, meant),
         Applied::Runs(runs) => {
-            let number = |run: NamedRun| NamedRun { words: numbered(run.words), ..run };
+            let number = |run: NamedRun| NamedRun { arguments: numbered(run.arguments), ..run };
             Applied::Runs(runs.into_iter().map(number).collect())
         }
     })
 }
 
-/// Puts the flags of the file before `words`. Without a file they stay unchanged.
-fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
+/// Puts the flags of the file before `arguments`. Without a file they stay unchanged.
+fn with_file(command: &clap::Command, arguments: Vec<OsString>) -> Result<Applied> {
     let values_of = |name: &str| {
-        let values = words.iter().filter(|word| name_of(word) == name);
+        let values = arguments.iter().filter(|word| name_of(word) == name);
         values.map(|word| flags::value_of(word).to_owned()).collect::<Vec<OsString>>()
     };
     let names: Vec<String> = values_of("run").iter().map(|name| name.to_string_lossy().into_owned()).collect();
@@ -207,29 +213,29 @@ fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
             Some(name) => {
                 Err(Error::usage(format!("--run '{name}': it names a run of --config, which is missing; see --help")))
             }
-            None => Ok(Applied::One(words, Vec::new(), Meant::default())),
+            None => Ok(Applied::One(arguments, Vec::new(), Meant::default())),
         };
     };
-    let file = read(command, &path, &words).map_err(|fault| refused(&path, &fault))?;
+    let file = read(command, &path, &arguments).map_err(|fault| refused(&path, &fault))?;
     let wanted = file.choose(&names).map_err(|rule| Error::usage(format!("--config {}: {rule}", path.display())))?;
     let run = |name: String| {
         let settings = file.run(&name).map_err(|fault| refused(&path, &fault))?;
-        Ok((name, left(settings, &words)))
+        Ok((name, left(settings, &arguments)))
     };
     let mut runs = wanted.into_iter().map(run).collect::<Result<Vec<_>>>()?;
     let single = |settings: Vec<Setting>, notes: Vec<String>| {
-        let meant = Meant::of(&path, &settings);
-        Applied::One(merge(settings, &words), notes, meant)
+        let meant = Meant::new(&path, &settings);
+        Applied::One(merge(settings, &arguments), notes, meant)
     };
     Ok(match runs.len() {
         0 => {
             let common = file.common();
-            let (words, kept) = beside_mix(&common, words);
+            let (arguments, kept) = beside_mix(&common, arguments);
             let notes: Vec<String> =
-                file.notes(None).into_iter().chain(kept).chain(displaced(&common, &words)).collect();
-            let settings = left(common, &words);
-            let meant = Meant::of(&path, &settings);
-            Applied::One(merge(settings, &words), notes, meant)
+                file.notes(None).into_iter().chain(kept).chain(displaced(&common, &arguments)).collect();
+            let settings = left(common, &arguments);
+            let meant = Meant::new(&path, &settings);
+            Applied::One(merge(settings, &arguments), notes, meant)
         }
         1 => {
             let (name, settings) = runs.remove(0);
@@ -237,8 +243,8 @@ fn with_file(command: &clap::Command, words: Vec<OsString>) -> Result<Applied> {
         }
         _ => {
             let named = |(name, settings): (String, Vec<Setting>)| {
-                let meant = Meant::of(&path, &settings);
-                NamedRun { name, words: merge(settings, &words), meant }
+                let meant = Meant::new(&path, &settings);
+                NamedRun { name, arguments: merge(settings, &arguments), meant }
             };
             Applied::Runs(runs.into_iter().map(named).collect())
         }
@@ -249,8 +255,8 @@ fn refused(path: &Path, Fault { at, rule }: &Fault) -> Error {
     Error::usage(format!("--config {}:{at}: {rule}", path.display()))
 }
 
-fn read(command: &clap::Command, path: &Path, words: &[OsString]) -> Result<runs::File, Fault> {
-    runs::File::read(command, &yaml::read(&text(path).map_err(|rule| Fault::new(Place::FIRST, rule))?)?, words)
+fn read(command: &clap::Command, path: &Path, arguments: &[OsString]) -> Result<runs::File, Fault> {
+    runs::File::read(command, &yaml::read(&text(path).map_err(|rule| Fault::new(Place::FIRST, rule))?)?, arguments)
 }
 
 fn text(path: &Path) -> Result<String, String> {
@@ -269,39 +275,39 @@ fn text(path: &Path) -> Result<String, String> {
 }
 
 /// The settings that remain: a flag of the command line replaces the file's, and those that it overrides.
-fn left(mut settings: Vec<Setting>, words: &[OsString]) -> Vec<Setting> {
-    let names: Vec<_> = words.iter().map(|word| name_of(word)).collect();
+fn left(mut settings: Vec<Setting>, arguments: &[OsString]) -> Vec<Setting> {
+    let names: Vec<_> = arguments.iter().map(|word| name_of(word)).collect();
     let overrides = |name: &str, setting: &Setting| name == setting.name || stands_for(name, &setting.name);
     settings.retain(|setting| !names.iter().any(|name| overrides(name, setting)));
     settings
 }
 
 /// The words of settings and after them those of the command line.
-fn merge(settings: Vec<Setting>, words: &[OsString]) -> Vec<OsString> {
-    let file = settings.into_iter().flat_map(|setting| setting.words);
-    let command_line = words.iter().filter(|word| !is_of_file(&name_of(word)));
+fn merge(settings: Vec<Setting>, arguments: &[OsString]) -> Vec<OsString> {
+    let file = settings.into_iter().flat_map(|setting| setting.arguments);
+    let command_line = arguments.iter().filter(|word| !is_of_file(&name_of(word)));
     file.chain(command_line.cloned()).collect()
 }
 
 /// The command line beside a mix of models that a file of another program's form asks for, which says for which models requests are:
 /// there, a model is named as well. With a note if one is.
-fn beside_mix(settings: &[Setting], words: Vec<OsString>) -> (Vec<OsString>, Option<String>) {
-    let has = |name: &str| words.iter().any(|word| name_of(word) == name);
+fn beside_mix(settings: &[Setting], arguments: Vec<OsString>) -> (Vec<OsString>, Option<String>) {
+    let has = |name: &str| arguments.iter().any(|word| name_of(word) == name);
     let mixes = settings.iter().any(|setting| setting.name == "model-mix" && !setting.meant_at.is_empty());
     if !mixes || has("model-mix") || !has("model") {
-        return (words, None);
+        return (arguments, None);
     }
     let note = "-m has no effect: the file's lora_traffic_split says which models requests are for (--model-mix)";
     let is_model = |word: &OsString| ["model", "model-version"].contains(&name_of(word).as_ref());
-    (words.into_iter().filter(|word| !is_model(word)).collect(), Some(note.to_owned()))
+    (arguments.into_iter().filter(|word| !is_model(word)).collect(), Some(note.to_owned()))
 }
 
 /// The notes on settings that another flag of the command line replaces: for example a mix of adapters, if it names a
 /// model.
-fn displaced(settings: &[Setting], words: &[OsString]) -> Vec<String> {
+fn displaced(settings: &[Setting], arguments: &[OsString]) -> Vec<String> {
     let mut names: Vec<&str> = settings.iter().map(|setting| setting.name.as_str()).collect();
     names.dedup();
-    let flag_names: Vec<_> = words.iter().map(|word| name_of(word)).collect();
+    let flag_names: Vec<_> = arguments.iter().map(|word| name_of(word)).collect();
     let by = |name: &&str| flag_names.iter().find(|flag| **flag != *name && stands_for(flag, name));
     let note = |name: &str| by(&name).map(|by| format!("--{by} overrides the file's {name}"));
     names.into_iter().filter_map(note).collect()
@@ -309,26 +315,26 @@ fn displaced(settings: &[Setting], words: &[OsString]) -> Vec<String> {
 
 /// The message on arguments that belong to no flag, which often are parts of a split value. If they may come from a
 /// header, which may contain a credential, they are not shown.
-fn stray(words: &[OsString], private: bool) -> Option<String> {
-    if private && !words.is_empty() {
+fn stray(arguments: &[OsString], private: bool) -> Option<String> {
+    if private && !arguments.is_empty() {
         let rule = "beside -H, whose value may have to be quoted";
-        return Some(format!("{} words that belong to no flag are ignored, {rule}", words.len()));
+        return Some(format!("{} words that belong to no flag are ignored, {rule}", arguments.len()));
     }
-    let shown: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
+    let shown: Vec<String> = arguments.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
     (!shown.is_empty()).then(|| format!("words that belong to no flag are ignored: {}", shown.join(" ")))
 }
 
 /// Finds a file that two runs would write, or one that runs twice.
 fn check_files(runs: &[NamedRun]) -> Result<()> {
     let mut written: HashMap<PathBuf, (usize, &str)> = HashMap::new();
-    for (number, NamedRun { name, words, .. }) in runs.iter().enumerate() {
-        let has_summary = words.iter().any(|word| name_of(word) == "summary-file");
+    for (number, NamedRun { name, arguments, .. }) in runs.iter().enumerate() {
+        let has_summary = arguments.iter().any(|word| name_of(word) == "summary-file");
         let is_written = |word: &&OsString| {
             let flag = name_of(word);
             // That of --resume is written unless --summary-file names another.
             (flag == "output" || find_long(&flag).is_some_and(|flag| flag.file)) && !(flag == "resume" && has_summary)
         };
-        for word in words.iter().filter(is_written) {
+        for word in arguments.iter().filter(is_written) {
             let path = path_of(word);
             // Whoever names a device or a pipe wants all of it there.
             if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
@@ -369,13 +375,13 @@ mod tests {
     fn settings_are_not_dropped_without_a_word() {
         let mix = |part: &str| Setting {
             name: "model-mix".to_owned(),
-            words: vec![format!("--model-mix={part}").into()],
+            arguments: vec![format!("--model-mix={part}").into()],
             meant_at: Vec::new(),
         };
         let settings = [mix("a:0.5"), mix("b:0.5")];
-        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let notes = displaced(&settings, &words("--url=localhost --model=m"));
+        let arguments = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let notes = displaced(&settings, &arguments("--url=localhost --model=m"));
         assert_eq!(notes, ["--model overrides the file's model-mix"]);
-        assert!(displaced(&settings, &words("--model-mix=c:1 --url=localhost")).is_empty());
+        assert!(displaced(&settings, &arguments("--model-mix=c:1 --url=localhost")).is_empty());
     }
 }

@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// If a value is not Unicode, which YAML is.
-pub fn one(command: &clap::Command, words: &[OsString]) -> Result<String> {
-    let text = lines(command, words, "")?;
+pub fn one(command: &clap::Command, arguments: &[OsString]) -> Result<String> {
+    let text = lines(command, arguments, "")?;
     Ok(if text.is_empty() { "{}\n".to_owned() } else { text })
 }
 
@@ -26,18 +26,18 @@ pub fn one(command: &clap::Command, words: &[OsString]) -> Result<String> {
 /// As [`one`].
 pub fn several<'a>(command: &clap::Command, runs: impl Iterator<Item = (&'a str, &'a [OsString])>) -> Result<String> {
     let mut text = "runs:\n".to_owned();
-    for (name, words) in runs {
+    for (name, arguments) in runs {
         let name = if is_plain(name) { name.to_owned() } else { quoted(name) };
-        put(&mut text, format_args!("  {name}:\n{}", lines(command, words, "    ")?));
+        put(&mut text, format_args!("  {name}:\n{}", lines(command, arguments, "    ")?));
     }
     Ok(text)
 }
 
-fn lines(command: &clap::Command, words: &[OsString], indent: &str) -> Result<String> {
+fn lines(command: &clap::Command, arguments: &[OsString], indent: &str) -> Result<String> {
     let mut text = String::new();
     for arg in command.get_arguments() {
         let name = arg.get_long().unwrap_or_default();
-        let occurrences: Vec<&OsString> = words.iter().filter(|word| name_of(word) == name).collect();
+        let occurrences: Vec<&OsString> = arguments.iter().filter(|word| name_of(word) == name).collect();
         if occurrences.is_empty() || is_of_file(name) {
             continue;
         }

@@ -32,7 +32,7 @@ pub struct File {
 struct Run {
     name: Key,
     extends: Vec<Key>,
-    own: Vec<Setting>,
+    settings: Vec<Setting>,
     /// What should be known of it alone.
     notes: Vec<String>,
 }
@@ -42,10 +42,10 @@ impl File {
     ///
     /// # Errors
     /// The first key that is unknown, value that does not fit, or run that is extended but not there.
-    pub fn read(command: &clap::Command, root: &Node, words: &[OsString]) -> Result<Self, Fault> {
+    pub fn read(command: &clap::Command, root: &Node, arguments: &[OsString]) -> Result<Self, Fault> {
         let mut file = Self { common: Vec::new(), runs: Vec::new(), notes: Vec::new() };
         if inference_perf::is_meant(root) {
-            let flags = inference_perf::flags(command, root, words)?;
+            let flags = inference_perf::flags(command, root, arguments)?;
             return Ok(Self { common: flags.settings, notes: flags.notes, ..file });
         }
         if model_analyzer::is_meant(root) {
@@ -53,7 +53,7 @@ impl File {
             let run = |(name, flags): (Key, Flags)| Run {
                 name,
                 extends: Vec::new(),
-                own: flags.settings,
+                settings: flags.settings,
                 notes: flags.notes,
             };
             let runs = searches.models.into_iter().map(run).collect();
@@ -112,7 +112,7 @@ impl File {
         let mut settings = self.common.clone();
         for run in self.runs.iter().filter(|run| run.name.name == name) {
             for layer in self.layers(run)? {
-                put_over(&mut settings, &layer.own);
+                put_over(&mut settings, &layer.settings);
             }
         }
         Ok(settings)
@@ -151,7 +151,7 @@ fn runs(command: &clap::Command, node: &Node) -> Result<Vec<Run>, Fault> {
         if name.name.trim_start_matches(TEMPLATE).is_empty() {
             return Err(Fault::new(name.at, "a run needs a name"));
         }
-        let mut run = Run { name: name.clone(), extends: Vec::new(), own: Vec::new(), notes: Vec::new() };
+        let mut run = Run { name: name.clone(), extends: Vec::new(), settings: Vec::new(), notes: Vec::new() };
         if node.value == Value::Null {
             return Ok(run);
         }
@@ -159,7 +159,7 @@ fn runs(command: &clap::Command, node: &Node) -> Result<Vec<Run>, Fault> {
             match key.name.as_str() {
                 EXTENDS => run.extends = names(node)?,
                 RUNS => return Err(Fault::new(key.at, "a run cannot contain runs")),
-                _ => run.own.push(setting(command, key, node)?),
+                _ => run.settings.push(setting(command, key, node)?),
             }
         }
         Ok(run)
@@ -188,7 +188,7 @@ fn names(node: &Node) -> Result<Vec<Key>, Fault> {
 /// Overrides settings: each flag replaces the same flag, and those that it overrides.
 fn put_over(settings: &mut Vec<Setting>, layer: &[Setting]) {
     let overrides = |over: &Setting, below: &Setting| {
-        over.name == below.name || (!over.words.is_empty() && stands_for(&over.name, &below.name))
+        over.name == below.name || (!over.arguments.is_empty() && stands_for(&over.name, &below.name))
     };
     settings.retain(|below| !layer.iter().any(|over| overrides(over, below)));
     settings.extend_from_slice(layer);

@@ -1,7 +1,7 @@
 //! The command `tune`: its flags, beside those of a run.
 
-mod foreign;
 mod search;
+mod unsupported;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::cli::getopt::{self, CommandLine};
 use crate::cli::requirement::{figure, requirement};
+use crate::cli::subcommand::{Arguments, Called, Subcommand, columns, help_of, refused};
 use crate::cli::tune::search::searched;
 use crate::cli::values::{number, share, time, whole};
-use crate::cli::word::{Called, Word, Words, columns, help_of, refused};
-use crate::cli::{Command, Flags, HELP_WIDTH, config, given, help, secrets, version, words_of};
+use crate::cli::{Command, Flags, HELP_WIDTH, config, given, help, invocation_of, secrets, version};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::{
@@ -25,7 +25,7 @@ use crate::plan::{
 use crate::terms::{GapDistribution, LoadMode, Range, Statistic};
 
 /// The command.
-pub const WORD: Word = Word { name: "tune", flags: || command().about(ABOUT), read };
+pub const SUBCOMMAND: Subcommand = Subcommand { name: "tune", flags: || command().about(ABOUT), read };
 
 const SEE: &str = "see triton-bench tune --help";
 
@@ -124,22 +124,24 @@ struct Alone {
 }
 
 /// Reads the words after `tune`: its flags, and those of a run.
-fn read(called: &Called, words: Words<'_>) -> Result<Command> {
-    let words: Vec<OsString> = words.collect();
-    let given_words = words.clone();
+fn read(called: &Called, arguments: Arguments<'_>) -> Result<Command> {
+    let arguments: Vec<OsString> = arguments.collect();
+    let given_arguments = arguments.clone();
     let command = command();
-    match getopt::read(&command, words)? {
+    match getopt::read(&command, arguments)? {
         CommandLine::Help(_) => Ok(Command::Help(help_of(Alone::command().term_width(columns())))),
         CommandLine::Version => Ok(Command::Version(version(Codes::Own))),
-        CommandLine::Run(words, strays) if !strays.is_empty() => {
-            Err(help::stray(called, &strays, secrets::may_hold_secret(&words)))
+        CommandLine::Run(arguments, strays) if !strays.is_empty() => {
+            Err(help::stray(called, &strays, secrets::may_hold_secret(&arguments)))
         }
-        CommandLine::Run(words, _) => config::each(&command, WORD.name, words, |words, notes, meant| {
-            let plan = plan(&command, words, given_words.clone());
-            let mut plan = plan.map_err(|error| meant.place(&command, error))?;
-            plan.run.notes.extend(notes);
-            Ok(Command::Tune(Box::new(plan)))
-        }),
+        CommandLine::Run(arguments, _) => {
+            config::each(&command, SUBCOMMAND.name, arguments, |arguments, notes, meant| {
+                let plan = plan(&command, arguments, given_arguments.clone());
+                let mut plan = plan.map_err(|error| meant.locate(&command, error))?;
+                plan.run.notes.extend(notes);
+                Ok(Command::Tune(Box::new(plan)))
+            })
+        }
     }
 }
 
@@ -154,14 +156,15 @@ fn command() -> clap::Command {
     command.mut_arg("margin", away(margin)).mut_arg("resume", away(resume))
 }
 
-fn plan(command: &clap::Command, words: Vec<OsString>, command_line: Vec<OsString>) -> Result<TunePlan> {
-    let matches = command.clone().try_get_matches_from(words).map_err(|error| refused(command, &error, "tune", SEE))?;
+fn plan(command: &clap::Command, arguments: Vec<OsString>, command_line: Vec<OsString>) -> Result<TunePlan> {
+    let matches =
+        command.clone().try_get_matches_from(arguments).map_err(|error| refused(command, &error, "tune", SEE))?;
     let flags = TuneFlags::from_arg_matches(&matches).map_err(|error| refused(command, &error, "tune", SEE))?;
     flags.run.data.hide_secrets();
     let given = given(command, &matches);
     flags.tune.check(&given)?;
-    let run = Plan { words: words_of(command, &matches), ..flags.run.plan(&given, Codes::Own)? };
-    foreign::check(&run, &given)?;
+    let run = Plan { invocation: invocation_of(command, &matches), ..flags.run.plan(&given, Codes::Own)? };
+    unsupported::check(&run, &given)?;
     let mut search = flags.tune.search.clone();
     search.extend(client_lists(&run));
     check_search(&search, &run, &given)?;
@@ -339,9 +342,9 @@ pub(super) mod tests {
         parse_words(line.split_whitespace())
     }
 
-    pub fn parse_words<'a>(words: impl Iterator<Item = &'a str>) -> Result<Command> {
-        let words = ["triton-bench", "tune"].into_iter().chain(words);
-        crate::cli::parse(words.map(Into::into), Codes::Own)
+    pub fn parse_words<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Command> {
+        let arguments = ["triton-bench", "tune"].into_iter().chain(arguments);
+        crate::cli::parse(arguments.map(Into::into), Codes::Own)
     }
 
     fn tune(line: &str) -> TunePlan {
@@ -382,10 +385,10 @@ pub(super) mod tests {
         assert_eq!((shown.objective, shown.percentile()), (Statistic::Percentile(95.0), 95.0));
         let rates = tune(&format!("{BASE} --search request_rate=50,100"));
         assert_eq!((rates.objective, rates.load), (Statistic::Throughput, TuneLoad::Rate(50.0)));
-        let words = tune(&format!(
+        let parsed = tune(&format!(
             "{BASE} --search instance_group[].kind=KIND_CPU,KIND_GPU --search e:instances=1,2 --search rate_limit=off"
         ));
-        assert_eq!(words.search[0].values, [json!("KIND_CPU"), json!("KIND_GPU")]);
+        assert_eq!(parsed.search[0].values, [json!("KIND_CPU"), json!("KIND_GPU")]);
         let lists = tune(&format!(
             r#"{BASE} --search dynamic_batching.preferred_batch_size=[4,8],[8],off --search dynamic_batching={{"a":1,"b":[2,3]}},{{}} --search parameters.x="a,b",c,0:2"#
         ));
@@ -397,7 +400,7 @@ pub(super) mod tests {
         assert_eq!(lists.search[2].values, [json!("a,b"), json!("c"), json!(0), json!(1), json!(2)]);
         let files = tune(&format!("{BASE} -f table.csv --summary-file all.json"));
         assert!(files.run.output.csv.is_some() && files.run.output.summary.is_some());
-        assert!(matches!(&words.search[1].setting, Setting::Model(Some(model), _) if model == "e"));
+        assert!(matches!(&parsed.search[1].setting, Setting::Model(Some(model), _) if model == "e"));
         assert!(
             matches!(parse("--help"), Ok(Command::Help(text)) if text.contains("--search") && text.contains("--margin"))
         );

@@ -35,7 +35,7 @@ fn setting(path: &str) -> Result<Setting, String> {
     }
     let server = ServerSetting::ALL
         .into_iter()
-        .find(|setting| setting.word() == path || setting.word().replace('_', "-") == path);
+        .find(|setting| setting.name() == path || setting.name().replace('_', "-") == path);
     if let Some(setting) = server {
         return Ok(Setting::Server(setting));
     }

@@ -66,7 +66,7 @@ pub struct Stray {
     /// The key.
     pub key: String,
     /// Keys that are known in its place.
-    pub known: &'static str,
+    pub expected: &'static str,
 }
 
 /// Limit on distinct keys that are kept; a generated file may have millions.
@@ -319,16 +319,16 @@ impl<'a> Lexer<'a> {
     /// Consumes `true` or `false`.
     pub fn boolean(&mut self) -> Result<bool, Fault> {
         self.blanks();
-        if self.word("true") {
+        if self.literal("true") {
             Ok(true)
-        } else if self.word("false") {
+        } else if self.literal("false") {
             Ok(false)
         } else {
             Err(self.no_word())
         }
     }
 
-    fn word(&mut self, word: &str) -> bool {
+    fn literal(&mut self, word: &str) -> bool {
         let found = self.text[self.at..].starts_with(word.as_bytes());
         if found {
             self.at += word.len();
@@ -338,9 +338,9 @@ impl<'a> Lexer<'a> {
 
     /// Skips the value of `key`, which is not among the `expected` ones, and notes the key.
     pub fn pass_over(&mut self, key: &str, expected: &'static str) -> Result<(), Fault> {
-        let is_new = !self.strays.iter().any(|stray| stray.key == key && stray.known == expected);
+        let is_new = !self.strays.iter().any(|stray| stray.key == key && stray.expected == expected);
         if is_new && self.strays.len() < MAX_STRAYS {
-            self.strays.push(Stray { at: self.at, key: key.to_owned(), known: expected });
+            self.strays.push(Stray { at: self.at, key: key.to_owned(), expected });
         }
         self.skip()
     }
@@ -359,7 +359,7 @@ impl<'a> Lexer<'a> {
             Kind::Text => self.string().map(drop),
             Kind::Number => self.number().map(drop),
             Kind::Bool => self.boolean().map(drop),
-            Kind::Null if self.word("null") => Ok(()),
+            Kind::Null if self.literal("null") => Ok(()),
             Kind::Null => Err(self.fault("expected null")),
             Kind::Object | Kind::Array => {
                 let close = if kind == Kind::Object { b'}' } else { b']' };

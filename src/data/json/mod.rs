@@ -98,7 +98,7 @@ impl<'a> JsonReader<'a> {
 
     /// perf_analyzer ignores unknown keys, and its users' files may contain some; but a key may be misspelt.
     fn warn_of_strays(&mut self, path: &Path, text: &[u8]) {
-        let named = self.strays.drain(..).map(|Stray { at, key, known: expected }| {
+        let named = self.strays.drain(..).map(|Stray { at, key, expected }| {
             format!("{key:?} (line {}; known there: {expected})", Lexer::position(text, at).0)
         });
         let named: Vec<_> = named.collect();

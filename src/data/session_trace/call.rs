@@ -49,12 +49,12 @@ impl Call {
     pub(super) fn tool_choice(&self) -> Option<Value> {
         match &self.called[..] {
             [] => None,
-            [name] if self.offers(name) => Some(json!({ "type": "function", "function": { "name": name } })),
+            [name] if self.has_tool(name) => Some(json!({ "type": "function", "function": { "name": name } })),
             _ => Some(json!("required")),
         }
     }
 
-    fn offers(&self, name: &str) -> bool {
+    fn has_tool(&self, name: &str) -> bool {
         let tools = self.tools.as_ref().and_then(Value::as_array).into_iter().flatten();
         tools.into_iter().any(|tool| tool["function"]["name"] == name)
     }

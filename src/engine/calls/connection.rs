@@ -39,7 +39,7 @@ pub(super) struct MultiplexedConnection<M> {
     line: Option<Http2Socket>,
     /// The next one, while it is being made; requests are queued until it is.
     opening: Option<Opening>,
-    place: TalliedConnection,
+    tallied: TalliedConnection,
     /// Why there is no connection.
     lost: InferError,
     retry_at: Stamp,
@@ -57,7 +57,7 @@ impl<M: Method> MultiplexedConnection<M> {
             headers: Encoder::new(&plan.fields),
             line: None,
             opening: None,
-            place: TalliedConnection::new(&plan.route.tally),
+            tallied: TalliedConnection::new(&plan.route.tally),
             lost: status::error(UNAVAILABLE, "there is no connection"),
             retry_at: Stamp::default(),
             queued: VecDeque::new(),
@@ -169,7 +169,7 @@ impl<M: Method> MultiplexedConnection<M> {
     fn opened(&mut self, line: Http2Socket) {
         self.headers = Encoder::new(&self.plan.fields);
         self.line = Some(line);
-        self.place.find();
+        self.tallied.find();
     }
 
     /// Connecting has failed, and so do the requests that have waited for it.
@@ -181,7 +181,7 @@ impl<M: Method> MultiplexedConnection<M> {
             }
         }
         self.lost = error;
-        self.place.lose();
+        self.tallied.lose();
         self.retry_at = Stamp::now().plus_duration(RETRY_PAUSE);
     }
 
@@ -192,7 +192,7 @@ impl<M: Method> MultiplexedConnection<M> {
         self.calls.streams.close_all();
         self.queued.clear();
         self.lost = error;
-        self.place.lose();
+        self.tallied.lose();
         if let Some(mut line) = self.line.take() {
             line.shutdown();
         }
@@ -264,7 +264,7 @@ impl<M: Method> MultiplexedConnection<M> {
         if exhausted || self.plan.route.reconnect {
             self.begin_opening(exchanges);
         } else {
-            self.place.lose();
+            self.tallied.lose();
         }
     }
 }
@@ -289,7 +289,7 @@ impl<M: Method> Transport for MultiplexedConnection<M> {
 
     #[inline]
     fn enter(&mut self, _: usize, exchanges: &mut Exchanges) {
-        if self.place.enter() {
+        if self.tallied.enter() {
             let mut takes = 0;
             while takes < MAX_TAKES && self.take(exchanges) {
                 takes += 1;

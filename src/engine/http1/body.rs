@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::backend::InferError;
 use crate::engine::http1::refusal::KEPT_OF_REFUSAL;
 use crate::engine::malformed;
-use crate::held::{self, Held, NoRoom};
+use crate::held::{self, Held, MemoryLimitReached};
 use crate::wire::http1::{Head, decompress};
 
 /// Fails if an answer takes more than `most` bytes, compressed or decompressed.
@@ -28,8 +28,8 @@ pub fn too_long(most: u64) -> InferError {
 /// If all answers together take too much memory.
 #[inline]
 pub fn keep(kept: &mut Held, piece: &[u8], most: u64) -> Result<(), InferError> {
-    let room = most.saturating_sub(kept.len() as u64).min(piece.len() as u64);
-    kept.extend(&piece[..room as usize]).map_err(malformed)
+    let available = most.saturating_sub(kept.len() as u64).min(piece.len() as u64);
+    kept.extend(&piece[..available as usize]).map_err(malformed)
 }
 
 /// What was kept of a body, decompressed to at most `most` bytes.
@@ -37,9 +37,10 @@ pub fn keep(kept: &mut Held, piece: &[u8], most: u64) -> Result<(), InferError> 
 /// # Errors
 /// If it is damaged, unpacks to more, or is compressed in an unknown way.
 pub fn unpacked<'a>(head: &Head, kept: &'a [u8], most: u64) -> Result<Cow<'a, [u8]>, InferError> {
-    let room = held::room();
-    let unpacked = decompress(head.encoding, kept, most.min(room));
-    let unpacked = unpacked.map_err(|why| if room < most { malformed(NoRoom) } else { malformed(why) })?;
+    let available = held::available();
+    let unpacked = decompress(head.encoding, kept, most.min(available));
+    let unpacked =
+        unpacked.map_err(|why| if available < most { malformed(MemoryLimitReached) } else { malformed(why) })?;
     Ok(unpacked.map_or(Cow::Borrowed(kept), Cow::Owned))
 }
 

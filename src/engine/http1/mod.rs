@@ -89,13 +89,13 @@ pub(crate) struct Http<S> {
     service: S,
     readers: Vec<ReplyReader>,
     /// Each connection's, of an answer that is complete and of which bytes still come.
-    rests: Vec<ReplyReader>,
+    draining: Vec<ReplyReader>,
 }
 
 impl<S: HttpService> Http<S> {
     /// No slots yet.
     pub(crate) fn new(service: S) -> Self {
-        Self { service, readers: Vec::new(), rests: Vec::new() }
+        Self { service, readers: Vec::new(), draining: Vec::new() }
     }
 
     fn complete(&mut self, slot: usize, exchanges: &mut Exchanges) {
@@ -125,7 +125,7 @@ impl<S: HttpService> Dialogue for Http<S> {
         self.service.grow(slots)?;
         while self.readers.len() < slots {
             self.readers.push(ReplyReader::with_part_length(S::PART_LENGTH));
-            self.rests.push(ReplyReader::with_part_length(S::PART_LENGTH));
+            self.draining.push(ReplyReader::with_part_length(S::PART_LENGTH));
         }
         Ok(())
     }
@@ -174,12 +174,12 @@ impl<S: HttpService> Dialogue for Http<S> {
     }
 
     fn leave_rest(&mut self, slot: usize, connection: usize) {
-        std::mem::swap(&mut self.readers[slot], &mut self.rests[connection]);
+        std::mem::swap(&mut self.readers[slot], &mut self.draining[connection]);
     }
 
     fn receive_rest(&mut self, connection: usize, mut bytes: &[u8]) -> Result<Step, InferError> {
         while !bytes.is_empty() {
-            let progress = self.rests[connection].feed(bytes).map_err(|error| malformed(error.to_string()))?;
+            let progress = self.draining[connection].feed(bytes).map_err(|error| malformed(error.to_string()))?;
             bytes = &bytes[progress.taken..];
             if progress.complete {
                 return no_more(bytes).map(|()| Step::Whole);

@@ -61,7 +61,7 @@ pub type Taker<'a> = dyn FnMut(&Head, &[u8]) -> Result<(), InferError> + 'a;
 struct Unanswered {
     error: InferError,
     /// Whether not one byte of it arrived.
-    unheard: bool,
+    is_empty: bool,
 }
 
 /// A server's answer with any status.
@@ -176,7 +176,7 @@ impl Questions {
     fn exchange(&self, request: &[u8], deadline: Deadline, take: &mut Taker<'_>) -> Result<Head, InferError> {
         if let Some(stream) = self.kept() {
             match self.converse(stream, request, deadline, take) {
-                Err(Unanswered { unheard: true, .. }) if deadline.check().is_ok() => {}
+                Err(Unanswered { is_empty: true, .. }) if deadline.check().is_ok() => {}
                 done => return done.map_err(|lost| lost.error),
             }
         }
@@ -200,19 +200,19 @@ impl Questions {
         take: &mut Taker<'_>,
     ) -> Result<Head, Unanswered> {
         let mut reader = ReplyReader::default();
-        let mut heard = false;
-        let mut talk = || {
+        let mut has_bytes = false;
+        let mut exchange = || {
             stream.send_all(request, deadline).map_err(|error| failure(&error))?;
             let mut buffer = vec![0; BUFFER];
             loop {
                 let count = stream.read_some(&mut buffer, deadline).map_err(|error| failure(&error))?;
-                heard |= count > 0;
+                has_bytes |= count > 0;
                 if let Some(surplus) = self.feed(&mut reader, &buffer[..count], take)? {
                     return Ok(surplus);
                 }
             }
         };
-        let surplus = talk().map_err(|error| Unanswered { error, unheard: !heard })?;
+        let surplus = exchange().map_err(|error| Unanswered { error, is_empty: !has_bytes })?;
         let head = reader.head().cloned().unwrap_or_default();
         if head.keeps_open && surplus == 0 {
             *self.idle.lock() = Some(stream);

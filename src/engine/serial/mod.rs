@@ -20,7 +20,7 @@ mod attempt;
 mod common;
 mod connection;
 mod connection_pool;
-mod rests;
+mod pending_drains;
 mod write;
 
 use std::io::IoSlice;
@@ -35,7 +35,7 @@ use crate::clock::Stamp;
 use crate::engine::serial::common::Common;
 use crate::engine::serial::connection::SerialConnection;
 use crate::engine::serial::connection_pool::ConnectionPool;
-use crate::engine::serial::rests::Rests;
+use crate::engine::serial::pending_drains::PendingDrains;
 use crate::engine::serial::write::TICK;
 use crate::engine::{Exchanges, NetworkClient, Poller, Route, Transport, failure, wait_for};
 use crate::error::{Error, Result};
@@ -120,8 +120,8 @@ pub fn open<D: Dialogue + 'static>(
     let (common, buffer) = (Common::new(route), vec![0; BUFFER]);
     let most = spec.connections.unwrap_or(usize::MAX);
     let pool = spec.connections.map(|_| ConnectionPool::default());
-    let (lines, rests, connecting_due) = (Vec::new(), Rests::default(), Stamp::NEVER);
-    let transport = Connections { common, lines, most, pool, rests, connecting_due, buffer, dialogue };
+    let (lines, pending_drains, connecting_due) = (Vec::new(), PendingDrains::default(), Stamp::NEVER);
+    let transport = Connections { common, lines, most, pool, pending_drains, connecting_due, buffer, dialogue };
     Ok(Box::new(NetworkClient::open(transport, spec, limit, sink)?))
 }
 
@@ -157,7 +157,7 @@ struct Connections<D> {
     /// Which slot has which connection; if `None`, each slot has the connection of its number.
     pool: Option<ConnectionPool>,
     /// Who waits for what an earlier answer has left.
-    rests: Rests,
+    pending_drains: PendingDrains,
     /// When to look at those that are being made, even if their sockets are silent.
     connecting_due: Stamp,
     buffer: Vec<u8>,
@@ -216,7 +216,7 @@ impl<D: Dialogue> Connections<D> {
 
     /// One blocking step of the only slot.
     fn turn_one(&mut self, until: Stamp, exchanges: &mut Exchanges) -> std::io::Result<()> {
-        let waits = !self.rests.is_empty();
+        let waits = !self.pending_drains.is_empty();
         let Some(line) = self.lines.first_mut().filter(|_| waits || exchanges.is_outstanding(0)) else {
             return wait_for(None, PollFlags::empty(), until).map(drop);
         };
@@ -242,10 +242,10 @@ impl<D: Dialogue> Connections<D> {
 impl<D: Dialogue> Connections<D> {
     /// Sends a slot's request on a connection. If it `waited` for one, its time has started already.
     fn begin(&mut self, slot: usize, number: usize, waited: bool, exchanges: &mut Exchanges) {
-        let Self { common, lines, rests, buffer, dialogue, .. } = self;
+        let Self { common, lines, pending_drains, buffer, dialogue, .. } = self;
         let line = &mut lines[number];
         if line.has_rest() && !line.is_settled(dialogue, buffer) {
-            rests.wait(exchanges.id(slot), number, waited);
+            pending_drains.wait(exchanges.id(slot), number, waited);
             return;
         }
         let had_connection = line.stream().is_some();
@@ -279,14 +279,14 @@ impl<D: Dialogue> Connections<D> {
 
     /// What has waited for the rest of an earlier answer leaves, where that has come or comes too late.
     fn begin_settled(&mut self, exchanges: &mut Exchanges) {
-        let Self { lines, rests, buffer, dialogue, .. } = self;
+        let Self { lines, pending_drains, buffer, dialogue, .. } = self;
         let now = Stamp::now();
-        rests.sort_out(|id, number| {
+        pending_drains.sort_out(|id, number| {
             let line = &mut lines[number];
             let waits = line.has_rest() && (now < line.rest_due() || !line.is_settled(dialogue, buffer));
             waits && exchanges.is_current(id)
         });
-        while let Some((id, number, waited)) = self.rests.next() {
+        while let Some((id, number, waited)) = self.pending_drains.next() {
             if exchanges.is_current(id) {
                 self.begin(id.slot(), number, waited, exchanges);
             }
@@ -354,7 +354,7 @@ impl<D: Dialogue> Transport for Connections<D> {
     }
 
     fn turn(&mut self, until: Stamp, exchanges: &mut Exchanges) -> Result<()> {
-        let until = self.rests.until(until, |number| self.lines[number].rest_due()).min(self.connecting_due);
+        let until = self.pending_drains.until(until, |number| self.lines[number].rest_due()).min(self.connecting_due);
         let done = if self.common.poller.is_some() {
             self.turn_many(until, exchanges)
         } else {
@@ -363,14 +363,15 @@ impl<D: Dialogue> Transport for Connections<D> {
         if self.connecting_due != Stamp::NEVER && self.connecting_due <= Stamp::now() {
             self.look_at_connecting(exchanges);
         }
-        if !self.rests.is_empty() {
+        if !self.pending_drains.is_empty() {
             self.begin_settled(exchanges);
         }
         done.map_err(|error| self.broken(&error))
     }
 
     fn awaited(&self) -> Awaited<'_> {
-        let until = self.rests.until(Stamp::NEVER, |number| self.lines[number].rest_due()).min(self.connecting_due);
+        let until =
+            self.pending_drains.until(Stamp::NEVER, |number| self.lines[number].rest_due()).min(self.connecting_due);
         Awaited { socket: self.common.poller.as_ref().map(AsFd::as_fd), writes: false, until }
     }
 

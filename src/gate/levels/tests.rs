@@ -5,7 +5,7 @@ use crate::exit::{self, Codes};
 use crate::plan::{Figure, LevelName, Relation};
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::setup::sample as plans;
-use crate::result::summary::{Ending, Known, sample};
+use crate::result::summary::{Ending, StatisticEstimate, sample};
 use crate::stats::Interval;
 use crate::terms::{GapDistribution, LoadMode, Precision, Spacing, Statistic};
 
@@ -14,7 +14,7 @@ fn level(concurrency: u32, half: f64) -> LevelSummary {
     let mut level = sample::level(LevelLoad::Concurrency(concurrency), 1_000, 1_000_000);
     let around = |statistic, value: f64| {
         let interval = Some(Interval { low: value * (1.0 - half), high: value * (1.0 + half) });
-        Known::by(statistic, interval)
+        StatisticEstimate::new(statistic, interval)
     };
     level.intervals = vec![around(Statistic::Throughput, 1_000.0), around(Statistic::Percentile(99.0), 1e6)];
     level
@@ -23,7 +23,7 @@ fn level(concurrency: u32, half: f64) -> LevelSummary {
 const P99: Figure = Figure::Statistic(Statistic::Percentile(99.0));
 
 fn require(figure: Figure, relation: Relation, bound: Bound) -> Requirement {
-    Requirement { text: "x".to_owned(), of: figure, relation, bound, level: None }
+    Requirement { text: "x".to_owned(), figure, relation, bound, level: None }
 }
 
 fn judged(plan: &GatePlan, levels: &[LevelSummary], baseline: Option<&RunResult>) -> RunResult {
@@ -56,7 +56,8 @@ fn the_interval_decides() {
     assert_eq!(outcome(below(5.0), unknown, None), (Judgement::Undecided, false));
     // One side of a figure is enough where its interval is not known.
     let with_bounds = |low, high| {
-        let estimate = Known { of: Statistic::Percentile(99.0), interval: None, bounds: Bounds { low, high } };
+        let estimate =
+            StatisticEstimate { statistic: Statistic::Percentile(99.0), interval: None, bounds: Bounds { low, high } };
         LevelSummary { intervals: vec![estimate], ..level(1, 0.1) }
     };
     assert_eq!(outcome(below(5.0), with_bounds(None, Some(4.9e6)), None), (Judgement::Passed, true));
@@ -218,7 +219,7 @@ fn a_change_of_errors_holds_where_there_are_none() {
 
 #[test]
 fn a_level_that_is_not_known_well_enough_leaves_the_answer_to_the_gate() {
-    let imprecise = InvalidReason::Unsettled(Precision { of: Statistic::Throughput, share: 0.1 }, Some(0.3));
+    let imprecise = InvalidReason::Unsettled(Precision { statistic: Statistic::Throughput, share: 0.1 }, Some(0.3));
     let exit_code = |reason, ms: f64| {
         let verdict = Verdict::Invalid(vec![reason]);
         let level = LevelSummary { ending: Ending::Unstable, verdict, ..level(1, 0.1) };

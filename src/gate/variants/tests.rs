@@ -15,7 +15,7 @@ use crate::terms::{Order, Statistic};
 fn gate() -> GatePlan {
     let requirement = Requirement {
         text: "avg<+5%".to_owned(),
-        of: Figure::Statistic(Statistic::MeanLatency),
+        figure: Figure::Statistic(Statistic::MeanLatency),
         relation: Relation::Below,
         bound: Bound::Change(0.05),
         level: None,
@@ -101,7 +101,7 @@ fn a_run_that_was_broken_off_holds_nothing_that_it_did_not_measure() {
     let result = of_two(run(World { rounds: 8, ..QUIET }, 1), None);
     let requirement = Requirement {
         text: "avg<1s".to_owned(),
-        of: Figure::Statistic(Statistic::MeanLatency),
+        figure: Figure::Statistic(Statistic::MeanLatency),
         relation: Relation::Below,
         bound: Bound::Value(1e9),
         level: None,

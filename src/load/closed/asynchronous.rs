@@ -23,13 +23,13 @@ struct Reissue;
 impl Policy for Reissue {
     #[inline]
     fn next(&self, flight: &InFlight<Self>, slot: SlotId) -> Next {
-        let lane = flight.numbers.of(slot);
+        let request_stream = flight.numbers.number(slot);
         if flight.control.may_send() {
-            return Next::Issue(flight.context.feed.next(lane));
+            return Next::Issue(flight.context.input_source.next(request_stream));
         }
         // Ended at once, not when all slots are idle: the server may hold back another slot's sequence until this one
         // ends.
-        flight.context.feed.close(lane).map_or(Next::Idle, Next::Issue)
+        flight.context.input_source.close(request_stream).map_or(Next::Idle, Next::Issue)
     }
 }
 
@@ -44,7 +44,7 @@ impl Policy for HandBack {
 
 /// The body of a worker's thread.
 pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &WorkerShare) -> Result<()> {
-    let numbers = Numbers { first: share.first_lane, stride: 1 };
+    let numbers = Numbers { first: share.first_request_stream, stride: 1 };
     let WorkerShare { worker, workers, slots, .. } = *share;
     if context.answers_at_once {
         let setup =
@@ -61,14 +61,14 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Arc<Control>, share: &W
 /// Sends a request in every slot.
 fn send_first(issuer: &mut Issuer<Reissue>) -> Result<()> {
     for slot in (0..issuer.slots as u32).map(SlotId) {
-        let lane = issuer.flight.numbers.of(slot);
+        let request_stream = issuer.flight.numbers.number(slot);
         // An unused slot stays at the end of the free list.
         if !issuer.flight.control.may_send() {
             return Ok(());
         }
         issuer.free.pop_front();
-        let request = issuer.flight.context.feed.next(lane);
-        issuer.submit(slot, request, lane, Stamp::now())?;
+        let request = issuer.flight.context.input_source.next(request_stream);
+        issuer.submit(slot, request, request_stream, Stamp::now())?;
     }
     Ok(())
 }
@@ -81,11 +81,11 @@ fn send_all(issuer: &mut Issuer<HandBack>) -> Result<()> {
             issuer.rest(|| false)?;
             continue;
         };
-        let (lane, now) = (issuer.flight.numbers.of(slot), Stamp::now());
+        let (request_stream, now) = (issuer.flight.numbers.number(slot), Stamp::now());
         let is_going_on = issuer.flight.control.may_send();
-        let feed = &issuer.flight.context.feed;
-        match if is_going_on { Some(feed.next(lane)) } else { feed.close(lane) } {
-            Some(request) => issuer.submit(slot, request, lane, now)?,
+        let input_source = &issuer.flight.context.input_source;
+        match if is_going_on { Some(input_source.next(request_stream)) } else { input_source.close(request_stream) } {
+            Some(request) => issuer.submit(slot, request, request_stream, now)?,
             None => retired.push(slot),
         }
         if issuer.next_look() <= now {

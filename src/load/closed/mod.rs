@@ -35,7 +35,7 @@ pub fn issuing_threads(max_threads: usize, threading: Threading, processors: usi
 }
 
 impl ClosedLoop {
-    /// Deals the requests to workers; the first ones get one more if they do not divide evenly.
+    /// Assigns the requests to workers; the first ones get one more if they do not divide evenly.
     pub(in crate::load) fn shares(self) -> Vec<WorkerShare> {
         let workers = if self.synchronous { self.concurrency } else { self.concurrency.min(self.max_threads.max(1)) };
         let (quotient, more) = (self.concurrency / workers.max(1), self.concurrency % workers.max(1));
@@ -43,7 +43,7 @@ impl ClosedLoop {
         let share = |worker| WorkerShare {
             worker,
             workers,
-            first_lane: first(worker),
+            first_request_stream: first(worker),
             slots: quotient + usize::from(worker < more),
         };
         (0..workers).map(share).collect()
@@ -61,7 +61,7 @@ pub(super) fn spawn(
     workers: &mut Vec<Worker>,
 ) -> Result<()> {
     let shares = shape.shares();
-    worker::check_room(shares.len())?;
+    worker::check_thread_limit(shares.len())?;
     for share in shares {
         workers.push(worker::spawn(share.worker, context, control, move |context, control| {
             if shape.synchronous {
@@ -79,15 +79,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_dealt_evenly_and_every_lane_has_one_owner() {
+    fn requests_are_assigned_evenly_and_every_request_stream_has_one_owner() {
         for (concurrency, max_threads, synchronous, workers) in
             [(7, 3, false, 3), (4, 16, false, 4), (5, 2, true, 5), (1, 1, false, 1)]
         {
             let shares = ClosedLoop { concurrency, max_threads, synchronous }.shares();
             assert_eq!(shares.len(), workers);
-            let lanes: Vec<usize> =
-                shares.iter().flat_map(|share| share.first_lane..share.first_lane + share.slots).collect();
-            assert_eq!(lanes, (0..concurrency).collect::<Vec<_>>());
+            let request_streams: Vec<usize> = shares
+                .iter()
+                .flat_map(|share| share.first_request_stream..share.first_request_stream + share.slots)
+                .collect();
+            assert_eq!(request_streams, (0..concurrency).collect::<Vec<_>>());
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::record::{Observer, Origin, Recorder, RecorderSpec, Sample, Source, Te
 
 /// Where the completing thread leaves the answer.
 struct SyncSink {
-    lane: usize,
+    request_stream: usize,
     wait: Wait,
     answer: CachePadded<Answer>,
     error: Mutex<Option<InferError>>,
@@ -93,7 +93,7 @@ impl CompletionSink for SyncSink {
             self.recorder.gap(source, response.at, response.at.since(Stamp(before)));
         }
         if let Some(observer) = &self.observer {
-            observer.response(self.lane, response);
+            observer.response(self.request_stream, response);
         }
     }
 
@@ -134,7 +134,7 @@ impl SyncSink {
     /// The source of records about the request with watched responses.
     fn source(&self) -> Source {
         let part = self.recorder.spec().part(self.entry.load(Ordering::Relaxed), self.server());
-        Source { writer: self.lane, part }
+        Source { writer: self.request_stream, part }
     }
 
     /// The server of the request, where there are several.
@@ -215,10 +215,10 @@ const WAIT_LIMIT: Duration = Duration::from_millis(100);
 
 /// The body of a worker's thread.
 pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &WorkerShare) -> Result<()> {
-    let lane = share.first_lane;
-    context.reserve_observed(lane + 1);
+    let request_stream = share.first_request_stream;
+    context.reserve_observed(request_stream + 1);
     let sink = Arc::new(SyncSink {
-        lane,
+        request_stream,
         wait: context.wait,
         answer: CachePadded::new(Answer::to_this_thread()),
         error: Mutex::new(None),
@@ -266,15 +266,15 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Worker
 impl Worker<'_> {
     /// Sends one request after the other, and finally one that ends the open sequence.
     fn run(&mut self, control: &Control) -> Result<()> {
-        let lane = self.share.first_lane;
+        let request_stream = self.share.first_request_stream;
         while control.may_send() {
-            if !self.infer(self.context.feed.next(lane), control)? {
+            if !self.infer(self.context.input_source.next(request_stream), control)? {
                 // The slot still holds that request, so nothing else can be sent in it, not even the end of its
                 // sequence.
                 return Ok(());
             }
         }
-        self.context.feed.close(lane).map_or(Ok(()), |last| self.infer(last, control).map(drop))
+        self.context.input_source.close(request_stream).map_or(Ok(()), |last| self.infer(last, control).map(drop))
     }
 
     /// Sends a request and waits for its answer. Returns `false` if the load was stopped and the answer did not come in
@@ -297,7 +297,7 @@ impl Worker<'_> {
         if self.sink.answer.traced.load(Ordering::Relaxed) {
             self.keep_trace(awake);
         }
-        self.context.begin_sequence(self.share.first_lane, request, reply.sent);
+        self.context.begin_sequence(self.share.first_request_stream, request, reply.sent);
         let decides_next = reply.error.is_some();
         self.unbooked = Some((request, reply, awake));
         if decides_next || self.context.observer.is_some() {
@@ -383,7 +383,7 @@ impl Worker<'_> {
             turnaround_ns: before.map_or(0, |before| reply.sent.since(before)),
             responses: reply.responses,
         };
-        let number = self.share.first_lane;
+        let number = self.share.first_request_stream;
         let source = self.context.source(number, || Carried { payload: request.payload, server: reply.server });
         if let Some(awake) = awake.filter(|_| reply.error.is_none()) {
             self.context.recorder.wakeup(source, end, awake.since(reply.last_response));
@@ -391,7 +391,7 @@ impl Worker<'_> {
         let over = Over { source, sample, error: reply.error.as_ref() };
         self.context.book(&over, || request);
         if request.sequence.is_some_and(|position| position.end) {
-            self.context.end_sequence(&over, self.context.feed.begun(number));
+            self.context.end_sequence(&over, self.context.input_source.begun(number));
         }
         if over.error.is_some() {
             self.context.cut_short(request, number);

@@ -29,11 +29,11 @@ impl LoadContext {
         }
     }
 
-    /// Notes when a sequence of a lane with one request at a time began, if a request is its first.
+    /// Notes when a sequence of a request stream with one request at a time began, if a request is its first.
     #[inline]
-    pub(in crate::load) fn begin_sequence(&self, lane: usize, request: Request, sent: Stamp) {
+    pub(in crate::load) fn begin_sequence(&self, request_stream: usize, request: Request, sent: Stamp) {
         if request.sequence.is_some_and(|position| position.start) {
-            self.feed.begin(lane, sent);
+            self.input_source.begin(request_stream, sent);
         }
     }
 
@@ -65,12 +65,12 @@ impl LoadContext {
         }
     }
 
-    /// Handles a failed request on a lane with no other under way: if it should have started a sequence, the next
+    /// Handles a failed request on a request stream with no other under way: if it should have started a sequence, the next
     /// request ends it.
     #[cold]
-    pub(in crate::load) fn cut_short(&self, request: Request, lane: usize) {
+    pub(in crate::load) fn cut_short(&self, request: Request, request_stream: usize) {
         if request.sequence.is_some_and(|position| position.start) {
-            self.feed.cut_short(lane);
+            self.input_source.cut_short(request_stream);
         }
     }
 }

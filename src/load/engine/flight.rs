@@ -25,7 +25,7 @@ pub(in crate::load) struct Numbers {
 
 impl Numbers {
     #[inline]
-    pub(in crate::load) fn of(self, slot: SlotId) -> usize {
+    pub(in crate::load) fn number(self, slot: SlotId) -> usize {
         self.first + slot.index() * self.stride
     }
 }
@@ -37,7 +37,7 @@ pub(in crate::load) struct InFlight<P> {
     pub(in crate::load) policy: P,
     pub(in crate::load) numbers: Numbers,
     pub(super) slots: SlotTable,
-    /// Whether a lane has never more than one request under way.
+    /// Whether a request stream has never more than one request under way.
     alone: bool,
     /// Whether the issuing thread sleeps until something happens.
     waiting: AtomicBool,
@@ -58,7 +58,7 @@ impl<P: Policy> InFlight<P> {
             control: Arc::clone(control),
             policy,
             numbers,
-            slots: SlotTable::of(slots),
+            slots: SlotTable::new(slots),
             alone: false,
             waiting: AtomicBool::new(false),
             issuer: thread::current(),
@@ -67,14 +67,14 @@ impl<P: Policy> InFlight<P> {
         flight
     }
 
-    /// Whether a lane has never more than one request under way.
-    pub(super) fn with_lanes_alone(self, alone: bool) -> Self {
+    /// Whether a request stream has never more than one request under way.
+    pub(super) fn with_request_streams_alone(self, alone: bool) -> Self {
         Self { alone, ..self }
     }
 
-    /// Lane of the feed that a slot's requests come from.
-    pub(super) fn lane(&self, slot: SlotId) -> usize {
-        self.slots.get(slot).lane.load(Ordering::Relaxed) as usize
+    /// Request stream of the input source that a slot's requests come from.
+    pub(super) fn request_stream(&self, slot: SlotId) -> usize {
+        self.slots.get(slot).request_stream.load(Ordering::Relaxed) as usize
     }
 
     /// Wakes the issuing thread, if it sleeps until something happens.
@@ -96,7 +96,7 @@ impl<P: Policy> InFlight<P> {
     pub(super) fn grow(&self, slots: usize) {
         self.slots.grow(slots);
         if slots > 0 {
-            self.context.reserve_observed(self.numbers.of(SlotId(slots as u32 - 1)) + 1);
+            self.context.reserve_observed(self.numbers.number(SlotId(slots as u32 - 1)) + 1);
         }
     }
 
@@ -116,19 +116,20 @@ impl<P: Policy> InFlight<P> {
     #[cold]
     #[inline(never)]
     fn follow(&self, state: &Slot, SequencePosition { start, end, .. }: SequencePosition) {
-        let (feed, lane) = (&self.context.feed, state.lane.load(Ordering::Relaxed) as usize);
+        let (input_source, request_stream) =
+            (&self.context.input_source, state.request_stream.load(Ordering::Relaxed) as usize);
         if start {
-            feed.begin(lane, if P::SCHEDULED { state.intended() } else { Stamp::now() });
+            input_source.begin(request_stream, if P::SCHEDULED { state.intended() } else { Stamp::now() });
         }
         if end {
-            state.sequence_begun.store(feed.begun(lane).unwrap_or_default().0, Ordering::Relaxed);
+            state.sequence_begun.store(input_source.begun(request_stream).unwrap_or_default().0, Ordering::Relaxed);
         }
     }
 
     /// The source of records about a slot's request.
     #[inline]
     fn source(&self, slot: SlotId, state: &Slot) -> Source {
-        self.context.source(self.numbers.of(slot), || Carried { payload: state.payload(), server: state.server() })
+        self.context.source(self.numbers.number(slot), || Carried { payload: state.payload(), server: state.server() })
     }
 
     #[inline]
@@ -139,7 +140,7 @@ impl<P: Policy> InFlight<P> {
         let intended = P::SCHEDULED.then(|| state.intended());
         let is_first = before == 0 || P::SCHEDULED;
         let turnaround_ns = if is_first { 0 } else { completion.sent.since(Stamp(before)) };
-        let sample = Sample { turnaround_ns, ..Sample::of(completion, intended) };
+        let sample = Sample { turnaround_ns, ..Sample::new(completion, intended) };
         let (source, error) = (self.source(slot, state), completion.error);
         let over = Over { source, sample, error };
         self.context.book(&over, || state.request());
@@ -148,7 +149,7 @@ impl<P: Policy> InFlight<P> {
         }
         self.policy.recorded(self, slot, &sample, error.is_some());
         if error.is_some() && self.alone {
-            self.context.cut_short(state.request(), self.lane(slot));
+            self.context.cut_short(state.request(), self.request_stream(slot));
         }
     }
 }
@@ -167,13 +168,13 @@ impl<P: Policy> CompletionSink for InFlight<P> {
             self.policy.responded(self, slot, response.at, gap_ns);
         }
         if let Some(observer) = &self.context.observer {
-            observer.response(self.numbers.of(slot), response);
+            observer.response(self.numbers.number(slot), response);
         }
     }
 
     fn carried(&self, slot: SlotId, text: &[u8]) {
         if let Some(observer) = &self.context.observer {
-            observer.carried(self.numbers.of(slot), text);
+            observer.carried(self.numbers.number(slot), text);
         }
     }
 
@@ -192,7 +193,7 @@ impl<P: Policy> CompletionSink for InFlight<P> {
     }
 
     fn placed(&self, slot: SlotId, server: usize) {
-        self.slots.get(slot).place(server);
+        self.slots.get(slot).assign(server);
     }
 
     #[inline]

@@ -32,7 +32,7 @@ pub(in crate::load) struct Setup<P> {
     pub(in crate::load) workers: usize,
     /// Number of slots that it opens its client with.
     pub(in crate::load) slots: usize,
-    /// Whether a lane has never more than one request under way.
+    /// Whether a request stream has never more than one request under way.
     pub(in crate::load) alone: bool,
     /// Whether completions issue requests, too.
     pub(in crate::load) reissues: bool,
@@ -52,7 +52,7 @@ pub(in crate::load) fn work<P: Policy + 'static>(
     run: impl FnOnce(&mut Issuer<P>) -> Result<()>,
 ) -> Result<()> {
     let Setup { policy, numbers, worker, workers, slots, alone, reissues, watches } = setup;
-    let flight = InFlight::of_this_thread(context, control, policy, numbers, slots).with_lanes_alone(alone);
+    let flight = InFlight::of_this_thread(context, control, policy, numbers, slots).with_request_streams_alone(alone);
     let flight = Arc::new(flight);
     let spec = context.client_spec(slots, worker, workers);
     let spec = ClientSpec { watch_responses: spec.watch_responses || watches, ..spec };
@@ -87,11 +87,17 @@ pub(in crate::load) struct Issuer<P> {
 }
 
 impl<P: Policy> Issuer<P> {
-    /// Sends a request from `lane` in a free slot; the current time is `now`.
+    /// Sends a request from `request_stream` in a free slot; the current time is `now`.
     #[inline]
-    pub(in crate::load) fn submit(&mut self, slot: SlotId, request: Request, lane: usize, now: Stamp) -> Result<()> {
+    pub(in crate::load) fn submit(
+        &mut self,
+        slot: SlotId,
+        request: Request,
+        request_stream: usize,
+        now: Stamp,
+    ) -> Result<()> {
         let state = self.flight.slots.get(slot);
-        state.lane.store(lane as u32, Ordering::Relaxed);
+        state.request_stream.store(request_stream as u32, Ordering::Relaxed);
         self.flight.remember(state, request, || now);
         self.overdue.note(slot, now);
         self.client.submit(slot, request)
@@ -103,16 +109,17 @@ impl<P: Policy> Issuer<P> {
         &mut self,
         slot: SlotId,
         request: Request,
-        lane: usize,
+        request_stream: usize,
         intended: Stamp,
         now: Stamp,
     ) -> Result<()> {
         let flight = &self.flight;
         flight.slots.get(slot).intended.store(intended.0, Ordering::Relaxed);
-        let source = flight.context.source(flight.numbers.of(slot), || Carried { payload: request.payload, server: 0 });
+        let source =
+            flight.context.source(flight.numbers.number(slot), || Carried { payload: request.payload, server: 0 });
         flight.context.recorder.sent(source, now, now.since(intended));
         flight.control.note_issue();
-        self.submit(slot, request, lane, now)
+        self.submit(slot, request, request_stream, now)
     }
 
     /// Takes a free slot.
@@ -139,12 +146,12 @@ impl<P: Policy> Issuer<P> {
         self.free.len() == self.slots
     }
 
-    /// The lanes that have requests under way.
-    pub(in crate::load) fn busy_lanes(&mut self) -> HashSet<usize> {
+    /// The request streams that have requests under way.
+    pub(in crate::load) fn busy_request_streams(&mut self) -> HashSet<usize> {
         self.flight.slots.take_freed(&mut self.free);
         let free: HashSet<SlotId> = self.free.iter().copied().collect();
         let all = (0..self.slots as u32).map(SlotId);
-        all.filter(|slot| !free.contains(slot)).map(|slot| self.flight.lane(slot)).collect()
+        all.filter(|slot| !free.contains(slot)).map(|slot| self.flight.request_stream(slot)).collect()
     }
 
     /// When to look for overdue requests.

@@ -40,8 +40,8 @@ pub(super) struct Slot {
     sequence_id: AtomicU64,
     /// When the first request of the sequence was due that its request ends; 0 if that one was not played whole.
     pub(super) sequence_begun: AtomicU64,
-    /// Lane of the feed that its request came from.
-    pub(super) lane: AtomicU32,
+    /// Request stream of the input source that its request came from.
+    pub(super) request_stream: AtomicU32,
     /// The next free slot, while it is free; the server of its request, where there are several, while it is not: together
     /// the slot keeps its size.
     next_free_or_server: AtomicU32,
@@ -90,7 +90,7 @@ impl Slot {
     }
 
     /// Its request goes to that server.
-    pub(super) fn place(&self, server: usize) {
+    pub(super) fn assign(&self, server: usize) {
         self.next_free_or_server.store(server as u32, Ordering::Relaxed);
     }
 
@@ -137,8 +137,8 @@ pub(super) struct SlotTable {
 
 impl SlotTable {
     /// A table of `slots` slots.
-    pub(super) fn of(slots: usize) -> Self {
-        Self { slots: Chunks::of(slots), freed: AtomicU32::new(NONE) }
+    pub(super) fn new(slots: usize) -> Self {
+        Self { slots: Chunks::new(slots), freed: AtomicU32::new(NONE) }
     }
 
     /// Makes sure that the slots below `slots` exist.
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn no_more_requests_are_over_than_were_sent() {
         const SLOTS: u32 = 4;
-        let table = SlotTable::of(0);
+        let table = SlotTable::new(0);
         table.grow(SLOTS as usize);
         let stop = AtomicBool::new(false);
         let request = Request { payload: PayloadId(0), sequence: None };
@@ -239,19 +239,19 @@ mod tests {
 
     #[test]
     fn slots_are_found_across_chunks() {
-        let table = SlotTable::of(0);
+        let table = SlotTable::new(0);
         table.grow(1000);
         for index in 0..1000 {
-            table.get(SlotId(index)).lane.store(index, Ordering::Relaxed);
+            table.get(SlotId(index)).request_stream.store(index, Ordering::Relaxed);
         }
         table.grow(5000);
-        assert!((0..1000).all(|index| table.get(SlotId(index)).lane.load(Ordering::Relaxed) == index));
-        assert_eq!(table.get(SlotId(4999)).lane.load(Ordering::Relaxed), 0);
+        assert!((0..1000).all(|index| table.get(SlotId(index)).request_stream.load(Ordering::Relaxed) == index));
+        assert_eq!(table.get(SlotId(4999)).request_stream.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn freed_slots_come_back_once_and_in_order() {
-        let table = SlotTable::of(0);
+        let table = SlotTable::new(0);
         table.grow(10);
         let mut free = VecDeque::from([SlotId(9)]);
         [3, 1, 4].into_iter().for_each(|slot| table.free(SlotId(slot)));
@@ -265,7 +265,7 @@ mod tests {
     fn no_slot_is_lost_or_doubled_under_contention() {
         const SLOTS: u32 = 256;
         const ROUNDS: usize = 20_000;
-        let table = SlotTable::of(0);
+        let table = SlotTable::new(0);
         table.grow(SLOTS as usize);
         let (to_threads, work) = crossbeam::channel::unbounded::<SlotId>();
         std::thread::scope(|scope| {

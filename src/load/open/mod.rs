@@ -53,7 +53,7 @@ pub struct OpenLoop {
     pub threads: usize,
     /// Limit on outstanding requests, over all threads. Serial sequences bound them by their number instead.
     pub max_outstanding: usize,
-    /// At most one request of a sequence outstanding; each lane of the feed is a sequence.
+    /// At most one request of a sequence outstanding; each request stream of the input source is a sequence.
     pub serial: bool,
     /// Requests due at this offset from the start, or later, are not sent.
     pub until: Option<Duration>,
@@ -85,8 +85,8 @@ pub fn issuing_threads(rate: f64, max_threads: usize, threading: Threading) -> u
 struct OpenShare {
     worker: usize,
     workers: usize,
-    /// Lanes of the feed: `worker`, `worker + workers`, ….
-    lanes: usize,
+    /// Request streams of the input source: `worker`, `worker + workers`, ….
+    request_streams: usize,
     /// Limit on outstanding requests.
     slots: usize,
     /// Its number among the workers of all processes, and their number.
@@ -94,8 +94,8 @@ struct OpenShare {
 }
 
 impl OpenShare {
-    /// A lane of the feed, by its number among the worker's.
-    fn lane(self, number: usize) -> usize {
+    /// A request stream of the input source, by its number among the worker's.
+    fn request_stream(self, number: usize) -> usize {
         self.worker + number * self.workers
     }
 
@@ -115,33 +115,33 @@ impl OpenLoop {
     }
 
     /// Limit on outstanding requests, over all threads.
-    fn bound(&self, lanes: usize) -> usize {
-        if self.serial { lanes } else { self.max_outstanding }
+    fn bound(&self, request_streams: usize) -> usize {
+        if self.serial { request_streams } else { self.max_outstanding }
     }
 
     /// Maximum number of slots that its clients are opened with.
-    pub(super) fn first_slots(&self, lanes: usize) -> usize {
-        let first = if self.serial { lanes } else { self.threads.saturating_mul(FIRST_SLOTS) };
-        first.min(self.bound(lanes))
+    pub(super) fn first_slots(&self, request_streams: usize) -> usize {
+        let first = if self.serial { request_streams } else { self.threads.saturating_mul(FIRST_SLOTS) };
+        first.min(self.bound(request_streams))
     }
 
     /// Each worker's turn at the schedule, out of how many, and its number of requests out of `count`.
     #[cfg(test)]
-    pub(super) fn turns(&self, lanes: usize, count: u64) -> Vec<(usize, usize, u64)> {
+    pub(super) fn turns(&self, request_streams: usize, count: u64) -> Vec<(usize, usize, u64)> {
         let turn = |share: &OpenShare| (share.turn.0, share.turn.1, share.part_of(count));
-        self.shares(lanes).iter().map(turn).collect()
+        self.shares(request_streams).iter().map(turn).collect()
     }
 
-    /// Deals lanes and outstanding requests to workers. Each gets at least one of both.
-    fn shares(&self, lanes: usize) -> Vec<OpenShare> {
-        let bound = self.bound(lanes);
-        let workers = self.threads.min(lanes).min(bound).max(1);
+    /// Assigns request streams and outstanding requests to workers. Each gets at least one of both.
+    fn shares(&self, request_streams: usize) -> Vec<OpenShare> {
+        let bound = self.bound(request_streams);
+        let workers = self.threads.min(request_streams).min(bound).max(1);
         let turn = |worker| (self.part.number(worker), workers * self.part.size);
         let part = |all: usize, worker: usize| all / workers + usize::from(worker < all % workers);
         let share = |worker| OpenShare {
             worker,
             workers,
-            lanes: part(lanes, worker),
+            request_streams: part(request_streams, worker),
             slots: part(bound, worker).max(1),
             turn: turn(worker),
         };
@@ -159,8 +159,8 @@ pub(super) fn spawn(
     shape: &OpenLoop,
     workers: &mut Vec<Worker>,
 ) -> Result<()> {
-    let shares = shape.shares(context.feed.lanes());
-    worker::check_room(shares.len())?;
+    let shares = shape.shares(context.input_source.request_streams());
+    worker::check_thread_limit(shares.len())?;
     control.behind.store(shape.until.map_or(0, |_| shares.len()), Ordering::Release);
     for share in shares {
         let shape = shape.clone();

@@ -31,7 +31,7 @@ pub(super) struct Player<'a> {
     pub(super) pacer: Pacer,
     pub(super) share: OpenShare,
     pub(super) serial: bool,
-    /// Number of requests issued, to cycle through the lanes.
+    /// Number of requests issued, to cycle through the request streams.
     pub(super) sent: u64,
     /// First and last send.
     pub(super) sends: Option<(Stamp, Stamp)>,
@@ -58,23 +58,27 @@ impl Player<'_> {
                 self.issuer.free.push_front(slot);
                 return Ok(());
             }
-            let lane = self.lane(slot);
-            let request = self.issuer.flight.context.feed.next(lane);
-            self.submit(slot, request, lane, intended)?;
+            let request_stream = self.request_stream(slot);
+            let request = self.issuer.flight.context.input_source.next(request_stream);
+            self.submit(slot, request, request_stream, intended)?;
         }
         Ok(())
     }
 
-    fn submit(&mut self, slot: SlotId, request: Request, lane: usize, intended: Stamp) -> Result<()> {
+    fn submit(&mut self, slot: SlotId, request: Request, request_stream: usize, intended: Stamp) -> Result<()> {
         let now = Stamp::now();
         self.sent += 1;
         self.sends = Some((self.sends.map_or(now, |(first, _)| first), now));
-        self.issuer.submit_due(slot, request, lane, intended, now)
+        self.issuer.submit_due(slot, request, request_stream, intended, now)
     }
 
-    /// The lane whose turn it is. Serial sequences are bound to slots, so a free slot is an idle sequence.
-    fn lane(&self, slot: SlotId) -> usize {
-        self.share.lane(if self.serial { slot.index() } else { (self.sent % self.share.lanes as u64) as usize })
+    /// The request stream whose turn it is. Serial sequences are bound to slots, so a free slot is an idle sequence.
+    fn request_stream(&self, slot: SlotId) -> usize {
+        self.share.request_stream(if self.serial {
+            slot.index()
+        } else {
+            (self.sent % self.share.request_streams as u64) as usize
+        })
     }
 
     /// Waits for a moment; meanwhile drives the backend if it must be driven, and cancels overdue requests.
@@ -148,17 +152,20 @@ impl Player<'_> {
             return self.finish_serial();
         }
         let share = self.share;
-        let has_sequences = self.issuer.flight.context.feed.has_sequences();
-        let mut open: Vec<usize> = (0..share.lanes).filter(|_| has_sequences).map(|lane| share.lane(lane)).collect();
+        let has_sequences = self.issuer.flight.context.input_source.has_sequences();
+        let mut open: Vec<usize> = (0..share.request_streams)
+            .filter(|_| has_sequences)
+            .map(|request_stream| share.request_stream(request_stream))
+            .collect();
         while !open.is_empty() && !self.issuer.flight.control.has_given_up() {
             // Each ends as soon as its own requests are over: the server may hold back another's until then.
-            let mut busy = self.issuer.busy_lanes();
-            for lane in &open {
-                if !busy.contains(lane) && !self.close(*lane)? {
-                    busy.insert(*lane);
+            let mut busy = self.issuer.busy_request_streams();
+            for request_stream in &open {
+                if !busy.contains(request_stream) && !self.close(*request_stream)? {
+                    busy.insert(*request_stream);
                 }
             }
-            open.retain(|lane| busy.contains(lane));
+            open.retain(|request_stream| busy.contains(request_stream));
             if !open.is_empty() {
                 self.issuer.rest(|| false)?;
             }
@@ -166,11 +173,11 @@ impl Player<'_> {
         self.issuer.settle()
     }
 
-    /// Ends the sequence of a lane, if one is open. Returns `false` if there is no slot for that yet.
-    fn close(&mut self, lane: usize) -> Result<bool> {
+    /// Ends the sequence of a request stream, if one is open. Returns `false` if there is no slot for that yet.
+    fn close(&mut self, request_stream: usize) -> Result<bool> {
         let Some(slot) = self.issuer.take_free() else { return Ok(false) };
-        match self.issuer.flight.context.feed.close(lane) {
-            Some(request) => self.submit(slot, request, lane, Stamp::now())?,
+        match self.issuer.flight.context.input_source.close(request_stream) {
+            Some(request) => self.submit(slot, request, request_stream, Stamp::now())?,
             None => self.issuer.free.push_front(slot),
         }
         Ok(true)
@@ -182,9 +189,9 @@ impl Player<'_> {
         let mut at_rest = Vec::with_capacity(self.issuer.slots);
         while at_rest.len() < self.issuer.slots && !self.issuer.flight.control.has_given_up() {
             for slot in iter::from_fn(|| self.issuer.take_free()).collect::<Vec<_>>() {
-                let lane = self.share.lane(slot.index());
-                match self.issuer.flight.context.feed.close(lane) {
-                    Some(request) => self.submit(slot, request, lane, Stamp::now())?,
+                let request_stream = self.share.request_stream(slot.index());
+                match self.issuer.flight.context.input_source.close(request_stream) {
+                    Some(request) => self.submit(slot, request, request_stream, Stamp::now())?,
                     None => at_rest.push(slot),
                 }
             }

@@ -12,7 +12,7 @@ use crate::backend::{
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::error::{Error, Result};
-use crate::load::feed::{Deal, Feed, PayloadIndex};
+use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::run::{RunningLoad, start};
@@ -188,7 +188,7 @@ impl Client for DrivenClient {
 /// A load to run against a server.
 struct Setup {
     server: Arc<Server>,
-    feed: Feed,
+    input_source: InputSource,
     shape: OpenLoop,
     quota: Option<u64>,
     cancel_after: Option<Duration>,
@@ -211,7 +211,8 @@ impl Setup {
         };
         Self {
             server: Arc::new(server),
-            feed: Feed::independent(vec![index], Mix::single(), threads, Deal::InStep, 0).unwrap(),
+            input_source: InputSource::independent(vec![index], Mix::single(), threads, EntryAssignment::InStep, 0)
+                .unwrap(),
             shape,
             quota: None,
             cancel_after: None,
@@ -227,7 +228,7 @@ impl Setup {
     fn with_sequences(mut self, serial: bool) -> Self {
         let index = PayloadIndex { cycle: Vec::new(), streams: vec![(0..3).map(PayloadId).collect()] };
         let spec = SequenceSpec { first_id: 10, ids: 100, length: SequenceLength::Stream, seed: 1 };
-        self.feed = Feed::sequences(vec![index], Mix::single(), spec, 2).unwrap();
+        self.input_source = InputSource::sequences(vec![index], Mix::single(), spec, 2).unwrap();
         self.shape.serial = serial;
         self
     }
@@ -239,7 +240,7 @@ impl Setup {
             quota: self.quota,
             cancel_after: self.cancel_after,
             drain_limit: self.drain_limit,
-            ..LoadContext::new(Arc::new(Shared(Arc::clone(&self.server))), client, self.feed, self.recorder)
+            ..LoadContext::new(Arc::new(Shared(Arc::clone(&self.server))), client, self.input_source, self.recorder)
         };
         start(context, self.shape).unwrap()
     }
@@ -419,8 +420,8 @@ fn other_sequences_may_overlap_but_keep_their_order() {
     assert!(times.duration.percentile_ns(0.0) >= 23_900_000 && times.last.percentile_ns(0.0) >= 19_900_000);
     assert!(times.duration.mean_ns() > times.last.mean_ns() + 3_900_000.0);
     let starts: Vec<(u64, u32)> = log.lock().iter().map(|(_, r)| (r.sequence.unwrap().id, r.payload.0)).collect();
-    for lane in 0..2 {
-        let steps: Vec<u32> = starts.iter().filter(|(id, _)| id % 2 == lane).map(|&(_, step)| step).collect();
+    for request_stream in 0..2 {
+        let steps: Vec<u32> = starts.iter().filter(|(id, _)| id % 2 == request_stream).map(|&(_, step)| step).collect();
         assert_eq!(steps, [0, 1, 2].repeat(5));
     }
 }
@@ -454,7 +455,7 @@ fn timed_requests_that_take_too_long_are_cancelled_once() {
 }
 
 #[test]
-fn lanes_and_outstanding_requests_are_dealt_to_workers() {
+fn request_streams_and_outstanding_requests_are_assigned_to_workers() {
     let shape = |threads, max_outstanding, serial| OpenLoop {
         arrivals: Arrivals::at_rate(1.0, GapDistribution::Constant).unwrap(),
         seed: 0,
@@ -465,11 +466,13 @@ fn lanes_and_outstanding_requests_are_dealt_to_workers() {
         until: None,
         spin: DEFAULT_SPIN,
     };
-    let dealt = |shape: OpenLoop, lanes| shape.shares(lanes).iter().map(|s| (s.lanes, s.slots)).collect::<Vec<_>>();
-    assert_eq!(dealt(shape(3, 10, false), 5), [(2, 4), (2, 3), (1, 3)]);
-    assert_eq!(dealt(shape(3, 2, false), 5), [(3, 1), (2, 1)]);
-    assert_eq!(dealt(shape(3, 2, true), 5), [(2, 2), (2, 2), (1, 1)]);
-    assert_eq!(dealt(shape(16, 100, false), 1), [(1, 100)]);
+    let assigned = |shape: OpenLoop, request_streams| {
+        shape.shares(request_streams).iter().map(|s| (s.request_streams, s.slots)).collect::<Vec<_>>()
+    };
+    assert_eq!(assigned(shape(3, 10, false), 5), [(2, 4), (2, 3), (1, 3)]);
+    assert_eq!(assigned(shape(3, 2, false), 5), [(3, 1), (2, 1)]);
+    assert_eq!(assigned(shape(3, 2, true), 5), [(2, 2), (2, 2), (1, 1)]);
+    assert_eq!(assigned(shape(16, 100, false), 1), [(1, 100)]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::data::{Corpus, CorpusSpec, Payload, PayloadId};
 use crate::error::{Error, Result};
 use crate::load::Turn;
-use crate::load::feed::PayloadIndex;
+use crate::load::input_source::PayloadIndex;
 use crate::load::payloads::body::Body;
 use crate::load::recorded::Recorded;
 use crate::model::ModelSpec;

@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
     use crate::data::InputTensor;
-    use crate::load::feed::PayloadIndex;
+    use crate::load::input_source::PayloadIndex;
     use crate::model::{DataType, ModelId, TensorSpec};
     use crate::shm::{Placement, Region};
 

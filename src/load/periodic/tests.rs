@@ -11,7 +11,7 @@ use crate::backend::{
 };
 use crate::data::PayloadId;
 use crate::error::Error;
-use crate::load::feed::{Deal, Feed, PayloadIndex};
+use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::run::start;
 use crate::model::statistics::StatisticsSnapshot;
@@ -63,7 +63,7 @@ impl Backend for Decoupled {
             sink,
             inbox,
             live: Vec::new(),
-            seen: 0,
+            completed: 0,
         };
         if self.threading == Threading::Driven {
             return Ok(Box::new(TestClient { requests, turns: Some(turns) }));
@@ -86,7 +86,7 @@ struct Turns {
     sink: Arc<dyn CompletionSink>,
     inbox: mpsc::Receiver<(SlotId, Stamp)>,
     live: Vec<(SlotId, Stamp, u32)>,
-    seen: usize,
+    completed: usize,
 }
 
 impl Turns {
@@ -96,7 +96,7 @@ impl Turns {
             match self.inbox.try_recv() {
                 Ok((slot, sent)) => {
                     self.live.push((slot, sent, 0));
-                    self.seen += 1;
+                    self.completed += 1;
                 }
                 Err(mpsc::TryRecvError::Empty) => break,
                 Err(mpsc::TryRecvError::Disconnected) => return false,
@@ -118,7 +118,7 @@ impl Turns {
                 };
                 self.sink.complete(*slot, &completion);
             } else {
-                self.log.lock().push((*slot, *had, self.seen));
+                self.log.lock().push((*slot, *had, self.completed));
             }
             *had += 1;
         }
@@ -169,9 +169,10 @@ fn run(server: Decoupled, shape: PeriodicLoop) -> (LoadReport, Tally) {
     let cycle = (0..shape.end).map(PayloadId).collect();
     let index = PayloadIndex { cycle, streams: Vec::new() };
     let recorder = Arc::new(Recorder::new(RecorderSpec { decoupled: true, ..RecorderSpec::default() }, 1));
-    let feed = Feed::independent(vec![index], Mix::single(), shape.end as usize, Deal::InStep, 0).unwrap();
+    let input_source =
+        InputSource::independent(vec![index], Mix::single(), shape.end as usize, EntryAssignment::InStep, 0).unwrap();
     let client = ClientSpec::new([].into(), [].into());
-    let context = LoadContext::new(Arc::new(server), client, feed, Arc::clone(&recorder));
+    let context = LoadContext::new(Arc::new(server), client, input_source, Arc::clone(&recorder));
     let load = start(context, shape).unwrap();
     let begun = Stamp::now();
     while !load.is_finished() {

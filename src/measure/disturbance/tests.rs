@@ -51,7 +51,7 @@ fn after(windows: &[Window]) -> Reading {
 
 /// What disturbs this window, and by how many percent.
 fn judged(window: Window) -> Vec<(Cause, u64)> {
-    let found = between(&after(&[]), &after(&[window]), 0).into_iter();
+    let found = difference(&after(&[]), &after(&[window]), 0).into_iter();
     found
         .flat_map(|disturbance| disturbance.causes().collect::<Vec<_>>())
         .map(|(cause, share)| (cause, (share * 100.0).round() as u64))
@@ -107,7 +107,7 @@ fn the_hypervisor_and_a_quota_are_seen() {
 fn processors_that_slow_down_are_seen_where_their_governor_keeps_them() {
     let at = |khz, windows: &[Window]| Reading { khz, ..after(windows) };
     let slowed = |before, now| {
-        let found = between(&at(before, &[]), &at(now, &[IDLE]), 3_600_000);
+        let found = difference(&at(before, &[]), &at(now, &[IDLE]), 3_600_000);
         found.map(|disturbance| disturbance.causes().collect::<Vec<_>>())
     };
     assert_eq!(slowed(Some(1_800_000), Some(1_800_000)), Some(vec![(Cause::Slowed, 0.5)]));
@@ -122,25 +122,26 @@ fn a_kernel_that_tells_nothing_disturbs_nothing() {
     silent.processors = silent.processors.keys().map(|number| (*number, Times::default())).collect();
     let mut before = after(&[IDLE]);
     before.processors = silent.processors.clone();
-    assert_eq!(between(&before, &silent, 0), None);
+    assert_eq!(difference(&before, &silent, 0), None);
     let unknown = |mut reading: Reading| {
         reading.busy.clear();
         reading.waits.clear();
         reading
     };
     let hog = Window { others: 500, waited: 500, ..IDLE };
-    assert_eq!(between(&unknown(after(&[IDLE])), &unknown(after(&[IDLE, hog])), 0), None, "it may be the server");
+    assert_eq!(difference(&unknown(after(&[IDLE])), &unknown(after(&[IDLE, hog])), 0), None, "it may be the server");
 }
 
 #[test]
 fn a_disturbance_says_what_and_how_much() {
-    let found = between(&after(&[]), &after(&[Window { others: 400, waited: 100, stolen: 100, ..IDLE }]), 0).unwrap();
+    let found =
+        difference(&after(&[]), &after(&[Window { others: 400, waited: 100, stolen: 100, ..IDLE }]), 0).unwrap();
     assert_eq!(
         found.to_string(),
         "the hypervisor took 13% of the processors' time, other processes used 40% of the processors, 10% while our \
             threads waited (100 involuntary context switches)"
     );
-    let stopped = between(&after(&[]), &after(&[Window { throttled: 300, ..IDLE }]), 0).unwrap();
+    let stopped = difference(&after(&[]), &after(&[Window { throttled: 300, ..IDLE }]), 0).unwrap();
     assert_eq!(found.worst(&stopped).causes().count(), 4);
 }
 

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn below(bound: Bound) -> Requirement {
     Requirement {
         text: "avg".to_owned(),
-        of: Figure::Statistic(Statistic::MeanLatency),
+        figure: Figure::Statistic(Statistic::MeanLatency),
         relation: Relation::Below,
         bound,
         level: None,

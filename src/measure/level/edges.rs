@@ -61,7 +61,7 @@ pub(super) fn remark(
         // The server has counted the requests of the other processes, too.
         summary.remarks.clear();
     }
-    let further = pauses::between(level.start, level.end).saturating_sub(still);
+    let further = pauses::total(level.start, level.end).saturating_sub(still);
     summary.remarks.extend(Remark::of_replies(oddities).chain(Remark::of_pauses(further)));
 }
 

@@ -51,7 +51,7 @@ pub(super) struct JointWindows<'a> {
 }
 
 impl<'a> JointWindows<'a> {
-    pub(super) fn of(ranks: &'a Ranks, plan: &MeasurementPlan) -> Self {
+    pub(super) fn new(ranks: &'a Ranks, plan: &MeasurementPlan) -> Self {
         let (interval, requests) = match plan.window {
             WindowRule::Time(_) => (TIME_INTERVAL, None),
             WindowRule::Count(requests) => (COUNT_INTERVAL, Some(requests)),
@@ -84,7 +84,7 @@ impl<'a> JointWindows<'a> {
 
     /// Sends what the window came to that has just ended.
     pub(super) fn send(&mut self, window: WindowSet, disturbance: Option<Disturbance>, early_end: EarlyEnd) {
-        self.heartbeat.send(WindowReport::of(self.ranks, &window, disturbance, early_end));
+        self.heartbeat.send(WindowReport::new(self.ranks, &window, disturbance, early_end));
         self.readings.push_back(window.readings);
     }
 
@@ -116,7 +116,7 @@ impl Trials<'_> {
         self.running.halt();
         self.barrier.wait_with(Ending::Complete)?;
         let early_end = EarlyEnd { broken: self.is_stopped(), ..self.early_end() };
-        let report = WindowReport::of(ranks, &window, disturbance, early_end);
+        let report = WindowReport::new(ranks, &window, disturbance, early_end);
         let all = ranks.exchange(&report, ANSWER_LIMIT)?;
         Ok(self.receive(ranks, all, window.readings).unwrap_or(Ending::Complete))
     }
@@ -202,9 +202,9 @@ pub(super) fn finish(
     parts: &[RankPart],
     ranks: &Ranks,
 ) -> Result<()> {
-    let all = ranks.exchange(&Closing::of(level, evidence, *requests, ranks.owns_server()), CLOSE_LIMIT)?;
+    let all = ranks.exchange(&Closing::new(level, evidence, *requests, ranks.owns_server()), CLOSE_LIMIT)?;
     *requests = close(level, evidence, ranks, &all, parts);
-    *level = ranks.hear_first(ranks.is_first().then_some(&*level), ANSWER_LIMIT)?;
+    *level = ranks.receive_first(ranks.is_first().then_some(&*level), ANSWER_LIMIT)?;
     Ok(())
 }
 

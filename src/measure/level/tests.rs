@@ -7,7 +7,7 @@ use super::*;
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, CompletionSink, InferError, Response};
 use crate::backends::null::NullBackend;
 use crate::data::PayloadId;
-use crate::load::feed::{Deal, Feed, PayloadIndex};
+use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
@@ -97,12 +97,12 @@ impl Observer for Log {
 /// Remembers the windows, and takes its time with each.
 struct Windows {
     delays: Delays,
-    seen: Mutex<Vec<ClientSummary>>,
+    windows: Mutex<Vec<ClientSummary>>,
 }
 
 impl Watcher for Windows {
     fn window(&self, _: usize, window: &ClientSummary) {
-        self.seen.lock().push(window.clone());
+        self.windows.lock().push(window.clone());
         self.delays.wait();
     }
 
@@ -116,10 +116,10 @@ const RATE: f64 = 2_000.0;
 fn load(backend: &Arc<dyn Backend>, recorder: &Arc<Recorder>, log: &Arc<Log>) -> RunningLoad {
     let index = PayloadIndex { cycle: vec![PayloadId(0)], streams: Vec::new() };
     let client = ClientSpec { watch_responses: true, ..ClientSpec::new([].into(), [].into()) };
-    let feed = Feed::independent(vec![index], Mix::single(), 1, Deal::InStep, 0).unwrap();
+    let input_source = InputSource::independent(vec![index], Mix::single(), 1, EntryAssignment::InStep, 0).unwrap();
     let context = LoadContext {
         observer: Some(Arc::clone(log) as Arc<dyn Observer>),
-        ..LoadContext::new(Arc::clone(backend), client, feed, Arc::clone(recorder))
+        ..LoadContext::new(Arc::clone(backend), client, input_source, Arc::clone(recorder))
     };
     let shape = OpenLoop {
         arrivals: Arrivals::at_rate(RATE, GapDistribution::Constant).unwrap(),
@@ -165,7 +165,7 @@ fn measured_on(
     let specs = [backend.model(&roots[0]).unwrap()];
     let recorder = Arc::new(Recorder::new(RecorderSpec { open_loop: true, ..RecorderSpec::default() }, 1));
     let log = Arc::new(Log::default());
-    let watcher = Windows { delays: Delays::new(seed + 1, closing), seen: Mutex::default() };
+    let watcher = Windows { delays: Delays::new(seed + 1, closing), windows: Mutex::default() };
     let settling = Delays::new(seed + 2, settling);
     // A validator comes to the load's first request only when it is waited for.
     let (theirs, first) = (Arc::clone(&log), std::sync::Once::new());
@@ -218,7 +218,7 @@ fn measured_on(
     }
     let level = measure(&measurement, &run, running).unwrap();
     let ends = log.0.lock().clone();
-    (level, watcher.seen.into_inner(), ends)
+    (level, watcher.windows.into_inner(), ends)
 }
 
 /// A window counts exactly the requests that ended between its two ends, whatever was slow meanwhile. (A writer that was

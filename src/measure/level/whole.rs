@@ -26,7 +26,7 @@ impl Trials<'_> {
         let start = self.running.started();
         self.boundaries.push(start);
         let load = Sampled { run: self.run, load: self.running };
-        self.sampler = Sampler::of_whole(Slicer::new(start, Stamp::NEVER), load, BacklogTrend::of(self.run.sending));
+        self.sampler = Sampler::of_whole(Slicer::new(start, Stamp::NEVER), load, BacklogTrend::new(self.run.sending));
         try_wait(|| {
             // In this order: the last requests may all have failed.
             let is_over = self.running.is_finished() || self.is_interrupted();

@@ -33,7 +33,7 @@ impl Trials<'_> {
     /// Windows that abut, until they agree or there are enough; those of all together, where several processes share the load.
     pub(super) fn until_settled(&mut self) -> Result<Ending> {
         let plan = self.measurement.plan;
-        let mut joint = self.measurement.joint().map(|ranks| JointWindows::of(ranks, plan));
+        let mut joint = self.measurement.joint().map(|ranks| JointWindows::new(ranks, plan));
         if joint.is_some() {
             self.barrier.remove();
         }

@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(load.running, Some(MeanAndMax { mean: 4.0, max: 4.0 }));
         assert_eq!(load.kv_cache, None);
         let other = page("nv_cpu_utilization 0.5\nvllm:prompt_tokens_total 7\n");
-        assert!(!other.tells_load() && other.fold().host().load.is_none());
-        assert!(page("tgi_queue_size 0\n").tells_load());
+        assert!(!other.reports_load() && other.fold().host().load.is_none());
+        assert!(page("tgi_queue_size 0\n").reports_load());
     }
 }

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::measure::bounds::{figures, known};
+use crate::measure::bounds::{estimate, figures};
 use crate::measure::window;
 use crate::record::Distribution;
-use crate::result::summary::{Known, sample};
+use crate::result::summary::{StatisticEstimate, sample};
 
 mod coverage;
 
@@ -22,13 +22,13 @@ fn measured(requests: impl Fn(u64) -> u64, shift: impl Fn(u64) -> u64) -> (Block
     };
     let mut blocks = Blocks::default();
     let parts: Vec<ClientSummary> = (0..48).map(block).collect();
-    parts.iter().for_each(|part| blocks.push(Block::of(part)));
+    parts.iter().for_each(|part| blocks.push(Block::new(part)));
     let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
     (blocks, all)
 }
 
 fn precise(statistic: Statistic, share: f64, (blocks, all): &(Blocks, ClientSummary)) -> bool {
-    is_precise(Precision { of: statistic, share }, blocks, all)
+    is_precise(Precision { statistic, share }, blocks, all)
 }
 
 #[test]
@@ -77,10 +77,10 @@ fn percentiles_get_wider_where_blocks_drift() {
 fn latencies_that_are_all_alike_are_known() {
     let mut blocks = Blocks::default();
     let parts: Vec<ClientSummary> = (0..48).map(|_| sample::client(100, 1_000_000)).collect();
-    parts.iter().for_each(|part| blocks.push(Block::of(part)));
+    parts.iter().for_each(|part| blocks.push(Block::new(part)));
     let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
-    for Known { of: statistic, interval, .. } in
-        figures(Some(99.0)).into_iter().map(|statistic| known(statistic, &blocks, &all))
+    for StatisticEstimate { statistic, interval, .. } in
+        figures(Some(99.0)).into_iter().map(|statistic| estimate(statistic, &blocks, &all))
     {
         let interval = interval.unwrap_or_else(|| panic!("{statistic:?}"));
         let value = if statistic == Statistic::Throughput { 100.0 } else { 1_000_000.0 };
@@ -108,7 +108,7 @@ fn rare_latencies_take_many_samples() {
 fn a_bound_is_known_where_the_slowest_come_in_one_burst() {
     // Of 48 blocks one is slower: about the 99th percentile all requests are in that one, which is worth a hundred.
     let (blocks, all) = measured(|_| 4_000, |block| 5_000_000 * u64::from(block == 17));
-    let bounds = known(Statistic::Percentile(99.0), &blocks, &all).bounds;
+    let bounds = estimate(Statistic::Percentile(99.0), &blocks, &all).bounds;
     let (p99, slowest) = (all.latency.percentile_ns(99.0) as f64, all.latency.percentile_ns(100.0) as f64);
     assert!(bounds.high.is_some_and(|high| high > p99 && high <= 2.0 * slowest), "{bounds:?}");
 }
@@ -156,7 +156,7 @@ fn in_a_closed_loop_the_mean_latency_is_known_as_well_as_the_throughput() {
         sample::client(requests, 2_000_000_000 / requests)
     });
     let parts: Vec<ClientSummary> = parts.collect();
-    parts.iter().for_each(|part| blocks.push(Block::of(part)));
+    parts.iter().for_each(|part| blocks.push(Block::new(part)));
     let all = parts[1..].iter().fold(parts[0].clone(), window::merge);
     let half = |statistic: Statistic| {
         let interval = interval(statistic, &blocks, &all).unwrap_or_else(|| panic!("{statistic:?}"));

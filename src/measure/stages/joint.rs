@@ -50,7 +50,7 @@ struct JointStages<'a> {
     heartbeat: Heartbeat<'a, (WindowReport, Closing)>,
     unreported: VecDeque<Unreported>,
     /// How far this process is.
-    own: Progress,
+    local_progress: Progress,
     /// How far all have said to be.
     all: Vec<Progress>,
     /// Why there are no further exchanges.
@@ -58,12 +58,12 @@ struct JointStages<'a> {
 }
 
 impl<'a> JointStages<'a> {
-    fn of(ranks: &'a Ranks) -> Self {
+    fn new(ranks: &'a Ranks) -> Self {
         Self {
             ranks,
             heartbeat: Heartbeat::every(INTERVAL, ranks),
             unreported: VecDeque::new(),
-            own: Progress::default(),
+            local_progress: Progress::default(),
             all: Vec::new(),
             trouble: None,
         }
@@ -90,14 +90,14 @@ impl Play<'_> {
         start: Option<Stamp>,
     ) -> Result<()> {
         self.barrier.remove();
-        let mut joint = JointStages::of(ranks);
-        let walked =
-            self.walk_together(&mut joint, count, first, start).and_then(|()| self.exchange_the_last(&mut joint));
-        let walked = walked.and_then(|()| joint.trouble.take().map_or(Ok(()), Err));
-        walked.inspect_err(|error| ranks.break_off(error))
+        let mut joint = JointStages::new(ranks);
+        let outcome =
+            self.run_together(&mut joint, count, first, start).and_then(|()| self.exchange_the_last(&mut joint));
+        let outcome = outcome.and_then(|()| joint.trouble.take().map_or(Ok(()), Err));
+        outcome.inspect_err(|error| ranks.break_off(error))
     }
 
-    fn walk_together(
+    fn run_together(
         &mut self,
         joint: &mut JointStages<'_>,
         count: usize,
@@ -126,7 +126,7 @@ impl Play<'_> {
             let stopped = stage.stopped();
             self.counters.ask();
             let goes_on = ending == Ending::Complete && !stage.has_failed(self.measurement);
-            joint.own.broken |= !goes_on && ending != Ending::Interrupted;
+            joint.local_progress.broken |= !goes_on && ending != Ending::Interrupted;
             let next = next.filter(|_| goes_on && !joint.must_end());
             let (planned_end, rest_time) = (stage.planned_end, next.as_ref().and_then(|next| next.rest));
             let mut later = None;
@@ -177,7 +177,7 @@ impl Play<'_> {
                 play.counters.ask();
             } else if is_asked && play.counters.poll().unwrap_or(true) {
                 // A reading that fails does so again at the stage's end.
-                joint.own.over = number;
+                joint.local_progress.over = number;
             }
             joint.must_end() || joint.all_are(|rank| rank.over >= number)
         });
@@ -200,7 +200,7 @@ impl Play<'_> {
     /// Exchanges until every process knows all that there is to know.
     fn exchange_the_last(&mut self, joint: &mut JointStages<'_>) -> Result<()> {
         self.exchange_until(joint, |play, joint| {
-            joint.own.done = play.ending.is_empty();
+            joint.local_progress.done = play.ending.is_empty();
             joint.trouble.is_some() || joint.all_are(|rank| rank.done)
         });
         if !joint.unreported.is_empty() && joint.trouble.is_none() {
@@ -225,7 +225,8 @@ impl Play<'_> {
             self.report(joint);
         }
         // A process that is done has sent everything by then.
-        let local_progress = Progress { done: joint.own.done && joint.heartbeat.is_nearly_sent(), ..joint.own };
+        let local_progress =
+            Progress { done: joint.local_progress.done && joint.heartbeat.is_nearly_sent(), ..joint.local_progress };
         let Some(all) = joint.heartbeat.poll(|| local_progress)? else { return Ok(()) };
         if all.iter().any(|rank| rank.interrupted) {
             self.measurement.interrupts.fetch_max(1, Ordering::Relaxed);
@@ -244,13 +245,13 @@ impl Play<'_> {
         let readings = window.readings.take();
         let early_end =
             EarlyEnd { interrupted: over.ending == Ending::Interrupted, broken: over.ending == Ending::Failed };
-        let report = WindowReport::of(joint.ranks, &window, disturbance, early_end);
+        let report = WindowReport::new(joint.ranks, &window, disturbance, early_end);
         let models = &self.measurement.models;
         let conclusion = Conclusion { ending: over.ending, limit: None, intervals: Vec::new() };
         let mut level = window.summarize(models, over.stage.level.load, over.counted(), conclusion);
         (level.client_usage, level.server_usage) = over.usage;
         let (evidence, owns_server) = (over.evidence(self.measurement), joint.ranks.owns_server());
-        joint.heartbeat.send((report, Closing::of(&level, &evidence, LoadReport::default(), owns_server)));
+        joint.heartbeat.send((report, Closing::new(&level, &evidence, LoadReport::default(), owns_server)));
         joint.unreported.push_back(Unreported { over, readings });
     }
 
@@ -269,7 +270,7 @@ impl Play<'_> {
         close(&mut summary, &mut evidence, joint.ranks, &closings, &parts);
         self.keep(over, summary, None);
         // Nobody may be left to show it to.
-        joint.own.broken |= self.is_in_trouble();
+        joint.local_progress.broken |= self.is_in_trouble();
     }
 }
 

@@ -100,7 +100,7 @@ impl EndingStage {
             (CounterReading::Asked, end) => {
                 // The server cannot tell its requests from those of the next stage.
                 let end = end.filter(|_| self.next.is_none()).unwrap_or(self.stopped);
-                self.reading = CounterReading::Read(counters.between(self.stage.load.started(), end));
+                self.reading = CounterReading::Read(counters.difference(self.stage.load.started(), end));
                 false
             }
             (CounterReading::Due, Some(_)) => {
@@ -185,7 +185,7 @@ impl EndingStage {
             gap_variation: self.stage.level.gap_variation,
             outstanding: None,
             held_back: self.stage.load.report().held_back,
-            still: pauses::between(self.stage.load.started(), self.end()),
+            still: pauses::total(self.stage.load.started(), self.end()),
         }
     }
 }

@@ -37,7 +37,7 @@ impl RunningStage {
         let timed = if let StageLength::Time(length) = length { Some(length) } else { None };
         let planned_end = timed.map_or(Stamp::NEVER, |length| load.started().plus_duration(length));
         let slicer = Slicer::of_about(load.started(), timed.unwrap_or_default());
-        let trend = BacklogTrend::of(level.sending.or(timed.map(Sending::steady)));
+        let trend = BacklogTrend::new(level.sending.or(timed.map(Sending::steady)));
         let sampler = Sampler::of_whole(slicer, Sampled { run: &level, load: &load }, trend);
         Self { sampler, level, load, planned_end }
     }

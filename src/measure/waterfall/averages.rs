@@ -5,7 +5,7 @@ use crate::result::statistic::PERCENTILES;
 use crate::result::summary::{ClientSummary, ServerSummary};
 
 /// Where the time of `client`'s requests to `server` went, on average.
-pub(super) fn of(server: &ServerSummary, client: &ClientSummary) -> Breakdown {
+pub(super) fn breakdown(server: &ServerSummary, client: &ClientSummary) -> Breakdown {
     let latency_ns = client.latency.mean_ns();
     let share = |ns: f64| if latency_ns > 0.0 { ns / latency_ns } else { 0.0 };
     let client_stage = |name: &str, ns: f64| RequestStage {

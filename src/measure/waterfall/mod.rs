@@ -42,7 +42,7 @@ impl Tracing {
         let Some(log) = &self.log else { return Vec::new() };
         let is_in = |trace: &&KeptTrace| trace.succeeded && (span.start..span.end).contains(&ends.end(trace));
         log.gather();
-        let mut found = log.with_kept(|all| Tables::of(all.iter().filter(is_in), ends).breakdowns());
+        let mut found = log.with_kept(|all| Tables::new(all.iter().filter(is_in), ends).breakdowns());
         let lost = log.take_lost();
         found.iter_mut().for_each(|breakdown| breakdown.lost = lost);
         found
@@ -52,7 +52,7 @@ impl Tracing {
 /// Those of traced requests, and averages for models of which none was traced; `models` are those of the mix's entries.
 fn with_averages(traced: Vec<Breakdown>, level: &LevelSummary, models: &[ModelId]) -> Vec<Breakdown> {
     // As traces have it.
-    let cut = |name: &str| ModelName::of(name.as_bytes()).text();
+    let cut = |name: &str| ModelName::new(name.as_bytes()).text();
     let mut others = averages(level, models);
     others.retain(|average| traced.iter().all(|breakdown| breakdown.model != cut(&average.model)));
     traced.into_iter().chain(others).collect()
@@ -62,10 +62,12 @@ fn with_averages(traced: Vec<Breakdown>, level: &LevelSummary, models: &[ModelId
 fn averages(level: &LevelSummary, models: &[ModelId]) -> Vec<Breakdown> {
     let servers = level.server.iter().chain(&level.further_servers);
     if level.client.entries.is_empty() {
-        return servers.map(|server| averages::of(server, &level.client)).collect();
+        return servers.map(|server| averages::breakdown(server, &level.client)).collect();
     }
     let (counted, entries) = (counted(level, models), level.client.entries.as_slice());
-    servers.filter_map(|server| Some(averages::of(server, &client_of(server, &counted, models, entries)?))).collect()
+    servers
+        .filter_map(|server| Some(averages::breakdown(server, &client_of(server, &counted, models, entries)?)))
+        .collect()
 }
 
 /// Each of `models`, and the server's figures of it. The figures are in the same order, but a model that the server did

@@ -69,7 +69,7 @@ struct Table {
 pub(super) struct Tables(Vec<Table>);
 
 impl Tables {
-    pub(super) fn of<'a>(traces: impl Iterator<Item = &'a KeptTrace>, ends: Ends) -> Self {
+    pub(super) fn new<'a>(traces: impl Iterator<Item = &'a KeptTrace>, ends: Ends) -> Self {
         let mut tables = Vec::<Table>::new();
         for trace in traces {
             let Some(root) = trace.models.first() else { continue };

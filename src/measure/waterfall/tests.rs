@@ -7,7 +7,7 @@ use crate::result::summary::{LevelLoad, LevelSummary, ServerSummary, sample};
 const CLOSED: Ends = Ends { from_intended: false, to_wakeup: false };
 
 fn model(id: u64, parent: u64, name: &str, moments: [u64; 7]) -> ModelTrace {
-    ModelTrace { id, parent, name: ModelName::of(name.as_bytes()), version: 1, moments }
+    ModelTrace { id, parent, name: ModelName::new(name.as_bytes()), version: 1, moments }
 }
 
 fn trace(models: &[ModelTrace]) -> KeptTrace {
@@ -25,8 +25,8 @@ fn trace(models: &[ModelTrace]) -> KeptTrace {
     }
 }
 
-fn of(traces: &[KeptTrace], ends: Ends) -> Breakdown {
-    Tables::of(traces.iter(), ends).breakdowns().remove(0)
+fn breakdown(traces: &[KeptTrace], ends: Ends) -> Breakdown {
+    Tables::new(traces.iter(), ends).breakdowns().remove(0)
 }
 
 fn means(breakdown: &Breakdown) -> Vec<(String, u64)> {
@@ -41,7 +41,7 @@ const PLAIN: [u64; 7] = [1_010, 1_030, 1_130, 1_150, 1_850, 1_890, 2_100];
 
 #[test]
 fn the_stages_of_a_plain_model_add_up_to_the_latency() {
-    let breakdown = of(&[trace(&[model(1, 0, "m", PLAIN)])], CLOSED);
+    let breakdown = breakdown(&[trace(&[model(1, 0, "m", PLAIN)])], CLOSED);
     let expected = [
         ("submit", 10),
         ("scheduling", 20),
@@ -59,7 +59,7 @@ fn the_stages_of_a_plain_model_add_up_to_the_latency() {
 
 #[test]
 fn a_latency_from_the_intended_send_to_the_wake_up_has_their_stages() {
-    let breakdown = of(&[trace(&[model(1, 0, "m", PLAIN)])], Ends { from_intended: true, to_wakeup: true });
+    let breakdown = breakdown(&[trace(&[model(1, 0, "m", PLAIN)])], Ends { from_intended: true, to_wakeup: true });
     let all = means(&breakdown);
     assert_eq!((all[0].clone(), all[8].clone()), (("schedule delay".to_owned(), 100), ("wake-up".to_owned(), 50)));
     assert_eq!((breakdown.latency.mean_ns, breakdown.unexplained.mean_ns), (1_150.0, 0.0));
@@ -85,7 +85,7 @@ fn on_the_network_the_way_there_and_back_are_stages() {
     };
     // The model has ended at 1890; some answer before, and some are not done with a request when its answer has come.
     for (answering, times) in [(1_920, (40, 30, 80)), (1_870, (20, 0, 130)), (u64::MAX, (40, 110, 0))] {
-        let breakdown = of(&[over(transit(1_004, answering))], CLOSED);
+        let breakdown = breakdown(&[over(transit(1_004, answering))], CLOSED);
         assert_eq!(means(&breakdown), expected(times.0, times.1, times.2), "{answering}");
         assert_eq!((breakdown.latency.mean_ns, breakdown.unexplained.mean_ns), (1_000.0, 0.0));
     }
@@ -94,14 +94,14 @@ fn on_the_network_the_way_there_and_back_are_stages() {
 #[test]
 fn what_ends_after_the_response_is_not_part_of_the_latency() {
     let late = [1_010, 1_030, 1_130, 1_150, 1_850, 2_500, 2_600];
-    let breakdown = of(&[trace(&[model(1, 0, "m", late)])], CLOSED);
+    let breakdown = breakdown(&[trace(&[model(1, 0, "m", late)])], CLOSED);
     assert_eq!(means(&breakdown)[5], ("compute output".to_owned(), 150));
     assert_eq!((means(&breakdown)[6].1, breakdown.unexplained.mean_ns), (0, 0.0));
 }
 
 #[test]
 fn an_answer_from_the_cache_is_unexplained_but_for_its_beginning() {
-    let breakdown = of(&[trace(&[model(1, 0, "m", [1_010, 1_030, 0, 0, 0, 0, 1_900])])], CLOSED);
+    let breakdown = breakdown(&[trace(&[model(1, 0, "m", [1_010, 1_030, 0, 0, 0, 0, 1_900])])], CLOSED);
     assert_eq!(means(&breakdown), named(&[("submit", 10), ("scheduling", 20)]));
     assert_eq!(breakdown.unexplained.mean_ns, 970.0);
 }
@@ -113,7 +113,7 @@ fn models_that_run_beside_each_other_explain_their_time_once() {
         model(2, 1, "a", [1_100, 1_100, 1_200, 1_200, 1_600, 1_600, 1_600]),
         model(3, 1, "b", [1_100, 1_100, 1_200, 1_200, 1_800, 1_800, 1_800]),
     ];
-    let breakdown = of(&[trace(&models)], CLOSED);
+    let breakdown = breakdown(&[trace(&models)], CLOSED);
     let queues: Vec<_> = means(&breakdown).into_iter().filter(|(name, _)| name.ends_with("queue")).collect();
     assert_eq!(queues, named(&[("a: queue", 100), ("b: queue", 100)]));
     assert_eq!(breakdown.unexplained.mean_ns, 100.0, "from the ensemble's start to that of its first models");
@@ -129,7 +129,7 @@ fn the_slowest_are_held_against_the_median_ones() {
         KeptTrace { last_response: Stamp(2_000 + compute), awake: None, ..base }
     };
     let traces: Vec<KeptTrace> = (0..200).map(|number| of_length(if number < 198 { number } else { 50_000 })).collect();
-    let slowest = of(&traces, CLOSED).slowest.unwrap();
+    let slowest = breakdown(&traces, CLOSED).slowest.unwrap();
     assert_eq!(slowest.requests, 3, "the 99th percentile and what is above it");
     let compute = slowest.stages.iter().find(|stage| stage.name == "compute").unwrap();
     assert!(compute.mean_ns > 33_000.0 && (795.0..805.0).contains(&compute.median_mean_ns), "{compute:?}");
@@ -141,7 +141,7 @@ fn the_slowest_are_held_against_the_median_ones() {
 fn requests_to_several_models_are_told_apart() {
     let traces =
         [trace(&[model(1, 0, "m", PLAIN)]), trace(&[model(2, 0, "n", PLAIN)]), trace(&[model(3, 0, "m", PLAIN)])];
-    let found: Vec<_> = Tables::of(traces.iter(), CLOSED).breakdowns();
+    let found: Vec<_> = Tables::new(traces.iter(), CLOSED).breakdowns();
     let counts: Vec<_> = found.iter().map(|breakdown| (breakdown.model.as_str(), breakdown.traced)).collect();
     assert_eq!(counts, [("m", 2), ("n", 1)]);
 }
@@ -161,7 +161,7 @@ fn server(composing: Vec<ServerSummary>) -> ServerSummary {
 
 #[test]
 fn averages_stand_in_for_traces() {
-    let breakdown = averages::of(&server(Vec::new()), &sample::client(10, 1_000_000));
+    let breakdown = averages::breakdown(&server(Vec::new()), &sample::client(10, 1_000_000));
     let queue = breakdown.stages.iter().find(|stage| stage.name == "queue").unwrap();
     assert_eq!((queue.mean_ns, queue.percentiles_ns), (100_000.0, None));
     let sum: f64 = breakdown.stages.iter().map(|stage| stage.mean_ns).sum();
@@ -179,14 +179,14 @@ fn a_model_without_traces_has_averages_beside_those_that_have_some() {
         ..sample::level(LevelLoad::Concurrency(1), 10, 1_000_000)
     };
     let traces = [trace(&[model(1, 0, "m", PLAIN)]), trace(&[model(2, 0, &long, PLAIN)])];
-    let found = with_averages(Tables::of(traces.iter(), CLOSED).breakdowns(), &level, &[]);
+    let found = with_averages(Tables::new(traces.iter(), CLOSED).breakdowns(), &level, &[]);
     let sources: Vec<_> = found.iter().map(|breakdown| (breakdown.model.len(), breakdown.source)).collect();
     assert_eq!(sources, [(1, Source::Traces), (64, Source::Traces), (1, Source::Statistics)]);
     assert_eq!(with_averages(Vec::new(), &level, &[]).len(), 3);
 }
 
 /// What the blocks of these entries' models say without traces: model, requests that its latency is of, and their mean.
-fn told(servers: &[(&str, &str)], entries: &[(&str, Option<u64>, ClientSummary)]) -> Vec<(String, u64)> {
+fn averages(servers: &[(&str, &str)], entries: &[(&str, Option<u64>, ClientSummary)]) -> Vec<(String, u64)> {
     let named = |(name, version): &(&str, &str)| ServerSummary {
         name: (*name).to_owned(),
         version: (*version).to_owned(),
@@ -210,15 +210,15 @@ fn a_block_is_of_all_entries_of_its_model_and_of_no_other() {
     let repeated = [entry("a", None, 50, 1_000_000), entry("a", None, 30, 3_000_000), entry("b", None, 20, 9_000_000)];
     // Over requests: the second entry has fewer, in the same time.
     let (of_a, of_b) = (("a".to_owned(), 1_750_000), ("b".to_owned(), 9_000_000));
-    assert_eq!(told(&[("a", "1"), ("b", "1")], &repeated), [of_a, of_b.clone()]);
-    assert_eq!(told(&[("b", "1")], &repeated), [of_b], "the server did not report the first");
+    assert_eq!(averages(&[("a", "1"), ("b", "1")], &repeated), [of_a, of_b.clone()]);
+    assert_eq!(averages(&[("b", "1")], &repeated), [of_b], "the server did not report the first");
 }
 
 #[test]
 fn versions_of_a_model_in_a_mix_are_told_apart() {
     let entry = |version, ns| ("a", version, sample::client(10, ns));
     let means = |servers: &[(&str, &str)], entries: &[(&str, Option<u64>, ClientSummary)]| {
-        told(servers, entries).into_iter().map(|(_, ns)| ns).collect::<Vec<_>>()
+        averages(servers, entries).into_iter().map(|(_, ns)| ns).collect::<Vec<_>>()
     };
     let two = [entry(Some(1), 1_000_000), entry(Some(2), 3_000_000), entry(Some(1), 2_000_000)];
     assert_eq!(means(&[("a", "1"), ("a", "2")], &two), [1_500_000, 3_000_000]);

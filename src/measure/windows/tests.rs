@@ -8,7 +8,7 @@ use crate::terms::{Precision, StabilityRule, Statistic};
 fn level(plan: &MeasurementPlan, windows: &[(u64, bool)]) -> (Option<Ending>, usize, Disturbances) {
     let mut level = Windows::new(plan);
     for &(requests, disturbed) in windows {
-        let disturbance = disturbed.then(|| Disturbance::of(Cause::Others, 0.5));
+        let disturbance = disturbed.then(|| Disturbance::new(Cause::Others, 0.5));
         level.push(WindowSet::sample(requests, 1_000_000_000 / requests), disturbance, plan);
         let ending = level.decide(plan);
         if ending.is_some() {
@@ -66,7 +66,7 @@ fn marked_windows_count() {
 
 #[test]
 fn a_level_that_was_stable_stays_so() {
-    let precision = Some(Precision { of: Statistic::Throughput, share: 0.2 });
+    let precision = Some(Precision { statistic: Statistic::Throughput, share: 0.2 });
     let plan = MeasurementPlan { precision, max_trials: 6, ..sample::plan() };
     // Precise enough after three windows, of which one was disturbed; the further ones make it less so.
     let windows = [CALM, CALM, TAKEN, (320, true), CALM, CALM];

@@ -37,7 +37,7 @@ enum Shape {
 }
 
 impl Place {
-    fn of(field: &FieldDescriptor) -> Self {
+    fn new(field: &FieldDescriptor) -> Self {
         let shape = match (field.is_map(), field.is_list()) {
             (true, _) => Shape::Map,
             (_, true) => Shape::Many,
@@ -98,17 +98,17 @@ impl Path {
     /// The type of its values, by the schema of a model's configuration; `None` for messages, parameters, and fields
     /// that only a newer server may know.
     pub fn kind(&self) -> Option<Kind> {
-        let place = self.place()?;
+        let place = self.position()?;
         (place.shape == Shape::One && !matches!(place.kind, Kind::Message(_))).then_some(place.kind)
     }
 
     /// Whether its value is a list, by that schema.
     pub fn is_list(&self) -> bool {
-        self.place().is_some_and(|place| place.shape == Shape::Many)
+        self.position().is_some_and(|place| place.shape == Shape::Many)
     }
 
     /// What the schema says of its values; `None` for what it does not know.
-    fn place(&self) -> Option<Place> {
+    fn position(&self) -> Option<Place> {
         let mut place = Place { kind: Kind::Message(schema::config()), shape: Shape::One };
         for step in &self.steps {
             match (step, place.shape, &place.kind) {
@@ -117,7 +117,7 @@ impl Path {
                     place.shape = Shape::One;
                 }
                 (Step::Field(name), Shape::One, Kind::Message(message)) => {
-                    place = Place::of(&message.get_field_by_name(name)?);
+                    place = Place::new(&message.get_field_by_name(name)?);
                 }
                 _ => return None,
             }

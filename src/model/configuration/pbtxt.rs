@@ -17,7 +17,7 @@ pub fn text(configuration: &Value) -> String {
     let mut text = String::new();
     let config = schema::config();
     let fields = configuration.as_object().into_iter().flat_map(|members| in_order(members, &FIRST));
-    fields.for_each(|(name, value)| Field::of(Some(&config), name).write(&mut text, 0, value));
+    fields.for_each(|(name, value)| Field::new(Some(&config), name).write(&mut text, 0, value));
     text
 }
 
@@ -31,12 +31,12 @@ fn in_order<'a>(members: &'a Map<String, Value>, first: &[&str]) -> Vec<(&'a Str
 /// A field by its name in the text, and what is known of it.
 struct Field<'a> {
     name: &'a str,
-    known: Option<FieldDescriptor>,
+    descriptor: Option<FieldDescriptor>,
 }
 
 impl<'a> Field<'a> {
-    fn of(message: Option<&MessageDescriptor>, name: &'a str) -> Self {
-        Self { name, known: message.and_then(|message| message.get_field_by_name(name)) }
+    fn new(message: Option<&MessageDescriptor>, name: &'a str) -> Self {
+        Self { name, descriptor: message.and_then(|message| message.get_field_by_name(name)) }
     }
 
     /// Writes the field with this value, indented by `depth`.
@@ -50,20 +50,20 @@ impl<'a> Field<'a> {
             }
             Value::Array(list) => list.iter().for_each(|item| self.write(text, depth, item)),
             Value::Object(members) => {
-                let kind = self.known.as_ref().map(FieldDescriptor::kind);
+                let kind = self.descriptor.as_ref().map(FieldDescriptor::kind);
                 let message = kind.as_ref().and_then(Kind::as_message);
-                let is_map = self.known.as_ref().is_some_and(FieldDescriptor::is_map);
+                let is_map = self.descriptor.as_ref().is_some_and(FieldDescriptor::is_map);
                 if !is_map {
                     let _ = writeln!(text, "{indent}{name} {{");
                     let fields = in_order(members, &FIRST[..1]).into_iter();
-                    fields.for_each(|(name, value)| Field::of(message, name).write(text, depth + 1, value));
+                    fields.for_each(|(name, value)| Field::new(message, name).write(text, depth + 1, value));
                     let _ = writeln!(text, "{indent}}}");
                     return;
                 }
                 for (key, value) in members {
-                    let key = Field::of(message, "key").scalar(&Value::from(key.as_str()));
+                    let key = Field::new(message, "key").scalar(&Value::from(key.as_str()));
                     let _ = writeln!(text, "{indent}{name} {{\n{indent}  key: {key}");
-                    Field::of(message, "value").write(text, depth + 1, value);
+                    Field::new(message, "value").write(text, depth + 1, value);
                     let _ = writeln!(text, "{indent}}}");
                 }
             }
@@ -77,7 +77,7 @@ impl<'a> Field<'a> {
     /// Words of enumerations are bare, and so are numbers, which JSON may carry as text.
     fn scalar(&self, value: &Value) -> String {
         let Value::String(text) = value else { return value.to_string() };
-        match self.known.as_ref().map(FieldDescriptor::kind) {
+        match self.descriptor.as_ref().map(FieldDescriptor::kind) {
             None | Some(Kind::String) => quoted(text),
             Some(_) if text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.+".contains(c)) => text.clone(),
             Some(_) => quoted(text),

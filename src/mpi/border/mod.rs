@@ -62,7 +62,7 @@ pub(super) trait Calls {
     /// Joins the other processes.
     fn enter(&self) -> Result<()>;
     /// This process' number, and the number of processes.
-    fn place(&self) -> Result<(usize, usize)>;
+    fn rank_and_size(&self) -> Result<(usize, usize)>;
     /// Begins to give `send` to all and to collect theirs, `send.len()` bytes each, in `receive`.
     ///
     /// # Safety
@@ -238,7 +238,7 @@ impl<H: Copy + 'static> Functions<H> {
         // SAFETY: handles are numbers or pointers that are never dereferenced; all zeros is a valid value, and the call
         // has set it.
         let request = unsafe { request.assume_init() };
-        Ok(Box::new(Begun { test: self.test, request, is_done: false, what: function }))
+        Ok(Box::new(Begun { test: self.test, request, is_done: false, function }))
     }
 }
 
@@ -247,7 +247,7 @@ struct Begun<H> {
     test: Test<H>,
     request: H,
     is_done: bool,
-    what: &'static str,
+    function: &'static str,
 }
 
 impl<H> Operation for Begun<H> {
@@ -255,7 +255,10 @@ impl<H> Operation for Begun<H> {
         let (mut done, mut status) = (0, [0_u64; STATUS_WORDS]);
         if !self.is_done {
             // SAFETY: the request is one that the library has given and not yet taken back; the status is larger than any.
-            check(unsafe { (self.test)(&raw mut self.request, &raw mut done, status.as_mut_ptr().cast()) }, self.what)?;
+            check(
+                unsafe { (self.test)(&raw mut self.request, &raw mut done, status.as_mut_ptr().cast()) },
+                self.function,
+            )?;
             self.is_done = done != 0;
         }
         Ok(self.is_done)
@@ -292,7 +295,7 @@ impl<H: Copy + 'static> Calls for Functions<H> {
         Err(Error::machine("this MPI library allows no threads at all; one built for MPI_THREAD_FUNNELED is needed"))
     }
 
-    fn place(&self) -> Result<(usize, usize)> {
+    fn rank_and_size(&self) -> Result<(usize, usize)> {
         Ok((self.number(self.comm_rank, "MPI_Comm_rank")?, self.number(self.comm_size, "MPI_Comm_size")?))
     }
 

@@ -19,7 +19,7 @@ const FOREIGN: &[&str] = &[
 ];
 
 /// Those that were given and ask for something.
-fn foreign(draft: &Draft) -> Vec<&'static str> {
+fn unsupported(draft: &Draft) -> Vec<&'static str> {
     let mut flags = draft.given.among(FOREIGN);
     flags.retain(|flag| draft.given.value(flag).is_none_or(|word| !["none", "0", "", "-1"].contains(&word)));
     flags
@@ -57,9 +57,9 @@ pub(super) const RULES: &[Rule] = &[
         message: |_| "--streaming: with --service-kind dynamic_grpc every call may be a stream: leave it out".into(),
     },
     Rule {
-        broken: |draft| is_it(draft) && !foreign(draft).is_empty(),
+        broken: |draft| is_it(draft) && !unsupported(draft).is_empty(),
         message: |draft| {
-            let flags: Vec<String> = foreign(draft).iter().map(|flag| draft.given.show(flag)).collect();
+            let flags: Vec<String> = unsupported(draft).iter().map(|flag| draft.given.show(flag)).collect();
             format!("{}: --service-kind dynamic_grpc has no use for that: leave it out", flags.join(" and "))
         },
     },

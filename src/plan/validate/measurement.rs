@@ -203,10 +203,10 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| foreign_picture(draft).is_some(),
+        broken: |draft| unsupported_picture(draft).is_some(),
         message: |draft| {
-            let picture = foreign_picture(draft);
-            let word = picture.map_or("", Picture::word);
+            let picture = unsupported_picture(draft);
+            let word = picture.map_or("", Picture::name);
             if picture.is_some_and(Picture::is_of_variants) {
                 let needs = if word == "rounds" { "rounds" } else { "several sizes: add --matrix and --matrix-sizes" };
                 return format!(
@@ -231,7 +231,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// A picture that the run's result cannot contain, whatever the outcome: variants have rounds in place of levels.
-fn foreign_picture(draft: &Draft) -> Option<Picture> {
+fn unsupported_picture(draft: &Draft) -> Option<Picture> {
     let (varies, compares) = (draft.plan.rounds.is_some(), draft.plan.gate.baseline.is_some());
     let mut figures = draft.plan.output.pages.figures.iter().map(|file| file.figure);
     figures.find(|figure| match figure {

@@ -2,9 +2,9 @@
 
 mod dynamic_grpc;
 mod facts;
-mod idle;
 mod load;
 mod measurement;
+mod no_effect;
 mod openai;
 mod replicas;
 mod service;
@@ -14,7 +14,7 @@ mod tracing;
 use crate::error::{Error, Result};
 use crate::plan::{Draft, Plan};
 
-use idle::{drop_idle, notes};
+use no_effect::{drop_without_effect, notes};
 
 /// One rule: when it is broken, and the message. `see --help` is appended to each message.
 struct Rule {
@@ -32,7 +32,7 @@ impl Draft {
         let (notes, open) = notes(&self);
         self.plan.notes.extend(notes);
         self.plan.model_notes = open;
-        drop_idle(&mut self.plan);
+        drop_without_effect(&mut self.plan);
         Ok(self.plan)
     }
 }

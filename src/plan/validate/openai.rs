@@ -25,7 +25,7 @@ fn is_openai(draft: &Draft) -> bool {
 /// What sessions that are played once do not go with.
 fn beside_sessions(draft: &Draft) -> Vec<&'static str> {
     let others = ["--model-mix", "--prompt-tokens", "--sync"];
-    let is_fit = |flag: &&str| *flag != "--prompt-tokens" || draft.plan.data.source.talks().is_none();
+    let is_fit = |flag: &&str| *flag != "--prompt-tokens" || draft.plan.data.source.conversations().is_none();
     draft.given.among(&others).into_iter().filter(is_fit).collect()
 }
 
@@ -105,8 +105,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         broken: |draft| match &draft.plan.data.source {
-            DataSource::Prompts(PromptSpec { media, prefix_media, form, talks, prompt, .. }) => {
-                let is_plain = *form == PromptForm::Messages && talks.is_none();
+            DataSource::Prompts(PromptSpec { media, prefix_media, form, conversations, prompt, .. }) => {
+                let is_plain = *form == PromptForm::Messages && conversations.is_none();
                 let has_text = !matches!(prompt, PromptLength::Dataset(_));
                 !(media.is_empty() && prefix_media.is_empty() || is_plain && has_text)
             }
@@ -160,7 +160,7 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        broken: |draft| draft.plan.data.source.talks().is_some() && !takes_turns(draft),
+        broken: |draft| draft.plan.data.source.conversations().is_some() && !takes_turns(draft),
         message: |draft| {
             format!(
                 "{} takes turns under a concurrency, a rate or stages of these, of one model: leave out {}",
@@ -171,7 +171,9 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         broken: |draft| match &draft.plan.data.source {
-            DataSource::Prompts(PromptSpec { talks: Some(_), prompt, .. }) => !matches!(prompt, PromptLength::Drawn(_)),
+            DataSource::Prompts(PromptSpec { conversations: Some(_), prompt, .. }) => {
+                !matches!(prompt, PromptLength::Drawn(_))
+            }
             _ => false,
         },
         message: |draft| {

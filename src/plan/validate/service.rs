@@ -160,7 +160,7 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         broken: |draft| draft.plan.matrix.is_none() && misplaced(draft).is_some(),
         message: |draft| {
             let (flag, kinds) = misplaced(draft).map_or(("", &[][..]), |flag| (flag.name, flag.services));
-            let kinds = kinds.iter().filter(|&&kind| kind != ServiceKind::Null).map(|kind| kind.word());
+            let kinds = kinds.iter().filter(|&&kind| kind != ServiceKind::Null).map(|kind| kind.name());
             let kinds = kinds.collect::<Vec<_>>().join(" or ");
             format!("{} is for --service-kind {kinds}: leave it out, or choose that kind", draft.given.show(flag))
         },

@@ -17,7 +17,7 @@ use crate::stdio::note;
 use crate::traces::{KeptTrace, TracedRequest};
 
 /// Capacity of the queue of requests.
-const ROOM: usize = 1 << 16;
+const CAPACITY: usize = 1 << 16;
 /// Limit on the requests of a level, 40 MiB; beyond it, one of two stands for both.
 const MAX_REQUESTS: usize = 1 << 19;
 
@@ -102,7 +102,7 @@ impl Requests {
         let (mut found, mut unknown) = (HashMap::<usize, (Stamp, &ServerTrace)>::new(), 0);
         for trace in traces {
             let Some(start) = trace.models.first().and_then(|model| model.at(Moment::RequestStart)) else { continue };
-            match self.place(trace, start) {
+            match self.index_of(trace, start) {
                 // A request that was resent after its connection broke has an earlier trace, too; the answer belongs to
                 // the last.
                 Some(index) => {
@@ -122,7 +122,7 @@ impl Requests {
     }
 
     /// The request of a trace that the server began at `start`.
-    fn place(&self, trace: &ServerTrace, start: Stamp) -> Option<usize> {
+    fn index_of(&self, trace: &ServerTrace, start: Stamp) -> Option<usize> {
         let after = self.all.partition_point(|request| (request.slot, request.sent) <= (trace.slot, start));
         let index = after.checked_sub(1)?;
         let request = &self.all[index];
@@ -139,13 +139,13 @@ pub(super) struct Joining {
     queue: ArrayQueue<ClientRequest>,
     requests: Mutex<Requests>,
     /// Whether the reason for missing traces has been reported.
-    is_said: AtomicBool,
+    is_reported: AtomicBool,
 }
 
 impl Joining {
     pub(super) fn with(server: Box<dyn ServerTraces>) -> Self {
-        let (queue, requests) = (ArrayQueue::new(ROOM), Mutex::default());
-        Self { server, queue, requests, is_said: AtomicBool::new(false) }
+        let (queue, requests) = (ArrayQueue::new(CAPACITY), Mutex::default());
+        Self { server, queue, requests, is_reported: AtomicBool::new(false) }
     }
 
     /// Notes a finished request. If there is no room for it, its trace will match no known request.
@@ -177,7 +177,7 @@ impl Joining {
         match self.server.take() {
             Ok(traces) => requests.join(&traces),
             Err(error) => {
-                if !self.is_said.swap(true, Ordering::Relaxed) {
+                if !self.is_reported.swap(true, Ordering::Relaxed) {
                     note!("{error}; the averages of its statistics are shown instead");
                 }
                 (Vec::new(), 0)
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    fn of(requests: &[ClientRequest]) -> Requests {
+    fn joined_requests(requests: &[ClientRequest]) -> Requests {
         let mut all = Requests::default();
         requests.iter().for_each(|request| all.add(*request, MAX_REQUESTS));
         all
@@ -223,7 +223,7 @@ mod tests {
 
     /// Returns the matched requests, by send time, with the traces assigned to them, and the number of traces left.
     fn join(requests: &[ClientRequest], traces: &[ServerTrace]) -> (Vec<(u64, u64)>, u64) {
-        let (kept, unknown) = of(requests).join(traces);
+        let (kept, unknown) = joined_requests(requests).join(traces);
         (kept.iter().map(|trace| (trace.sent.0, trace.models[0].id)).collect(), unknown)
     }
 
@@ -253,7 +253,7 @@ mod tests {
         late.models[0].moments[0] = 190;
         assert_eq!(join(&[given_up, request(1, 160, 300)], &[late]), (vec![], 1));
         // A request that the server was working on when it was given up is matched, and counts as failed.
-        let (kept, _) = of(&[given_up]).join(&[trace(1, 110)]);
+        let (kept, _) = joined_requests(&[given_up]).join(&[trace(1, 110)]);
         assert_eq!((kept.len(), kept[0].succeeded), (1, false));
     }
 
@@ -271,7 +271,7 @@ mod tests {
             awake: Some(Stamp(210)),
             ..request(1, 100, 200)
         };
-        let (kept, _) = of(&[request]).join(&[trace(1, 110)]);
+        let (kept, _) = joined_requests(&[request]).join(&[trace(1, 110)]);
         let expected = KeptTrace {
             intended: Some(Stamp(90)),
             sent: Stamp(100),
@@ -315,12 +315,12 @@ mod tests {
     fn a_server_is_asked_only_for_requests_and_what_it_does_not_tell_is_nothing() {
         let joining = Joining::with(Box::new(Unreadable));
         assert_eq!(joining.join(), (vec![], 0));
-        assert!(!joining.is_said.load(Ordering::Relaxed), "nothing was asked for");
+        assert!(!joining.is_reported.load(Ordering::Relaxed), "nothing was asked for");
         let _ = joining.queue.push(request(1, 100, 200));
         joining.forget();
         assert_eq!(joining.join(), (vec![], 0));
         let _ = joining.queue.push(request(1, 100, 200));
         assert_eq!(joining.join(), (vec![], 0));
-        assert!(joining.is_said.load(Ordering::Relaxed));
+        assert!(joining.is_reported.load(Ordering::Relaxed));
     }
 }

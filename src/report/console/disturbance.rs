@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_is_said() {
-        let worst = Some(Disturbance::of(Cause::Others, 0.48));
+        let worst = Some(Disturbance::new(Cause::Others, 0.48));
         let line_of = |windows, disturbed, replaced, worst| {
             let disturbances = Disturbances { windows, disturbed, replaced, worst };
             line(&LevelSummary { disturbances, ..sample::level(LevelLoad::Concurrency(1), 100, 1_000) })

@@ -22,7 +22,7 @@ use crate::number::{msec, percent, significant, whole_us};
 use crate::result::answer::{most_within, speech};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
-use crate::result::summary::{ClientSummary, Known, LevelLoad, LevelSummary};
+use crate::result::summary::{ClientSummary, LevelLoad, LevelSummary, StatisticEstimate};
 use crate::result::sweep::SweepResult;
 use crate::result::{RunResult, Setup};
 use crate::stats::{Bounds, Interval};
@@ -121,16 +121,16 @@ pub fn results(setup: &Setup, level: &LevelSummary) -> String {
 /// The confidence intervals of the level's figures; empty if nothing succeeded.
 fn confidence(level: &LevelSummary) -> String {
     let whole = |interval: Interval| format!("{} to {}", whole_us(interval.low), whole_us(interval.high));
-    let figures = level.intervals.iter().map(|estimate| match (estimate.of, estimate.interval) {
+    let figures = level.intervals.iter().map(|estimate| match (estimate.statistic, estimate.interval) {
         (statistic, None) => match estimate.bounds {
-            Bounds { high: Some(high), .. } => format!("{} < {} usec", statistic.word(), whole_us(high)),
-            Bounds { low: Some(low), .. } => format!("{} > {} usec", statistic.word(), whole_us(low)),
-            Bounds { low: None, high: None } => format!("{} not known", statistic.word()),
+            Bounds { high: Some(high), .. } => format!("{} < {} usec", statistic.name(), whole_us(high)),
+            Bounds { low: Some(low), .. } => format!("{} > {} usec", statistic.name(), whole_us(low)),
+            Bounds { low: None, high: None } => format!("{} not known", statistic.name()),
         },
         (Statistic::Throughput, Some(interval)) => {
             format!("throughput {} to {} infer/sec", significant(interval.low.max(0.0)), significant(interval.high))
         }
-        (statistic, Some(interval)) => format!("{} {} usec", statistic.word(), whole(interval)),
+        (statistic, Some(interval)) => format!("{} {} usec", statistic.name(), whole(interval)),
     });
     let figures: Vec<String> = figures.collect();
     let none = figures.is_empty() || level.client.requests == 0;
@@ -211,24 +211,25 @@ fn known_of(setup: &Setup, level: &LevelSummary) -> String {
         None => (Statistic::MeanLatency, "avg".to_owned()),
     };
     let latency = whole_us(level.client.key_latency_ns(setup.measurement.percentile));
-    let interval = match (Known::find(&level.intervals, key), Known::find_bounds(&level.intervals, key)) {
-        (Some(interval), _) => format!("95% confidence {} to {}", whole_us(interval.low), whole_us(interval.high)),
-        (None, Bounds { high: Some(high), .. }) => format!("95% confidence < {}", whole_us(high)),
-        (None, _) => "interval not known".to_owned(),
-    };
+    let interval =
+        match (StatisticEstimate::find(&level.intervals, key), StatisticEstimate::find_bounds(&level.intervals, key)) {
+            (Some(interval), _) => format!("95% confidence {} to {}", whole_us(interval.low), whole_us(interval.high)),
+            (None, Bounds { high: Some(high), .. }) => format!("95% confidence < {}", whole_us(high)),
+            (None, _) => "interval not known".to_owned(),
+        };
     let sure = if level.limit.is_some_and(|check| !check.certain) { " [undecided]" } else { "" };
     format!("  {name} latency {latency} usec, {interval}{sure}\n")
 }
 
 /// The end of a line whose level is not simply valid, or was disturbed.
 fn mark(level: &LevelSummary) -> String {
-    let outcome = Outcome::of(level);
+    let outcome = Outcome::new(level);
     let outcome = if outcome == Outcome::Valid { String::new() } else { format!(" [{outcome}]") };
     outcome + &disturbance::meanwhile(level).map_or_else(String::new, |taken| format!(" [while {taken}]"))
 }
 
 fn verdict_lines(setup: &Setup, level: &LevelSummary) -> String {
-    let outcome = Outcome::of(level);
+    let outcome = Outcome::new(level);
     let bound = client_bound(&level.client);
     let taken = disturbance::meanwhile(level).map_or_else(String::new, |taken| format!(", while {taken}"));
     match &level.verdict {

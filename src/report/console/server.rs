@@ -128,7 +128,7 @@ pub fn metrics(setup: &Setup, level: &LevelSummary) -> String {
     }
     text += &host;
     if let Some(load) = level.host.and_then(|host| host.load) {
-        let _ = writeln!(text, "  Server load: {}", server_load::words(&load));
+        let _ = writeln!(text, "  Server load: {}", server_load::text(&load));
     }
     text
 }

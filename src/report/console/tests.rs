@@ -344,7 +344,7 @@ fn names_cannot_forge_lines() {
 #[test]
 fn figures_that_too_little_is_known_of_are_not_known() {
     let throughput = Interval { low: 80.25, high: 97.0 };
-    let interval = |statistic, interval| Known::by(statistic, interval);
+    let interval = |statistic, interval| StatisticEstimate::new(statistic, interval);
     let intervals = vec![
         interval(Statistic::Throughput, Some(throughput)),
         interval(Statistic::MeanLatency, None),
@@ -352,7 +352,7 @@ fn figures_that_too_little_is_known_of_are_not_known() {
     ];
     let two_sided = confidence(&LevelSummary { intervals: intervals.clone(), ..level() });
     let bounds = Bounds { low: Some(2e6), high: Some(14.2e6) };
-    let one_sided = vec![Known { of: Statistic::Percentile(99.0), interval: None, bounds }];
+    let one_sided = vec![StatisticEstimate { statistic: Statistic::Percentile(99.0), interval: None, bounds }];
     let text = confidence(&LevelSummary { intervals: one_sided, ..level() });
     assert_eq!(text, "    95% confidence: p99 < 14200 usec\n");
     assert_eq!(two_sided, "    95% confidence: throughput 80.25 to 97 infer/sec, avg not known, p99 not known\n");

@@ -36,9 +36,9 @@ impl Arms<'_> {
     /// `point` turns a share of the axis and an offset across it into a position; a head takes that share.
     fn drawn(&self, interval: Interval, point: impl Fn(f64, f64) -> (f64, f64), head: f64) -> Markup {
         let ends = [interval.low, interval.high];
-        let shares = ends.map(|end| self.scale.place(end));
+        let shares = ends.map(|end| self.scale.position(end));
         let heads = ends.into_iter().filter(|end| !self.scale.holds(*end)).map(|end| {
-            let edge = self.scale.place(end);
+            let edge = self.scale.position(end);
             let base = if edge > 0.5 { edge - head } else { edge + head };
             [point(edge, 0.0), point(base, -HALF), point(base, HALF)]
         });

@@ -23,7 +23,7 @@ pub fn axes(frame: &Frame, x: &Axis<'_>, y: &Axis<'_>) -> Markup {
     html! {
         (grid(frame, y))
         @for tick in fitting(frame, x) {
-            @let at = frame.x(x.scale.place(tick.value));
+            @let at = frame.x(x.scale.position(tick.value));
             line.grid x1=(n(at)) x2=(n(at)) y1=(n(frame.top)) y2=(n(frame.bottom() + 4.0)) stroke="#e3e7eb" {}
             (label(&tick, &dim(at, frame.bottom() + 20.0, Anchor::Middle, &(x.label)(tick.value))))
         }
@@ -38,7 +38,7 @@ pub fn axes(frame: &Frame, x: &Axis<'_>, y: &Axis<'_>) -> Markup {
 pub fn grid(frame: &Frame, y: &Axis<'_>) -> Markup {
     html! {
         @for tick in &y.ticks {
-            @let at = frame.y(y.scale.place(tick.value));
+            @let at = frame.y(y.scale.position(tick.value));
             line.grid x1=(n(frame.left)) x2=(n(frame.right())) y1=(n(at)) y2=(n(at)) stroke="#e3e7eb" {}
             (label(tick, &dim(frame.left - 7.0, at + 4.0, Anchor::End, &(y.label)(tick.value))))
         }
@@ -58,7 +58,7 @@ fn fitting(frame: &Frame, x: &Axis<'_>) -> Vec<Tick> {
 /// From left to right, minor ones last, every tick whose label does not touch one that is already there.
 fn apart(frame: &Frame, x: &Axis<'_>, ticks: &[Tick], font: f64) -> Vec<Tick> {
     let ends = |tick: &Tick| {
-        let (at, half) = (frame.x(x.scale.place(tick.value)), width(&(x.label)(tick.value), font) / 2.0);
+        let (at, half) = (frame.x(x.scale.position(tick.value)), width(&(x.label)(tick.value), font) / 2.0);
         (at - half, at + half)
     };
     let mut kept: Vec<Tick> = Vec::new();

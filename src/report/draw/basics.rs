@@ -131,7 +131,7 @@ pub enum Anchor {
 
 impl Anchor {
     /// Its value of `text-anchor`.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
             Self::Middle => "middle",
@@ -142,19 +142,19 @@ impl Anchor {
 
 /// A text in the page's colour.
 pub fn text(x: f64, y: f64, anchor: Anchor, words: &str) -> Markup {
-    html! { text.ink x=(n(x)) y=(n(y)) text-anchor=(anchor.word()) fill="#1f2933" { (words) } }
+    html! { text.ink x=(n(x)) y=(n(y)) text-anchor=(anchor.name()) fill="#1f2933" { (words) } }
 }
 
 /// The same, dimmed.
 pub fn dim(x: f64, y: f64, anchor: Anchor, words: &str) -> Markup {
-    html! { text.dim x=(n(x)) y=(n(y)) text-anchor=(anchor.word()) fill="#5b6672" { (words) } }
+    html! { text.dim x=(n(x)) y=(n(y)) text-anchor=(anchor.name()) fill="#5b6672" { (words) } }
 }
 
 /// The same in a colour.
 pub fn coloured(x: f64, y: f64, anchor: Anchor, colour: Colour, words: &str) -> Markup {
     let class = format!("f{}", colour.class);
     html! {
-        text class=(class) x=(n(x)) y=(n(y)) text-anchor=(anchor.word()) fill=(colour.light) font-weight="600" { (words) }
+        text class=(class) x=(n(x)) y=(n(y)) text-anchor=(anchor.name()) fill=(colour.light) font-weight="600" { (words) }
     }
 }
 

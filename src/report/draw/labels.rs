@@ -50,14 +50,14 @@ impl Labels {
     /// `None` if there is no room.
     pub fn place(&mut self, words: &str, spots: &[Spot]) -> Option<(Spot, bool)> {
         let fits = |spot: &&Spot, taken: &[Area], font: f64| {
-            let area = Area::of(words, **spot, font);
+            let area = Area::new(words, **spot, font);
             area.left >= 0.0 && area.right <= self.right && area.is_free(taken)
         };
         let wide = || spots.iter().filter(|spot| fits(spot, &self.wide, FONT));
         let shared_spot = wide().find(|spot| fits(spot, &self.narrow, NARROW_FONT)).copied();
         let spot = shared_spot.or_else(|| wide().next().copied())?;
-        self.wide.push(Area::of(words, spot, FONT));
-        self.narrow.extend(shared_spot.map(|spot| Area::of(words, spot, NARROW_FONT)));
+        self.wide.push(Area::new(words, spot, FONT));
+        self.narrow.extend(shared_spot.map(|spot| Area::new(words, spot, NARROW_FONT)));
         Some((spot, shared_spot.is_none()))
     }
 }
@@ -72,7 +72,7 @@ struct Area {
 }
 
 impl Area {
-    fn of(words: &str, Spot { x, y, anchor }: Spot, font: f64) -> Self {
+    fn new(words: &str, Spot { x, y, anchor }: Spot, font: f64) -> Self {
         let width = width(words, font);
         let left = match anchor {
             Anchor::Start => x,

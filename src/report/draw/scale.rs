@@ -60,7 +60,7 @@ impl Scale {
     }
 
     /// The position of a value: 0 at the low end, 1 at the high one. Values beyond stay at the edge.
-    pub fn place(&self, value: f64) -> f64 {
+    pub fn position(&self, value: f64) -> f64 {
         self.share(value).clamp(0.0, 1.0)
     }
 
@@ -167,10 +167,10 @@ mod tests {
     fn every_value_has_a_place() {
         let scale = Scale::Log { low: 1.0, high: 100.0 };
         assert_eq!(
-            [0.0, 1.0, 10.0, 100.0, 1e9, f64::NAN].map(|value| scale.place(value)),
+            [0.0, 1.0, 10.0, 100.0, 1e9, f64::NAN].map(|value| scale.position(value)),
             [0.0, 0.0, 0.5, 1.0, 1.0, 0.0]
         );
         let scale = Scale::Linear { low: 0.0, high: 4.0 };
-        assert_eq!([-1.0, 1.0, 9.0].map(|value| scale.place(value)), [0.0, 0.25, 1.0]);
+        assert_eq!([-1.0, 1.0, 9.0].map(|value| scale.position(value)), [0.0, 0.25, 1.0]);
     }
 }

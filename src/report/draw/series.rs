@@ -58,7 +58,7 @@ pub fn step_path(frame: &Frame, scales: Scales, stretches: &[(f64, f64, f64)]) -
     let Scales { x, y } = scales;
     let (mut data, mut last) = (String::new(), f64::NAN);
     for (from, to, value) in stretches {
-        let (left, right, at) = (frame.x(x.place(*from)), frame.x(x.place(*to)), frame.y(y.place(*value)));
+        let (left, right, at) = (frame.x(x.position(*from)), frame.x(x.position(*to)), frame.y(y.position(*value)));
         let abuts = (left - last).abs() < 0.7;
         let _ = if abuts { write!(data, "V{}", n(at)) } else { write!(data, "M{} {}", n(left), n(at)) };
         let _ = write!(data, "H{}", n(right));

@@ -9,7 +9,7 @@ use crate::result::disturbance::Disturbance;
 use crate::result::outcome::Outcome;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{
-    Between, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, Known, LevelSummary,
+    AcrossStarts, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, LevelSummary, StatisticEstimate,
 };
 use crate::stats::Interval;
 use crate::{generation, sequences, sessions};
@@ -22,12 +22,12 @@ pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
     let (headline, entries) = (setup.headline, &setup.entries);
     let reasons: Vec<&str> = match &level.verdict {
         Verdict::Valid => Vec::new(),
-        Verdict::Invalid(reasons) => reasons.iter().map(InvalidReason::word).collect(),
+        Verdict::Invalid(reasons) => reasons.iter().map(InvalidReason::name).collect(),
     };
     let mut all = client(&level.client, headline);
     all.insert("start_ns".to_owned(), json!(level.client.start));
-    let outcome = Outcome::of(level);
-    all.insert("outcome".to_owned(), json!(outcome.word()));
+    let outcome = Outcome::new(level);
+    all.insert("outcome".to_owned(), json!(outcome.name()));
     all.insert("valid".to_owned(), json!(outcome.is_valid()));
     if let Some(worst) = &level.disturbances.worst {
         all.insert("disturbances".to_owned(), disturbances(&level.disturbances, worst));
@@ -41,11 +41,13 @@ pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
     all.insert("reasons".to_owned(), json!(reasons));
     // Neither a rate nor a time is below 0, however uncertain it is.
     let ends = |interval: &Interval| json!([interval.low.max(0.0), interval.high]);
-    let interval = |estimate: &Known| (estimate.of.word(), estimate.interval.as_ref().map_or(Value::Null, ends));
+    let interval = |estimate: &StatisticEstimate| {
+        (estimate.statistic.name(), estimate.interval.as_ref().map_or(Value::Null, ends))
+    };
     all.insert("confidence_95".to_owned(), Value::Object(level.intervals.iter().map(interval).collect()));
     if let Some(restarts) = &level.restarts {
-        let figure = |figure: &Between| {
-            let (name, interval) = (figure.of.word(), figure.interval.as_ref().map(ends));
+        let figure = |figure: &AcrossStarts| {
+            let (name, interval) = (figure.statistic.name(), figure.interval.as_ref().map(ends));
             let figures = json!({
                 "values": figure.values, "mean": figure.mean, "interval_95": interval, "share_between": figure.share,
             });
@@ -72,7 +74,7 @@ pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
 fn disturbances(windows: &Disturbances, worst: &Disturbance) -> Value {
     let counts = [("windows", windows.windows), ("disturbed", windows.disturbed), ("replaced", windows.replaced)];
     let counts = counts.into_iter().map(|(name, count)| (name.to_owned(), json!(count)));
-    let shares = worst.causes().map(|(cause, share)| (cause.word().to_owned(), json!(share)));
+    let shares = worst.causes().map(|(cause, share)| (cause.name().to_owned(), json!(share)));
     Value::Object(counts.chain(shares).collect())
 }
 
@@ -97,7 +99,7 @@ fn client(client: &ClientSummary, headline: Headline) -> Map<String, Value> {
     let mut put = |name: &str, value: Value| {
         all.insert(name.to_owned(), value);
     };
-    put("latency", json!(headline.word()));
+    put("latency", json!(headline.name()));
     put("latency_ns", times(&client.latency));
     put("duration_ns", json!(u64::try_from(client.duration.as_nanos()).unwrap_or(u64::MAX)));
     put("requests", json!(client.requests));
@@ -184,13 +186,15 @@ mod tests {
     fn what_is_not_known_is_null() {
         let mut summary = sample::level(LevelLoad::Concurrency(1), 100, 1_000);
         let interval = Interval { low: -5.0, high: 10.0 };
-        summary.intervals =
-            vec![Known::by(Statistic::Throughput, Some(interval)), Known::by(Statistic::Percentile(99.0), None)];
+        summary.intervals = vec![
+            StatisticEstimate::new(Statistic::Throughput, Some(interval)),
+            StatisticEstimate::new(Statistic::Percentile(99.0), None),
+        ];
         let value = level(&summary, &plans::setup());
         assert_eq!(value["confidence_95"], json!({ "throughput": [0.0, 10.0], "p99": null }));
         assert_eq!(value.get("restarts"), None);
-        let throughput = Between {
-            of: Statistic::Throughput,
+        let throughput = AcrossStarts {
+            statistic: Statistic::Throughput,
             values: vec![4.0, 6.0],
             mean: 5.0,
             interval: Some(interval),

@@ -296,7 +296,7 @@ fn write_tail(out: &mut impl Write, spec: &ExportSpec, cut_by: Option<&Error>) -
     tensor::string(out, &spec.service_kind.to_lowercase())?;
     out.write_all(b",\"endpoint\":")?;
     tensor::string(out, &spec.endpoint)?;
-    write!(out, ",\"latency\":\"{}\"", spec.headline.word())?;
+    write!(out, ",\"latency\":\"{}\"", spec.headline.name())?;
     if spec.as_upstream {
         write!(out, ",\"triton_bench_version\":\"{package_version}\"")?;
     }

@@ -83,12 +83,12 @@ impl ExportStream {
 
     /// Starts the experiment of a level.
     pub fn begin_experiment(&self, load: LevelLoad) {
-        self.outbox.tell(Event::Begin(load));
+        self.outbox.send(Event::Begin(load));
     }
 
     /// Ends the experiment. Later records are dropped.
     pub fn end_experiment(&self, end: ExperimentEnd) {
-        self.outbox.tell(Event::End(end));
+        self.outbox.send(Event::End(end));
     }
 
     /// Waits until everything is written and moves the files to their paths.
@@ -108,7 +108,7 @@ impl ExportStream {
     }
 
     fn close(self, how: Event) -> Result<()> {
-        self.outbox.tell(how);
+        self.outbox.send(how);
         self.thread.join().unwrap_or_else(|_| Err(Error::output("the thread that writes the export has failed")))
     }
 }

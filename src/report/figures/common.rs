@@ -24,7 +24,7 @@ pub struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     /// A result with this name.
-    pub fn of(name: &str, result: &'a RunResult) -> Self {
+    pub fn new(name: &str, result: &'a RunResult) -> Self {
         Self { name: shown(name).into_owned(), result }
     }
 }

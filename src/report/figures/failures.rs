@@ -38,7 +38,7 @@ struct Bar {
 
 /// Failures a second by reason; `None` if no request failed, or the times are not known.
 pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
-    let axis = TimeAxis::of(shown)?;
+    let axis = TimeAxis::new(shown)?;
     let reasons = reasons(&axis);
     let bars = columns(&axis, axis.levels.iter().flat_map(|level| bars(&axis, level, &reasons)).collect());
     let highest = bars.iter().map(|bar| bar.counts.iter().sum::<f64>() / (bar.to - bar.from)).fold(0.0, f64::max);
@@ -127,7 +127,7 @@ fn columns(axis: &TimeAxis<'_>, bars: Vec<Bar>) -> Vec<Bar> {
     }
     let mut joined: BTreeMap<usize, Bar> = BTreeMap::new();
     for bar in bars {
-        let column = (axis.scale.place(bar.from) * MAX_COLUMNS as f64) as usize;
+        let column = (axis.scale.position(bar.from) * MAX_COLUMNS as f64) as usize;
         match joined.get_mut(&column) {
             Some(sum) => {
                 sum.to = sum.to.max(bar.to);
@@ -143,10 +143,10 @@ fn columns(axis: &TimeAxis<'_>, bars: Vec<Bar>) -> Vec<Bar> {
 fn paths(axis: &TimeAxis<'_>, y: Scale, bars: &[Bar], reasons: usize) -> Vec<String> {
     let mut paths = vec![String::new(); reasons];
     for bar in bars {
-        let (left, right) = (FRAME.x(axis.scale.place(bar.from)), FRAME.x(axis.scale.place(bar.to)));
+        let (left, right) = (FRAME.x(axis.scale.position(bar.from)), FRAME.x(axis.scale.position(bar.to)));
         let (seconds, mut below) = (bar.to - bar.from, 0.0);
         for (path, count) in paths.iter_mut().zip(&bar.counts).filter(|(_, count)| **count > 0.0) {
-            let (low, high) = (FRAME.y(y.place(below)), FRAME.y(y.place(below + count / seconds)));
+            let (low, high) = (FRAME.y(y.position(below)), FRAME.y(y.position(below + count / seconds)));
             below += count / seconds;
             let (wide, tall) = (n((right - left).max(1.0)), n((low - high).max(0.5)));
             let _ = write!(path, "M{} {}h{wide}v{tall}h-{wide}z", n(left), n(high));

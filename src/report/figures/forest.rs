@@ -51,7 +51,7 @@ pub fn draw(results: &[Shown<'_>]) -> Option<Markup> {
 }
 
 /// Whether a figure is drawn: of the percentiles only the median, the 99th, and those that the run was asked for.
-fn is_told(point: Option<Point>, asked: &[f64]) -> bool {
+fn is_reported(point: Option<Point>, asked: &[f64]) -> bool {
     match point {
         Some(Point::Percentile(percentile)) => [50.0, 99.0].contains(&percentile) || asked.contains(&percentile),
         _ => true,
@@ -63,18 +63,20 @@ fn of_results(first: &Shown<'_>, others: &[Shown<'_>], asked: &[f64]) -> Vec<Row
     for (other, run) in others.iter().enumerate() {
         for change in changes(first.result, run.result, MARGIN) {
             let level = full_name(change.load, change.distinction);
-            rows.extend(change.figures.into_iter().filter(|change| is_told(change.of.point, asked)).map(|change| {
-                let Change { of: figure_at, ratio, interval, verdict, .. } = change;
-                Row {
-                    group: String::new(),
-                    words: format!("{level} {}", figure_at.short()),
-                    other,
-                    name: run.name.clone(),
-                    ratio,
-                    interval,
-                    verdict,
-                }
-            }));
+            rows.extend(change.figures.into_iter().filter(|change| is_reported(change.figure_at.point, asked)).map(
+                |change| {
+                    let Change { figure_at, ratio, interval, verdict, .. } = change;
+                    Row {
+                        group: String::new(),
+                        words: format!("{level} {}", figure_at.short()),
+                        other,
+                        name: run.name.clone(),
+                        ratio,
+                        interval,
+                        verdict,
+                    }
+                },
+            ));
         }
     }
     rows
@@ -91,10 +93,10 @@ fn of_variants(result: &VariantsResult, asked: &[f64]) -> Vec<Row> {
             let grouped = several || cell.size.is_some();
             let group = if grouped { format!("{}, {level}", cut(&shown(&name))) } else { String::new() };
             rows.extend(compared.figures.into_iter().filter_map(|change| {
-                let Figure::Client(statistic) = change.of else { return None };
+                let Figure::Client(statistic) = change.figure else { return None };
                 let FigureChange { ratio, interval, verdict, .. } = change;
-                let words = if grouped { statistic.word() } else { format!("{level} {}", statistic.word()) };
-                is_told(FigureAt::of_statistic(statistic).point, asked).then(|| Row {
+                let words = if grouped { statistic.name() } else { format!("{level} {}", statistic.name()) };
+                is_reported(FigureAt::of_statistic(statistic).point, asked).then(|| Row {
                     group: group.clone(),
                     words,
                     other,
@@ -121,12 +123,12 @@ fn picture_of(mut rows: Vec<Row>, margin: f64) -> Option<Markup> {
     if rows.is_empty() {
         return None;
     }
-    let lines = Lines::of(&rows);
+    let lines = Lines::new(&rows);
     let frame = Frame { left: 182.0, top: TOP, width: 240.0, height: PITCH * lines.count as f64 };
     let x = Scale::Log { low: (-most * 1.05).exp(), high: (most * 1.05).exp() };
     let axis = Axis { scale: x, ticks: ticks(most), label: &percent, title: "change" };
     let none = Axis { scale: x, ticks: Vec::new(), label: &percent, title: "" };
-    let band = [1.0 / (1.0 + margin), 1.0 + margin].map(|ratio| frame.x(x.place(ratio)));
+    let band = [1.0 / (1.0 + margin), 1.0 + margin].map(|ratio| frame.x(x.position(ratio)));
     let content = html! {
         rect.idle x=(n(band[0])) y=(n(frame.top)) width=(n(band[1] - band[0])) height=(n(frame.height)) fill="#dfe3e8" {}
         (dim((band[0] + band[1]) / 2.0, frame.top - 8.0, Anchor::Middle, "counts as no change"))
@@ -150,7 +152,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn of(rows: &[Row]) -> Self {
+    fn new(rows: &[Row]) -> Self {
         let mut lines = Self { count: 0, rows: Vec::new(), headings: Vec::new() };
         for (number, row) in rows.iter().enumerate() {
             let before = number.checked_sub(1).map_or("", |before| rows[before].group.as_str());
@@ -210,7 +212,7 @@ fn change(ratio: f64) -> String {
 fn draw_row(frame: &Frame, x: Scale, at: f64, row: &Row) -> Markup {
     let Row { words, other, name, ratio, interval, verdict, .. } = row;
     let colour = of_kind(other + 1);
-    let position = |ratio: f64| frame.x(x.place(ratio));
+    let position = |ratio: f64| frame.x(x.position(ratio));
     let verdict = format!("{} {verdict}", change(*ratio));
     html! {
         g {
@@ -238,7 +240,7 @@ mod tests {
     fn sizes_are_headings_and_arms_beyond_the_axis_are_marked() {
         let study = sample::study(&[64, 1 << 20]);
         let result = RunResult { variants: Some(study), ..plans::result(&plans::setup(), &[]) };
-        let drawn = draw(&[Shown::of("a", &result)]).unwrap().into_string();
+        let drawn = draw(&[Shown::new("a", &result)]).unwrap().into_string();
         assert_eq!(drawn.matches("C API + shared memory, c 1, 64 B").count(), 1, "{drawn}");
         assert!(drawn.contains(">throughput<") && !drawn.contains("beyond the axis"), "{drawn}");
         let row = |high: f64| super::Row {

@@ -30,7 +30,7 @@ struct Cells {
 
 /// A map of the whole run.
 pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
-    let axis = TimeAxis::of(shown)?;
+    let axis = TimeAxis::new(shown)?;
     let cells = cells(&axis)?;
     let (low, high) = (cells.edge(0), cells.edge(cells.rows));
     let y = Scale::Log { low, high };
@@ -59,7 +59,7 @@ fn cells(axis: &TimeAxis<'_>) -> Option<Cells> {
     for level in &axis.levels {
         let mut from = axis.seconds(level.windows[0].start);
         for slice in &level.timeline.slices {
-            let column = (axis.scale.place(from + slice.duration_s / 2.0) * MAX_COLUMNS as f64) as usize;
+            let column = (axis.scale.position(from + slice.duration_s / 2.0) * MAX_COLUMNS as f64) as usize;
             let to = from + slice.duration_s;
             let span = cells.columns.entry(column).or_insert((from, to));
             *span = (span.0.min(from), span.1.max(to));
@@ -104,7 +104,7 @@ impl Cells {
             let share = if step > 0.0 { (density(column, *count) / least).ln() / step } else { 7.0 };
             let class = (share.max(0.0) as usize).min(HEAT.len() - 1);
             let (from, to) = span(column);
-            let (left, right) = (FRAME.x(axis.scale.place(from)), FRAME.x(axis.scale.place(to)));
+            let (left, right) = (FRAME.x(axis.scale.position(from)), FRAME.x(axis.scale.position(to)));
             match &mut open {
                 Some((r, c, _, end)) if *r == *row && *c == class && (left - *end).abs() < 0.3 => *end = right,
                 _ => {

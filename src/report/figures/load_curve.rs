@@ -10,7 +10,7 @@ use crate::figures::common::{Shown, legend, letter, level, with_requests};
 use crate::number::{rate, time};
 use crate::result::outcome::Outcome;
 use crate::result::statistic::value;
-use crate::result::summary::{Known, LevelSummary};
+use crate::result::summary::{LevelSummary, StatisticEstimate};
 use crate::result::{RunResult, answer};
 use crate::terms::Statistic;
 
@@ -19,7 +19,7 @@ const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 
 /// A line of points.
 struct Curve<'a> {
     name: String,
-    of: Statistic,
+    statistic: Statistic,
     colour: Colour,
     dashes: &'static str,
     /// Whether levels follow from each other, which stages do not.
@@ -41,12 +41,13 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
     if curves.iter().all(|curve| curve.levels.is_empty()) {
         return None;
     }
-    let latencies = curves.iter().flat_map(|curve| curve.levels.iter().map(|level| value(curve.of, &level.client)));
+    let latencies =
+        curves.iter().flat_map(|curve| curve.levels.iter().map(|level| value(curve.statistic, &level.client)));
     let limits = shown.iter().filter_map(|run| run.result.setup.measurement.latency_threshold);
     let mut limits: Vec<f64> = limits.map(|limit| limit.as_nanos() as f64).collect();
     limits.dedup();
     let key = shown.first().and_then(|run| run.result.setup.measurement.percentile);
-    let key = key.map_or(Statistic::MeanLatency, Statistic::Percentile).word();
+    let key = key.map_or(Statistic::MeanLatency, Statistic::Percentile).name();
     let y = Scale::of_latencies(latencies.chain(limits.iter().copied()));
     let x =
         Scale::from_zero(curves.iter().flat_map(|curve| curve.levels.iter().map(|level| level.client.throughput())));
@@ -54,7 +55,7 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
     let upright = Axis { scale: y, ticks: y.ticks(6), label: &time, title: "latency" };
     let mut labels = Labels::before(FRAME.right() + 6.0);
     let position = |curve: &Curve<'_>, level: &LevelSummary| {
-        (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(curve.of, &level.client))))
+        (FRAME.x(x.position(level.client.throughput())), FRAME.y(y.position(value(curve.statistic, &level.client))))
     };
     let points = curves.iter().flat_map(|curve| curve.levels.iter().map(|level| position(curve, level)));
     points.for_each(|(x, y)| labels.avoid(x, y));
@@ -83,8 +84,8 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
         let mean = mean.then_some(Statistic::MeanLatency);
         let all = [Some(Statistic::Percentile(50.0)), mean, Some(high)].into_iter().flatten();
         let curve = |(number, statistic): (usize, Statistic)| Curve {
-            name: statistic.word(),
-            of: statistic,
+            name: statistic.name(),
+            statistic,
             colour: of_kind(number),
             dashes: dash(number),
             joined: joined(run),
@@ -95,8 +96,8 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     let asked = shown.first().and_then(|run| run.result.setup.measurement.percentile);
     let statistic = Statistic::Percentile(asked.unwrap_or(99.0));
     let curve = |(number, run): (usize, &Shown<'a>)| Curve {
-        name: format!("{} {}", letter(number), statistic.word()),
-        of: statistic,
+        name: format!("{} {}", letter(number), statistic.name()),
+        statistic,
         colour: of_kind(number),
         dashes: dash(number),
         joined: joined(run),
@@ -107,7 +108,7 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
 
 /// The threshold line, and the latency that it applies to.
 fn threshold(labels: &mut Labels, y: Scale, limit: f64, key: &str) -> Markup {
-    let at = FRAME.y(y.place(limit));
+    let at = FRAME.y(y.position(limit));
     let words = format!("threshold for {key}: {}", time(limit));
     let (left, right) = (FRAME.left + 6.0, FRAME.right() - 6.0);
     let spot = |x: f64, y: f64, anchor: Anchor| Spot { x, y, anchor };
@@ -117,16 +118,16 @@ fn threshold(labels: &mut Labels, y: Scale, limit: f64, key: &str) -> Markup {
         line.limit x1=(n(FRAME.left)) x2=(n(FRAME.right())) y1=(n(at)) y2=(n(at)) stroke="#b42318" stroke-width="1.5"
             stroke-dasharray="6 4" {}
         @if let Some((Spot { x, y, anchor }, hidden)) = labels.place(&words, &spots) {
-            text.alarm.t2[hidden] x=(n(x)) y=(n(y)) text-anchor=(anchor.word()) fill="#b42318" { (words) }
+            text.alarm.t2[hidden] x=(n(x)) y=(n(y)) text-anchor=(anchor.name()) fill="#b42318" { (words) }
         }
     }
 }
 
 fn draw_curve(curve: &Curve<'_>, scales: Scales) -> Markup {
     let Scales { x, y } = scales;
-    let Curve { of: statistic, colour, dashes, .. } = curve;
+    let Curve { statistic, colour, dashes, .. } = curve;
     let position = |level: &LevelSummary| {
-        (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(*statistic, &level.client))))
+        (FRAME.x(x.position(level.client.throughput())), FRAME.y(y.position(value(*statistic, &level.client))))
     };
     let parts = curve.parts().map(|part| part.iter().map(|level| position(level)).collect::<Vec<(f64, f64)>>());
     let (lines, areas) = (format!("s{}", colour.class), format!("f{}", colour.class));
@@ -136,15 +137,15 @@ fn draw_curve(curve: &Curve<'_>, scales: Scales) -> Markup {
         }
         @for level in &curve.levels {
             @let (at, up) = position(level);
-            @if let Some(interval) = Known::find(&level.intervals, *statistic) {
-                @let (low, high) = (FRAME.y(y.place(interval.low)), FRAME.y(y.place(interval.high)));
+            @if let Some(interval) = StatisticEstimate::find(&level.intervals, *statistic) {
+                @let (low, high) = (FRAME.y(y.position(interval.low)), FRAME.y(y.position(interval.high)));
                 line class=(lines) x1=(n(at)) x2=(n(at)) y1=(n(low)) y2=(n(high)) stroke=(colour.light) stroke-width="1.2" {}
             }
-            @if let Some(interval) = Known::find(&level.intervals, Statistic::Throughput) {
-                @let (low, high) = (FRAME.x(x.place(interval.low)), FRAME.x(x.place(interval.high)));
+            @if let Some(interval) = StatisticEstimate::find(&level.intervals, Statistic::Throughput) {
+                @let (low, high) = (FRAME.x(x.position(interval.low)), FRAME.x(x.position(interval.high)));
                 line class=(lines) x1=(n(low)) x2=(n(high)) y1=(n(up)) y2=(n(up)) stroke=(colour.light) stroke-width="1.2" {}
             }
-            @let hollow = !Outcome::of(level).is_valid();
+            @let hollow = !Outcome::new(level).is_valid();
             circle class=(if hollow { format!("hollow {lines}") } else { areas.clone() }) cx=(n(at)) cy=(n(up)) r="3.6"
                 fill=(if hollow { "#ffffff" } else { colour.light }) stroke=[hollow.then_some(colour.light)] {
                 title { (tip(level, *statistic)) }
@@ -155,7 +156,7 @@ fn draw_curve(curve: &Curve<'_>, scales: Scales) -> Markup {
 
 /// The knee of a line whose levels follow from each other; that of a sweep of rates is reported beside its saturation.
 fn knee<'a>(curve: &Curve<'a>) -> Option<&'a LevelSummary> {
-    answer::knee(&curve.levels, curve.of).filter(|_| curve.joined)
+    answer::knee(&curve.levels, curve.statistic).filter(|_| curve.joined)
 }
 
 /// A ring around the knee of the first line, on all lines.
@@ -164,23 +165,23 @@ fn ring(curves: &[Curve<'_>], scales: Scales) -> Markup {
     let Some(knee) = curves.first().and_then(knee) else { return html! {} };
     let colour = of_kind(5);
     html! { @for curve in curves {
-        circle class=(format!("s{}", colour.class)) cx=(n(FRAME.x(x.place(knee.client.throughput()))))
-            cy=(n(FRAME.y(y.place(value(curve.of, &knee.client))))) r="7.5" fill="none" stroke=(colour.light) stroke-width="1.2" {
+        circle class=(format!("s{}", colour.class)) cx=(n(FRAME.x(x.position(knee.client.throughput()))))
+            cy=(n(FRAME.y(y.position(value(curve.statistic, &knee.client))))) r="7.5" fill="none" stroke=(colour.light) stroke-width="1.2" {
             title { "the knee: " (self::level(knee)) }
         }
     } }
 }
 
 fn tip(level: &LevelSummary, statistic: Statistic) -> String {
-    let outcome = Outcome::of(level);
+    let outcome = Outcome::new(level);
     let latency = time(value(statistic, &level.client));
-    format!("{}: {}/s, {} {latency}, {outcome}", self::level(level), rate(level.client.throughput()), statistic.word())
+    format!("{}: {}/s, {} {latency}, {outcome}", self::level(level), rate(level.client.throughput()), statistic.name())
 }
 
 /// On the right, at the height of each line's last point.
 fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
     let last = |curve: &Curve<'_>| {
-        curve.levels.last().map_or(FRAME.top, |level| FRAME.y(y.place(value(curve.of, &level.client))))
+        curve.levels.last().map_or(FRAME.top, |level| FRAME.y(y.position(value(curve.statistic, &level.client))))
     };
     let places = spread(&curves.iter().map(last).collect::<Vec<_>>(), 22.0, FRAME.top..=FRAME.bottom());
     html! {
@@ -198,8 +199,10 @@ fn level_names(labels: &mut Labels, curves: &[Curve<'_>], scales: Scales) -> Mar
     levels.rotate_right(1);
     let mut names = Vec::new();
     for level in levels {
-        let (at, up) =
-            (FRAME.x(x.place(level.client.throughput())), FRAME.y(y.place(value(highest.of, &level.client))));
+        let (at, up) = (
+            FRAME.x(x.position(level.client.throughput())),
+            FRAME.y(y.position(value(highest.statistic, &level.client))),
+        );
         let (above, below) = ((up - 7.0).max(FRAME.top - 2.0), (up + 16.0).min(FRAME.bottom() - 4.0));
         let spot =
             |y: f64, anchor: Anchor| Spot { x: if anchor == Anchor::End { at - 7.0 } else { at + 7.0 }, y, anchor };
@@ -211,7 +214,7 @@ fn level_names(labels: &mut Labels, curves: &[Curve<'_>], scales: Scales) -> Mar
         names.extend(labels.place(&name, &spots).map(|(spot, hidden)| (spot, hidden, name)));
     }
     html! { @for (Spot { x, y, anchor }, hidden, name) in &names {
-        text.dim.halo.t2[*hidden] x=(n(*x)) y=(n(*y)) text-anchor=(anchor.word()) fill="#5b6672" stroke="#ffffff"
+        text.dim.halo.t2[*hidden] x=(n(*x)) y=(n(*y)) text-anchor=(anchor.name()) fill="#5b6672" stroke="#ffffff"
             stroke-width="3" paint-order="stroke" { (name) }
     } }
 }
@@ -229,7 +232,7 @@ mod tests {
         let levels = [level(1, 100, 10), level(2, 200, 10), level(3, 300, 10), level(4, 300, 14), level(8, 300, 27)];
         let curve = |levels: &'static [LevelSummary], joined: bool| Curve {
             name: String::new(),
-            of: Statistic::Percentile(50.0),
+            statistic: Statistic::Percentile(50.0),
             colour: of_kind(0),
             dashes: "",
             joined,

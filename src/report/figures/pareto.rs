@@ -42,7 +42,7 @@ pub fn draw(result: &TuneResult) -> Option<Markup> {
     let y =
         Scale::of_latencies(candidates().map(|(_, figures)| figures.means.latency_ns).collect::<Vec<_>>().into_iter());
     let position = |figures: &TuneFigures| {
-        (FRAME.x(x.place(figures.means.throughput)), FRAME.y(y.place(figures.means.latency_ns)))
+        (FRAME.x(x.position(figures.means.throughput)), FRAME.y(y.position(figures.means.latency_ns)))
     };
     let mut points: Vec<Point<'_>> =
         candidates().map(|(candidate, figures)| Point { candidate, figures, at: position(figures) }).collect();
@@ -101,11 +101,11 @@ fn draw_point(point: &Point<'_>, result: &TuneResult, scales: Scales) -> Markup 
     let hollow = !point.candidate.meets;
     html! {
         @if let Some(interval) = point.figures.throughput_interval.filter(|_| point.is_named(result)) {
-            @let (low, high) = (FRAME.x(x.place(interval.low)), FRAME.x(x.place(interval.high)));
+            @let (low, high) = (FRAME.x(x.position(interval.low)), FRAME.x(x.position(interval.high)));
             line class=(lines) x1=(n(low)) x2=(n(high)) y1=(n(up)) y2=(n(up)) stroke=(colour.light) stroke-width="1.2" {}
         }
         @if let Some(interval) = point.figures.latency_interval.filter(|_| point.is_named(result)) {
-            @let (low, high) = (FRAME.y(y.place(interval.low)), FRAME.y(y.place(interval.high)));
+            @let (low, high) = (FRAME.y(y.position(interval.low)), FRAME.y(y.position(interval.high)));
             line class=(lines) x1=(n(at)) x2=(n(at)) y1=(n(low)) y2=(n(high)) stroke=(colour.light) stroke-width="1.2" {}
         }
         circle class=(if hollow { format!("hollow {lines}") } else { areas.clone() }) cx=(n(at)) cy=(n(up))
@@ -124,7 +124,7 @@ fn tip(point: &Point<'_>, result: &TuneResult) -> String {
         values.join(", "),
         rate(means.throughput),
         time(means.latency_ns),
-        point.candidate.status.word()
+        point.candidate.status.name()
     )
 }
 

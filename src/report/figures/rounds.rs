@@ -30,7 +30,7 @@ struct Dot {
 struct Sum {
     variant: usize,
     ratio: f64,
-    known: Option<Interval>,
+    interval: Option<Interval>,
 }
 
 /// The picture of one cell, for the run's main figure; none if there are no rounds.
@@ -64,7 +64,7 @@ pub fn draw(result: &VariantsResult, cell: &Cell) -> Option<Markup> {
             (axes(&RATIOS, &horizontal, &shares))
             (even(below))
             @for dot in &ratios { (draw_dot(&RATIOS, dot, x, below)) }
-            (all(&sums, x.place(last as f64 + 1.0), below))
+            (all(&sums, x.position(last as f64 + 1.0), below))
         } @else { (grid(&RATIOS, &shares)) }
     };
     Some(picture(448.0, "Every round, and its ratio to the reference", &content))
@@ -91,7 +91,7 @@ fn each(cell: &Cell, value: impl Fn(&Round, usize) -> Option<f64>) -> Vec<Dot> {
 fn sums(result: &VariantsResult, cell: &Cell) -> Vec<Sum> {
     let sum = |variant| {
         let paired = cell.ratio(variant, result.primary, result.reading())?;
-        Some(Sum { variant, ratio: paired.ratio, known: paired.interval })
+        Some(Sum { variant, ratio: paired.ratio, interval: paired.interval })
     };
     (1..result.variants.len()).filter_map(sum).collect()
 }
@@ -100,7 +100,7 @@ fn sums(result: &VariantsResult, cell: &Cell) -> Vec<Sum> {
 fn ratio_scale(ratios: &[Dot], sums: &[Sum]) -> Scale {
     let values = ratios.iter().map(|dot| dot.value).chain([1.0]);
     let (least, most) = values.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
-    let arms = sums.iter().filter_map(|sum| sum.known).flat_map(|interval| [interval.low, interval.high]);
+    let arms = sums.iter().filter_map(|sum| sum.interval).flat_map(|interval| [interval.low, interval.high]);
     let arms = arms.map(|value| value.clamp(least / 2.0, most * 2.0));
     let (least, most) = arms.fold((least, most), |(low, high), value| (low.min(value), high.max(value)));
     tight([least, most].into_iter())
@@ -141,9 +141,9 @@ fn colour(variant: usize) -> Colour {
 /// A line between what was measured in the same round.
 fn pairs(values: &[Dot], x: Scale, y: Scale) -> Markup {
     let line = |round: &[Dot]| {
-        let heights: Vec<f64> = round.iter().map(|dot| VALUES.y(y.place(dot.value))).collect();
+        let heights: Vec<f64> = round.iter().map(|dot| VALUES.y(y.position(dot.value))).collect();
         let (top, low) = heights.iter().fold((f64::MAX, 0.0_f64), |(top, low), up| (top.min(*up), low.max(*up)));
-        let at = VALUES.x(x.place(round[0].round as f64));
+        let at = VALUES.x(x.position(round[0].round as f64));
         html! { line.edge x1=(n(at)) x2=(n(at)) y1=(n(top)) y2=(n(low)) stroke="#7b8794" stroke-opacity="0.55" {} }
     };
     html! { @for round in values.chunk_by(|left, right| left.round == right.round) { (line(round)) } }
@@ -153,14 +153,14 @@ fn draw_dot(frame: &Frame, dot: &Dot, x: Scale, y: Scale) -> Markup {
     let colour = colour(dot.variant);
     let class = if dot.counts { format!("f{}", colour.class) } else { format!("hollow s{}", colour.class) };
     html! {
-        circle class=(class) cx=(n(frame.x(x.place(dot.round as f64)))) cy=(n(frame.y(y.place(dot.value)))) r="3.4"
+        circle class=(class) cx=(n(frame.x(x.position(dot.round as f64)))) cy=(n(frame.y(y.position(dot.value)))) r="3.4"
             fill=(if dot.counts { colour.light } else { "#ffffff" }) stroke=[(!dot.counts).then_some(colour.light)] {}
     }
 }
 
 /// The line of no change.
 fn even(scale: Scale) -> Markup {
-    let up = RATIOS.y(scale.place(1.0));
+    let up = RATIOS.y(scale.position(1.0));
     Polyline { colour: colour(0), width: 1.2, dashes: "5 3" }.through(&[(RATIOS.left, up), (RATIOS.right(), up)])
 }
 
@@ -172,8 +172,8 @@ fn all(sums: &[Sum], share: f64, scale: Scale) -> Markup {
     html! {
         @for (number, sum) in sums.iter().enumerate() {
             @let colour = colour(sum.variant);
-            @if let Some(interval) = sum.known { (Arms { frame: &RATIOS, scale, colour }.upright(at(number), interval)) }
-            circle class={ "f" (colour.class) } cx=(n(at(number))) cy=(n(RATIOS.y(scale.place(sum.ratio)))) r="4.4" fill=(colour.light) {}
+            @if let Some(interval) = sum.interval { (Arms { frame: &RATIOS, scale, colour }.upright(at(number), interval)) }
+            circle class={ "f" (colour.class) } cx=(n(at(number))) cy=(n(RATIOS.y(scale.position(sum.ratio)))) r="4.4" fill=(colour.light) {}
         }
         (dim(middle, RATIOS.bottom() + 20.0, Anchor::Middle, "all"))
         (ratio_names(sums, scale))
@@ -181,7 +181,7 @@ fn all(sums: &[Sum], share: f64, scale: Scale) -> Markup {
 }
 
 fn ratio_names(sums: &[Sum], scale: Scale) -> Markup {
-    let wanted: Vec<f64> = sums.iter().map(|sum| RATIOS.y(scale.place(sum.ratio))).collect();
+    let wanted: Vec<f64> = sums.iter().map(|sum| RATIOS.y(scale.position(sum.ratio))).collect();
     let places = spread(&wanted, 22.0, RATIOS.top..=RATIOS.bottom());
     html! { @for (sum, height) in sums.iter().zip(places) {
         (coloured(RATIOS.right() + 8.0, height + 4.0, Anchor::Start, colour(sum.variant), &format!("× {}", short(sum.ratio))))
@@ -191,7 +191,7 @@ fn ratio_names(sums: &[Sum], scale: Scale) -> Markup {
 fn names(result: &VariantsResult, values: &[Dot], y: Scale) -> Markup {
     let last = |variant: usize| values.iter().rev().find(|dot| dot.variant == variant);
     let ends: Vec<(usize, f64)> = (0..result.variants.len())
-        .filter_map(|variant| Some((variant, VALUES.y(y.place(last(variant)?.value)))))
+        .filter_map(|variant| Some((variant, VALUES.y(y.position(last(variant)?.value)))))
         .collect();
     let places = spread(&ends.iter().map(|(_, up)| *up).collect::<Vec<_>>(), 22.0, VALUES.top..=VALUES.bottom());
     let name = |variant: usize| {

@@ -42,7 +42,7 @@ struct Line {
 struct Point {
     size: f64,
     value: f64,
-    known: Option<Interval>,
+    interval: Option<Interval>,
 }
 
 /// The picture of one level of a study, by its number; none if it was not measured with several sizes.
@@ -84,12 +84,12 @@ fn ways(result: &VariantsResult, cells: &[&Cell], quantity: OverSize) -> Vec<Lin
             let size = cell.size? as f64;
             match quantity {
                 OverSize::Latency => {
-                    let (value, bounds) = cell.known(number, result.primary, result.reading())?;
-                    Some(Point { size, value, known: both(bounds) })
+                    let (value, bounds) = cell.estimate(number, result.primary, result.reading())?;
+                    Some(Point { size, value, interval: both(bounds) })
                 }
                 OverSize::Bandwidth => {
                     let value = cell.bandwidth(number, result.reading()).input?;
-                    Some(Point { size, value, known: None })
+                    Some(Point { size, value, interval: None })
                 }
             }
         };
@@ -116,7 +116,7 @@ fn bounds(cells: &[&Cell], quantity: OverSize) -> Vec<Line> {
             let (size, ns) = (cell.size? as f64, ns(cell)?);
             let bytes = cell.input_bytes.iter().flatten().next()?;
             let value = if quantity == OverSize::Latency { ns } else { bytes * 1e9 / ns };
-            Some(Point { size, value, known: None })
+            Some(Point { size, value, interval: None })
         };
         let points = cells.iter().filter_map(point).collect();
         Line { name: name.to_owned(), colour: of_kind(5), dashes, is_bound: true, points }
@@ -138,7 +138,7 @@ fn upright(lines: &[Line], quantity: OverSize) -> Option<Scale> {
         |is_bound: bool| lines.iter().filter(move |line| line.is_bound == is_bound).flat_map(|line| &line.points);
     let (least, most) = span(&mut points(false).map(|point| point.value));
     let near = |value: f64, by: f64| value.clamp(least / by, most * by);
-    let arms = points(false).flat_map(|point| point.known).flat_map(|interval| [interval.low, interval.high]);
+    let arms = points(false).flat_map(|point| point.interval).flat_map(|interval| [interval.low, interval.high]);
     let arms = arms.map(|value| near(value, REACH));
     let bounds = points(true).map(|point| near(point.value, BOUND_REACH[usize::from(quantity == OverSize::Bandwidth)]));
     let (low, high) = span(&mut points(false).map(|point| point.value).chain(arms).chain(bounds));
@@ -148,16 +148,16 @@ fn upright(lines: &[Line], quantity: OverSize) -> Option<Scale> {
 fn draw_line(line: &Line, scales: Scales, show: &dyn Fn(f64) -> String) -> Markup {
     let Scales { x, y } = scales;
     let places: Vec<(f64, f64)> =
-        line.points.iter().map(|point| (FRAME.x(x.place(point.size)), y.share(point.value))).collect();
+        line.points.iter().map(|point| (FRAME.x(x.position(point.size)), y.share(point.value))).collect();
     let arms = Arms { frame: &FRAME, scale: y, colour: line.colour };
     let class = format!("f{}", line.colour.class);
     html! {
         (Polyline { colour: line.colour, width: if line.is_bound { 1.2 } else { 1.6 }, dashes: line.dashes }
             .through(&within(&places)))
         @for point in line.points.iter().filter(|_| !line.is_bound) {
-            @let at = FRAME.x(x.place(point.size));
-            @if let Some(interval) = point.known { (arms.upright(at, interval)) }
-            circle class=(class) cx=(n(at)) cy=(n(FRAME.y(y.place(point.value)))) r="3.4" fill=(line.colour.light) {
+            @let at = FRAME.x(x.position(point.size));
+            @if let Some(interval) = point.interval { (arms.upright(at, interval)) }
+            circle class=(class) cx=(n(at)) cy=(n(FRAME.y(y.position(point.value)))) r="3.4" fill=(line.colour.light) {
                 title { (line.name) " at " (binary(point.size as u64)) ": " (show(point.value)) }
             }
         }
@@ -183,7 +183,7 @@ fn within(places: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 /// The names at the ends of the lines.
 fn names(lines: &[Line], scales: Scales) -> Markup {
-    let end = |line: &Line| line.points.last().map_or(FRAME.bottom(), |point| FRAME.y(scales.y.place(point.value)));
+    let end = |line: &Line| line.points.last().map_or(FRAME.bottom(), |point| FRAME.y(scales.y.position(point.value)));
     let ends: Vec<f64> = lines.iter().map(end).collect();
     let places = spread(&ends, 22.0, FRAME.top..=FRAME.bottom());
     html! {

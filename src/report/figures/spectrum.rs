@@ -51,12 +51,12 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
 
 fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     let mut curves = Vec::new();
-    let room = (MAX_LEVELS / shown.len().max(1)).max(1);
+    let capacity = (MAX_LEVELS / shown.len().max(1)).max(1);
     for (number, run) in shown.iter().enumerate() {
         let mut levels = chosen(with_requests(run.result));
         if shown.len() > 1 {
             // The last ones matter.
-            levels.drain(..levels.len().saturating_sub(room));
+            levels.drain(..levels.len().saturating_sub(capacity));
         }
         let count = levels.len();
         for (index, (_, level)) in levels.into_iter().enumerate() {
@@ -103,8 +103,8 @@ fn places(times: &Distribution, scales: Scales, shown: RangeInclusive<f64>) -> V
     let mut places: Vec<(f64, f64)> = Vec::new();
     for step in 0..=PLACES {
         let at = from * (to / from).powf(step as f64 / PLACES as f64);
-        let up = FRAME.y(y.place(times.percentile_ns(100.0 - 100.0 / at) as f64));
-        let point = (FRAME.x(x.place(at)), up);
+        let up = FRAME.y(y.position(times.percentile_ns(100.0 - 100.0 / at) as f64));
+        let point = (FRAME.x(x.position(at)), up);
         // Of a level stretch, only its ends.
         if let [.., before_last, last] = places[..]
             && (before_last.1 - up).abs() < 0.05
@@ -146,7 +146,7 @@ fn waiting(curve: &Curve<'_>, below: &[(f64, f64)], above: &[(f64, f64)]) -> Mar
 }
 
 fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
-    let last = |curve: &Curve<'_>| FRAME.y(y.place(curve.times.percentile_ns(100.0) as f64));
+    let last = |curve: &Curve<'_>| FRAME.y(y.position(curve.times.percentile_ns(100.0) as f64));
     let wanted: Vec<f64> = curves.iter().map(last).collect();
     let places = spread(&wanted, 22.5, FRAME.top - 2.0..=FRAME.bottom() - 4.0);
     let mut labels = Labels::before(WIDTH);

@@ -19,7 +19,7 @@ pub struct TimeAxis<'a> {
 
 impl<'a> TimeAxis<'a> {
     /// The axis of a run; `None` without windows.
-    pub fn of(shown: &Shown<'a>) -> Option<Self> {
+    pub fn new(shown: &Shown<'a>) -> Option<Self> {
         let with_windows = shown.result.levels.iter().filter(|level| !level.windows.is_empty());
         let mut levels: Vec<&LevelSummary> = with_windows.collect();
         // Levels that were measured once more come later than their position.
@@ -47,7 +47,7 @@ impl<'a> TimeAxis<'a> {
 
     /// The background: warm-up and other excluded time in grey, the edges of levels, and above them their names.
     pub fn background(&self, frame: &Frame, named: bool) -> Markup {
-        let position = |at: Stamp| frame.x(self.scale.place(self.seconds(at)));
+        let position = |at: Stamp| frame.x(self.scale.position(self.seconds(at)));
         let mut labels = Labels::before(frame.right() + 6.0);
         let names = self.levels.iter().filter(|_| named).filter_map(|summary| {
             let spot = Spot { x: position(load_began(summary)) + 3.0, y: frame.top - 5.0, anchor: Anchor::Start };

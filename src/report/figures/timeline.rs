@@ -53,7 +53,7 @@ struct TimeSlice {
 
 /// Draws the bands that have something to show.
 pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
-    let axis = TimeAxis::of(shown)?;
+    let axis = TimeAxis::new(shown)?;
     let bands = bands(&axis);
     let height = PITCH * bands.len() as f64 + 32.0;
     let ticks = axis.scale.ticks(7);
@@ -185,7 +185,7 @@ fn line(frame: &Frame, axis: &TimeAxis<'_>, scale: Scale, series: &Series) -> Ma
 
 fn names(frame: &Frame, band: &Band) -> Markup {
     let last =
-        |series: &Series| series.stretches.last().map_or(frame.top, |stretch| frame.y(band.scale.place(stretch.2)));
+        |series: &Series| series.stretches.last().map_or(frame.top, |stretch| frame.y(band.scale.position(stretch.2)));
     let wanted: Vec<f64> = band.series.iter().map(last).collect();
     let places = spread(&wanted, 22.0, frame.top..=frame.bottom());
     html! {
@@ -201,7 +201,7 @@ fn marks(frame: &Frame, axis: &TimeAxis<'_>) -> Markup {
     let mut stretches: Vec<(f64, f64)> = Vec::new();
     for row in disturbed {
         let edges = [row.start, row.start.plus_duration(row.duration)];
-        let [from, to] = edges.map(|at| frame.x(axis.scale.place(axis.seconds(at))));
+        let [from, to] = edges.map(|at| frame.x(axis.scale.position(axis.seconds(at))));
         match stretches.last_mut() {
             Some(last) if from - last.1 < 1.0 => last.1 = to,
             _ => stretches.push((from, to)),

@@ -34,7 +34,7 @@ struct Point<'a> {
 
 fn value(level: &LevelSummary, key: &'static str, percentile: Option<f64>) -> Option<f64> {
     let point = percentile.map(terms::Point::Percentile);
-    Some(FigureAt::of(FigureName { key, point }).value(level)?.value)
+    Some(FigureAt::new(FigureName { key, point }).value(level)?.value)
 }
 
 /// Time to first token and inter token latency over the load: the median and the percentile that the run is judged by,
@@ -121,7 +121,7 @@ fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], layout: &Axes<'_>) -> Option<M
     let (x, y) = (Scale::from_zero(lines.iter().flat_map(|line| line.points.iter().map(|point| point.x))), layout.y);
     let horizontal = Axis { scale: x, ticks: x.ticks(6), label: &short, title: layout.words };
     let upright = Axis { scale: y, ticks: y.ticks(6), label: layout.upright, title: layout.title };
-    let position = |point: &Point<'_>| (FRAME.x(x.place(point.x)), FRAME.y(y.place(point.y)));
+    let position = |point: &Point<'_>| (FRAME.x(x.position(point.x)), FRAME.y(y.position(point.y)));
     let ends: Vec<f64> = lines.iter().filter_map(|line| line.points.last()).map(|point| position(point).1).collect();
     let names = spread(&ends, 18.0, FRAME.top..=FRAME.bottom());
     let content = html! {
@@ -162,13 +162,13 @@ fn level_names(line: &Line<'_>, position: &dyn Fn(&Point<'_>) -> (f64, f64)) -> 
         names.extend(labels.place(&name, &spots).map(|(spot, hidden)| (spot, hidden, name)));
     }
     html! { @for (Spot { x, y, anchor }, hidden, name) in &names {
-        text.dim.halo.t2[*hidden] x=(n(*x)) y=(n(*y)) text-anchor=(anchor.word()) fill="#5b6672" stroke="#ffffff"
+        text.dim.halo.t2[*hidden] x=(n(*x)) y=(n(*y)) text-anchor=(anchor.name()) fill="#5b6672" stroke="#ffffff"
             stroke-width="3" paint-order="stroke" { (name) }
     } }
 }
 
 fn dot(line: &Line<'_>, point: &Point<'_>, at: f64, up: f64, layout: &Axes<'_>) -> Markup {
-    let hollow = !Outcome::of(point.level).is_valid();
+    let hollow = !Outcome::new(point.level).is_valid();
     let class = if hollow { format!("hollow s{}", line.colour.class) } else { format!("f{}", line.colour.class) };
     html! {
         circle class=(class) cx=(n(at)) cy=(n(up)) r="3.6" fill=(if hollow { "#ffffff" } else { line.colour.light })
@@ -210,10 +210,10 @@ mod tests {
             summary
         };
         let result = plans::result(&plans::setup(), &[level(1), level(2), level(4)]);
-        let drawn = times(&[Shown::of("a", &result)]).unwrap().into_string();
+        let drawn = times(&[Shown::new("a", &result)]).unwrap().into_string();
         assert_eq!(drawn.matches("<circle").count(), 12, "{drawn}");
         assert!(drawn.contains("TTFT p99") && drawn.contains("ITL p50") && drawn.contains("requests outstanding"));
         let plain = plans::result(&plans::setup(), &[sample::level(LevelLoad::Concurrency(1), 100, 9_000_000)]);
-        assert!(times(&[Shown::of("a", &plain)]).is_none() && interactivity(&[Shown::of("a", &plain)]).is_none());
+        assert!(times(&[Shown::new("a", &plain)]).is_none() && interactivity(&[Shown::new("a", &plain)]).is_none());
     }
 }

@@ -106,7 +106,7 @@ pub fn draw(shown: &Shown<'_>) -> Option<Markup> {
             @let top = frame.top + PITCH * number as f64 + (PITCH - BAR) / 2.0;
             (dim(LEFT - 7.0, top + 13.0, Anchor::End, name))
             (bar(&frame, x, top, parts))
-            (text(frame.x(x.place(sum(parts))) + 6.0, top + 13.0, Anchor::Start, &time(sum(parts))))
+            (text(frame.x(x.position(sum(parts))) + 6.0, top + 13.0, Anchor::Start, &time(sum(parts))))
         }
     };
     Some(picture(frame.bottom() + 34.0, "Where the mean latency goes, a bar for each level", &content))
@@ -119,7 +119,7 @@ fn bar(frame: &Frame, x: Scale, top: f64, parts: &[Part]) -> Markup {
         .map(|part| {
             let left = from;
             from += part.ns;
-            (frame.x(x.place(left)), frame.x(x.place(from)), part)
+            (frame.x(x.position(left)), frame.x(x.position(from)), part)
         })
         .collect();
     html! {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     /// The parts of requests to `server` that took so long, in whole nanoseconds.
-    fn told(server: ServerSummary, latency_ns: u64) -> Vec<(&'static str, u64)> {
+    fn named_parts(server: ServerSummary, latency_ns: u64) -> Vec<(&'static str, u64)> {
         let requests = server.delta.success.count;
         let level = sample::level(LevelLoad::Concurrency(1), requests, latency_ns);
         let level = LevelSummary { server: Some(server), ..level };
@@ -206,7 +206,7 @@ mod tests {
             ("server, other", 2_553),
             ("network and other", 36_000),
         ];
-        assert_eq!(told(cached(), 600_000), expected);
+        assert_eq!(named_parts(cached(), 600_000), expected);
     }
 
     #[test]
@@ -220,6 +220,6 @@ mod tests {
             ("server, other", 210_439),
             ("network and other", 166_667),
         ];
-        assert_eq!(told(server("e", delta, vec![cached()]), 1_500_000), expected);
+        assert_eq!(named_parts(server("e", delta, vec![cached()]), 1_500_000), expected);
     }
 }

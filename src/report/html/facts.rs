@@ -241,7 +241,7 @@ pub fn requirements(result: &RunResult) -> Markup {
                         th { (shown(&checked.text)) }
                         td.left { (gate::about(checked)) }
                         td { (value) } td { (interval) }
-                        td { span class=(if checked.passes { "badge good" } else if checked.open { "badge warn" } else { "badge bad" }) { (gate::word(checked)) } }
+                        td { span class=(if checked.passes { "badge good" } else if checked.open { "badge warn" } else { "badge bad" }) { (gate::verdict_name(checked)) } }
                     }
                 } }
             } }
@@ -278,8 +278,8 @@ pub fn comparison(results: &[Shown<'_>]) -> Markup {
                         tr { th { (full_name(change.load, change.distinction)) } td.left colspan="6" { "not compared: " (before) ", " (after) } }
                     }
                     @for figure in &change.figures { tr {
-                        th { (full_name(change.load, change.distinction)) } td.left { (figure.of.short()) }
-                        @let unit = figure.of.figure.unit;
+                        th { (full_name(change.load, change.distinction)) } td.left { (figure.figure_at.short()) }
+                        @let unit = figure.figure_at.figure.unit;
                         td { (unit.show(figure.values[0])) } td { (unit.show(figure.values[1])) }
                         td { @if figure.ratio.is_finite() { (signed(figure.ratio)) } @else { "–" } }
                         td { @match figure.interval {
@@ -372,7 +372,7 @@ fn backends(setup: &Setup) -> String {
 
 fn outcomes(result: &RunResult) -> String {
     let words: Vec<String> =
-        result.levels.iter().map(|summary| format!("{} {}", level(summary), Outcome::of(summary))).collect();
+        result.levels.iter().map(|summary| format!("{} {}", level(summary), Outcome::new(summary))).collect();
     words.join(", ")
 }
 

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::figures::{MARGIN, Shown, rate};
 use crate::html::Page;
 use crate::html::parts::percent;
-use crate::result::answer::{Answer, Sureness, Told, compared};
+use crate::result::answer::{Answer, ReportedFigure, Sureness, compared};
 use crate::result::compare::changes;
 use crate::result::figures::FigureAt;
 use crate::result::outcome::Outcome;
@@ -34,7 +34,7 @@ pub fn sentence(answer: &Answer) -> Markup {
         }
         p.answer { (shown(&answer.words)) }
         @if let Some(missing) = &answer.missing {
-            p.sub { @if answer.sure != Sureness::Sure { span.badge.warn { "not sure" } " " } (shown(&missing.words())) }
+            p.sub { @if answer.sure != Sureness::Sure { span.badge.warn { "not sure" } " " } (shown(&missing.text())) }
             @if let Some(command) = &missing.command { pre { (shown(command)) } }
         }
     }
@@ -45,7 +45,7 @@ pub fn tiles(answer: &Answer) -> Markup {
     html! { @for figure in answer.figures.iter().take(MOST) { (tile(figure)) } }
 }
 
-fn tile(figure: &Told) -> Markup {
+fn tile(figure: &ReportedFigure) -> Markup {
     let name = FigureAt::named(&figure.key).map_or_else(|| figure.key.clone(), FigureAt::short);
     let name = if figure.unit == Unit::Ratio { format!("{name}, ratio") } else { name };
     let value = figure.unit.show(figure.value);
@@ -53,14 +53,14 @@ fn tile(figure: &Told) -> Markup {
     let interval = figure.interval.map(|interval| figure.unit.show_between(interval.low, interval.high));
     html! {
         div { dt { (name) } dd { (number) @if !unit.is_empty() { small { " " (unit) } } }
-            dd.note { (shown(&figure.of)) @if let Some(interval) = interval { ": " (interval) } } }
+            dd.note { (shown(&figure.subject)) @if let Some(interval) = interval { ": " (interval) } } }
     }
 }
 
 /// Whether what is below can be believed, and how much failed.
 pub fn trust(result: &RunResult) -> Markup {
     let levels = &result.levels;
-    let valid = levels.iter().filter(|level| Outcome::of(level).is_valid()).count();
+    let valid = levels.iter().filter(|level| Outcome::new(level).is_valid()).count();
     let disturbed = levels.iter().filter(|level| level.disturbances.disturbed > 0).count();
     let failed: u64 = levels.iter().map(|level| level.client.failed).sum();
     let all: u64 = levels.iter().map(|level| level.client.requests + level.client.failed).sum();

@@ -8,7 +8,7 @@ use crate::result::figures::{FigureAt, further};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
 use crate::result::statistic::value;
-use crate::result::summary::{Headline, Known, LevelSummary};
+use crate::result::summary::{Headline, LevelSummary, StatisticEstimate};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Interval, early_stopping_floor};
 use crate::stdio::shown;
@@ -65,7 +65,7 @@ struct Columns<'a> {
 
 fn row(summary: &LevelSummary, columns: &Columns<'_>) -> Markup {
     let (client, percentiles) = (&summary.client, columns.percentiles);
-    let outcome = Outcome::of(summary);
+    let outcome = Outcome::new(summary);
     let latencies =
         std::iter::once(Statistic::MeanLatency).chain(percentiles.iter().copied().map(Statistic::Percentile));
     html! {
@@ -75,7 +75,7 @@ fn row(summary: &LevelSummary, columns: &Columns<'_>) -> Markup {
             @if client.requests == 0 {
                 td { "–" } @for _ in latencies { td { "–" } } @for _ in columns.further { td { "–" } } td { "–" }
             } @else {
-                td { (short(client.throughput())) (known(summary, Statistic::Throughput, rate)) }
+                td { (short(client.throughput())) (interval(summary, Statistic::Throughput, rate)) }
                 @for statistic in latencies { (cell(summary, statistic)) }
                 @for figure_at in columns.further { (named(summary, *figure_at)) }
                 td { (time(client.latency.percentile_ns(100.0) as f64)) }
@@ -93,9 +93,9 @@ fn cell(level: &LevelSummary, statistic: Statistic) -> Markup {
     };
     let few = level.client.latency.count() < needed;
     html! {
-        td.few[few] title=[few.then(|| format!("{} needs {needed} samples", statistic.word()))] {
+        td.few[few] title=[few.then(|| format!("{} needs {needed} samples", statistic.name()))] {
             (time(value(statistic, &level.client)))
-            (known(level, statistic, time))
+            (interval(level, statistic, time))
         }
     }
 }
@@ -107,7 +107,7 @@ fn named(level: &LevelSummary, figure_at: FigureAt) -> Markup {
         Some(found) => {
             (unit.show(found.value))
             @if let Some(Interval { low, high }) = found.interval {
-                span.known { (bare(&unit.show(low), &unit.show(high))) " – " (unit.show(high)) }
+                span.interval { (bare(&unit.show(low), &unit.show(high))) " – " (unit.show(high)) }
             }
         }
         None => "–",
@@ -115,9 +115,9 @@ fn named(level: &LevelSummary, figure_at: FigureAt) -> Markup {
 }
 
 /// An interval, in the unit of the value above it.
-fn known(level: &LevelSummary, statistic: Statistic, show: fn(f64) -> String) -> Markup {
-    html! { @if let Some(Interval { low, high }) = Known::find(&level.intervals, statistic) {
-        span.known { (bare(&show(low), &show(high))) " – " (show(high)) }
+fn interval(level: &LevelSummary, statistic: Statistic, show: fn(f64) -> String) -> Markup {
+    html! { @if let Some(Interval { low, high }) = StatisticEstimate::find(&level.intervals, statistic) {
+        span.interval { (bare(&show(low), &show(high))) " – " (show(high)) }
     } }
 }
 
@@ -128,7 +128,7 @@ pub fn restarts(result: &RunResult) -> Markup {
         @if !rows.is_empty() {
             h3 { "Starts of the model" }
             ul { @for (summary, restarts) in rows { @for figure in restarts.shown() {
-                li { (level(summary)) ", over " (restarts.starts) " starts: " (starts::words(figure)) }
+                li { (level(summary)) ", over " (restarts.starts) " starts: " (starts::estimate_text(figure)) }
             } } }
         }
     }
@@ -140,7 +140,7 @@ pub fn server_load(result: &RunResult) -> Markup {
     html! {
         @if !rows.is_empty() {
             h3 { "The server's load, by its own figures" }
-            ul { @for (summary, load) in &rows { li { (level(summary)) ": " (server_load::words(load)) } } }
+            ul { @for (summary, load) in &rows { li { (level(summary)) ": " (server_load::text(load)) } } }
         }
     }
 }
@@ -166,8 +166,8 @@ pub fn badge(outcome: Outcome) -> Markup {
 /// What is wrong with levels, and what to change: one entry for levels with the same verdict.
 pub fn verdicts(result: &RunResult) -> Markup {
     let mut groups: Vec<(Vec<String>, Outcome, Vec<[String; 2]>)> = Vec::new();
-    for summary in result.levels.iter().filter(|level| Outcome::of(level) != Outcome::Valid) {
-        let (outcome, words) = (Outcome::of(summary), words(result, summary));
+    for summary in result.levels.iter().filter(|level| Outcome::new(level) != Outcome::Valid) {
+        let (outcome, words) = (Outcome::new(summary), problems(result, summary));
         match groups.last_mut() {
             Some((names, other, group_words)) if *other == outcome && *group_words == words => {
                 names.push(level(summary))
@@ -192,7 +192,7 @@ pub fn verdicts(result: &RunResult) -> Markup {
 }
 
 /// What is wrong with a level, and what to change, for each reason.
-fn words(result: &RunResult, level: &LevelSummary) -> Vec<[String; 2]> {
+fn problems(result: &RunResult, level: &LevelSummary) -> Vec<[String; 2]> {
     let plan = &result.setup.measurement;
     let mut words = Vec::new();
     if let Verdict::Invalid(reasons) = &level.verdict {
@@ -201,7 +201,7 @@ fn words(result: &RunResult, level: &LevelSummary) -> Vec<[String; 2]> {
         );
     }
     let limit = plan.latency_threshold.map(|limit| time(limit.as_nanos() as f64)).unwrap_or_default();
-    let besides = match Outcome::of(level) {
+    let besides = match Outcome::new(level) {
         Outcome::OverThreshold => {
             Some([format!("The latency is above the threshold of {limit}"), "a lower load".to_owned()])
         }

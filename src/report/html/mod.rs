@@ -52,10 +52,10 @@ pub fn write(flag: &str, path: &Path, interrupts: Interrupts, page: &Page<'_>) -
 /// If it cannot be written, or the results have nothing to show in it.
 pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>) -> Result<()> {
     let PictureFile { figure, path } = file;
-    let flag = format!("--svg {}:", figure.word());
-    let is_told =
+    let flag = format!("--svg {}:", figure.name());
+    let is_reported =
         page.results.get(page.main).is_some_and(|run| run.result.levels.iter().any(|level| !level.windows.is_empty()));
-    let none = (*figure == Picture::Failures && is_told).then(no_failures);
+    let none = (*figure == Picture::Failures && is_reported).then(no_failures);
     let Some(drawn) = draw(*figure, page.results, page.main).or(none) else {
         let why = match figure {
             Picture::Comparison => "takes two results that have a level in common, or one of variants",
@@ -267,7 +267,7 @@ fn figure(drawn: &Markup, caption: &str) -> Markup {
 
 fn picture(results: &[Shown<'_>], which: Picture, title: &str, caption: &str) -> Markup {
     html! {
-        section id=(which.word()) {
+        section id=(which.name()) {
             h2 { (title) }
             @match draw(which, results, 0) {
                 Some(drawn) => (figure(&drawn, caption)),

@@ -36,7 +36,7 @@ pub fn study(result: &VariantsResult) -> Markup {
                 h3 { (latency_word(result)) " latency, as a multiple of " (first(result)) "'s" }
                 (by_size(&cells, result, &ratio))
                 h3 { "Inputs a second" }
-                (by_size(&cells, result, &|way: &Way<'_>| known(way.bandwidth.input, bandwidth)))
+                (by_size(&cells, result, &|way: &Way<'_>| optional(way.bandwidth.input, bandwidth)))
             }
         }
         @for cell in &result.cells { (one(result, cell)) }
@@ -47,7 +47,7 @@ fn first(result: &VariantsResult) -> String {
     result.variants.first().map(|first| shown(&first.name).into_owned()).unwrap_or_default()
 }
 
-fn known(value: Option<f64>, show: fn(f64) -> String) -> Markup {
+fn optional(value: Option<f64>, show: fn(f64) -> String) -> Markup {
     html! { td { (value.map_or_else(|| "–".to_owned(), show)) } }
 }
 
@@ -57,7 +57,7 @@ fn ratio(way: &Way<'_>) -> Markup {
         Some(change) => {
             html! { td { span class=(change_class(change.verdict)) title=(interval(change.interval)) { (factor(change.ratio)) } } }
         }
-        None => known(way.latency_ns, time),
+        None => optional(way.latency_ns, time),
     }
 }
 
@@ -101,8 +101,8 @@ fn rows(result: &VariantsResult, cell: &Cell) -> Markup {
                 @match way.problem {
                     Some(problem) => { td.left colspan="7" { "not measured: " (shown(problem)) } },
                     None => {
-                        (known(way.rate, rate)) (known(way.bandwidth.input, bandwidth)) (known(way.bandwidth.output, bandwidth))
-                        (known(way.latency_ns, time))
+                        (optional(way.rate, rate)) (optional(way.bandwidth.input, bandwidth)) (optional(way.bandwidth.output, bandwidth))
+                        (optional(way.latency_ns, time))
                         @match &way.change {
                             Some(change) => {
                                 td { (factor(change.ratio)) } td { (interval(change.interval)) }

@@ -54,7 +54,7 @@ fn level(number: u32, windows: u32) -> LevelSummary {
 }
 
 fn text(results: &[(&str, &RunResult)]) -> String {
-    let shown: Vec<Shown<'_>> = results.iter().map(|(name, result)| Shown::of(name, result)).collect();
+    let shown: Vec<Shown<'_>> = results.iter().map(|(name, result)| Shown::new(name, result)).collect();
     Page { results: &shown, main: 0 }.text()
 }
 
@@ -158,7 +158,7 @@ fn a_run_without_a_level_has_a_page() {
 #[test]
 fn failures_are_drawn_where_there_are_any() {
     let result = plans::result(&plans::setup(), &[level(1, 5), level(2, 30)]);
-    let drawn = draw(Picture::Failures, &[Shown::of("r", &result)], 0).unwrap().into_string();
+    let drawn = draw(Picture::Failures, &[Shown::new("r", &result)], 0).unwrap().into_string();
     assert!(
         drawn.contains("Unavailable") && drawn.contains("Internal") && drawn.contains("for other reasons"),
         "{drawn}"
@@ -168,14 +168,14 @@ fn failures_are_drawn_where_there_are_any() {
     quiet.timeline.slices.iter_mut().for_each(|slice| (slice.failed, slice.failed_for) = (0, Vec::new()));
     quiet.windows.iter_mut().for_each(|row| (row.failed, row.failed_for) = (0, Vec::new()));
     let result = plans::result(&plans::setup(), &[quiet]);
-    assert!(draw(Picture::Failures, &[Shown::of("r", &result)], 0).is_none());
+    assert!(draw(Picture::Failures, &[Shown::new("r", &result)], 0).is_none());
 }
 
 #[test]
 fn a_picture_alone_is_xml() {
     let folder = tempfile::tempdir().unwrap();
     let result = plans::result(&plans::setup(), &[level(1, 5), level(2, 5)]);
-    let shown = [Shown::of("r", &result), Shown::of(HOSTILE, &result)];
+    let shown = [Shown::new("r", &result), Shown::new(HOSTILE, &result)];
     let page = Page { results: &shown, main: 0 };
     let quiet = base::interrupt::counter();
     // Of these the levels have nothing.
@@ -188,7 +188,7 @@ fn a_picture_alone_is_xml() {
         Picture::Rounds,
     ];
     for picture in Picture::ALL.into_iter().filter(|picture| !absent.contains(picture)) {
-        let path = folder.path().join(picture.word());
+        let path = folder.path().join(picture.name());
         write_figure(&PictureFile { figure: picture, path: path.clone() }, quiet, &page).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let mut reader = quick_xml::Reader::from_str(&text);
@@ -206,7 +206,7 @@ fn a_picture_alone_is_xml() {
     for figure in absent {
         let file = PictureFile { figure, path: folder.path().join("w") };
         let error = write_figure(&file, quiet, &page).unwrap_err().to_string();
-        let flag = format!("--svg {}:", figure.word());
+        let flag = format!("--svg {}:", figure.name());
         assert!(error.starts_with(&flag) && error.contains("nothing to show"), "{error}");
     }
 }

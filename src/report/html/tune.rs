@@ -90,7 +90,7 @@ fn row(candidate: &CandidateResult) -> Markup {
         td { (figure(|figures| rate(figures.means.throughput))) }
         td { (figure(|figures| time(figures.means.latency_ns))) }
         td { (figure(|figures| short(figures.means.executed_batch))) }
-        td.words { span class=(class) { (candidate.status.word()) } @if let Some(reason) = &candidate.reason { " " (shown(reason)) } }
+        td.words { span class=(class) { (candidate.status.name()) } @if let Some(reason) = &candidate.reason { " " (shown(reason)) } }
     } }
 }
 

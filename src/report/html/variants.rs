@@ -73,8 +73,8 @@ fn table(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Marku
 
 fn row(figure: &FigureChange) -> Markup {
     html! { tr {
-        th.left { (title(figure.of)) }
-        td { (compact(in_unit(figure.of, figure.reference))) } td { (compact(in_unit(figure.of, figure.value))) }
+        th.left { (title(figure.figure)) }
+        td { (compact(in_unit(figure.figure, figure.reference))) } td { (compact(in_unit(figure.figure, figure.value))) }
         td { (factor(figure.ratio)) } td { (interval(figure.interval)) } td { (p_value(figure.p)) }
         td.left { span class=(change_class(figure.verdict)) { (figure.verdict) } }
     } }

@@ -147,7 +147,7 @@ fn row(result: &TuneResult, candidate: &CandidateResult) -> Vec<String> {
         number(figures.map(|figures| figures.means.latency_ns / 1e6)),
     ];
     row.extend(candidate.values.iter().map(asked));
-    row.extend([candidate.status.word().to_owned(), candidate.reason.clone().unwrap_or_default()]);
+    row.extend([candidate.status.name().to_owned(), candidate.reason.clone().unwrap_or_default()]);
     row
 }
 

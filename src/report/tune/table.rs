@@ -36,7 +36,7 @@ pub fn table(result: &TuneResult) -> String {
 }
 
 fn rows(result: &TuneResult) -> String {
-    let columns = Columns::of(result);
+    let columns = Columns::new(result);
     let latency = format!("p{} ms", result.percentile);
     let titles = format!("{:>9} {:>5} {latency:>8} {:>5}", "infer/s", "+-%", "batch");
     let mut text = line(&format!("{:>4} {}{titles}  verdict", "#", columns.cells(&columns.names, "load")));
@@ -53,7 +53,7 @@ fn rows(result: &TuneResult) -> String {
         let load = candidate.figures.as_ref().and_then(|figures| figures.means.concurrency);
         let load = load.map_or_else(|| "-".to_owned(), |load| load.to_string());
         let settings = columns.cells(&columns.values(candidate), &load);
-        text += &line(&format!("{:>4} {settings}{figures}  {}", candidate.number, candidate.status.word()));
+        text += &line(&format!("{:>4} {settings}{figures}  {}", candidate.number, candidate.status.name()));
         if let Some(reason) = &candidate.reason {
             text += &wrapped(reason, 7);
         }
@@ -93,7 +93,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(result: &TuneResult) -> Self {
+    fn new(result: &TuneResult) -> Self {
         let all = names(&result.settings);
         let yours = result.candidates.iter().find(|candidate| candidate.number == 0);
         let is_unchanged = |index: &usize| {
@@ -233,10 +233,10 @@ pub(crate) mod sample {
     use serde_json::json;
 
     use super::*;
-    use crate::result::{Figures, TUNE_VERSION, TuneVerdict, VisitFigures};
+    use crate::result::{Figures, TUNE_VERSION, TrialFigures, TuneVerdict};
 
     pub fn result() -> TuneResult {
-        let visit = |throughput: f64| VisitFigures {
+        let trial = |throughput: f64| TrialFigures {
             figures: Figures {
                 throughput,
                 latency_ns: 14_250_000.0,
@@ -246,12 +246,12 @@ pub(crate) mod sample {
                 ..Figures::default()
             },
             load_s: Some(0.004),
-            ..VisitFigures::default()
+            ..TrialFigures::default()
         };
         let figures = |rates: &[f64]| {
-            let visits: Vec<VisitFigures> = rates.iter().map(|rate| visit(*rate)).collect();
-            let visits: Vec<&VisitFigures> = visits.iter().collect();
-            TuneFigures::of(&visits, &visits)
+            let trials: Vec<TrialFigures> = rates.iter().map(|rate| trial(*rate)).collect();
+            let trials: Vec<&TrialFigures> = trials.iter().collect();
+            TuneFigures::new(&trials, &trials)
         };
         let candidate = |number: usize, status: CandidateStatus, rates: &[f64]| CandidateResult {
             number,
@@ -287,7 +287,7 @@ pub(crate) mod sample {
                 candidate(9, CandidateStatus::RuledOut, &[]),
             ],
             verdict: TuneVerdict {
-                word: "better".to_owned(),
+                name: "better".to_owned(),
                 winner: Some(2),
                 gain: Some(32.0),
                 interval: None,

@@ -49,7 +49,7 @@ pub(super) fn rounds(result: &VariantsResult) -> Table {
     for cell in &result.cells {
         for round in &cell.rounds {
             let of_round =
-                |(index, variant): (usize, &usize)| Turn { cell, round, place: index + 1, variant: *variant };
+                |(index, variant): (usize, &usize)| Turn { cell, round, position: index + 1, variant: *variant };
             let turns = round.order.iter().enumerate().map(of_round);
             table.extend(turns.filter_map(|turn| turn.row(result, &figures)));
         }
@@ -62,7 +62,7 @@ struct Turn<'a> {
     cell: &'a Cell,
     round: &'a Round,
     /// Where in the round it was measured, from 1.
-    place: usize,
+    position: usize,
     variant: usize,
 }
 
@@ -76,7 +76,7 @@ impl Turn<'_> {
             whole(bytes),
             self.round.start.to_string(),
             self.round.number.to_string(),
-            self.place.to_string(),
+            self.position.to_string(),
             result.variants[self.variant].name.clone(),
             yes(self.round.counted(self.variant).is_some()),
             yes(unit.disturbed),
@@ -149,7 +149,7 @@ fn row(
         show(output.map(|bytes| bytes / 1e6)),
     ];
     for &figure in figures {
-        let change = comparison.and_then(|all| all.figures.iter().find(|change| change.of == figure));
+        let change = comparison.and_then(|all| all.figures.iter().find(|change| change.figure == figure));
         row.push(show(value_of(figure).map(|value| in_unit(figure, value))));
         row.extend(CHANGE.iter().map(|(_, fill)| change.and_then(fill).unwrap_or_default()));
     }
@@ -163,7 +163,7 @@ fn column(figure: Figure) -> String {
     match figure {
         Figure::Client(Statistic::Throughput) => "Inferences/Second".to_owned(),
         Figure::Client(Statistic::MeanLatency) => "Avg latency".to_owned(),
-        Figure::Client(statistic) => format!("{} latency", statistic.word()),
+        Figure::Client(statistic) => format!("{} latency", statistic.name()),
         Figure::Server(ServerPart::ServerQueue) => "Server Queue".to_owned(),
         Figure::Server(ServerPart::ServerCompute) => "Server Compute".to_owned(),
     }

@@ -10,7 +10,7 @@ use crate::terms::{Order, Rounds, Statistic};
 pub fn study(sizes: &[u64]) -> VariantsResult {
     let unit = |ns: f64| {
         let values = [(Statistic::Throughput, 1e9 / ns), (Statistic::MeanLatency, ns)];
-        let values = values.map(|(statistic, value)| Value { of: Figure::Client(statistic), value });
+        let values = values.map(|(statistic, value)| Value { figure: Figure::Client(statistic), value });
         Some(Unit { values: values.to_vec(), requests: 500, ..Unit::default() })
     };
     let round = |size: u64, number: usize| {

@@ -13,7 +13,7 @@ const MEAN: Figure = Figure::Client(Statistic::MeanLatency);
 /// Rounds in which the second variant takes `factors` of the first's 2 ms.
 fn result(names: [&str; 2], factors: &[f64], matrix: Option<&str>) -> VariantsResult {
     let unit = |factor: f64| {
-        let values = [(RATE, 500.0 / factor), (MEAN, 2e6 * factor)].map(|(figure, value)| Value { of: figure, value });
+        let values = [(RATE, 500.0 / factor), (MEAN, 2e6 * factor)].map(|(figure, value)| Value { figure, value });
         Some(Unit { values: values.to_vec(), requests: 500, ..Unit::default() })
     };
     let order = |number: usize| if number.is_multiple_of(2) { vec![0, 1] } else { vec![1, 0] };

@@ -35,7 +35,7 @@ pub fn ways<'a>(result: &'a VariantsResult, cell: &Cell) -> Vec<Way<'a>> {
             bandwidth: cell.bandwidth(number, reading),
             latency_ns: cell.value(number, result.primary, reading),
             change: compared
-                .and_then(|comparison| comparison.figures.iter().find(|figure| figure.of == result.primary))
+                .and_then(|comparison| comparison.figures.iter().find(|figure| figure.figure == result.primary))
                 .copied(),
         }
     })

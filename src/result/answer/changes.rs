@@ -1,7 +1,7 @@
 //! Answers about how others differ from the first: variants, and results that are compared.
 
 use crate::answer::levels::command;
-use crate::answer::{Answer, Missing, Question, Sureness, Told, at, told};
+use crate::answer::{Answer, Missing, Question, ReportedFigure, Sureness, at, reported};
 use crate::compare::{Direction, LevelChange};
 use crate::figures::FigureAt;
 use crate::number::plain;
@@ -17,13 +17,13 @@ struct Pair<'a> {
     other: &'a str,
     reference: &'a str,
     /// At which level, if there are several.
-    place: Option<String>,
+    level: Option<String>,
 }
 
 /// A change of a figure of which more is better, or less.
 #[derive(Clone, Copy)]
 struct Changed {
-    of: FigureAt,
+    figure_at: FigureAt,
     ratio: f64,
     interval: Option<Interval>,
     verdict: Direction,
@@ -41,16 +41,16 @@ pub(super) fn of_variants(result: &VariantsResult, setup: &Setup) -> Option<Answ
     let mut sentences = Vec::new();
     let (mut figures, mut open) = (Vec::new(), Vec::new());
     for (cell, comparison) in &all {
-        let Some(change) = comparison.figures.iter().find(|figure| figure.of == result.primary) else { continue };
+        let Some(change) = comparison.figures.iter().find(|figure| figure.figure == result.primary) else { continue };
         let load = cell.loads.get(comparison.variant).map(|load| at(*load, cell.distinction()));
-        let pair = Pair { other: name(comparison.variant), reference: name(0), place: load.filter(|_| several) };
+        let pair = Pair { other: name(comparison.variant), reference: name(0), level: load.filter(|_| several) };
         let changed = changed(change);
         if change.verdict == Direction::Undecided {
             open.push(change);
         }
         sentences.push((change.verdict, sentence(&pair, changed)));
         figures.extend(
-            [values(&pair, changed.of, [change.reference, change.value]), vec![ratio(&pair, changed)]].concat(),
+            [values(&pair, changed.figure_at, [change.reference, change.value]), vec![ratio(&pair, changed)]].concat(),
         );
     }
     let words = joined(sentences)?;
@@ -62,19 +62,19 @@ pub(super) fn of_variants(result: &VariantsResult, setup: &Setup) -> Option<Answ
 }
 
 fn changed(change: &FigureChange) -> Changed {
-    let statistic = match change.of {
+    let statistic = match change.figure {
         Figure::Client(statistic) => statistic,
         Figure::Server(_) => Statistic::MeanLatency,
     };
     let FigureChange { ratio, interval, verdict, .. } = *change;
-    Changed { of: FigureAt::of_statistic(statistic), ratio, interval, verdict }
+    Changed { figure_at: FigureAt::of_statistic(statistic), ratio, interval, verdict }
 }
 
 /// How many rounds would decide, and how long they would take.
 fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup) -> Missing {
     let Some(rounds) = change.rounds_to_decide.map(|rounds| rounds.max(MIN_PAIRS)) else {
         let text = format!("the change is at the margin of {} %", plain(100.0 * result.rounds.margin));
-        return Missing { what: text, command: None, seconds: None };
+        return Missing { problem: text, command: None, seconds: None };
     };
     let flag = if result.starts > 1 { "--restarts" } else { "--rounds" };
     let window_s: f64 = match setup.measurement.window {
@@ -84,7 +84,7 @@ fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup) -> Miss
     let turns = rounds * result.variants.len() * result.cells.len();
     let seconds = (window_s > 0.0 && result.starts < 2).then(|| (window_s * turns as f64).ceil() as u64);
     Missing {
-        what: format!("{rounds} {} would probably decide", flag.trim_start_matches('-')),
+        problem: format!("{rounds} {} would probably decide", flag.trim_start_matches('-')),
         command: Some(command(setup, &[(flag, rounds.to_string())])),
         seconds,
     }
@@ -98,9 +98,10 @@ pub fn compared(changes: &[LevelChange], [reference, other]: [&str; 2], setup: &
     let (mut figures, mut open) = (Vec::new(), false);
     for level in changes {
         let level_name = at(level.load, level.distinction);
-        let Some(change) = level.figures.iter().find(|change| change.of == key) else { continue };
-        let pair = Pair { other, reference, place: (changes.len() > 1).then_some(level_name) };
-        let changed = Changed { of: key, ratio: change.ratio, interval: change.interval, verdict: change.verdict };
+        let Some(change) = level.figures.iter().find(|change| change.figure_at == key) else { continue };
+        let pair = Pair { other, reference, level: (changes.len() > 1).then_some(level_name) };
+        let changed =
+            Changed { figure_at: key, ratio: change.ratio, interval: change.interval, verdict: change.verdict };
         open |= change.verdict == Direction::Undecided;
         sentences.push((change.verdict, sentence(&pair, changed)));
         figures.extend([values(&pair, key, change.values), vec![ratio(&pair, changed)]].concat());
@@ -115,7 +116,7 @@ pub fn compared(changes: &[LevelChange], [reference, other]: [&str; 2], setup: &
         return Some(answer);
     }
     let text = "measure both longer, or in turns in one run with --variant, which tells smaller changes".to_owned();
-    Some(answer.lacks(Missing { what: text, command: None, seconds: None }))
+    Some(answer.lacks(Missing { problem: text, command: None, seconds: None }))
 }
 
 /// The gravest first; those that are alike in the verdict are counted.
@@ -138,17 +139,18 @@ const MOST: usize = 3;
 
 /// `new is 10.3 % slower than old (p99, 8.9 to 11.6 %) at concurrency 4`.
 fn sentence(pair: &Pair<'_>, change: Changed) -> String {
-    let Pair { other, reference, place: level_name } = pair;
+    let Pair { other, reference, level: level_name } = pair;
     let suffix = level_name.as_ref().map(|level_name| format!(" at {level_name}")).unwrap_or_default();
-    let figure_name = change.of.statistic().map_or_else(
-        || change.of.short(),
+    let figure_name = change.figure_at.statistic().map_or_else(
+        || change.figure_at.short(),
         |statistic| match statistic {
             Statistic::MeanLatency => "mean latency".to_owned(),
-            statistic => statistic.word(),
+            statistic => statistic.name(),
         },
     );
     let signed = |ratio: f64| format!("{}{}", if ratio > 1.0 { "+" } else { "" }, plain(100.0 * (ratio - 1.0)));
-    let (less, more) = if change.of.figure.unit == Unit::Nanoseconds { ("faster", "slower") } else { ("less", "more") };
+    let (less, more) =
+        if change.figure_at.figure.unit == Unit::Nanoseconds { ("faster", "slower") } else { ("less", "more") };
     let size = |ratio: f64| plain(100.0 * (ratio - 1.0).abs());
     match (change.verdict, change.interval) {
         (Direction::Worse | Direction::Better, Some(interval)) => {
@@ -174,14 +176,14 @@ fn sentence(pair: &Pair<'_>, change: Changed) -> String {
     }
 }
 
-fn values(pair: &Pair<'_>, figure_at: FigureAt, [reference, other]: [f64; 2]) -> Vec<Told> {
+fn values(pair: &Pair<'_>, figure_at: FigureAt, [reference, other]: [f64; 2]) -> Vec<ReportedFigure> {
     let name =
-        |who: &str| pair.place.as_ref().map_or_else(|| who.to_owned(), |level_name| format!("{who} at {level_name}"));
-    vec![told(name(pair.reference), figure_at, reference, None), told(name(pair.other), figure_at, other, None)]
+        |who: &str| pair.level.as_ref().map_or_else(|| who.to_owned(), |level_name| format!("{who} at {level_name}"));
+    vec![reported(name(pair.reference), figure_at, reference, None), reported(name(pair.other), figure_at, other, None)]
 }
 
-fn ratio(pair: &Pair<'_>, change: Changed) -> Told {
-    let suffix = pair.place.as_ref().map(|level_name| format!(" at {level_name}")).unwrap_or_default();
+fn ratio(pair: &Pair<'_>, change: Changed) -> ReportedFigure {
+    let suffix = pair.level.as_ref().map(|level_name| format!(" at {level_name}")).unwrap_or_default();
     let subject = format!("{} against {}{suffix}", pair.other, pair.reference);
-    Told { unit: Unit::Ratio, ..told(subject, change.of, change.ratio, change.interval) }
+    ReportedFigure { unit: Unit::Ratio, ..reported(subject, change.figure_at, change.ratio, change.interval) }
 }

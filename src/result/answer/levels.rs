@@ -1,6 +1,6 @@
 //! Answers from levels: what one comes to, the most within a limit, the knee of a range, the saturation of a sweep.
 
-use crate::answer::{Answer, Missing, Question, Sureness, Told, at, told};
+use crate::answer::{Answer, Missing, Question, ReportedFigure, Sureness, at, reported};
 use crate::figures::{FigureAt, Value};
 use crate::number::{plain, time};
 use crate::outcome::Outcome;
@@ -66,7 +66,7 @@ fn slowest(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let setup = &result.setup;
     let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
     let slowest = all.iter().max_by(|left, right| latency(left).total_cmp(&latency(right))).unwrap_or(&all[0]);
-    let valid = result.levels.iter().filter(|level| Outcome::of(level).is_valid()).count();
+    let valid = result.levels.iter().filter(|level| Outcome::new(level).is_valid()).count();
     let words = format!(
         "{valid} of {} loads are valid; the slowest is {}: {} {}",
         result.levels.len(),
@@ -74,7 +74,7 @@ fn slowest(result: &RunResult, all: &[Named<'_>]) -> Answer {
         title(setup),
         with_interval(key(setup), slowest.level)
     );
-    let worst = all.iter().find(|named| !Outcome::of(named.level).is_valid()).unwrap_or(slowest);
+    let worst = all.iter().find(|named| !Outcome::new(named.level).is_valid()).unwrap_or(slowest);
     unless_wrong(Answer::sure(Question::Level, words, figures(slowest, setup)), worst, setup)
 }
 
@@ -140,7 +140,7 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
     };
     let (flag, from) = (setup.mode.flag(), plain(best.level.load.number()));
     let missing = Missing {
-        what: "no load that was measured exceeds the limit; go on with higher ones".to_owned(),
+        problem: "no load that was measured exceeds the limit; go on with higher ones".to_owned(),
         command: Some(command(setup, &[(flag, format!("{from}:0"))])),
         seconds: None,
     };
@@ -154,7 +154,7 @@ fn holds(level: &LevelSummary) -> bool {
 }
 
 fn kept_up(level: &LevelSummary) -> bool {
-    !matches!(Outcome::of(level), Outcome::Undelivered | Outcome::Overloaded | Outcome::Failed)
+    !matches!(Outcome::new(level), Outcome::Undelivered | Outcome::Overloaded | Outcome::Failed)
 }
 
 /// The highest level within the limit.
@@ -193,7 +193,7 @@ pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
         return answer;
     }
     answer.lacks(Missing {
-        what: "the server sustained every rate that this client could send".to_owned(),
+        problem: "the server sustained every rate that this client could send".to_owned(),
         command: None,
         seconds: None,
     })
@@ -216,7 +216,7 @@ pub fn speech(level: &LevelSummary, plan: &MeasurementPlan) -> Option<String> {
 
 fn speech_figures(plan: &MeasurementPlan) -> Vec<FigureAt> {
     let point = Some(Point::Percentile(plan.percentile.unwrap_or(99.0)));
-    let figure_at = |key, point| FigureAt::of(FigureName { key, point });
+    let figure_at = |key, point| FigureAt::new(FigureName { key, point });
     vec![
         figure_at("ttft", point),
         figure_at("itl", point),
@@ -226,12 +226,12 @@ fn speech_figures(plan: &MeasurementPlan) -> Vec<FigureAt> {
 }
 
 /// The figures of a level in an answer.
-fn figures(named: &Named<'_>, setup: &Setup) -> Vec<Told> {
+fn figures(named: &Named<'_>, setup: &Setup) -> Vec<ReportedFigure> {
     let all = [FigureAt::of_statistic(Statistic::Throughput), key(setup)].into_iter();
     let further = speech_figures(&setup.measurement);
     let found = |figure: FigureAt| {
         let Value { value, interval, .. } = figure.value(named.level)?;
-        Some(told(named.name.clone(), figure, value, interval))
+        Some(reported(named.name.clone(), figure, value, interval))
     };
     all.chain(further).filter_map(found).collect()
 }
@@ -279,12 +279,12 @@ fn unless_wrong(answer: Answer, named: &Named<'_>, setup: &Setup) -> Answer {
 
 fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
     let Verdict::Invalid(reasons) = &named.level.verdict else { return None };
-    let outcome = Outcome::of(named.level);
+    let outcome = Outcome::new(named.level);
     // What made the outcome what it is, whatever else there is.
     let first = reasons.iter().find(|reason| Outcome::of_reason(reason) == outcome).or(reasons.first())?;
     let remedy = first.remedy(&setup.measurement, named.level.disturbances.disturbed > 0);
     let text = format!("{} is {outcome}: {first}; {remedy}", named.name);
-    Some(Missing { what: text, command: None, seconds: None })
+    Some(Missing { problem: text, command: None, seconds: None })
 }
 
 /// The answer, unless the limit is within the interval of the latency: then with how long would settle it.
@@ -307,7 +307,7 @@ fn unless_certain(answer: Answer, named: &Named<'_>, result: &RunResult) -> Answ
         changed.insert(0, (setup.mode.flag(), plain(named.level.load.number())));
     }
     answer.lacks(Missing {
-        what: format!("the interval of {} at {} contains the limit", title(setup), named.name),
+        problem: format!("the interval of {} at {} contains the limit", title(setup), named.name),
         command: Some(command(setup, &changed)),
         seconds: Some(seconds.ceil() as u64),
     })

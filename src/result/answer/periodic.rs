@@ -2,7 +2,7 @@
 //! last.
 
 use crate::PeriodicResult;
-use crate::answer::{Answer, Missing, Question, Sureness, Told, told};
+use crate::answer::{Answer, Missing, Question, ReportedFigure, Sureness, reported};
 use crate::figures::{FigureAt, value_at};
 use crate::outcome::Outcome;
 use crate::record::Distribution;
@@ -10,16 +10,16 @@ use crate::record::PeriodicBatch;
 use crate::terms::Point;
 
 /// What is said of each batch.
-struct Said {
+struct BatchFigure {
     /// Its key in the catalogue.
     key: &'static str,
     title: &'static str,
     times: fn(&PeriodicBatch) -> &Distribution,
 }
 
-const FIGURES: [Said; 2] = [
-    Said { key: "first_response_p99", title: "first response p99", times: |batch| &batch.first_response },
-    Said { key: "response_gap_p99", title: "gap between responses p99", times: |batch| &batch.gap },
+const FIGURES: [BatchFigure; 2] = [
+    BatchFigure { key: "first_response_p99", title: "first response p99", times: |batch| &batch.first_response },
+    BatchFigure { key: "response_gap_p99", title: "gap between responses p99", times: |batch| &batch.gap },
 ];
 const POINT: Point = Point::Percentile(99.0);
 
@@ -33,17 +33,17 @@ pub(super) fn answer(result: &PeriodicResult) -> Option<Answer> {
     };
     let ends = if first.concurrency == last.concurrency { vec![*last] } else { vec![*first, *last] };
     let outstanding: Vec<String> = ends.iter().map(|batch| batch.concurrency.to_string()).collect();
-    let figures = FIGURES.into_iter().filter_map(|Said { key, title, times }| {
+    let figures = FIGURES.into_iter().filter_map(|BatchFigure { key, title, times }| {
         let figure = FigureAt::named(key).filter(|_| ends.iter().all(|batch| times(batch).count() > 0))?;
         let values: Vec<f64> = ends.iter().map(|batch| value_at(POINT, times(batch))).collect();
         let shown: Vec<String> = values.iter().map(|value| figure.figure.unit.show(*value)).collect();
         let to_figure = |(batch, value): (&&PeriodicBatch, f64)| {
-            told(format!("concurrency {}", batch.concurrency), figure, value, None)
+            reported(format!("concurrency {}", batch.concurrency), figure, value, None)
         };
-        let figures: Vec<Told> = ends.iter().zip(values).map(to_figure).collect();
+        let figures: Vec<ReportedFigure> = ends.iter().zip(values).map(to_figure).collect();
         Some((format!("{title} {}", shown.join(" to ")), figures))
     });
-    let (words, figures): (Vec<String>, Vec<Vec<Told>>) = figures.unzip();
+    let (words, figures): (Vec<String>, Vec<Vec<ReportedFigure>>) = figures.unzip();
     let from = if ends.len() > 1 { "From" } else { "At" };
     let words = format!("{from} {} outstanding: {}", outstanding.join(" to "), words.join(", "));
     Some(unless_broken_off(Answer::sure(Question::Level, words, figures.concat()), result.outcome))
@@ -52,7 +52,7 @@ pub(super) fn answer(result: &PeriodicResult) -> Option<Answer> {
 fn unless_broken_off(answer: Answer, outcome: Outcome) -> Answer {
     match outcome {
         Outcome::Valid => answer,
-        other => answer.lacks(Missing { what: format!("the load is {other}"), command: None, seconds: None }),
+        other => answer.lacks(Missing { problem: format!("the load is {other}"), command: None, seconds: None }),
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(found.figures.len(), 4);
         let single = answer(&result(vec![batch(10, 20)], Outcome::Interrupted)).unwrap();
         assert!(single.words.starts_with("At 10 outstanding: first response p99 20 ms,"), "{}", single.words);
-        assert_eq!(single.missing.unwrap().what, "the load is interrupted");
+        assert_eq!(single.missing.unwrap().problem, "the load is interrupted");
         let none = PeriodicBatch { responses: 0, ..batch(10, 20) };
         assert_eq!(answer(&result(vec![none], Outcome::Failed)).unwrap().sure, Sureness::NotMeasured);
     }

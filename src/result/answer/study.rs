@@ -1,7 +1,7 @@
 //! The answer of a study of memory or transports: which way is fastest, by size.
 
 use crate::Unit;
-use crate::answer::{Answer, Missing, Question, Sureness, Told, told};
+use crate::answer::{Answer, Missing, Question, ReportedFigure, Sureness, reported};
 use crate::compare::Direction;
 use crate::figures::FigureAt;
 use crate::number::binary;
@@ -26,10 +26,10 @@ pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
     let all: Vec<Winner<'_>> = result.cells.iter().filter_map(|cell| winner(result, cell)).collect();
     let latency = match primary {
         Statistic::MeanLatency => "mean latency".to_owned(),
-        statistic => statistic.word(),
+        statistic => statistic.name(),
     };
     let figure = FigureAt::of_statistic(primary);
-    let figures: Vec<Told> = figures(&all, figure);
+    let figures: Vec<ReportedFigure> = figures(&all, figure);
     let mut parts: Vec<String> = Vec::new();
     for run in all.chunk_by(|left, right| left.name == right.name) {
         let (first, last) = (&run[0], &run[run.len() - 1]);
@@ -54,27 +54,27 @@ pub(super) fn winners(result: &VariantsResult) -> Option<Answer> {
     let text = format!("in {close} of {} cells another is not known to be slower; more --rounds tell", all.len());
     Some(Answer {
         sure: Sureness::Undecided,
-        missing: Some(Missing { what: text, command: None, seconds: None }),
+        missing: Some(Missing { problem: text, command: None, seconds: None }),
         ..answer
     })
 }
 
 /// The latency of every winner, the ends first, and how much the last one moved.
-fn figures(all: &[Winner<'_>], latency: FigureAt) -> Vec<Told> {
-    let to_figure = |winner: &Winner<'_>| told(place(winner), latency, winner.latency_ns, None);
+fn figures(all: &[Winner<'_>], latency: FigureAt) -> Vec<ReportedFigure> {
+    let to_figure = |winner: &Winner<'_>| reported(size_name(winner), latency, winner.latency_ns, None);
     let bandwidth = FigureAt::named("input_bandwidth");
-    let most = all.last().and_then(|last| Some(told(place(last), bandwidth?, last.bandwidth?, None)));
+    let most = all.last().and_then(|last| Some(reported(size_name(last), bandwidth?, last.bandwidth?, None)));
     let (first, others) = all.split_first().map_or((None, all), |(first, others)| (Some(first), others));
-    let (last, between) = others.split_last().map_or((None, others), |(last, between)| (Some(last), between));
-    first.into_iter().chain(last).map(to_figure).chain(most).chain(between.iter().map(to_figure)).collect()
+    let (last, middle) = others.split_last().map_or((None, others), |(last, middle)| (Some(last), middle));
+    first.into_iter().chain(last).map(to_figure).chain(most).chain(middle.iter().map(to_figure)).collect()
 }
 
-fn place(winner: &Winner<'_>) -> String {
+fn size_name(winner: &Winner<'_>) -> String {
     winner.cell.size.map_or_else(|| winner.name.to_owned(), |bytes| format!("{} at {}", winner.name, binary(bytes)))
 }
 
 fn winner<'a>(result: &'a VariantsResult, cell: &'a Cell) -> Option<Winner<'a>> {
-    let estimate = |number| cell.known(number, result.primary, result.reading());
+    let estimate = |number| cell.estimate(number, result.primary, result.reading());
     let all: Vec<(usize, f64)> =
         (0..result.variants.len()).filter_map(|number| Some((number, estimate(number)?.0))).collect();
     let &(best, latency_ns) = all.iter().min_by(|left, right| left.1.total_cmp(&right.1))?;
@@ -85,7 +85,7 @@ fn winner<'a>(result: &'a VariantsResult, cell: &'a Cell) -> Option<Winner<'a>> 
         let other = if best == 0 { number } else { best };
         let paired = comparisons.iter().find(|comparison| comparison.variant == other && (best == 0 || number == 0));
         let verdict =
-            paired.and_then(|comparison| comparison.figures.iter().find(|figure| figure.of == result.primary));
+            paired.and_then(|comparison| comparison.figures.iter().find(|figure| figure.figure == result.primary));
         match verdict.map(|figure| figure.verdict) {
             Some(verdict) => matches!(verdict, Direction::Worse | Direction::Better),
             None => estimate(number).and_then(|(_, bounds)| bounds.low).is_some_and(|low| low > highest),

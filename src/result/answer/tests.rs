@@ -8,7 +8,7 @@ use crate::reasons::{InvalidReason, Verdict};
 use crate::record::Generated;
 use crate::rounds::{Round, Unit as Turn, Value};
 use crate::setup::sample as plans;
-use crate::summary::{Ending, Known, LevelSummary, LimitCheck, sample};
+use crate::summary::{Ending, LevelSummary, LimitCheck, StatisticEstimate, sample};
 use crate::terms::{LoadMode, Order, Range, Rounds, Statistic};
 use crate::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::{RunResult, Setup};
@@ -16,7 +16,9 @@ use crate::{RunResult, Setup};
 /// A level whose p99 is known to within a tenth, `ms` and judged against 50 ms.
 fn level(concurrency: u32, rate: u64, ms: u64) -> LevelSummary {
     let mut level = sample::level(LevelLoad::Concurrency(concurrency), rate, ms * 1_000_000);
-    let around = |statistic, value: f64| Known::by(statistic, Some(Interval { low: 0.9 * value, high: 1.1 * value }));
+    let around = |statistic, value: f64| {
+        StatisticEstimate::new(statistic, Some(Interval { low: 0.9 * value, high: 1.1 * value }))
+    };
     let ns = ms as f64 * 1e6;
     level.intervals = vec![
         around(Statistic::Throughput, rate as f64),
@@ -67,7 +69,7 @@ fn what_is_not_sure_says_what_would_settle_it() {
     let found = answer(&setup(true, 4), &[close, level(4, 242, 76)]);
     let missing = found.missing.unwrap();
     assert_eq!(found.sure, Sureness::Undecided);
-    assert_eq!(missing.what, "the interval of p99 at concurrency 2 contains the limit");
+    assert_eq!(missing.problem, "the interval of p99 at concurrency 2 contains the limit");
     let command = missing.command.unwrap();
     assert!(command.contains("--concurrency-range 2 --max-trials 60") && missing.seconds == Some(20), "{command}");
     let found = answer(&setup(true, 4), &[level(1, 130, 20), level(2, 228, 41)]);
@@ -94,7 +96,11 @@ fn what_is_wrong_with_a_level_is_the_reason_of_its_outcome() {
     let drifts = InvalidReason::Drifting(Statistic::Throughput, 0.5);
     level.verdict = Verdict::Invalid(vec![InvalidReason::IssuersLate(0.02), drifts]);
     let missing = answer(&setup(false, 1), &[level]).missing.unwrap();
-    assert!(missing.what.starts_with("concurrency 4 is unstable: throughput changed by +50%"), "{}", missing.what);
+    assert!(
+        missing.problem.starts_with("concurrency 4 is unstable: throughput changed by +50%"),
+        "{}",
+        missing.problem
+    );
 }
 
 #[test]
@@ -124,8 +130,7 @@ fn two_results_are_answered_by_how_they_differ() {
 
 fn variants(sizes: &[u64], ms: impl Fn(u64, usize) -> f64) -> VariantsResult {
     let figure = crate::rounds::Figure::Client(Statistic::MeanLatency);
-    let turn =
-        |ms: f64| Some(Turn { values: vec![Value { of: figure, value: ms * 1e6 }], requests: 9, ..Turn::default() });
+    let turn = |ms: f64| Some(Turn { values: vec![Value { figure, value: ms * 1e6 }], requests: 9, ..Turn::default() });
     let round = |size: u64, number: usize| Round {
         number: number + 1,
         order: vec![0, 1],

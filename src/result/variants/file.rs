@@ -42,7 +42,7 @@ pub struct VariantsFile<'a> {
 
 impl<'a> VariantsFile<'a> {
     /// The file's representation.
-    pub fn of(result: &'a VariantsResult) -> Self {
+    pub fn new(result: &'a VariantsResult) -> Self {
         let variants = || 0..result.variants.len();
         let cell = |cell: &'a Cell| CellFile {
             cell,
@@ -75,7 +75,7 @@ impl VariantsResult {
 
 impl VariantsResult {
     /// The figures of the catalogue that a variant has in a cell.
-    pub fn told(&self) -> Vec<FigureAt> {
+    pub fn reported(&self) -> Vec<FigureAt> {
         let mut keys = BTreeSet::new();
         for cell in &self.cells {
             keys.extend((0..self.variants.len()).flat_map(|variant| self.figures(cell, variant).into_keys()));
@@ -86,6 +86,6 @@ impl VariantsResult {
 
 impl Serialize for VariantsResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        VariantsFile::of(self).serialize(serializer)
+        VariantsFile::new(self).serialize(serializer)
     }
 }

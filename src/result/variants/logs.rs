@@ -37,7 +37,7 @@ impl Logs {
     pub fn read(&self, reading: Reading) -> Option<Paired> {
         match reading.sequential {
             true => Paired::sequential(&self.starts.concat(), &self.states),
-            false => Paired::of(&self.starts, seed::derive(reading.seed, Purpose::SignFlips)),
+            false => Paired::new(&self.starts, seed::derive(reading.seed, Purpose::SignFlips)),
         }
     }
 
@@ -46,7 +46,7 @@ impl Logs {
         if !reading.sequential {
             return self.read(reading).map(|paired| (paired.ratio, paired.interval.into()));
         }
-        let Bounds { low, high } = Sequence::of(&self.states).bounds();
+        let Bounds { low, high } = Sequence::new(&self.states).bounds();
         Some((self.middle(reading)?, Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
     }
 
@@ -60,7 +60,7 @@ impl Logs {
 
     /// All of them, where a figure is told only if every round has it: percentiles are missing in the slowest rounds, and
     /// the others alone would be biased. Where rounds go on, one that lacks it costs that round.
-    pub(super) fn told(self, reading: Reading) -> Option<Self> {
+    pub(super) fn complete(self, reading: Reading) -> Option<Self> {
         (reading.sequential || self.lacking == 0).then_some(self)
     }
 }

@@ -43,7 +43,7 @@ pub const QUIET: World =
 const REQUESTS: usize = 100;
 
 pub(super) fn unit(ns: f64) -> Option<Unit> {
-    Some(Unit { values: vec![Value { of: MEAN, value: ns }], requests: 1_000, ..Unit::default() })
+    Some(Unit { values: vec![Value { figure: MEAN, value: ns }], requests: 1_000, ..Unit::default() })
 }
 
 /// A cell of two variants at one level.

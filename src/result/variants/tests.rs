@@ -115,11 +115,11 @@ fn a_figure_that_slow_rounds_lack_is_not_told_of_the_others() {
     let mut partial = run(World { rounds: 9, ..QUIET }, 1);
     for (number, round) in partial.rounds.iter_mut().enumerate() {
         for unit in round.units.iter_mut().flatten().filter(|_| number < 3) {
-            unit.values.push(Value { of: p50, value: 1e6 });
+            unit.values.push(Value { figure: p50, value: 1e6 });
         }
     }
     let found = compare(&partial, 1, READING, MEAN);
-    assert_eq!(found.figures.iter().map(|figure| figure.of).collect::<Vec<_>>(), [MEAN]);
+    assert_eq!(found.figures.iter().map(|figure| figure.figure).collect::<Vec<_>>(), [MEAN]);
     assert_eq!((partial.value(1, p50, READING), partial.ratio(1, p50, READING)), (None, None));
     // Where rounds go on, one that lacks it costs that round.
     let sequential = Reading { sequential: true, ..READING };

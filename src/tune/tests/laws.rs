@@ -6,7 +6,7 @@ use super::*;
 /// holds requests up.
 type Truth = fn(&[f64]) -> (f64, f64, usize);
 
-struct Known {
+struct NamedLaw {
     name: &'static str,
     space: Space,
     truth: Truth,
@@ -24,8 +24,8 @@ fn dimension(path: &str, values: &[u64], present: usize, group: usize) -> Dimens
     }
 }
 
-fn known(name: &'static str, dimensions: Vec<Dimension>, truth: Truth) -> Known {
-    Known { name, space: Space { dimensions }, truth }
+fn named_law(name: &'static str, dimensions: Vec<Dimension>, truth: Truth) -> NamedLaw {
+    NamedLaw { name, space: Space { dimensions }, truth }
 }
 
 const INSTANCES: [u64; 4] = [1, 2, 3, 4];
@@ -45,7 +45,7 @@ fn capacity(instances: f64, batch: f64, cost: Cost) -> f64 {
 }
 
 /// The laws of the study, `scripts/check-tune`.
-fn laws() -> Vec<Known> {
+fn laws() -> Vec<NamedLaw> {
     let axis = |path: &str, values: &[u64]| dimension(path, values, 0, 0);
     let ensemble = |members: usize| -> Vec<Dimension> {
         let member = |group: usize| {
@@ -55,8 +55,8 @@ fn laws() -> Vec<Known> {
         (0..members).flat_map(member).collect()
     };
     vec![
-        known("a batcher", vec![axis("batcher", &[0, 1])], |at| (100.0 + 300.0 * at[0], 0.5, 0)),
-        known("a delay", vec![axis("delay", &[0, 500, 2000, 8000])], |at| {
+        named_law("a batcher", vec![axis("batcher", &[0, 1])], |at| (100.0 + 300.0 * at[0], 0.5, 0)),
+        named_law("a delay", vec![axis("delay", &[0, 500, 2000, 8000])], |at| {
             (
                 match at[0] as u64 {
                     0 => 100.0,
@@ -68,41 +68,41 @@ fn laws() -> Vec<Known> {
                 0,
             )
         }),
-        known("instances up to the permits", vec![axis("instances", &[1, 2, 3, 4, 5, 6])], |at| {
+        named_law("instances up to the permits", vec![axis("instances", &[1, 2, 3, 4, 5, 6])], |at| {
             (100.0 * at[0].min(3.0), 0.5, 0)
         }),
-        known("instances that contend", vec![axis("instances", &[1, 2, 3, 4, 5, 6, 7, 8])], |at| {
+        named_law("instances that contend", vec![axis("instances", &[1, 2, 3, 4, 5, 6, 7, 8])], |at| {
             (100.0 * at[0] / (1.0 + 0.08 * (at[0] - 1.0).powi(2)), 0.5, 0)
         }),
-        known("large batches", vec![axis("batch", &SIZES)], |at| {
+        named_law("large batches", vec![axis("batch", &SIZES)], |at| {
             (1e3 * capacity(1.0, at[0], Cost { fixed: 5.0, item: 0.1 }), 0.5, 0)
         }),
-        known("middle batches", vec![axis("batch", &SIZES)], |at| {
+        named_law("middle batches", vec![axis("batch", &SIZES)], |at| {
             (100.0 * at[0].min(8.0) * (8.0 / at[0].max(8.0)).powf(0.3), 0.5, 0)
         }),
-        known(
+        named_law(
             "instances and batches",
             vec![axis("instances", &INSTANCES), axis("batch", &SIZES), axis("delay", &[0, 100, 500])],
             |at| (1e3 * capacity(at[0].min(2.0), at[1], Cost { fixed: 5.0, item: 0.2 }) * (1.0 - at[2] / 5e3), 0.5, 0),
         ),
-        known("instances of a member", ensemble(2), |at| {
+        named_law("instances of a member", ensemble(2), |at| {
             let capacities = [
                 capacity(at[0], at[1].min(2.0), Cost { fixed: 4.0, item: 0.0 }),
                 capacity(at[3], 1.0, Cost { fixed: 16.0, item: 0.0 }),
             ];
             (1e3 * capacities[0].min(capacities[1]), 0.5, usize::from(capacities[1] < capacities[0]))
         }),
-        known("batches of a member", ensemble(3), |at| {
+        named_law("batches of a member", ensemble(3), |at| {
             let members = [at[0] * 3.0, capacity(1.0, at[4], Cost { fixed: 10.0, item: 0.1 }), at[6] * 3.0];
             let least = (0..3).min_by(|left, right| members[*left].total_cmp(&members[*right])).unwrap();
             (1e3 * members[least], 0.5, least)
         }),
-        known("a limit", vec![axis("batch", &SIZES)], |at| {
+        named_law("a limit", vec![axis("batch", &SIZES)], |at| {
             (1e3 * capacity(1.0, at[0], Cost { fixed: 2.0, item: 1.0 }), 2.0 * (2.0 + at[0]) / 15.0, 0)
         }),
-        known("nothing helps", vec![axis("delay", &[0, 1, 2, 3])], |_| (1000.0, 0.5, 0)),
-        known("one permit", vec![axis("instances", &[1, 2, 3])], |_| (200.0, 0.5, 0)),
-        known("nothing meets", vec![axis("instances", &INSTANCES)], |at| (100.0 * at[0], 3.0 / at[0].min(2.0), 0)),
+        named_law("nothing helps", vec![axis("delay", &[0, 1, 2, 3])], |_| (1000.0, 0.5, 0)),
+        named_law("one permit", vec![axis("instances", &[1, 2, 3])], |_| (200.0, 0.5, 0)),
+        named_law("nothing meets", vec![axis("instances", &INSTANCES)], |at| (100.0 * at[0], 3.0 / at[0].min(2.0), 0)),
     ]
 }
 
@@ -110,7 +110,7 @@ fn laws() -> Vec<Known> {
 #[derive(Clone, Copy)]
 struct Machine {
     noise: f64,
-    /// Every so many visits one is disturbed, and far slower.
+    /// Every so many trials one is disturbed, and far slower.
     disturbed: Option<usize>,
     /// Seconds of a load.
     load_s: f64,
@@ -126,7 +126,7 @@ fn at(place: &Place, space: &Space) -> Vec<f64> {
     place.iter().zip(&space.dimensions).map(|(index, dimension)| dimension.values[*index].as_f64().unwrap()).collect()
 }
 
-fn searched(law: &Known, machine: Machine, settings: Settings) -> Searched {
+fn searched(law: &NamedLaw, machine: Machine, settings: Settings) -> Searched {
     let (space, truth) = (law.space.clone(), law.truth);
     let mut draws = 0;
     let (mut loaded, mut count) = (None, 0);
@@ -156,7 +156,7 @@ fn searched(law: &Known, machine: Machine, settings: Settings) -> Searched {
 }
 
 /// Whether a search came to the right answer, and whether it recommends what is worse than yours, or misses the limit.
-fn judged(law: &Known, searched: &Searched) -> (bool, bool) {
+fn judged(law: &NamedLaw, searched: &Searched) -> (bool, bool) {
     let truth = |place: &Place| (law.truth)(&at(place, &law.space));
     let base = law.space.base();
     let able = |place: &Place| truth(place).1 <= 1.0;
@@ -266,8 +266,8 @@ fn what_was_disturbed_is_repeated() {
         assert_eq!(Trial { seed: first.seed, again: false, ..second }, first);
         assert_ne!(first.seed, second.seed);
     }
-    let visits: usize = bursts.planner.candidates().iter().map(|candidate| candidate.visits.len()).sum();
-    assert_eq!(visits, bursts.trials.iter().filter(|trial| !trial.again).count());
+    let trials: usize = bursts.planner.candidates().iter().map(|candidate| candidate.trials.len()).sum();
+    assert_eq!(trials, bursts.trials.iter().filter(|trial| !trial.again).count());
     let busy = searched(&plain, BUSY, settings(40.0, 2));
     let again = busy.trials.iter().filter(|trial| trial.again).count();
     assert!(again * 4 < busy.trials.len(), "{again} of {}", busy.trials.len());

@@ -105,9 +105,9 @@ pub fn unpadded(header: FrameHeader, payload: &[u8]) -> Result<&[u8], Connection
     let mut body = payload;
     let mut padding = 0;
     if header.has(flag::PADDED) {
-        let (first, rest) = body.split_first().ok_or_else(padding_error)?;
+        let (first, tail) = body.split_first().ok_or_else(padding_error)?;
         padding = usize::from(*first);
-        body = rest;
+        body = tail;
     }
     if header.kind == kind::HEADERS && header.has(flag::PRIORITY) {
         body = body.get(5..).ok_or_else(padding_error)?;
@@ -141,8 +141,8 @@ mod tests {
     fn padding_is_stripped_and_checked() {
         let padded = |kind, flags| FrameHeader { length: 0, kind, flags, stream: 1 };
         assert_eq!(unpadded(padded(kind::DATA, flag::PADDED), &[2, 7, 8, 0, 0]).unwrap(), [7, 8]);
-        let both = padded(kind::HEADERS, flag::PADDED | flag::PRIORITY);
-        assert_eq!(unpadded(both, &[1, 0, 0, 0, 0, 9, 5, 0]).unwrap(), [5]);
+        let header = padded(kind::HEADERS, flag::PADDED | flag::PRIORITY);
+        assert_eq!(unpadded(header, &[1, 0, 0, 0, 0, 9, 5, 0]).unwrap(), [5]);
         assert!(unpadded(padded(kind::DATA, flag::PADDED), &[3, 1, 2]).is_err());
         assert!(unpadded(padded(kind::DATA, flag::PADDED), &[]).is_err());
         assert!(unpadded(padded(kind::HEADERS, flag::PRIORITY), &[1, 2]).is_err());

@@ -7,9 +7,9 @@ use std::fmt;
 pub struct Malformed(String);
 
 impl Malformed {
-    /// An error that says `what` is wrong with the reply.
-    pub fn new(what: impl Into<String>) -> Self {
-        Self(what.into())
+    /// An error that names this `problem` of the reply.
+    pub fn new(problem: impl Into<String>) -> Self {
+        Self(problem.into())
     }
 }
 

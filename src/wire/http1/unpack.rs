@@ -49,6 +49,6 @@ pub fn count_unpacked(
     json.clear();
     let most = most.saturating_add(1);
     reader.take(json_length.unwrap_or(most).min(most)).read_to_end(json)?;
-    let mut rest = reader.take(most);
-    io::copy(&mut rest, &mut io::sink())
+    let mut tail = reader.take(most);
+    io::copy(&mut tail, &mut io::sink())
 }

@@ -87,7 +87,7 @@ impl Driver {
 
     fn context(&self, device: i64) -> Result<Context, Fault> {
         let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, context)) = contexts.iter().find(|(known, _)| *known == device) {
+        if let Some((_, context)) = contexts.iter().find(|(key, _)| *key == device) {
             return Ok(*context as Context);
         }
         let (mut handle, mut context) = (0, std::ptr::null_mut());

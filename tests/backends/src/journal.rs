@@ -27,7 +27,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    fn word(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Outcome::Ok => "ok",
             Outcome::Failed => "failed",
@@ -81,7 +81,7 @@ impl Entry {
             "id": self.id, "correlation": correlation, "flags": self.flags,
             "start": self.flags & crate::abi::SEQUENCE_START != 0, "end": self.flags & crate::abi::SEQUENCE_END != 0,
             "parameters": self.parameters, "rows": self.rows, "bytes": self.bytes,
-            "checksum": format!("{:016x}", self.checksum), "outcome": self.outcome.word(),
+            "checksum": format!("{:016x}", self.checksum), "outcome": self.outcome.name(),
         })
     }
 }

@@ -170,16 +170,16 @@ mod tests {
     const INT32: &str = r#"{"name":"INPUT0","data_type":"TYPE_INT32","dims":[4]}"#;
     const OUT32: &str = r#"{"name":"OUTPUT0","data_type":"TYPE_INT32","dims":[4]}"#;
 
-    fn plan(inputs: &str, outputs: &str, rest: &str) -> Result<Plan, String> {
-        Plan::from_json(&format!(r#"{{"input":[{inputs}],"output":[{outputs}]{rest}}}"#))
+    fn plan(inputs: &str, outputs: &str, members: &str) -> Result<Plan, String> {
+        Plan::from_json(&format!(r#"{{"input":[{inputs}],"output":[{outputs}]{members}}}"#))
     }
 
     #[test]
     fn special_tensors_are_left_out_of_the_pairing() {
         let inputs = format!(r#"{{"name":"REPEAT","data_type":"TYPE_INT32","dims":[1]}},{INT32}"#);
         let outputs = format!(r#"{{"name":"STAMP","data_type":"TYPE_INT64","dims":[2]}},{OUT32}"#);
-        let rest = r#","max_batch_size":8,"model_transaction_policy":{"decoupled":true}"#;
-        let plan = plan(&inputs, &outputs, rest).unwrap();
+        let members = r#","max_batch_size":8,"model_transaction_policy":{"decoupled":true}"#;
+        let plan = plan(&inputs, &outputs, members).unwrap();
         assert_eq!(plan.sources.len(), 1);
         assert_eq!(plan.sources[0].output.as_deref(), Some(c"OUTPUT0"));
         assert_eq!((plan.outputs, plan.stamp_width), (2, Some(2)));
@@ -198,7 +198,7 @@ mod tests {
         let fp32 = OUT32.replace("INT32", "FP32");
         let decoupled = r#","parameters":{"repeat":{"string_value":"2"}}"#;
         let sums = r#","parameters":{"accumulate":{"string_value":"true"}}"#;
-        for (inputs, outputs, rest, expected) in [
+        for (inputs, outputs, members, expected) in [
             (INT32, fp32.as_str(), "", "OUTPUT0 is TYPE_FP32"),
             ("", OUT32, "", "OUTPUT0 has no input"),
             (INT32, r#"{"name":"STAMP","data_type":"TYPE_INT32","dims":[2]}"#, "", "STAMP must be"),
@@ -206,7 +206,7 @@ mod tests {
             (INT32, "", sums, "accumulate needs"),
             (INT32, OUT32, r#","parameters":{"delay_us":{}}"#, "string_value"),
         ] {
-            let message = plan(inputs, outputs, rest).unwrap_err();
+            let message = plan(inputs, outputs, members).unwrap_err();
             assert!(message.contains(expected), "{message}");
         }
         assert!(Plan::from_json("{").is_err());

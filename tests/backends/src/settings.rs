@@ -92,7 +92,7 @@ pub enum ReleaseMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadRule {
     /// Which figure.
-    pub of: LoadFigure,
+    pub figure: LoadFigure,
     /// The bound.
     pub above: u64,
 }
@@ -110,17 +110,17 @@ impl LoadRule {
     fn parse(key: &str, value: &str) -> Result<LoadRule, String> {
         let rule = || format!("parameter {key} is {value:?}; it must be count>N or batch>N");
         let (name, bound) = value.split_once('>').ok_or_else(rule)?;
-        let of = match name.trim() {
+        let figure = match name.trim() {
             "count" => LoadFigure::Count,
             "batch" => LoadFigure::Batch,
             _ => return Err(rule()),
         };
-        Ok(LoadRule { of, above: bound.trim().parse().map_err(|_| rule())? })
+        Ok(LoadRule { figure, above: bound.trim().parse().map_err(|_| rule())? })
     }
 
     /// Whether a model of so many instances and of this largest batch breaks it.
     pub fn is_broken(self, count: u64, batch: u64) -> bool {
-        let value = if self.of == LoadFigure::Count { count } else { batch };
+        let value = if self.figure == LoadFigure::Count { count } else { batch };
         value > self.above
     }
 }

@@ -33,7 +33,7 @@ fn enter() -> &'static PathBuf {
 }
 
 /// Whether the log tells of a violation of this rule with these words.
-fn told(rule: &str, words: &str) -> bool {
+fn is_reported(rule: &str, words: &str) -> bool {
     let text = std::fs::read_to_string(enter()).unwrap_or_default();
     text.lines().any(|line| line.contains(&format!("\"rule\":\"{rule}\"")) && line.contains(words))
 }
@@ -71,10 +71,10 @@ fn the_processor_cannot_touch_device_memory() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let access = |wanted: u64| {
         let mut lines = maps.lines().filter_map(|line| {
-            let (range, rest) = line.split_once(' ')?;
+            let (range, tail) = line.split_once(' ')?;
             let (from, to) = range.split_once('-')?;
             let ends = [from, to].map(|end| u64::from_str_radix(end, 16).unwrap());
-            (ends[0] <= wanted && wanted < ends[1]).then(|| rest[..3].to_owned())
+            (ends[0] <= wanted && wanted < ends[1]).then(|| tail[..3].to_owned())
         });
         lines.next()
     };
@@ -85,18 +85,18 @@ fn the_processor_cannot_touch_device_memory() {
 #[test]
 fn what_the_host_does_not_wait_for_is_not_seen_by_a_stream_that_does_not_wait_either() {
     enter();
-    let (address, mut seen) = (allocate(8), [0_u8; 8]);
+    let (address, mut contents) = (allocate(8), [0_u8; 8]);
     let (mut stream, mut ordered) = (ptr::null_mut(), ptr::null_mut());
     assert_eq!((cudaStreamCreateWithPriority(&raw mut stream, 1, 0), cudaStreamCreate(&raw mut ordered)), (0, 0));
-    let target = seen.as_mut_ptr() as usize;
+    let target = contents.as_mut_ptr() as usize;
     assert_eq!(cuMemsetD8_v2(address, 7, 8), 0);
     assert_eq!(cudaMemcpyAsync(target, address as usize, 8, 2, stream), 0);
-    assert_eq!(seen, [0xA5; 8]);
+    assert_eq!(contents, [0xA5; 8]);
     assert_eq!(cudaMemcpyAsync(target, address as usize, 8, 2, ordered), 0);
-    assert_eq!(seen, [7; 8]);
+    assert_eq!(contents, [7; 8]);
     assert_eq!((cudaStreamDestroy(stream), cudaStreamDestroy(ordered), cuMemFree_v2(address)), (0, 0, 0));
     assert_eq!(cudaStreamSynchronize(stream), 400);
-    assert!(told("unknown_stream", ""));
+    assert!(is_reported("unknown_stream", ""));
 }
 
 #[test]
@@ -106,14 +106,14 @@ fn ranges_sides_and_freed_memory_are_checked() {
     let mut bytes = [0_u8; 101];
     let target: *mut c_void = bytes.as_mut_ptr().cast();
     assert_eq!(cuMemcpyDtoH_v2(target, address, 101), INVALID_VALUE.0);
-    assert!(told("out_of_range", "101 bytes at offset 0 of 100"));
+    assert!(is_reported("out_of_range", "101 bytes at offset 0 of 100"));
     assert_eq!(cuMemcpyDtoH_v2(target, target as u64, 1), INVALID_VALUE.0);
-    assert!(told("wrong_side", "1 bytes"));
+    assert!(is_reported("wrong_side", "1 bytes"));
     assert_eq!(cuMemFree_v2(address + 1), INVALID_VALUE.0);
     assert_eq!((cuMemFree_v2(address), cuMemFree_v2(address)), (0, INVALID_VALUE.0));
-    assert!(told("unknown_memory", &format!("{address:#x}")));
+    assert!(is_reported("unknown_memory", &format!("{address:#x}")));
     assert_eq!(cuMemcpyDtoH_v2(target, address + 3, 7), INVALID_VALUE.0);
-    assert!(told("out_of_range", "7 bytes at offset 3 of 100: the memory was freed"));
+    assert!(is_reported("out_of_range", "7 bytes at offset 3 of 100: the memory was freed"));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn handles_are_of_whole_allocations_and_not_for_their_own_process() {
     assert_eq!(cuIpcGetMemHandle(&raw mut handle, address), 0);
     assert_eq!(cuIpcOpenMemHandle_v2(&raw mut opened, handle, 1), INVALID_CONTEXT.0);
     assert_eq!(cuIpcCloseMemHandle(address), INVALID_VALUE.0);
-    assert!(told("unknown_memory", "no other process' memory"));
+    assert!(is_reported("unknown_memory", "no other process' memory"));
     assert_eq!(cuMemFree_v2(address), 0);
 }
 
@@ -155,7 +155,7 @@ fn host_memory_is_registered_once_and_while_it_is_there() {
     assert_eq!(cuMemHostRegister_v2(address, 4096, 1), 0);
     assert_eq!(cuMemHostRegister_v2(address, 1, 1), HOST_MEMORY_ALREADY_REGISTERED.0);
     assert_eq!((cudaFreeHost(page), cuMemHostUnregister(address)), (0, 0));
-    assert!(told("unmapped_while_registered", "4096 bytes"));
+    assert!(is_reported("unmapped_while_registered", "4096 bytes"));
     assert_eq!(cuMemHostUnregister(address), HOST_MEMORY_NOT_REGISTERED.0);
 }
 
@@ -164,5 +164,5 @@ fn a_thread_without_a_context_is_told() {
     enter();
     let outcome = std::thread::spawn(|| cuMemFree_v2(1)).join().unwrap();
     assert_eq!(outcome, INVALID_CONTEXT.0);
-    assert!(told("no_context", ""));
+    assert!(is_reported("no_context", ""));
 }

@@ -51,8 +51,8 @@ pub extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDevicePrimaryCtxRetain(handle: *mut *mut c_void, device: c_int) -> c_int {
-    let known = context::started().and_then(|()| context::device(device));
-    store(handle, known.map(|device| std::ptr::without_provenance_mut(context::handle(Some(device)))))
+    let lookup = context::started().and_then(|()| context::device(device));
+    store(handle, lookup.map(|device| std::ptr::without_provenance_mut(context::handle(Some(device)))))
 }
 
 #[unsafe(no_mangle)]
@@ -62,8 +62,8 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) -> c_int {
-    let known = context::started().and_then(|()| context::device(device));
-    match store(flags, known.map(|_| 0)) {
+    let lookup = context::started().and_then(|()| context::device(device));
+    match store(flags, lookup.map(|_| 0)) {
         0 => store(active, Ok(1)),
         error => error,
     }
@@ -116,9 +116,9 @@ pub extern "C" fn cuStreamSynchronize(_stream: *mut c_void) -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
-    let room = context::needed().map(space::room);
-    match store(free, room.map(|(free, _)| free)) {
-        0 => store(total, room.map(|(_, total)| total)),
+    let memory = context::needed().map(space::memory);
+    match store(free, memory.map(|(free, _)| free)) {
+        0 => store(total, memory.map(|(_, total)| total)),
         error => error,
     }
 }

@@ -10,10 +10,10 @@ use crate::ledger::lock;
 struct Task {
     block: Arc<Block>,
     address: usize,
-    what: What,
+    operation: Operation,
 }
 
-enum What {
+enum Operation {
     Fill(u8, usize),
     Write(Vec<u8>),
 }
@@ -22,24 +22,24 @@ static TASKS: Mutex<Vec<Task>> = Mutex::new(Vec::new());
 
 /// Fills `count` bytes from `address` on, which are in the block.
 pub fn fill(block: Arc<Block>, address: usize, value: u8, count: usize) {
-    lock(&TASKS).push(Task { block, address, what: What::Fill(value, count) });
+    lock(&TASKS).push(Task { block, address, operation: Operation::Fill(value, count) });
 }
 
 /// Writes `bytes` from `address` on, which are in the block.
 pub fn write(block: Arc<Block>, address: usize, bytes: Vec<u8>) {
-    lock(&TASKS).push(Task { block, address, what: What::Write(bytes) });
+    lock(&TASKS).push(Task { block, address, operation: Operation::Write(bytes) });
 }
 
 /// Does everything that was asked for.
 pub fn finish() {
     let mut tasks = lock(&TASKS);
-    for Task { block, address, what } in tasks.drain(..) {
+    for Task { block, address, operation } in tasks.drain(..) {
         let target = block.byte(address);
         // SAFETY: the range was checked to be in the block, which is alive.
         unsafe {
-            match what {
-                What::Fill(value, count) => std::ptr::write_bytes(target, value, count),
-                What::Write(bytes) => std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()),
+            match operation {
+                Operation::Fill(value, count) => std::ptr::write_bytes(target, value, count),
+                Operation::Write(bytes) => std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()),
             }
         }
     }

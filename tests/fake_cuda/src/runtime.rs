@@ -95,8 +95,8 @@ pub extern "C" fn cudaDeviceGetPCIBusId(text: *mut c_char, room: c_int, device: 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) -> c_int {
-    let known = context::start().and_then(|()| Ok((context::device(device)?, context::device(peer)?)));
-    noted(store(can, known.map(|(device, peer)| c_int::from(device != peer))))
+    let devices = context::start().and_then(|()| Ok((context::device(device)?, context::device(peer)?)));
+    noted(store(can, devices.map(|(device, peer)| c_int::from(device != peer))))
 }
 
 #[unsafe(no_mangle)]
@@ -133,8 +133,8 @@ fn flags_of(stream: *mut c_void) -> Outcome<c_uint> {
     if (stream as usize) <= 2 {
         return Ok(0);
     }
-    let place = (stream as usize).checked_sub(FIRST_STREAM);
-    let flags = place.and_then(|place| lock(&STREAMS).get(place).copied().flatten());
+    let index = (stream as usize).checked_sub(FIRST_STREAM);
+    let flags = index.and_then(|index| lock(&STREAMS).get(index).copied().flatten());
     flags.ok_or(INVALID_HANDLE).inspect_err(|_| ledger::violation("unknown_stream", format!("{stream:p}")))
 }
 
@@ -167,8 +167,8 @@ pub extern "C" fn cudaStreamCreate(stream: *mut *mut c_void) -> c_int {
 pub extern "C" fn cudaStreamDestroy(stream: *mut c_void) -> c_int {
     within(|_| {
         flags_of(stream)?;
-        let place = (stream as usize).checked_sub(FIRST_STREAM).ok_or(INVALID_HANDLE)?;
-        lock(&STREAMS)[place] = None;
+        let index = (stream as usize).checked_sub(FIRST_STREAM).ok_or(INVALID_HANDLE)?;
+        lock(&STREAMS)[index] = None;
         Ok(())
     })
 }

@@ -13,9 +13,9 @@ use crate::status::{INVALID_VALUE, Outcome, store};
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> c_int {
-    let room = context::chosen().map(space::room);
-    match store(free, room.map(|(free, _)| free)) {
-        0 => noted(store(total, room.map(|(_, total)| total))),
+    let memory = context::chosen().map(space::memory);
+    match store(free, memory.map(|(free, _)| free)) {
+        0 => noted(store(total, memory.map(|(_, total)| total))),
         error => noted(error),
     }
 }

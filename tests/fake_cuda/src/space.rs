@@ -39,7 +39,7 @@ pub enum Side {
 }
 
 /// Bytes of a device that are free, and all of them.
-pub fn room(device: u32) -> (usize, usize) {
+pub fn memory(device: u32) -> (usize, usize) {
     let total = settings().memory;
     let entries = lock(&ENTRIES);
     let blocks = entries.values().filter(|entry| entry.opened == 0).filter_map(|entry| entry.block.as_ref());
@@ -59,7 +59,7 @@ pub fn allocate(device: u32, size: usize, interface: Interface) -> Outcome<usize
         return Err(INVALID_VALUE);
     }
     let mut next = lock(&NEXT);
-    if cost(size) > room(device).0 {
+    if cost(size) > memory(device).0 {
         return Err(OUT_OF_MEMORY);
     }
     let block = Block::new(size, device, interface, *next)?;
@@ -103,9 +103,9 @@ pub fn import(identity: Identity, open: impl FnOnce() -> Outcome<Block>) -> Outc
     } else {
         drop(entries);
         let block = open()?;
-        let known = (block.base, block.interface);
+        let location = (block.base, block.interface);
         insert(block, 1);
-        known
+        location
     };
     ledger::made(interface, Kind::Import, 0);
     Ok(base)
@@ -132,8 +132,8 @@ pub fn close(address: usize) -> Outcome {
 /// The allocation that begins at an address.
 pub fn base(address: usize) -> Outcome<Arc<Block>> {
     let entries = lock(&ENTRIES);
-    let own = entries.get(&address).filter(|entry| entry.opened == 0);
-    own.and_then(|entry| entry.block.clone()).ok_or(INVALID_VALUE)
+    let allocation = entries.get(&address).filter(|entry| entry.opened == 0);
+    allocation.and_then(|entry| entry.block.clone()).ok_or(INVALID_VALUE)
 }
 
 /// What `count` bytes from `address` on are.

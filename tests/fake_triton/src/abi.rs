@@ -54,7 +54,7 @@ pub const DATATYPES: [(&str, u32); 15] = [
 
 /// The number of a datatype; 0 if there is none of that name.
 pub fn datatype(name: &str) -> c_int {
-    DATATYPES.iter().skip(1).position(|(known, _)| *known == name).map_or(0, |index| index as c_int + 1)
+    DATATYPES.iter().skip(1).position(|(key, _)| *key == name).map_or(0, |index| index as c_int + 1)
 }
 
 /// Name of a datatype.

@@ -41,7 +41,7 @@ fn message(status: Status) -> String {
 struct Slot {
     output: Mutex<[i32; 4]>,
     /// `r` for a response, `e` for an error, `F` for a final flag, `n` for a null response, `R` for the release.
-    seen: Mutex<String>,
+    callbacks: Mutex<String>,
     errors: Mutex<Vec<String>>,
     kept: Mutex<Vec<usize>>,
     keep: AtomicU32,
@@ -82,12 +82,12 @@ unsafe extern "C" fn free(_: *mut Allocator, _: *mut c_void, userp: *mut c_void,
 
 unsafe extern "C" fn on_response(response: *mut Response, flags: u32, userp: *mut c_void) {
     let slot = unsafe { &*userp.cast::<Slot>() };
-    let mut seen = String::new();
+    let mut callbacks = String::new();
     if response.is_null() {
-        seen.push('n');
+        callbacks.push('n');
     } else {
         let error = TRITONSERVER_InferenceResponseError(response);
-        seen.push(if error.is_null() { 'r' } else { 'e' });
+        callbacks.push(if error.is_null() { 'r' } else { 'e' });
         if !error.is_null() {
             slot.errors.lock().push(message(error));
         }
@@ -98,14 +98,14 @@ unsafe extern "C" fn on_response(response: *mut Response, flags: u32, userp: *mu
         }
     }
     if flags == 1 {
-        seen.push('F');
+        callbacks.push('F');
     }
-    slot.seen.lock().push_str(&seen);
+    slot.callbacks.lock().push_str(&callbacks);
 }
 
 unsafe extern "C" fn on_release(_: *mut Request, flags: u32, userp: *mut c_void) {
     assert_eq!(flags, RELEASE_ALL);
-    unsafe { &*userp.cast::<Slot>() }.seen.lock().push('R');
+    unsafe { &*userp.cast::<Slot>() }.callbacks.lock().push('R');
 }
 
 struct Session {
@@ -182,13 +182,13 @@ impl Session {
 }
 
 impl Slot {
-    fn wait(&self, seen: &str) {
+    fn wait(&self, callbacks: &str) {
         let begin = Instant::now();
-        while self.seen.lock().len() < seen.len() && begin.elapsed() < Duration::from_secs(5) {
+        while self.callbacks.lock().len() < callbacks.len() && begin.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(self.seen.lock().as_str(), seen);
-        self.seen.lock().clear();
+        assert_eq!(self.callbacks.lock().as_str(), callbacks);
+        self.callbacks.lock().clear();
     }
 }
 
@@ -205,9 +205,9 @@ fn a_careful_client_reuses_a_request_and_breaks_no_rule() {
     );
     let slot = Slot::default();
     let request = session.request(&slot, &DATA);
-    for seen in ["rFR", "rFR", "RrrrnF", "nFR", "rFR"] {
+    for callbacks in ["rFR", "rFR", "RrrrnF", "nFR", "rFR"] {
         ok(session.issue(request));
-        slot.wait(seen);
+        slot.wait(callbacks);
     }
     assert_eq!(*slot.output.lock(), DATA);
     assert_eq!(slot.releases.load(SeqCst), 6);
@@ -227,7 +227,7 @@ fn caller_thread_completes_inside_the_call() {
     let slot = Slot::default();
     let request = session.request(&slot, &DATA);
     ok(session.issue(request));
-    assert_eq!(slot.seen.lock().as_str(), "rrFR");
+    assert_eq!(slot.callbacks.lock().as_str(), "rrFR");
     ok(TRITONSERVER_InferenceRequestDelete(request));
     assert_eq!(session.end(), BTreeMap::new());
 }
@@ -258,9 +258,9 @@ fn a_refused_buffer_is_an_error_or_a_null_output() {
     let slot = Slot::default();
     slot.refuse.store(1, SeqCst);
     let request = session.request(&slot, &DATA);
-    for seen in ["eFR", "rFR"] {
+    for callbacks in ["eFR", "rFR"] {
         ok(session.issue(request));
-        slot.wait(seen);
+        slot.wait(callbacks);
     }
     ok(TRITONSERVER_InferenceRequestDelete(request));
     assert_eq!(session.end(), BTreeMap::new());
@@ -273,7 +273,7 @@ fn a_hanging_request_ends_when_cancelled() {
     let request = session.request(&slot, &DATA);
     ok(session.issue(request));
     std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(slot.seen.lock().as_str(), "");
+    assert_eq!(slot.callbacks.lock().as_str(), "");
     ok(TRITONSERVER_InferenceRequestCancel(request));
     slot.wait("eFR");
     assert_eq!(*slot.errors.lock(), ["Cancelled: the request was cancelled"]);
@@ -307,7 +307,7 @@ fn a_slot_reused_before_its_final_response_is_reported() {
     std::thread::sleep(Duration::from_millis(30));
     ok(session.issue(request));
     let begin = Instant::now();
-    while slot.seen.lock().matches('F').count() < 2 && begin.elapsed() < Duration::from_secs(5) {
+    while slot.callbacks.lock().matches('F').count() < 2 && begin.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(1));
     }
     ok(TRITONSERVER_InferenceRequestDelete(request));
@@ -389,11 +389,11 @@ fn queries_answer_json() {
 
 unsafe extern "C" fn on_activity(_: *mut Trace, activity: c_int, ns: u64, userp: *mut c_void) {
     assert!(ns > 0);
-    unsafe { &*userp.cast::<Slot>() }.seen.lock().push_str(&activity.to_string());
+    unsafe { &*userp.cast::<Slot>() }.callbacks.lock().push_str(&activity.to_string());
 }
 
 unsafe extern "C" fn on_trace_release(trace: *mut Trace, userp: *mut c_void) {
-    unsafe { &*userp.cast::<Slot>() }.seen.lock().push('T');
+    unsafe { &*userp.cast::<Slot>() }.callbacks.lock().push('T');
     ok(TRITONSERVER_InferenceTraceDelete(trace));
 }
 
@@ -405,7 +405,7 @@ fn traces_tell_the_steps_and_are_given_back() {
     let userp = (&raw const steps).cast_mut().cast();
     ok(TRITONSERVER_InferenceTraceNew(&mut trace, 4, 0, Some(on_activity), Some(on_trace_release), userp));
     ok(TRITONSERVER_ServerInferAsync(session.server, request, trace));
-    assert_eq!(steps.seen.lock().as_str(), "0123456T");
+    assert_eq!(steps.callbacks.lock().as_str(), "0123456T");
     ok(TRITONSERVER_InferenceRequestDelete(request));
     assert_eq!(session.end(), BTreeMap::new());
 }

@@ -235,7 +235,7 @@ impl Job {
     fn respond(&self, error: bool, last: bool) {
         if !self.state.computed.swap(true, SeqCst) {
             for activity in [Activity::ComputeStart, Activity::ComputeInputEnd, Activity::ComputeOutputStart] {
-                self.tell(activity);
+                self.report(activity);
             }
         }
         let response = match self.behaviour.error.as_ref().filter(|_| error) {
@@ -248,16 +248,16 @@ impl Job {
         };
         self.shared.counters.responses.fetch_add(1, SeqCst);
         if last {
-            self.tell(Activity::ComputeEnd);
+            self.report(Activity::ComputeEnd);
         }
         self.send(create(response), if last { FINAL } else { 0 });
     }
 
     /// Tells the trace, as long as it has not been given back with the request: nobody gives it back meanwhile.
-    fn tell(&self, activity: Activity) {
+    fn report(&self, activity: Activity) {
         let gone = lock(&self.state.trace_gone);
         if !*gone {
-            trace::tell(self.trace, activity);
+            trace::report(self.trace, activity);
         }
     }
 
@@ -270,7 +270,7 @@ impl Job {
         // SAFETY: the client's function with the client's pointer; the response is the client's from here on.
         unsafe { (self.response.0)(response, flags, self.response.1) };
         if flags & FINAL != 0 {
-            self.state.overlap.told();
+            self.state.overlap.report();
         }
     }
 
@@ -300,7 +300,7 @@ impl Job {
         if self.state.release_claimed.swap(true, SeqCst) {
             return;
         }
-        self.tell(Activity::RequestEnd);
+        self.report(Activity::RequestEnd);
         *lock(&self.state.trace_gone) = true;
         trace::release(self.trace);
         if let Some(request) = crate::ledger::borrow(self.request, "the release of a request") {
@@ -318,7 +318,7 @@ impl Job {
         self.settle(&self.state.released, &self.state.final_sent);
         // SAFETY: as in `send`; the request is the client's from here on.
         unsafe { (self.release.0)(self.request, RELEASE_ALL, self.release.1) };
-        self.state.overlap.told();
+        self.state.overlap.report();
     }
 }
 

@@ -51,8 +51,8 @@ fn issue(server: *mut Server, request: *mut Request, trace: *mut Trace) -> Statu
             fail(code, &message)
         }
         Ok(job) => {
-            trace::tell(trace, Activity::RequestStart);
-            trace::tell(trace, Activity::QueueStart);
+            trace::report(trace, Activity::RequestStart);
+            trace::report(trace, Activity::QueueStart);
             job.start();
             job.linger();
             OK

@@ -142,7 +142,7 @@ fn dead<T: Object>(address: usize, call: &str) {
 }
 
 fn name(kind: Kind) -> &'static str {
-    KINDS.iter().find(|(known, _)| *known == kind).map_or("object", |(_, name)| name)
+    KINDS.iter().find(|(key, _)| *key == kind).map_or("object", |(_, name)| name)
 }
 
 /// How many of a kind are alive.

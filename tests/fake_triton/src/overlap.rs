@@ -25,7 +25,7 @@ struct Progress {
     /// The client has begun to look at it.
     is_inside: bool,
     /// How many of the final response and the release the client has been told.
-    told: u32,
+    reported: u32,
 }
 
 thread_local! {
@@ -36,10 +36,10 @@ thread_local! {
 impl Overlap {
     /// Has the response brought by a thread of its own; returns when the client looks at it.
     pub fn bring(self: &Arc<Self>, response: impl FnOnce() + Send + 'static) {
-        let this = Arc::clone(self);
+        let overlap = Arc::clone(self);
         thread::spawn(move || {
-            this.progress.lock().thread = Some(thread::current().id());
-            HERE.set(Some(Arc::clone(&this)));
+            overlap.progress.lock().thread = Some(thread::current().id());
+            HERE.set(Some(Arc::clone(&overlap)));
             response();
             // Should the client not have looked at it, or not deleted it.
             deleted();
@@ -48,8 +48,8 @@ impl Overlap {
     }
 
     /// The client has been told of the final response, or of the release.
-    pub fn told(&self) {
-        self.change(|progress| progress.told += 1);
+    pub fn report(&self) {
+        self.change(|progress| progress.reported += 1);
     }
 
     /// Whether the client has the response on another thread than this.
@@ -71,7 +71,7 @@ impl Overlap {
 pub fn linger() {
     if let Some(overlap) = HERE.with_borrow(Clone::clone) {
         overlap.change(|progress| progress.is_inside = true);
-        overlap.wait_until(|progress| progress.told == 2);
+        overlap.wait_until(|progress| progress.reported == 2);
     }
 }
 

@@ -23,7 +23,7 @@ fn of_model(
     name: *const c_char,
     version: i64,
     message: *mut *mut Message,
-    tell: impl FnOnce(&ModelScript) -> Value,
+    report: impl FnOnce(&ModelScript) -> Value,
 ) -> Status {
     let server = live!(server, "a query about a model");
     let Some(model) = server.model(text(name)) else {
@@ -35,7 +35,7 @@ fn of_model(
     if version != -1 && !model.versions.contains(&version.to_string()) {
         return fail(NOT_FOUND, &format!("Request for unknown model: '{}' version {version} is not found", model.name));
     }
-    give_message(message, &tell(model))
+    give_message(message, &report(model))
 }
 
 #[unsafe(no_mangle)]

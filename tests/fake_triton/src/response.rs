@@ -230,14 +230,14 @@ pub extern "C" fn TRITONSERVER_InferenceResponseParameter(
         return fail(INVALID_ARG, "there is no response parameter of that index");
     };
     give(name, key.as_ptr());
-    let (number, place): (c_int, *const c_void) = match parameter {
+    let (number, address): (c_int, *const c_void) = match parameter {
         Parameter::String(text) => (0, text.as_ptr().cast()),
         Parameter::Int(integer) => (1, (&raw const *integer).cast()),
         Parameter::Bool(truth) => (2, (&raw const *truth).cast()),
         Parameter::Double(double) => (3, (&raw const *double).cast()),
     };
     give(kind, number);
-    give(value, place);
+    give(value, address);
     OK
 }
 

@@ -37,13 +37,13 @@ pub enum Activity {
 }
 
 /// Tells the trace of a request, if there is one, that something happened now.
-pub fn tell(trace: *mut Trace, activity: Activity) {
+pub fn report(trace: *mut Trace, activity: Activity) {
     if trace.is_null() {
         return;
     }
-    if let Some(told) = ledger::borrow(trace, "a trace").filter(|told| told.timestamps) {
+    if let Some(object) = ledger::borrow(trace, "a trace").filter(|object| object.timestamps) {
         // SAFETY: the client's function with the client's pointer.
-        unsafe { (told.activity)(trace, activity as c_int, crate::delivery::now(), told.userp) };
+        unsafe { (object.activity)(trace, activity as c_int, crate::delivery::now(), object.userp) };
     }
 }
 

@@ -33,11 +33,11 @@ fn server(log: &Log, takes: Duration) -> HttpServer {
         let mut log = log.lock().unwrap();
         let text = format!("answer-{}", log.len());
         log.push(Came { at: Instant::now(), body, session: request.field("x-session-id").map(str::to_owned) });
-        let said = match is_chat {
+        let choice = match is_chat {
             true => json!({ "message": { "role": "assistant", "content": text }, "finish_reason": "stop" }),
             false => json!({ "text": text, "finish_reason": "stop" }),
         };
-        let body = json!({ "choices": [said], "usage": { "prompt_tokens": 3, "completion_tokens": 2 } }).to_string();
+        let body = json!({ "choices": [choice], "usage": { "prompt_tokens": 3, "completion_tokens": 2 } }).to_string();
         vec![Act::Wait(takes), Act::Send(reply("200 OK", "Content-Type: application/json\r\n", body.as_bytes()))]
     })
 }
@@ -78,25 +78,27 @@ fn generated_conversations_take_turns() {
     let prefix = prompt(&came[0]).split(' ').take(30).collect::<Vec<_>>().join(" ");
     let (first, second) = came.split_at(16);
     for (stage, rounds) in [(first, 4), (second, 2)] {
-        let mut talks = HashMap::<&str, Vec<&Came>>::new();
+        let mut conversations = HashMap::<&str, Vec<&Came>>::new();
         for request in stage {
-            talks.entry(request.session.as_deref().unwrap()).or_default().push(request);
+            conversations.entry(request.session.as_deref().unwrap()).or_default().push(request);
         }
-        assert_eq!(talks.len(), 4);
-        for turns in talks.values() {
+        assert_eq!(conversations.len(), 4);
+        for turns in conversations.values() {
             assert_eq!(turns.len(), rounds, "conversations take turns");
             let lengths: Vec<usize> = turns.iter().map(|turn| words(prompt(turn))).collect();
             // A turn adds its ten words and the one of the answer; after three of them, the conversation begins again.
             assert_eq!(lengths, [60, 71, 82, 60][..rounds]);
             for pair in turns[..rounds.min(3)].windows(2) {
                 let (before, after) = (prompt(pair[0]), prompt(pair[1]));
-                let rest = after.strip_prefix(before).unwrap();
-                assert!(rest.starts_with(" answer-"), "{rest}");
+                let tail = after.strip_prefix(before).unwrap();
+                assert!(tail.starts_with(" answer-"), "{tail}");
             }
             assert!(turns.iter().all(|turn| prompt(turn).starts_with(&prefix)));
         }
-        let systems: HashSet<String> =
-            talks.values().map(|turns| prompt(turns[0]).split(' ').take(50).collect::<Vec<_>>().join(" ")).collect();
+        let systems: HashSet<String> = conversations
+            .values()
+            .map(|turns| prompt(turns[0]).split(' ').take(50).collect::<Vec<_>>().join(" "))
+            .collect();
         assert_eq!(systems.len(), 4, "each has a part of its own");
     }
 }
@@ -124,16 +126,18 @@ fn shared_prefixes_go_on_as_conversations_at_a_rate() {
         Duration::from_millis(5),
     );
     assert_eq!(came.len(), 20);
-    let mut talks = HashMap::<String, Vec<&str>>::new();
+    let mut conversations = HashMap::<String, Vec<&str>>::new();
     for request in &came {
         let all: Vec<&str> = prompt(request).split(' ').collect();
-        talks.entry(all[..46].join(" ")).or_default().push(prompt(request));
+        conversations.entry(all[..46].join(" ")).or_default().push(prompt(request));
     }
-    assert_eq!(talks.len(), 6, "three of each of two groups");
-    let prefixes: HashSet<String> =
-        talks.keys().map(|talk| talk.split(' ').take(20).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(conversations.len(), 6, "three of each of two groups");
+    let prefixes: HashSet<String> = conversations
+        .keys()
+        .map(|conversation| conversation.split(' ').take(20).collect::<Vec<_>>().join(" "))
+        .collect();
     assert_eq!(prefixes.len(), 2);
-    for turns in talks.values() {
+    for turns in conversations.values() {
         // The prefix, then prefix and question each time, and the answers between.
         let lengths: Vec<usize> = turns.iter().map(|turn| words(turn)).collect();
         let wanted: Vec<usize> = (0..turns.len()).map(|turn| 46 + 27 * turn).collect();
@@ -188,30 +192,30 @@ fn recorded_sessions_are_replayed_with_their_dependencies() {
     let mut sessions = Vec::<(String, Vec<(usize, &Came)>)>::new();
     for (number, call) in came.iter().enumerate() {
         let name = call.session.clone().unwrap();
-        match sessions.iter_mut().find(|(known, _)| *known == name) {
+        match sessions.iter_mut().find(|(key, _)| *key == name) {
             Some((_, calls)) => calls.push((number, call)),
             None => sessions.push((name, vec![(number, call)])),
         }
     }
     assert_eq!(sessions.len(), 3);
     for (_, calls) in &sessions {
-        let [(first, asked), (left, one), (right, other), (_, sum)] = calls[..] else { panic!("{calls:?}") };
+        let [(first, asked), (left, left_call), (right, right_call), (_, sum)] = calls[..] else { panic!("{calls:?}") };
         assert_eq!(texts(asked), ["q"]);
         let live = format!("answer-{first}");
-        let mut both = [texts(one), texts(other)];
-        both.sort();
-        assert_eq!(both[0], ["q", &live, "left"]);
-        assert_eq!(both[1], ["q", &live, "right"]);
-        let of_left = if texts(one)[2] == "left" { (left, right) } else { (right, left) };
+        let mut branches = [texts(left_call), texts(right_call)];
+        branches.sort();
+        assert_eq!(branches[0], ["q", &live, "left"]);
+        assert_eq!(branches[1], ["q", &live, "right"]);
+        let of_left = if texts(left_call)[2] == "left" { (left, right) } else { (right, left) };
         assert_eq!(texts(sum)[1..], [format!("answer-{}", of_left.0), format!("answer-{}", of_left.1)]);
-        let waited = one.at - asked.at;
+        let waited = left_call.at - asked.at;
         assert!(waited >= Duration::from_millis(355), "300 ms after the answer: {waited:?}");
-        assert!(other.at - one.at < Duration::from_millis(50), "both at once");
+        assert!(right_call.at - left_call.at < Duration::from_millis(50), "both at once");
     }
     let stage: HashSet<&str> = came[..4].iter().map(|call| call.session.as_deref().unwrap()).collect();
     assert_eq!(stage.len(), 1, "the first stage plays one session");
-    let both: HashSet<&str> = came[4..6].iter().map(|call| call.session.as_deref().unwrap()).collect();
-    assert_eq!(both.len(), 2, "the second one the others, at once");
+    let names: HashSet<&str> = came[4..6].iter().map(|call| call.session.as_deref().unwrap()).collect();
+    assert_eq!(names.len(), 2, "the second one the others, at once");
 }
 
 #[test]
@@ -281,13 +285,13 @@ fn media_of_a_prefix_are_the_same_for_all_that_share_it() {
     for request in &came {
         let parts = request.body["messages"][0]["content"].as_array().unwrap();
         assert_eq!(parts.len(), 5, "three frames, the prefix and the question, a picture");
-        let (shared, own) = parts.split_at(3);
-        assert_eq!(words(own[0]["text"].as_str().unwrap()), 15);
-        decoded(&own.last().unwrap()["image_url"]["url"], "image/jpeg");
-        groups.entry(Value::from(shared).to_string()).or_default().insert(Value::from(own).to_string());
+        let (shared, remaining) = parts.split_at(3);
+        assert_eq!(words(remaining[0]["text"].as_str().unwrap()), 15);
+        decoded(&remaining.last().unwrap()["image_url"]["url"], "image/jpeg");
+        groups.entry(Value::from(shared).to_string()).or_default().insert(Value::from(remaining).to_string());
     }
     assert_eq!(groups.len(), 2);
-    assert!(groups.values().all(|own| own.len() == 4));
+    assert!(groups.values().all(|questions| questions.len() == 4));
 }
 
 #[test]
@@ -326,8 +330,8 @@ fn filters_that_bound_calls_are_understood_and_others_are_errors() {
         let text = printed(file(bound).and(&["-m", "m", "--print-config"]));
         assert!(text.contains("below-tokens=28000"), "{text}");
     }
-    let said = file("lambda x: len(x) > 3").error(&["-m", "m"]);
-    assert!(said.contains("'data.otel_trace_replay.filter: lambda x: len(x) > 3' has no counterpart"), "{said}");
+    let message = file("lambda x: len(x) > 3").error(&["-m", "m"]);
+    assert!(message.contains("'data.otel_trace_replay.filter: lambda x: len(x) > 3' has no counterpart"), "{message}");
 }
 
 #[test]
@@ -339,11 +343,11 @@ fn a_data_set_of_a_hub_is_asked_for_by_name() {
     };
     let name = "the data set a/b (Hugging Face) must be here: download it as JSON lines";
     for source in ["hf_dataset_path: a/b", "hf_dataset_path: {path: a/b, split: train}"] {
-        let said = Config::of(&otel(source)).error(&["-m", "m"]);
-        assert!(said.contains(name) && said.contains("data.otel_trace_replay.trace_files"), "{said}");
+        let message = Config::of(&otel(source)).error(&["-m", "m"]);
+        assert!(message.contains(name) && message.contains("data.otel_trace_replay.trace_files"), "{message}");
     }
-    let said = Config::of("data: {type: visionarena}").error(&["-m", "m"]);
-    assert!(said.contains("lmarena-ai/VisionArena-Chat") && said.contains("--input-data"), "{said}");
-    let said = Config::of(&otel("trace_files: [/nowhere]")).error(&["-m", "m"]);
-    assert!(said.contains("--session-trace") && said.contains("/nowhere"), "{said}");
+    let refusal = Config::of("data: {type: visionarena}").error(&["-m", "m"]);
+    assert!(refusal.contains("lmarena-ai/VisionArena-Chat") && refusal.contains("--input-data"), "{refusal}");
+    let refusal = Config::of(&otel("trace_files: [/nowhere]")).error(&["-m", "m"]);
+    assert!(refusal.contains("--session-trace") && refusal.contains("/nowhere"), "{refusal}");
 }

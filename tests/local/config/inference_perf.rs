@@ -363,19 +363,20 @@ fn a_load_is_a_load_over_every_service() {
     else {
         panic!("each stage replays the trace");
     };
-    let each = |pause| Stage {
+    let stage = |pause| Stage {
         load: StageLoad::Replay { speed: 1.0 },
         length: StageLength::Recorded,
         pause: Duration::from_secs(pause),
     };
-    assert_eq!((stages, edges, recording.file), (vec![each(0), each(2)], StageEdges::Drain, trace.clone()));
+    assert_eq!((stages, edges, recording.file), (vec![stage(0), stage(2)], StageEdges::Drain, trace.clone()));
     let lengths = format!("load: {{type: trace_replay, trace: {{file: {}}}}}", trace.display());
     let words = ["-m", "x", "--model-repository", "/r", "--trace-input", "IDS"];
     assert!(Config::of(&lengths).plan(&words).load.tokens().is_some(), "the trace's lengths, over tensors");
-    let own = "load: {stages: [{rate: 5, duration: 1}]}\ndata: {type: random, trace: {file: FILE}}";
-    let own = Config::of(&own.replace("FILE", &trace.display().to_string())).plan(&words);
+    let text = "load: {stages: [{rate: 5, duration: 1}]}\ndata: {type: random, trace: {file: FILE}}";
+    let over_tokens = Config::of(&text.replace("FILE", &trace.display().to_string())).plan(&words);
     assert!(
-        own.load.lengths.is_some() && own.notes.iter().any(|note| note.starts_with("data: for servers of language"))
+        over_tokens.load.lengths.is_some()
+            && over_tokens.notes.iter().any(|note| note.starts_with("data: for servers of language"))
     );
 }
 
@@ -388,11 +389,11 @@ data:
 load: {type: concurrent, stages: [{num_requests: 24, concurrency_level: 2}]}
 ";
     let prompts = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let seen = std::sync::Arc::clone(&prompts);
+    let log = std::sync::Arc::clone(&prompts);
     let server = HttpServer::start(move |request: &Received| {
         let document: Value = serde_json::from_slice(&request.body).unwrap();
         assert_eq!(document["max_tokens"], 5);
-        seen.lock().unwrap().push(document["prompt"].as_str().unwrap().to_owned());
+        log.lock().unwrap().push(document["prompt"].as_str().unwrap().to_owned());
         generated(request)
     });
     let file = Config::of(file);
@@ -414,11 +415,11 @@ load: {type: concurrent, stages: [{num_requests: 24, concurrency_level: 2}]}
 fn a_data_set_on_this_machine_is_sent_with_the_length_of_its_answers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sharegpt.json");
-    let talk = |prompt: &str, answer: &str| serde_json::json!({"conversations": [{"from": "human", "value": prompt}, {"from": "gpt", "value": answer}]});
+    let conversation = |prompt: &str, answer: &str| serde_json::json!({"conversations": [{"from": "human", "value": prompt}, {"from": "gpt", "value": answer}]});
     let set = serde_json::json!([
-        talk("how \"are\" you now", "fine"),
-        talk("x", "too short a prompt"),
-        talk("say a b c", "a b c")
+        conversation("how \"are\" you now", "fine"),
+        conversation("x", "too short a prompt"),
+        conversation("say a b c", "a b c")
     ]);
     fs::write(&path, set.to_string()).unwrap();
     let server = HttpServer::start(|request: &Received| {
@@ -461,10 +462,10 @@ fn run(name: &str, further: &[&str]) -> (TempDir, PathBuf, String) {
         .args(["-u", &server.url()])
         .args(further);
     let output = process.output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let reports = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let reports = reports.into_iter().find(|path| path.file_name().unwrap().to_string_lossy().starts_with("reports-"));
-    (folder, reports.unwrap_or_else(|| panic!("no reports: {said}")), said)
+    (folder, reports.unwrap_or_else(|| panic!("no reports: {text}")), text)
 }
 
 fn report(folder: &Path, name: &str) -> Value {
@@ -515,13 +516,13 @@ fn timed_figures_of_a_stage_are_those_of_inference_perf() {
 
 #[test]
 fn stages_of_a_concurrency_run_as_they_stand() {
-    let (_folder, reports, said) = run("concurrent.yaml", &["-m", "m"]);
+    let (_folder, reports, output) = run("concurrent.yaml", &["-m", "m"]);
     for (stage, requests, concurrency) in [(0, 1000, 32), (1, 2000, 64)] {
         let stage = report(&reports, &format!("stage_{stage}_lifecycle_metrics.json"));
         assert_eq!(
             (&stage["successes"]["count"], &stage["failures"]["count"]),
             (&requests.into(), &0.into()),
-            "{said}"
+            "{output}"
         );
         assert_eq!(stage["load_summary"]["concurrency"], concurrency);
     }
@@ -532,24 +533,24 @@ fn stages_of_a_concurrency_run_as_they_stand() {
 
 #[test]
 fn a_part_of_a_file_and_a_trace_run_as_they_stand() {
-    let (_folder, reports, said) = run("split_rollout.yaml", &["--request-count", "200", "--seed", "1"]);
+    let (_folder, reports, output) = run("split_rollout.yaml", &["--request-count", "200", "--seed", "1"]);
     let counts = ["stable", "experimental"].map(|adapter| {
         report(&reports, &format!("adapter_{adapter}_lifecycle_metrics.json"))["successes"]["count"].as_u64().unwrap()
     });
-    assert_eq!(counts[0] + counts[1], 200, "{said}");
+    assert_eq!(counts[0] + counts[1], 200, "{output}");
     assert!(counts[0] > 5 * counts[1], "{counts:?}");
 
-    let (_folder, reports, said) = run("trace_times.yaml", &["-m", "m"]);
+    let (_folder, reports, output) = run("trace_times.yaml", &["-m", "m"]);
     let stage = report(&reports, "stage_0_lifecycle_metrics.json");
-    assert_eq!(stage["successes"]["count"], 2, "{said}");
+    assert_eq!(stage["successes"]["count"], 2, "{output}");
     let sending = stage["load_summary"]["send_duration"].as_f64().unwrap();
     assert!(sending > 5.0, "{sending}");
 
-    let (_folder, reports, said) =
+    let (_folder, reports, output) =
         run("report.yaml", &["-m", "m", "--request-count", "50", "--report-parts", "summary,requests"]);
     let requests = report(&reports, "per_request_lifecycle_metrics.json");
     let requests = requests.as_array().unwrap();
-    assert_eq!(requests.len(), 50, "{said}");
+    assert_eq!(requests.len(), 50, "{output}");
     assert!(
         requests.iter().all(|request| request["end_time"].as_f64() > request["start_time"].as_f64()),
         "{requests:?}"
@@ -599,7 +600,7 @@ fn timed_failures_end_a_run() {
 #[test]
 fn failures_in_a_row_end_a_run_and_others_do_not() {
     use crate::support::http_server::{Act, HttpServer, good_answer, reply};
-    let of = |script: fn(usize) -> bool| {
+    let scripted = |script: fn(usize) -> bool| {
         HttpServer::start(move |request| match script(request.ordinal) {
             true => vec![Act::Send(reply("500 Oops", "", b""))],
             false => vec![Act::Send(good_answer())],
@@ -610,10 +611,10 @@ fn failures_in_a_row_end_a_run_and_others_do_not() {
             crate::support::Program::new().args("-m m --request-count 400 --max-errors 100% --stop-on").arg(rule);
         program.args("-u").arg(server.url()).run()
     };
-    let broken = run(&of(|ordinal| ordinal >= 50), "consecutive>10");
+    let broken = run(&scripted(|ordinal| ordinal >= 50), "consecutive>10");
     assert!(broken.stderr.contains("--stop-on 'consecutive>=11': "), "{}", broken.stderr);
     assert!(broken.stderr.contains("requests failed in a row; the run ends"), "{}", broken.stderr);
-    let shaky = run(&of(|ordinal| ordinal % 8 != 7), "consecutive>10");
+    let shaky = run(&scripted(|ordinal| ordinal % 8 != 7), "consecutive>10");
     assert_eq!(shaky.code(), 0, "{} {}", shaky.stdout, shaky.stderr);
     assert!(!shaky.stderr.contains("--stop-on"), "seven of eight fail, but never eleven in a row: {}", shaky.stderr);
 }
@@ -627,9 +628,9 @@ fn connections_are_no_more_than_asked_for_and_are_told() {
     let load = "-m m --async --concurrency-range 6 --request-count 60 --max-trials 1 --max-connections 2";
     let program = crate::support::Program::new().args(load).arg("-u").arg(server.url());
     let run = program.arg("--summary-file").arg(&summary).run();
-    let told: serde_json::Value = serde_json::from_str(&fs::read_to_string(&summary).expect(&run.stderr)).unwrap();
-    let level = &told["levels"][0];
-    assert_eq!((&level["connections"], &told["max_connections"]), (&2.into(), &2.into()), "{}", run.stderr);
+    let document: serde_json::Value = serde_json::from_str(&fs::read_to_string(&summary).expect(&run.stderr)).unwrap();
+    let level = &document["levels"][0];
+    assert_eq!((&level["connections"], &document["max_connections"]), (&2.into(), &2.into()), "{}", run.stderr);
     assert!(level["threads"].as_u64().is_some_and(|threads| (1..=2).contains(&threads)), "{}", level["threads"]);
-    assert!(told["ended"].as_str() > told["began"].as_str(), "{} {}", told["began"], told["ended"]);
+    assert!(document["ended"].as_str() > document["began"].as_str(), "{} {}", document["began"], document["ended"]);
 }

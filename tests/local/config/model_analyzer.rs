@@ -9,8 +9,8 @@ use super::*;
 
 fn read(file: &Config, words: &[&str]) -> Result<Command> {
     let path = file.path();
-    let own = [OsStr::new("triton-bench"), OsStr::new("tune"), OsStr::new("--config"), path.as_os_str()];
-    let all = own.into_iter().chain(words.iter().map(OsStr::new));
+    let command = [OsStr::new("triton-bench"), OsStr::new("tune"), OsStr::new("--config"), path.as_os_str()];
+    let all = command.into_iter().chain(words.iter().map(OsStr::new));
     cli::parse(all.map(OsStr::to_owned), Codes::Own)
 }
 
@@ -29,7 +29,7 @@ fn error(text: &str, words: &[&str]) -> String {
 
 /// What is searched, as it would be said.
 fn searched(plan: &TunePlan) -> Vec<String> {
-    plan.search.iter().map(|one| format!("{}={}", one.setting, serde_json::json!(one.values))).collect()
+    plan.search.iter().map(|entry| format!("{}={}", entry.setting, serde_json::json!(entry.values))).collect()
 }
 
 /// Everything that has a counterpart.
@@ -85,9 +85,9 @@ fn a_file_becomes_a_search_of_each_model() {
             "concurrency=[2,4,6,8]",
         ]
     );
-    let constraints: Vec<&str> = plan.constraints.iter().map(|one| one.text.as_str()).collect();
+    let constraints: Vec<&str> = plan.constraints.iter().map(|constraint| constraint.text.as_str()).collect();
     assert_eq!(constraints, ["p90<=12.5ms", "throughput>=40"], "its own, in place of the usual one");
-    assert_eq!((plan.objective.word(), plan.unit.unwrap().as_millis()), ("p99".to_owned(), 700));
+    assert_eq!((plan.objective.name(), plan.unit.unwrap().as_millis()), ("p99".to_owned(), 700));
     assert_eq!(plan.output.as_deref(), Some(std::path::Path::new("/results/tune-resnet")));
     let notes = plan.run.notes.join("\n");
     assert!(
@@ -99,8 +99,8 @@ fn a_file_becomes_a_search_of_each_model() {
     assert!(notes.contains("loaded in this process"), "{notes}");
 
     let plan = tune(WHOLE, &["--run", "bert"]);
-    assert!(plan.search.iter().all(|one| one.setting.to_string() == "batch_size"), "{:?}", searched(&plan));
-    assert_eq!((plan.constraints[0].text.as_str(), plan.objective.word()), ("p99<=100ms", "throughput".to_owned()));
+    assert!(plan.search.iter().all(|entry| entry.setting.to_string() == "batch_size"), "{:?}", searched(&plan));
+    assert_eq!((plan.constraints[0].text.as_str(), plan.objective.name()), ("p99<=100ms", "throughput".to_owned()));
 }
 
 #[test]
@@ -117,18 +117,21 @@ run_config_search_max_concurrency: 4
 ";
     let plan = tune(bounded, &[]);
     assert_eq!(searched(&plan), ["instance_group[].count=[1,2,3]", "max_batch_size=[4,8,16]", "concurrency=[1,2,4]"]);
-    let constraints: Vec<&str> = plan.constraints.iter().map(|one| one.text.as_str()).collect();
+    let constraints: Vec<&str> = plan.constraints.iter().map(|constraint| constraint.text.as_str()).collect();
     assert_eq!(constraints, ["p99<=20ms", "throughput>=5"]);
     let rate = "profile_models: m\nrequest_rate: [50]\ntriton_launch_mode: remote\ntriton_http_endpoint: host:9000";
     let plan = tune(rate, &["--search", "instances=1,2"]);
     assert_eq!(plan.load, TuneLoad::Rate(50.0));
     assert_eq!((plan.run.target.service, plan.run.target.connection.url.as_str()), (ServiceKind::Triton, "host:9000"));
-    let own = tune(
+    let other_plan = tune(
         "profile_models: m\nmodel_repository: /a\nbatch_sizes: [1, 2]",
         &["-m", "other", "--search", "concurrency=3,4"],
     );
-    assert_eq!((own.run.target.model.name.as_str(), searched(&own)[0].as_str()), ("other", "concurrency=[3,4]"));
-    assert!(!matches!(own.run.load.mode, LoadMode::RequestRate { .. }));
+    assert_eq!(
+        (other_plan.run.target.model.name.as_str(), searched(&other_plan)[0].as_str()),
+        ("other", "concurrency=[3,4]")
+    );
+    assert!(!matches!(other_plan.run.load.mode, LoadMode::RequestRate { .. }));
 }
 
 /// The search of a model `m` whose section holds this.
@@ -154,10 +157,10 @@ fn parameters_of_a_backend_have_every_form_of_a_configuration() {
     let two = "parameters: [{key: A, value: {string_value: 'off'}}, {key: B.c, value: {string_value: ['1:4', null]}}]";
     assert_eq!(settings(two), ["parameters.A=[\"off\"]", "parameters.B.c=[\"1:4\",null]"]);
     assert_eq!(settings("parameters: {key: {string_value: x}}"), ["parameters.key=[\"x\"]"], "a parameter called key");
-    for (form, place) in [("parameters: [A]", "3:61"), ("parameters: {A: {int_value: 3}}", "")] {
+    for (form, position) in [("parameters: [A]", "3:61"), ("parameters: {A: {int_value: 3}}", "")] {
         let text = format!("model_repository: /a\n\nprofile_models: {{m: {{model_config_parameters: {{{form}}}}}}}");
         let error = error(&text, &[]);
-        assert!(error.starts_with(&format!("FILE:{place}")) && error.contains("{key: NAME, value:"), "{error}");
+        assert!(error.starts_with(&format!("FILE:{position}")) && error.contains("{key: NAME, value:"), "{error}");
     }
 }
 
@@ -176,9 +179,9 @@ fn lists_are_values_to_try_and_lists_of_lists_the_values_of_lists() {
             r#"[{"count":1,"kind":"KIND_CPU"}]]"#
         )]
     );
-    let both = "instance_group: [{kind: KIND_GPU, count: 1}, {kind: KIND_CPU, count: [1, 2]}]";
+    let groups = "instance_group: [{kind: KIND_GPU, count: 1}, {kind: KIND_CPU, count: [1, 2]}]";
     assert_eq!(
-        settings(both),
+        settings(groups),
         [concat!(
             r#"instance_group=[[{"count":1,"kind":"KIND_GPU"},{"count":1,"kind":"KIND_CPU"}],"#,
             r#"[{"count":1,"kind":"KIND_GPU"},{"count":2,"kind":"KIND_CPU"}]]"#
@@ -242,7 +245,7 @@ weighting: 2
         assert!(notes.contains(note), "{note}\n{notes}");
     }
     let rate = "profile_models: {m: {perf_analyzer_flags: {percentile: 90}}}\nmodel_repository: /a\nrequest_rate: 5";
-    assert_eq!(tune(rate, &[]).objective.word(), "p90");
+    assert_eq!(tune(rate, &[]).objective.name(), "p90");
 }
 
 #[test]
@@ -255,8 +258,8 @@ constraints: [{gpu_used_memory: {max: 200}}, {perf_latency_p99: {max: 100}}]
 run_config_search_max_instance_count: 2
 ";
     let plan = tune(file, &[]);
-    assert_eq!(plan.objective.word(), "throughput");
-    assert_eq!(plan.constraints.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(), ["p99<=100ms"]);
+    assert_eq!(plan.objective.name(), "throughput");
+    assert_eq!(plan.constraints.iter().map(|constraint| constraint.text.as_str()).collect::<Vec<_>>(), ["p99<=100ms"]);
     assert_eq!(searched(&plan), ["instance_group[].count=[1,2]", "instance_group[].kind=[\"KIND_CPU\"]"]);
     let notes = plan.run.notes.join("\n");
     assert!(notes.contains("perf_latency_p99 has no effect, unless a constraint bounds it"), "{notes}");
@@ -270,7 +273,7 @@ run_config_search_max_instance_count: 2
 fn every_model_is_searched_in_a_process_of_its_own() {
     let Ok(Command::Runs(runs)) = read(&Config::of(WHOLE), &["--budget", "5s"]) else { panic!("no runs") };
     assert_eq!(runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>(), ["resnet", "bert"]);
-    let words: Vec<_> = runs[1].words.iter().map(|word| word.to_string_lossy()).collect();
+    let words: Vec<_> = runs[1].arguments.iter().map(|word| word.to_string_lossy()).collect();
     assert_eq!((&*words[0], &*words[words.len() - 1]), ("tune", "--run=bert"));
     assert!(words.contains(&"--budget=5s".into()), "{words:?}");
     let shared = read(&Config::of(WHOLE), &["--output", "one"]).unwrap_err().to_string();
@@ -279,7 +282,7 @@ fn every_model_is_searched_in_a_process_of_its_own() {
 
 #[test]
 fn what_has_no_counterpart_is_a_fault_with_its_place() {
-    for (text, words, said) in [
+    for (text, words, expected) in [
         ("profile_models:\n", &[][..], "FILE:1:1: 'profile_models' names no model"),
         ("profile_models: m\nobjectives: [gpu_utilization]", &[], "FILE:2:14: 'gpu_utilization' has no counterpart"),
         ("profile_models: m\nconstraints: {perf_throughput: {about: 9}}", &[], "FILE:2:33: 'about' is not a bound"),
@@ -317,7 +320,7 @@ fn what_has_no_counterpart_is_a_fault_with_its_place() {
         ("profile_models: {m: {parameters: {batch_sizes: [1, 0.5]}}}", &[], "FILE:1:48: 'batch_sizes' takes whole"),
     ] {
         let error = error(text, words);
-        assert!(error.contains(said), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
     let run = Config::of("profile_models: m").error(&["-m", "m"]);
     assert!(run.contains("FILE:1:1: ") && run.contains("triton-bench tune --config FILE"), "{run}");

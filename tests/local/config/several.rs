@@ -31,8 +31,8 @@ fn every_run_is_done_and_the_gravest_code_counts() {
     fs::write(file.path(), text.replace('F', &folder.display().to_string())).unwrap();
     let run = Program::new().args("--config").arg(file.path()).run();
     assert_eq!(run.code(), 6, "{} {}", run.stdout, run.stderr);
-    for said in ["run 'first' (1 of 3)", "run 'gate' (2 of 3)", "run 'last' (3 of 3)"] {
-        assert!(run.stderr.contains(said), "{}", run.stderr);
+    for heading in ["run 'first' (1 of 3)", "run 'gate' (2 of 3)", "run 'last' (3 of 3)"] {
+        assert!(run.stderr.contains(heading), "{}", run.stderr);
     }
     for name in ["first", "gate", "last"] {
         assert!(folder.join(format!("{name}.json")).exists(), "{name}");
@@ -59,10 +59,10 @@ fn what_cannot_be_done_is_said_before_anything_is() {
 
 #[test]
 fn a_file_is_the_same_however_it_is_named() {
-    let of = |one: &str, other: &str| {
-        Config::of(&format!("model: m\nmodel-repository: /r\nruns: {{a: {{{one}}}, b: {{{other}}}}}\n"))
+    let config = |first: &str, second: &str| {
+        Config::of(&format!("model: m\nmodel-repository: /r\nruns: {{a: {{{first}}}, b: {{{second}}}}}\n"))
     };
-    for (one, other) in [
+    for (first, second) in [
         ("csv: x.csv", "csv: ./x.csv"),
         ("csv: src/../x.csv", "csv: x.csv"),
         ("csv: x.csv", "markdown: x.csv"),
@@ -71,15 +71,15 @@ fn a_file_is_the_same_however_it_is_named() {
         ("resume: x.json", "summary-file: x.json"),
         ("log-file: /tmp/../l", "log-file: /l"),
     ] {
-        let error = of(one, other).error(&[]);
-        assert!(error.contains("the runs 'a' and 'b' would overwrite each other's file"), "{one} {other}: {error}");
+        let error = config(first, second).error(&[]);
+        assert!(error.contains("the runs 'a' and 'b' would overwrite each other's file"), "{first} {second}: {error}");
     }
-    for (one, other) in [
+    for (first, second) in [
         ("csv: x.csv", "csv: y.csv"),
         ("csv: /dev/null", "csv: /dev/null"),
         ("resume: x.json, summary-file: a.json", "resume: x.json, summary-file: b.json"),
     ] {
-        assert!(matches!(of(one, other).and(&[]), Ok(Command::Runs(_))), "{one} {other}");
+        assert!(matches!(config(first, second).and(&[]), Ok(Command::Runs(_))), "{first} {second}");
     }
 }
 
@@ -94,8 +94,8 @@ fn the_rank_is_put_in_wherever_flags_come_from() {
         let file = Config::of(text);
         printed(Program::new().args("--config").arg(file.path()))
     };
-    let one = of_file("model: m\nenable-mpi: true\ncsv: out{rank}.csv\n");
-    assert!(one.contains("csv: out3.csv"), "{one}");
+    let lines = of_file("model: m\nenable-mpi: true\ncsv: out{rank}.csv\n");
+    assert!(lines.contains("csv: out3.csv"), "{lines}");
     let several = of_file("model: m\nenable-mpi: true\nruns:\n  a:\n    csv: a{rank}.csv\n  b:\n    seed: 2\n");
     assert!(several.contains("csv: a3.csv"), "{several}");
     let shortened = printed(Program::new().args("-m m --enable-m -f out{rank}.csv"));

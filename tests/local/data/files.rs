@@ -284,9 +284,9 @@ fn an_array_that_is_repeated_in_every_step_is_in_memory_once() {
         vec![tensor("Y", DataType::Int32, &[1]), tensor("Z", DataType::Fp32, &[100])],
     );
     let steps: Vec<i32> = (0..50).collect();
-    let each = npy("<i4", "(50, 1)", &ints(&steps));
+    let array = npy("<i4", "(50, 1)", &ints(&steps));
     let archive = npz(
-        &[("A", each.clone()), ("Y", each), ("Z", npy("<f4", "(100,)", &[0; 400]))],
+        &[("A", array.clone()), ("Y", array), ("Z", npy("<f4", "(100,)", &[0; 400]))],
         zip::CompressionMethod::Stored,
     );
     let folder = Folder::new();

@@ -106,9 +106,9 @@ fn validation_data_follow_the_form_of_data() {
         Some(&[2][..])
     );
     let batch = pack(&corpus, 2);
-    let both = batch.payloads[0].expected.as_ref().unwrap();
-    let bytes: Vec<_> = both.members(2).map(|member| member.responses[0][0].bytes.clone()).collect();
-    assert_eq!((both.batched, bytes), (true, vec![ints(&[1, 2]), ints(&[3, 4])]));
+    let expectation = batch.payloads[0].expected.as_ref().unwrap();
+    let bytes: Vec<_> = expectation.members(2).map(|member| member.responses[0][0].bytes.clone()).collect();
+    assert_eq!((expectation.batched, bytes), (true, vec![ints(&[1, 2]), ints(&[3, 4])]));
 }
 
 #[test]
@@ -135,10 +135,10 @@ fn keys_that_nothing_asks_for_are_named_once_a_file() {
     let good = folder.write("good.json", r#"{"data": [{"A": [1, 2], "model": "m"}]}"#);
     let corpus = Ask::new(DataSource::Files(vec![good, odd.clone()])).load(&one_int()).unwrap();
     let [warning] = corpus.warnings() else { panic!("{:?}", corpus.warnings()) };
-    let said =
+    let keys =
         warning.strip_prefix(&format!("input data file '{}': unknown keys are ignored: ", odd.display())).unwrap();
     assert_eq!(
-        said,
+        keys,
         "\"Shape\" (line 2; known there: content, b64, shape), \"type\" (line 2; known there: b64), \
          \"validation-data\" (line 3; known there: data, validation_data), \
          \"a\\u{1b}b\" (line 4; known there: data, validation_data)"
@@ -251,8 +251,11 @@ fn open_shapes_and_string_counts_are_checked() {
     let open = refusal(r#"{"data": [{"A": [1, 2], "B": [1]}]}"#, &two_inputs());
     assert!(open.contains("The variable-sized tensor \"B\" with model shape [-1] needs to have its shape fully defined. See the --shape option"), "{open}");
     let strings = model(vec![tensor("S", DataType::Bytes, &[2])], vec![]);
-    let one = refusal(r#"{"data": [{"S": ["a"]}]}"#, &strings);
-    assert!(one.contains("mismatch in the data provided for S. Expected: 2 elements, Got: 1 elements"), "{one}");
+    let message = refusal(r#"{"data": [{"S": ["a"]}]}"#, &strings);
+    assert!(
+        message.contains("mismatch in the data provided for S. Expected: 2 elements, Got: 1 elements"),
+        "{message}"
+    );
     let cut = refusal(r#"{"data": [{"S": {"b64": "AQAAAGEC"}}]}"#, &strings);
     assert!(cut.contains("mismatch in the data provided for S: the element at byte 5 is cut off"), "{cut}");
     let huge =

@@ -66,8 +66,8 @@ fn batches_hold_each_element_once_whatever_its_size() {
 #[test]
 fn batches_of_one_are_not_copied() {
     let corpus = steps(3, 16);
-    let (one, other) = (pack(&corpus, 1), pack(&corpus, 1));
-    assert_eq!(one.payloads[2].inputs[0].address(), other.payloads[2].inputs[0].address());
+    let (first, second) = (pack(&corpus, 1), pack(&corpus, 1));
+    assert_eq!(first.payloads[2].inputs[0].address(), second.payloads[2].inputs[0].address());
     let system = corpus.clone().pack(&Packing { placement: Placement::System, ..packing(1) }).unwrap();
     let input = &system.payloads[2].inputs[0];
     assert_eq!(input.region.placement(), Placement::System);
@@ -125,14 +125,14 @@ fn a_batch_expects_outputs_of_all_its_steps_or_of_none() {
         let without = u32::from(files[1].ends_with("plain.json"));
         let rule = format!("has expected outputs, but stream 0, step {without} in the same batch has none");
         assert!(message.contains("-b 2: ") && message.contains(&rule) && message.contains("/plain.json'"), "{message}");
-        let one = pack(&corpus, 1);
-        let expects: Vec<_> = one.payloads.iter().map(|payload| payload.expected.is_some()).collect();
+        let batch = pack(&corpus, 1);
+        let expects: Vec<_> = batch.payloads.iter().map(|payload| payload.expected.is_some()).collect();
         assert_eq!(expects, [without == 1, without == 0], "requests of one step");
     }
     let streams = |plain: &str, sure: &str| {
-        let one = folder.write("1.json", plain);
-        let two = folder.write("2.json", sure);
-        pack(&Ask::new(DataSource::Files(vec![one, two])).load(&spec).unwrap(), 2)
+        let first = folder.write("1.json", plain);
+        let second = folder.write("2.json", sure);
+        pack(&Ask::new(DataSource::Files(vec![first, second])).load(&spec).unwrap(), 2)
     };
     let table =
         streams(r#"{"data": [[{"A": [1]}]]}"#, r#"{"data": [[{"A": [2]}]], "validation_data": [[{"Y": [2]}]]}"#);
@@ -146,14 +146,14 @@ fn expectations_are_shared_by_batches() {
     let list = |name: &str| (0..5).map(|step| format!(r#"{{"{name}": [{step}]}}"#)).collect::<Vec<_>>().join(",");
     let text = format!(r#"{{"data": [{}], "validation_data": [{}]}}"#, list("A"), list("Y"));
     let table = pack(&json(text, &spec).unwrap(), 3);
-    let mut seen = std::collections::HashSet::new();
+    let mut addresses = std::collections::HashSet::new();
     for payload in &table.payloads {
         let members: Vec<_> = payload.expected.as_ref().unwrap().members(3).collect();
         let steps: Vec<u32> = members.iter().map(|member| member.step).collect();
         assert_eq!(steps, [0, 1, 2].map(|member| (payload.step + member) % 5));
-        seen.extend(members.iter().map(|member| member.responses[0][0].bytes.as_ptr()));
+        addresses.extend(members.iter().map(|member| member.responses[0][0].bytes.as_ptr()));
     }
-    assert_eq!(seen.len(), 5, "each value is in memory once");
+    assert_eq!(addresses.len(), 5, "each value is in memory once");
 }
 
 #[test]

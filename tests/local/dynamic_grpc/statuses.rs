@@ -95,8 +95,8 @@ fn timed_latency_ends_with_the_trailers_and_the_wait_with_the_first_message() {
     let client = report.level().client();
     let line = client.lines().find(|line| line.contains("Avg gRPC time: ")).unwrap();
     let number = |after: &str| -> f64 {
-        let rest = line.split(after).nth(1).unwrap();
-        rest.trim_start().split(' ').next().unwrap().parse().unwrap()
+        let tail = line.split(after).nth(1).unwrap();
+        tail.trim_start().split(' ').next().unwrap().parse().unwrap()
     };
     let (total, wait, receive) = (number("time: "), number("response wait "), number("receive "));
     // A client that is woken late sees the first message later, and the trailers not.

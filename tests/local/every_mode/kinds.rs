@@ -50,7 +50,7 @@ impl Kind {
     }
 
     /// Its word in the result file.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             KserveHttp | KserveGrpc | KserveStreams => "TRITON",
             TfServingGrpc | TfServingRest => "TENSORFLOW_SERVING",
@@ -78,7 +78,7 @@ impl Kind {
 
 /// A request as the server saw it.
 #[derive(Clone)]
-pub struct Seen {
+pub struct ServedRequest {
     /// When it came.
     pub came: Instant,
     /// When its answer left, or was to leave.
@@ -95,16 +95,16 @@ pub const NONE: Pace = |_| Duration::ZERO;
 
 /// A server's record of its requests, and its answer times.
 #[derive(Clone)]
-struct Book(Arc<Mutex<Vec<Seen>>>, Pace);
+struct Book(Arc<Mutex<Vec<ServedRequest>>>, Pace);
 
 impl Book {
     /// Records a request, and returns how long its answer should take.
     fn note(&self, text: String) -> Duration {
-        let mut seen = self.0.lock().unwrap();
+        let mut served = self.0.lock().unwrap();
         let came = Instant::now();
-        let beside = seen.iter().rev().take(1000).filter(|other| other.left > came).count();
+        let beside = served.iter().rev().take(1000).filter(|other| other.left > came).count();
         let pause = (self.1)(beside + 1);
-        seen.push(Seen { came, left: came + pause, text });
+        served.push(ServedRequest { came, left: came + pause, text });
         pause
     }
 }
@@ -118,16 +118,16 @@ enum Running {
 pub struct Service {
     pub kind: Kind,
     running: Running,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    served: Arc<Mutex<Vec<ServedRequest>>>,
     folder: tempfile::TempDir,
 }
 
 impl Service {
     pub fn start(kind: Kind, pace: Pace) -> Self {
-        let seen = Arc::default();
-        let book = Book(Arc::clone(&seen), pace);
+        let served = Arc::default();
+        let book = Book(Arc::clone(&served), pace);
         let running = if kind.is_grpc() { Running::Grpc(grpc(kind, book)) } else { Running::Http(http(kind, book)) };
-        let service = Self { kind, running, seen, folder: tempfile::tempdir().unwrap() };
+        let service = Self { kind, running, served, folder: tempfile::tempdir().unwrap() };
         std::fs::write(service.file("picture"), "a picture").unwrap();
         service.write_data(&[0; 4]);
         service
@@ -194,13 +194,13 @@ impl Service {
     }
 
     /// The requests that it had.
-    pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    pub fn served(&self) -> Vec<ServedRequest> {
+        self.served.lock().unwrap().clone()
     }
 
     /// How many these are.
     pub fn count(&self) -> usize {
-        self.seen.lock().unwrap().len()
+        self.served.lock().unwrap().len()
     }
 }
 
@@ -250,7 +250,7 @@ fn grpc(kind: Kind, book: Book) -> Server {
         };
         Reply::Late(pause, [named, answer.clone()].concat())
     };
-    Server::telling(move |call| (kind != TfServingGrpc).then(|| foreign(&call.path)), predict)
+    Server::answering(move |call| (kind != TfServingGrpc).then(|| foreign(&call.path)), predict)
 }
 
 /// What a KServe server without extensions says of itself.

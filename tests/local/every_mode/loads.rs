@@ -23,16 +23,17 @@ fn assert_counts(service: &Service, flags: &str, expected: &[usize]) -> Outcome 
     let had = service.count();
     assert_eq!(counts(&outcome), expected, "{flags}, the server had {had}: {}", outcome.finished.stdout);
     assert_eq!(had, expected.iter().sum::<usize>(), "{flags}");
-    let exported = outcome.export.experiments().iter().map(|one| one["requests"].as_array().unwrap().len());
+    let exported =
+        outcome.export.experiments().iter().map(|experiment| experiment["requests"].as_array().unwrap().len());
     assert_eq!(exported.collect::<Vec<_>>(), expected, "{flags}");
     outcome
 }
 
 /// Peak number of requests that the server had at once.
 fn peak_at_server(service: &Service) -> usize {
-    let first = service.seen()[0].came;
+    let first = service.served()[0].came;
     let since = |moment: std::time::Instant| moment.duration_since(first).as_nanos() as u64;
-    peak(&service.seen().iter().map(|seen| (since(seen.came), since(seen.left))).collect::<Vec<_>>())
+    peak(&service.served().iter().map(|served| (since(served.came), since(served.left))).collect::<Vec<_>>())
 }
 
 /// When the requests of a level were due, in nanoseconds after the first.
@@ -46,8 +47,8 @@ fn schedule(outcome: &Outcome, level: usize) -> Vec<u64> {
 
 /// Compares the server's times with the schedule: nothing was sent early, and the last request at most a quarter of a second late.
 fn assert_kept(service: &Service, schedule: &[u64]) {
-    let seen = service.seen();
-    let took = seen.last().unwrap().came.duration_since(seen[0].came);
+    let served = service.served();
+    let took = served.last().unwrap().came.duration_since(served[0].came);
     let asked = Duration::from_nanos(*schedule.last().unwrap());
     // The first may be late, too.
     let (early, late) = (Duration::from_millis(40), Duration::from_millis(250));
@@ -279,7 +280,7 @@ fn a_mix_is_drawn_from_its_shares() {
             return;
         }
         let outcome = run_at(service, &service.url(), flags);
-        let others = service.seen().iter().filter(|seen| seen.text.contains("other")).count();
+        let others = service.served().iter().filter(|served| served.text.contains("other")).count();
         assert!(outcome.finished.stdout.contains(&format!("other: {others} requests")), "{}", outcome.finished.stdout);
         assert!(service.count() == 60 && (20..=40).contains(&others), "{others}");
     });

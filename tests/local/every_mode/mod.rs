@@ -63,7 +63,7 @@ fn run_at(service: &Service, url: &str, flags: &str) -> Outcome {
     let code = finished.code();
     let result = result_of(service, "result.json");
     assert_eq!(result["exit_code"], code, "{flags}");
-    assert_eq!(result["service_kind"], service.kind.word());
+    assert_eq!(result["service_kind"], service.kind.name());
     Outcome { finished, result, export: Export::read(&service.file("export.json")) }
 }
 

@@ -43,8 +43,8 @@ fn connections_are_encrypted_if_asked() {
 fn header_fields_are_those_of_every_request() {
     each(NONE, |service| {
         run(service, "-H X-Cell:first -H Authorization:second --concurrency-range 2 --request-count 20");
-        for seen in service.seen() {
-            let text = seen.text.to_ascii_lowercase();
+        for served in service.served() {
+            let text = served.text.to_ascii_lowercase();
             assert!(text.contains("x-cell") && text.contains("first") && text.contains("second"), "{text}");
         }
     });

@@ -52,16 +52,16 @@ fn a_flood_at_connect_is_refused() {
         (frame(PRIORITY, 0, 1, &[0; 5]), "that concern no request"),
         (frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]), "that concern no request"),
     ] {
-        let (told, heard) = std::sync::mpsc::channel();
-        let told = std::sync::Mutex::new(told);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
         let address = serve_all(move |_, mut peer| {
             peer.settings(WIDE);
             let hung_up = peer.flood(&frame, FLOOD);
-            told.lock().unwrap().send(hung_up).unwrap();
+            sender.lock().unwrap().send(hung_up).unwrap();
         });
         let error = bounded(|| refusal(&address));
         assert!(error.contains("ENHANCE_YOUR_CALM") && error.contains(word), "{error}");
-        assert!(heard.recv_timeout(PATIENCE).unwrap(), "the client is still there");
+        assert!(receiver.recv_timeout(PATIENCE).unwrap(), "the client is still there");
     }
 }
 
@@ -115,18 +115,18 @@ fn timed_control_calls_keep_their_deadline_whatever_trickles() {
 
 #[test]
 fn an_interrupt_before_the_first_level_began_is_no_fault() {
-    let (told, heard) = std::sync::mpsc::channel();
-    let told = std::sync::Mutex::new(told);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
     let address = serve_all(move |number, mut peer| {
         if number > 0 {
-            told.lock().unwrap().send(()).unwrap();
+            sender.lock().unwrap().send(()).unwrap();
             return peer.linger();
         }
         peer.shake_hands(WIDE);
         questions(&mut peer);
     });
     let running = Program::new().args("-m m -i grpc -b 1 --sync -p 200 -u").arg(&address).start();
-    heard.recv_timeout(FLOOD).unwrap();
+    receiver.recv_timeout(FLOOD).unwrap();
     running.signal(2);
     let run = running.finish();
     assert_eq!(run.code(), 130, "{} {}", run.stdout, run.stderr);
@@ -136,12 +136,12 @@ fn an_interrupt_before_the_first_level_began_is_no_fault() {
 
 #[test]
 fn timed_one_interrupt_ends_connections_without_settings_and_keeps_the_results() {
-    let (told, heard) = std::sync::mpsc::channel();
-    let told = std::sync::Mutex::new(told);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
     let address = serve_all(move |number, mut peer| {
         if number > 1 {
             // A level may be measured already; the next one's connections say nothing.
-            told.lock().unwrap().send(()).unwrap();
+            sender.lock().unwrap().send(()).unwrap();
             return peer.linger();
         }
         peer.shake_hands(WIDE);
@@ -155,7 +155,7 @@ fn timed_one_interrupt_ends_connections_without_settings_and_keeps_the_results()
     });
     let flags = "-m m -i grpc -b 1 --sync -p 200 -r 3 -s 1000000 --concurrency-range 1:4 -u";
     let running = Program::new().args(flags).arg(&address).start();
-    heard.recv_timeout(FLOOD).unwrap();
+    receiver.recv_timeout(FLOOD).unwrap();
     running.signal(2);
     let interrupted = Instant::now();
     let run = running.finish();

@@ -91,8 +91,8 @@ fn what_was_accepted_is_answered_behind_a_goaway_and_then_another_connection_is_
 
 /// A backend whose first connection for requests gets a GOAWAY before any; returns once that has been sent.
 fn parted(setup: Setup) -> (GrpcBackend, Bench) {
-    let (told, heard) = sync_channel(1);
-    let told = Mutex::new(told);
+    let (sender, receiver) = sync_channel(1);
+    let sender = Mutex::new(sender);
     let (address, _) = serve(move |number, mut peer| {
         if number > 0 {
             return serve_all_of_it(peer);
@@ -101,12 +101,12 @@ fn parted(setup: Setup) -> (GrpcBackend, Bench) {
         // Only then has the client its connection.
         while peer.frame().is_some_and(|frame| (frame.kind, frame.flags) != (SETTINGS, ACK)) {}
         peer.say(&goaway(0, 0, "maintenance"));
-        told.lock().unwrap().send(()).unwrap();
+        sender.lock().unwrap().send(()).unwrap();
         peer.linger();
     });
     let backend = backend(&address, setup);
     let bench = Bench::through(&backend, setup);
-    heard.recv_timeout(PATIENCE).unwrap();
+    receiver.recv_timeout(PATIENCE).unwrap();
     (backend, bench)
 }
 

@@ -21,10 +21,10 @@ use super::{Bench, PLAIN, Setup};
 type Conversation = Connection<TcpStream, Bytes>;
 type Answering = SendResponse<Bytes>;
 
-type Talk = Pin<Box<dyn Future<Output = ()>>>;
+type Exchange = Pin<Box<dyn Future<Output = ()>>>;
 
 /// What a server does with its calls of inference, which it counts from 0.
-type Script = fn(usize, Vec<u8>, Answering) -> Talk;
+type Script = fn(usize, Vec<u8>, Answering) -> Exchange;
 
 /// Starts a server that answers the control plane by itself. `tend` sees the connection after every call.
 fn serve(builder: Builder, script: Script, tend: fn(usize, &mut Conversation)) -> String {
@@ -96,8 +96,8 @@ fn trailers(status: &'static str) -> HeaderMap {
 async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) {
     while !bytes.is_empty() {
         stream.reserve_capacity(bytes.len());
-        let Some(Ok(room)) = poll_fn(|context| stream.poll_capacity(context)).await else { return };
-        if stream.send_data(bytes.split_to(room.min(bytes.len())), false).is_err() {
+        let Some(Ok(capacity)) = poll_fn(|context| stream.poll_capacity(context)).await else { return };
+        if stream.send_data(bytes.split_to(capacity.min(bytes.len())), false).is_err() {
             return;
         }
     }
@@ -134,7 +134,7 @@ async fn converse(mut body: RecvStream, mut answering: Answering) {
     let _ = stream.send_trailers(trailers("0"));
 }
 
-fn answered(_: usize, body: Vec<u8>, answering: Answering) -> Talk {
+fn answered(_: usize, body: Vec<u8>, answering: Answering) -> Exchange {
     Box::pin(async move {
         let length = u32::from_be_bytes(body[1..5].try_into().unwrap()) as usize;
         assert_eq!(body.len(), 5 + length, "a request is one message");
@@ -167,7 +167,7 @@ fn requests_of_all_sizes_pass_windows_of_all_sizes() {
 
 #[test]
 fn large_answers_come_whole() {
-    fn large(_: usize, _: Vec<u8>, answering: Answering) -> Talk {
+    fn large(_: usize, _: Vec<u8>, answering: Answering) -> Exchange {
         Box::pin(async move {
             // Field 5 describes 5 000 000 elements, field 6 has them.
             let described = [field(1, b"O"), field(2, b"UINT8"), field(3, &[0xc0, 0x96, 0xb1, 0x02])].concat();
@@ -200,7 +200,7 @@ fn few_streams_are_shared_by_many_slots() {
 
 #[test]
 fn headers_of_both_sides_may_be_large_and_change_the_tables() {
-    fn wordy(number: usize, _: Vec<u8>, mut answering: Answering) -> Talk {
+    fn wordy(number: usize, _: Vec<u8>, mut answering: Answering) -> Exchange {
         Box::pin(async move {
             let mut response = head();
             for index in 0..40 {
@@ -231,7 +231,7 @@ fn our_header_blocks_are_continued_where_they_are_long() {
 
 #[test]
 fn every_end_of_a_stream_is_understood() {
-    fn ends(number: usize, _: Vec<u8>, mut answering: Answering) -> Talk {
+    fn ends(number: usize, _: Vec<u8>, mut answering: Answering) -> Exchange {
         Box::pin(async move {
             match number {
                 0 => answering.send_reset(Reason::REFUSED_STREAM),
@@ -271,7 +271,7 @@ fn every_end_of_a_stream_is_understood() {
 
 #[test]
 fn a_server_that_shuts_down_gracefully_answers_what_it_took() {
-    fn slow(_: usize, _: Vec<u8>, answering: Answering) -> Talk {
+    fn slow(_: usize, _: Vec<u8>, answering: Answering) -> Exchange {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
             good(answering, &fitting(b"x")).await;
@@ -294,7 +294,7 @@ fn a_server_that_shuts_down_gracefully_answers_what_it_took() {
 
 #[test]
 fn a_server_that_breaks_off_is_understood() {
-    fn never(_: usize, _: Vec<u8>, _: Answering) -> Talk {
+    fn never(_: usize, _: Vec<u8>, _: Answering) -> Exchange {
         Box::pin(std::future::pending())
     }
     // The control plane makes two calls on a connection of its own, and waits for each.

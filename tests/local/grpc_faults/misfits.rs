@@ -90,8 +90,8 @@ fn an_answer_that_contradicts_its_protocol_is_a_failure() {
         (
             "the statuses 0 and 13 at once",
             Box::new(move |stream| {
-                let both = headers(stream, END_STREAM, &[("grpc-status", "0"), ("grpc-status", "13")]);
-                [response_headers(stream), data(stream, &body()), both].concat()
+                let trailers = headers(stream, END_STREAM, &[("grpc-status", "0"), ("grpc-status", "13")]);
+                [response_headers(stream), data(stream, &body()), trailers].concat()
             }),
         ),
         (

@@ -378,13 +378,13 @@ fn statuses_are_told_by_name() {
 
 #[test]
 fn timed_a_silent_server_is_not_waited_for_beyond_the_deadline() {
-    let (told, heard) = std::sync::mpsc::channel();
-    let told = Mutex::new(told);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let sender = Mutex::new(sender);
     let setup = Setup { deadline: Some(Duration::from_millis(100)), ..PLAIN };
     let mut bench = Bench::new(setup, move |_, mut peer| {
         peer.shake_hands(WIDE);
         let reset = peer.next_of(RST_STREAM).unwrap();
-        told.lock().unwrap().send(reset.payload).unwrap();
+        sender.lock().unwrap().send(reset.payload).unwrap();
         // Too late to count.
         peer.say(&answer(reset.stream, &fitting(b"x")));
         while let Some((stream, _)) = peer.request() {
@@ -394,7 +394,7 @@ fn timed_a_silent_server_is_not_waited_for_beyond_the_deadline() {
     let begin = Instant::now();
     bench.fails("Deadline exceeded", "no answer within 100000 us (--client-timeout-us)");
     assert!(begin.elapsed() >= Duration::from_millis(100));
-    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), 8_u32.to_be_bytes());
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), 8_u32.to_be_bytes());
     assert_eq!(bench.infer(), Ok(1));
 }
 
@@ -502,8 +502,8 @@ fn compressed_answers_are_unpacked_and_checked() {
         match expected {
             Ok(_) => {
                 assert_eq!(bench.infer(), Ok(1));
-                let seen = bench.log.responses.lock().unwrap();
-                assert_eq!(*seen, if watch { vec!["0 empty=false O=[7, 9]"] } else { Vec::new() });
+                let responses = bench.log.responses.lock().unwrap();
+                assert_eq!(*responses, if watch { vec!["0 empty=false O=[7, 9]"] } else { Vec::new() });
             }
             Err((code, text)) => bench.fails(code, text),
         }
@@ -513,8 +513,8 @@ fn compressed_answers_are_unpacked_and_checked() {
 #[test]
 fn bodies_flow_as_windows_are_opened_and_changed() {
     let bytes = 300_000;
-    let (told, heard) = std::sync::mpsc::channel();
-    let told = Mutex::new(told);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let sender = Mutex::new(sender);
     let mut bench = Bench::new(Setup { bytes, ..PLAIN }, move |_, mut peer| {
         peer.shake_hands(&[(4, 1000)]);
         let mut body = Vec::new();
@@ -534,12 +534,12 @@ fn bodies_flow_as_windows_are_opened_and_changed() {
             ended = frame.flags & END_STREAM != 0;
             body.extend_from_slice(&frame.payload);
         }
-        told.lock().unwrap().send(body).unwrap();
+        sender.lock().unwrap().send(body).unwrap();
         peer.say(&answer(1, &fitting(b"x")));
         peer.linger();
     });
     assert_eq!(bench.infer(), Ok(1));
-    let body = heard.recv_timeout(PATIENCE).unwrap();
+    let body = receiver.recv_timeout(PATIENCE).unwrap();
     let length = u32::from_be_bytes(body[1..5].try_into().unwrap()) as usize;
     assert_eq!(length, body.len() - 5);
     let tensor = &body[body.len() - bytes..];
@@ -630,10 +630,10 @@ fn a_server_that_keeps_no_header_fields_is_told_that_none_are_needed() {
     let address = serve_all(|number, mut peer| {
         peer.shake_hands(&[(1, 0), (4, 1 << 30)]);
         let answers = if number == 0 { [vec![8, 1], vec![]] } else { [fitting(b"x"), fitting(b"x")] };
-        let (mut answers, mut told) = (answers.into_iter(), false);
+        let (mut answers, mut is_resized) = (answers.into_iter(), false);
         while let (Some(head), Some(body)) = (peer.next_of(HEADERS), answers.next()) {
-            told |= head.payload[0] == 0x20;
-            if !told {
+            is_resized |= head.payload[0] == 0x20;
+            if !is_resized {
                 return peer.say(&goaway(0, 9, "the size of the table is missing"));
             }
             let (stream, _) = peer.request().unwrap();
@@ -647,12 +647,12 @@ fn a_server_that_keeps_no_header_fields_is_told_that_none_are_needed() {
 
 #[test]
 fn a_cancelled_request_ends_once_and_the_server_is_told() {
-    let (told, heard) = std::sync::mpsc::channel();
-    let told = Mutex::new(told);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let sender = Mutex::new(sender);
     let mut bench = Bench::new(Setup { slots: 2, ..PLAIN }, move |_, mut peer| {
         peer.shake_hands(WIDE);
         let reset = peer.next_of(RST_STREAM).unwrap();
-        told.lock().unwrap().send((reset.stream, reset.payload)).unwrap();
+        sender.lock().unwrap().send((reset.stream, reset.payload)).unwrap();
         peer.say(&[answer(1, &fitting(b"x")), answer(3, &fitting(b"x"))].concat());
         peer.linger();
     });
@@ -663,7 +663,7 @@ fn a_cancelled_request_ends_once_and_the_server_is_told() {
     let outcomes = bench.outcomes(2);
     assert_eq!(outcomes[0].1, Ok(1));
     assert_eq!(outcomes[1].1.as_ref().unwrap_err().0, "Cancelled");
-    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), (3, 8_u32.to_be_bytes().to_vec()));
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), (3, 8_u32.to_be_bytes().to_vec()));
 }
 
 #[test]

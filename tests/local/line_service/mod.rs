@@ -38,10 +38,10 @@ struct Finished {
 }
 
 impl Finished {
-    /// Numbers that stand behind `what`, one for each level.
-    fn numbers(&self, what: &str) -> Vec<f64> {
-        let rests = self.stdout.lines().filter_map(|line| line.trim().strip_prefix(what));
-        let number = |rest: &str| rest.split([' ', ',']).next().unwrap_or_default().parse().ok();
+    /// Numbers that stand behind `label`, one for each level.
+    fn numbers(&self, label: &str) -> Vec<f64> {
+        let rests = self.stdout.lines().filter_map(|line| line.trim().strip_prefix(label));
+        let number = |tail: &str| tail.split([' ', ',']).next().unwrap_or_default().parse().ok();
         rests.filter_map(number).collect()
     }
 
@@ -72,10 +72,10 @@ fn serve(tls: Option<Arc<rustls::ServerConfig>>) -> u16 {
             socket.set_nodelay(true).unwrap();
             let tls = tls.clone();
             thread::spawn(move || match tls {
-                None => talk(socket),
+                None => converse(socket),
                 Some(config) => {
                     let session = rustls::ServerConnection::new(config).unwrap();
-                    talk(rustls::StreamOwned::<_, TcpStream>::new(session, socket));
+                    converse(rustls::StreamOwned::<_, TcpStream>::new(session, socket));
                 }
             });
         }
@@ -84,13 +84,13 @@ fn serve(tls: Option<Arc<rustls::ServerConfig>>) -> u16 {
 }
 
 /// Answers the lines of one connection.
-fn talk(stream: impl Read + Write) {
+fn converse(stream: impl Read + Write) {
     let mut stream = BufReader::new(stream);
     let (mut line, mut answers) = (String::new(), 0);
     while stream.read_line(&mut line).is_ok_and(|count| count > 0) {
-        let (model, rest) = line.trim_end().split_once(' ').unwrap_or_default();
-        let answer = match (model, rest.parse::<i32>()) {
-            ("describe", _) if rest == "nothing" => "! no such model\n".to_owned(),
+        let (model, argument) = line.trim_end().split_once(' ').unwrap_or_default();
+        let answer = match (model, argument.parse::<i32>()) {
+            ("describe", _) if argument == "nothing" => "! no such model\n".to_owned(),
             ("describe", _) => "model\n".to_owned(),
             (_, Err(_)) => "! no number\n".to_owned(),
             ("count", Ok(_)) => "+ 1\n+ 2\n= 3\n".to_owned(),

@@ -146,10 +146,10 @@ impl Dialogue for Lines {
             }
             let Some(line) = begun.strip_suffix(b"\n") else { break };
             let text = std::str::from_utf8(line).map_err(|_| malformed("no text"))?;
-            let (mark, rest) = text.split_at_checked(2).ok_or_else(|| malformed("a line without a mark"))?;
+            let (mark, tail) = text.split_at_checked(2).ok_or_else(|| malformed("a line without a mark"))?;
             match mark {
-                "= " | "+ " => exchanges.respond(slot, &number(rest)?),
-                "! " => exchanges.respond_failed(slot, InferError::new("Refused", rest)),
+                "= " | "+ " => exchanges.respond(slot, &number(tail)?),
+                "! " => exchanges.respond_failed(slot, InferError::new("Refused", tail)),
                 _ => return Err(malformed(format!("the mark '{mark}'"))),
             }
             let last = mark != "+ ";

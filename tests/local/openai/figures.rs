@@ -100,14 +100,15 @@ const CHAT_COMPLETIONS: &str = "v1/chat/completions";
 #[test]
 fn timed_tokens_of_the_first_chunk_are_not_between_tokens() {
     let usage = "data: {\"choices\":[],\"usage\":{\"completion_tokens\":9}}\n\n".to_owned();
-    let one = |text: &str| (20, content(text));
+    let word = |text: &str| (20, content(text));
     for last in [Some((0, usage)), None] {
         // Five tokens at once, and then four, one by one.
-        let events = [(20, content("w w w w w ")), one("w "), one("w "), one("w "), one("w ")].into_iter().chain(last);
+        let events =
+            [(20, content("w w w w w ")), word("w "), word("w "), word("w "), word("w ")].into_iter().chain(last);
         let acts = later(0, &events.collect::<Vec<_>>());
-        let [between, _] = means(CHAT_COMPLETIONS, acts, ["inter_token_latency_ns", "latency_ns"]);
-        let between = between.unwrap();
-        assert!((20.0..26.0).contains(&between), "{between} ms");
+        let [gap, _] = means(CHAT_COMPLETIONS, acts, ["inter_token_latency_ns", "latency_ns"]);
+        let gap = gap.unwrap();
+        assert!((20.0..26.0).contains(&gap), "{gap} ms");
     }
 }
 
@@ -132,7 +133,7 @@ fn timed_answers_that_come_at_once_have_no_time_between_tokens() {
 
 #[test]
 fn timed_messages_begin_with_their_first_text() {
-    let event = |kind: &str, rest: &str| format!("event: {kind}\ndata: {{\"type\":\"{kind}\"{rest}}}\n\n");
+    let event = |kind: &str, members: &str| format!("event: {kind}\ndata: {{\"type\":\"{kind}\"{members}}}\n\n");
     let text = |ms| (ms, event("content_block_delta", r#","index":0,"delta":{"type":"text_delta","text":"Hi "}"#));
     let events = [
         (0, event("message_start", r#","message":{"content":[],"usage":{"input_tokens":9,"output_tokens":1}}"#)),
@@ -147,8 +148,8 @@ fn timed_messages_begin_with_their_first_text() {
         (0, event("message_stop", "")),
     ];
     let figures = ["time_to_first_token_ns", "inter_token_latency_ns"];
-    let [first, between] = means("v1/messages", later(0, &events), figures).map(Option::unwrap);
-    assert!((80.0..90.0).contains(&first) && (10.0..14.0).contains(&between), "{first} {between}");
+    let [first, gap] = means("v1/messages", later(0, &events), figures).map(Option::unwrap);
+    assert!((80.0..90.0).contains(&first) && (10.0..14.0).contains(&gap), "{first} {gap}");
 }
 
 #[test]
@@ -216,21 +217,21 @@ fn timed(written: Arc<Mutex<Vec<Written>>>) -> String {
     thread::spawn(move || {
         for socket in listener.incoming().map_while(Result::ok) {
             let written = Arc::clone(&written);
-            thread::spawn(move || drop(talk(socket, &written)));
+            thread::spawn(move || drop(serve(socket, &written)));
         }
     });
     address
 }
 
-fn talk(mut socket: TcpStream, written: &Mutex<Vec<Written>>) -> std::io::Result<()> {
+fn serve(mut socket: TcpStream, written: &Mutex<Vec<Written>>) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
-    let (mut buffer, mut seen) = ([0; 4096], Vec::new());
+    let (mut buffer, mut received) = ([0; 4096], Vec::new());
     loop {
-        seen.clear();
-        while !seen.ends_with(CHAT.as_bytes()) {
+        received.clear();
+        while !received.ends_with(CHAT.as_bytes()) {
             match socket.read(&mut buffer)? {
                 0 => return Ok(()),
-                count => seen.extend_from_slice(&buffer[..count]),
+                count => received.extend_from_slice(&buffer[..count]),
             }
         }
         let begun = Instant::now();
@@ -264,7 +265,7 @@ fn timed_figures_are_true_to_a_millisecond() {
     assert_eq!((requests.len(), written.len()), (4, 4));
     assert_eq!(summary["inter_chunk_latency_ns"]["count"], 4 * (EVENTS as u64 - 1));
     // In milliseconds from the start; the first event names the role, the last ends the stream.
-    let seen: Vec<Vec<f64>> = requests
+    let arrivals: Vec<Vec<f64>> = requests
         .iter()
         .map(|request| {
             let times = request["response_timestamps"].as_array().unwrap();
@@ -272,19 +273,23 @@ fn timed_figures_are_true_to_a_millisecond() {
             times[1..=EVENTS].iter().map(|time| (time.as_u64().unwrap() - begun) as f64 / 1e6).collect()
         })
         .collect();
-    let sent: Vec<Vec<f64>> =
-        written.iter().map(|one| one.events.iter().map(|at| (*at - one.begun).as_secs_f64() * 1e3).collect()).collect();
+    let sent: Vec<Vec<f64>> = written
+        .iter()
+        .map(|stream| stream.events.iter().map(|at| (*at - stream.begun).as_secs_f64() * 1e3).collect())
+        .collect();
     // What is reported is what was seen, however late that was.
-    let mean = |of: &dyn Fn(&[f64]) -> f64| seen.iter().map(|times| of(times)).sum::<f64>() / seen.len() as f64;
+    let mean = |statistic: &dyn Fn(&[f64]) -> f64| {
+        arrivals.iter().map(|times| statistic(times)).sum::<f64>() / arrivals.len() as f64
+    };
     let (first, last) = (|times: &[f64]| times[0], |times: &[f64]| times[EVENTS - 1]);
-    let between = |times: &[f64]| (last(times) - first(times)) / (EVENTS - 1) as f64;
+    let gap = |times: &[f64]| (last(times) - first(times)) / (EVENTS - 1) as f64;
     // Of a machine that stands still, two may come in one read.
     let later = |times: &[f64]| times.iter().filter(|time| **time > times[0]).count();
     for (figure, expected) in [
         ("time_to_first_token_ns", mean(&first)),
         ("time_to_second_token_ns", mean(&|times: &[f64]| times[EVENTS - later(times)] - times[0])),
         ("latency_ns", mean(&last)),
-        ("inter_chunk_latency_ns", mean(&between)),
+        ("inter_chunk_latency_ns", mean(&gap)),
         ("inter_token_latency_ns", mean(&|times: &[f64]| (last(times) - first(times)) / later(times) as f64)),
         ("normalized_latency_ns", mean(&|times: &[f64]| last(times) / EVENTS as f64)),
     ] {
@@ -293,7 +298,8 @@ fn timed_figures_are_true_to_a_millisecond() {
     }
     // What was seen is what was sent: an event cannot come before it is written, and most come at once. On a machine that does
     // other things, some come later.
-    let mut late: Vec<f64> = seen.iter().flatten().zip(sent.iter().flatten()).map(|(seen, sent)| seen - sent).collect();
+    let mut late: Vec<f64> =
+        arrivals.iter().flatten().zip(sent.iter().flatten()).map(|(reported, sent)| reported - sent).collect();
     late.sort_by(f64::total_cmp);
     let (earliest, quarter) = (late[0], late[late.len() / 4]);
     assert!(earliest >= 0.0 && quarter < 1.0, "{earliest} to {quarter} ms late");

@@ -9,10 +9,10 @@ use crate::support::Export;
 use crate::support::authority::Authority;
 
 /// A server that writes down what it gets.
-fn recording(seen: &Arc<Mutex<Vec<Received>>>) -> impl Fn(&Received) -> Vec<Act> + Send + Sync + use<> {
-    let seen = Arc::clone(seen);
+fn recording(received: &Arc<Mutex<Vec<Received>>>) -> impl Fn(&Received) -> Vec<Act> + Send + Sync + use<> {
+    let received = Arc::clone(received);
     move |request| {
-        seen.lock().unwrap().push(request.clone());
+        received.lock().unwrap().push(request.clone());
         answer(request)
     }
 }
@@ -20,8 +20,8 @@ fn recording(seen: &Arc<Mutex<Vec<Received>>>) -> impl Fn(&Received) -> Vec<Act>
 /// One prompt a line, as the field keeps them: strings, texts and whole bodies.
 #[test]
 fn lines_are_prompts_and_what_the_server_counts_of_them_is_reported() {
-    let seen: Arc<Mutex<Vec<Received>>> = Arc::default();
-    let kept = Arc::clone(&seen);
+    let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+    let kept = Arc::clone(&received);
     let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":120,\"completion_tokens\":2,\
                  \"prompt_tokens_details\":{\"cached_tokens\":30}}}\n\n";
     let server = HttpServer::start(move |request| {
@@ -42,11 +42,11 @@ fn lines_are_prompts_and_what_the_server_counts_of_them_is_reported() {
     );
     assert!(run.stdout.contains("\n  TTFT p99 ") && run.stdout.contains("\nPassed"), "{}", run.stdout);
     let bodies: HashSet<String> =
-        seen.lock().unwrap().iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect();
-    let of = |text: &str| format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
+        received.lock().unwrap().iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect();
+    let chat = |text: &str| format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
     let whole = r#"{"max_tokens":3,"model":"m","prompt":"whole"}"#.to_owned();
     let alike = |text: &String| serde_json::from_str::<serde_json::Value>(text).unwrap().to_string();
-    let expected = [of("one"), of("two"), whole];
+    let expected = [chat("one"), chat("two"), whole];
     assert_eq!(bodies.iter().map(alike).collect::<HashSet<_>>(), expected.iter().map(alike).collect());
     let result: serde_json::Value = serde_json::from_slice(&std::fs::read(file("r.json")).unwrap()).unwrap();
     let figures = &result["levels"][0]["figures"];
@@ -67,19 +67,19 @@ fn payloads_arrive_as_they_are_in_every_load() {
         "--request-rate-range 40",
         "--stage rate:400:20req --stage concurrency:2:20req",
     ] {
-        let seen = Arc::default();
-        let server = HttpServer::start(recording(&seen));
+        let received = Arc::default();
+        let server = HttpServer::start(recording(&received));
         let base = format!("http://{}/base/", server.url());
         let count = if load.contains("--stage") { "" } else { "--request-count 40" };
         let run = bare(&base).args("--input-data").arg(payloads.path("payloads.json"));
         let finished = run.args(&format!("{load} {count} -H Authorization:Bearer -H X-Own:1")).run();
         finished.report_even_if_late();
-        let seen = seen.lock().unwrap();
-        assert!(seen.len() >= 40, "{load}: {}", seen.len());
-        let bodies: HashSet<&[u8]> = seen.iter().map(|request| &request.body[..]).collect();
+        let received = received.lock().unwrap();
+        assert!(received.len() >= 40, "{load}: {}", received.len());
+        let bodies: HashSet<&[u8]> = received.iter().map(|request| &request.body[..]).collect();
         let other = r#"{"model":"other","n":1.5,"text":"é\n"}"#;
         assert_eq!(bodies, HashSet::from([CHAT.as_bytes(), other.as_bytes()]), "{load}");
-        for request in &*seen {
+        for request in &*received {
             assert!(request.head.starts_with("POST /base/v1/chat/completions HTTP/1.1\r\n"), "{}", request.head);
             assert_eq!(request.field("content-type"), Some("application/json"));
             assert_eq!((request.field("authorization"), request.field("x-own")), (Some("Bearer"), Some("1")));
@@ -117,28 +117,28 @@ fn the_report_has_the_clients_half() {
 #[test]
 fn fields_are_set_where_they_are_asked_for() {
     let payloads = Payloads::of(&[CHAT]);
-    let seen = Arc::default();
-    let server = HttpServer::start(recording(&seen));
+    let received = Arc::default();
+    let server = HttpServer::start(recording(&received));
     let run = bare(&server.url()).args("--input-data").arg(payloads.path("payloads.json"));
     run.args("--streaming --request-parameter max_tokens:9:int --request-count 3").run().report();
     let expected = format!(
         "{},\"max_tokens\":9,\"stream\":true,\"stream_options\":{{\"include_usage\":true}}}}",
         CHAT.strip_suffix('}').unwrap()
     );
-    assert!(seen.lock().unwrap().iter().all(|request| request.body == expected.as_bytes()), "{seen:?}");
+    assert!(received.lock().unwrap().iter().all(|request| request.body == expected.as_bytes()), "{received:?}");
 }
 
 #[test]
 fn a_mix_names_its_adapters_in_the_payloads() {
     let payloads = Payloads::of(&[CHAT]);
-    let seen = Arc::default();
-    let server = HttpServer::start(recording(&seen));
+    let received = Arc::default();
+    let server = HttpServer::start(recording(&received));
     let mix = Program::new().args("--service-kind openai --endpoint v1/chat/completions --on-disturbance mark");
     let mix = mix.args(&format!("-u {} --model-mix lora-a:0.5,lora-b?temperature=hot:0.5 --input-data", server.url()));
     let run = mix.arg(payloads.path("payloads.json")).args("--request-count 60").run();
     run.report();
     let bodies: HashSet<String> =
-        seen.lock().unwrap().iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect();
+        received.lock().unwrap().iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect();
     let named = |model: &str| CHAT.replace("\"model\":\"m\"", &format!("\"model\":\"{model}\""));
     let hot = named("lora-b").replace("]}", "],\"temperature\":\"hot\"}");
     assert_eq!(bodies, HashSet::from([named("lora-a"), hot]));
@@ -180,15 +180,15 @@ fn generated_prompts_have_the_tokens_that_the_models_tokenizer_counts() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokenizer.json");
     write_tokenizer(&file);
-    let seen = Arc::default();
-    let server = HttpServer::start(recording(&seen));
+    let received = Arc::default();
+    let server = HttpServer::start(recording(&received));
     let run = bare(&server.url())
         .args("--prompt-tokens uniform:7:40 --request-count 30 --num-prompts 30 --tokenizer")
         .arg(&file);
     let run = run.run();
     run.report();
     assert!(!run.stderr.contains("--prompt-tokens"), "{}", run.stderr);
-    let lengths: HashSet<usize> = seen
+    let lengths: HashSet<usize> = received
         .lock()
         .unwrap()
         .iter()
@@ -205,13 +205,13 @@ fn generated_prompts_have_the_tokens_that_the_models_tokenizer_counts() {
 #[test]
 fn payloads_are_generated_if_asked_the_same_for_the_same_seed() {
     let bodies = |flags: &str| {
-        let seen = Arc::default();
-        let server = HttpServer::start(recording(&seen));
+        let received = Arc::default();
+        let server = HttpServer::start(recording(&received));
         let run = bare(&server.url()).args(&format!("--prompt-tokens 20:5 --request-count 30 {flags}")).run();
         run.report();
         assert!(run.stderr.contains("prompts have 20 words on average"), "{}", run.stderr);
-        let seen = seen.lock().unwrap();
-        seen.iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect::<Vec<_>>()
+        let received = received.lock().unwrap();
+        received.iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect::<Vec<_>>()
     };
     let three = bodies("--output-tokens 7 --num-prompts 3");
     let different: HashSet<&String> = three.iter().collect();
@@ -231,11 +231,11 @@ fn a_trace_sets_the_length_of_outputs() {
     let payloads = Payloads::of(&[CHAT]);
     let trace = payloads.path("trace.csv");
     std::fs::write(&trace, "offset_ms,ContextTokens,GeneratedTokens\n0,5,11\n10,5,22\n20,5,33\n").unwrap();
-    let seen = Arc::default();
-    let server = HttpServer::start(recording(&seen));
+    let received = Arc::default();
+    let server = HttpServer::start(recording(&received));
     let run = bare(&server.url()).args("--input-data").arg(payloads.path("payloads.json"));
     run.args("--trace-parameter max_tokens --trace-replay").arg(&trace).run().report_even_if_late();
-    let mut lengths: Vec<u64> = seen
+    let mut lengths: Vec<u64> = received
         .lock()
         .unwrap()
         .iter()

@@ -33,7 +33,7 @@ const COLLECT: &str = "--collect-metrics --metrics-interval 10 -p 300 -s 1000000
 fn reads(server: &HttpServer, path: &str, least: usize) {
     let others = server.others();
     let line = format!("GET {path} HTTP/1.1");
-    assert!(others.iter().all(|one| one.head.starts_with(&line)), "{others:?}");
+    assert!(others.iter().all(|request| request.head.starts_with(&line)), "{others:?}");
     assert!(others.len() >= least, "{}", others.len());
 }
 
@@ -75,7 +75,7 @@ fn requests_and_the_cache_are_told_per_level() {
     let html = std::fs::read_to_string(payloads.path("r.html")).unwrap();
     assert!(html.contains(line.trim_start_matches("  Server load: ")), "{line}");
     reads(&server, "/metrics", 10);
-    assert!(server.others().iter().all(|one| one.field("x-key") == Some("k")), "it is the same server");
+    assert!(server.others().iter().all(|request| request.field("x-key") == Some("k")), "it is the same server");
 }
 
 #[test]
@@ -109,16 +109,18 @@ fn another_page_is_named_and_gets_no_credentials() {
     run.report();
     assert!(run.stdout.contains("  Server load: running avg 5 (max 5), waiting avg 2 (max 2)\n"), "{}", run.stdout);
     reads(&beside, "/tgi/metrics", 10);
-    assert!(server.others().is_empty() && beside.others().iter().all(|one| one.field("authorization").is_none()));
+    assert!(
+        server.others().is_empty() && beside.others().iter().all(|request| request.field("authorization").is_none())
+    );
 }
 
 #[test]
 fn several_servers_add_up() {
     let payloads = Payloads::of(&[CHAT]);
-    let (one, other) = (HttpServer::start(steady), HttpServer::start(steady));
-    one.answer_instead("/metrics", vllm(4, 1, 0.25));
-    other.answer_instead("/metrics", vllm(16, 0, 0.5));
-    let run = payloads.on(&one).args("-u").arg(other.url()).args("--concurrency-range 2").args(COLLECT).run();
+    let (first, second) = (HttpServer::start(steady), HttpServer::start(steady));
+    first.answer_instead("/metrics", vllm(4, 1, 0.25));
+    second.answer_instead("/metrics", vllm(16, 0, 0.5));
+    let run = payloads.on(&first).args("-u").arg(second.url()).args("--concurrency-range 2").args(COLLECT).run();
     run.report();
     let line = "  Server load: running avg 20 (max 20), waiting avg 1 (max 1), KV cache avg 50 % (max 50 %)\n";
     assert!(run.stdout.contains(line), "{}", run.stdout);

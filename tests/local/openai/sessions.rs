@@ -27,16 +27,16 @@ fn sessions(turns: &[usize], delay_ms: Option<u64>) -> Payloads {
 }
 
 /// Requests as they came, with when.
-type Seen = Arc<Mutex<Vec<(Instant, Vec<Value>)>>>;
+type ReceivedMessages = Arc<Mutex<Vec<(Instant, Vec<Value>)>>>;
 
 /// A server that answers the last message with `re: ` and its text, streamed or not.
-fn echoing(seen: &Seen, streamed: bool) -> impl Fn(&Received) -> Vec<Act> + Send + Sync + use<> {
-    let seen = Arc::clone(seen);
+fn echoing(received: &ReceivedMessages, streamed: bool) -> impl Fn(&Received) -> Vec<Act> + Send + Sync + use<> {
+    let received = Arc::clone(received);
     move |request| {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         let messages = body["messages"].as_array().unwrap().clone();
         let text = format!("re: {}", messages.last().unwrap()["content"].as_str().unwrap());
-        seen.lock().unwrap().push((Instant::now(), messages));
+        received.lock().unwrap().push((Instant::now(), messages));
         if streamed {
             let (front, back) = text.split_at(3);
             return vec![Act::Send(stream(&[content(front), content(back), DONE.to_owned()]))];
@@ -52,24 +52,24 @@ fn every_turn_sends_what_was_said_before() {
     for streamed in [false, true] {
         let turns = [3, 1, 2, 4, 2];
         let payloads = sessions(&turns, None);
-        let seen = Seen::default();
-        let server = HttpServer::start(echoing(&seen, streamed));
+        let received = ReceivedMessages::default();
+        let server = HttpServer::start(echoing(&received, streamed));
         let file = payloads.path("export.json");
         let run = payloads.on(&server).args("--session-concurrency 2 --profile-export-file").arg(&file).run();
         assert_eq!(run.report().level().client_number("Request count"), 12.0, "{}", run.stdout);
         assert!(run.stdout.contains("  Playing every session once\n"), "{}", run.stdout);
         assert!(run.stdout.contains("    Turns of the sessions:\n      turn 1: 5 requests"), "{}", run.stdout);
         assert!(run.stdout.contains("      turn 4: 1 requests"), "{}", run.stdout);
-        let seen = seen.lock().unwrap();
-        assert_eq!(seen.len(), 12);
+        let received = received.lock().unwrap();
+        assert_eq!(received.len(), 12);
         let mut sent = HashMap::new();
-        for (_, messages) in &*seen {
+        for (_, messages) in &*received {
             let last = messages.last().unwrap()["content"].as_str().unwrap();
             let (session, turn) = last.split_once('/').unwrap();
             let (session, turn): (usize, usize) = (session.parse().unwrap(), turn.parse().unwrap());
             assert_eq!(*sent.entry(session).or_insert(0), turn, "turns of a session follow each other");
             sent.insert(session, turn + 1);
-            let said: Vec<(&str, &str)> = messages
+            let contents: Vec<(&str, &str)> = messages
                 .iter()
                 .map(|message| (message["role"].as_str().unwrap(), message["content"].as_str().unwrap()))
                 .collect();
@@ -78,7 +78,7 @@ fn every_turn_sends_what_was_said_before() {
                 .chain([last.to_owned()])
                 .collect();
             let roles = ["user", "assistant"].into_iter().cycle();
-            assert_eq!(said, roles.zip(texts.iter().map(String::as_str)).collect::<Vec<_>>());
+            assert_eq!(contents, roles.zip(texts.iter().map(String::as_str)).collect::<Vec<_>>());
         }
         assert_eq!(sent, turns.into_iter().enumerate().collect());
         let export = Export::read(&file);
@@ -97,9 +97,9 @@ fn the_export_has_what_each_turn_has_sent() {
     for streamed in [false, true] {
         let payloads = sessions(&[3, 1, 2], None);
         let bodies = Arc::new(Mutex::new(Vec::new()));
-        let (seen, echo) = (Arc::clone(&bodies), echoing(&Seen::default(), streamed));
+        let (received, echo) = (Arc::clone(&bodies), echoing(&ReceivedMessages::default(), streamed));
         let server = HttpServer::start(move |request: &Received| {
-            seen.lock().unwrap().push(String::from_utf8(request.body.clone()).unwrap());
+            received.lock().unwrap().push(String::from_utf8(request.body.clone()).unwrap());
             echo(request)
         });
         let file = payloads.path("export.json");
@@ -128,14 +128,14 @@ fn the_export_has_what_each_turn_has_sent() {
 #[test]
 fn a_conversation_is_played_once_whatever_counts_are_given() {
     let payloads = sessions(&[3, 2], None);
-    let seen = Seen::default();
-    let server = HttpServer::start(echoing(&seen, false));
+    let received = ReceivedMessages::default();
+    let server = HttpServer::start(echoing(&received, false));
     let counts = "--warmup-request-count 4 --request-count 2";
     let run = payloads.on(&server).args("--session-concurrency 1").args(counts).run();
     assert_eq!(run.report().level().client_number("Request count"), 5.0, "{}", run.stdout);
-    assert_eq!(seen.lock().unwrap().len(), 5, "none is played for a warm-up");
-    let said = "--request-count and --warmup-request-count have no effect here: every conversation";
-    assert!(run.stderr.contains(said), "{}", run.stderr);
+    assert_eq!(received.lock().unwrap().len(), 5, "none is played for a warm-up");
+    let warning = "--request-count and --warmup-request-count have no effect here: every conversation";
+    assert!(run.stderr.contains(warning), "{}", run.stderr);
     assert!(run.stdout.contains("  Playing every session once\n"), "{}", run.stdout);
     assert!(!run.stdout.contains("warmup requests") && !run.stdout.contains("benchmark requests"), "{}", run.stdout);
 }
@@ -143,38 +143,39 @@ fn a_conversation_is_played_once_whatever_counts_are_given() {
 #[test]
 fn timed_turns_wait_for_their_delay_and_sessions_for_a_place() {
     let payloads = sessions(&[3, 2, 2], Some(400));
-    let seen = Seen::default();
-    let server = HttpServer::start(echoing(&seen, false));
+    let received = ReceivedMessages::default();
+    let server = HttpServer::start(echoing(&received, false));
     let run = payloads.on(&server).args("--session-concurrency 1 --async").run();
     assert_eq!(run.report().level().client_number("Request count"), 7.0);
-    let seen = seen.lock().unwrap();
-    let order: Vec<&str> = seen.iter().map(|(_, said)| said.last().unwrap()["content"].as_str().unwrap()).collect();
+    let received = received.lock().unwrap();
+    let order: Vec<&str> =
+        received.iter().map(|(_, messages)| messages.last().unwrap()["content"].as_str().unwrap()).collect();
     assert_eq!(order, ["0/0", "0/1", "0/2", "1/0", "1/1", "2/0", "2/1"], "in the file's order");
-    for pair in seen.windows(2) {
+    for pair in received.windows(2) {
         let same = pair[1].1.len() > 1;
         let gap = pair[1].0 - pair[0].0;
         assert!(!same || gap >= Duration::from_millis(399), "{gap:?}");
     }
     let short: Vec<Duration> =
-        seen.windows(2).filter(|pair| pair[1].1.len() == 1).map(|pair| pair[1].0 - pair[0].0).collect();
+        received.windows(2).filter(|pair| pair[1].1.len() == 1).map(|pair| pair[1].0 - pair[0].0).collect();
     assert!(short.iter().min().unwrap() < &Duration::from_millis(350), "no delay after the last turn: {short:?}");
 }
 
 #[test]
 fn a_turn_that_fails_does_not_end_its_session() {
     let payloads = sessions(&[3], None);
-    let seen = Seen::default();
-    let echo = echoing(&seen, false);
+    let received = ReceivedMessages::default();
+    let echo = echoing(&received, false);
     let server = HttpServer::start(move |request: &Received| {
         let acts = echo(request);
         if request.ordinal == 1 { vec![Act::Send(http_server::reply("500 Oops", "", b"{}"))] } else { acts }
     });
     let run = payloads.on(&server).args("--session-concurrency 1 --max-errors 100%").run();
     assert_eq!(run.report().level().client_number("Request count"), 2.0, "{}", run.stdout);
-    let said = "    Sessions: 1 (3 turns, 3 each; 1 with a turn that failed)\n";
-    assert!(run.stdout.contains(said), "{}", run.stdout);
-    let seen = seen.lock().unwrap();
-    let last: Vec<&str> = seen[2].1.iter().map(|message| message["content"].as_str().unwrap()).collect();
+    let line = "    Sessions: 1 (3 turns, 3 each; 1 with a turn that failed)\n";
+    assert!(run.stdout.contains(line), "{}", run.stdout);
+    let received = received.lock().unwrap();
+    let last: Vec<&str> = received[2].1.iter().map(|message| message["content"].as_str().unwrap()).collect();
     assert_eq!(last, ["0/0", "re: 0/0", "0/1", "0/2"], "the answer that failed was not said");
 }
 
@@ -210,7 +211,7 @@ fn sessions_are_figures_of_their_own_in_every_report() {
     }
     let figures = Export::read(&export).experiments()[0]["summary"]["sessions"].clone();
     assert_eq!((&figures["count"], &figures["turns"], &figures["broken"]), (&json!(4), &json!(7), &json!(0)));
-    let ns = |which: &str, of: &str| figures[which][of].as_f64().unwrap();
+    let ns = |which: &str, statistic: &str| figures[which][statistic].as_f64().unwrap();
     assert!(ns("duration_ns", "max") >= 400e6 && ns("latency_ns", "p50") >= 100e6, "{figures}");
     let waited = ns("duration_ns", "avg") - ns("latency_ns", "avg");
     assert!(waited >= 0.75 * 299e6, "three of four rested once: {figures}");

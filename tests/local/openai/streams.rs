@@ -153,17 +153,17 @@ fn the_end_of_a_body_that_comes_soon_leaves_the_connection() {
 #[test]
 fn what_follows_the_last_word_may_be_broken_and_costs_the_connection_alone() {
     let payloads = Payloads::of(&[CHAT]);
-    for rest in ["nonsense", "5\r\nabcde\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"] {
+    for tail in ["nonsense", "5\r\nabcde\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"] {
         let server = HttpServer::start(move |request: &Received| {
             let events = [STREAM.as_bytes().to_vec(), chunk(&format!("{}{DONE}", content("a")))].concat();
             if request.ordinal.is_multiple_of(2) {
-                return vec![Act::Send([&events, rest.as_bytes()].concat()), Act::Close];
+                return vec![Act::Send([&events, tail.as_bytes()].concat()), Act::Close];
             }
-            vec![Act::Send(events), Act::Wait(Duration::from_millis(1)), Act::Send(rest.into()), Act::Close]
+            vec![Act::Send(events), Act::Wait(Duration::from_millis(1)), Act::Send(tail.into()), Act::Close]
         });
         for load in ["--concurrency-range 1", "--async --concurrency-range 2"] {
             let run = payloads.on(&server).args("--request-count 10").args(load).run();
-            assert_eq!(run.report().level().client_number("Request count"), 10.0, "{rest:?}: {}", run.stdout);
+            assert_eq!(run.report().level().client_number("Request count"), 10.0, "{tail:?}: {}", run.stdout);
         }
     }
 }

@@ -44,8 +44,8 @@ fn a_tokenizer_counts_what_the_server_does_not() {
     }
     let (from, tokens, requests, _) = counted(&payloads, &server, "--request-count 40");
     assert_eq!((from, tokens, requests), ("chunks".into(), 40.0 * 3.0, 40.0), "without the flag");
-    let telling = HttpServer::start(letters(USAGE));
-    let (from, tokens, requests, text) = counted(&payloads, &telling, &format!("--request-count 40 {flag}"));
+    let reporting = HttpServer::start(letters(USAGE));
+    let (from, tokens, requests, text) = counted(&payloads, &reporting, &format!("--request-count 40 {flag}"));
     assert_eq!((from, tokens, requests), ("usage".into(), 40.0 * 6.0, 40.0), "what the server tells holds");
     assert!(text.contains("(240 tokens, counted by the server)"), "{text}");
 }

@@ -13,7 +13,7 @@ fn program(url: &str, flags: &str) -> Program {
 
 /// What is said of a server once.
 fn said_once(finished: &Finished) -> &str {
-    let said: Vec<&str> = finished.stderr.lines().filter(|line| line.contains("the server at")).collect();
-    let [line] = said[..] else { panic!("not one line: {}", finished.stderr) };
+    let lines: Vec<&str> = finished.stderr.lines().filter(|line| line.contains("the server at")).collect();
+    let [line] = lines[..] else { panic!("not one line: {}", finished.stderr) };
     line
 }

@@ -95,7 +95,7 @@ fn a_batch_has_a_dimension_of_its_own_where_it_is_asked_for() {
             "{finished:#?}"
         );
     }
-    let server = Server::telling(
+    let server = Server::answering(
         |call| {
             let signature = metadata("serving_default", &[("x", 1, Some(&[4, 2]))], &[]);
             call.path.ends_with("Metadata").then_some(Reply::Message(signature))
@@ -104,7 +104,7 @@ fn a_batch_has_a_dimension_of_its_own_where_it_is_asked_for() {
     );
     run(server.url(), "-b 1")
         .refusal(&["Can not specify -b flag for saved model with input not having their first dim as -1"]);
-    let server = Server::telling(
+    let server = Server::answering(
         |call| {
             let signature = metadata("serving_default", &[("x", 1, None)], &[]);
             call.path.ends_with("Metadata").then_some(Reply::Message(signature))
@@ -153,7 +153,7 @@ fn every_type_goes_out_raw_and_comes_back_listed() {
         let answer = response(&[("y", tensor(dtype, &[2], &listed))]);
         let contents = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&contents);
-        let server = Server::telling(
+        let server = Server::answering(
             move |call| {
                 let info = |name| (name, dtype, Some(&[2_i64][..]));
                 let signature = metadata("serving_default", &[info("x")], &[info("y")]);
@@ -177,7 +177,7 @@ fn every_type_goes_out_raw_and_comes_back_listed() {
 #[test]
 fn types_that_no_request_carries_are_named() {
     for (dtype, name) in [(8, "DT_COMPLEX64"), (21, "DT_VARIANT"), (99, "DT_99")] {
-        let server = Server::telling(
+        let server = Server::answering(
             move |call| {
                 let signature = metadata("serving_default", &[("x", dtype, Some(&[2]))], &[]);
                 call.path.ends_with("Metadata").then_some(Reply::Message(signature))
@@ -331,8 +331,8 @@ fn later_answers_are_at_least_answers() {
 
 #[test]
 fn requests_that_take_too_long_are_given_up_and_the_server_is_told_the_deadline() {
-    let told = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&told);
+    let deadlines = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&deadlines);
     let server = Server::start(move |call| {
         counted.fetch_add(usize::from(call.headers["grpc-timeout"] == "20000000n"), Ordering::SeqCst);
         Reply::Late(Duration::from_secs(2), response(&[]))
@@ -340,14 +340,14 @@ fn requests_that_take_too_long_are_given_up_and_the_server_is_told_the_deadline(
     let flags = "--shape x:1,2 --client-timeout-us 20000 --request-count 4 --concurrency-range 2";
     let finished = run(server.url(), flags);
     assert!(finished.stdout.contains("4 x Deadline exceeded: no answer within 20000 us"), "{finished:#?}");
-    assert_eq!(told.load(Ordering::SeqCst), 4);
+    assert_eq!(deadlines.load(Ordering::SeqCst), 4);
 }
 
 #[test]
 fn a_model_is_waited_for_until_a_version_is_available() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
-    let server = Server::telling(
+    let server = Server::answering(
         move |call| {
             let number = call.path.ends_with("GetModelStatus").then(|| counted.fetch_add(1, Ordering::SeqCst))?;
             (number < 3).then(|| Reply::Message(status(1, 20, "still reading")))
@@ -364,7 +364,7 @@ fn a_model_is_waited_for_until_a_version_is_available() {
         ),
         (Reply::Message(vec![0xff]), "malformed"),
     ] {
-        let server = Server::telling(move |call| call.path.ends_with("GetModelStatus").then(|| reply.clone()), row);
+        let server = Server::answering(move |call| call.path.ends_with("GetModelStatus").then(|| reply.clone()), row);
         let finished = run(server.url(), "--server-wait 0.3");
         finished.refusal(&["model 'm' was not ready within 0.3 s", words]);
     }
@@ -373,9 +373,9 @@ fn a_model_is_waited_for_until_a_version_is_available() {
 #[test]
 fn a_server_that_does_not_tell_of_versions_is_asked_for_metadata() {
     let untold = |call: &Call| call.path.ends_with("GetModelStatus").then(|| Reply::Status(12, String::new()));
-    let server = Server::telling(untold, row);
+    let server = Server::answering(untold, row);
     assert_eq!(count(&run(server.url(), "--shape x:1,2 --request-count 2")), 2.0);
-    let server = Server::telling(
+    let server = Server::answering(
         |call| match call.path.rsplit('/').next() {
             Some("GetModelMetadata") => Some(Reply::Status(5, "Servable not found for request: Latest(m)".to_owned())),
             _ => None,

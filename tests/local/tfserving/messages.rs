@@ -84,11 +84,11 @@ pub fn find(mut message: &[u8], field: u32) -> Option<Vec<u8>> {
                 varint(value)
             }
             2 => {
-                let (content, rest) = {
+                let (content, tail) = {
                     let length = take(&mut message) as usize;
                     message.split_at(length)
                 };
-                message = rest;
+                message = tail;
                 content.to_vec()
             }
             kind => panic!("wire type {kind}"),

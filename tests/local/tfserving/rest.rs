@@ -32,10 +32,10 @@ const AVAILABLE: &str = r#"{"model_version_status": [{"version": "1", "state": "
 
 /// Lets a server tell of a model with one input and one output.
 pub fn usual(server: &HttpServer) {
-    tell(server, AVAILABLE, &json!({"x": info("DT_FLOAT", &[-1, 2])}), &json!({"y": info("DT_FLOAT", &[-1, 2])}));
+    describe(server, AVAILABLE, &json!({"x": info("DT_FLOAT", &[-1, 2])}), &json!({"y": info("DT_FLOAT", &[-1, 2])}));
 }
 
-fn tell(server: &HttpServer, status: &str, inputs: &Value, outputs: &Value) {
+fn describe(server: &HttpServer, status: &str, inputs: &Value, outputs: &Value) {
     for model in ["/m", "/other"] {
         server.answer_instead(model, reply("200 OK", "", status.as_bytes()));
     }
@@ -58,14 +58,14 @@ fn count(finished: &super::Finished) -> f64 {
 
 #[test]
 fn requests_are_columns_and_answers_are_read() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let kept = Arc::clone(&seen);
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&received);
     let server = HttpServer::start(move |request| {
         kept.lock().unwrap().push(request.clone());
         good(request)
     });
     let inputs = json!({"x": info("DT_FLOAT", &[-1, 2]), "s": info("DT_STRING", &[1]), "n": info("DT_INT64", &[])});
-    tell(&server, AVAILABLE, &inputs, &json!({"y": info("DT_FLOAT", &[-1, 2])}));
+    describe(&server, AVAILABLE, &inputs, &json!({"y": info("DT_FLOAT", &[-1, 2])}));
     server.answer_instead("/labels/best", reply("200 OK", "", AVAILABLE.as_bytes()));
     let step = json!({"x": {"content": [1.5, 2.0], "shape": [1, 2]}, "s": ["hi"], "n": [i64::MIN]});
     let data = Data::of(&json!({"data": [step]}));
@@ -76,7 +76,7 @@ fn requests_are_columns_and_answers_are_read() {
         export.display()
     );
     assert_eq!(count(&rest(&server, &flags)), 4.0);
-    for request in &*seen.lock().unwrap() {
+    for request in &*received.lock().unwrap() {
         assert!(request.head.starts_with("POST /v1/models/m/labels/best:predict HTTP/1.1\r\n"), "{}", request.head);
         assert_eq!(
             (request.field("authorization"), request.field("content-type")),

@@ -58,11 +58,11 @@ pub struct Server {
 impl Server {
     /// Answers predictions by `predict`, and knows a model with one input `x` and one output `y`, FP32 [-1,2].
     pub fn start(predict: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
-        Self::telling(|_| None, predict)
+        Self::answering(|_| None, predict)
     }
 
     /// The same, with other answers to questions.
-    pub fn telling(
+    pub fn answering(
         questions: impl Fn(&Call) -> Option<Reply> + Send + Sync + 'static,
         predict: impl Fn(&Call) -> Reply + Send + Sync + 'static,
     ) -> Self {
@@ -182,8 +182,8 @@ async fn finish(mut answering: SendResponse<Bytes>, message: Option<&[u8]>, stat
 async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) {
     while !bytes.is_empty() {
         stream.reserve_capacity(bytes.len());
-        let Some(Ok(room)) = poll_fn(|context| stream.poll_capacity(context)).await else { return };
-        if stream.send_data(bytes.split_to(room.min(bytes.len())), false).is_err() {
+        let Some(Ok(capacity)) = poll_fn(|context| stream.poll_capacity(context)).await else { return };
+        if stream.send_data(bytes.split_to(capacity.min(bytes.len())), false).is_err() {
             return;
         }
     }

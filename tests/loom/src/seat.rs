@@ -13,7 +13,7 @@ use loom::thread::{self, JoinHandle};
 
 use crate::backend::{Next, Request};
 use crate::hand_over::HandOver;
-use crate::slot_state::{self, Holds, Stages};
+use crate::slot_state::{self, ReferenceCount, Stages};
 
 /// A callback of the server's.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl Stage {
 
 /// The slot.
 pub struct Seat {
-    holds: Holds,
+    references: ReferenceCount,
     hand_over: HandOver,
     /// The number of the request that its object carries; changed for each one.
     object: UnsafeCell<u32>,
@@ -141,7 +141,7 @@ pub struct Userp(NonNull<Seat>);
 impl Userp {
     pub fn new(stage: &Rc<Stage>) -> Self {
         let seat = Seat {
-            holds: Holds::default(),
+            references: ReferenceCount::default(),
             hand_over: HandOver::default(),
             object: UnsafeCell::new(0),
             memory: UnsafeCell::new(()),
@@ -151,7 +151,7 @@ impl Userp {
     }
 
     fn seat(&self) -> &Seat {
-        // SAFETY: the memory itself stays until the model's end; `Stages::holds` tells who comes after `free`.
+        // SAFETY: the memory itself stays until the model's end; `Stages::references` tells who comes after `free`.
         unsafe { self.0.as_ref() }
     }
 
@@ -160,11 +160,11 @@ impl Userp {
     }
 
     pub fn is_idle(self) -> bool {
-        self.seat().holds().is_idle()
+        self.seat().references().is_idle()
     }
 
     pub fn is_outstanding(self) -> bool {
-        self.seat().holds().is_outstanding()
+        self.seat().references().is_outstanding()
     }
 
     /// What the slot's owner does.
@@ -205,7 +205,7 @@ impl Userp {
             seat.object.with(|_| assert!(stage.is_careless || stage.outstanding.get(), "it ended meanwhile"));
             stage.inside.set(stage.inside.get() - 1);
         };
-        // SAFETY: the callbacks come as the protocol allows; `Stages::holds` tells who comes too late.
+        // SAFETY: the callbacks come as the protocol allows; `Stages::references` tells who comes too late.
         unsafe {
             match event {
                 // Relaxed: what a server's threads know of each other is no help to the slot.
@@ -224,10 +224,10 @@ impl Userp {
 }
 
 impl Stages for Seat {
-    fn holds(&self) -> &Holds {
+    fn references(&self) -> &ReferenceCount {
         assert!(!self.stage.freed.get(), "the slot is gone");
         self.memory.with(|_| ());
-        &self.holds
+        &self.references
     }
 
     unsafe fn hand_over(slot: NonNull<Self>, request: Request) -> bool {
@@ -255,7 +255,7 @@ impl Stages for Seat {
             userp.seat().hand_over.end(number);
         }
         // The caller has it, or visits it: the slot is still there.
-        seat.holds();
+        seat.references();
         true
     }
 

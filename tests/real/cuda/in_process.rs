@@ -102,10 +102,10 @@ fn tensors_are_where_the_flags_say() {
         let used = bench.passes(flags, &format!("Inputs in {inputs}, outputs in {outputs}{per_slot}"));
         assert_eq!((&used.allocations()[..], used.registrations()), (allocations, registrations), "{flags}");
     }
-    for (flag, place, registrations) in [("gpu:1", "memory of GPU 1", 0), ("pinned", "pinned memory", 1)] {
-        let used = bench.passes(&format!("--input-memory {flag}"), &format!("Inputs in {place}, {pageable}"));
+    for (flag, memory, registrations) in [("gpu:1", "memory of GPU 1", 0), ("pinned", "pinned memory", 1)] {
+        let used = bench.passes(&format!("--input-memory {flag}"), &format!("Inputs in {memory}, {pageable}"));
         assert_eq!(used.registrations(), registrations);
-        let places = format!("Inputs in pageable memory, outputs in {place}{per_slot}");
+        let places = format!("Inputs in pageable memory, outputs in {memory}{per_slot}");
         assert_eq!(bench.passes(&format!("--output-memory {flag}"), &places).registrations(), registrations);
     }
 }
@@ -157,8 +157,8 @@ fn wrong_expectations_are_found_in_what_came_from_the_device() {
         ["--shared-memory cuda", "--output-memory gpu:1 --async --concurrency-range 2", "--output-memory pinned"]
     {
         let report = bench.program(flags).args("--request-count 40 --max-errors 1").run().report();
-        let said = "stream 0, step 1, response 0, output 'OUT', element 3: expected 0, got 8";
-        assert!(report.level().failures(said).abs_diff(20) <= 2, "{flags}: {}", report.text);
+        let message = "stream 0, step 1, response 0, output 'OUT', element 3: expected 0, got 8";
+        assert!(report.level().failures(message).abs_diff(20) <= 2, "{flags}: {}", report.text);
         bench.stand_in.clean("triton-bench");
     }
 }
@@ -168,8 +168,8 @@ fn a_region_that_is_too_small_is_named_and_nothing_is_left() {
     let bench = Bench::new(Model::identity("m").tensors(&tensors("INT32", "-1")).batches(0));
     let program = || bench.program("--shared-memory cuda --shape IN:64 --request-count 5");
     let report = program().args("--output-shared-memory-size 255").run().report_with(3);
-    let said = "output 'OUT' needs 256 bytes and its region has 255; raise --output-shared-memory-size";
-    assert_eq!(report.level().failures(said), 5, "{}", report.text);
+    let message = "output 'OUT' needs 256 bytes and its region has 255; raise --output-shared-memory-size";
+    assert_eq!(report.level().failures(message), 5, "{}", report.text);
     bench.stand_in.clean("triton-bench");
     program().args("--output-shared-memory-size 256").run().report();
     bench.stand_in.clean("triton-bench");

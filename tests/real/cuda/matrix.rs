@@ -9,10 +9,10 @@ fn every_kind_of_memory_has_a_row_with_figures() {
     let program = stand_in.under(Program::on(&repository, "m")).args("--matrix memory -p 100 -r 2");
     let finished = program.args("--async --concurrency-range 2:3").run();
     assert_eq!(finished.code(), 0, "{}{}", finished.stdout, finished.stderr);
-    let said: Vec<&str> = finished.stderr.lines().collect();
+    let lines: Vec<&str> = finished.stderr.lines().collect();
     let expected =
         ["2 cells, each of 5 variants", "cell 1/2 (concurrency 2) is done", "cell 2/2 (concurrency 3) is done"];
-    assert!(said.len() == 3 && said.iter().zip(expected).all(|(line, part)| line.contains(part)), "{said:?}");
+    assert!(lines.len() == 3 && lines.iter().zip(expected).all(|(line, part)| line.contains(part)), "{lines:?}");
     for row in ["pageable", "system shm", "pinned", "gpu:0", "gpu:1"] {
         let rows: Vec<&str> = finished.stdout.lines().filter(|line| line.starts_with(&format!("  {row} "))).collect();
         assert_eq!(rows.len(), 2, "{row}: {}", finished.stdout);

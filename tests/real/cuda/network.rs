@@ -53,7 +53,7 @@ impl Bench {
     }
 
     /// What the server knows of CUDA regions.
-    fn known(&self) -> String {
+    fn registered(&self) -> String {
         self.server.get("/v2/cudasharedmemory/status").unwrap()
     }
 
@@ -61,11 +61,11 @@ impl Bench {
     fn wait(&self, ours: &str, test: impl Fn(usize) -> bool) -> String {
         let started = Instant::now();
         loop {
-            let known = self.known();
-            if test(known.matches(ours).count()) {
-                return known;
+            let status = self.registered();
+            if test(status.matches(ours).count()) {
+                return status;
             }
-            assert!(started.elapsed() < Duration::from_secs(20), "{known}");
+            assert!(started.elapsed() < Duration::from_secs(20), "{status}");
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -86,7 +86,7 @@ fn a_server_infers_on_our_devices() {
                 let report = program.args(flags).args("--input-data").arg(bench.repository.file(file)).run();
                 let report = report.report_even_if_late();
                 assert!(!bench.stand_in.clean("triton-bench").allocations().is_empty());
-                assert!(!bench.known().contains("triton_bench_"), "{protocol} {flags}: {}", bench.known());
+                assert!(!bench.registered().contains("triton_bench_"), "{protocol} {flags}: {}", bench.registered());
                 report
             };
             let good = run("right.json");
@@ -95,8 +95,8 @@ fn a_server_infers_on_our_devices() {
             assert!(good.text.contains("Inputs in memory of GPU "), "{device}: {}", good.text);
             if !flags.contains("-b") {
                 let bad = run("wrong.json");
-                let said = "stream 0, step 1, response 0, output 'OUT', element 3: expected 0, got 8";
-                assert!(bad.level().failures(said).abs_diff(20) <= 2, "{protocol} {flags}: {}", bad.text);
+                let message = "stream 0, step 1, response 0, output 'OUT', element 3: expected 0, got 8";
+                assert!(bad.level().failures(message).abs_diff(20) <= 2, "{protocol} {flags}: {}", bad.text);
             }
         }
     }
@@ -115,8 +115,8 @@ fn regions_are_known_while_a_run_lasts_and_forgotten_after_an_interrupt() {
         let run = bench.program(protocol, "slow", flags).arg(bench.repository.file("right.json")).start();
         let ours = format!("triton_bench_{protocol}_{}_", run.id());
         // One for all inputs, and one for the outputs of each slot.
-        let known = bench.wait(&ours, |count| count == 4);
-        assert_eq!(known.matches("\"device_id\":1").count(), 4, "{known}");
+        let status = bench.wait(&ours, |count| count == 4);
+        assert_eq!(status.matches("\"device_id\":1").count(), 4, "{status}");
         bench.repository.wait_for_requests("slow", journal);
         // What was sent first is answered.
         thread::sleep(Duration::from_millis(100));
@@ -154,7 +154,7 @@ fn a_region_that_is_too_small_is_refused_by_the_server() {
         bench.stand_in.clean("triton-bench");
         bench.program(protocol, "open", flags).args("256").run().report();
         bench.stand_in.clean("triton-bench");
-        assert!(!bench.known().contains("triton_bench_"), "{protocol}: {}", bench.known());
+        assert!(!bench.registered().contains("triton_bench_"), "{protocol}: {}", bench.registered());
     }
 }
 

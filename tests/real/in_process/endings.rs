@@ -109,25 +109,25 @@ impl Watched {
     }
 }
 
-/// A model that makes a file at `place` when it comes by, and then goes on with `then`.
-pub(super) fn marking(place: &str, then: &str) -> impl Fn(&Repository) -> Model {
-    let (place, then) = (place.to_owned(), then.to_owned());
+/// A model that makes a file when it comes to `method`, and then goes on with `then`.
+pub(super) fn marking(method: &str, then: &str) -> impl Fn(&Repository) -> Model {
+    let (method, then) = (method.to_owned(), then.to_owned());
     move |repository| {
         let mark = repository.file("mark");
         let line =
-            |here: &str| if here == place { format!("open({mark:?}, 'w').close(); {then}") } else { "pass".into() };
+            |here: &str| if here == method { format!("open({mark:?}, 'w').close(); {then}") } else { "pass".into() };
         python(&line("load"), &line("execute"), &line("end"))
     }
 }
 
 /// How often the server logged a line, folded or not.
-fn logged(stderr: &str, what: &str) -> u64 {
+fn logged(stderr: &str, words: &str) -> u64 {
     let times = |line: &str| match line.split_once("triton-bench: the server logged ") {
         None => 1,
-        Some((_, rest)) if rest.starts_with("once more: ") => 1,
-        Some((_, rest)) => rest.split_once(" more times: ").expect("it says how often").0.parse().unwrap(),
+        Some((_, tail)) if tail.starts_with("once more: ") => 1,
+        Some((_, tail)) => tail.split_once(" more times: ").expect("it says how often").0.parse().unwrap(),
     };
-    stderr.lines().filter(|line| line.contains(what)).map(times).sum()
+    stderr.lines().filter(|line| line.contains(words)).map(times).sum()
 }
 
 pub(super) fn watched(model: impl Fn(&Repository) -> Model) -> Watched {
@@ -218,8 +218,8 @@ fn a_model_that_raises_ends_in_time_and_its_repeated_lines_are_counted() {
     let failures = report.level().failures("no");
     assert!(failures > 100, "{}", report.text);
     assert!(finished.silent < END, "{:?}", finished.silent);
-    let said = |what: &str| finished.stderr.lines().filter(|line| line.contains(what)).count();
-    assert_eq!(said("ValueError: no") - said("the server logged "), 1, "{}", finished.stderr);
+    let count = |words: &str| finished.stderr.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(count("ValueError: no") - count("the server logged "), 1, "{}", finished.stderr);
     assert!(logged(&finished.stderr, "ValueError: no") >= failures, "{}", finished.stderr);
     assert!(finished.stderr.lines().count() < 8, "{}", finished.stderr);
 }
@@ -269,11 +269,12 @@ fn ended_by(mode: &str) -> (Finished, serde_json::Value, String) {
 
 #[test]
 fn a_server_that_ends_the_process_passes_no_requirement_and_loses_nothing() {
-    for (mode, said) in [("exit", "called exit()"), ("_exit", "called _exit()"), ("quick_exit", "called quick_exit()")]
+    for (mode, message) in
+        [("exit", "called exit()"), ("_exit", "called _exit()"), ("quick_exit", "called quick_exit()")]
     {
         let (finished, result, csv) = ended_by(mode);
         assert_eq!(finished.code(), 3, "{finished:#?}");
-        assert!(finished.stderr.contains(said) && finished.stderr.contains("'m'"), "{}", finished.stderr);
+        assert!(finished.stderr.contains(message) && finished.stderr.contains("'m'"), "{}", finished.stderr);
         assert_eq!((&result["server_gone"], &result["exit_code"]), (&true.into(), &3.into()));
         let levels = result["levels"].as_array().unwrap().len();
         assert!(levels > 1 && csv.lines().count() == levels + 1, "{levels} levels\n{csv}");
@@ -284,8 +285,8 @@ fn a_server_that_ends_the_process_passes_no_requirement_and_loses_nothing() {
 fn a_server_that_crashes_is_named_and_loses_nothing() {
     let (finished, result, csv) = ended_by("crash");
     assert_eq!(finished.signal(), Some(SIGSEGV), "{finished:#?}");
-    let said = "the process crashed (SIGSEGV), most likely in Triton or the backend of 'm'";
-    assert!(finished.stderr.contains(said), "{}", finished.stderr);
+    let message = "the process crashed (SIGSEGV), most likely in Triton or the backend of 'm'";
+    assert!(finished.stderr.contains(message), "{}", finished.stderr);
     let levels = result["levels"].as_array().unwrap().len();
     assert!(levels > 1 && csv.lines().count() == levels + 1, "{levels} levels\n{csv}");
 }

@@ -166,8 +166,8 @@ fn models_come_from_several_repositories() {
 
 #[test]
 fn a_model_that_two_repositories_hold_is_refused() {
-    let (one, two) = (Repository::of(&[Model::identity("m")]), Repository::of(&[Model::identity("m")]));
-    let finished = Program::on(&one, "m").arg("--model-repository").arg(two.path()).run();
+    let (first, second) = (Repository::of(&[Model::identity("m")]), Repository::of(&[Model::identity("m")]));
+    let finished = Program::on(&first, "m").arg("--model-repository").arg(second.path()).run();
     finished.refusal(&["'m'"]);
 }
 
@@ -228,7 +228,8 @@ fn the_server_library_stays_until_the_process_ends() {
     let trace = trace.with_extension(run.id().to_string());
     run.finish().report();
     let trace = fs::read_to_string(trace).unwrap();
-    let said = |what: &str| trace.lines().any(|line| line.contains("/libtritonserver.so") && line.contains(what));
-    assert!(said("calling init"), "the loader tells what it does: {trace}");
-    assert!(!said("destroying link map"), "{trace}");
+    let is_logged =
+        |words: &str| trace.lines().any(|line| line.contains("/libtritonserver.so") && line.contains(words));
+    assert!(is_logged("calling init"), "the loader tells what it does: {trace}");
+    assert!(!is_logged("destroying link map"), "{trace}");
 }

@@ -38,8 +38,11 @@ fn each_batch_size_of_a_list_is_measured() {
     let rows = std::fs::read_to_string(csv).unwrap();
     assert!(rows.starts_with("Concurrency,Batch Size,Inferences/Second,") && rows.lines().count() == 9, "{rows}");
     let result: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
-    let of = |level: &serde_json::Value| level["client"]["batch_size"].as_u64().unwrap();
-    assert_eq!(result["levels"].as_array().unwrap().iter().map(of).collect::<Vec<_>>(), [1, 1, 2, 2, 4, 4, 8, 8]);
+    let batch_size = |level: &serde_json::Value| level["client"]["batch_size"].as_u64().unwrap();
+    assert_eq!(
+        result["levels"].as_array().unwrap().iter().map(batch_size).collect::<Vec<_>>(),
+        [1, 1, 2, 2, 4, 4, 8, 8]
+    );
 }
 
 #[test]

@@ -16,16 +16,16 @@ fn measure(model: Model, arguments: &str) -> Report {
     Program::on(&repository, "m").args(arguments).run().report()
 }
 
-fn assert_between(what: &str, value: f64, low: f64, high: f64) {
-    assert!((low..=high).contains(&value), "{what}: {value} is not between {low} and {high}");
+fn assert_between(label: &str, value: f64, low: f64, high: f64) {
+    assert!((low..=high).contains(&value), "{label}: {value} is not between {low} and {high}");
 }
 
 fn median_of_a_delay(milliseconds: u64, mode: &str) {
     let report = measure(Model::sleeping("m", milliseconds), &format!("-p 300 -s 1000000 {mode}"));
     let (median, delay) = (report.level().client_number("p50 latency"), milliseconds as f64 * 1000.0);
     assert_between("p50", median, delay, delay * 1.01 + NOISE_US);
-    let seen = report.level().server_number("Avg request latency");
-    assert_between("the server's latency", seen, delay, delay * 1.01 + 2.0 * NOISE_US);
+    let server_latency = report.level().server_number("Avg request latency");
+    assert_between("the server's latency", server_latency, delay, delay * 1.01 + 2.0 * NOISE_US);
 }
 
 #[test]
@@ -178,11 +178,11 @@ fn a_binary_search_finds_the_limit_async() {
 #[test]
 fn three_windows_take_the_time_of_three_windows() {
     let repository = Repository::of(&[Model::identity("m")]);
-    let one = Program::on(&repository, "m").args("-p 100 -s 1000000 --async").run();
-    let two = Program::on(&repository, "m").args("-p 600 -s 1000000 --async").run();
-    one.report();
-    two.report();
-    let extra = two.wall.saturating_sub(one.wall);
+    let short = Program::on(&repository, "m").args("-p 100 -s 1000000 --async").run();
+    let long = Program::on(&repository, "m").args("-p 600 -s 1000000 --async").run();
+    short.report();
+    long.report();
+    let extra = long.wall.saturating_sub(short.wall);
     assert_between("1.5 s more of windows, in ms", extra.as_secs_f64() * 1000.0, 1350.0, 1900.0);
 }
 

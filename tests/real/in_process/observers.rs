@@ -54,8 +54,8 @@ fn a_pipe_whose_reader_goes_away_is_told_at_once_and_the_run_goes_on() {
     reader.join().unwrap();
     assert_eq!(finished.report_with(99).level().client_number("Request count"), COUNT as f64);
     let lines: Vec<&str> = finished.stderr.lines().collect();
-    let [told, error] = lines[..] else { panic!("{}", finished.stderr) };
-    assert!(told.contains("Broken pipe") && told.ends_with("the load goes on without it"), "{told}");
+    let [warning, error] = lines[..] else { panic!("{}", finished.stderr) };
+    assert!(warning.contains("Broken pipe") && warning.ends_with("the load goes on without it"), "{warning}");
     assert!(error.starts_with("error: --profile-export-file") && error.ends_with("nothing of it could be kept"));
 }
 
@@ -66,8 +66,8 @@ fn what_a_full_disk_took_is_kept() {
     let finished = exporting(&repository, "a.json").under("trap '' XFSZ; ulimit -f 300").run();
     assert_eq!(finished.report_with(99).level().client_number("Request count"), COUNT as f64);
     let lines: Vec<&str> = finished.stderr.lines().collect();
-    let [told, error] = lines[..] else { panic!("{}", finished.stderr) };
-    assert!(told.contains("File too large") && told.ends_with("the load goes on without it"), "{told}");
+    let [warning, error] = lines[..] else { panic!("{}", finished.stderr) };
+    assert!(warning.contains("File too large") && warning.ends_with("the load goes on without it"), "{warning}");
     let export = Export::read(&repository.file("a.json"));
     let kept = export.experiments()[0]["requests"].as_array().unwrap().len() as u64;
     assert!((100..COUNT).contains(&kept), "{kept}");

@@ -112,8 +112,8 @@ fn what_nobody_can_read_changes_no_exit_code() {
     assert_eq!(program().arg("--version").stderr(full()).status().unwrap().code(), Some(0));
     let help = program().arg("--help").stdout(full()).output().unwrap();
     assert_eq!(help.status.code(), Some(99));
-    let said = String::from_utf8(help.stderr).unwrap();
-    assert!(said.starts_with("error: standard output cannot be written: No space left"), "{said}");
+    let message = String::from_utf8(help.stderr).unwrap();
+    assert!(message.starts_with("error: standard output cannot be written: No space left"), "{message}");
 }
 
 #[test]

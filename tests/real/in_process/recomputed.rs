@@ -8,18 +8,18 @@ use crate::support::{Export, Model, Program, Repository};
 fn requests(experiment: &Value) -> Vec<(u64, u64)> {
     let all = experiment["requests"].as_array().expect("there are requests");
     let stamp = |value: &Value| value.as_u64().expect("a stamp is a whole number");
-    let of = |request: &Value| {
+    let interval = |request: &Value| {
         let intended = request.get("intended_timestamp").unwrap_or(&request["timestamp"]);
         let responses = request["response_timestamps"].as_array().expect("there are responses");
         (stamp(intended), stamp(responses.last().expect("there is a response")))
     };
-    all.iter().map(of).collect()
+    all.iter().map(interval).collect()
 }
 
 /// `shown` is `exact` as a histogram of three significant digits has it, in nanoseconds.
-fn assert_same(what: &str, shown: u64, exact: u64) {
+fn assert_same(label: &str, shown: u64, exact: u64) {
     let resolution = exact / 1000 + 1;
-    assert!(shown.abs_diff(exact) <= resolution, "{what}: the report has {shown} ns, its records {exact} ns");
+    assert!(shown.abs_diff(exact) <= resolution, "{label}: the report has {shown} ns, its records {exact} ns");
 }
 
 fn recompute(arguments: &str) {

@@ -14,8 +14,8 @@ fn figure(report: &Report, line: &str, name: &str) -> f64 {
     let text = report.level().client().lines().find(|text| text.trim_start().starts_with(line)).unwrap_or_else(|| {
         panic!("no line '{line}': {}", report.text);
     });
-    let (_, rest) = text.split_once(&format!("{name} ")).unwrap_or_else(|| panic!("no {name} in {text}"));
-    rest.split([' ', ',']).next().unwrap().parse().unwrap()
+    let (_, tail) = text.split_once(&format!("{name} ")).unwrap_or_else(|| panic!("no {name} in {text}"));
+    tail.split([' ', ',']).next().unwrap().parse().unwrap()
 }
 
 /// Four responses, the first at once, then one each 10 ms.
@@ -56,7 +56,8 @@ fn many_responses_are_all_seen() {
         let export = Export::read(&path);
         let requests = export.experiments()[0]["requests"].as_array().unwrap();
         let wanted = if last == "null" { 501 } else { 500 };
-        let counts: Vec<_> = requests.iter().map(|one| one["response_timestamps"].as_array().unwrap().len()).collect();
+        let counts: Vec<_> =
+            requests.iter().map(|request| request["response_timestamps"].as_array().unwrap().len()).collect();
         assert_eq!(counts, [wanted; 12]);
     }
 }

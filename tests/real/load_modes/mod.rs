@@ -27,6 +27,6 @@ fn offsets_ms(repository: &Repository, model: &str) -> Vec<f64> {
     stamps.iter().map(|ns| (ns - stamps[0]) as f64 / 1e6).collect()
 }
 
-fn assert_near(what: &str, value: f64, wanted: f64, tolerance: f64) {
-    assert!((value - wanted).abs() <= tolerance, "{what}: {value} is not within {tolerance} of {wanted}");
+fn assert_near(label: &str, value: f64, wanted: f64, tolerance: f64) {
+    assert!((value - wanted).abs() <= tolerance, "{label}: {value} is not within {tolerance} of {wanted}");
 }

@@ -58,8 +58,8 @@ fn what_is_said_of_synchronous_calls_is_what_runs() {
         assert_eq!(finished.stderr.contains("--sync: in an open loop requests are sent"), !sync, "{}", finished.stderr);
     }
     let finished = run(Model::identity("m"), "--stage rate:50:5req --stage concurrency:1:5req");
-    let said = ["Using synchronous calls for inference in stages of a concurrency", "Measuring each stage as a whole"];
-    assert!(said.iter().all(|line| finished.stdout.contains(line)), "{}", finished.stdout);
+    let lines = ["Using synchronous calls for inference in stages of a concurrency", "Measuring each stage as a whole"];
+    assert!(lines.iter().all(|line| finished.stdout.contains(line)), "{}", finished.stdout);
     assert!(!finished.stdout.contains("Stabilizing"), "{}", finished.stdout);
 }
 
@@ -196,7 +196,7 @@ fn timed_every_stage_is_an_experiment_of_the_export() {
     let stages = "--stage concurrency:2:30req --stage rate:100:300ms --stage concurrency:1:10req";
     Program::on(&repository, "m").args(stages).args("--profile-export-file").arg(&path).run();
     let export = Export::read(&path);
-    let of = |experiment: &serde_json::Value| {
+    let mode_and_requests = |experiment: &serde_json::Value| {
         // Requests that were over after the stage's end are those of no stage.
         let end = experiment["window_boundaries"][1].as_u64().unwrap();
         let requests = Export::spans(experiment).iter().filter(|span| span.1 < end).count() as u64;
@@ -204,7 +204,7 @@ fn timed_every_stage_is_an_experiment_of_the_export() {
         assert_eq!(experiment["window_boundaries"].as_array().unwrap().len(), 2);
         (experiment["experiment"]["mode"].as_str().unwrap().to_owned(), requests)
     };
-    let all: Vec<_> = export.experiments().iter().map(of).collect();
+    let all: Vec<_> = export.experiments().iter().map(mode_and_requests).collect();
     assert_eq!((all.len(), &all[0], &all[2]), (3, &("concurrency".into(), 30), &("concurrency".into(), 10)), "{all:?}");
     assert!(all[1].0 == "request_rate" && (25..=30).contains(&all[1].1), "{all:?}");
 }

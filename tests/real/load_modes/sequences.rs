@@ -109,7 +109,7 @@ fn ids_stay_in_their_range_and_lengths_near_theirs() {
     let ids: BTreeSet<u64> = all.iter().map(|(id, _)| id.parse().unwrap()).collect();
     assert!(ids.iter().all(|id| (100..104).contains(id)), "{ids:?}");
     let lengths: BTreeSet<usize> = all.iter().map(|(_, flags)| flags.len()).collect();
-    // The last sequence of each lane may be ended early.
+    // The last sequence of each request stream may be ended early.
     assert!(lengths.iter().max().unwrap() <= &15 && lengths.len() > 2, "{lengths:?}");
     let early = all.iter().filter(|(_, flags)| flags.len() < 5).count();
     assert!(early <= 2, "{early} sequences are shorter than half: {lengths:?}");
@@ -184,7 +184,7 @@ fn the_same_seed_gives_the_same_sequences() {
         let arguments = "--request-count 200 --sequence-length 8 --sequence-length-variation 60";
         run(&repository, &format!("{load} {arguments} --seed {seed}"));
         let mut all = assert_well_formed(&repository);
-        // The last of each lane are cut short where the count is used up.
+        // The last of each request stream are cut short where the count is used up.
         all.truncate(all.len() - 6);
         let mut lengths: Vec<(String, usize)> = all.into_iter().map(|(id, flags)| (id, flags.len())).collect();
         lengths.sort();
@@ -260,7 +260,7 @@ fn an_interrupt_ends_open_sequences() {
     ] {
         let repository = interrupted(load);
         let all = assert_well_formed(&repository);
-        assert_eq!(all.len(), 3, "{load}: one sequence per lane");
+        assert_eq!(all.len(), 3, "{load}: one sequence per request stream");
     }
 }
 

@@ -80,8 +80,8 @@ fn windows_that_are_no_longer_than_messages_take_are_refused() {
         let name = format!("{mpi:?}");
         let program = program(&repository, &server, &name, "--concurrency-range 2 -p 100 --enable-mpi");
         let run = program.through(hosts.launcher(mpi, &repository, 2)).run();
-        let said = ["more than a tenth of a window", "--measurement-interval"];
-        let refused = run.code() == 99 && said.iter().all(|part| run.stderr.contains(part));
+        let words = ["more than a tenth of a window", "--measurement-interval"];
+        let refused = run.code() == 99 && words.iter().all(|part| run.stderr.contains(part));
         assert!(refused, "{mpi:?}, {}: {}\n{}", run.code(), run.stderr, run.stdout);
     }
 }
@@ -97,14 +97,14 @@ mod measured {
         let Some(server) = serve(&hosts, &repository) else { return };
         let flags = "--request-rate-range 40 --request-count 60 --request-distribution poisson --seed 9";
         program(&repository, &server, "one", flags).through(hosts.in_the_middle()).run().report_even_if_late();
-        let one = [Export::read(&repository.file("one.json"))];
+        let single = [Export::read(&repository.file("one.json"))];
         for mpi in Mpi::all() {
-            let both = shared(&hosts, mpi, &repository, &server, flags);
-            assert_eq!(requests(&both.exports), requests(&one), "{mpi:?}");
-            assert_eq!(both.level["client"]["requests"], 60);
-            assert_clock_is_found(&both);
+            let joint = shared(&hosts, mpi, &repository, &server, flags);
+            assert_eq!(requests(&joint.exports), requests(&single), "{mpi:?}");
+            assert_eq!(joint.level["client"]["requests"], 60);
+            assert_clock_is_found(&joint);
             // Stamps in exports are of the wall clock, which both machines have in common and MPI knows nothing of.
-            let (here, there) = (instants(&one), instants(&both.exports));
+            let (here, there) = (instants(&single), instants(&joint.exports));
             let mut apart: Vec<f64> = here.iter().zip(&there).map(|(here, there)| here - there).collect();
             apart.sort_by(f64::total_cmp);
             // Both are counted from their first request, which may have been late.
@@ -112,10 +112,10 @@ mod measured {
             apart.iter_mut().for_each(|apart| *apart = (*apart - middle).abs());
             apart.sort_by(f64::total_cmp);
             // Were rank 1's clock taken for another, half of them would be that far off.
-            assert!(apart[40] < 8.0, "{mpi:?}, clock {:?}: {apart:?}", clock(&both));
-            let known = clock(&both).1 as f64 / 1e6;
+            assert!(apart[40] < 8.0, "{mpi:?}, clock {:?}: {apart:?}", clock(&joint));
+            let uncertainty = clock(&joint).1 as f64 / 1e6;
             // Single ones may be late.
-            assert!(apart[54] < known + 8.0, "{mpi:?}: more apart than clocks may be wrong: {apart:?}");
+            assert!(apart[54] < uncertainty + 8.0, "{mpi:?}: more apart than clocks may be wrong: {apart:?}");
         }
     }
 
@@ -125,16 +125,16 @@ mod measured {
         let repository = Repository::of(&[Model::identity("m")]);
         let Some(server) = serve(&hosts, &repository) else { return };
         for mpi in Mpi::all() {
-            let both = shared(&hosts, mpi, &repository, &server, "--request-rate-range 200 -p 1000 -r 4 -s 1000");
-            assert_clock_is_found(&both);
+            let joint = shared(&hosts, mpi, &repository, &server, "--request-rate-range 200 -p 1000 -r 4 -s 1000");
+            assert_clock_is_found(&joint);
             let clock_is_told = "known to within 2";
             assert!(
-                both.run.stderr.contains(clock_is_told),
+                joint.run.stderr.contains(clock_is_told),
                 "{mpi:?}, two hundredths of a window: {}",
-                both.run.stderr
+                joint.run.stderr
             );
-            let windows = both.windows();
-            assert!(windows.len() >= 3, "{:?}", both.level["windows"]);
+            let windows = joint.windows();
+            assert!(windows.len() >= 3, "{:?}", joint.level["windows"]);
             let number = |window: &Value, key: &str| window[key].as_f64().unwrap();
             for pair in windows.windows(2) {
                 let gap = number(pair[1], "start_ns") / 1e9 - number(pair[0], "start_ns") / 1e9;
@@ -145,10 +145,13 @@ mod measured {
                 assert!((length - 1.0).abs() < 0.01 && (sent - 200.0).abs() <= 8.0, "{mpi:?}: {window}");
             }
             let sum = |rows: &[Value]| rows.iter().map(|row| row["requests"].as_u64().unwrap()).sum::<u64>();
-            assert_eq!(both.level["client"]["requests"], sum(both.ranks()), "{mpi:?}");
-            for rank in both.ranks() {
-                let (had, of) = (rank["requests"].as_u64().unwrap(), windows.len() as u64);
-                assert!(had.abs_diff(100 * of) <= 10 * of, "{mpi:?}, half of each window's: {rank}");
+            assert_eq!(joint.level["client"]["requests"], sum(joint.ranks()), "{mpi:?}");
+            for rank in joint.ranks() {
+                let (had, window_count) = (rank["requests"].as_u64().unwrap(), windows.len() as u64);
+                assert!(
+                    had.abs_diff(100 * window_count) <= 10 * window_count,
+                    "{mpi:?}, half of each window's: {rank}"
+                );
             }
         }
     }
@@ -160,10 +163,10 @@ mod measured {
         let Some(server) = serve(&hosts, &repository) else { return };
         // The lead is ours, whichever MPI carries it; over this distance a job of either takes half a minute.
         for mpi in Mpi::all().into_iter().take(1) {
-            let both = shared(&hosts, mpi, &repository, &server, "--request-rate-range 50 --request-count 50");
+            let joint = shared(&hosts, mpi, &repository, &server, "--request-rate-range 50 --request-count 50");
             // Rank 1 hears of the start 200 ms after rank 0 has named it, and its first request is due 20 ms after that start.
-            let late = both.ranks()[1]["late_ns"].as_u64().unwrap();
-            assert!(late < 60_000_000, "{mpi:?}: it heard of the start {late} ns too late\n{}", both.run.stdout);
+            let late = joint.ranks()[1]["late_ns"].as_u64().unwrap();
+            assert!(late < 60_000_000, "{mpi:?}: it heard of the start {late} ns too late\n{}", joint.run.stdout);
         }
     }
 }

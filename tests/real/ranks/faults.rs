@@ -77,9 +77,9 @@ fn result(repository: &Repository) -> Value {
     serde_json::from_str(&fs::read_to_string(repository.file("result.json")).unwrap()).unwrap()
 }
 
-fn refused(mpi: Mpi, run: &Finished, said: &str, times: usize) {
+fn refused(mpi: Mpi, run: &Finished, message: &str, times: usize) {
     assert_eq!(run.code(), 99, "{mpi:?}: {}\n{}", run.stdout, run.stderr);
-    assert_eq!(run.stderr.matches(said).count(), times, "{mpi:?}: {}", run.stderr);
+    assert_eq!(run.stderr.matches(message).count(), times, "{mpi:?}: {}", run.stderr);
 }
 
 #[test]
@@ -348,8 +348,8 @@ fn a_launcher_of_another_family_is_told() {
     let run = Program::on(&repository, "m").ranks(Mpi::Open, 2).env("TRITON_BENCH_MPI_LIBRARY", library).run();
     // Whoever is first has the other ended.
     assert_eq!(run.code(), 99, "{}", run.stderr);
-    let said = "error: --enable-mpi: Open MPI's mpirun has started 2 processes, but the MPI library (MPICH Version:";
-    assert!(run.stderr.contains(said), "{}", run.stderr);
+    let message = "error: --enable-mpi: Open MPI's mpirun has started 2 processes, but the MPI library (MPICH Version:";
+    assert!(run.stderr.contains(message), "{}", run.stderr);
 }
 
 #[test]

@@ -29,15 +29,15 @@ pub struct Hosts {
 
 fn ip(words: &str) -> Result<(), String> {
     let run = Command::new("ip").args(words.split_whitespace()).output();
-    told(words, run)
+    outcome(words, run)
 }
 
 fn within(namespace: &str, words: &str) -> Result<(), String> {
     let run = Command::new("ip").args(["netns", "exec", namespace]).args(words.split_whitespace()).output();
-    told(words, run)
+    outcome(words, run)
 }
 
-fn told(words: &str, run: std::io::Result<Output>) -> Result<(), String> {
+fn outcome(words: &str, run: std::io::Result<Output>) -> Result<(), String> {
     match run {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => Err(format!("{words}: {}", String::from_utf8_lossy(&output.stderr).trim())),
@@ -49,8 +49,8 @@ impl Hosts {
     /// Makes them, where that is allowed, so far from the middle.
     pub fn make(each_way: Duration) -> Option<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
-        let own = format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let names = [0, 1, 2].map(|number| format!("bench{own}-{number}"));
+        let tag = format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let names = [0, 1, 2].map(|number| format!("bench{tag}-{number}"));
         let mut hosts = Self { names, network: "10.213".to_owned(), wires: Vec::new() };
         match hosts.connect(each_way) {
             Ok(()) => Some(hosts),
@@ -66,14 +66,14 @@ impl Hosts {
     fn connect(&mut self, each_way: Duration) -> Result<(), String> {
         let Self { names: [middle, machines @ ..], network, wires } = self;
         let time = format!("unshare --uts --time --monotonic {APART} --fork --kill-child true");
-        told(&time, Command::new("unshare").args(time.split_whitespace().skip(1)).output())?;
+        outcome(&time, Command::new("unshare").args(time.split_whitespace().skip(1)).output())?;
         ip(&format!("netns add {middle}"))?;
         ip(&format!("-n {middle} link set lo up"))?;
         within(middle, "sysctl -qw net.ipv4.ip_forward=1")?;
         for (number, machine) in machines.iter().enumerate() {
             let (net, to) = (format!("{network}.{}", number + 1), format!("to{number}"));
             ip(&format!("netns add {machine}"))?;
-            let wire = Wire::between([(middle, &to), (machine, "eth0")], each_way);
+            let wire = Wire::connect([(middle, &to), (machine, "eth0")], each_way);
             wires.push(wire.map_err(|error| format!("/dev/net/tun: {error}"))?);
             ip(&format!("-n {middle} addr add {net}.1/24 dev {to}"))?;
             ip(&format!("-n {middle} link set {to} up"))?;
@@ -176,18 +176,18 @@ fn two_machines_send_what_one_sends_and_know_each_others_clock() {
             .arg(repository.file(&format!("{name}.result.json")))
     };
     program("one").through(hosts.in_the_middle()).run().report_even_if_late();
-    let one = requests(&[Export::read(&repository.file("one.json"))]);
+    let single = requests(&[Export::read(&repository.file("one.json"))]);
     for mpi in Mpi::all() {
         let name = format!("{mpi:?}");
         let run = program(&name).args("--enable-mpi").through(hosts.launcher(mpi, &repository, 2)).run();
         run.report_even_if_late();
         let exports = [0, 1].map(|rank| Export::read(&repository.file(&format!("{name}.rank{rank}.json"))));
-        assert_eq!(requests(&exports), one, "{mpi:?}");
+        assert_eq!(requests(&exports), single, "{mpi:?}");
         let level = &summary(&repository.file(&format!("{name}.result.json")))["levels"][0];
         assert_eq!(level["client"]["requests"], 120);
         let ranks = level["ranks"].as_array().unwrap();
-        let seen: Vec<&str> = ranks.iter().map(|rank| rank["host"].as_str().unwrap()).collect();
-        assert_eq!(seen, [&hosts.names[1], &hosts.names[2]], "{}", run.stdout);
+        let host_names: Vec<&str> = ranks.iter().map(|rank| rank["host"].as_str().unwrap()).collect();
+        assert_eq!(host_names, [&hosts.names[1], &hosts.names[2]], "{}", run.stdout);
         // Rank 1's clock is that much ahead of rank 0's.
         let offset = ranks[1]["clock_offset_ns"].as_i64().unwrap();
         let error = ranks[1]["clock_error_ns"].as_i64().unwrap();

@@ -14,8 +14,8 @@ pub fn requests(exports: &[Export]) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for export in exports {
         for request in export.experiments()[0]["requests"].as_array().unwrap() {
-            let told = format!("{} {}", request["sequence_id"], request["request_inputs"]);
-            *all.entry(told).or_default() += 1;
+            let key = format!("{} {}", request["sequence_id"], request["request_inputs"]);
+            *all.entry(key).or_default() += 1;
         }
     }
     all
@@ -145,8 +145,8 @@ fn the_library_of_the_standard_interface_does_as_well() {
 
 #[test]
 fn four_processes_send_the_data_of_one() {
-    let [(one, _), (four, run)] = both("--concurrency-range 4 --request-count 60", &rows(60, 16), 4);
-    assert_eq!(requests(&four), requests(&one));
+    let [(single, _), (four, run)] = both("--concurrency-range 4 --request-count 60", &rows(60, 16), 4);
+    assert_eq!(requests(&four), requests(&single));
     assert_eq!(requests(&four).len(), 60, "every row once: {}", run.stdout);
     assert!(four.iter().all(|export| export.experiments()[0]["requests"].as_array().unwrap().len() == 15));
 }
@@ -155,8 +155,8 @@ fn four_processes_send_the_data_of_one() {
 fn four_processes_play_the_sequences_of_one() {
     let flags = "--request-rate-range 100 --num-of-sequences 8 --sequence-length 5 --sequence-length-variation 40 \
                  --request-count 200 --max-threads 1 --sequence-id-range 50:90";
-    let [(one, _), (four, _)] = both(flags, &rows(7, 1), 4);
-    assert_eq!(requests(&four), requests(&one), "the same ids with the same data");
+    let [(single, _), (four, _)] = both(flags, &rows(7, 1), 4);
+    assert_eq!(requests(&four), requests(&single), "the same ids with the same data");
 }
 
 #[test]
@@ -164,14 +164,14 @@ fn timed_four_processes_keep_the_instants_of_one() {
     for distribution in ["poisson", "constant"] {
         let flags =
             format!("--request-rate-range 40 --request-distribution {distribution} --request-count 60 --seed 9");
-        let [(one, _), (four, _)] = both(&flags, &rows(60, 16), 4);
-        assert_eq!(requests(&four), requests(&one));
-        let (one, four) = (instants(&one), instants(&four));
-        assert_eq!((one.len(), four.len()), (60, 60));
-        let mut apart: Vec<f64> = one.iter().zip(&four).map(|(one, four)| (one - four).abs()).collect();
+        let [(single, _), (four, _)] = both(&flags, &rows(60, 16), 4);
+        assert_eq!(requests(&four), requests(&single));
+        let (single, four) = (instants(&single), instants(&four));
+        assert_eq!((single.len(), four.len()), (60, 60));
+        let mut apart: Vec<f64> = single.iter().zip(&four).map(|(single, four)| (single - four).abs()).collect();
         apart.sort_by(f64::total_cmp);
         // Single ones may be late in either run.
-        assert!(apart[30] < 8.0, "{distribution}: {apart:?}\n{one:?}\n{four:?}");
+        assert!(apart[30] < 8.0, "{distribution}: {apart:?}\n{single:?}\n{four:?}");
     }
 }
 
@@ -200,7 +200,7 @@ fn a_server_on_the_network_is_measured_from_several_processes() {
 #[test]
 fn what_cannot_be_shared_is_refused_once_and_before_anything_is_started() {
     let repository = Repository::of(&[Model::identity("m")]);
-    for (flags, said) in [
+    for (flags, message) in [
         ("--concurrency-range 1", "error: --concurrency-range 1: 2 processes share it, and each needs one"),
         (
             "--stage concurrency:4:1s --stage concurrency:1:1s",
@@ -214,7 +214,7 @@ fn what_cannot_be_shared_is_refused_once_and_before_anything_is_started() {
         for mpi in Mpi::all() {
             let run = Program::on(&repository, "m").args(flags).ranks(mpi, 2).run();
             assert_eq!(run.code(), 99, "{}", run.stderr);
-            assert_eq!(run.stderr.matches(said).count(), 1, "{mpi:?}: {}", run.stderr);
+            assert_eq!(run.stderr.matches(message).count(), 1, "{mpi:?}: {}", run.stderr);
         }
     }
 }

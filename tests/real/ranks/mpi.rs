@@ -21,16 +21,16 @@ impl Mpi {
 
     /// Where scripts/install-mpi has put it.
     pub fn folder(self) -> Option<PathBuf> {
-        let (variable, place) = match self {
+        let (variable, release) = match self {
             Self::Open => ("TRITON_BENCH_TEST_OPENMPI", "openmpi-5.0.11"),
             Self::Mpich => ("TRITON_BENCH_TEST_MPICH", "mpich-5.0.2"),
         };
-        let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join(".deps").join(place);
+        let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join(".deps").join(release);
         let folder = std::env::var_os(variable).map_or(installed, PathBuf::from);
         if folder.join("bin/mpiexec").exists() {
             return Some(folder);
         }
-        skip(&format!("{place} is not installed: scripts/install-mpi does that, and scripts/test calls it"));
+        skip(&format!("{release} is not installed: scripts/install-mpi does that, and scripts/test calls it"));
         None
     }
 

@@ -56,9 +56,9 @@ fn timed_loads_go_on_until_the_last_process_has_what_it_needs() {
 fn levels_are_one_each() {
     for mpi in Mpi::all() {
         let repository = Repository::of(&[Model::identity("m")]);
-        let refused = |flags: &str, said: &str| {
+        let refused = |flags: &str, message: &str| {
             let run = Program::on(&repository, "m").args(flags).named_perf_analyzer().ranks(mpi, 2).run();
-            assert!(run.code() == 99 && run.stderr.contains(said), "{mpi:?}: {}", run.stderr);
+            assert!(run.code() == 99 && run.stderr.contains(message), "{mpi:?}: {}", run.stderr);
         };
         refused("--concurrency-range 1:2", "Cannot specify --concurrency-range when in multi-model mode.");
         refused("--request-rate-range 10:20:5", "Cannot specify --request-rate-range when in multi-model mode.");

@@ -36,12 +36,12 @@ fn every_session_is_played_once_with_its_number_and_its_history() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("payloads.json"), payloads()).unwrap();
-        let seen: Arc<Mutex<Vec<Vec<String>>>> = Arc::default();
-        let log = Arc::clone(&seen);
+        let received: Arc<Mutex<Vec<Vec<String>>>> = Arc::default();
+        let log = Arc::clone(&received);
         let server = HttpServer::start(move |request: &Received| {
-            let said = texts(&serde_json::from_slice(&request.body).unwrap());
-            let answer = format!("re: {}", said.last().unwrap());
-            log.lock().unwrap().push(said);
+            let contents = texts(&serde_json::from_slice(&request.body).unwrap());
+            let answer = format!("re: {}", contents.last().unwrap());
+            log.lock().unwrap().push(contents);
             let message = json!({ "role": "assistant", "content": answer });
             let body = json!({ "choices": [{ "index": 0, "message": message, "finish_reason": "stop" }] }).to_string();
             vec![Act::Send(http_server::reply("200 OK", "Content-Type: application/json\r\n", body.as_bytes()))]
@@ -59,15 +59,15 @@ fn every_session_is_played_once_with_its_number_and_its_history() {
         assert_eq!(report.level().client_number("Request count"), 16.0, "{mpi:?}: {}", report.text);
         // What one process sends: each turn after all that was said before it.
         let turns = |session: usize, last: usize| {
-            let said = (0..last).flat_map(|turn| [format!("{session}/{turn}"), format!("re: {session}/{turn}")]);
-            said.chain([format!("{session}/{last}")]).collect::<Vec<_>>()
+            let contents = (0..last).flat_map(|turn| [format!("{session}/{turn}"), format!("re: {session}/{turn}")]);
+            contents.chain([format!("{session}/{last}")]).collect::<Vec<_>>()
         };
         let mut wanted: Vec<Vec<String>> = TURNS
             .iter()
             .enumerate()
             .flat_map(|(session, count)| (0..*count).map(move |turn| turns(session, turn)))
             .collect();
-        let mut sent = seen.lock().unwrap().clone();
+        let mut sent = received.lock().unwrap().clone();
         wanted.sort();
         sent.sort();
         assert_eq!(sent, wanted, "{mpi:?}");
@@ -78,9 +78,10 @@ fn every_session_is_played_once_with_its_number_and_its_history() {
             for request in export.experiments()[0]["requests"].as_array().unwrap() {
                 *counts.entry(request["sequence_id"].as_u64().unwrap()).or_insert(0) += 1;
             }
-            let own = TURNS.iter().enumerate().skip(rank).step_by(2);
-            let own: BTreeMap<u64, usize> = own.map(|(session, turns)| (session as u64 + 1, *turns)).collect();
-            assert_eq!(counts, own, "{mpi:?}, rank {rank}");
+            let rank_turns = TURNS.iter().enumerate().skip(rank).step_by(2);
+            let rank_turns: BTreeMap<u64, usize> =
+                rank_turns.map(|(session, turns)| (session as u64 + 1, *turns)).collect();
+            assert_eq!(counts, rank_turns, "{mpi:?}, rank {rank}");
         }
     }
 }

@@ -83,12 +83,12 @@ fn adds_up(level: &Value, ranks: usize) {
 #[test]
 fn stages_of_several_processes_send_what_those_of_one_send() {
     let stages = "--stage rate:60:30req --stage concurrency:4:60req --stage pause:100ms --stage rate:80:24req --seed 3";
-    let one = run(Model::identity("m"), stages, None);
+    let single = run(Model::identity("m"), stages, None);
     for (mpi, ranks) in Mpi::all().into_iter().zip([2, 4]) {
         let all = run(Model::identity("m"), stages, Some((mpi, ranks)));
         for (number, requests) in [30, 60, 24].into_iter().enumerate() {
             assert_eq!(all.level(number)["client"]["requests"], requests, "{mpi:?}: {}", all.run.stdout);
-            assert_eq!(all.carried(number), one.carried(number), "{mpi:?}, stage {number}");
+            assert_eq!(all.carried(number), single.carried(number), "{mpi:?}, stage {number}");
             let counted = all.level(number)["server"]["delta"]["success"]["count"].as_u64().unwrap();
             assert_eq!(counted, requests, "each process has a server of its own");
             adds_up(all.level(number), ranks);
@@ -101,7 +101,7 @@ fn stages_of_several_processes_send_what_those_of_one_send() {
 fn timed_stages_of_several_processes_keep_the_instants_of_one() {
     let stages =
         "--stage rate:40:500ms --stage rate:80:500ms --stage rate:40:500ms --request-distribution poisson --seed 9";
-    let one = run(Model::identity("m"), stages, None);
+    let single = run(Model::identity("m"), stages, None);
     let four = run(Model::identity("m"), stages, Some((Mpi::Mpich, 4)));
     let median = |mut all: Vec<f64>| {
         all.sort_by(f64::total_cmp);
@@ -110,14 +110,14 @@ fn timed_stages_of_several_processes_keep_the_instants_of_one() {
     // How late the first request of either run was, which all others are told from.
     let mut shift = None;
     for number in 0..3 {
-        assert_eq!(four.carried(number), one.carried(number), "stage {number}");
-        let (own, others) = (one.instants(number), four.instants(number));
-        assert_eq!(own.len(), others.len());
-        let apart = || own.iter().zip(&others).map(|(one, other)| other - one);
+        assert_eq!(four.carried(number), single.carried(number), "stage {number}");
+        let (instants, others) = (single.instants(number), four.instants(number));
+        assert_eq!(instants.len(), others.len());
+        let apart = || instants.iter().zip(&others).map(|(single, other)| other - single);
         let shift = *shift.get_or_insert_with(|| median(apart().collect()));
         // Single ones may be late in either run.
         let off = median(apart().map(|apart| (apart - shift).abs()).collect());
-        assert!(off < 10.0, "stage {number}: {off} off after a shift of {shift}: {own:?}\n{others:?}");
+        assert!(off < 10.0, "stage {number}: {off} off after a shift of {shift}: {instants:?}\n{others:?}");
         adds_up(four.level(number), 4);
     }
 }
@@ -127,15 +127,15 @@ fn stages_of_several_processes_play_the_sequences_of_one() {
     let stages = "--stage rate:100:60req --stage concurrency:4:60req --num-of-sequences 4 --sequence-length 5 \
                   --max-threads 1 --sequence-id-range 50:90";
     let model = || Model::accumulator("m").instances(8);
-    let one = run(model(), stages, None);
+    let single = run(model(), stages, None);
     let two = run(model(), stages, Some((Mpi::Mpich, 2)));
-    assert_eq!(two.carried(0), one.carried(0), "the same ids with the same data");
+    assert_eq!(two.carried(0), single.carried(0), "the same ids with the same data");
     let ids = |written: &Written, number| {
         let ids = written.requests(number).map(|request| request["sequence_id"].as_u64().unwrap());
         ids.collect::<std::collections::BTreeSet<_>>()
     };
     // Which sequences of a concurrency come to how many requests is the server's matter; each stage has a range of its own.
-    for written in [&one, &two] {
+    for written in [&single, &two] {
         assert!(ids(written, 0).iter().all(|id| (50..70).contains(id)), "{:?}", ids(written, 0));
         assert!(ids(written, 1).iter().all(|id| (70..90).contains(id)), "{:?}", ids(written, 1));
     }
@@ -234,18 +234,18 @@ fn the_runs_of_a_file_are_shared_one_after_the_other() {
 fn batches_of_a_periodic_load_wait_for_those_of_all() {
     let flags = "--periodic-concurrency-range 4:16:4 --request-period 2";
     let model = || Model::decoupled("m", 3);
-    let one = run_decoupled(model(), flags, None);
+    let single = run_decoupled(model(), flags, None);
     for mpi in Mpi::all() {
         let two = run_decoupled(model(), flags, Some((mpi, 2)));
         assert_eq!(two.carried(0).values().sum::<usize>(), 16);
-        assert_eq!(two.carried(0), one.carried(0), "{mpi:?}");
+        assert_eq!(two.carried(0), single.carried(0), "{mpi:?}");
         let batches = |written: &Written| {
             let batches = written.result["periodic"]["batches"].as_array().unwrap();
             let figures =
                 |batch: &Value| ["concurrency", "requests", "responses"].map(|name| batch[name].as_u64().unwrap());
             batches.iter().map(figures).collect::<Vec<_>>()
         };
-        assert_eq!(batches(&two), batches(&one), "{mpi:?}");
+        assert_eq!(batches(&two), batches(&single), "{mpi:?}");
         assert_eq!(two.result["periodic"]["requests"]["completed"], 16);
         // No request of a batch leaves before each of the last has had its period's responses.
         let mut spans: Vec<(u64, u64)> = two

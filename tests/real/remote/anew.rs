@@ -68,8 +68,8 @@ fn a_model_whose_configuration_cannot_be_asked_for_stays_as_it_is() {
     let finished = TritonServer::program_at(&url, "http", "m").args(STARTS).run();
     let report = finished.report();
     assert_eq!(report.level().client_number("Request count"), 200.0, "{}", report.text);
-    for said in ["configuration of model 'm'", "--restarts: 1 of 3 starts were measured"] {
-        assert!(finished.stderr.contains(said), "{said}: {}", finished.stderr);
+    for message in ["configuration of model 'm'", "--restarts: 1 of 3 starts were measured"] {
+        assert!(finished.stderr.contains(message), "{message}: {}", finished.stderr);
     }
     assert_eq!(configuration(&server, "m"), before);
 }
@@ -115,8 +115,8 @@ fn a_model_that_does_not_come_back_costs_nothing_that_was_measured() {
         let finished = running.finish();
         let report = finished.report();
         assert_eq!(report.level().client_number("Request count"), 1000.0, "{}", report.text);
-        for said in ["model 'm' was unloaded and does not load again", "--restarts: 1 of 3 starts were measured"] {
-            assert!(finished.stderr.contains(said), "{protocol}: {}", finished.stderr);
+        for message in ["model 'm' was unloaded and does not load again", "--restarts: 1 of 3 starts were measured"] {
+            assert!(finished.stderr.contains(message), "{protocol}: {}", finished.stderr);
         }
     }
 }

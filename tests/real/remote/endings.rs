@@ -114,7 +114,7 @@ fn timed_a_server_that_comes_back_is_used_again_by_every_slot() {
 fn timed_loads_without_levels_end_with_the_same_code() {
     let repository = Repository::of(&[Model::decoupled("stream", 2), Model::sleeping("brief", 2).instances(4)]);
     let Some(mut server) = TritonServer::start(&repository) else { return };
-    for (protocol, model, load, said) in [
+    for (protocol, model, load, message) in [
         (
             "grpc",
             "stream",
@@ -128,7 +128,7 @@ fn timed_loads_without_levels_end_with_the_same_code() {
         let (finished, took) = lose(&mut server, running);
         assert!(took < Duration::from_secs(2), "{load}: {took:?}");
         assert_eq!(finished.code(), 3, "{load}: {}{}", finished.stdout, finished.stderr);
-        assert!(finished.stderr.contains(said), "{load}: {}", finished.stderr);
+        assert!(finished.stderr.contains(message), "{load}: {}", finished.stderr);
     }
 }
 

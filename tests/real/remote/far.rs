@@ -17,8 +17,8 @@ const EACH_WAY: Duration = Duration::from_millis(150);
 
 /// The server with an ensemble of two, and where it is from far away.
 fn far_ensemble(protocol: &str) -> (Repository, TritonServer, String) {
-    let both = Model::identity("both").backend("").with(ENSEMBLE);
-    let repository = Repository::of(&[Model::identity("first"), Model::identity("second"), both]);
+    let ensemble = Model::identity("both").backend("").with(ENSEMBLE);
+    let repository = Repository::of(&[Model::identity("first"), Model::identity("second"), ensemble]);
     let server = TritonServer::start(&repository).expect("the server directory has a tritonserver");
     let url = far_away(&server.url(protocol), EACH_WAY);
     (repository, server, url)

@@ -53,9 +53,9 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
     let run = pictures.iter().fold(run, |run, name| run.arg("--svg").arg(format!("{name}:{}", svg(name).display())));
     let finished = run.arg("--summary-file").arg(&summary).run();
     assert_eq!(finished.code(), 0, "{}{}", finished.stdout, finished.stderr);
-    let said = |part: &str| finished.stderr.lines().find(|line| line.contains(part)).unwrap_or_default().to_owned();
-    assert!(said("3 cells, each of 6 variants: at least 0:0").starts_with("triton-bench: "), "{}", finished.stderr);
-    assert!(said("cell 1/3 (concurrency 2, inputs of 64 bytes) is done, ").ends_with(" left"), "{}", finished.stderr);
+    let note = |part: &str| finished.stderr.lines().find(|line| line.contains(part)).unwrap_or_default().to_owned();
+    assert!(note("3 cells, each of 6 variants: at least 0:0").starts_with("triton-bench: "), "{}", finished.stderr);
+    assert!(note("cell 1/3 (concurrency 2, inputs of 64 bytes) is done, ").ends_with(" left"), "{}", finished.stderr);
     for size in ["64 B", "64 KiB", "1 MiB"] {
         assert!(finished.stdout.contains(&format!("concurrency 2, inputs of {size}: 3 rounds")), "{}", finished.stdout);
     }
@@ -71,8 +71,8 @@ output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]"#;
     assert_eq!((variants["matrix"].as_str(), sizes), (Some("transports"), vec![64, 64 << 10, 1 << 20]));
     let cell = &variants["cells"][2];
     assert_eq!((&cell["input_bytes"][5], &cell["output_bytes"][5]), (&1_048_576.0.into(), &1_048_576.0.into()));
-    let of = |key: &str| cell["figures"][4][key].as_f64().unwrap_or_else(|| panic!("{key}: {cell}"));
-    assert!((of("output_bandwidth") / (of("throughput") * 1_048_576.0) - 1.0).abs() < 1e-9, "{cell}");
+    let value = |key: &str| cell["figures"][4][key].as_f64().unwrap_or_else(|| panic!("{key}: {cell}"));
+    assert!((value("output_bandwidth") / (value("throughput") * 1_048_576.0) - 1.0).abs() < 1e-9, "{cell}");
     let keys: Vec<&str> =
         result["catalogue"].as_array().unwrap().iter().filter_map(|row| row["key"].as_str()).collect();
     assert!(keys.contains(&"input_bandwidth") && keys.contains(&"avg"), "{keys:?}");
@@ -97,8 +97,8 @@ fn a_request_that_takes_longer_than_a_window_gets_longer_windows() {
     let result: serde_json::Value = serde_json::from_str(&fs::read_to_string(&summary).unwrap()).unwrap();
     let times = result["variants"]["cells"][0]["window_times"].as_u64().unwrap();
     assert!((9..100).contains(&times), "{result}");
-    let said = format!("  windows grew to {times} times the length asked for");
-    assert!(finished.stdout.contains(&said), "{}", finished.stdout);
+    let message = format!("  windows grew to {times} times the length asked for");
+    assert!(finished.stdout.contains(&message), "{}", finished.stdout);
     assert!(
         (900_000.0..1_200_000.0)
             .contains(&result["variants"]["cells"][0]["figures"][1]["avg"].as_f64().map_or(0.0, |ns| ns / 1e3)),

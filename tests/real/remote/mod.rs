@@ -17,8 +17,8 @@ mod transports;
 
 /// The number that follows `label` in a text.
 fn figure(text: &str, label: &str) -> f64 {
-    let rest = text.split_once(label).unwrap_or_else(|| panic!("no '{label}' in:\n{text}")).1;
-    let number: String = rest.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+    let tail = text.split_once(label).unwrap_or_else(|| panic!("no '{label}' in:\n{text}")).1;
+    let number: String = tail.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     number.parse().unwrap_or_else(|_| panic!("no number after '{label}' in:\n{text}"))
 }
 

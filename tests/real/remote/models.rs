@@ -34,21 +34,21 @@ fn a_repository_and_a_server_list_the_same_models() {
     let server = TritonServer::start_with(&repository, &["--exit-on-error=false", "--strict-readiness=false"]);
     let Some(server) = server else { return };
     for protocol in PROTOCOLS {
-        let said = Program::new().args(&format!("models -i {protocol} -u {}", server.url(protocol))).run();
-        assert_eq!(said.code(), 0, "{}", said.stderr);
+        let remote = Program::new().args(&format!("models -i {protocol} -u {}", server.url(protocol))).run();
+        assert_eq!(remote.code(), 0, "{}", remote.stderr);
         for name in ["a", "b"] {
-            assert_eq!(block(&said.stdout, name), block(&local.stdout, name), "{protocol}");
+            assert_eq!(block(&remote.stdout, name), block(&local.stdout, name), "{protocol}");
         }
-        assert!(block(&said.stdout, "broken")[0].contains("unavailable"), "{}", said.stdout);
+        assert!(block(&remote.stdout, "broken")[0].contains("unavailable"), "{}", remote.stdout);
     }
 }
 
 #[test]
 fn one_model_may_be_asked_for() {
     let repository = repository();
-    let one = in_process(&repository).args("-m b").run();
-    assert_eq!(one.code(), 0, "{}", one.stderr);
-    assert!(one.stdout.starts_with("b: ") && !one.stdout.contains("\na: "), "{}", one.stdout);
+    let run = in_process(&repository).args("-m b").run();
+    assert_eq!(run.code(), 0, "{}", run.stderr);
+    assert!(run.stdout.starts_with("b: ") && !run.stdout.contains("\na: "), "{}", run.stdout);
     in_process(&repository).args("-m c").run().failure(&["-m 'c'", "no such model"]);
 }
 

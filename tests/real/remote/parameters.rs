@@ -13,7 +13,7 @@ fn parameters_of_every_type_arrive() {
         repository.add(&repository.journaling(Model::identity(model)));
     }
     let Some(server) = TritonServer::start(&repository) else { return };
-    let given = [
+    let parameters = [
         ("b:true:bool", "b", json!(true)),
         ("i:-7:int", "i", json!(-7)),
         ("u:9223372036854775807:uint", "u", json!(i64::MAX)),
@@ -21,7 +21,8 @@ fn parameters_of_every_type_arrive() {
     ];
     for protocol in PROTOCOLS {
         let program = server.program(protocol, protocol).args("--request-count 5");
-        let program = given.iter().fold(program, |program, (flag, ..)| program.args("--request-parameter").arg(*flag));
+        let program =
+            parameters.iter().fold(program, |program, (flag, ..)| program.args("--request-parameter").arg(*flag));
         program.run().report_even_if_late();
     }
     let double =
@@ -43,7 +44,7 @@ fn parameters_of_every_type_arrive() {
     for protocol in PROTOCOLS {
         let journal = repository.journal(protocol);
         assert_eq!(journal.len(), 5, "{protocol}");
-        for (_, name, value) in &given {
+        for (_, name, value) in &parameters {
             assert_eq!(&journal[0]["parameters"][name], value, "{protocol} {name}: {}", journal[0]);
         }
     }
@@ -57,8 +58,8 @@ fn entries_of_a_mix_send_their_own_parameters() {
         repository.add(&repository.journaling(Model::identity(&format!("{protocol}_b"))));
     }
     let policy = "version_policy { all {} }";
-    let both = repository.journaling(Model::identity("both").versions(&[1, 2]).with(policy));
-    repository.add(&both);
+    let model = repository.journaling(Model::identity("both").versions(&[1, 2]).with(policy));
+    repository.add(&model);
     let Some(server) = TritonServer::start(&repository) else { return };
     for protocol in PROTOCOLS {
         let mix = format!("{protocol}_a?lora=x&depth=3:0.5,{protocol}_a?lora=y:0.25,{protocol}_b:0.25");

@@ -63,7 +63,7 @@ fn a_server_on_another_machine_is_named_where_it_cannot_open_the_memory() {
 fn timed_leaving_at_once_takes_regions_back_from_the_server() {
     let repository = Repository::of(&[Model::sleeping("slow", 20).instances(4)]);
     let Some(server) = TritonServer::start(&repository) else { return };
-    let known = || server.get("/v2/systemsharedmemory/status").expect("the server answers");
+    let status = || server.get("/v2/systemsharedmemory/status").expect("the server answers");
     for protocol in PROTOCOLS {
         for signals in [&[SIGQUIT][..], &[SIGINT, SIGINT]] {
             let program = server.program(protocol, "slow").args("--shared-memory system -p 60000");
@@ -71,8 +71,8 @@ fn timed_leaving_at_once_takes_regions_back_from_the_server() {
             let mine = format!("/triton-bench-{}-", running.id());
             let started = Instant::now();
             // The inputs, and the outputs of each slot.
-            while known().matches(&mine).count() < 4 {
-                assert!(started.elapsed() < Duration::from_secs(20), "{}", known());
+            while status().matches(&mine).count() < 4 {
+                assert!(started.elapsed() < Duration::from_secs(20), "{}", status());
                 thread::sleep(Duration::from_millis(5));
             }
             running.signal(signals[0]);
@@ -83,7 +83,7 @@ fn timed_leaving_at_once_takes_regions_back_from_the_server() {
             let signalled = Instant::now();
             running.finish();
             assert!(signalled.elapsed() < Duration::from_secs(3), "{:?}", signalled.elapsed());
-            assert!(!known().contains(&mine), "{protocol} {signals:?}: {}", known());
+            assert!(!status().contains(&mine), "{protocol} {signals:?}: {}", status());
         }
     }
 }

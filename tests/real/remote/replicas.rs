@@ -22,8 +22,8 @@ fn requests_of_each(file: &Path) -> Vec<u64> {
 fn counters_are_added_up_and_regions_are_registered_with_each() {
     let repository = Repository::of(&[Model::identity("identity")]);
     let start = || TritonServer::start(&repository);
-    let (Some(one), Some(other)) = (start(), start()) else { return };
-    let servers = [one, other];
+    let (Some(first), Some(second)) = (start(), start()) else { return };
+    let servers = [first, second];
     for (protocol, more) in [
         ("http", "--async --concurrency-range 3"),
         ("http", "--sync --concurrency-range 3 --shared-memory system"),
@@ -52,8 +52,8 @@ output [{ name: "OUTPUT0" data_type: TYPE_INT32 dims: [1] }]"#;
     let model = model.with("sequence_batching { max_sequence_idle_microseconds: 5000000 }");
     let repository = Repository::of(&[model]);
     let start = || TritonServer::start(&repository);
-    let (Some(one), Some(other)) = (start(), start()) else { return };
-    let servers = [one, other];
+    let (Some(first), Some(second)) = (start(), start()) else { return };
+    let servers = [first, second];
     for (protocol, load) in
         [("http", "--sync --concurrency-range 3"), ("grpc", "--async --concurrency-range 5"), ("grpc", "--streaming")]
     {

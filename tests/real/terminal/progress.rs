@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::support::{Model, Program, Repository, Terminal};
 
 /// A line of progress, as the terminal shows it.
-fn progress(screen: &str, place: &str) -> Option<String> {
-    screen.lines().find(|line| line.starts_with(place) && line.contains(':')).map(str::to_owned)
+fn progress(screen: &str, prefix: &str) -> Option<String> {
+    screen.lines().find(|line| line.starts_with(prefix) && line.contains(':')).map(str::to_owned)
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn what_is_said_does_not_run_into_the_line() {
     let (status, all) = terminal.finish();
     // 4: requests left late, as they do on a busy machine.
     assert!(matches!(status.code(), Some(0 | 4)), "{all}");
-    let said = "triton-bench: interrupted; reporting the results so far (interrupt again to exit at once)";
-    assert!(all.lines().any(|line| line == said || line == format!("^C{said}")), "{all}");
+    let message = "triton-bench: interrupted; reporting the results so far (interrupt again to exit at once)";
+    assert!(all.lines().any(|line| line == message || line == format!("^C{message}")), "{all}");
     assert!(all.lines().any(|line| line == "Request Rate: 50 inference requests per second"), "{all}");
     assert!(!all.contains("stage 2/3"), "{all}");
 }

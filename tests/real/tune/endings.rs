@@ -34,7 +34,7 @@ fn the_winner_is_left_as_text_and_for_the_load_api() {
         "{table}"
     );
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
-    let points = found.candidates().iter().filter(|one| !one["figures"].is_null()).count();
+    let points = found.candidates().iter().filter(|candidate| !candidate["figures"].is_null()).count();
     assert_eq!(page.matches("<circle").count(), points, "{page}");
     assert!(page.contains(">#0</text>") && !page.contains("src=\"http") && !page.contains("href=\"http"), "{page}");
     // The text is one that Triton reads: the model is loaded with it, and is what was found.
@@ -42,7 +42,7 @@ fn the_winner_is_left_as_text_and_for_the_load_api() {
     let again = tune(&found.repository, &format!("--search instances={instances} --budget 2s")).run();
     assert_eq!(again.code(), 0, "{again:?}");
     let again = Found::read(again, found.repository);
-    assert_eq!((again.word(), again.winner()), ("kept", vec![instances]), "{}", again.text());
+    assert_eq!((again.name(), again.winner()), ("kept", vec![instances]), "{}", again.text());
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn an_interrupt_leaves_the_best_so_far() {
     assert_eq!(finished.code(), 0, "{finished:?}");
     let found = Found::read(finished, repository);
     assert_eq!(found.result["interrupted"], true);
-    assert!(["unconfirmed", "kept", "too_short", "nothing"].contains(&found.word()), "{}", found.text());
+    assert!(["unconfirmed", "kept", "too_short", "nothing"].contains(&found.name()), "{}", found.text());
     assert!(folder(&found.repository).join("config.pbtxt").exists());
 }
 
@@ -107,11 +107,8 @@ fn a_search_takes_more_time() {
         let after = record();
         let added = after.strip_prefix(&before).unwrap_or_else(|| panic!("{before}\n{after}"));
         assert_eq!(added.lines().next(), Some(&*format!("{{\"budget_s\":{}.0}}", budget.trim_end_matches('s'))));
-        let (known, new) = (rounds(&before), rounds(added));
-        assert!(
-            !new.is_empty() && new.iter().all(|round| known.iter().all(|known| round > known)),
-            "{before}\n{after}"
-        );
+        let (old, new) = (rounds(&before), rounds(added));
+        assert!(!new.is_empty() && new.iter().all(|round| old.iter().all(|old| round > old)), "{before}\n{after}");
         before = after;
     }
     let again = run("--resume");
@@ -135,7 +132,7 @@ fn a_slow_model_is_tuned() {
     let is_about = |count: u64, expected: f64| rate(count).is_none_or(|rate| (rate / expected - 1.0).abs() < 0.3);
     assert!(rate(1).or(rate(2)).is_some() && is_about(1, 2.0) && is_about(2, 4.0), "{}", found.text());
     // Whether there is time enough to prove it is the machine's matter.
-    assert!(found.winner() == [2] || found.word() == "too_short", "{}", found.text());
+    assert!(found.winner() == [2] || found.name() == "too_short", "{}", found.text());
 }
 
 /// Its requests take longer than a search has time.
@@ -143,7 +140,7 @@ fn a_slow_model_is_tuned() {
 fn a_model_that_hangs_is_said_to() {
     let model = Model::sleeping("m", 6_000);
     let found = search(model, "--search instances=1,2 --budget 4s");
-    assert_eq!((found.finished.code(), found.word()), (3, "nothing"), "{}", found.text());
+    assert_eq!((found.finished.code(), found.name()), (3, "nothing"), "{}", found.text());
     assert!(found.text().contains("no request ended within"), "{}", found.text());
 }
 
@@ -157,7 +154,7 @@ fn an_interrupt_before_anything_was_measured_is_told_apart() {
     let finished = running.finish();
     assert_eq!(finished.code(), 130, "{finished:?}");
     let found = Found::read(finished, repository);
-    assert_eq!((found.word(), &found.result["interrupted"]), ("nothing", &Value::Bool(true)), "{}", found.text());
+    assert_eq!((found.name(), &found.result["interrupted"]), ("nothing", &Value::Bool(true)), "{}", found.text());
     assert!(found.finished.stdout.contains("Interrupted before anything was measured"), "{}", found.text());
     assert!(!found.text().contains("no candidate works"), "{}", found.text());
 }
@@ -217,7 +214,7 @@ fn what_is_off_is_left_to_the_server() {
 fn where_nothing_meets_the_constraint_the_nearest_is_named() {
     let found = search(model(), "--search instances=1,2 --constraint p99<1ms --budget 6s");
     // On a machine that others use, none is seen to.
-    assert!(["none_meets", "none_seen"].contains(&found.word()), "{}", found.text());
+    assert!(["none_meets", "none_seen"].contains(&found.name()), "{}", found.text());
     assert_eq!(found.finished.code(), 2, "{}", found.text());
     assert!(found.finished.stdout.contains("is nearest"), "{}", found.text());
 }

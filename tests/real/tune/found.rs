@@ -51,8 +51,8 @@ impl Found {
     }
 
     /// `better`, `kept` …
-    pub fn word(&self) -> &str {
-        self.result["verdict"]["word"].as_str().unwrap()
+    pub fn name(&self) -> &str {
+        self.result["verdict"]["name"].as_str().unwrap()
     }
 
     /// The values of the winner, in the order in which they were searched.

@@ -20,7 +20,7 @@ fn a_server_is_searched_from_the_configuration_that_was_found() {
     let program = Program::new().args(&arguments).arg("--output").arg(folder(&repository));
     let finished = program.args("--isolate --budget 20s").run();
     let found = Found::read(finished, repository);
-    assert_eq!((found.word(), found.winner()), ("better", vec![4]), "{}", found.text());
+    assert_eq!((found.name(), found.winner()), ("better", vec![4]), "{}", found.text());
     assert!(found.result["verdict"]["gain"].as_f64().unwrap() > 3.0, "{}", found.text());
 }
 
@@ -44,7 +44,7 @@ class TritonPythonModel:
 fn a_process_that_is_killed_is_a_result() {
     let started = Instant::now();
     let found = search(Model::python("m", KILLS), "--search parameters.kills=1 --isolate --budget 12s");
-    let killed = &found.candidates().iter().find(|one| one["number"] == 1).unwrap().clone();
+    let killed = &found.candidates().iter().find(|candidate| candidate["number"] == 1).unwrap().clone();
     assert!(killed["reason"].as_str().unwrap().contains("crashed (signal 9)"), "{}", found.text());
     assert_eq!(found.result["verdict"]["winner"], Value::from(0), "{}", found.text());
     assert!(started.elapsed() < Duration::from_secs(90), "{:?}", started.elapsed());
@@ -55,7 +55,7 @@ fn a_process_that_is_killed_is_a_result() {
 fn the_present_configuration_is_isolated_too() {
     let model = Model::python("m", KILLS).parameter("kills", "1");
     let found = search(model, "--search parameters.kills=1,0 --isolate --budget 16s");
-    assert_eq!((found.word(), found.values_of_winner()), ("meets", vec!["0".to_owned()]), "{}", found.text());
+    assert_eq!((found.name(), found.values_of_winner()), ("meets", vec!["0".to_owned()]), "{}", found.text());
     assert!(
         found.finished.stdout.contains("#1 works; yours could not be measured: its process crashed"),
         "{}",
@@ -119,13 +119,13 @@ fn an_interrupt_takes_shared_memory_back_from_the_server() {
     let repository = Repository::of(&[Model::sleeping("m", 5)]);
     let flags = ["--model-control-mode=explicit", "--load-model=m"];
     let Some(server) = TritonServer::start_with(&repository, &flags) else { return };
-    let known = || server.get("/v2/systemsharedmemory/status").expect("the server answers");
+    let status = || server.get("/v2/systemsharedmemory/status").expect("the server answers");
     let arguments = format!("tune -m m -u {} --search instances=1:3 --shared-memory system", server.url("http"));
     let program = Program::new().args(&arguments).arg("--output").arg(folder(&repository));
     let running = program.args("--isolate --budget 120s").start();
     running.wait_for("racing");
-    wait_for(|| known().contains("/triton-bench-").then_some(()));
+    wait_for(|| status().contains("/triton-bench-").then_some(()));
     running.signal(2);
     assert_eq!(running.finish().code(), 0);
-    assert!(!known().contains("/triton-bench-"), "{}", known());
+    assert!(!status().contains("/triton-bench-"), "{}", status());
 }

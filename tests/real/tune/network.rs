@@ -36,7 +36,7 @@ fn timed_a_server_that_loads_models_on_request_is_tuned_and_left_as_it_was() {
     let before = configuration(&server);
     let finished = program(&server, "http", &repository, "--budget 12s").run();
     let found = Found::read(finished, repository);
-    assert_eq!((found.word(), found.winner()), ("better", vec![3, 4]), "{}", found.text());
+    assert_eq!((found.name(), found.winner()), ("better", vec![3, 4]), "{}", found.text());
     assert_eq!(configuration(&server), before);
     // Broken off, too.
     let repository = found.repository;
@@ -55,7 +55,7 @@ fn timed_over_grpc_it_is_the_same() {
     let before = configuration(&server);
     let finished = program(&server, "grpc", &repository, "--budget 12s").run();
     let found = Found::read(finished, repository);
-    assert_eq!((found.word(), found.winner()), ("better", vec![3, 4]), "{}", found.text());
+    assert_eq!((found.name(), found.winner()), ("better", vec![3, 4]), "{}", found.text());
     assert_eq!(configuration(&server), before);
 }
 

@@ -15,7 +15,7 @@ fn without_enough_time_yours_stays() {
         .with("dynamic_batching { max_queue_delay_microseconds: 100 }")
         .parameter("load_ms", "3000");
     let found = search(model, delays);
-    assert_eq!((found.word(), found.finished.code()), ("too_short", 0), "{}", found.text());
+    assert_eq!((found.name(), found.finished.code()), ("too_short", 0), "{}", found.text());
     assert_eq!(found.values_of_winner(), ["100"], "{}", found.text());
     assert!(found.finished.stdout.contains("Not enough time: yours stays; `--budget "), "{}", found.text());
     let folder = folder(&found.repository);
@@ -59,26 +59,32 @@ fn timed_the_bottleneck_of_an_ensemble_is_searched_first_within_a_latency() {
     let finished = tune(&repository, "--constraint p99<150ms --budget 25s").run();
     let found = Found::read(finished, repository);
     assert_eq!(found.finished.code(), 0, "{}", found.text());
-    assert!(["better", "meets", "unconfirmed"].contains(&found.word()), "{}", found.text());
+    assert!(["better", "meets", "unconfirmed"].contains(&found.name()), "{}", found.text());
     assert!(found.finished.stdout.contains("for b and it computes"), "{}", found.text());
     let settings: Vec<&str> =
         found.result["settings"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     let searched = |model: &str| {
-        let own = |name: &&str| name.starts_with(model);
-        let columns: Vec<usize> = (0..settings.len()).filter(|column| own(&settings[*column])).collect();
+        let belongs = |name: &&str| name.starts_with(model);
+        let columns: Vec<usize> = (0..settings.len()).filter(|column| belongs(&settings[*column])).collect();
         let yours = found.candidates().iter().find(|candidate| candidate["number"] == 0).unwrap();
         let differs = |column: &usize| {
-            let with = |candidate: &&serde_json::Value| candidate["figures"]["visits"].is_u64();
+            let with = |candidate: &&serde_json::Value| candidate["figures"]["trials"].is_u64();
             let measured = found.candidates().iter().filter(with);
             measured.filter(|candidate| candidate["values"][*column] != yours["values"][*column]).count()
         };
         columns.iter().map(differs).sum::<usize>()
     };
     assert!(searched("b:") > searched("a:"), "{}", found.text());
-    let batches = found.result["candidates"].as_array().unwrap().iter().filter(|one| one["status"] == "failed").count();
+    let batches = found.result["candidates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|candidate| candidate["status"] == "failed")
+        .count();
     assert_eq!(batches, 0, "members take batches as large as the ensemble's: {}", found.text());
     // What is recommended meets the latency, at the load that is named.
-    let winner = found.candidates().iter().find(|one| one["number"] == found.result["verdict"]["winner"]).unwrap();
+    let winner =
+        found.candidates().iter().find(|candidate| candidate["number"] == found.result["verdict"]["winner"]).unwrap();
     assert_eq!(winner["meets"], true, "{winner}");
     assert!(winner["figures"]["latency_ns"].as_f64().unwrap() <= 150e6, "{winner}");
     let load = winner["figures"]["concurrency"].as_u64().unwrap();

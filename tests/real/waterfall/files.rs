@@ -87,8 +87,8 @@ fn timed_csv_files_have_columns_for_stages() {
     let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let (header, row) = (rows.next().unwrap(), rows.next().unwrap());
     let cell = |name: &str| -> f64 {
-        let place = header.iter().position(|head| *head == name).unwrap_or_else(|| panic!("{name}: {text}"));
-        row[place].parse().unwrap()
+        let column = header.iter().position(|head| *head == name).unwrap_or_else(|| panic!("{name}: {text}"));
+        row[column].parse().unwrap()
     };
     for name in ["mean", "p50", "p90", "p95", "p99"] {
         assert!(cell(&format!("compute {name}")) >= 2_000.0, "{text}");

@@ -66,7 +66,7 @@ fn requests_with_many_responses_and_sequences_are_traced() {
 }
 
 #[test]
-fn slots_that_come_and_go_share_rooms() {
+fn slots_that_come_and_go_share_trace_buffers() {
     let repository = Repository::of(&[Model::sleeping("m", 1).instances(4)]);
     let file = repository.file("summary.json");
     let arguments = "--breakdown --trace-rate 1 --concurrency-range 1:16:5 -p 100 -s 1000000 --max-errors 1";

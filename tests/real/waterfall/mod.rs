@@ -108,8 +108,8 @@ fn timed_every_model_of_an_ensemble_has_its_stages() {
         );
     }
     let mean = |stage: &Value| stage["mean_ns"].as_f64().unwrap();
-    let rest = mean(&breakdown["unexplained"]) / mean(&breakdown["latency"]);
-    assert!(rest < 0.3, "what is between the steps is little: {breakdown}");
+    let share = mean(&breakdown["unexplained"]) / mean(&breakdown["latency"]);
+    assert!(share < 0.3, "what is between the steps is little: {breakdown}");
 }
 
 /// A model that calls another one, and tells the server for which request.
@@ -134,7 +134,7 @@ fn a_call_of_a_model_has_its_stages_where_the_server_tells() {
     let repository = Repository::of(&[Model::sleeping("called", 3), Model::python("m", BLS)]);
     let arguments = "--request-count 10 --trace-rate 1 --bls-composing-models called --max-errors 1";
     let (_, breakdown) = run(&repository, arguments);
-    let (own, called) = (stage(&breakdown, Some("m"), "compute"), stage(&breakdown, Some("called"), "compute"));
-    assert_eq!((&own["depth"], &called["depth"]), (&0.into(), &1.into()));
-    assert!(median_us(called) >= 3_000.0 && median_us(own) >= median_us(called), "{breakdown}");
+    let (caller, called) = (stage(&breakdown, Some("m"), "compute"), stage(&breakdown, Some("called"), "compute"));
+    assert_eq!((&caller["depth"], &called["depth"]), (&0.into(), &1.into()));
+    assert!(median_us(called) >= 3_000.0 && median_us(caller) >= median_us(called), "{breakdown}");
 }

@@ -131,9 +131,9 @@ fn a_mix_has_traces_of_its_first_model_and_averages_of_the_others() {
         .run();
     assert_eq!(finished.code(), 0, "{}", finished.stderr);
     let level = json(&summary)["levels"][0].clone();
-    let told: Vec<_> =
-        level["breakdown"].as_array().unwrap().iter().map(|one| (&one["model"], &one["source"])).collect();
-    assert_eq!(told, [(&"m".into(), &"traces".into()), (&"n".into(), &"statistics".into())]);
+    let sources: Vec<_> =
+        level["breakdown"].as_array().unwrap().iter().map(|entry| (&entry["model"], &entry["source"])).collect();
+    assert_eq!(sources, [(&"m".into(), &"traces".into()), (&"n".into(), &"statistics".into())]);
     assert_eq!(level["breakdown"][0]["traced"], level["client"]["entries"][0]["requests"], "{level}");
 }
 
@@ -220,9 +220,9 @@ fn averages(repository: &Repository, server: &TritonServer, flags: &str) -> Stri
     let (finished, _) = run(repository, server.program("http", "m"), &arguments);
     let text = &finished.stdout;
     assert!(text.contains("Breakdown: averages of the server's statistics, no traces, usec"), "{text}");
-    let told: Vec<&str> = finished.stderr.lines().filter(|line| line.contains("averages of its statistics")).collect();
-    assert_eq!(told.len(), 1, "it is said once: {}", finished.stderr);
-    told[0].to_owned()
+    let lines: Vec<&str> = finished.stderr.lines().filter(|line| line.contains("averages of its statistics")).collect();
+    assert_eq!(lines.len(), 1, "it is said once: {}", finished.stderr);
+    lines[0].to_owned()
 }
 
 #[test]
@@ -234,21 +234,24 @@ fn why_there_are_averages_is_said() {
     let config = format!("--trace-config=triton,file={}", file.display());
     let Some(server) = TritonServer::start_with(&repository, &[&config]) else { return };
     // No request of so few is traced.
-    let told = averages(&repository, &server, "--trace-rate 1000");
+    let warning = averages(&repository, &server, "--trace-rate 1000");
     assert!(
-        told.contains(&format!("'{}' cannot be read here: it holds no trace of these requests", file.display())),
-        "{told}"
+        warning.contains(&format!("'{}' cannot be read here: it holds no trace of these requests", file.display())),
+        "{warning}"
     );
-    let told = averages(&repository, &server, "--trace-rate 1 --trace-count 5");
-    assert!(told.contains("--trace-count") && told.contains("--log-frequency"), "{told}");
+    let warning = averages(&repository, &server, "--trace-rate 1 --trace-count 5");
+    assert!(warning.contains("--trace-count") && warning.contains("--log-frequency"), "{warning}");
     let otel = ["--trace-config=mode=opentelemetry", "--trace-config=opentelemetry,url=127.0.0.1:9/v1/traces"];
     let Some(other) = TritonServer::start_with(&repository, &otel) else { return };
-    let told = averages(&repository, &other, "--trace-rate 1000");
-    assert!(told.contains("its trace mode is 'opentelemetry', which writes no file"), "{told}");
+    let warning = averages(&repository, &other, "--trace-rate 1000");
+    assert!(warning.contains("its trace mode is 'opentelemetry', which writes no file"), "{warning}");
     // As it is with a server on another machine.
     fs::remove_dir_all(&folder).unwrap();
-    let told = averages(&repository, &server, "--trace-rate 1");
-    assert!(told.contains(&format!("'{}' cannot be read here: No such file or directory", file.display())), "{told}");
+    let warning = averages(&repository, &server, "--trace-rate 1");
+    assert!(
+        warning.contains(&format!("'{}' cannot be read here: No such file or directory", file.display())),
+        "{warning}"
+    );
 }
 
 /// Each has the machine to itself.

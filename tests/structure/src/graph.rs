@@ -15,13 +15,13 @@ pub fn modules(sources: &[Source]) -> Graph {
     let names: BTreeSet<String> = sources.iter().filter(inside).map(|source| source.module()[0].clone()).collect();
     let mut graph = Graph::new();
     for source in sources.iter().filter(inside) {
-        let own = source.module()[0].clone();
+        let module = source.module()[0].clone();
         let named = named(source, |_| true)
             .into_iter()
             .filter(|path| path[0] == "crate")
             .filter_map(|path| path.get(1).cloned());
-        let others: Vec<String> = named.filter(|name| names.contains(name) && *name != own).collect();
-        graph.entry(own).or_default().extend(others);
+        let others: Vec<String> = named.filter(|name| names.contains(name) && *name != module).collect();
+        graph.entry(module).or_default().extend(others);
     }
     graph
 }
@@ -31,10 +31,10 @@ pub fn modules(sources: &[Source]) -> Graph {
 pub fn files(sources: &[Source]) -> Graph {
     let tree = Tree::of(sources);
     let uses = |source: &Source| {
-        let own = source.module();
+        let module = source.module();
         let is_private = |item: &ItemUse| matches!(item.vis, Visibility::Inherited);
         let others =
-            named(source, is_private).into_iter().filter_map(|path| tree.file(&absolute(&own, &path, &tree)?, 0));
+            named(source, is_private).into_iter().filter_map(|path| tree.file(&absolute(&module, &path, &tree)?, 0));
         others.filter(|other| *other != source.path && !is_inside(&source.path, other)).collect()
     };
     sources.iter().map(|source| (source.path.clone(), uses(source))).collect()
@@ -51,7 +51,7 @@ pub fn cycle(graph: &Graph) -> Option<Vec<String>> {
     fn walk(graph: &Graph, path: &mut Vec<String>, done: &mut BTreeSet<String>) -> bool {
         let last = path.last().unwrap().clone();
         for next in graph.get(&last).into_iter().flatten() {
-            if let Some(start) = path.iter().position(|known| known == next) {
+            if let Some(start) = path.iter().position(|module| module == next) {
                 path.drain(..start);
                 path.push(next.clone());
                 return true;
@@ -151,7 +151,7 @@ pub fn spread(tree: &UseTree) -> Vec<(Vec<String>, String)> {
     match tree {
         UseTree::Path(path) => spread(&path.tree)
             .into_iter()
-            .map(|(rest, name)| ([vec![path.ident.to_string()], rest].concat(), name))
+            .map(|(tail, name)| ([vec![path.ident.to_string()], tail].concat(), name))
             .map(|(path, name)| {
                 if name == "self" {
                     (path[..path.len() - 1].to_vec(), path[path.len() - 2].clone())
@@ -177,8 +177,8 @@ fn absolute(module: &[String], path: &[String], tree: &Tree<'_>) -> Option<Vec<S
             return tree.modules.contains_key(&inside).then(|| [module, path].concat());
         }
     };
-    let mut rest = path;
-    while let Some((first, after)) = rest.split_first() {
+    let mut remaining = path;
+    while let Some((first, after)) = remaining.split_first() {
         match first.as_str() {
             "crate" | "self" => {}
             "super" => {
@@ -186,7 +186,7 @@ fn absolute(module: &[String], path: &[String], tree: &Tree<'_>) -> Option<Vec<S
             }
             _ => break,
         }
-        rest = after;
+        remaining = after;
     }
-    Some([&base, rest].concat())
+    Some([&base, remaining].concat())
 }

@@ -1,10 +1,11 @@
 //! Source budgets: modules in the order of docs/architecture.md, no cycles among files, files of at most 400 lines and
-//! functions of at most 60, at most 5 parameters and none of them a tuple, `unsafe` only in a few places. Tests do not
+//! functions of at most 60, at most 5 parameters and none of them a tuple, names of bindings that are nouns, `unsafe` only in a few places. Tests do not
 //! count. A file that breaks a budget of size gives its reason in a comment line `// budget: reason`. Types that wrap a
 //! backend pass every call on.
 
 #![cfg(test)]
 
+mod bindings;
 mod graph;
 mod source;
 mod tuples;
@@ -26,6 +27,8 @@ const MAX_FUNCTION_LINES: usize = 60;
 const MAX_PARAMETERS: usize = 5;
 /// The median file is no longer than that.
 const MEDIAN_FILE_LINES: usize = 150;
+/// Bindings whose names say nothing of what they hold: as many as are left, most of them of a type `Place`. The number goes down only.
+const VAGUE_BINDINGS: usize = 59;
 /// The only files that tell one load from another, one for each layer; all others ask `terms/load/mode.rs`, where they are.
 const LOADS: [&str; 4] = ["app/levels.rs", "cli/load.rs", "load/recorded.rs", "report/loads.rs"];
 /// Layers that do not know others: a result stands alone, however it was asked for and measured.
@@ -110,6 +113,17 @@ fn no_parameter_is_a_tuple(sources: &[Source]) {
     assert!(found.is_empty(), "{} functions take a tuple, whose parts want names:\n{}", found.len(), found.join("\n"));
 }
 
+fn bindings_say_what_they_hold(sources: &[Source]) {
+    let found = bindings::vague(sources);
+    assert!(
+        found.len() <= VAGUE_BINDINGS,
+        "{} bindings want a noun for their name, and {VAGUE_BINDINGS} were left:\n{}",
+        found.len(),
+        found.join("\n")
+    );
+    assert_eq!(found.len(), VAGUE_BINDINGS, "fewer are left: lower VAGUE_BINDINGS");
+}
+
 /// Modules that may hold unsafe code: those with `#[allow(unsafe_code)]`.
 #[derive(Default)]
 struct Doors(Vec<String>);
@@ -127,7 +141,7 @@ impl<'a> Visit<'a> for Doors {
 
 fn unsafe_code_is_in_few_places(sources: &[Source]) {
     let has_unsafe = |source: &&Source| source.paths().iter().flatten().any(|word| word == "unsafe");
-    let allowed = |path: &str| UNSAFE.iter().any(|place| path.starts_with(place));
+    let allowed = |path: &str| UNSAFE.iter().any(|prefix| path.starts_with(prefix));
     let elsewhere: Vec<&str> =
         sources.iter().filter(has_unsafe).map(|source| source.path.as_str()).filter(|path| !allowed(path)).collect();
     assert!(elsewhere.is_empty(), "unsafe belongs into {UNSAFE:?} only, but is in {elsewhere:?}");
@@ -155,30 +169,30 @@ fn modules_depend_on_those_below_them_in_the_table(sources: &[Source]) {
     let order: Vec<&str> =
         cells.flat_map(|cell| cell.split("`, `")).map(|name| name.split(['`', ':']).next().unwrap()).collect();
     let graph = graph::modules(sources);
-    let place = |module: &str| order.iter().position(|&name| name == module);
-    assert!(place("cli") < place("stats"), "the table is found: {order:?}");
+    let row = |module: &str| order.iter().position(|&name| name == module);
+    assert!(row("cli") < row("stats"), "the table is found: {order:?}");
     assert!(graph["app"].contains("measure"), "dependencies are found: {graph:?}");
     assert!(graph["app"].contains("tune") && graph["tune"].contains("stats"), "those of crates, too: {graph:?}");
     assert!(graph["shm"].contains("error") && graph["limits"].contains("error"), "and of those in base: {graph:?}");
     for (module, used) in &graph {
-        let own = place(module).unwrap_or_else(|| panic!("'{module}' is not in the table: {order:?}"));
+        let module_row = row(module).unwrap_or_else(|| panic!("'{module}' is not in the table: {order:?}"));
         for other in used {
-            assert!(place(other) > Some(own), "'{module}' uses '{other}', which is not below it in the table");
+            assert!(row(other) > Some(module_row), "'{module}' uses '{other}', which is not below it in the table");
         }
     }
 }
 
 fn results_stand_alone(sources: &[Source]) {
     let graph = graph::modules(sources);
-    let known = STRANGERS.map(|(module, strangers)| strangers.map(|other| (module, other)));
-    let known: Vec<_> = known.iter().flatten().filter(|(module, other)| graph[*module].contains(*other)).collect();
-    assert!(known.is_empty(), "these modules use what they must not know: {known:?}");
+    let pairs = STRANGERS.map(|(module, strangers)| strangers.map(|other| (module, other)));
+    let violations: Vec<_> = pairs.iter().flatten().filter(|(module, other)| graph[*module].contains(*other)).collect();
+    assert!(violations.is_empty(), "these modules use what they must not know: {violations:?}");
 }
 
 fn files_depend_in_one_direction(sources: &[Source]) {
     let graph = graph::files(sources);
-    assert!(graph["load/feed.rs"].contains("load/walk.rs"), "neighbours are found: {graph:#?}");
-    assert!(graph["app/session.rs"].contains("load/feed.rs"), "others are found: {graph:#?}");
+    assert!(graph["load/input_source.rs"].contains("load/entry_order.rs"), "neighbours are found: {graph:#?}");
+    assert!(graph["app/session.rs"].contains("load/input_source.rs"), "others are found: {graph:#?}");
     assert_eq!(cycle(&graph), None, "files go round in a circle");
 }
 
@@ -186,10 +200,11 @@ fn files_depend_in_one_direction(sources: &[Source]) {
 type Rule = fn(&[Source]);
 
 /// What all source files are held to. Each rule is a function, so that reading and parsing them takes its time once.
-const RULES: [(&str, Rule); 10] = [
+const RULES: [(&str, Rule); 11] = [
     ("files are short", files_are_short),
     ("functions are short and take little", functions_are_short_and_take_little),
     ("no parameter is a tuple", no_parameter_is_a_tuple),
+    ("bindings say what they hold", bindings_say_what_they_hold),
     ("unsafe code is in few places", unsafe_code_is_in_few_places),
     ("one file of each layer tells loads apart", one_file_of_each_layer_tells_loads_apart),
     ("modules depend on those below them in the table", modules_depend_on_those_below_them_in_the_table),
@@ -235,6 +250,27 @@ fn tuples_are_found_by_pattern_by_type_and_by_name() {
         Source::parse("c.rs", "use crate::d::Way;\nfn another(a: Way) -> (u8, u8) {}"),
     ];
     assert_eq!(tuples::takers(&sources), ["a.rs:2: pattern", "a.rs:3: kind", "b.rs:3: name"]);
+}
+
+#[test]
+fn vague_names_are_found_in_every_kind_of_binding() {
+    let text = "fn a(told: u8, given: &Given, one: crate::One, known: Option<u8>) {\n    let Some(it) = known else { return };\n    \
+                let Pair { of, what: noun } = pair;\n    list.map(|(said, next)| said.of);\n    if let [first, rest @ ..] = list {}\n    \
+                for place in list {}\n    match it {\n        seen @ 1.. => own(seen),\n        this => {}\n    }\n}\n\
+                #[cfg(test)]\nmod tests {\n    fn b(both: u8) {}\n}\n";
+    let expected = [
+        "a.rs:1: told",
+        "a.rs:1: known",
+        "a.rs:2: it",
+        "a.rs:3: of",
+        "a.rs:4: said",
+        "a.rs:6: place",
+        "a.rs:8: seen",
+        "a.rs:9: this",
+    ];
+    assert_eq!(bindings::vague(&[Source::parse("a.rs", text)]), expected);
+    let whole = Source::parse("b.rs", "fn a() {\n    let rest = list;\n    let [own, ..] = rest;\n}\n");
+    assert_eq!(bindings::vague(&[whole]), ["b.rs:2: rest", "b.rs:3: own"]);
 }
 
 #[test]

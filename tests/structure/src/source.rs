@@ -64,7 +64,7 @@ impl Source {
             Some(_) if first == "crate" && path.get(1).is_some_and(|name| self.taken_in.contains(name)) => {}
             Some(layer) if first == "crate" => path.insert(1, layer.to_owned()),
             _ if first == BASE && path.len() > 1 && !self.has_module(&first) => path[0] = "crate".to_owned(),
-            own if CRATES.contains(&&*first) && own != Some(&*first) && !self.has_module(&first) => {
+            layer if CRATES.contains(&&*first) && layer != Some(&*first) && !self.has_module(&first) => {
                 path.insert(0, "crate".to_owned());
             }
             _ => {}

@@ -17,12 +17,12 @@ pub fn takers(sources: &[Source]) -> Vec<String> {
         aliases.module = source.module();
         aliases.visit_file(&source.file);
     }
-    let of = |source: &Source| {
+    let in_source = |source: &Source| {
         let mut takers = Takers { names: names_in(source, &aliases.found), path: &source.path, found: Vec::new() };
         takers.visit_file(&source.file);
         takers.found
     };
-    sources.iter().flat_map(of).collect()
+    sources.iter().flat_map(in_source).collect()
 }
 
 /// A name for a tuple, such as `type Way = (Connect, Ranks);`.

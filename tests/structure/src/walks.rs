@@ -15,7 +15,8 @@ pub(crate) fn the_walks_are_true(sources: &[Source]) {
             missing.extend(file.is_none().then(|| name.to_owned()));
         } else if let Some(function) = name.strip_suffix("()") {
             functions += 1;
-            let is_there = file.is_some_and(|file| Functions::of(file).iter().any(|one| one.name == function));
+            let is_there =
+                file.is_some_and(|file| Functions::of(file).iter().any(|candidate| candidate.name == function));
             missing.extend((!is_there).then(|| format!("{function} in {}", file.map_or("no file", |file| &file.path))));
         }
     }

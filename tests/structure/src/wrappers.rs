@@ -44,14 +44,14 @@ impl<'a> Visit<'a> for Found<'_> {
 
     fn visit_item_impl(&mut self, item: &'a ItemImpl) {
         let of_trait = item.trait_.as_ref().and_then(|(path, _)| path.segments.last());
-        let Type::Path(own) = &*item.self_ty else { return };
-        let (Some(implemented), Some(own)) = (of_trait, own.path.segments.last()) else { return };
+        let Type::Path(self_type) = &*item.self_ty else { return };
+        let (Some(implemented), Some(self_type)) = (of_trait, self_type.path.segments.last()) else { return };
         if implemented.ident == self.name {
             let methods = item.items.iter().filter_map(|item| match item {
                 ImplItem::Fn(method) => Some(method.sig.ident.to_string()),
                 _ => None,
             });
-            self.implemented.entry(own.ident.to_string()).or_default().extend(methods);
+            self.implemented.entry(self_type.ident.to_string()).or_default().extend(methods);
         }
     }
 }
@@ -61,8 +61,8 @@ fn left_out(sources: &[Source], name: &str) -> BTreeMap<String, Methods> {
     let mut found = Found { name, ..Found::default() };
     sources.iter().for_each(|source| found.visit_file(&source.file));
     let Found { methods, holders, mut implemented, .. } = found;
-    implemented.retain(|own, _| holders.contains(own));
-    implemented.into_iter().map(|(own, has)| (own, methods.difference(&has).cloned().collect())).collect()
+    implemented.retain(|name, _| holders.contains(name));
+    implemented.into_iter().map(|(name, has)| (name, methods.difference(&has).cloned().collect())).collect()
 }
 
 /// Every wrapper of a backend passes every call on.

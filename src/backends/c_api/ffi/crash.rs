@@ -93,7 +93,7 @@ extern "C" fn crashed(signal: c_int, info: *mut siginfo_t, _context: *mut c_void
     if !call_for_cleanup() {
         say_and_dump(signal);
     }
-    let Some(index) = SIGNALS.iter().position(|known| *known == signal) else { return };
+    let Some(index) = SIGNALS.iter().position(|entry| *entry == signal) else { return };
     // SAFETY: the kernel passes a valid pointer to handlers with SA_SIGINFO.
     let raises_itself = unsafe { (*info).si_code } > 0;
     // The handler of aborts ends the process, for example with a limited address space.

@@ -111,7 +111,7 @@ impl Server {
     /// # Errors
     /// If a model is not released, or Triton does not load it.
     pub fn reload(&self) -> Result<()> {
-        let failed = |what: String| Error::server(format!("the models cannot be reloaded: {what}"));
+        let failed = |problem: String| Error::server(format!("the models cannot be reloaded: {problem}"));
         let noted = Threads::now().map_err(|error| failed(format!("threads cannot be counted: {error}")))?;
         threads::await_rest(REST_LIMIT);
         self.unload().map_err(|status| failed(status.message))?;
@@ -177,11 +177,11 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
 
 /// Waits until `left` is 0. Returns whether that could be determined.
 fn wait_until_known(left: impl Fn() -> std::io::Result<usize>) -> bool {
-    let mut known = true;
+    let mut is_known = true;
     wait_until(|| {
         let left = left();
-        known = left.is_ok();
+        is_known = left.is_ok();
         left.map_or(true, |left| left == 0)
     });
-    known
+    is_known
 }

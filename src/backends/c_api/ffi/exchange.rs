@@ -44,11 +44,11 @@ type Made = (Weak<[Payload]>, Arc<ExchangeTable>);
 
 impl ExchangeTables {
     /// The table of these payloads.
-    pub(super) fn of(&self, payloads: &Arc<[Payload]>) -> Arc<ExchangeTable> {
+    pub(super) fn table(&self, payloads: &Arc<[Payload]>) -> Arc<ExchangeTable> {
         // Locked while it is made: the others wait for it instead of making their own.
         let mut last = self.0.lock();
-        if let Some((known, table)) = &*last
-            && Weak::ptr_eq(known, &Arc::downgrade(payloads))
+        if let Some((source, table)) = &*last
+            && Weak::ptr_eq(source, &Arc::downgrade(payloads))
         {
             return Arc::clone(table);
         }
@@ -69,7 +69,7 @@ pub(super) struct Change {
 struct Numbers<T>(HashMap<T, u32>);
 
 impl<T: Hash + Eq> Numbers<T> {
-    fn of(&mut self, thing: T) -> u32 {
+    fn number(&mut self, thing: T) -> u32 {
         let next = self.0.len() as u32;
         *self.0.entry(thing).or_insert(next)
     }
@@ -81,8 +81,8 @@ fn outline(payload: &Payload) -> impl Iterator<Item = (&str, &[i64])> {
 }
 
 /// Whether payloads are of one kind and one form.
-fn are_alike(one: &Payload, other: &Payload) -> bool {
-    one.model == other.model && one.parameters == other.parameters && outline(one).eq(outline(other))
+fn are_alike(left: &Payload, right: &Payload) -> bool {
+    left.model == right.model && left.parameters == right.parameters && outline(left).eq(outline(right))
 }
 
 impl ExchangeTable {
@@ -97,13 +97,13 @@ impl ExchangeTable {
                 // Most are like the previous one, and need no lookup.
                 Some((last, row)) if are_alike(last, payload) => Row { start, ..row },
                 _ => Row {
-                    kind: kinds.of((payload.model, format!("{:?}", payload.parameters))),
-                    form: forms.of((payload.model, outline(payload).collect::<Vec<_>>())),
+                    kind: kinds.number((payload.model, format!("{:?}", payload.parameters))),
+                    form: forms.number((payload.model, outline(payload).collect::<Vec<_>>())),
                     start,
                 },
             };
             table.rows.push(row);
-            table.places.extend(payload.inputs.iter().map(InputPlace::of));
+            table.places.extend(payload.inputs.iter().map(InputPlace::new));
             if row.form as usize == table.names.len() {
                 table.names.push(payload.inputs.iter().map(|input| c_string(&input.name)).collect());
             }
@@ -168,9 +168,10 @@ mod tests {
     #[test]
     fn clients_with_the_same_payloads_share_a_table() {
         let tables = ExchangeTables::default();
-        let (one, other): (Arc<[Payload]>, Arc<[Payload]>) = ([payload(0, 1, 1)].into(), [payload(0, 1, 1)].into());
-        let first = tables.of(&one);
-        assert!(Arc::ptr_eq(&first, &tables.of(&Arc::clone(&one))));
-        assert!(!Arc::ptr_eq(&first, &tables.of(&other)));
+        let (payloads, others): (Arc<[Payload]>, Arc<[Payload]>) =
+            ([payload(0, 1, 1)].into(), [payload(0, 1, 1)].into());
+        let first = tables.table(&payloads);
+        assert!(Arc::ptr_eq(&first, &tables.table(&Arc::clone(&payloads))));
+        assert!(!Arc::ptr_eq(&first, &tables.table(&others)));
     }
 }

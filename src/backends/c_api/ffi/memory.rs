@@ -24,7 +24,7 @@ pub(super) struct InputPlace {
 }
 
 impl InputPlace {
-    pub(super) fn of(input: &InputTensor) -> Self {
+    pub(super) fn new(input: &InputTensor) -> Self {
         let (memory, memory_id) = memory_type(input.region.placement());
         Self { address: input.address(), len: input.len as u64, memory, memory_id }
     }

@@ -10,7 +10,7 @@ use crate::data::PayloadId;
 const CACHED: usize = 64;
 
 /// The numbers of `payloads` payloads, starting with those that are `slots` apart. A slot of a closed loop with that
-/// many slots works through these for a while (`load::walk`): objects that are made in this order, and used together,
+/// many slots works through these for a while (`load::entry_order`): objects that are made in this order, and used together,
 /// fill few pages.
 pub(super) fn order_of_use(payloads: usize, slots: usize) -> impl Iterator<Item = PayloadId> {
     let stride = slots.max(1);

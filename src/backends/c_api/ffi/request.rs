@@ -150,7 +150,7 @@ impl InferenceRequest {
         let name = c_string(&input.name);
         let (shape, dims) = (input.shape.as_ptr(), input.shape.len() as u64);
         call!(self, TRITONSERVER_InferenceRequestAddInput, name.as_ptr(), input.datatype.code(), shape, dims)?;
-        self.append_data(&name, InputPlace::of(input))
+        self.append_data(&name, InputPlace::new(input))
     }
 
     fn append_data(&mut self, name: &CStr, place: InputPlace) -> Result<(), Status> {

@@ -23,7 +23,7 @@ impl<'a> InferenceResponse<'a> {
     ///
     /// # Safety
     /// `pointer` is null, or a live response that nobody else deletes.
-    pub(super) unsafe fn own(
+    pub(super) unsafe fn from_raw(
         library: &'a Arc<Library>,
         pointer: *mut sys::TRITONSERVER_InferenceResponse,
     ) -> Option<Self> {

@@ -107,7 +107,7 @@ impl Server {
         let loaded = call!(self, TRITONSERVER_ServerLoadModel, name.as_ptr());
         LOADING.fetch_sub(1, Ordering::Relaxed);
         let mut named = self.named.lock();
-        if !named.iter().any(|known| known == model) {
+        if !named.iter().any(|name| name == model) {
             named.push(model.to_owned());
         }
         drop(named);

@@ -27,7 +27,7 @@ use crate::backends::c_api::ffi::prepared::{self, Requests};
 use crate::backends::c_api::ffi::request::{Callbacks, InferenceRequest};
 use crate::backends::c_api::ffi::response::InferenceResponse;
 use crate::backends::c_api::ffi::shared::{Reuse, Shared};
-use crate::backends::c_api::ffi::slot_state::{self, Holds, Stages};
+use crate::backends::c_api::ffi::slot_state::{self, ReferenceCount, Stages};
 use crate::backends::c_api::ffi::status::Status;
 use crate::backends::c_api::ffi::sys;
 use crate::backends::c_api::ffi::tracing::{Begun, Tracing};
@@ -68,7 +68,7 @@ pub(super) struct Slot {
 /// each way.
 #[derive(Default)]
 struct Progress {
-    holds: Holds,
+    references: ReferenceCount,
     failed: AtomicBool,
     /// The outstanding request is traced.
     traced: AtomicBool,
@@ -130,12 +130,12 @@ impl Slot {
 
     /// Whether the server owns nothing of this slot and no thread is inside it.
     pub(super) fn is_idle(&self) -> bool {
-        self.progress.holds.is_idle()
+        self.progress.references.is_idle()
     }
 
     /// Whether a request is outstanding.
     pub(super) fn is_outstanding(&self) -> bool {
-        self.progress.holds.is_outstanding()
+        self.progress.references.is_outstanding()
     }
 
     pub(super) fn library(&self) -> &Arc<Library> {
@@ -301,7 +301,7 @@ impl Slot {
         is_final: bool,
     ) {
         // SAFETY: live, as the caller guarantees, until the request is over, which is after the response is processed.
-        let response = unsafe { InferenceResponse::own(slot.as_ref().library(), response) };
+        let response = unsafe { InferenceResponse::from_raw(slot.as_ref().library(), response) };
         // SAFETY: guaranteed by the caller.
         unsafe {
             match response {
@@ -358,8 +358,8 @@ impl Slot {
 
 impl Stages for Slot {
     #[inline]
-    fn holds(&self) -> &Holds {
-        &self.progress.holds
+    fn references(&self) -> &ReferenceCount {
+        &self.progress.references
     }
 
     #[inline]
@@ -377,7 +377,7 @@ impl Stages for Slot {
             self.hand_over.over();
         }
         if self.progress.traced.load(Ordering::Relaxed) {
-            self.tell_trace();
+            self.report_trace();
         }
         let sent = Stamp(self.progress.sent.load(Ordering::Relaxed));
         let send_ns = self.take_send_time();

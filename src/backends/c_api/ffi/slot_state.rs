@@ -1,8 +1,8 @@
-//! The lifecycle of a slot: counts the holds on it, from the issue of a request until there are none.
+//! The lifecycle of a slot: counts the references to it, from the issue of a request until there are none.
 //!
-//! One atomic word counts every hold, so a single read shows whether any is left. Holds on the *request* are the
+//! One atomic word counts every reference, so a single read shows whether any is left. References to the *request* are the
 //! outstanding final response, the outstanding release callback (each held by the thread that delivers it), and every
-//! thread that delivers another response. The thread that drops the last hold completes the request, and in the same
+//! thread that delivers another response. The thread that drops the last reference completes the request, and in the same
 //! step becomes a *visitor*: a thread that needs the slot's memory, but not its request, which may be the next one by
 //! then.
 //!
@@ -20,24 +20,24 @@ const FINAL: u64 = 1;
 const RELEASE: u64 = 1 << 1;
 /// A thread that delivers a response other than the final one.
 const RESPONDER: u64 = 1 << 2;
-/// One thread that is inside the slot without a hold on its request.
+/// One thread that is inside the slot without a reference to its request.
 const VISITOR: u64 = 1 << 16;
 /// One response that carried data.
 const RESPONSE: u64 = 1 << 32;
 
-/// All holds on the request.
+/// All references to the request.
 const REQUEST: u64 = VISITOR - 1;
-/// All holds.
-const HOLDS: u64 = RESPONSE - 1;
+/// All references.
+const REFERENCES: u64 = RESPONSE - 1;
 
-/// The holds on a slot, and how many responses its request, or its last one, has had.
+/// The references to a slot, and how many responses its request, or its last one, has had.
 #[derive(Default)]
-pub(super) struct Holds(AtomicU64);
+pub(super) struct ReferenceCount(AtomicU64);
 
-impl Holds {
-    /// Whether there are no holds, and will be none before the slot's owner issues a request.
+impl ReferenceCount {
+    /// Whether there are no references, and will be none before the slot's owner issues a request.
     pub(super) fn is_idle(&self) -> bool {
-        self.0.load(Ordering::Acquire) & HOLDS == 0
+        self.0.load(Ordering::Acquire) & REFERENCES == 0
     }
 
     /// Whether a request is outstanding.
@@ -48,21 +48,21 @@ impl Holds {
     /// A request is about to be issued by the thread that has the slot: its owner, or one that `visits` it.
     #[inline]
     fn begin(&self, visits: bool) {
-        let own = if visits { VISITOR } else { 0 };
+        let visitor = if visits { VISITOR } else { 0 };
         let word = self.0.load(Ordering::Acquire);
-        if word & HOLDS == own {
-            // With no other hold, no other thread writes.
-            self.0.store(own | FINAL | RELEASE, Ordering::Release);
+        if word & REFERENCES == visitor {
+            // With no other reference, no other thread writes.
+            self.0.store(visitor | FINAL | RELEASE, Ordering::Release);
         } else {
             // Visitors come and go, but without a request no responses are counted.
-            self.0.fetch_add((FINAL | RELEASE).wrapping_sub(word & !HOLDS), Ordering::AcqRel);
+            self.0.fetch_add((FINAL | RELEASE).wrapping_sub(word & !REFERENCES), Ordering::AcqRel);
         }
     }
 
     /// The server did not accept the request.
     #[cold]
     fn withdraw(&self) {
-        self.0.fetch_and(HOLDS & !REQUEST, Ordering::AcqRel);
+        self.0.fetch_and(REFERENCES & !REQUEST, Ordering::AcqRel);
     }
 
     /// A thread delivers a response other than the final one, and holds the request from here on. Returns how many came
@@ -80,15 +80,15 @@ impl Holds {
         None
     }
 
-    /// Drops a hold on the request, and counts the response that it was for. `word` is the value last seen. The thread
-    /// that drops the last hold becomes a visitor, and gets the number of responses.
+    /// Drops a reference to the request, and counts the response that it was for. `word` is the value last seen. The thread
+    /// that drops the last reference becomes a visitor, and gets the number of responses.
     #[inline]
-    fn give_up(&self, mut word: u64, hold: u64, count: u64) -> Option<u32> {
+    fn give_up(&self, mut word: u64, reference: u64, count: u64) -> Option<u32> {
         loop {
-            if hold != RESPONDER && word & hold == 0 {
+            if reference != RESPONDER && word & reference == 0 {
                 return None; // a server that ends a request twice
             }
-            let left = (word - hold).wrapping_add(count);
+            let left = (word - reference).wrapping_add(count);
             let is_over = left & REQUEST == 0;
             let next = if is_over { left + VISITOR } else { left };
             match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
@@ -115,8 +115,8 @@ fn counted(carries_data: bool) -> u64 {
 
 /// The slot's actions at the stages of its life.
 pub(super) trait Stages: Sized {
-    /// Its holds.
-    fn holds(&self) -> &Holds;
+    /// Its references.
+    fn references(&self) -> &ReferenceCount;
 
     /// Hands a request to the server; its callbacks may run meanwhile. Returns `false` if the server did not accept it.
     ///
@@ -152,7 +152,7 @@ unsafe fn issue_while<S: Stages>(slot: NonNull<S>, mut request: Request, mut vis
     // SAFETY: live as long as this thread visits it, or else as long as its owner says.
     let live = unsafe { slot.as_ref() };
     loop {
-        live.holds().begin(visits);
+        live.references().begin(visits);
         let outer = (ISSUING.with(|issuing| issuing.replace(slot.as_ptr().cast())), OVER.with(Cell::take));
         // SAFETY: no request was outstanding, so this thread has the slot.
         let is_taken = unsafe { S::hand_over(slot, request) };
@@ -160,14 +160,14 @@ unsafe fn issue_while<S: Stages>(slot: NonNull<S>, mut request: Request, mut vis
         let over = OVER.with(|over| over.replace(outer.1));
         let responses = match over {
             _ if !is_taken => {
-                live.holds().withdraw();
+                live.references().withdraw();
                 0
             }
             None => break,
             Some(responses) => {
                 // Its end made this thread a visitor; one visit is enough.
                 if visits {
-                    live.holds().leave();
+                    live.references().leave();
                 }
                 visits = true;
                 responses
@@ -179,7 +179,7 @@ unsafe fn issue_while<S: Stages>(slot: NonNull<S>, mut request: Request, mut vis
         }
     }
     if visits {
-        live.holds().leave();
+        live.references().leave();
     }
 }
 
@@ -190,12 +190,12 @@ unsafe fn issue_while<S: Stages>(slot: NonNull<S>, mut request: Request, mut vis
 /// `slot` is live: its request is not over. It may be gone when this returns.
 #[inline]
 pub(super) unsafe fn respond<S: Stages>(slot: NonNull<S>, carries_data: bool, act: impl FnOnce(&S, u32)) {
-    // SAFETY: guaranteed by the caller, and then the hold.
+    // SAFETY: guaranteed by the caller, and then the reference.
     let live = unsafe { slot.as_ref() };
-    let Some(before) = live.holds().enter(carries_data) else { return };
+    let Some(before) = live.references().enter(carries_data) else { return };
     act(live, before);
-    let word = live.holds().0.load(Ordering::Relaxed);
-    if let Some(responses) = live.holds().give_up(word, RESPONDER, 0) {
+    let word = live.references().0.load(Ordering::Relaxed);
+    if let Some(responses) = live.references().give_up(word, RESPONDER, 0) {
         // SAFETY: this thread has become a visitor.
         unsafe { end(slot, responses) }
     }
@@ -207,14 +207,14 @@ pub(super) unsafe fn respond<S: Stages>(slot: NonNull<S>, carries_data: bool, ac
 /// As [`respond`].
 #[inline]
 pub(super) unsafe fn respond_last<S: Stages>(slot: NonNull<S>, carries_data: bool, act: impl FnOnce(&S, u32)) {
-    // SAFETY: guaranteed by the caller: the final response is a hold until it is given up here.
+    // SAFETY: guaranteed by the caller: the final response is a reference until it is given up here.
     let live = unsafe { slot.as_ref() };
-    let word = live.holds().0.load(Ordering::Acquire);
+    let word = live.references().0.load(Ordering::Acquire);
     if word & FINAL == 0 {
         return;
     }
     act(live, responses(word));
-    if let Some(responses) = live.holds().give_up(word, FINAL, counted(carries_data)) {
+    if let Some(responses) = live.references().give_up(word, FINAL, counted(carries_data)) {
         // SAFETY: this thread has become a visitor.
         unsafe { end(slot, responses) }
     }
@@ -226,9 +226,9 @@ pub(super) unsafe fn respond_last<S: Stages>(slot: NonNull<S>, carries_data: boo
 /// As [`respond`].
 #[inline]
 pub(super) unsafe fn release<S: Stages>(slot: NonNull<S>) {
-    // SAFETY: guaranteed by the caller: the release is a hold until it is given up here.
-    let holds = unsafe { slot.as_ref() }.holds();
-    if let Some(responses) = holds.give_up(holds.0.load(Ordering::Relaxed), RELEASE, 0) {
+    // SAFETY: guaranteed by the caller: the release is a reference until it is given up here.
+    let references = unsafe { slot.as_ref() }.references();
+    if let Some(responses) = references.give_up(references.0.load(Ordering::Relaxed), RELEASE, 0) {
         // SAFETY: this thread has become a visitor.
         unsafe { end(slot, responses) }
     }
@@ -246,6 +246,6 @@ unsafe fn end<S: Stages>(slot: NonNull<S>, responses: u32) {
     match live.complete(responses) {
         // SAFETY: the sink has no other request for the slot, and this thread visits it.
         Next::Issue(next) => unsafe { issue_while(slot, next, true) },
-        Next::Idle => live.holds().leave(),
+        Next::Idle => live.references().leave(),
     }
 }

@@ -89,7 +89,7 @@ impl Slots {
 
     fn add(&mut self, count: usize, reuse: Reuse) -> Result<()> {
         if reuse == Reuse::Exchange {
-            self.shared.exchange.get_or_init(|| self.tables.of(&self.shared.spec.payloads));
+            self.shared.exchange.get_or_init(|| self.tables.table(&self.shared.spec.payloads));
         }
         for index in self.slots.len()..count {
             self.slots.push(Slot::new(SlotId(index as u32), &self.shared, reuse)?);
@@ -140,13 +140,13 @@ impl Slots {
 /// must not wait for objects that may never be needed.
 fn reuse(spec: &SlotsSpec) -> (Reuse, Reuse) {
     let (slots, payloads) = (spec.client.load_slots.max(spec.client.slots), spec.client.payloads.len());
-    let one = if spec.must_keep_data { Reuse::Never } else { Reuse::Exchange };
+    let fallback = if spec.must_keep_data { Reuse::Never } else { Reuse::Exchange };
     match slots.saturating_mul(payloads) {
         _ if !spec.may_reuse => (Reuse::Never, Reuse::Never),
         // One object per slot anyway.
         _ if payloads <= 1 => (Reuse::PerPayload, Reuse::PerPayload),
-        0..=MAX_PREPARED => (Reuse::PerPayload, one),
-        _ => (one, one),
+        0..=MAX_PREPARED => (Reuse::PerPayload, fallback),
+        _ => (fallback, fallback),
     }
 }
 

@@ -241,16 +241,16 @@ impl TraceBuffer {
         let root = self.id.load(Ordering::SeqCst);
         let taken = self.taken.load(Ordering::Acquire).min(MAX_TRACED);
         let places = &self.places[..taken];
-        let known = |id: u64| places.iter().find(|place| place.id.load(Ordering::Acquire) == id);
+        let lookup = |id: u64| places.iter().find(|place| place.id.load(Ordering::Acquire) == id);
         if root == 0 || id == 0 {
             return None;
         }
-        if let Some(place) = known(id) {
+        if let Some(place) = lookup(id) {
             return Some(place);
         }
         // SAFETY: guaranteed by the caller.
         library.check(unsafe { api.TRITONSERVER_InferenceTraceParentId(trace, &raw mut parent) }).ok()?;
-        if id != root && known(parent).is_none() {
+        if id != root && lookup(parent).is_none() {
             return None;
         }
         // The first moment of a trace comes before any other of it.
@@ -263,7 +263,7 @@ impl TraceBuffer {
         // SAFETY: a name that is there is a C string of the trace, which is live.
         let name = if name.is_null() { &[][..] } else { unsafe { CStr::from_ptr(name) }.to_bytes() };
         // SAFETY: only this thread has taken the place, and no one reads it before it is named.
-        unsafe { *place.origin.get() = (parent, ModelName::of(name), version) };
+        unsafe { *place.origin.get() = (parent, ModelName::new(name), version) };
         place.is_named.store(true, Ordering::Release);
         Some(place)
     }

@@ -176,8 +176,8 @@ impl Registry {
 
     fn input(&self, key: usize, region: &Arc<Region>) -> Result<Arc<Registration>> {
         let mut inputs = self.inputs.lock();
-        if let Some(known) = inputs.get(&key).and_then(Weak::upgrade) {
-            return Ok(known);
+        if let Some(registration) = inputs.get(&key).and_then(Weak::upgrade) {
+            return Ok(registration);
         }
         let number = self.next_input.fetch_add(1, Ordering::Relaxed);
         let registration = self.register(format!("{}input_{number}", self.prefix), Arc::clone(region))?;
@@ -235,7 +235,7 @@ mod tests {
     /// Accepts the first `takes` regions, and records its calls.
     struct Server {
         takes: usize,
-        told: Mutex<Vec<String>>,
+        calls: Mutex<Vec<String>>,
     }
 
     impl RegionCalls for Server {
@@ -249,22 +249,22 @@ mod tests {
 
         fn register(&self, name: &str, handle: Handle<'_>, bytes: u64) -> Result<(), InferError> {
             assert!(matches!(handle, Handle::System { key } if key.starts_with('/')) && bytes >= 64);
-            let mut told = self.told.lock();
-            told.push(format!("+{name}"));
+            let mut calls = self.calls.lock();
+            calls.push(format!("+{name}"));
             let refusal = || InferError::new("No", "not from you");
-            if told.len() > self.takes { Err(refusal()) } else { Ok(()) }
+            if calls.len() > self.takes { Err(refusal()) } else { Ok(()) }
         }
 
         fn unregister(&self, name: &str, kind: Kind) -> Result<(), InferError> {
             assert_eq!(kind, Kind::System);
-            self.told.lock().push(format!("-{name}"));
+            self.calls.lock().push(format!("-{name}"));
             Ok(())
         }
     }
 
     #[test]
     fn what_was_registered_is_unregistered_and_a_refusal_gives_the_reason() {
-        let server = Arc::new(Server { takes: 2, told: Mutex::default() });
+        let server = Arc::new(Server { takes: 2, calls: Mutex::default() });
         let registry = Registry::new(Arc::clone(&server) as Arc<dyn RegionCalls>);
         let layout = Arc::new(outputs::tests::layout(&[4], 2));
         let held: Result<Vec<_>> = (0..3).map(|slot| registry.outputs(&layout, slot_tag(7, slot))).collect();
@@ -273,10 +273,10 @@ mod tests {
         {
             assert!(error.contains(words), "{words}: {error}");
         }
-        let mut told = server.told.lock().clone();
-        assert!(told[0].starts_with(&format!("+triton_bench_test_{}_", std::process::id())), "{told:?}");
-        let gone = told.split_off(3);
-        let came: Vec<_> = told[..2].iter().map(|line| line.replace('+', "-")).collect();
+        let mut calls = server.calls.lock().clone();
+        assert!(calls[0].starts_with(&format!("+triton_bench_test_{}_", std::process::id())), "{calls:?}");
+        let gone = calls.split_off(3);
+        let came: Vec<_> = calls[..2].iter().map(|line| line.replace('+', "-")).collect();
         assert_eq!(gone, came);
     }
 }

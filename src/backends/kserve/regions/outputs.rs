@@ -18,7 +18,7 @@ pub struct OutputPlace {
     /// Its first byte.
     pub offset: usize,
     /// Bytes that it may take.
-    pub room: usize,
+    pub capacity: usize,
 }
 
 /// The layout of every model's outputs in a slot's region. A slot has one request at a time, so models share the space.
@@ -31,13 +31,13 @@ pub struct OutputLayout {
 
 impl OutputLayout {
     /// The layout for clients with this `spec`; `None` if outputs come in the reply.
-    pub fn of(spec: &ClientSpec) -> Option<Self> {
+    pub fn for_client(spec: &ClientSpec) -> Option<Self> {
         if !is_shared(spec.outputs.placements.first()) {
             return None;
         }
         let batch = |index| {
-            let own = spec.payloads.iter().filter(move |payload| payload.model == index);
-            own.map(|payload| payload.batch).max().unwrap_or(1)
+            let payloads = spec.payloads.iter().filter(move |payload| payload.model == index);
+            payloads.map(|payload| payload.batch).max().unwrap_or(1)
         };
         let outputs = spec.models.iter().enumerate().map(|(index, model)| (&model.outputs[..], batch(index)));
         Some(Self::new(outputs, &spec.outputs))
@@ -48,9 +48,9 @@ impl OutputLayout {
         for (outputs, batch) in models {
             let (mut places, mut end) = (Vec::new(), 0_usize);
             for output in outputs {
-                let room = room(output, plan, batch);
-                places.push(OutputPlace { name: output.name.clone(), offset: end, room });
-                end = end.saturating_add(room).checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
+                let capacity = capacity(output, plan, batch);
+                places.push(OutputPlace { name: output.name.clone(), offset: end, capacity });
+                end = end.saturating_add(capacity).checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
             }
             layout.models.push(places);
             layout.size = layout.size.max(end);
@@ -75,10 +75,10 @@ impl OutputLayout {
 }
 
 /// Bytes that an output may take: those of its shape, or the planned bytes per element of the batch.
-fn room(output: &TensorSpec, plan: &OutputPlan, batch: u64) -> usize {
+fn capacity(output: &TensorSpec, plan: &OutputPlan, batch: u64) -> usize {
     let batch = if output.shape_tensor { 1 } else { batch.max(1) };
-    let each = output.fixed_bytes().unwrap_or(plan.variable_bytes as u64);
-    usize::try_from(each.saturating_mul(batch)).unwrap_or(usize::MAX).max(1)
+    let entry_bytes = output.fixed_bytes().unwrap_or(plan.variable_bytes as u64);
+    usize::try_from(entry_bytes.saturating_mul(batch)).unwrap_or(usize::MAX).max(1)
 }
 
 /// Where one slot's outputs go; the region is registered.
@@ -112,12 +112,12 @@ impl SlotOutputs {
     }
 
     fn read_place(&self, place: &OutputPlace, datatype: DataType, shape: &[i64]) -> Result<Vec<u8>, String> {
-        let too_small = || format!("of shape {shape:?} does not fit its {} bytes of shared memory", place.room);
+        let too_small = || format!("of shape {shape:?} does not fit its {} bytes of shared memory", place.capacity);
         let product = |product: usize, &dim: &i64| product.checked_mul(usize::try_from(dim).ok()?);
         let elements = shape.iter().try_fold(1, product).ok_or_else(too_small)?;
         let bytes = match datatype.size() {
-            Some(size) => elements.checked_mul(size).filter(|&bytes| bytes <= place.room).ok_or_else(too_small)?,
-            None => place.room,
+            Some(size) => elements.checked_mul(size).filter(|&bytes| bytes <= place.capacity).ok_or_else(too_small)?,
+            None => place.capacity,
         };
         let mut read = vec![0; bytes];
         self.registration.region().read(place.offset, &mut read).map_err(|error| error.to_string())?;
@@ -131,12 +131,12 @@ impl SlotOutputs {
 
 /// Bytes that `count` length-prefixed strings take at the front of `bytes`; `None` if they do not fit.
 fn strings_len(bytes: &[u8], count: usize) -> Option<usize> {
-    let mut rest = bytes;
+    let mut remaining = bytes;
     for _ in 0..count {
-        let (length, after) = rest.split_first_chunk::<4>()?;
-        rest = after.get(u32::from_le_bytes(*length) as usize..)?;
+        let (length, after) = remaining.split_first_chunk::<4>()?;
+        remaining = after.get(u32::from_le_bytes(*length) as usize..)?;
     }
-    Some(bytes.len() - rest.len())
+    Some(bytes.len() - remaining.len())
 }
 
 #[cfg(test)]
@@ -174,16 +174,16 @@ pub(super) mod tests {
 
     #[test]
     fn outputs_of_variable_size_get_the_planned_room_per_element_of_the_batch() {
-        assert_eq!(room(&tensor("O", &[-1]), &plan(), 3), 300);
-        assert_eq!(room(&tensor("O", &[4]), &plan(), 2), 32);
-        assert_eq!(room(&tensor("O", &[0]), &plan(), 1), 1);
+        assert_eq!(capacity(&tensor("O", &[-1]), &plan(), 3), 300);
+        assert_eq!(capacity(&tensor("O", &[4]), &plan(), 2), 32);
+        assert_eq!(capacity(&tensor("O", &[0]), &plan(), 1), 1);
     }
 
     #[test]
     fn outputs_lie_apart_and_models_share_the_room() {
         let (first, second) = ([tensor("A", &[17]), tensor("B", &[1])], [tensor("C", &[-1])]);
         let layout = OutputLayout::new([(&first[..], 1), (&second[..], 4)].into_iter(), &plan());
-        let place = |name: &str, offset, room| OutputPlace { name: name.to_owned(), offset, room };
+        let place = |name: &str, offset, capacity| OutputPlace { name: name.to_owned(), offset, capacity };
         assert_eq!(layout.places(0), [place("A", 0, 68), place("B", 128, 4)]);
         assert_eq!((layout.places(1), layout.size()), (&[place("C", 0, 400)][..], 448));
     }

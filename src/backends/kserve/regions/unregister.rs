@@ -46,9 +46,7 @@ impl Unregistration {
                     state.patience = LIMIT;
                     return true;
                 }
-                Err(error)
-                    if Refusal::RegionInUse.is_said_in(&error.message) && Stamp::now() - started < state.patience =>
-                {
+                Err(error) if Refusal::RegionInUse.is_in(&error.message) && Stamp::now() - started < state.patience => {
                     thread::sleep(PAUSE);
                 }
                 Err(error) => {

@@ -46,7 +46,7 @@ impl FileTraces {
     ///
     /// # Errors
     /// If the server does not write its traces to a file.
-    pub fn of(server: Arc<dyn TraceControl>, model: &str, values: &TraceValues, now: &TraceValues) -> Result<Self> {
+    pub fn new(server: Arc<dyn TraceControl>, model: &str, values: &TraceValues, now: &TraceValues) -> Result<Self> {
         let word = |name: &str| now.get(name)?.as_ref()?.first().map(String::as_str);
         let refused =
             |why: &str| Error::server(format!("the server's traces of model '{model}' cannot be read: {why}"));
@@ -152,7 +152,7 @@ fn model(trace: &Trace) -> ModelTrace {
     ModelTrace {
         id: trace.id.and_then(|id| u64::try_from(id).ok()).unwrap_or_default(),
         parent: trace.parent.and_then(|id| u64::try_from(id).ok()).unwrap_or_default(),
-        name: ModelName::of(trace.model.as_bytes()),
+        name: ModelName::new(trace.model.as_bytes()),
         version: trace.version.parse().unwrap_or_default(),
         moments: Moment::ALL.map(|moment| at(trace, &[moment.name()]).unwrap_or_default()),
     }
@@ -194,9 +194,9 @@ mod tests {
     }
 
     fn moments(id: u32, moments: &[(&str, u64)]) -> String {
-        let each =
+        let objects =
             moments.iter().map(|(name, ns)| format!(r#"{{"id":{id},"timestamps":[{{"name":"{name}","ns":{ns}}}]}}"#));
-        each.collect::<Vec<_>>().join(",")
+        objects.collect::<Vec<_>>().join(",")
     }
 
     fn begin(id: u32, request: &str, more: &str) -> String {
@@ -205,14 +205,14 @@ mod tests {
 
     /// An ensemble's request, whose model comes first in the file, as Triton writes it, and one of another client.
     fn ensemble() -> String {
-        let own = String::from_utf8(request_ids::of_slot(2, 7)).unwrap();
+        let request_id = String::from_utf8(request_ids::of_slot(2, 7)).unwrap();
         let called = [("REQUEST_START", 30), ("COMPUTE_END", 60), ("REQUEST_END", 61)];
         let root = [("HTTP_RECV_START", 9), ("HTTP_RECV_END", 10), ("REQUEST_START", 20), ("REQUEST_END", 90)];
         [
-            begin(5, &own, r#","parent_id":4"#),
+            begin(5, &request_id, r#","parent_id":4"#),
             moments(5, &called),
             moments(4, &root[..2]),
-            begin(4, &own, ""),
+            begin(4, &request_id, ""),
             moments(4, &root[2..]),
             moments(4, &[("HTTP_SEND_START", 80), ("HTTP_SEND_END", 85)]),
             begin(6, "theirs", ""),
@@ -229,7 +229,7 @@ mod tests {
         let server = Arc::new(Server { path: path.clone(), written, put });
         let now = values(&[("trace_file", path.to_str().unwrap()), ("trace_rate", "25"), ("trace_mode", "triton")]);
         let asked = values(&[("trace_level", "TIMESTAMPS"), ("trace_count", "50")]);
-        let files = FileTraces::of(server.clone(), "m", &asked, &now).unwrap();
+        let files = FileTraces::new(server.clone(), "m", &asked, &now).unwrap();
         let traces = files.take().unwrap();
         assert_eq!(traces.len(), 1, "{traces:?}");
         let trace = &traces[0];
@@ -274,13 +274,13 @@ mod tests {
             Arc::new(Server { path: PathBuf::new(), written, put })
         };
         let why = |now: &[(&str, &str)]| {
-            FileTraces::of(server(), "m", &TraceValues::new(), &values(now)).err().unwrap().to_string()
+            FileTraces::new(server(), "m", &TraceValues::new(), &values(now)).err().unwrap().to_string()
         };
         let mode = why(&[("trace_mode", "opentelemetry"), ("trace_file", "")]);
         assert!(mode.contains("its trace mode is 'opentelemetry', which writes no file"), "{mode}");
         assert!(why(&[("trace_file", "")]).contains("names no trace file") && why(&[]).contains("names no trace file"));
         let files =
-            FileTraces::of(server(), "m", &TraceValues::new(), &values(&[("trace_file", "/none/t.json")])).unwrap();
+            FileTraces::new(server(), "m", &TraceValues::new(), &values(&[("trace_file", "/none/t.json")])).unwrap();
         let error = files.take().unwrap_err().to_string();
         assert!(error.contains("'/none/t.json' cannot be read here: No such file"), "{error}");
     }

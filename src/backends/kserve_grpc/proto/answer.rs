@@ -112,23 +112,23 @@ fn number(value: Value<'_>) -> Result<u64, String> {
 #[derive(Clone, Copy)]
 struct Limit {
     most: usize,
-    what: &'static str,
+    entries: &'static str,
 }
 
 /// Appends to a list with a maximum length.
 fn push<T>(list: &mut Vec<T>, limit: Limit, entry: T) -> Result<(), String> {
-    let Limit { most, what } = limit;
+    let Limit { most, entries } = limit;
     if list.len() == most {
-        return Err(format!("lists more than {most} {what}"));
+        return Err(format!("lists more than {most} {entries}"));
     }
     list.push(entry);
     Ok(())
 }
 
-const TENSORS: Limit = Limit { most: MAX_TENSORS, what: "tensors" };
-const DIMS: Limit = Limit { most: MAX_DIMS, what: "dimensions of a tensor" };
-const VERSIONS: Limit = Limit { most: MAX_ENTRIES, what: "versions of a model" };
-const STEPS: Limit = Limit { most: MAX_ENTRIES, what: "steps of an ensemble" };
+const TENSORS: Limit = Limit { most: MAX_TENSORS, entries: "tensors" };
+const DIMS: Limit = Limit { most: MAX_DIMS, entries: "dimensions of a tensor" };
+const VERSIONS: Limit = Limit { most: MAX_ENTRIES, entries: "versions of a model" };
+const STEPS: Limit = Limit { most: MAX_ENTRIES, entries: "steps of an ensemble" };
 
 impl Answer for ModelMetadata {
     const MOST: u64 = LONG;
@@ -230,7 +230,7 @@ fn config(message: &[u8]) -> Result<ModelConfig, String> {
         }
         Ok(())
     })?;
-    config.mark.hash = config_json::read(message).and_then(|whole| ConfigMark::of(&whole).hash);
+    config.mark.hash = config_json::read(message).and_then(|whole| ConfigMark::new(&whole).hash);
     Ok(config)
 }
 
@@ -432,7 +432,7 @@ mod tests {
             output: vec![TensorFlags { name: "B".to_owned(), is_shape_tensor: true, optional: false }],
             ensemble_steps: Some(vec![("s".to_owned(), -1)]),
             decoupled: true,
-            mark: ConfigMark::of(&json!({
+            mark: ConfigMark::new(&json!({
                 "max_batch_size": 8, "input": [{"name": "A", "optional": true}], "output": [{"name": "B", "is_shape_tensor": true}],
                 "ensemble_scheduling": {"step": [{"model_name": "s", "model_version": -1}]},
                 "model_transaction_policy": {"decoupled": true}, "response_cache": {"enable": false},

@@ -65,7 +65,7 @@ mod tests {
             "dynamic_batching": {"preferred_batch_size": [4, 8], "max_queue_delay_microseconds": "100", "preserve_ordering": false,
                 "priority_queue_policy": {"2": {"timeout_action": "DELAY", "max_queue_size": 0}}},
         });
-        assert_eq!(ConfigMark::of(&read(&bytes).unwrap()), ConfigMark::of(&json));
+        assert_eq!(ConfigMark::new(&read(&bytes).unwrap()), ConfigMark::new(&json));
     }
 
     #[test]

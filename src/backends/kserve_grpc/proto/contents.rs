@@ -22,7 +22,7 @@ fn field_of(datatype: DataType) -> Option<u32> {
 /// not of that type, or there are none.
 pub fn pack(out: &mut Vec<u8>, datatype: DataType, contents: &[u8]) -> Option<()> {
     let wanted = field_of(datatype)?;
-    let mut fields = Fields::of(contents);
+    let mut fields = Fields::new(contents);
     let mut found = false;
     for (field, value) in fields.by_ref() {
         if field != wanted {
@@ -118,12 +118,12 @@ mod tests {
 
     #[test]
     fn floats_and_strings_are_packed() {
-        let one = 1.5_f32.to_le_bytes();
+        let value = 1.5_f32.to_le_bytes();
         let mut contents = Vec::new();
-        put_bytes(&mut contents, 6, &[one, one].concat());
+        put_bytes(&mut contents, 6, &[value, value].concat());
         contents.extend_from_slice(&[6 << 3 | 5]);
-        contents.extend_from_slice(&one);
-        assert_eq!(packed(DataType::Fp32, &contents), Some([one, one, one].concat()));
+        contents.extend_from_slice(&value);
+        assert_eq!(packed(DataType::Fp32, &contents), Some([value, value, value].concat()));
         let mut contents = Vec::new();
         put_bytes(&mut contents, 8, b"ab");
         put_bytes(&mut contents, 8, b"");

@@ -19,7 +19,7 @@ impl<'a> StreamReply<'a> {
     /// then it has fields that the outer message does not know.
     pub fn parse(message: &'a [u8]) -> Option<Self> {
         let (mut error, mut response) = (None, None);
-        let mut fields = Fields::of(message);
+        let mut fields = Fields::new(message);
         for (field, value) in fields.by_ref() {
             match field {
                 1 => error = Some(value),
@@ -59,7 +59,7 @@ impl<'a> InferReply<'a> {
     /// Parses a message; `None` if it is malformed. Outputs are parsed only when they are visited.
     pub fn parse(message: &'a [u8]) -> Option<Self> {
         let mut reply = Self { message, ..Self::default() };
-        let mut fields = Fields::of(message);
+        let mut fields = Fields::new(message);
         for (field, value) in fields.by_ref() {
             match field {
                 1 => reply.model = value.text()?,
@@ -88,9 +88,9 @@ impl<'a> InferReply<'a> {
 
     /// The datatype of the first output whose datatype is not known, if there is one.
     pub fn unknown_datatype(&self) -> Option<&'a str> {
-        let outputs = Fields::of(self.message).filter(|field| field.0 == 5);
+        let outputs = Fields::new(self.message).filter(|field| field.0 == 5);
         let mut named = outputs.filter_map(|(_, output)| {
-            let datatype = Fields::of(output.bytes()?).filter(|field| field.0 == 2).last();
+            let datatype = Fields::new(output.bytes()?).filter(|field| field.0 == 2).last();
             datatype.map_or(Some(""), |(_, name)| name.text())
         });
         named.find(|name| DataType::parse(name).is_none())
@@ -98,8 +98,8 @@ impl<'a> InferReply<'a> {
 
     /// Whether the numbers of outputs and raw contents differ, and the outputs have no typed contents instead.
     pub fn lacks_contents(&self) -> bool {
-        let typed = |output: &[u8]| Fields::of(output).any(|(field, _)| field == 5);
-        let mut outputs = Fields::of(self.message).filter(|field| field.0 == 5);
+        let typed = |output: &[u8]| Fields::new(output).any(|(field, _)| field == 5);
+        let mut outputs = Fields::new(self.message).filter(|field| field.0 == 5);
         self.bare != 0 && !outputs.all(|(_, output)| output.bytes().is_some_and(typed))
     }
 }
@@ -108,11 +108,11 @@ impl<'a> InferReply<'a> {
 fn final_flag(entry: &[u8]) -> Option<bool> {
     let mut named = false;
     let mut flag = None;
-    for (field, value) in Fields::of(entry) {
+    for (field, value) in Fields::new(entry) {
         match field {
             1 => named = value.bytes() == Some(b"triton_final_response"),
             2 => {
-                let bools = Fields::of(value.bytes()?).filter(|field| field.0 == 1);
+                let bools = Fields::new(value.bytes()?).filter(|field| field.0 == 1);
                 flag = bools.last().map(|field| field.1 == Value::Number(1));
             }
             _ => {}
@@ -123,7 +123,7 @@ fn final_flag(entry: &[u8]) -> Option<bool> {
 
 impl Outputs for InferReply<'_> {
     fn visit(&self, visitor: &mut dyn FnMut(OutputView<'_>)) {
-        let nth = |wanted: u32| Fields::of(self.message).filter(move |field| field.0 == wanted);
+        let nth = |wanted: u32| Fields::new(self.message).filter(move |field| field.0 == wanted);
         let mut raw = nth(6);
         for (_, output) in nth(5) {
             let bytes = raw.next().and_then(|field| field.1.bytes());
@@ -137,7 +137,7 @@ impl Outputs for InferReply<'_> {
 /// ones.
 fn visit_output(output: &[u8], raw: Option<&[u8]>, visitor: &mut dyn FnMut(OutputView<'_>)) {
     let (mut name, mut datatype, mut shape, mut typed) = ("", None, Vec::new(), None);
-    for (field, value) in Fields::of(output) {
+    for (field, value) in Fields::new(output) {
         match (field, value) {
             (1, value) => name = value.text().unwrap_or_default(),
             (2, value) => datatype = value.text().and_then(DataType::parse),
@@ -199,13 +199,13 @@ mod tests {
         let reply = StreamReply::parse(&message).unwrap();
         assert_eq!((reply.error, reply.response.id, reply.response.last), ("sorry", "id-1", Some(false)));
         assert!(reply.response.has_outputs);
-        let mut seen = 0;
+        let mut count = 0;
         reply.response.visit(&mut |output| {
             assert_eq!((output.name, output.datatype, output.shape), ("OUT", DataType::Int8, &[2, 300][..]));
             assert_eq!(output.bytes, [9; 600]);
-            seen += 1;
+            count += 1;
         });
-        assert_eq!(seen, 1);
+        assert_eq!(count, 1);
     }
 
     #[test]
@@ -243,9 +243,9 @@ mod tests {
         put_bytes(&mut message, 5, &output);
         let reply = InferReply::parse(&message).unwrap();
         assert!(!reply.lacks_contents());
-        let mut seen = Vec::new();
-        reply.visit(&mut |output| seen.push((output.shape.to_vec(), output.bytes.to_vec())));
-        assert_eq!(seen, [(vec![3], vec![1, 2, 3])]);
+        let mut outputs = Vec::new();
+        reply.visit(&mut |output| outputs.push((output.shape.to_vec(), output.bytes.to_vec())));
+        assert_eq!(outputs, [(vec![3], vec![1, 2, 3])]);
     }
 
     #[test]

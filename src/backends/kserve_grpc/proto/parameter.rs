@@ -42,10 +42,10 @@ mod tests {
         for (value, field, expected) in cases {
             let mut out = Vec::new();
             put_parameter(&mut out, 4, "name", &value);
-            let entry = Fields::of(&out).next().unwrap().1.bytes().unwrap();
-            let parts: Vec<_> = Fields::of(entry).collect();
+            let entry = Fields::new(&out).next().unwrap().1.bytes().unwrap();
+            let parts: Vec<_> = Fields::new(entry).collect();
             assert_eq!(parts[0], (1, Value::Bytes(b"name")));
-            let value = Fields::of(parts[1].1.bytes().unwrap()).next().unwrap();
+            let value = Fields::new(parts[1].1.bytes().unwrap()).next().unwrap();
             assert_eq!(value, (field, expected));
         }
     }

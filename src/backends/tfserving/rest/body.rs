@@ -95,8 +95,8 @@ impl Elements<'_> {
             DataType::Fp64 => float(f64::from_le_bytes(self.take()?), None),
             DataType::Bytes | DataType::Json => {
                 let length = u32::from_le_bytes(self.take()?) as usize;
-                let (text, rest) = self.rest.split_at_checked(length)?;
-                self.rest = rest;
+                let (text, tail) = self.rest.split_at_checked(length)?;
+                self.rest = tail;
                 format!("{{\"b64\":\"{}\"}}", BASE64_STANDARD.encode(text))
             }
         };
@@ -105,8 +105,8 @@ impl Elements<'_> {
     }
 
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (bytes, rest) = self.rest.split_first_chunk()?;
-        self.rest = rest;
+        let (bytes, tail) = self.rest.split_first_chunk()?;
+        self.rest = tail;
         Some(*bytes)
     }
 }

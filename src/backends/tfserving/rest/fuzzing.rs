@@ -17,6 +17,6 @@ pub fn answer(bytes: &[u8], form: ReplyForm<'_>) {
 pub fn control(bytes: &[u8], wanted: &Wanted) {
     let _ = unavailable(bytes);
     if let Ok(answer) = serde_json::from_slice::<Answer>(bytes) {
-        let _ = wanted.model(&ModelId::latest("m"), answer.of(wanted.signature()));
+        let _ = wanted.model(&ModelId::latest("m"), answer.metadata(wanted.signature()));
     }
 }

@@ -92,7 +92,7 @@ struct DimJson {
 
 impl Answer {
     /// What it says of the signature `wanted`.
-    pub fn of(self, wanted: &str) -> Metadata {
+    pub fn metadata(self, wanted: &str) -> Metadata {
         let mut metadata = Metadata::default();
         for (name, signature) in self.metadata.signature_def.signature_def {
             metadata.note(&name);
@@ -132,7 +132,7 @@ mod tests {
                 "z": {"dtype": "DT_VARIANT", "tensor_shape": {"unknown_rank": true}}}}}}}}"#,
         )
         .unwrap();
-        let signature = answer.of("s").signature.unwrap();
+        let signature = answer.metadata("s").signature.unwrap();
         assert_eq!(
             (&signature.inputs[0].datatype, &signature.inputs[0].dims),
             (&Ok(DataType::Fp16), &Some(vec![-1, 3]))

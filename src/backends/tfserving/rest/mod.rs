@@ -72,7 +72,7 @@ impl TfServingRest {
             control: Questions::new(Arc::clone(&route.connector), headers.clone()),
             way: Way { endpoint: route.endpoint().clone(), headers, label: plan.target.version_label.clone() },
             route,
-            wanted: Wanted::of(plan),
+            wanted: Wanted::new(plan),
             wait: ServerWait::new(connection.server_wait),
             bodies: Prepared::default(),
         })
@@ -95,7 +95,7 @@ impl TfServingRest {
     }
 
     fn bodies(&self, models: &[ModelSpec], payloads: &Arc<[Payload]>) -> Result<Arc<Bodies>> {
-        self.bodies.of(payloads, || Bodies::render(&self.way, self.wanted.signature(), models, payloads))
+        self.bodies.get_or_make(payloads, || Bodies::render(&self.way, self.wanted.signature(), models, payloads))
     }
 }
 
@@ -116,14 +116,14 @@ impl Backend for TfServingRest {
             .retry(|limit| self.ask_ready(id, Patience::Within(limit)), |error| advice::https(error).is_some());
         ready.map_err(|error| {
             let waited = self.wait.seconds();
-            let what = format!("model '{id}' was not ready within {waited} s (--server-wait)");
-            let failed: Error = self.control.error(&what, &error);
+            let problem = format!("model '{id}' was not ready within {waited} s (--server-wait)");
+            let failed: Error = self.control.error(&problem, &error);
             advice::https(&error).into_iter().fold(failed, Error::advice)
         })?;
         let path = format!("{}/metadata", self.way.path(id));
-        let what = "error: failed to get model metadata";
-        let answer: metadata::Answer = self.control.get_json(&path, what, Patience::Setup)?;
-        self.wanted.model(id, answer.of(self.wanted.signature()))
+        let subject = "error: failed to get model metadata";
+        let answer: metadata::Answer = self.control.get_json(&path, subject, Patience::Setup)?;
+        self.wanted.model(id, answer.metadata(self.wanted.signature()))
     }
 
     fn prepare(&self, models: &Arc<[ModelSpec]>, payloads: &Arc<[Payload]>) -> Result<()> {

@@ -130,13 +130,13 @@ mod tests {
 
     #[test]
     fn outputs_have_names_where_there_are_several() {
-        let one = read(&[("y", DataType::Fp32)], r#"{"outputs": [[1.5, NaN]]}"#).unwrap();
-        assert_eq!((one[0].0.as_str(), &one[0].1[..]), ("y", &[1, 2][..]));
-        assert_eq!(one[0].2[..4], 1.5_f32.to_le_bytes());
+        let single = read(&[("y", DataType::Fp32)], r#"{"outputs": [[1.5, NaN]]}"#).unwrap();
+        assert_eq!((single[0].0.as_str(), &single[0].1[..]), ("y", &[1, 2][..]));
+        assert_eq!(single[0].2[..4], 1.5_f32.to_le_bytes());
         let two = &[("a", DataType::Bytes), ("b", DataType::Fp16)];
-        let both = read(two, r#"{"outputs": {"a": [{"b64": "/w=="}, "x"], "b": 1.5, "c": []}}"#).unwrap();
-        assert_eq!(both[0].2, b"\x01\0\0\0\xff\x01\0\0\0x");
-        assert_eq!((&both[1].1[..], &both[1].2[..]), (&[][..], &[0, 0x3e][..]));
+        let several = read(two, r#"{"outputs": {"a": [{"b64": "/w=="}, "x"], "b": 1.5, "c": []}}"#).unwrap();
+        assert_eq!(several[0].2, b"\x01\0\0\0\xff\x01\0\0\0x");
+        assert_eq!((&several[1].1[..], &several[1].2[..]), (&[][..], &[0, 0x3e][..]));
         let empty = read(&[("y", DataType::Int32)], r#"{"outputs": [[], []]}"#).unwrap();
         assert_eq!((&empty[0].1[..], empty[0].2.len()), (&[2, 0][..], 0));
         assert!(read(&[], r#"{"outputs": [[1]]}"#).unwrap().is_empty(), "one whose shape nobody knows");
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_is_said() {
-        let one = &[("y", DataType::Int32)];
+        let outputs = &[("y", DataType::Int32)];
         for (body, words) in [
             (r#"{"predictions": [1]}"#, "no outputs"),
             ("[]", "no outputs"),
@@ -169,7 +169,7 @@ mod tests {
             (r#"{"outputs": [1.5]}"#, "does not fit INT32"),
             (r#"{"outputs": [{"b64": "/w=="}]}"#, "does not fit INT32"),
         ] {
-            let error = read(one, body).unwrap_err();
+            let error = read(outputs, body).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
     }

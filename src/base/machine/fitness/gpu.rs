@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn old_drivers_are_told() {
         let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue Jul 13 16:14:05 UTC 2021\nGCC version: 12.2.0\n";
-        assert_eq!((driver(closed).grade, &*driver(closed).what), (Grade::Warning, "NVIDIA driver: 470.57.02"));
+        assert_eq!((driver(closed).grade, &*driver(closed).observation), (Grade::Warning, "NVIDIA driver: 470.57.02"));
         let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  560.35.03  Release Build  (dvs-builder@x)  Fri Aug 16\n";
-        assert_eq!((driver(open).grade, &*driver(open).what), (Grade::Good, "NVIDIA driver: 560.35.03"));
+        assert_eq!((driver(open).grade, &*driver(open).observation), (Grade::Good, "NVIDIA driver: 560.35.03"));
         assert_eq!(driver("").grade, Grade::Note);
     }
 
@@ -87,10 +87,10 @@ mod tests {
     fn shared_gpus_are_told() {
         assert_eq!(sharing(["bash", "nvidia-cuda-mps"].into_iter()).grade, Grade::Note);
         assert_eq!(sharing(["bash"].into_iter()).grade, Grade::Good);
-        let whats = |line| gpu(line).into_iter().map(|finding| finding.what).collect::<Vec<_>>();
-        assert_eq!(whats("0, NVIDIA H200, Enabled, Disabled, Default, 0"), ["GPU 0 (NVIDIA H200)"]);
+        let observations = |line| gpu(line).into_iter().map(|finding| finding.observation).collect::<Vec<_>>();
+        assert_eq!(observations("0, NVIDIA H200, Enabled, Disabled, Default, 0"), ["GPU 0 (NVIDIA H200)"]);
         assert_eq!(
-            whats("1, NVIDIA A100-SXM4-40GB, Disabled, Enabled, Exclusive_Process, 43"),
+            observations("1, NVIDIA A100-SXM4-40GB, Disabled, Enabled, Exclusive_Process, 43"),
             [
                 "GPU 1 (NVIDIA A100-SXM4-40GB): MIG enabled",
                 "GPU 1 (NVIDIA A100-SXM4-40GB): persistence mode disabled",
@@ -98,7 +98,7 @@ mod tests {
                 "GPU 1 (NVIDIA A100-SXM4-40GB): 43% busy",
             ]
         );
-        assert_eq!(whats("2, Tesla T4, Enabled, [N/A], Default, [N/A]"), ["GPU 2 (Tesla T4)"]);
+        assert_eq!(observations("2, Tesla T4, Enabled, [N/A], Default, [N/A]"), ["GPU 2 (Tesla T4)"]);
         assert!(gpu("No devices were found").is_empty());
     }
 }

@@ -29,8 +29,8 @@ pub fn mappings(max_map_count: Option<u64>) -> Finding {
 }
 
 /// Checks the limits on threads: of the user, of the control group, and of the machine, if there are any.
-pub fn threads(rooms: [Option<u64>; 3]) -> Finding {
-    match rooms.into_iter().flatten().min() {
+pub fn threads(limits: [Option<u64>; 3]) -> Finding {
+    match limits.into_iter().flatten().min() {
         Some(most) if most < MANY_THREADS => Finding::note(
             format!("threads: {most} at most"),
             "synchronous requests have one each, and a server dozens; ulimit -u, docker run --pids-limit, or use --async",
@@ -71,9 +71,9 @@ mod tests {
     #[test]
     fn low_limits_are_told() {
         assert_eq!(files(LIMITS).grade, Grade::Note);
-        assert_eq!(files(&LIMITS.replace("1024 ", "65536")).what, "open files: 65536 at most");
+        assert_eq!(files(&LIMITS.replace("1024 ", "65536")).observation, "open files: 65536 at most");
         assert_eq!((mappings(Some(65_530)).grade, mappings(Some(1_000)).grade), (Grade::Good, Grade::Warning));
-        assert_eq!(threads([Some(100_000), Some(512), None]).what, "threads: 512 at most");
+        assert_eq!(threads([Some(100_000), Some(512), None]).observation, "threads: 512 at most");
         assert_eq!(threads([None; 3]).grade, Grade::Good);
     }
 }

@@ -72,7 +72,7 @@ mod tests {
         let space = |all, free| Some(Space { all, free });
         assert_eq!(shared(space(64 << 20, 64 << 20)).grade, Grade::Warning, "docker's default");
         assert_eq!(shared(space(24 << 30, 500 << 20)).grade, Grade::Note);
-        assert_eq!(shared(space(24 << 30, 20 << 30)).what, "/dev/shm: 24576 MiB, 20480 MiB free");
+        assert_eq!(shared(space(24 << 30, 20 << 30)).observation, "/dev/shm: 24576 MiB, 20480 MiB free");
         assert_eq!(shared(None).grade, Grade::Warning);
         assert_eq!(shared(space(0, 0)).grade, Grade::Good);
     }
@@ -85,7 +85,7 @@ mod tests {
                      Max locked memory         {value}              unlimited            bytes     \n"
             )
         };
-        assert_eq!(locked(&limits("8388608")).what, "locked memory: 8192 KiB at most");
+        assert_eq!(locked(&limits("8388608")).observation, "locked memory: 8192 KiB at most");
         assert_eq!(locked(&limits("8388608")).grade, Grade::Note);
         assert_eq!(locked(&limits("unlimited")).grade, Grade::Good);
         assert_eq!(locked("").grade, Grade::Good);
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn huge_pages_for_all_are_told() {
         assert_eq!(huge_pages("[always] madvise never").grade, Grade::Note);
-        assert_eq!(huge_pages("always [madvise] never").what, "transparent huge pages: madvise");
+        assert_eq!(huge_pages("always [madvise] never").observation, "transparent huge pages: madvise");
         assert_eq!(huge_pages("").grade, Grade::Good);
     }
 }

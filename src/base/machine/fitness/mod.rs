@@ -26,7 +26,7 @@ pub struct Finding {
     /// How much it matters.
     pub grade: Grade,
     /// What was checked, and its value.
-    pub what: String,
+    pub observation: String,
     /// Why it matters, and what to do; empty if it is good.
     pub advice: String,
 }
@@ -34,17 +34,17 @@ pub struct Finding {
 impl Finding {
     /// Nothing to do.
     pub fn good(text: impl Into<String>) -> Self {
-        Self { grade: Grade::Good, what: text.into(), advice: String::new() }
+        Self { grade: Grade::Good, observation: text.into(), advice: String::new() }
     }
 
     /// Matters to some runs.
     pub fn note(text: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { grade: Grade::Note, what: text.into(), advice: advice.into() }
+        Self { grade: Grade::Note, observation: text.into(), advice: advice.into() }
     }
 
     /// Makes figures worse.
     pub fn warning(text: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { grade: Grade::Warning, what: text.into(), advice: advice.into() }
+        Self { grade: Grade::Warning, observation: text.into(), advice: advice.into() }
     }
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
             Grade::Note => "note",
             Grade::Warning => "warning",
         };
-        write!(f, "{word:<8} {}", self.what)?;
+        write!(f, "{word:<8} {}", self.observation)?;
         if self.advice.is_empty() { Ok(()) } else { write!(f, ": {}", self.advice) }
     }
 }

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(governor(&[]).grade, Grade::Good);
         assert_eq!(governor(&names(&["performance", "performance"])).grade, Grade::Good);
         let found = governor(&names(&["powersave", "performance", "powersave"]));
-        assert_eq!((found.grade, &*found.what), (Grade::Warning, "frequency governor: powersave"));
+        assert_eq!((found.grade, &*found.observation), (Grade::Warning, "frequency governor: powersave"));
     }
 
     #[test]
@@ -119,22 +119,22 @@ mod tests {
         let cores: BTreeMap<usize, Vec<usize>> =
             [(0, vec![0, 4]), (4, vec![0, 4]), (1, vec![1, 5]), (5, vec![1, 5])].into();
         assert_eq!(siblings(&[0, 1], &cores).grade, Grade::Good);
-        assert_eq!(siblings(&[], &cores).what, "SMT: on, and nothing is pinned (--cpus, --worker-cpus)");
+        assert_eq!(siblings(&[], &cores).observation, "SMT: on, and nothing is pinned (--cpus, --worker-cpus)");
         let found = siblings(&[0, 1, 4], &cores);
-        assert_eq!((found.grade, &*found.what), (Grade::Warning, "SMT: pinned processors 0, 4 share cores"));
+        assert_eq!((found.grade, &*found.observation), (Grade::Warning, "SMT: pinned processors 0, 4 share cores"));
         assert_eq!(siblings(&[0, 1], &[(0, vec![0]), (1, vec![1])].into()).grade, Grade::Good);
     }
 
     #[test]
     fn quotas_and_steal_are_told() {
         assert_eq!(quota(None).grade, Grade::Good);
-        assert_eq!(quota(Some(1.5)).what, "processor quota: 1.50 processors");
+        assert_eq!(quota(Some(1.5)).observation, "processor quota: 1.50 processors");
         let times = |stolen| {
             let busy = Duration::from_secs(100);
             BTreeMap::from([(0, Times { busy, stolen: Duration::from_secs(stolen), ..Times::default() })])
         };
         assert_eq!((steal(&times(0)).grade, steal(&times(25)).grade), (Grade::Good, Grade::Note));
-        assert!(steal(&times(25)).what.contains(" 20.0% "));
+        assert!(steal(&times(25)).observation.contains(" 20.0% "));
         assert_eq!(steal(&BTreeMap::new()).grade, Grade::Good);
     }
 }

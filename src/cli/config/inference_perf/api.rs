@@ -17,17 +17,17 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         flags.add("endpoint", COMPLETIONS);
         return Ok(());
     };
-    let mut api = Fields::of("api", node)?;
+    let mut api = Fields::new("api", node)?;
     if api.peek("type").and_then(text) == Some("anthropic_messages") {
         api.refuse(
             "type",
             "no service kind speaks Anthropic's messages; servers that offer them offer OpenAI's chat, too: use type chat",
         )?;
     }
-    let kind = api.word("type", &["completion", "chat"])?.unwrap_or("completion");
-    flags.of(&api, "type").add("endpoint", if kind == "chat" { "v1/chat/completions" } else { COMPLETIONS });
+    let kind = api.choice("type", &["completion", "chat"])?.unwrap_or("completion");
+    flags.from_key(&api, "type").add("endpoint", if kind == "chat" { "v1/chat/completions" } else { COMPLETIONS });
     if api.switch("streaming")? == Some(true) {
-        flags.of(&api, "streaming").switch("streaming");
+        flags.from_key(&api, "streaming").switch("streaming");
     }
     if let Some(headers) = api.take("headers") {
         for (name, value) in headers.map()? {
@@ -39,19 +39,19 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     let limits = "no effect: headers are sent as they are, and --goodput judges requests by limits of its own";
     flags
         .notes
-        .extend(["slo_unit", "slo_tpot_header", "slo_ttft_header"].iter().filter_map(|key| api.idle(key, limits)));
+        .extend(["slo_unit", "slo_tpot_header", "slo_ttft_header"].iter().filter_map(|key| api.no_effect(key, limits)));
     if let Some(format) = response_format(&mut api)? {
-        flags.of(&api, "response_format").add("response-format", format);
+        flags.from_key(&api, "response_format").add("response-format", format);
     }
     let plays_sessions =
         flags.settings.iter().any(|setting| ["conversations", "session-trace"].contains(&setting.name.as_str()));
     if plays_sessions && let Some(name) = api.text("session_id_header_key")? {
-        flags.of(&api, "session_id_header_key").add("session-header", name);
+        flags.from_key(&api, "session_id_header_key").add("session-header", name);
     }
     let alone = "no effect: requests on their own belong to no session";
-    flags.notes.extend(api.idle("session_id_header_key", alone));
+    flags.notes.extend(api.no_effect("session_id_header_key", alone));
     let rule = "no effect: what a server says in its header is not sent back to it";
-    flags.notes.extend(api.idle("session_token_header_key", if plays_sessions { rule } else { alone }));
+    flags.notes.extend(api.no_effect("session_token_header_key", if plays_sessions { rule } else { alone }));
     api.finish()
 }
 
@@ -59,7 +59,7 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
 fn response_format(api: &mut Fields<'_>) -> Result<Option<Json>, Fault> {
     let at = api.place("response_format");
     let Some(mut format) = api.section("response_format")? else { return Ok(None) };
-    let kind = format.word("type", &["json_schema", "json_object"])?.unwrap_or("json_schema");
+    let kind = format.choice("type", &["json_schema", "json_object"])?.unwrap_or("json_schema");
     let name = format.text("name")?.unwrap_or("structured_output");
     let schema = format.take("json_schema");
     format.finish()?;

@@ -57,7 +57,7 @@ impl<'a> Breakers<'a> {
 }
 
 fn breaker(node: &Node) -> Result<Breaker<'_>, Fault> {
-    let mut breaker = Fields::of("circuit_breakers", node)?;
+    let mut breaker = Fields::new("circuit_breakers", node)?;
     let name = breaker.text("name")?.ok_or_else(|| Fault::new(node.at, "a circuit breaker needs 'name'"))?;
     let metrics = breaker.take("metrics").ok_or_else(|| Fault::new(node.at, "a circuit breaker needs 'metrics'"))?;
     let is_of_errors = is_of_errors(metrics)?;
@@ -72,7 +72,7 @@ fn breaker(node: &Node) -> Result<Breaker<'_>, Fault> {
 
 /// In inference-perf an expression decides whether a request counts as a hit; here it is that the request failed.
 fn is_of_errors(node: &Node) -> Result<bool, Fault> {
-    let mut metrics = Fields::of("circuit_breakers.metrics", node)?;
+    let mut metrics = Fields::new("circuit_breakers.metrics", node)?;
     metrics.list("matches")?;
     let rules = metrics.list("rules")?;
     metrics.finish()?;
@@ -80,9 +80,9 @@ fn is_of_errors(node: &Node) -> Result<bool, Fault> {
 }
 
 fn trigger(node: &Node) -> Result<String, Fault> {
-    let mut trigger = Fields::of("circuit_breakers.triggers", node)?;
+    let mut trigger = Fields::new("circuit_breakers.triggers", node)?;
     let missing = |key: &str| Fault::new(node.at, format!("a trigger needs '{key}'"));
-    if trigger.word("type", &["consecutive", "rate_over_window"])?.ok_or_else(|| missing("type"))? == "consecutive" {
+    if trigger.choice("type", &["consecutive", "rate_over_window"])?.ok_or_else(|| missing("type"))? == "consecutive" {
         let failures = trigger.whole("threshold", 1)?.ok_or_else(|| missing("threshold"))?;
         trigger.finish()?;
         return Ok(format!("consecutive>={failures}"));

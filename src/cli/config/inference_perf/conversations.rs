@@ -17,10 +17,10 @@ pub fn replay(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(
     let mut fields = data.section("conversation_replay")?.ok_or_else(missing)?;
     let seed = fields.whole("seed", 0)?.unwrap_or(42);
     let count = fields.whole("num_conversations", 1)?.unwrap_or(200);
-    flags.of(&fields, "num_conversations").add("conversations", count);
+    flags.from_key(&fields, "num_conversations").add("conversations", count);
     let shared = fields.whole("shared_system_prompt_len", 0)?.unwrap_or(SHARED);
     if shared > 0 {
-        flags.of(&fields, "shared_system_prompt_len").add("prefix-tokens", shared);
+        flags.from_key(&fields, "shared_system_prompt_len").add("prefix-tokens", shared);
     }
     for (key, usual, flag) in [
         ("dynamic_system_prompt_len", None, "system-tokens"),
@@ -30,7 +30,7 @@ pub fn replay(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(
     ] {
         match fields.take(key) {
             Some(node) => flags.at(node.at).add(flag, length(&fields.name(key), node)?.0),
-            None => usual.into_iter().for_each(|usual| flags.of(&fields, key).add(flag, usual)),
+            None => usual.into_iter().for_each(|usual| flags.from_key(&fields, key).add(flag, usual)),
         }
     }
     if let Some(node) = fields.take("tool_call_latency_sec")
@@ -39,10 +39,10 @@ pub fn replay(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(
         flags.at(node.at).add("turn-delay", length(&fields.name("tool_call_latency_sec"), node)?.0);
     }
     let uncut = "no effect: a conversation is sent whole, and one that is too long for the model fails";
-    flags.notes.extend(fields.idle("max_model_len", uncut));
-    if flags.settings.iter().any(|setting| setting.name == "seed" && setting.words == ["--seed=time"]) {
+    flags.notes.extend(fields.no_effect("max_model_len", uncut));
+    if flags.settings.iter().any(|setting| setting.name == "seed" && setting.arguments == ["--seed=time"]) {
         flags.settings.retain(|setting| setting.name != "seed");
-        flags.of(&fields, "seed").add("seed", seed);
+        flags.from_key(&fields, "seed").add("seed", seed);
     }
     fields.finish()
 }
@@ -78,7 +78,7 @@ pub fn otel(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(),
     paths.iter().for_each(|(path, at)| flags.at(*at).add("session-trace", format!("otel:{path}")));
     let options = options(&mut fields)?;
     if !options.is_empty() {
-        flags.of(&fields, "max_wait_ms").add("session-trace-options", options.join(","));
+        flags.from_key(&fields, "max_wait_ms").add("session-trace-options", options.join(","));
     }
     model(&mut fields, flags)?;
     left_out(&mut fields, flags)?;
@@ -119,7 +119,7 @@ fn model(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     match name.filter(|name| is_static && !name.is_empty()) {
         Some(name) => {
             flags.settings.retain(|setting| setting.name != "model");
-            flags.of(fields, "static_model_name").add("model", name);
+            flags.from_key(fields, "static_model_name").add("model", name);
         }
         None => flags.note("data.otel_trace_replay: calls are for the model of the run (-m), not for those recorded"),
     }
@@ -139,13 +139,13 @@ fn left_out(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
         ));
     }
     let tools = "no effect: calls of tools are sent as recorded";
-    flags.notes.extend(fields.idle("bad_tool_call_handling", tools));
+    flags.notes.extend(fields.no_effect("bad_tool_call_handling", tools));
     let always = "no effect: a call that was to be one of tools has room for 4096 tokens or more";
-    flags.notes.extend(fields.idle("override_tool_call_max_tokens", always));
+    flags.notes.extend(fields.no_effect("override_tool_call_max_tokens", always));
     let waits = "no effect: load.request_timeout limits the calls that are waited for";
-    flags.notes.extend(fields.idle("predecessor_wait_timeout_sec", waits));
+    flags.notes.extend(fields.no_effect("predecessor_wait_timeout_sec", waits));
     for key in ["attribute_to_header_map", "attribute_to_label_map"] {
-        flags.notes.extend(fields.idle(key, "no effect: attributes of spans are not read"));
+        flags.notes.extend(fields.no_effect(key, "no effect: attributes of spans are not read"));
     }
     Ok(())
 }

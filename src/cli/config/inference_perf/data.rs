@@ -38,7 +38,7 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         flags.add("prompt-tokens", MOCK);
         return Ok(());
     };
-    let mut data = Fields::of("data", node)?;
+    let mut data = Fields::new("data", node)?;
     let kind = data.peek("type").and_then(text).unwrap_or("mock");
     if FOREIGN.contains(&kind) {
         data.refuse("type", CONVERT)?;
@@ -56,14 +56,14 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         "otel_trace_replay",
         "visionarena",
     ];
-    let kind = data.word("type", &kinds)?.unwrap_or("mock");
+    let kind = data.choice("type", &kinds)?.unwrap_or("mock");
     match kind {
         "mock" => {
             let drawn = "only the types random and synthetic take it";
             ["input_distribution", "output_distribution", "trace"]
                 .iter()
                 .try_for_each(|key| data.refuse(key, drawn))?;
-            flags.of(&data, "type").add("prompt-tokens", MOCK);
+            flags.from_key(&data, "type").add("prompt-tokens", MOCK);
         }
         "shared_prefix" => shared_prefix(&mut data, node, flags)?,
         "conversation_replay" => conversations::replay(&mut data, node, flags)?,
@@ -75,8 +75,8 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         "random" | "synthetic" => generated(&mut data, kind, node, flags)?,
         set => dataset(&mut data, set, node, flags)?,
     }
-    flags.notes.extend(data.idle("corpus_file_path", "no effect, because prompts are made of common words"));
-    flags.notes.extend(data.idle("path", "no effect: prompts are generated"));
+    flags.notes.extend(data.no_effect("corpus_file_path", "no effect, because prompts are made of common words"));
+    flags.notes.extend(data.no_effect("path", "no effect: prompts are generated"));
     data.take("shared_prefix");
     data.pass_over(SECTIONS);
     FOREIGN.iter().try_for_each(|key| data.refuse(key, CONVERT))?;
@@ -149,16 +149,16 @@ fn shared_prefix(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Resul
         }
     }
     if flags.settings.iter().any(|setting| setting.name == "prefix-tokens") {
-        flags.of(&fields, "num_groups").add("num-prefixes", groups);
+        flags.from_key(&fields, "num_groups").add("num-prefixes", groups);
     }
     let all = groups.saturating_mul(prompts);
     if is_conversation {
-        flags.of(&fields, "enable_multi_turn_chat").add("conversations", all);
+        flags.from_key(&fields, "enable_multi_turn_chat").add("conversations", all);
         flags.add("turns", "endless");
     } else {
-        flags.of(&fields, "num_prompts_per_group").add("num-prompts", all);
+        flags.from_key(&fields, "num_prompts_per_group").add("num-prompts", all);
     }
-    flags.notes.extend(fields.idle("seed", "no effect: load.base_seed, or --seed, draws the prompts, too"));
+    flags.notes.extend(fields.no_effect("seed", "no effect: load.base_seed, or --seed, draws the prompts, too"));
     if let Some(node) = fields.take("multimodal") {
         media::media("data.shared_prefix.multimodal", node, "prefix-media", flags)?;
     }
@@ -190,7 +190,7 @@ fn dataset(data: &mut Fields<'_>, set: &str, node: &Node, flags: &mut Flags) -> 
         (input, None) => input.map(pair).unwrap_or_default(),
         (input, Some(output)) => pair(input.unwrap_or(unbounded)) + &pair(output),
     };
-    flags.of(data, "path").add("prompt-tokens", format!("dataset:{bounds}{path}"));
+    flags.from_key(data, "path").add("prompt-tokens", format!("dataset:{bounds}{path}"));
     Ok(())
 }
 
@@ -200,7 +200,7 @@ fn dataset(data: &mut Fields<'_>, set: &str, node: &Node, flags: &mut Flags) -> 
 /// What is not theirs.
 pub fn tokenizer(node: Option<&Node>, is_asked: bool, flags: &mut Flags) -> Result<(), Fault> {
     let Some(node) = node else { return Ok(()) };
-    let mut fields = Fields::of("tokenizer", node)?;
+    let mut fields = Fields::new("tokenizer", node)?;
     let name = fields.text("pretrained_model_name_or_path")?;
     fields.pass_over(&["trust_remote_code", "token", "data"]);
     fields.finish()?;

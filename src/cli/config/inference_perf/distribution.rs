@@ -8,7 +8,7 @@ use crate::cli::config::yaml::{Fault, Node};
 /// # Errors
 /// What is not theirs.
 pub fn length(name: &str, node: &Node) -> Result<(String, Option<u64>), Fault> {
-    let mut fields = Fields::of(name, node)?;
+    let mut fields = Fields::new(name, node)?;
     let (least, most) = (fields.whole("min", 0)?.unwrap_or(10).max(1), fields.whole("max", 1)?.unwrap_or(1024));
     let mean = fields.positive("mean")?.unwrap_or(512.0);
     // inference-perf's own key is std_dev; llm-d-benchmark's profiles write std.
@@ -24,7 +24,7 @@ pub fn length(name: &str, node: &Node) -> Result<(String, Option<u64>), Fault> {
     let skew = fields.number("skew", f64::MIN)?.unwrap_or(0.0);
     let count = fields.whole("total_count", 1)?;
     let kinds = ["normal", "skew_normal", "lognormal", "uniform", "poisson", "fixed"];
-    let kind = fields.word("type", &kinds)?.unwrap_or("normal");
+    let kind = fields.choice("type", &kinds)?.unwrap_or("normal");
     fields.finish()?;
     if least > most {
         return Err(Fault::new(node.at, format!("'{name}.min' is above its max")));

@@ -38,12 +38,12 @@ impl Load {
     /// # Errors
     /// What is not theirs, or has no counterpart.
     pub fn read(node: &Node, breakers: &Breakers<'_>, service: Service, flags: &mut Flags) -> Result<Self, Fault> {
-        let mut load = Fields::of("load", node)?;
+        let mut load = Fields::new("load", node)?;
         let kinds = ["constant", "poisson", "concurrent", "trace_replay", SESSIONS];
-        let foreign = "it belongs to llm-d-benchmark's priority-mix harness, which is not inference-perf: stages say what is \
+        let rule = "it belongs to llm-d-benchmark's priority-mix harness, which is not inference-perf: stages say what is \
             sent (rate, duration), and --model-mix mixes classes of requests";
-        load.refuse("duration_seconds", foreign)?;
-        let kind = load.word("type", &kinds)?.unwrap_or("constant");
+        load.refuse("duration_seconds", rule)?;
+        let kind = load.choice("type", &kinds)?.unwrap_or("constant");
         let interval =
             Interval { seconds: load.number("interval", 0.0)?.unwrap_or(INTERVAL), at: load.place("interval") };
         match kind {
@@ -64,7 +64,7 @@ impl Load {
             }
             Some(_) => {
                 if let Some(seed) = load.whole("base_seed", 0)? {
-                    flags.of(&load, "base_seed").add("seed", seed);
+                    flags.from_key(&load, "base_seed").add("seed", seed);
                 }
             }
         }
@@ -91,7 +91,7 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flag
     let sweep = load.peek("sweep").map(|node| node.at);
     let mut all = Vec::new();
     for node in load.list("stages")? {
-        let mut stage = Fields::of("load.stages", node)?;
+        let mut stage = Fields::new("load.stages", node)?;
         let other = "it belongs to stages of the type concurrent";
         stage.refuse("num_requests", other)?;
         stage.refuse("concurrency_level", other)?;
@@ -108,25 +108,25 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flag
     let paced = swept.is_some() || !all.is_empty();
     stages(&all, interval, flags);
     if let Some(mut sweep) = swept {
-        let spacing = sweep.word("type", &["linear", "geometric"])?.unwrap_or("linear");
+        let spacing = sweep.choice("type", &["linear", "geometric"])?.unwrap_or("linear");
         let points = sweep.whole("num_stages", 2)?.unwrap_or(5);
-        flags.of(&sweep, "num_stages").add("sweep", format!("{spacing}:{points}"));
+        flags.from_key(&sweep, "num_stages").add("sweep", format!("{spacing}:{points}"));
         if let Some(seconds) = sweep.whole("stage_duration", 1)? {
             let window = (seconds as f64 * 1000.0 / WINDOWS).round().max(1.0);
-            flags.of(&sweep, "stage_duration").add("measurement-interval", window);
+            flags.from_key(&sweep, "stage_duration").add("measurement-interval", window);
             flags.note(
                 "load.sweep.stage_duration: a rate is measured in three windows or more, so each has a third of it",
             );
         }
         let found = "no effect, because the search for the highest rate continues until it is known to 3 %";
         flags.notes.extend(
-            ["num_requests", "timeout", "saturation_percentile"].iter().filter_map(|key| sweep.idle(key, found)),
+            ["num_requests", "timeout", "saturation_percentile"].iter().filter_map(|key| sweep.no_effect(key, found)),
         );
         sweep.finish()?;
     }
     load.refuse("trace", "its times belong to the type trace_replay, its lengths in data.trace")?;
     if kind == "poisson" && paced {
-        flags.of(load, "type").add("request-distribution", "poisson");
+        flags.from_key(load, "type").add("request-distribution", "poisson");
     }
     Ok(())
 }
@@ -136,7 +136,7 @@ fn concurrent(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> R
     load.refuse("trace", "choose the type trace_replay for its times, and data.trace for its lengths")?;
     let mut all = Vec::new();
     for node in load.list("stages")? {
-        let mut stage = Fields::of("load.stages", node)?;
+        let mut stage = Fields::new("load.stages", node)?;
         let other = "it belongs to stages of the types constant and poisson";
         stage.refuse("rate", other)?;
         stage.refuse("duration", other)?;
@@ -148,7 +148,7 @@ fn concurrent(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> R
         all.push((format!("concurrency:{}:{requests}req", level.min(requests)), node.at));
     }
     stages(&all, interval, flags);
-    flags.of(load, "type").switch("async");
+    flags.from_key(load, "type").switch("async");
     Ok(())
 }
 
@@ -158,13 +158,13 @@ fn sessions(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> Res
     load.refuse("trace", "the section data has the traces of sessions")?;
     let mut all = Vec::new();
     for node in load.list("stages")? {
-        let mut stage = Fields::of("load.stages", node)?;
+        let mut stage = Fields::new("load.stages", node)?;
         let missing = || Fault::new(node.at, "a stage of the type trace_session_replay needs 'concurrent_sessions'");
         let concurrency = stage.whole("concurrent_sessions", 0)?.ok_or_else(missing)?;
         let count = stage.whole("num_sessions", 1)?.map_or_else(|| "all".to_owned(), |count| count.to_string());
         let rate = stage.positive("session_rate")?.map(|rate| format!(":{rate}")).unwrap_or_default();
         let rule = "no effect: a stage ends with its last session; load.request_timeout limits each request";
-        flags.notes.extend(stage.idle("timeout", rule));
+        flags.notes.extend(stage.no_effect("timeout", rule));
         stage.finish()?;
         all.push((format!("sessions:{concurrency}:{count}{rate}"), node.at));
     }
@@ -196,10 +196,10 @@ fn replay(load: &mut Fields<'_>, at: Place, interval: Interval, flags: &mut Flag
 /// # Errors
 /// If it is no section of a trace.
 pub fn trace_file<'a>(name: &str, node: &'a Node) -> Result<&'a str, Fault> {
-    let mut trace = Fields::of(name, node)?;
+    let mut trace = Fields::new(name, node)?;
     let file = trace.text("file")?.ok_or_else(|| Fault::new(node.at, format!("'{name}.file' is missing")))?;
     // The formats are told apart by what the file has.
-    trace.word("format", &["AzurePublicDataset", "BurstGPT", "Mooncake", "Bailian"])?;
+    trace.choice("format", &["AzurePublicDataset", "BurstGPT", "Mooncake", "Bailian"])?;
     trace.finish()?;
     Ok(file)
 }
@@ -210,7 +210,7 @@ fn workers(load: &mut Fields<'_>, kind: &str, service: Service, flags: &mut Flag
     let (concurrency, connections) =
         (load.whole("worker_max_concurrency", 1)?, load.whole("worker_max_tcp_connections", 1)?);
     if let Some(workers) = workers {
-        flags.of(load, "num_workers").add("max-threads", workers);
+        flags.from_key(load, "num_workers").add("max-threads", workers);
     }
     if concurrency.is_none() && connections.is_none() && workers.is_none() {
         return Ok(());
@@ -223,7 +223,7 @@ fn workers(load: &mut Fields<'_>, kind: &str, service: Service, flags: &mut Flag
         }
         Some(connections) => {
             let all = connections.saturating_mul(workers).min(MOST);
-            flags.of(load, "worker_max_tcp_connections").add("max-connections", all);
+            flags.from_key(load, "worker_max_tcp_connections").add("max-connections", all);
         }
         None => {}
     }
@@ -234,7 +234,7 @@ fn workers(load: &mut Fields<'_>, kind: &str, service: Service, flags: &mut Flag
         return Ok(());
     }
     let all = concurrency.unwrap_or(WORKER_CONCURRENCY).saturating_mul(workers).min(MOST);
-    flags.of(load, "worker_max_concurrency").add("max-outstanding", all);
+    flags.from_key(load, "worker_max_concurrency").add("max-outstanding", all);
     Ok(())
 }
 
@@ -243,7 +243,7 @@ fn patience(load: &mut Fields<'_>, service: Service, flags: &mut Flags) -> Resul
     if let Some(seconds) = load.positive("request_timeout")? {
         // Without a connection that is given up, the request is cancelled.
         let flag = if service.has_connections() { "client-timeout-us" } else { "cancel-after-us" };
-        flags.of(load, "request_timeout").add(flag, (seconds * 1e6).round());
+        flags.from_key(load, "request_timeout").add(flag, (seconds * 1e6).round());
     }
     if load.peek("request_retries").is_some_and(|node| text(node) != Some("0")) {
         let rule = "a request that fails counts as failed: a retry would turn it into a slow success, and send \
@@ -263,7 +263,7 @@ fn patience(load: &mut Fields<'_>, service: Service, flags: &mut Flags) -> Resul
 fn adapters(list: &[Node], at: Option<Place>, flags: &mut Flags) -> Result<bool, Fault> {
     let mut total = 0.0;
     for node in list {
-        let mut adapter = Fields::of("load.lora_traffic_split", node)?;
+        let mut adapter = Fields::new("load.lora_traffic_split", node)?;
         let missing = |key: &str| Fault::new(node.at, format!("an adapter needs '{key}'"));
         let name = adapter.text("name")?.ok_or_else(|| missing("name"))?;
         let split = adapter.positive("split")?.ok_or_else(|| missing("split"))?;

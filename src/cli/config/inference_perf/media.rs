@@ -16,7 +16,7 @@ const MISPLACED: &[&str] = &["count", "insertion_point", "resolutions", "represe
 /// # Errors
 /// What is not theirs, or has no counterpart.
 pub fn media(name: &str, node: &Node, flag: &str, flags: &mut Flags) -> Result<(), Fault> {
-    let mut fields = Fields::of(name, node)?;
+    let mut fields = Fields::new(name, node)?;
     for (kind, list) in [("image", "resolutions"), ("video", "profiles"), ("audio", "durations")] {
         let is_misplaced = kind == "image"
             && fields.peek(kind).is_none_or(|node| node.value == Value::Null)
@@ -37,7 +37,7 @@ pub fn media(name: &str, node: &Node, flag: &str, flags: &mut Flags) -> Result<(
 
 /// One kind as a value of `--media`; none if it says no count, as in inference-perf.
 fn kind_of(name: &str, node: &Node, kind: &str, list: &str, is_misplaced: bool) -> Result<Option<String>, Fault> {
-    let mut fields = Fields::of(name, node)?;
+    let mut fields = Fields::new(name, node)?;
     let mut settings = Vec::new();
     let count = fields.take("count").map(|count| length(&fields.name("count"), count)).transpose()?;
     if let Some(point) = fields.take("insertion_point") {
@@ -52,7 +52,7 @@ fn kind_of(name: &str, node: &Node, kind: &str, list: &str, is_misplaced: bool) 
         settings.push(format!("{key}={}", weighted(&name, sizes, kind)?));
     }
     if kind != "audio"
-        && let Some(coding) = fields.word("representation", &["png", "jpeg", "mp4", "png_frames", "jpeg_frames"])?
+        && let Some(coding) = fields.choice("representation", &["png", "jpeg", "mp4", "png_frames", "jpeg_frames"])?
     {
         settings.push(format!("as={}", coding.trim_end_matches("_frames")));
     }
@@ -66,7 +66,7 @@ fn kind_of(name: &str, node: &Node, kind: &str, list: &str, is_misplaced: bool) 
 fn weighted(name: &str, node: &Node, kind: &str) -> Result<String, Fault> {
     let Value::List(list) = &node.value else { return size(name, node, kind) };
     let entry = |node: &Node| {
-        let mut fields = Fields::of(name, node)?;
+        let mut fields = Fields::new(name, node)?;
         let key = if kind == "image" {
             "resolution"
         } else if kind == "video" {
@@ -87,7 +87,7 @@ fn size(name: &str, node: &Node, kind: &str) -> Result<String, Fault> {
     match kind {
         "image" => resolution(name, node),
         "video" => {
-            let mut fields = Fields::of(name, node)?;
+            let mut fields = Fields::new(name, node)?;
             let missing = |key: &str, at: Place| Fault::new(at, format!("'{name}' needs '{key}'"));
             let size = fields.take("resolution").ok_or_else(|| missing("resolution", node.at))?;
             let size = resolution(&fields.name("resolution"), size)?;
@@ -108,7 +108,7 @@ fn resolution(name: &str, node: &Node) -> Result<String, Fault> {
         let rule = || Fault::new(node.at, format!("'{name}: {preset}' is none of {names}, or a width and a height"));
         return entry.map(|(_, size)| (*size).to_owned()).ok_or_else(rule);
     }
-    let mut fields = Fields::of(name, node)?;
+    let mut fields = Fields::new(name, node)?;
     let missing = || Fault::new(node.at, format!("'{name}' needs 'width' and 'height'"));
     let (width, height) = (fields.whole("width", 1)?, fields.whole("height", 1)?);
     fields.finish()?;

@@ -53,10 +53,10 @@ pub fn is_meant(root: &Node) -> bool {
 ///
 /// # Errors
 /// The first key or value that is not theirs, that has no counterpart, or whose counterpart takes no such value.
-pub fn flags(command: &clap::Command, root: &Node, words: &[OsString]) -> Result<Flags, Fault> {
-    let line = CommandLine::of(words);
+pub fn flags(command: &clap::Command, root: &Node, arguments: &[OsString]) -> Result<Flags, Fault> {
+    let line = CommandLine::new(arguments);
     let mut flags = Flags::default();
-    let mut top = Fields::of("", root)?;
+    let mut top = Fields::new("", root)?;
     let split = top.take("lora_traffic_split").cloned();
     let stages = top.take("stages").cloned();
     let parts: Vec<(&str, Node)> = [("lora_traffic_split", split), ("stages", stages)]
@@ -123,7 +123,7 @@ fn other_data(top: &mut Fields<'_>, line: &CommandLine<'_>, service: Service, fl
         && (line.has("trace-input") || line.has("trace-parameter"))
         && !flags.settings.iter().any(|setting| setting.name == "trace-replay")
     {
-        let trace = Fields::of("data", node)?.take("trace");
+        let trace = Fields::new("data", node)?.take("trace");
         if let Some(trace) = trace {
             flags.at(trace.at).add("trace-lengths", load::trace_file("data.trace", trace)?);
         }

@@ -27,15 +27,15 @@ const FIGURES: &[(&str, &str)] =
 /// What is not theirs, or has no counterpart.
 pub fn report(node: Option<&Node>, has_tokens: bool, flags: &mut Flags) -> Result<(), Fault> {
     let empty = Node { at: Place::FIRST, value: Value::Null };
-    let mut report = Fields::of("report", node.unwrap_or(&empty))?;
+    let mut report = Fields::new("report", node.unwrap_or(&empty))?;
     let lifecycle = report.section("request_lifecycle")?;
-    requests(lifecycle.unwrap_or(Fields::of("report.request_lifecycle", &empty)?), flags)?;
+    requests(lifecycle.unwrap_or(Fields::new("report.request_lifecycle", &empty)?), flags)?;
     if let Some(mut goodput) = report.section("goodput")? {
-        let mut limits = goodput.section("constraints")?.unwrap_or(Fields::of("report.goodput.constraints", &empty)?);
+        let mut limits = goodput.section("constraints")?.unwrap_or(Fields::new("report.goodput.constraints", &empty)?);
         for (theirs, ours) in FIGURES {
             match limits.positive(theirs)? {
                 Some(seconds) if has_tokens || *ours == "latency" => {
-                    flags.of(&limits, theirs).add("goodput", format!("{ours}<{seconds}s"));
+                    flags.from_key(&limits, theirs).add("goodput", format!("{ours}<{seconds}s"));
                 }
                 Some(_) => flags.note(format!("{}: answers have no tokens here (--tokens-from)", limits.name(theirs))),
                 None => {}
@@ -64,10 +64,10 @@ fn requests(mut fields: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     for (key, usual, part) in PARTS {
         parts.extend(fields.switch(key)?.unwrap_or(*usual).then_some(*part));
     }
-    flags.of(&fields, "").add("report-parts", if parts.is_empty() { "none".to_owned() } else { parts.join(",") });
+    flags.from_key(&fields, "").add("report-parts", if parts.is_empty() { "none".to_owned() } else { parts.join(",") });
     let percentiles: Vec<&str> = fields.list("percentiles")?.iter().filter_map(text).collect();
     if !percentiles.is_empty() {
-        flags.of(&fields, "percentiles").add("percentiles", percentiles.join(","));
+        flags.from_key(&fields, "percentiles").add("percentiles", percentiles.join(","));
     }
     if fields.switch("use_server_output_tokens")? == Some(false) {
         flags.note("report.request_lifecycle.use_server_output_tokens: the server's token counts are used anyway");
@@ -78,7 +78,7 @@ fn requests(mut fields: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
         );
     }
     flags.notes.extend(
-        fields.idle("per_request_fields", "no effect; --profile-export-file writes requests with their contents"),
+        fields.no_effect("per_request_fields", "no effect; --profile-export-file writes requests with their contents"),
     );
     fields.finish()
 }
@@ -89,20 +89,20 @@ fn requests(mut fields: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
 /// What is not theirs, or has no counterpart.
 pub fn storage(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     let empty = Node { at: Place::FIRST, value: Value::Null };
-    let mut storage = Fields::of("storage", node.unwrap_or(&empty))?;
+    let mut storage = Fields::new("storage", node.unwrap_or(&empty))?;
     let (mut path, mut at) = (FOLDER, storage.place("local_storage"));
     if let Some(mut local) = storage.section("local_storage")? {
         (path, at) = (local.text("path")?.unwrap_or(FOLDER), local.place("path"));
         if let Some(prefix) = local.text("report_file_prefix")? {
-            flags.of(&local, "report_file_prefix").add("report-prefix", prefix);
+            flags.from_key(&local, "report_file_prefix").add("report-prefix", prefix);
         }
         local.finish()?;
     }
     flags.at(at).add("report-dir", path);
     let rule = "no effect: reports are written into a folder, which the store's own program can copy";
-    flags
-        .notes
-        .extend(["google_cloud_storage", "simple_storage_service"].iter().filter_map(|key| storage.idle(key, rule)));
+    flags.notes.extend(
+        ["google_cloud_storage", "simple_storage_service"].iter().filter_map(|key| storage.no_effect(key, rule)),
+    );
     storage.finish()
 }
 
@@ -113,14 +113,14 @@ pub fn storage(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
 /// What is not theirs.
 pub fn metrics(node: Option<&Node>, service: Service, flags: &mut Flags) -> Result<(), Fault> {
     let Some(node) = node else { return Ok(()) };
-    let mut metrics = Fields::of("metrics", node)?;
-    metrics.word("type", &["prometheus", "default"])?;
+    let mut metrics = Fields::new("metrics", node)?;
+    metrics.choice("type", &["prometheus", "default"])?;
     if let Some(mut prometheus) = metrics.section("prometheus")? {
         prometheus.pass_over(&["url", "scrape_interval", "google_managed", "filters"]);
         prometheus.finish()?;
     }
     if service == Service::OpenAi {
-        flags.of(&metrics, "type").switch("collect-metrics");
+        flags.from_key(&metrics, "type").switch("collect-metrics");
         flags.note(
             "metrics: read from the model server's own page (--metrics-url, else /metrics of -u); no Prometheus server is queried",
         );

@@ -17,15 +17,15 @@ pub fn is_mock(node: Option<&Node>) -> bool {
 /// What is not theirs, or has no counterpart.
 pub fn server(node: Option<&Node>, names_models: bool, service: Service, flags: &mut Flags) -> Result<(), Fault> {
     let empty = Node { at: Place::FIRST, value: Value::Null };
-    let mut server = Fields::of("server", node.unwrap_or(&empty))?;
-    server.word("type", &["vllm", "sglang", "tgi", "mock"])?;
+    let mut server = Fields::new("server", node.unwrap_or(&empty))?;
+    server.choice("type", &["vllm", "sglang", "tgi", "mock"])?;
     let (model, url) = (server.text("model_name")?, server.text("base_url")?);
     let ignores_eos = server.switch("ignore_eos")?.unwrap_or(true);
     let key = server.text("api_key")?;
     let (certificate, private) = (server.text("cert_path")?, server.text("key_path")?);
     let nameless = (service == Service::Mock).then_some("mock");
     if let Some(model) = model.or(nameless).filter(|_| !names_models) {
-        flags.of(&server, "model_name").add("model", model);
+        flags.from_key(&server, "model_name").add("model", model);
     }
     let kind = match service {
         Service::Mock => Some("null"),
@@ -33,7 +33,7 @@ pub fn server(node: Option<&Node>, names_models: bool, service: Service, flags: 
         // The command line names them.
         Service::Network | Service::InProcess => None,
     };
-    kind.into_iter().for_each(|kind| flags.of(&server, "type").add("service-kind", kind));
+    kind.into_iter().for_each(|kind| flags.from_key(&server, "type").add("service-kind", kind));
     if !service.has_connections() {
         return server.finish();
     }
@@ -44,10 +44,10 @@ pub fn server(node: Option<&Node>, names_models: bool, service: Service, flags: 
         ("cert_path", "ssl-https-client-certificate-file", certificate),
         ("key_path", "ssl-https-private-key-file", private),
     ] {
-        value.into_iter().for_each(|value| flags.of(&server, theirs).add(ours, value));
+        value.into_iter().for_each(|value| flags.from_key(&server, theirs).add(ours, value));
     }
     if ignores_eos && service == Service::OpenAi {
-        flags.of(&server, "ignore_eos").add("request-parameter", "ignore_eos:true:bool");
+        flags.from_key(&server, "ignore_eos").add("request-parameter", "ignore_eos:true:bool");
     }
     server.finish()
 }

@@ -6,7 +6,7 @@ use crate::cli::config::flags::{name_of, value_of};
 
 /// What the command line says that the meaning of a file hangs on.
 pub struct CommandLine<'a> {
-    words: &'a [OsString],
+    arguments: &'a [OsString],
 }
 
 /// Which service the requests go to.
@@ -31,18 +31,18 @@ impl Service {
 
 impl<'a> CommandLine<'a> {
     /// The command line of these words.
-    pub fn of(words: &'a [OsString]) -> Self {
-        Self { words }
+    pub fn new(arguments: &'a [OsString]) -> Self {
+        Self { arguments }
     }
 
     /// Whether a flag is given.
     pub fn has(&self, name: &str) -> bool {
-        self.words.iter().any(|word| name_of(word) == name)
+        self.arguments.iter().any(|word| name_of(word) == name)
     }
 
     /// The service that the command line names; that of the file if it names none.
     pub fn service(&self, is_mock: bool) -> Service {
-        let kind = self.words.iter().rev().find(|word| name_of(word) == "service-kind");
+        let kind = self.arguments.iter().rev().find(|word| name_of(word) == "service-kind");
         let kind = kind.map(|word| value_of(word).to_string_lossy().to_ascii_lowercase());
         match kind.as_deref() {
             Some("openai") => Service::OpenAi,

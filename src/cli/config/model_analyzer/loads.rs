@@ -165,7 +165,7 @@ fn misfit(key: &str, node: &Node, fits: fn(f64) -> bool) -> Fault {
 }
 
 fn range(key: &str, node: &Node) -> Result<Vec<f64>, Fault> {
-    let mut range = Fields::of(key, node)?;
+    let mut range = Fields::new(key, node)?;
     let (start, stop) = (range.number("start", 0.0)?, range.number("stop", 0.0)?);
     let step = range.positive("step")?.unwrap_or(1.0);
     range.finish()?;

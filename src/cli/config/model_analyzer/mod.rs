@@ -157,7 +157,7 @@ pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault>
             FILE";
         return Err(Fault::new(root.at, rule));
     }
-    let mut top = Fields::of("", root)?;
+    let mut top = Fields::new("", root)?;
     let mut common = Flags::default();
     let is_remote = server(&mut top, &mut common)?;
     let models = top.take(MODELS);
@@ -170,12 +170,12 @@ pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault>
         called: called(&mut top, &mut common)?,
         is_remote,
     };
-    let kind = top.word("model_type", &["generic", "LLM"])?;
+    let kind = top.choice("model_type", &["generic", "LLM"])?;
     if kind == Some("LLM") {
         let rule = "'model_type: LLM' has no counterpart: tune measures requests, not tokens; leave it out";
         return Err(Fault::new(top.place("model_type"), rule));
     }
-    idle(&mut top, &mut common);
+    note_without_effect(&mut top, &mut common);
     top.finish()?;
     common.check(command)?;
     let models = models.map(listed).transpose()?.unwrap_or_default();
@@ -188,9 +188,9 @@ pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault>
 
 /// Where the server is; whether it runs elsewhere.
 fn server(top: &mut Fields<'_>, flags: &mut Flags) -> Result<bool, Fault> {
-    let launch = top.word("triton_launch_mode", &["local", "docker", "remote", "c_api"])?;
+    let launch = top.choice("triton_launch_mode", &["local", "docker", "remote", "c_api"])?;
     let (repository, installed) = (top.text("model_repository")?, top.text("triton_install_path")?);
-    let protocol = top.word("client_protocol", &["http", "grpc"])?;
+    let protocol = top.choice("client_protocol", &["http", "grpc"])?;
     let (http, grpc) = (top.text("triton_http_endpoint")?, top.text("triton_grpc_endpoint")?);
     if launch == Some("remote") {
         // Model Analyzer's usual protocol, unless only the other's address is known.
@@ -199,15 +199,17 @@ fn server(top: &mut Fields<'_>, flags: &mut Flags) -> Result<bool, Fault> {
             true => ("triton_http_endpoint", http, "localhost:8000"),
             false => ("triton_grpc_endpoint", grpc, "localhost:8001"),
         };
-        flags.of(top, key).add("url", url.unwrap_or(usual));
-        flags.of(top, "client_protocol").add("protocol", if by_http { "http" } else { "grpc" });
+        flags.from_key(top, key).add("url", url.unwrap_or(usual));
+        flags.from_key(top, "client_protocol").add("protocol", if by_http { "http" } else { "grpc" });
         return Ok(true);
     }
     if let Some(mode) = launch.filter(|mode| *mode != "c_api") {
         flags.note(format!("triton_launch_mode {mode}: the models are loaded in this process"));
     }
-    repository.into_iter().for_each(|path| flags.of(top, "model_repository").add("model-repository", path));
-    installed.into_iter().for_each(|path| flags.of(top, "triton_install_path").add("triton-server-directory", path));
+    repository.into_iter().for_each(|path| flags.from_key(top, "model_repository").add("model-repository", path));
+    installed
+        .into_iter()
+        .for_each(|path| flags.from_key(top, "triton_install_path").add("triton-server-directory", path));
     Ok(false)
 }
 
@@ -226,9 +228,9 @@ fn called<'a>(top: &mut Fields<'a>, flags: &mut Flags) -> Result<Vec<(Key, &'a N
         }
         for (model, node) in models {
             let Some(node) = node.filter(|node| node.value != Value::Null) else { continue };
-            let mut fields = Fields::of(format!("{key}.{}", model.name), node)?;
+            let mut fields = Fields::new(format!("{key}.{}", model.name), node)?;
             searched.extend(fields.take("model_config_parameters").map(|node| (model, node)));
-            idle(&mut fields, flags);
+            note_without_effect(&mut fields, flags);
             fields.finish()?;
         }
     }
@@ -236,7 +238,7 @@ fn called<'a>(top: &mut Fields<'a>, flags: &mut Flags) -> Result<Vec<(Key, &'a N
 }
 
 /// Notes ignored keys.
-fn idle(fields: &mut Fields<'_>, flags: &mut Flags) {
+fn note_without_effect(fields: &mut Fields<'_>, flags: &mut Flags) {
     let found: Vec<&str> = IDLE.iter().copied().filter(|key| fields.take(key).is_some()).collect();
     let found: Vec<String> = found.into_iter().map(|key| fields.name(key)).collect();
     if !found.is_empty() {
@@ -258,7 +260,7 @@ fn listed(node: &Node) -> Result<Vec<(Key, Option<&Node>)>, Fault> {
 /// A model's own flags.
 fn model(command: &clap::Command, usual: &Usual<'_>, key: Key, node: Option<&Node>) -> Result<Flags, Fault> {
     let empty = Node { at: key.at, value: Value::Null };
-    let mut fields = Fields::of(format!("{MODELS}.{}", key.name), node.unwrap_or(&empty))?;
+    let mut fields = Fields::new(format!("{MODELS}.{}", key.name), node.unwrap_or(&empty))?;
     let mut flags = Flags::default();
     flags.at(key.at).add("model", &key.name);
     if let Some(folder) = usual.folder {
@@ -282,7 +284,7 @@ fn model(command: &clap::Command, usual: &Usual<'_>, key: Key, node: Option<&Nod
         processors_only(&fields, is_searched, &mut flags);
     }
     let passed = Passed::take(&mut fields);
-    idle(&mut fields, &mut flags);
+    note_without_effect(&mut fields, &mut flags);
     fields.finish()?;
     flags.check(command)?;
     passed.flags(usual, command, &mut flags)?;
@@ -293,12 +295,14 @@ fn model(command: &clap::Command, usual: &Usual<'_>, key: Key, node: Option<&Nod
 fn processors_only(fields: &Fields<'_>, is_searched: bool, flags: &mut Flags) {
     let is_kind = |word: &std::ffi::OsString| word.to_string_lossy().contains("=instance_group");
     let searched = flags.settings.iter().filter(|setting| setting.name == "search");
-    if searched.flat_map(|setting| &setting.words).any(|word| is_kind(word) && word.to_string_lossy().contains("kind"))
+    if searched
+        .flat_map(|setting| &setting.arguments)
+        .any(|word| is_kind(word) && word.to_string_lossy().contains("kind"))
     {
         return;
     }
     match is_searched {
-        true => flags.of(fields, "cpu_only").add("search", "instance_group[].kind=KIND_CPU"),
+        true => flags.from_key(fields, "cpu_only").add("search", "instance_group[].kind=KIND_CPU"),
         false => flags.note(format!(
             "{}: where the model's own configuration says nothing, Triton decides: name KIND_CPU there",
             fields.name("cpu_only")

@@ -58,7 +58,7 @@ pub fn perf_analyzer(command: &clap::Command, node: &Node, flags: &mut Flags) ->
 /// A flag, and where it stands.
 fn placed(command: &clap::Command, key: &Key, node: &Node) -> Result<Setting, Fault> {
     let of_file = setting(command, key, node)?;
-    Ok(Setting { meant_at: vec![node.at; of_file.words.len()], ..of_file })
+    Ok(Setting { meant_at: vec![node.at; of_file.arguments.len()], ..of_file })
 }
 
 /// Adds flags of the server, where one is started: those of its network ends say nothing in this process.
@@ -70,12 +70,12 @@ pub fn server(command: &clap::Command, node: &Node, is_remote: bool, flags: &mut
         let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name));
         !is_remote && arg.is_some_and(|arg| arg.get_help_heading() == Some(SERVER))
     };
-    let mut idle = Vec::new();
+    let mut unused = Vec::new();
     for (key, node) in node.map()? {
         let name = key.name.replace('_', "-");
         let level = |on: bool| Value::Text(u8::from(on).to_string());
         match (&node.value, is_ours(&name)) {
-            (_, false) => idle.push(key.name.as_str()),
+            (_, false) => unused.push(key.name.as_str()),
             // The server's switch is a level here.
             (Value::Bool(on), true) if name == "log-verbose" => {
                 let node = Node { at: node.at, value: level(*on) };
@@ -84,9 +84,9 @@ pub fn server(command: &clap::Command, node: &Node, is_remote: bool, flags: &mut
             _ => flags.settings.push(placed(command, &Key { name, at: key.at }, node)?),
         }
     }
-    if !idle.is_empty() {
+    if !unused.is_empty() {
         let rule = if is_remote { "the server is there already" } else { "the models are loaded in this process" };
-        flags.note(format!("triton_server_flags: {}: no effect, because {rule}", idle.join(", ")));
+        flags.note(format!("triton_server_flags: {}: no effect, because {rule}", unused.join(", ")));
     }
     Ok(())
 }

@@ -99,7 +99,7 @@ impl Server {
 }
 
 /// The result of this many windows, with this many requests each on average.
-fn run(law: Law, windows: u64, requests: u64, stream: u64) -> Vec<Known> {
+fn run(law: Law, windows: u64, requests: u64, stream: u64) -> Vec<StatisticEstimate> {
     let count = if windows < 4 { 16 * windows } else { 64 / windows * windows };
     let length = (windows * requests) as f64 / law.rate() / count as f64;
     let seconds = length * SERVICE_NS / 1e9;
@@ -118,13 +118,13 @@ fn run(law: Law, windows: u64, requests: u64, stream: u64) -> Vec<Known> {
     let requests = latency.count();
     let duration = Duration::from_secs_f64(seconds * count as f64);
     let all = ClientSummary { duration, requests, latency, ..sample::client(0, 0) };
-    figures(None).into_iter().map(|statistic| known(statistic, &blocks, &all)).collect()
+    figures(None).into_iter().map(|statistic| estimate(statistic, &blocks, &all)).collect()
 }
 
 /// Coverage of a figure: runs that reported it, and those whose interval missed the true value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fared {
-    told: usize,
+    reported: usize,
     wrong: usize,
 }
 
@@ -135,14 +135,16 @@ const SEED: u64 = 0x5eed_0016;
 fn fared(law: Law, windows: u64, requests: u64, runs: u64) -> Vec<(Statistic, Fared)> {
     let mut all: Vec<(Statistic, Fared)> = Vec::new();
     for number in 0..runs {
-        for Known { of: statistic, interval, .. } in run(law, windows, requests, hash(hash(SEED, windows), number)) {
+        for StatisticEstimate { statistic, interval, .. } in
+            run(law, windows, requests, hash(hash(SEED, windows), number))
+        {
             let at = all.iter().position(|(other, _)| *other == statistic).unwrap_or_else(|| {
                 all.push((statistic, Fared::default()));
                 all.len() - 1
             });
             let Some(interval) = interval else { continue };
             let truth = law.truth(statistic);
-            all[at].1.told += 1;
+            all[at].1.reported += 1;
             all[at].1.wrong += usize::from(!(interval.low..=interval.high).contains(&truth));
         }
     }
@@ -150,7 +152,7 @@ fn fared(law: Law, windows: u64, requests: u64, runs: u64) -> Vec<(Statistic, Fa
 }
 
 /// Figures that this many windows of this many requests must report.
-fn must_tell(law: Law, windows: u64, statistic: Statistic) -> bool {
+fn must_report(law: Law, windows: u64, statistic: Statistic) -> bool {
     match (law, statistic) {
         (_, Statistic::Throughput) => true,
         (Law::Queue(0.8), _) if windows == 3 => false,
@@ -162,7 +164,7 @@ fn must_tell(law: Law, windows: u64, statistic: Statistic) -> bool {
 }
 
 /// At least as many runs must then report them. Rare latencies of a queue are harder to tell.
-fn least_told(law: Law, statistic: Statistic) -> f64 {
+fn least_reported(law: Law, statistic: Statistic) -> f64 {
     match (law, statistic) {
         (Law::Queue(_), Statistic::Percentile(99.0..)) => 0.8,
         _ => 0.85,
@@ -180,7 +182,7 @@ impl Fared {
     /// Whether the reported intervals contain the true value as often as they should, whether many runs report them or
     /// few.
     fn is_right(self) -> bool {
-        let (reports, held) = (self.told as u64, (self.told - self.wrong) as u64);
+        let (reports, held) = (self.reported as u64, (self.reported - self.wrong) as u64);
         let too_few = binomial_cdf(held, reports, RIGHT.0) < CHANCE;
         let too_many = binomial_cdf(reports - held, reports, 1.0 - RIGHT.1) < CHANCE;
         !too_few && !too_many
@@ -190,7 +192,7 @@ impl Fared {
 impl Fared {
     /// Whether bounds hold as often as they should: counting whole requests makes those of rare ones safer than asked.
     fn is_safe(self) -> bool {
-        binomial_cdf((self.told - self.wrong) as u64, self.told as u64, RIGHT.0) >= CHANCE
+        binomial_cdf((self.reported - self.wrong) as u64, self.reported as u64, RIGHT.0) >= CHANCE
     }
 }
 
@@ -200,19 +202,19 @@ fn check(laws: &[(Law, u64)], counts: &[u64], runs: u64) {
     for (law, requests) in laws {
         for &windows in counts {
             for (statistic, figure) in fared(*law, windows, *requests, runs) {
-                let Fared { told: reports, wrong } = figure;
-                let (told_share, wrong_share) = (reports as f64 / runs as f64, wrong as f64 / runs as f64);
+                let Fared { reported: reports, wrong } = figure;
+                let (reported_share, wrong_share) = (reports as f64 / runs as f64, wrong as f64 / runs as f64);
                 let held = 1.0 - wrong as f64 / reports.max(1) as f64;
                 let line = format!(
                     "{law:?}, {windows} windows of {requests}, {}: told in {:.1} %, held in {:.1} % of these",
-                    statistic.word(),
-                    100.0 * told_share,
+                    statistic.name(),
+                    100.0 * reported_share,
                     100.0 * held
                 );
                 println!("{line}");
-                let is_known = told_share > HARDLY_ANY;
-                let usual = told_share < 0.9 || (RIGHT.0 - f64::EPSILON..=RIGHT.1 + f64::EPSILON).contains(&held);
-                let missed = must_tell(*law, windows, statistic) && told_share < least_told(*law, statistic);
+                let is_known = reported_share > HARDLY_ANY;
+                let usual = reported_share < 0.9 || (RIGHT.0 - f64::EPSILON..=RIGHT.1 + f64::EPSILON).contains(&held);
+                let missed = must_report(*law, windows, statistic) && reported_share < least_reported(*law, statistic);
                 if wrong_share > 0.07 + f64::EPSILON || !usual || (is_known && !figure.is_right()) || missed {
                     faults.push(line);
                 }
@@ -232,10 +234,10 @@ fn check_bounds(laws: &[(Law, u64)], counts: &[u64], runs: u64) {
             let estimates = run(*law, windows, *requests, hash(hash(SEED, windows), number));
             for (percentile, sides) in PERCENTILES.into_iter().zip(&mut all) {
                 let statistic = Statistic::Percentile(percentile);
-                let (bounds, truth) = (Known::find_bounds(&estimates, statistic), law.truth(statistic));
+                let (bounds, truth) = (StatisticEstimate::find_bounds(&estimates, statistic), law.truth(statistic));
                 let held = [bounds.low.map(|low| low <= truth), bounds.high.map(|high| truth <= high)];
                 for (side, held) in sides.iter_mut().zip(held) {
-                    side.told += usize::from(held.is_some());
+                    side.reported += usize::from(held.is_some());
                     side.wrong += usize::from(held == Some(false));
                 }
             }
@@ -243,13 +245,13 @@ fn check_bounds(laws: &[(Law, u64)], counts: &[u64], runs: u64) {
         for (percentile, sides) in PERCENTILES.into_iter().zip(all) {
             for (side, figure) in ["at least", "at most"].into_iter().zip(sides) {
                 let share = |part: usize, total: usize| 100.0 * part as f64 / total.max(1) as f64;
-                let (told_share, held) = (share(figure.told, runs as usize), figure.told - figure.wrong);
-                let held = share(held, figure.told);
+                let (reported_share, held) = (share(figure.reported, runs as usize), figure.reported - figure.wrong);
+                let held = share(held, figure.reported);
                 let line = format!(
-                    "{law:?}, {windows} windows of {requests}, p{percentile} {side}: told in {told_share:.1} %, held in {held:.1} %"
+                    "{law:?}, {windows} windows of {requests}, p{percentile} {side}: told in {reported_share:.1} %, held in {held:.1} %"
                 );
                 println!("{line}");
-                if told_share > 100.0 * HARDLY_ANY && !figure.is_safe() {
+                if reported_share > 100.0 * HARDLY_ANY && !figure.is_safe() {
                     faults.push(line);
                 }
             }
@@ -265,7 +267,7 @@ fn decided(law: Law, percentile: f64, runs: u64) -> [usize; 2] {
     let truth = law.truth(statistic);
     let mut decided = [0; 2];
     for number in 0..runs {
-        let bounds = Known::find_bounds(&run(law, 3, 234, hash(SEED, number)), statistic);
+        let bounds = StatisticEstimate::find_bounds(&run(law, 3, 234, hash(SEED, number)), statistic);
         decided[0] += usize::from(bounds.high.is_some_and(|high| high < 2.0 * truth));
         decided[1] += usize::from(bounds.low.is_some_and(|low| low >= truth / 2.0));
     }
@@ -284,7 +286,7 @@ fn intervals_hold_the_truth_in_a_few_runs() {
     for (law, requests) in [EXPONENTIAL, BIMODAL, HALF_LOAD] {
         let figures = fared(law, 3, requests, 20);
         let sum = |count: fn(&Fared) -> usize| figures.iter().map(|(_, figure)| count(figure)).sum::<usize>();
-        let (reports, wrong) = (sum(|figure| figure.told), sum(|figure| figure.wrong));
+        let (reports, wrong) = (sum(|figure| figure.reported), sum(|figure| figure.wrong));
         assert!(reports >= 10 * figures.len() && 6 * wrong <= reports, "{law:?}: {wrong} of {reports} are wrong");
     }
 }

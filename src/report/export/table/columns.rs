@@ -34,13 +34,13 @@ pub struct Row {
     pub latency_ns: i64,
     /// How much later than intended it was sent.
     pub schedule_delay_ns: Option<i64>,
-    /// Places of words in [`Texts`].
-    pub words: Words,
+    /// Positions of its texts in [`Texts`].
+    pub texts: TextPositions,
 }
 
-/// Places of a row's words.
+/// Positions of a row's texts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Words {
+pub struct TextPositions {
     /// What kind of number the load's is.
     pub load_kind: usize,
     /// The entry of a mix, where there is one.
@@ -49,13 +49,13 @@ pub struct Words {
     pub status: usize,
 }
 
-/// Words of the rows of a group, each once.
+/// Texts of the rows of a group, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Texts(Vec<ByteArray>);
 
 impl Texts {
     /// The place of a word.
-    pub fn place(&mut self, word: &str) -> usize {
+    pub fn position(&mut self, word: &str) -> usize {
         let index = self.0.iter().position(|text| text.data() == word.as_bytes());
         index.unwrap_or_else(|| {
             self.0.push(word.into());
@@ -95,9 +95,9 @@ const TEXT: &str = "(STRING)";
 /// All of them, in the file's order.
 pub const COLUMNS: [Column; 15] = [
     Column { name: "level", kind: PLAIN, shows: Shows::Number(|row| row.level) },
-    Column { name: "load_kind", kind: TEXT, shows: Shows::Word(|row| row.words.load_kind) },
+    Column { name: "load_kind", kind: TEXT, shows: Shows::Word(|row| row.texts.load_kind) },
     Column { name: "load", kind: PLAIN, shows: Shows::Real(|row| row.load) },
-    Column { name: "model", kind: TEXT, shows: Shows::MaybeWord(|row| row.words.model) },
+    Column { name: "model", kind: TEXT, shows: Shows::MaybeWord(|row| row.texts.model) },
     Column { name: "payload", kind: PLAIN, shows: Shows::Number(|row| row.payload) },
     Column { name: "server", kind: PLAIN, shows: Shows::Number(|row| row.server) },
     Column { name: "sequence_id", kind: PLAIN, shows: Shows::Maybe(|row| row.sequence_id) },
@@ -108,7 +108,7 @@ pub const COLUMNS: [Column; 15] = [
     Column { name: "responses", kind: PLAIN, shows: Shows::Number(|row| row.responses) },
     Column { name: "latency_ns", kind: PLAIN, shows: Shows::Number(|row| row.latency_ns) },
     Column { name: "schedule_delay_ns", kind: PLAIN, shows: Shows::Maybe(|row| row.schedule_delay_ns) },
-    Column { name: "status", kind: TEXT, shows: Shows::Word(|row| row.words.status) },
+    Column { name: "status", kind: TEXT, shows: Shows::Word(|row| row.texts.status) },
 ];
 
 /// The file's schema, in Parquet's language.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::SafeFile;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::export::table::columns::{COLUMNS, Row, Texts, Words, properties, schema};
+use crate::export::table::columns::{COLUMNS, Row, TextPositions, Texts, properties, schema};
 use crate::export::{ExperimentEnd, ExportSpec, Needs, RequestFile};
 use crate::record::RawRecord;
 use crate::result::summary::{Headline, LevelLoad};
@@ -77,10 +77,10 @@ impl TableWriter {
             responses: carrying().count() as i64,
             latency_ns: latency.cast_signed(),
             schedule_delay_ns: record.intended.map(|intended| record.sent.since(intended).cast_signed()),
-            words: Words {
-                load_kind: self.texts.place(load.kind()),
-                model: entry.map(|name| self.texts.place(name)),
-                status: self.texts.place(if record.failed() { &record.failure } else { OK }),
+            texts: TextPositions {
+                load_kind: self.texts.position(load.kind()),
+                model: entry.map(|name| self.texts.position(name)),
+                status: self.texts.position(if record.failed() { &record.failure } else { OK }),
             },
         }
     }
@@ -100,7 +100,7 @@ impl TableWriter {
         let Self { spec, mut file, levels, .. } = self;
         let about = [
             (LEVELS, Value::from(levels).to_string()),
-            ("triton_bench.latency", spec.headline.word().to_owned()),
+            ("triton_bench.latency", spec.headline.name().to_owned()),
             ("triton_bench.service_kind", spec.service_kind.to_lowercase()),
         ];
         for (key, value) in about {

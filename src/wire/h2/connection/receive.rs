@@ -20,26 +20,26 @@ impl Connection {
         }
         let mut at = 0;
         loop {
-            let rest = &input[at..];
+            let tail = &input[at..];
             if let Some(data) = self.data {
-                at += self.take_data(data, rest, events);
+                at += self.take_data(data, tail, events);
                 if self.data.is_some() {
                     return Ok(at);
                 }
                 continue;
             }
-            let Some(header) = FrameHeader::parse(rest) else { return Ok(at) };
+            let Some(header) = FrameHeader::parse(tail) else { return Ok(at) };
             self.check_order(header)?;
             let length = header.length as usize;
             if header.kind == kind::DATA {
                 let padding = usize::from(header.has(flag::PADDED));
-                let Some(pad) = rest[HEADER_LEN..].get(..padding.min(length)) else { return Ok(at) };
+                let Some(pad) = tail[HEADER_LEN..].get(..padding.min(length)) else { return Ok(at) };
                 self.patience.frame()?;
                 self.begin_data(header, pad.first().copied())?;
                 at += HEADER_LEN + pad.len();
                 continue;
             }
-            let Some(payload) = rest[HEADER_LEN..].get(..length) else { return Ok(at) };
+            let Some(payload) = tail[HEADER_LEN..].get(..length) else { return Ok(at) };
             self.patience.frame()?;
             self.control(header, payload, events)?;
             at += HEADER_LEN + length;

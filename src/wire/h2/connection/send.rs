@@ -30,15 +30,15 @@ impl Connection {
         self.next_stream += 2;
         self.streams.insert(id, Stream::new(token, self.peer.initial_window));
         let mut kind = kind::HEADERS;
-        let mut rest = block;
+        let mut remaining = block;
         loop {
-            let (now, later) = rest.split_at(rest.len().min(self.peer.max_frame as usize));
+            let (now, later) = remaining.split_at(remaining.len().min(self.peer.max_frame as usize));
             let flags = if later.is_empty() { flag::END_HEADERS } else { 0 };
             frame::put(self.out.copied(), kind, flags, id, now);
             if later.is_empty() {
                 return id;
             }
-            (kind, rest) = (kind::CONTINUATION, later);
+            (kind, remaining) = (kind::CONTINUATION, later);
         }
     }
 

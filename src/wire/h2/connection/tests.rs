@@ -37,12 +37,12 @@ fn sent(connection: &mut Connection) -> Vec<(FrameHeader, Vec<u8>)> {
         let count = slices[..filled].iter().map(|slice| slice.len()).sum();
         connection.wrote(count, |_| ());
     }
-    let mut rest = bytes.strip_prefix(frame::PREFACE).unwrap_or(&bytes);
+    let mut remaining = bytes.strip_prefix(frame::PREFACE).unwrap_or(&bytes);
     let mut frames = Vec::new();
-    while let Some(header) = FrameHeader::parse(rest) {
+    while let Some(header) = FrameHeader::parse(remaining) {
         let end = HEADER_LEN + header.length as usize;
-        frames.push((header, rest[HEADER_LEN..end].to_vec()));
-        rest = &rest[end..];
+        frames.push((header, remaining[HEADER_LEN..end].to_vec()));
+        remaining = &remaining[end..];
     }
     frames
 }

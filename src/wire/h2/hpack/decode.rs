@@ -120,8 +120,8 @@ impl Decoder {
     }
 }
 
-fn compression_error(what: &str) -> ConnectionError {
-    ConnectionError::new(ErrorCode::COMPRESSION_ERROR, format!("a header block {what}"))
+fn compression_error(problem: &str) -> ConnectionError {
+    ConnectionError::new(ErrorCode::COMPRESSION_ERROR, format!("a header block {problem}"))
 }
 
 /// The rest of a block.
@@ -129,8 +129,8 @@ struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
     fn byte(&mut self) -> Option<u8> {
-        let (&first, rest) = self.0.split_first()?;
-        self.0 = rest;
+        let (&first, tail) = self.0.split_first()?;
+        self.0 = tail;
         Some(first)
     }
 
@@ -154,8 +154,8 @@ impl Input<'_> {
     fn string(&mut self, out: &mut Vec<u8>) -> Option<()> {
         let compressed = self.0.first()? & 0x80 != 0;
         let length = self.integer(7)?;
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
+        let (bytes, tail) = self.0.split_at_checked(length)?;
+        self.0 = tail;
         if compressed {
             return huffman::decode(bytes, out);
         }

@@ -30,7 +30,7 @@ enum State {
     /// Nothing has been sent yet.
     Fresh,
     /// The server has indexed the fields.
-    Known,
+    Indexed,
     /// The server refuses to index fields.
     Forgetful,
 }
@@ -49,18 +49,19 @@ impl Encoder {
     pub fn new(fields: &[(String, String)]) -> Self {
         let mut encoder = Self { first: vec![], later: vec![], plain: vec![], state: State::Fresh };
         let costs = fields.iter().map(|(name, value)| name.len() + value.len() + ENTRY_OVERHEAD);
-        let mut room = TABLE_SIZE;
+        let mut capacity = TABLE_SIZE;
         let fits: Vec<bool> = costs
             .map(|cost| {
-                let fits = cost <= room;
-                room -= if fits { cost } else { 0 };
+                let fits = cost <= capacity;
+                capacity -= if fits { cost } else { 0 };
                 fits
             })
             .collect();
-        let known = |field: &(String, String)| STATIC.iter().position(|entry| *entry == (&*field.0, &*field.1));
-        let mut behind = fields.iter().zip(&fits).filter(|(field, fits)| **fits && known(field).is_none()).count();
+        let static_index = |field: &(String, String)| STATIC.iter().position(|entry| *entry == (&*field.0, &*field.1));
+        let mut behind =
+            fields.iter().zip(&fits).filter(|(field, fits)| **fits && static_index(field).is_none()).count();
         for (field, fits) in fields.iter().zip(fits) {
-            if let Some(index) = known(field) {
+            if let Some(index) = static_index(field) {
                 for block in [&mut encoder.first, &mut encoder.later, &mut encoder.plain] {
                     put_integer(block, INDEXED, index + 1);
                 }
@@ -106,9 +107,9 @@ impl Encoder {
                 self.forget();
                 &self.first
             }
-            State::Known => &self.later,
+            State::Indexed => &self.later,
             State::Fresh => {
-                self.state = State::Known;
+                self.state = State::Indexed;
                 &self.first
             }
         }
@@ -122,12 +123,12 @@ fn put_integer(out: &mut Vec<u8>, Form { pattern, prefix }: Form, value: usize) 
         return;
     }
     out.push(pattern | mask as u8);
-    let mut rest = value - mask;
-    while rest >= 0x80 {
-        out.push(rest as u8 | 0x80);
-        rest >>= 7;
+    let mut remaining = value - mask;
+    while remaining >= 0x80 {
+        out.push(remaining as u8 | 0x80);
+        remaining >>= 7;
     }
-    out.push(rest as u8);
+    out.push(remaining as u8);
 }
 
 fn put_literal(out: &mut Vec<u8>, form: Form, name: &str, value: &str) {

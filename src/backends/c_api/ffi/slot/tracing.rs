@@ -47,7 +47,7 @@ impl Slot {
     /// Passes the trace to the sink.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_trace(&self) {
+    pub(super) fn report_trace(&self) {
         self.progress.traced.store(false, Ordering::Relaxed);
         let trace = self.tracing.as_deref().and_then(|tracing| {
             Some(RequestTrace {

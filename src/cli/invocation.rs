@@ -6,12 +6,12 @@ use clap::parser::ValueSource;
 
 use crate::cli::getopt::shown;
 use crate::cli::secrets::without_secret;
-use crate::plan::{Given, Words};
+use crate::plan::{Given, Invocation};
 use crate::terms::Flag;
 
 /// What the flags are, for whoever reads the result.
-pub fn words_of(command: &clap::Command, matches: &ArgMatches) -> Words {
-    let mut words = Words::default();
+pub fn invocation_of(command: &clap::Command, matches: &ArgMatches) -> Invocation {
+    let mut invocation = Invocation::default();
     for arg in command.get_arguments() {
         let (name, is_set) = (shown(arg), is_given(arg, matches));
         let values: Vec<String> = values(arg, matches).map(|value| without_secret(command, &name, &value)).collect();
@@ -20,13 +20,13 @@ pub fn words_of(command: &clap::Command, matches: &ArgMatches) -> Words {
             continue;
         }
         if is_set && values.is_empty() {
-            words.command_line.push(name.clone());
+            invocation.command_line.push(name.clone());
         } else if is_set {
-            words.command_line.extend(values.iter().flat_map(|value| [name.clone(), value.clone()]));
+            invocation.command_line.extend(values.iter().flat_map(|value| [name.clone(), value.clone()]));
         }
-        words.flags.push(Flag { name, values, given: is_set });
+        invocation.flags.push(Flag { name, values, given: is_set });
     }
-    words
+    invocation
 }
 
 fn is_given(arg: &clap::Arg, matches: &ArgMatches) -> bool {

@@ -1,10 +1,10 @@
-//! [`OwnLanes`]: the lanes of this process.
+//! [`LocalRequestStreams`]: the request streams of this process.
 
 use crate::ranks::Part;
 
-/// The lanes of this process among those of all. A lane's number among all decides what it sends.
+/// The request streams of this process among those of all. A request stream's number among all decides what it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OwnLanes {
+pub struct LocalRequestStreams {
     /// Their number in this process.
     pub count: usize,
     /// Their number in all processes together.
@@ -13,15 +13,15 @@ pub struct OwnLanes {
     pub part: Part,
 }
 
-impl From<usize> for OwnLanes {
+impl From<usize> for LocalRequestStreams {
     fn from(count: usize) -> Self {
         Self { count, all: count, part: Part::WHOLE }
     }
 }
 
-impl OwnLanes {
-    /// The numbers of the lanes among all.
+impl LocalRequestStreams {
+    /// The numbers of the request streams among all.
     pub(super) fn numbers(self) -> impl Iterator<Item = usize> {
-        (0..self.count).map(move |lane| self.part.number(lane))
+        (0..self.count).map(move |request_stream| self.part.number(request_stream))
     }
 }

@@ -162,8 +162,8 @@ pub enum StageForm {
     Pause(Duration),
 }
 
-/// `rate:VALUE:LENGTH`, `ramp:FROM-TO:LENGTH`, `concurrency:VALUE:LENGTH`, `sessions:N:COUNT`, `replay:SPEED` or `pause:TIME`; the length is a time, or a
-/// number of requests such as `500req`.
+/// `rate:VALUE:LENGTH`, `ramp:FROM-TO:LENGTH`, `concurrency:VALUE:LENGTH`, `sessions:N:COUNT`, `replay:SPEED` or
+/// `pause:TIME`; the length is a time, or a number of requests such as `500req`.
 pub fn stage(text: &str) -> Result<StageForm, String> {
     let rule = "it must be rate:VALUE:LENGTH, ramp:FROM-TO:LENGTH or concurrency:VALUE:LENGTH, with a length such as 30s or 500req, \
          sessions:N:COUNT, replay:SPEED, or pause:TIME";
@@ -279,7 +279,7 @@ pub fn precision(text: &str) -> Result<Precision, String> {
         }
     };
     let part = share(part)?;
-    if part <= 0.0 { Err("the share must be above 0".to_owned()) } else { Ok(Precision { of: statistic, share: part }) }
+    if part <= 0.0 { Err("the share must be above 0".to_owned()) } else { Ok(Precision { statistic, share: part }) }
 }
 
 /// `relative[:absolute]`.
@@ -413,8 +413,8 @@ mod tests {
         assert_eq!(sweep("LINEAR"), Ok(SweepForm { spacing: Spacing::Linear, points: 8 }));
         assert_eq!(sweep("geometric:12"), Ok(SweepForm { spacing: Spacing::Geometric, points: 12 }));
         assert!(["", "log", "linear:", "linear:1", "linear:x"].iter().all(|text| sweep(text).is_err()));
-        assert_eq!(precision("p99.9:2%"), Ok(Precision { of: Statistic::Percentile(99.9), share: 0.02 }));
-        assert_eq!(precision("avg:0.01").unwrap().of, Statistic::MeanLatency);
+        assert_eq!(precision("p99.9:2%"), Ok(Precision { statistic: Statistic::Percentile(99.9), share: 0.02 }));
+        assert_eq!(precision("avg:0.01").unwrap().statistic, Statistic::MeanLatency);
         assert!(["p99", "p0:1%", "p100:1%", "q:1%", "p99:0", "p99:x"].iter().all(|text| precision(text).is_err()));
         assert_eq!(tolerance("1e-3"), Ok((1e-3, 0.0)));
         assert_eq!(tolerance("0:0.5"), Ok((0.0, 0.5)));

@@ -9,7 +9,7 @@ use crate::limits;
 use crate::machine::cgroup;
 
 /// What the system calls available, limited by the control groups and the address space.
-pub(super) fn host() -> Option<u64> {
+pub(super) fn free() -> Option<u64> {
     let system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
     let groups = cgroup::folders("memory");
     let left = groups.iter().filter_map(|folder| left_in(folder));
@@ -24,14 +24,14 @@ const WORTH_A_LOOK: usize = 1 << 20;
 ///
 /// # Errors
 /// If `len` bytes would take more than four fifths of what is free; a server in this process needs some, too.
-pub(super) fn room_for(len: usize) -> Result<Option<MutexGuard<'static, ()>>> {
+pub(super) fn check_available(len: usize) -> Result<Option<MutexGuard<'static, ()>>> {
     static DECIDING: Mutex<()> = Mutex::new(());
     if len < WORTH_A_LOOK {
         return Ok(None);
     }
     let deciding = DECIDING.lock().unwrap_or_else(PoisonError::into_inner);
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let free = host().map(|free| free.saturating_add(kibibytes(&text, "SwapFree:").unwrap_or(0)));
+    let free = free().map(|free| free.saturating_add(kibibytes(&text, "SwapFree:").unwrap_or(0)));
     fits(len as u64, free).map(|()| Some(deciding))
 }
 
@@ -76,9 +76,9 @@ mod tests {
         assert!(fits(800, Some(1000)).is_ok() && fits(u64::MAX, None).is_ok());
         let refused = fits(801, Some(1000)).unwrap_err().to_string();
         assert!(refused.contains("801 bytes") && refused.contains("1000 are free"), "{refused}");
-        assert!(room_for(100).unwrap().is_none(), "small memory costs no look");
-        assert!(room_for(usize::MAX).is_err());
-        assert!(room_for(1 << 20).unwrap().is_some());
+        assert!(check_available(100).unwrap().is_none(), "small memory costs no look");
+        assert!(check_available(usize::MAX).is_err());
+        assert!(check_available(1 << 20).unwrap().is_some());
     }
 
     #[test]

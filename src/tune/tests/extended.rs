@@ -10,12 +10,12 @@ enum Step {
 
 /// Searches with the first of `budgets`, then with each of the others. Returns the winner's share of the best capacity
 /// after each.
-fn raised(law: Law, space: Space, budgets: &[f64], noise: f64, seed: u64) -> (Vec<f64>, Searched, Vec<Step>) {
+fn extended(law: Law, space: Space, budgets: &[f64], noise: f64, seed: u64) -> (Vec<f64>, Searched, Vec<Step>) {
     let mut searched = Searched { planner: Planner::new(space, settings(budgets[0], seed)), trials: Vec::new() };
     let (mut shares, mut steps, mut draws) = (Vec::new(), Vec::new(), Draws { noise, seed, count: 0 });
     for budget_s in budgets {
         if *budget_s > searched.planner.budget() {
-            searched.planner.raise_budget(*budget_s);
+            searched.planner.extend_budget(*budget_s);
             steps.push(Step::Budget(*budget_s));
         }
         while let Some(trial) = searched.planner.next_trial() {
@@ -36,7 +36,7 @@ fn raised(law: Law, space: Space, budgets: &[f64], noise: f64, seed: u64) -> (Ve
 fn gains(law: Law, space: impl Fn() -> Space, budgets: &[f64], noise: f64) {
     let mut good = vec![0_u64; budgets.len()];
     for seed in 0..200 {
-        let (shares, ..) = raised(law, space(), budgets, noise, seed);
+        let (shares, ..) = extended(law, space(), budgets, noise, seed);
         good.iter_mut().zip(shares).for_each(|(good, share)| *good += u64::from(share >= 0.95));
     }
     assert!(good.is_sorted() && good[good.len() - 1] >= 190, "within 5 % in {good:?} of 200 at noise {noise}");
@@ -65,11 +65,11 @@ fn a_budget_may_be_raised_again() {
 #[test]
 fn the_record_of_a_raised_search_gives_the_same_search() {
     for seed in 0..50 {
-        let (_, searched, steps) = raised(CONTENDED, large(), &[10.0, 30.0, 60.0], 0.05, seed);
+        let (_, searched, steps) = extended(CONTENDED, large(), &[10.0, 30.0, 60.0], 0.05, seed);
         let mut again = Planner::new(large(), settings(10.0, seed));
         for step in &steps {
             match step {
-                Step::Budget(budget_s) => again.raise_budget(*budget_s),
+                Step::Budget(budget_s) => again.extend_budget(*budget_s),
                 Step::Trial(trial, observation) => {
                     assert_eq!(again.next_trial().as_ref(), Some(trial), "seed {seed}");
                     again.observe(trial, observation);
@@ -87,7 +87,7 @@ fn the_record_of_a_raised_search_gives_the_same_search() {
 /// Points that the first search has measured are not measured again, and further time is used.
 #[test]
 fn more_time_is_used_for_what_is_not_known() {
-    let (_, searched, steps) = raised(CONTENDED, usual(), &[20.0, 60.0], 0.02, 3);
+    let (_, searched, steps) = extended(CONTENDED, usual(), &[20.0, 60.0], 0.02, 3);
     let raised_at = steps.iter().position(|step| matches!(step, Step::Budget(_))).unwrap();
     let (before, after) = searched.trials.split_at(raised_at);
     assert!(!after.is_empty());
@@ -102,7 +102,7 @@ fn more_time_is_used_for_what_is_not_known() {
 /// Where there is time for little, the best are confirmed further, and nothing else is begun.
 #[test]
 fn a_little_more_time_confirms() {
-    let (_, searched, steps) = raised(CONTENDED, usual(), &[60.0, 64.0], 0.02, 3);
+    let (_, searched, steps) = extended(CONTENDED, usual(), &[60.0, 64.0], 0.02, 3);
     let raised_at = steps.iter().position(|step| matches!(step, Step::Budget(_))).unwrap();
     assert!(searched.trials.len() > raised_at);
     assert!(
@@ -124,7 +124,7 @@ fn a_search_that_was_broken_off_takes_more_time() {
             planner.observe(&trial, &observation);
             trials += 1;
             if trials == ended + 1 {
-                planner.raise_budget(60.0);
+                planner.extend_budget(60.0);
             }
         }
         let searched = Searched { planner, trials: Vec::new() };
@@ -138,7 +138,7 @@ fn with_more_time_noise_alone_keeps_the_present_one() {
     let law = Law { fixed: 0.0, item: 1.0, permits: 1.0, ..LAW };
     for noise in [0.01, 0.05, 0.20] {
         let keeps = |seed: &u64| {
-            let (_, searched, _) = raised(law, usual(), &[30.0, 60.0, 90.0], noise, *seed);
+            let (_, searched, _) = extended(law, usual(), &[30.0, 60.0, 90.0], noise, *seed);
             matches!(searched.planner.answer(), Answer::Kept(_))
         };
         let kept = (0..200).filter(keeps).count();
@@ -149,10 +149,10 @@ fn with_more_time_noise_alone_keeps_the_present_one() {
 #[test]
 fn every_raised_search_ends() {
     let none = Law { fails_above: 0.0, ..LAW };
-    let answer = |law: Law, space: Space| raised(law, space, &[10.0, 30.0, 31.0], 0.01, 1).1.planner.answer();
+    let answer = |law: Law, space: Space| extended(law, space, &[10.0, 30.0, 31.0], 0.01, 1).1.planner.answer();
     assert_eq!(answer(none, usual()), Answer::Nothing);
     assert_eq!(answer(LAW, space(1, &[4], &[0], [Some(0), Some(0), Some(0)])), Answer::Kept(None));
     let mut less = Planner::new(usual(), settings(30.0, 1));
-    less.raise_budget(10.0);
+    less.extend_budget(10.0);
     assert!((less.budget() - 30.0).abs() < 1e-9, "time is not taken away");
 }

@@ -17,7 +17,7 @@ pub fn extent(cells: usize, ways: usize, time: Option<Duration>) -> String {
 
 /// Which start and cell this is, if there are several.
 pub fn part(start: Start, cell: CellPlace) -> Vec<String> {
-    let part = [("start", start.number as usize, start.of as usize), ("cell", cell.number + 1, cell.of)];
+    let part = [("start", start.number as usize, start.total as usize), ("cell", cell.number + 1, cell.total)];
     let part = part.into_iter().filter(|(_, _, total)| *total > 1);
     part.map(|(noun, number, total)| format!("{noun} {number}/{total}")).collect()
 }
@@ -38,8 +38,8 @@ pub fn say_kept(part: &[String], kept: usize) {
     }
 }
 
-/// The word of `--matrix`.
-pub fn word(kind: &Matrix) -> &'static str {
+/// The name of a kind of `--matrix`.
+pub fn matrix_name(kind: &Matrix) -> &'static str {
     match kind {
         Matrix::Memory => "memory",
         Matrix::Transports { .. } => "transports",

@@ -13,16 +13,16 @@ use crate::error::{Error, Result};
 use crate::stdio;
 
 /// The words that follow.
-pub type Words<'a> = &'a mut dyn Iterator<Item = OsString>;
+pub type Arguments<'a> = &'a mut dyn Iterator<Item = OsString>;
 
 /// A command.
-pub struct Word {
+pub struct Subcommand {
     /// What stands in the place of the first flag.
     pub name: &'static str,
     /// Its flags, and what it is about.
     pub flags: fn() -> clap::Command,
     /// Reads the words after its name.
-    pub read: fn(&Called, Words<'_>) -> Result<Command>,
+    pub read: fn(&Called, Arguments<'_>) -> Result<Command>,
 }
 
 /// How the program was called.
@@ -30,13 +30,13 @@ pub struct Called {
     /// The flags of a run, under the program's name.
     pub run: clap::Command,
     /// All commands.
-    pub commands: &'static [Word],
+    pub commands: &'static [Subcommand],
 }
 
 impl Called {
     /// The names of all commands.
     pub fn names(&self) -> String {
-        self.commands.iter().map(|word| word.name).collect::<Vec<_>>().join(", ")
+        self.commands.iter().map(|subcommand| subcommand.name).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -44,10 +44,14 @@ impl Called {
 ///
 /// # Errors
 /// In one line, the flag, its value and the rule that it breaks; and as `then`.
-pub fn read<T: Parser>(name: &str, words: Words<'_>, then: impl FnOnce(T) -> Result<Command>) -> Result<Command> {
+pub fn read<T: Parser>(
+    name: &str,
+    arguments: Arguments<'_>,
+    then: impl FnOnce(T) -> Result<Command>,
+) -> Result<Command> {
     let command = flags::<T>();
     let see = format!("see triton-bench {name} --help");
-    match command.clone().try_get_matches_from(words).and_then(|matches| T::from_arg_matches(&matches)) {
+    match command.clone().try_get_matches_from(arguments).and_then(|matches| T::from_arg_matches(&matches)) {
         Ok(flags) => then(flags),
         Err(error) if error.kind() == ErrorKind::DisplayHelp => Ok(Command::Help(help_of(command))),
         Err(error) => Err(refused(&command, &error, name, &see)),

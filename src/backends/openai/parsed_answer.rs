@@ -1,4 +1,4 @@
-//! [`Said`]: what one JSON document of an answer says, a whole answer or an event. Read without building a tree of
+//! [`ParsedAnswer`]: what one JSON document of an answer says, a whole answer or an event. Read without building a tree of
 //! values or allocating, because hundreds of thousands of events arrive per second.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::backend::InputTokens;
 
 /// What a document says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct ParsedAnswer {
     /// It has the form of OpenAI's completions.
     pub(super) choices: bool,
     /// It reports usage.
@@ -33,7 +33,7 @@ pub(super) struct Said {
     pub(super) ends: bool,
 }
 
-impl Said {
+impl ParsedAnswer {
     /// Reads a document.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Said {
         let is_object = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
         match serde_json::from_slice::<Document<'_>>(text) {
             // Lists would be read as members without names.
-            Ok(document) if is_object => Ok(document.said(text.len())),
+            Ok(document) if is_object => Ok(document.parsed(text.len())),
             // A member has an unexpected type: another kind of document.
             _ => serde_json::from_slice::<IgnoredAny>(text).map(|_| Self {
                 content: true,
@@ -74,7 +74,7 @@ struct Document<'a> {
 
 impl Document<'_> {
     /// `length` is the document's.
-    fn said(&self, length: usize) -> Said {
+    fn parsed(&self, length: usize) -> ParsedAnswer {
         let kind = self.kind.map_or("", |kind| kind.get().trim_matches('"'));
         if let Some(kind) = kind.strip_prefix("response.") {
             return self.event(kind);
@@ -86,51 +86,51 @@ impl Document<'_> {
         }
         let is_error = |text: &RawValue| text.get() == "\"error\"";
         let error = self.error.is_some() || self.object.is_some_and(is_error);
-        let said = Said {
+        let parsed = ParsedAnswer {
             usage: self.usage.is_some(),
             tokens: self.usage.and_then(Usage::generated),
             input: self.usage.map(Usage::input).unwrap_or_default(),
             error,
-            ..Said::default()
+            ..ParsedAnswer::default()
         };
         match &self.choices {
             Member::There(Each { size, finished, .. }) => {
                 let size = if error { 0 } else { *size };
-                Said { choices: true, content: size > 0, size, finished: *finished, ..said }
+                ParsedAnswer { choices: true, content: size > 0, size, finished: *finished, ..parsed }
             }
-            Member::Absent => Said { content: !error, size: if error { 0 } else { length }, ..said },
+            Member::Absent => ParsedAnswer { content: !error, size: if error { 0 } else { length }, ..parsed },
         }
     }
 
     /// An event of Anthropic's messages: only deltas of content blocks carry output.
-    fn message_event(&self, kind: &str) -> Said {
+    fn message_event(&self, kind: &str) -> ParsedAnswer {
         let delta = self.delta.and_then(|delta| serde_json::from_str::<Delta<'_>>(delta.get()).ok());
         let delta = delta.unwrap_or_default();
         // Others send pings, too.
-        let mut said = Said { ends: kind != "ping", ..Said::default() };
+        let mut parsed = ParsedAnswer { ends: kind != "ping", ..ParsedAnswer::default() };
         match kind {
             "content_block_delta" => {
-                said.size = [delta.text, delta.thinking, delta.partial_json].into_iter().map(size).sum();
-                said.content = said.size > 0;
+                parsed.size = [delta.text, delta.thinking, delta.partial_json].into_iter().map(size).sum();
+                parsed.content = parsed.size > 0;
             }
             "message_delta" => {
-                said.finished = size(delta.stop_reason) > 0;
-                (said.usage, said.tokens) = (self.usage.is_some(), self.usage.and_then(Usage::generated));
-                said.input = self.usage.map(Usage::input).unwrap_or_default();
+                parsed.finished = size(delta.stop_reason) > 0;
+                (parsed.usage, parsed.tokens) = (self.usage.is_some(), self.usage.and_then(Usage::generated));
+                parsed.input = self.usage.map(Usage::input).unwrap_or_default();
             }
-            "message_stop" => said.finished = true,
+            "message_stop" => parsed.finished = true,
             // The usage of a beginning says nothing of what is still to come.
             _ => {}
         }
-        said
+        parsed
     }
 
     /// An event `response.KIND` of OpenAI's Responses API: only deltas carry output.
-    fn event(&self, kind: &str) -> Said {
+    fn event(&self, kind: &str) -> ParsedAnswer {
         let response = self.response.and_then(|response| serde_json::from_str::<Response<'_>>(response.get()).ok());
         let usage = response.and_then(|response| response.usage);
         let size = if kind.ends_with(".delta") { size(self.delta) } else { 0 };
-        Said {
+        ParsedAnswer {
             content: size > 0,
             size,
             finished: matches!(kind, "completed" | "incomplete"),
@@ -322,12 +322,12 @@ impl Function<'_> {
 struct Each<T> {
     size: usize,
     finished: bool,
-    of: PhantomData<T>,
+    element: PhantomData<T>,
 }
 
 impl<T> Default for Each<T> {
     fn default() -> Self {
-        Self { size: 0, finished: false, of: PhantomData }
+        Self { size: 0, finished: false, element: PhantomData }
     }
 }
 
@@ -359,15 +359,15 @@ impl<'de, T: Deserialize<'de> + Part> Deserialize<'de> for Each<T> {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> Said {
-        let said = Said::read(text.as_bytes()).unwrap();
-        assert_eq!(said.size > 0, said.content, "{text}");
-        Said { size: 0, ..said }
+    fn parsed(text: &str) -> ParsedAnswer {
+        let parsed = ParsedAnswer::read(text.as_bytes()).unwrap();
+        assert_eq!(parsed.size > 0, parsed.content, "{text}");
+        ParsedAnswer { size: 0, ..parsed }
     }
 
     #[test]
     fn the_length_of_content_is_that_of_its_text() {
-        let size = |text: &str| Said::read(text.as_bytes()).unwrap().size;
+        let size = |text: &str| ParsedAnswer::read(text.as_bytes()).unwrap().size;
         assert_eq!(
             size(r#"{"choices":[{"delta":{"content":"abc","role":"assistant"}},{"delta":{"content":"d"}}]}"#),
             4
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn of_messages_only_deltas_of_blocks_are_content() {
-        let said = |event: &str| said(&format!("{{{event}}}"));
+        let parsed = |event: &str| parsed(&format!("{{{event}}}"));
         for (event, content) in [
             (r#""type":"message_start","message":{"content":[],"usage":{"input_tokens":9,"output_tokens":1}}"#, false),
             (r#""type":"ping""#, false),
@@ -392,14 +392,15 @@ mod tests {
             (r#""type":"content_block_stop","index":0"#, false),
         ] {
             let ends = !event.contains("ping");
-            assert_eq!(said(event), Said { content, ends, ..Said::default() }, "{event}");
+            assert_eq!(parsed(event), ParsedAnswer { content, ends, ..ParsedAnswer::default() }, "{event}");
         }
-        let last = said(r#""type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":15}"#);
-        let expected = Said { finished: true, usage: true, tokens: Some(15), ends: true, ..Said::default() };
+        let last = parsed(r#""type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":15}"#);
+        let expected =
+            ParsedAnswer { finished: true, usage: true, tokens: Some(15), ends: true, ..ParsedAnswer::default() };
         assert_eq!(last, expected);
-        assert!(said(r#""type":"message_stop""#).finished);
-        assert!(said(r#""type":"error","error":{"type":"overloaded_error","message":"later"}"#).error);
-        let body = said(r#""type":"message","content":[{"type":"text","text":"Hi"}],"usage":{"output_tokens":5}"#);
+        assert!(parsed(r#""type":"message_stop""#).finished);
+        assert!(parsed(r#""type":"error","error":{"type":"overloaded_error","message":"later"}"#).error);
+        let body = parsed(r#""type":"message","content":[{"type":"text","text":"Hi"}],"usage":{"output_tokens":5}"#);
         assert_eq!((body.content, body.tokens, body.error), (true, Some(5), false));
     }
 
@@ -423,9 +424,9 @@ mod tests {
             (r#"{"text":"x","finish_reason":"length"}"#, true, true),
             (r#"{"message":{"content":"whole"},"finish_reason":"stop"}"#, true, true),
         ] {
-            let said = said(&format!(r#"{{"object":"chat.completion.chunk","choices":[{choice}],"usage":null}}"#));
-            let expected = Said { choices: true, content, finished, ..Said::default() };
-            assert_eq!(said, expected, "{choice}");
+            let parsed = parsed(&format!(r#"{{"object":"chat.completion.chunk","choices":[{choice}],"usage":null}}"#));
+            let expected = ParsedAnswer { choices: true, content, finished, ..ParsedAnswer::default() };
+            assert_eq!(parsed, expected, "{choice}");
         }
     }
 
@@ -436,62 +437,67 @@ mod tests {
             r#"{"choices":null,"usage":{"completion_tokens":7}}"#,
         ] {
             let input = InputTokens { all: text.contains("prompt").then_some(3), cached: None };
-            let expected = Said { choices: true, usage: true, tokens: Some(7), input, ..Said::default() };
-            assert_eq!(said(text), expected, "{text}");
+            let expected =
+                ParsedAnswer { choices: true, usage: true, tokens: Some(7), input, ..ParsedAnswer::default() };
+            assert_eq!(parsed(text), expected, "{text}");
         }
-        assert_eq!(said(r#"{"usage":{"completion_tokens":7}}"#).tokens, Some(7));
+        assert_eq!(parsed(r#"{"usage":{"completion_tokens":7}}"#).tokens, Some(7));
         let cached = |details: &str| {
-            said(&format!(r#"{{"choices":[],"usage":{{"prompt_tokens":9,"prompt_tokens_details":{details}}}}}"#)).input
+            parsed(&format!(r#"{{"choices":[],"usage":{{"prompt_tokens":9,"prompt_tokens_details":{details}}}}}"#))
+                .input
         };
-        let of = |cached| InputTokens { all: Some(9), cached };
-        assert_eq!(cached(r#"{"audio_tokens":1,"cached_tokens":4}"#), of(Some(4)));
-        assert_eq!([cached("null"), cached("7"), cached(r#"{"cached_tokens":"4"}"#)], [of(None); 3]);
-        let beside = said(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":0}}"#);
+        let counts = |cached| InputTokens { all: Some(9), cached };
+        assert_eq!(cached(r#"{"audio_tokens":1,"cached_tokens":4}"#), counts(Some(4)));
+        assert_eq!([cached("null"), cached("7"), cached(r#"{"cached_tokens":"4"}"#)], [counts(None); 3]);
+        let beside = parsed(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":0}}"#);
         assert_eq!((beside.content, beside.tokens), (true, Some(0)));
-        let embedding = said(r#"{"data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":3}}"#);
+        let embedding = parsed(r#"{"data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":3}}"#);
         assert_eq!((embedding.choices, embedding.content, embedding.tokens), (false, true, None));
     }
 
     #[test]
     fn of_the_responses_api_only_deltas_are_content() {
         for (event, expected) in [
-            (r#"{"type":"response.created","response":{"usage":null}}"#, Said::default()),
-            (r#"{"type":"response.output_item.added","item":{"content":[]}}"#, Said::default()),
-            (r#"{"type":"response.output_text.delta","delta":"Hi"}"#, Said { content: true, ..Said::default() }),
-            (r#"{"type":"response.output_text.delta","delta":""}"#, Said::default()),
-            (r#"{"type":"response.output_text.done","text":"Hi"}"#, Said::default()),
+            (r#"{"type":"response.created","response":{"usage":null}}"#, ParsedAnswer::default()),
+            (r#"{"type":"response.output_item.added","item":{"content":[]}}"#, ParsedAnswer::default()),
+            (
+                r#"{"type":"response.output_text.delta","delta":"Hi"}"#,
+                ParsedAnswer { content: true, ..ParsedAnswer::default() },
+            ),
+            (r#"{"type":"response.output_text.delta","delta":""}"#, ParsedAnswer::default()),
+            (r#"{"type":"response.output_text.done","text":"Hi"}"#, ParsedAnswer::default()),
             (
                 r#"{"type":"response.completed","response":{"usage":{"input_tokens":9,"output_tokens":2}}}"#,
-                Said {
+                ParsedAnswer {
                     finished: true,
                     usage: true,
                     tokens: Some(2),
                     input: InputTokens { all: Some(9), cached: None },
-                    ..Said::default()
+                    ..ParsedAnswer::default()
                 },
             ),
             (
                 r#"{"type":"response.failed","response":{"error":{"message":"no"}}}"#,
-                Said { error: true, ..Said::default() },
+                ParsedAnswer { error: true, ..ParsedAnswer::default() },
             ),
         ] {
-            assert_eq!(said(event), expected, "{event}");
+            assert_eq!(parsed(event), expected, "{event}");
         }
-        let body = said(r#"{"object":"response","error":null,"output":[{}],"usage":{"output_tokens":5}}"#);
+        let body = parsed(r#"{"object":"response","error":null,"output":[{}],"usage":{"output_tokens":5}}"#);
         assert_eq!((body.content, body.tokens, body.error), (true, Some(5), false));
     }
 
     #[test]
     fn errors_and_other_documents_are_told_apart() {
         for text in [r#"{"error":{"message":"no"}}"#, r#"{"error":"no","choices":[]}"#, r#"{"object":"error"}"#] {
-            assert!(said(text).error && !said(text).content, "{text}");
+            assert!(parsed(text).error && !parsed(text).content, "{text}");
         }
-        assert!(!said(r#"{"error":null,"choices":[]}"#).error);
+        assert!(!parsed(r#"{"error":null,"choices":[]}"#).error);
         for text in ["{}", "[1]", "\"x\"", r#"{"choices":"x"}"#, r#"{"usage":{"completion_tokens":-1}}"#] {
-            assert_eq!(said(text), Said { content: true, ..Said::default() }, "{text}");
+            assert_eq!(parsed(text), ParsedAnswer { content: true, ..ParsedAnswer::default() }, "{text}");
         }
         for text in ["", "{", "[DONE]", "{\"a\":1} x", "\u{feff}{}"] {
-            assert!(Said::read(text.as_bytes()).is_err(), "{text}");
+            assert!(ParsedAnswer::read(text.as_bytes()).is_err(), "{text}");
         }
     }
 }

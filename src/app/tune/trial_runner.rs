@@ -25,7 +25,7 @@ const ACCEPTED_SHARE: f64 = 0.75;
 const PATIENCE: (f64, Duration, Duration) = (0.15, Duration::from_secs(2), Duration::from_secs(60));
 
 /// What a candidate is measured with.
-pub struct Visit<'a> {
+pub struct TrialRunner<'a> {
     /// Measures.
     pub runner: Runner<'a>,
     /// The load.
@@ -42,7 +42,7 @@ pub struct Visit<'a> {
 
 /// What a level says about its candidate.
 #[derive(Debug, PartialEq)]
-enum VisitOutcome {
+enum TrialOutcome {
     /// It was measured.
     Enough,
     /// Nothing: no request ended, well or badly.
@@ -57,7 +57,7 @@ pub fn patience(budget: Duration) -> Duration {
     budget.mul_f64(share).clamp(least, most)
 }
 
-impl Visit<'_> {
+impl TrialRunner<'_> {
     /// Measures the candidate. If it turns out to be slower than expected it is measured again, for long enough; if it
     /// fails it is tried once more, because the machine may have been the cause.
     ///
@@ -68,7 +68,7 @@ impl Visit<'_> {
         let mut failed = false;
         loop {
             let base = &self.runner.plan().measurement;
-            let lengths = Lengths::of(base.warmup, self.unit_s, latency_s, self.concurrency);
+            let lengths = Lengths::new(base.warmup, self.unit_s, latency_s, self.concurrency);
             let plan = measurement(base, lengths, self.percentile);
             let started = Stamp::now();
             let level = match self.runner.measure_quietly(self.job, &plan) {
@@ -79,17 +79,17 @@ impl Visit<'_> {
                 level => level?,
             };
             match outcome_of(&level)? {
-                VisitOutcome::Enough => {
+                TrialOutcome::Enough => {
                     latency_s = self.latency_s(level.client.request_rate()).min(MAX_LENGTH.as_secs_f64() / REQUESTS.2);
-                    if lengths.suffice_for(Lengths::of(base.warmup, self.unit_s, latency_s, self.concurrency)) {
+                    if lengths.suffice_for(Lengths::new(base.warmup, self.unit_s, latency_s, self.concurrency)) {
                         return Ok(level);
                     }
                 }
-                VisitOutcome::Nothing => {
+                TrialOutcome::Nothing => {
                     latency_s = longer(lengths.warmup + lengths.window, since(started), self.patience)?
                 }
-                VisitOutcome::Failed(reason) if failed || self.runner.must_stop() => return Err(Error::server(reason)),
-                VisitOutcome::Failed(_) => failed = true,
+                TrialOutcome::Failed(reason) if failed || self.runner.must_stop() => return Err(Error::server(reason)),
+                TrialOutcome::Failed(_) => failed = true,
             }
         }
     }
@@ -122,7 +122,7 @@ struct Lengths {
 
 impl Lengths {
     /// For requests of such a latency: at least `warmup` and a window of `unit_s`.
-    fn of(warmup: Duration, unit_s: f64, latency_s: f64, concurrency: Option<u32>) -> Self {
+    fn new(warmup: Duration, unit_s: f64, latency_s: f64, concurrency: Option<u32>) -> Self {
         let (requests, fewest, most) = REQUESTS;
         let latencies = (requests / f64::from(concurrency.unwrap_or(1).max(1))).clamp(fewest, most);
         // A window shorter than a request may see none end.
@@ -161,16 +161,16 @@ fn since(started: Stamp) -> Duration {
 ///
 /// # Errors
 /// If the user has interrupted.
-fn outcome_of(level: &LevelSummary) -> Result<VisitOutcome> {
+fn outcome_of(level: &LevelSummary) -> Result<TrialOutcome> {
     let reason = level.client.errors.first().map(|(error, _)| error.to_string());
     Ok(match level.ending {
         Ending::Interrupted => return Err(Error::server("interrupted")),
-        _ if level.client.completed() == 0 && reason.is_none() => VisitOutcome::Nothing,
+        _ if level.client.completed() == 0 && reason.is_none() => TrialOutcome::Nothing,
         Ending::Failed => {
-            VisitOutcome::Failed(format!("requests fail: {}", reason.unwrap_or_else(|| "none succeeded".to_owned())))
+            TrialOutcome::Failed(format!("requests fail: {}", reason.unwrap_or_else(|| "none succeeded".to_owned())))
         }
-        _ if level.client.requests == 0 => VisitOutcome::Failed("no request succeeded".to_owned()),
-        _ => VisitOutcome::Enough,
+        _ if level.client.requests == 0 => TrialOutcome::Failed("no request succeeded".to_owned()),
+        _ => TrialOutcome::Enough,
     })
 }
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn who_is_slow_is_waited_for_and_who_hangs_is_not() {
-        let lengths = |latency_s: f64| Lengths::of(Duration::ZERO, 0.25, latency_s, Some(1));
+        let lengths = |latency_s: f64| Lengths::new(Duration::ZERO, 0.25, latency_s, Some(1));
         let ms = |warmup: u64, window: u64| Lengths {
             warmup: Duration::from_millis(warmup),
             window: Duration::from_millis(window),
@@ -204,7 +204,7 @@ mod tests {
         assert!(hung.contains("no request ended within 300 ms"), "{hung}");
         assert_eq!(lengths(4.0), ms(4_000, 6_000), "longer than a request");
         assert_eq!(lengths(0.2), ms(250, 800));
-        let many = Lengths::of(Duration::ZERO, 0.25, 0.2, Some(128));
+        let many = Lengths::new(Duration::ZERO, 0.25, 0.2, Some(128));
         assert_eq!(many, ms(250, 400), "many requests in one latency");
         assert_eq!(lengths(0.0), ms(50, 250));
     }

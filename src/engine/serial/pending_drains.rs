@@ -1,4 +1,4 @@
-//! [`Rests`]: requests that wait until an earlier answer's last bytes are out of their connection's way.
+//! [`PendingDrains`]: requests that wait until an earlier answer's last bytes are out of their connection's way.
 
 use crate::clock::Stamp;
 use crate::engine::ExchangeId;
@@ -8,13 +8,13 @@ type Waiting = (ExchangeId, usize, bool);
 
 /// Requests that wait until an earlier answer's last bytes are out of their connection's way.
 #[derive(Debug, Default)]
-pub(super) struct Rests {
+pub(super) struct PendingDrains {
     waiting: Vec<Waiting>,
     /// Those that wait no more.
     settled: Vec<Waiting>,
 }
 
-impl Rests {
+impl PendingDrains {
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -29,7 +29,7 @@ impl Rests {
         self.waiting.iter().map(|&(_, connection, _)| due(connection)).fold(until, Stamp::min)
     }
 
-    /// Keeps those of which `waits` says that they still do; the others are [`Rests::next`].
+    /// Keeps those of which `waits` says that they still do; the others are [`PendingDrains::next`].
     pub(super) fn sort_out(&mut self, mut waits: impl FnMut(ExchangeId, usize) -> bool) {
         let Self { waiting, settled } = self;
         waiting.retain(|&entry| {

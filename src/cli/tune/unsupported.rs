@@ -22,7 +22,7 @@ pub fn check(run: &Plan, given: &Given) -> Result<()> {
         ServiceKind::Triton | ServiceKind::TritonCApi => Ok(()),
         other => Err(Error::usage(format!(
             "--service-kind {}: tune loads models with other configurations, which only Triton supports; see --help",
-            other.word()
+            other.name()
         ))),
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::documents::{Documents, TurnOf};
 use crate::error::Result;
-use crate::lengths::{TalkSpec, TalkTurns};
+use crate::lengths::{ConversationSpec, ConversationTurns};
 use crate::prompts::{Draws, Prefix, Writer, inexact_warning};
 use crate::seed::{self, Purpose};
 use crate::steps::{Loaded, Target};
@@ -15,48 +15,54 @@ use crate::{PromptForm, PromptSpec};
 ///
 /// # Errors
 /// If the model's requests are not JSON documents, memory is lacking, or the tokenizer cannot be read.
-pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, talks: &TalkSpec) -> Result<Loaded> {
+pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, conversations: &ConversationSpec) -> Result<Loaded> {
     let mut out = Documents::new(target)?;
     let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
     let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows: &[], blocks: None };
-    let inexact = write(&writer, talks, &mut out)?;
+    let inexact = write(&writer, conversations, &mut out)?;
     Ok(out.loaded(inexact_warning(inexact).into_iter().collect()))
 }
 
 /// Writes every conversation, turn by turn. Returns how many turns have not exactly the tokens that are asked for.
-fn write(writer: &Writer<'_>, talks: &TalkSpec, out: &mut Documents<'_, '_>) -> Result<u32> {
-    let (prefixes, order) = (writer.prefixes()?, writer.order(talks.count));
+fn write(writer: &Writer<'_>, conversations: &ConversationSpec, out: &mut Documents<'_, '_>) -> Result<u32> {
+    let (prefixes, order) = (writer.prefixes()?, writer.order(conversations.count));
     let (mut number, mut inexact) = (0, 0);
-    for talk in 0..talks.count {
-        let draws = Draws { seed: seed::hash(seed::derive(writer.seed, Purpose::Talks), u64::from(talk)) };
-        let prefix = order.get(talk as usize).map(|group| &prefixes[*group as usize]);
-        let system = system(writer, talks, &draws, prefix)?;
-        let turns = match talks.turns {
-            TalkTurns::Drawn(length) => length.draw(draws.seed, 2),
+    for conversation in 0..conversations.count {
+        let draws =
+            Draws { seed: seed::hash(seed::derive(writer.seed, Purpose::Conversations), u64::from(conversation)) };
+        let prefix = order.get(conversation as usize).map(|group| &prefixes[*group as usize]);
+        let system = system(writer, conversations, &draws, prefix)?;
+        let turns = match conversations.turns {
+            ConversationTurns::Drawn(length) => length.draw(draws.seed, 2),
             // What begins it, and what it goes on with.
-            TalkTurns::Endless => 2,
+            ConversationTurns::Endless => 2,
         };
         for turn in 0..turns {
             let (question, output, is_exact) = writer.prompt(number, None)?;
             inexact += u32::from(!is_exact);
-            let text = match talks.turns {
-                TalkTurns::Endless => repeated(writer.spec.form, &system, &question),
-                TalkTurns::Drawn(_) => question,
+            let text = match conversations.turns {
+                ConversationTurns::Endless => repeated(writer.spec.form, &system, &question),
+                ConversationTurns::Drawn(_) => question,
             };
             let system = if turn == 0 { system.as_str() } else { "" };
-            let delay_ms = talks.delay.map_or(0, |delay| delay.draw(draws.seed, 4 + 2 * turn) * 1000);
-            let turn_of = TurnOf { session: &talk.to_string(), delay_ms, after: None };
+            let delay_ms = conversations.delay.map_or(0, |delay| delay.draw(draws.seed, 4 + 2 * turn) * 1000);
+            let turn_of = TurnOf { session: &conversation.to_string(), delay_ms, after: None };
             out.add(&fields(writer.spec.form, system, &text), output, Some(&turn_of))?;
             // An endless conversation asks the same again and again.
-            number += u32::from(talks.turns != TalkTurns::Endless || turn == 1);
+            number += u32::from(conversations.turns != ConversationTurns::Endless || turn == 1);
         }
     }
     Ok(inexact)
 }
 
 /// The system prompt of a conversation: what it shares with others, and what is its own.
-fn system(writer: &Writer<'_>, talks: &TalkSpec, draws: &Draws, prefix: Option<&Prefix>) -> Result<String> {
-    let own_prompt = talks.own.map(|length| length.draw(draws.seed, 0)).filter(|tokens| *tokens > 0);
+fn system(
+    writer: &Writer<'_>,
+    conversations: &ConversationSpec,
+    draws: &Draws,
+    prefix: Option<&Prefix>,
+) -> Result<String> {
+    let own_prompt = conversations.own_system.map(|length| length.draw(draws.seed, 0)).filter(|tokens| *tokens > 0);
     let own_prompt = own_prompt.map(|tokens| writer.text(draws, tokens)).transpose()?;
     let parts: Vec<&str> = prefix.map(|prefix| prefix.text.as_str()).into_iter().chain(own_prompt.as_deref()).collect();
     Ok(parts.join(" "))

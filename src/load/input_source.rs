@@ -1,0 +1,317 @@
+//! What the next request of a request stream carries: payload, model and place in a sequence.
+//!
+//! A *request stream* is whatever asks for requests one at a time: a slot of a closed loop, an issuing thread of an open one, an
+//! active sequence. Independent requests walk through the data (`load::entry_order`), one order per request stream.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam::utils::CachePadded;
+
+use crate::backend::Request;
+use crate::clock::Stamp;
+use crate::data::PayloadId;
+use crate::error::{Error, Result};
+use crate::load::entry_order::{EntryOrder, FirstPass};
+use crate::load::mix::Mix;
+use crate::load::request_streams::LocalRequestStreams;
+use crate::load::sequence::{SequenceSpec, SequenceStep, Sequences};
+
+/// Where the payloads of one model are in the payload table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PayloadIndex {
+    /// In the order in which a model without sequences gets them, repeated.
+    pub cycle: Vec<PayloadId>,
+    /// Per stream, one per step, for models with sequences.
+    pub streams: Vec<Vec<PayloadId>>,
+}
+
+/// Assigns requests to request streams. Calls for one request stream must not overlap, those for different request
+/// streams may; nothing blocks or allocates, so a completion may ask for the next request on the server's own thread.
+#[derive(Debug)]
+pub struct InputSource {
+    models: Box<[PayloadIndex]>,
+    mix: Mix,
+    /// Number of request streams in all processes together.
+    all_request_streams: u64,
+    order: Order,
+}
+
+#[derive(Debug)]
+enum Order {
+    Cycle(Box<[RequestStream]>),
+    Sequences(Sequences),
+}
+
+/// A request stream of independent requests.
+#[derive(Debug)]
+struct RequestStream {
+    /// The number of its next draw of a model; used only with several models.
+    draw: AtomicU64,
+    /// Per model.
+    orders: Box<[CachePadded<EntryOrder>]>,
+}
+
+/// How request streams share the first pass through the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryAssignment {
+    /// By number: request `n` of a schedule carries entry `n`, whichever thread is ahead. While request streams keep step, every
+    /// entry is sent before any repeats.
+    InStep,
+    /// By demand: the first request stream to ask gets the next entry, so every entry is sent before any repeats, however fast
+    /// request streams are.
+    OnDemand,
+}
+
+impl InputSource {
+    /// Independent requests, with one model per share of the mix. The first of them carries entry `first` of the data,
+    /// as if those before it had been sent.
+    ///
+    /// # Errors
+    /// If a model has no payload.
+    pub fn independent(
+        models: Vec<PayloadIndex>,
+        mix: Mix,
+        request_streams: impl Into<LocalRequestStreams>,
+        assignment: EntryAssignment,
+        first: u64,
+    ) -> Result<Self> {
+        let request_streams: LocalRequestStreams = request_streams.into();
+        check(&models, &mix, |index| !index.cycle.is_empty())?;
+        let passes: Vec<_> = models
+            .iter()
+            .map(|_| (assignment == EntryAssignment::OnDemand).then(|| FirstPass::new(request_streams.part)))
+            .collect();
+        let order = |(index, pass): (&PayloadIndex, &Option<FirstPass>), request_stream| {
+            EntryOrder::new(index.cycle.len(), request_stream, request_streams.all, first, pass.as_ref()).into()
+        };
+        let request_stream = |request_stream| RequestStream {
+            draw: first.wrapping_add(request_stream as u64).into(),
+            orders: models.iter().zip(&passes).map(|model| order(model, request_stream)).collect(),
+        };
+        let order = Order::Cycle(request_streams.numbers().map(request_stream).collect());
+        Ok(Self { models: models.into(), mix, all_request_streams: request_streams.all as u64, order })
+    }
+
+    /// Requests in sequences, one active sequence per request stream. A sequence goes to one model of the mix.
+    ///
+    /// # Errors
+    /// If a model has no stream or an empty one, or as [`Sequences::new`].
+    pub fn sequences(
+        models: Vec<PayloadIndex>,
+        mix: Mix,
+        spec: SequenceSpec,
+        request_streams: impl Into<LocalRequestStreams>,
+    ) -> Result<Self> {
+        let request_streams = request_streams.into();
+        check(&models, &mix, |index| {
+            !index.streams.is_empty() && index.streams.iter().all(|stream| !stream.is_empty())
+        })?;
+        let order = Order::Sequences(Sequences::new(spec, request_streams)?);
+        Ok(Self { models: models.into(), mix, all_request_streams: request_streams.all as u64, order })
+    }
+
+    /// Number of request streams.
+    pub fn request_streams(&self) -> usize {
+        match &self.order {
+            Order::Cycle(request_streams) => request_streams.len(),
+            Order::Sequences(sequences) => sequences.request_streams(),
+        }
+    }
+
+    /// The next request of a request stream.
+    pub fn next(&self, request_stream: usize) -> Request {
+        match &self.order {
+            Order::Cycle(request_streams) => {
+                let RequestStream { draw, orders } = &request_streams[request_stream];
+                let model = if orders.len() == 1 { 0 } else { self.draw(draw) };
+                Request { payload: self.models[model].cycle[orders[model].next()], sequence: None }
+            }
+            Order::Sequences(sequences) => {
+                self.request(sequences.next(request_stream, |ordinal, turn| self.stream(ordinal, turn).len() as u64))
+            }
+        }
+    }
+
+    fn draw(&self, draw: &AtomicU64) -> usize {
+        let number = draw.load(Ordering::Relaxed);
+        draw.store(number.wrapping_add(self.all_request_streams), Ordering::Relaxed);
+        self.mix.pick(number)
+    }
+
+    /// Whether the requests of a request stream belong together.
+    pub fn has_sequences(&self) -> bool {
+        matches!(self.order, Order::Sequences(_))
+    }
+
+    /// A request that ends the request stream's sequence early; `None` if none is open.
+    pub fn close(&self, request_stream: usize) -> Option<Request> {
+        match &self.order {
+            Order::Cycle(..) => None,
+            Order::Sequences(sequences) => sequences.close(request_stream).map(|step| self.request(step)),
+        }
+    }
+
+    /// Makes the request stream's next request end its sequence, because its start failed.
+    pub fn cut_short(&self, request_stream: usize) {
+        if let Order::Sequences(sequences) = &self.order {
+            sequences.cut_short(request_stream);
+        }
+    }
+
+    /// The request that starts the request stream's open sequence is due at that moment.
+    #[cold]
+    #[inline(never)]
+    pub fn begin(&self, request_stream: usize, due: Stamp) {
+        if let Order::Sequences(sequences) = &self.order {
+            sequences.begin(request_stream, due);
+        }
+    }
+
+    /// When the first request of the request stream's latest sequence was due, if that one is played whole.
+    pub fn begun(&self, request_stream: usize) -> Option<Stamp> {
+        if let Order::Sequences(sequences) = &self.order { sequences.begun(request_stream) } else { None }
+    }
+
+    fn stream(&self, ordinal: u64, turn: u64) -> &[PayloadId] {
+        let streams = &self.models[self.mix.pick(ordinal)].streams;
+        &streams[(turn % streams.len() as u64) as usize]
+    }
+
+    fn request(&self, step: SequenceStep) -> Request {
+        let stream = self.stream(step.ordinal, step.turn);
+        Request { payload: stream[(step.step % stream.len() as u64) as usize], sequence: Some(step.position) }
+    }
+}
+
+fn check(models: &[PayloadIndex], mix: &Mix, usable: impl Fn(&PayloadIndex) -> bool) -> Result<()> {
+    if models.len() != mix.models() {
+        return Err(Error::usage(format!(
+            "there are data for {} models, but the mix names {}",
+            models.len(),
+            mix.models()
+        )));
+    }
+    match models.iter().position(|index| !usable(index)) {
+        Some(model) => {
+            Err(Error::input(format!("there are no input data for model number {}: give at least one step", model + 1)))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::sequence::SequenceLength;
+
+    fn ids(range: std::ops::Range<u32>) -> Vec<PayloadId> {
+        range.map(PayloadId).collect()
+    }
+
+    fn cycle(range: std::ops::Range<u32>) -> PayloadIndex {
+        PayloadIndex { cycle: ids(range), streams: Vec::new() }
+    }
+
+    fn payloads(input_source: &InputSource, request_stream: usize, count: usize) -> Vec<u32> {
+        (0..count).map(|_| input_source.next(request_stream).payload.0).collect()
+    }
+
+    #[test]
+    fn request_streams_share_the_cycle_without_a_counter() {
+        let input_source =
+            InputSource::independent(vec![cycle(0..5)], Mix::single(), 2, EntryAssignment::InStep, 0).unwrap();
+        assert_eq!(payloads(&input_source, 0, 5), [0, 2, 4, 1, 3]);
+        assert_eq!(payloads(&input_source, 1, 5), [1, 3, 0, 2, 4]);
+        assert_eq!(input_source.next(0).sequence, None);
+        assert_eq!(input_source.close(0), None);
+        assert_eq!(input_source.request_streams(), 2);
+    }
+
+    #[test]
+    fn an_input_source_may_begin_in_the_middle() {
+        let input_source = |request_streams| {
+            InputSource::independent(vec![cycle(0..5)], Mix::single(), request_streams, EntryAssignment::InStep, 3)
+                .unwrap()
+        };
+        assert_eq!(payloads(&input_source(1), 0, 4), [3, 4, 0, 1]);
+        let two = input_source(2);
+        assert_eq!((payloads(&two, 0, 2), payloads(&two, 1, 2)), (vec![3, 0], vec![4, 1]));
+    }
+
+    #[test]
+    fn entries_on_demand_are_each_sent_once_first() {
+        let input_source = |first| {
+            InputSource::independent(vec![cycle(0..100)], Mix::single(), 4, EntryAssignment::OnDemand, first).unwrap()
+        };
+        let begun = input_source(0);
+        let order = [payloads(&begun, 0, 70), payloads(&begun, 3, 20), payloads(&begun, 1, 10)].concat();
+        assert_eq!(order, (0..100).collect::<Vec<_>>());
+        assert_eq!(payloads(&begun, 2, 3), [2, 6, 10], "then each request stream goes its own way");
+        assert_eq!(payloads(&input_source(98), 2, 4), [98, 99, 0, 1]);
+    }
+
+    #[test]
+    fn a_mix_draws_models_by_the_number_of_the_request() {
+        let input_source = |request_streams| {
+            InputSource::independent(
+                vec![cycle(0..1), cycle(10..11)],
+                Mix::new(&[0.25, 0.75], 1).unwrap(),
+                request_streams,
+                EntryAssignment::InStep,
+                0,
+            )
+            .unwrap()
+        };
+        let whole = payloads(&input_source(1), 0, 4000);
+        let second = whole.iter().filter(|&&payload| payload == 10).count();
+        assert!((2850..3150).contains(&second), "{second}");
+        let two = input_source(2);
+        let halves = [payloads(&two, 0, 100), payloads(&two, 1, 100)];
+        let merged: Vec<u32> = (0..200).map(|i| halves[i % 2][i / 2]).collect();
+        assert_eq!(merged, whole[..200]);
+    }
+
+    #[test]
+    fn sequences_walk_their_stream_and_wrap() {
+        let index = PayloadIndex { cycle: Vec::new(), streams: vec![ids(0..2), ids(10..13)] };
+        let spec = |length| SequenceSpec { first_id: 1, ids: 10, length, seed: 0 };
+        let by_stream =
+            InputSource::sequences(vec![index.clone()], Mix::single(), spec(SequenceLength::Stream), 1).unwrap();
+        assert_eq!(payloads(&by_stream, 0, 7), [0, 1, 10, 11, 12, 0, 1]);
+        let longer =
+            InputSource::sequences(vec![index], Mix::single(), spec(SequenceLength::About(4, 0.0)), 1).unwrap();
+        assert_eq!(payloads(&longer, 0, 6), [0, 1, 0, 1, 10, 11]);
+        let end = longer.close(0).unwrap();
+        assert_eq!((end.payload, end.sequence.unwrap().end), (PayloadId(12), true));
+        assert_eq!(longer.close(0), None);
+    }
+
+    #[test]
+    fn a_sequence_stays_with_one_model() {
+        let stream = |range| PayloadIndex { cycle: Vec::new(), streams: vec![ids(range)] };
+        let spec = SequenceSpec { first_id: 1, ids: 10, length: SequenceLength::About(5, 0.0), seed: 0 };
+        let models = vec![stream(0..5), stream(10..15)];
+        let input_source = InputSource::sequences(models, Mix::new(&[0.5, 0.5], 9).unwrap(), spec, 1).unwrap();
+        let all = payloads(&input_source, 0, 100);
+        let models: Vec<u32> = all.chunks(5).map(|sequence| sequence[0] / 10).collect();
+        assert!(all.chunks(5).all(|sequence| sequence.iter().all(|payload| payload / 10 == sequence[0] / 10)));
+        assert!(models.contains(&0) && models.contains(&1));
+    }
+
+    #[test]
+    fn models_without_data_are_refused() {
+        assert!(InputSource::independent(vec![cycle(0..0)], Mix::single(), 1, EntryAssignment::InStep, 0).is_err());
+        assert!(
+            InputSource::independent(
+                vec![cycle(0..1)],
+                Mix::new(&[0.5, 0.5], 0).unwrap(),
+                1,
+                EntryAssignment::InStep,
+                0
+            )
+            .is_err()
+        );
+        let spec = SequenceSpec { first_id: 1, ids: 1, length: SequenceLength::Stream, seed: 0 };
+        assert!(InputSource::sequences(vec![cycle(0..1)], Mix::single(), spec, 1).is_err());
+    }
+}
