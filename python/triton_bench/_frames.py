@@ -93,7 +93,7 @@ def _cells(variants: Mapping[str, Any], catalogue: Mapping[str, Figure]) -> Iter
 def _change(comparison: Mapping[str, Any] | None, primary: Any) -> Row:
     figures = comparison["figures"] if comparison else []
     for figure in figures:
-        if figure.get("figure", figure.get("of")) == primary:
+        if figure["of"] == primary:
             interval = figure["interval"] or {}
             row = {"ratio": figure["ratio"], "ratio_low": interval.get("low"), "ratio_high": interval.get("high")}
             return {**row, "p": figure["p"], "verdict": figure["verdict"]}
@@ -112,7 +112,7 @@ def _rounds(variants: Mapping[str, Any]) -> Iterator[Row]:
                 row["variant"] = variants["variants"][number]["name"]
                 row["counts"] = not measured["set_aside"] and unit["problem"] is None
                 row.update({key: unit[key] for key in ("requests", "failed", "disturbed", "problem")})
-                row.update(_value(value.get("figure", value.get("of")), value["value"]) for value in unit["values"])
+                row.update(_value(value["of"], value["value"]) for value in unit["values"])
                 yield row
 
 

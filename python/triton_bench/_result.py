@@ -99,7 +99,7 @@ class Answer:
     @classmethod
     def _of(cls, raw: Mapping[str, Any]) -> Answer:
         missing, gate = raw["missing"] or {}, raw["gate"] or {}
-        return cls(raw["words"], raw["sure"], missing.get("problem", missing.get("what")), missing.get("command"), gate.get("passed"), raw)
+        return cls(raw["words"], raw["sure"], missing.get("what"), missing.get("command"), gate.get("passed"), raw)
 
 
 @dataclass(frozen=True)

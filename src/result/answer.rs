@@ -76,6 +76,7 @@ pub struct ReportedFigure {
     /// Its key in the catalogue.
     pub key: String,
     /// Of what: a level, a variant, a result.
+    #[serde(rename = "of")]
     pub subject: String,
     /// What the value is.
     pub unit: Unit,
@@ -89,6 +90,7 @@ pub struct ReportedFigure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Missing {
     /// What.
+    #[serde(rename = "what")]
     pub problem: String,
     /// The command that would probably settle it.
     pub command: Option<String>,

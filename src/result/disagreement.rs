@@ -13,8 +13,8 @@ pub const STABLE_WINDOWS: usize = 3;
 /// A figure in which windows differ by more than is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disagreement {
-    /// Which; `of` in files of before.
-    #[serde(alias = "of")]
+    /// Which.
+    #[serde(rename = "of")]
     pub statistic: Statistic,
     /// The smallest value of a window: inferences a second, or nanoseconds.
     pub low: f64,

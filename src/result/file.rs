@@ -56,6 +56,7 @@ pub struct LevelFile<'a> {
 #[derive(Serialize, JsonSchema)]
 struct ReasonFile {
     /// A short stable name.
+    #[serde(rename = "word")]
     name: String,
     /// With its numbers.
     text: String,

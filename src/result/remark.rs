@@ -14,8 +14,8 @@ pub struct Remark {
     pub kind: RemarkKind,
     /// How many.
     pub count: u64,
-    /// Of how many, or in place of how many, if that is known; `of` in files of before.
-    #[serde(default, skip_serializing_if = "Option::is_none", alias = "of")]
+    /// Of how many, or in place of how many, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "of")]
     pub total: Option<u64>,
     /// With the details, in words.
     pub text: String,

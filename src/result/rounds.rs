@@ -78,8 +78,8 @@ impl fmt::Display for Figure {
 /// A figure and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Value {
-    /// Which one; `of` in files of before.
-    #[serde(alias = "of")]
+    /// Which one.
+    #[serde(rename = "of")]
     pub figure: Figure,
     /// Its value, above 0.
     pub value: f64,

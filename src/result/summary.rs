@@ -345,8 +345,8 @@ impl Disturbances {
 /// The precision of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatisticEstimate {
-    /// Which one; `of` in files of before.
-    #[serde(alias = "of")]
+    /// Which one.
+    #[serde(rename = "of")]
     pub statistic: Statistic,
     /// Its interval; none if there is too little data.
     pub interval: Option<Interval>,
@@ -375,8 +375,8 @@ impl StatisticEstimate {
 /// A figure over all starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AcrossStarts {
-    /// Which one; `of` in files of before.
-    #[serde(alias = "of")]
+    /// Which one.
+    #[serde(rename = "of")]
     pub statistic: Statistic,
     /// Each start's, in order.
     #[serde(default)]

@@ -55,8 +55,8 @@ pub struct TuneResult {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TuneVerdict {
     /// `better`, `kept`, `meets`, `none_meets`, `none_seen` (none met the constraints while others used the machine),
-    /// `unconfirmed`, `too_short` or `nothing`; `word` in files of before.
-    #[serde(alias = "word")]
+    /// `unconfirmed`, `too_short` or `nothing`.
+    #[serde(rename = "word")]
     pub name: String,
     /// The recommended candidate; 0 is the current configuration.
     pub winner: Option<usize>,
@@ -184,8 +184,8 @@ impl Figures {
 /// the load of the last one.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TuneFigures {
-    /// How many trials; `visits` in files of before.
-    #[serde(alias = "visits")]
+    /// How many trials.
+    #[serde(rename = "visits")]
     pub trials: usize,
     /// During how many of them others took part of the machine.
     #[serde(default)]

@@ -128,6 +128,7 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FigureChange {
     /// Which one.
+    #[serde(rename = "of")]
     pub figure: Figure,
     /// Geometric mean of the reference: rates a second, times in nanoseconds.
     pub reference: f64,

@@ -174,8 +174,8 @@ pub enum OnDisturbance {
 /// The precision that a statistic needs: the half-width of its confidence interval relative to its value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Precision {
-    /// Which statistic; `of` in files of before.
-    #[serde(alias = "of")]
+    /// Which statistic.
+    #[serde(rename = "of")]
     pub statistic: Statistic,
     /// Maximum half-width, as a share of the value (0.02 is 2 %).
     pub share: f64,

@@ -33,7 +33,7 @@ fn counts_of_the_server_that_are_not_the_clients_are_said() {
     let level = &result["levels"][0];
     let remark = &level["remarks"][0];
     assert_eq!((&remark["kind"], &remark["count"]), (&"server_counts".into(), &0.into()));
-    assert_eq!(remark["total"], level["client"]["requests"]);
+    assert_eq!(remark["of"], level["client"]["requests"]);
 }
 
 #[test]

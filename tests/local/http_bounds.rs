@@ -420,7 +420,7 @@ fn odd_replies_are_in_report_and_result_file() {
     let remarks = result["levels"][0]["remarks"].as_array().unwrap();
     let remark = remarks.iter().find(|remark| remark["kind"] == "unlike_configuration").unwrap();
     assert_eq!(
-        (&remark["kind"], &remark["count"], &remark["total"]),
+        (&remark["kind"], &remark["count"], &remark["of"]),
         (&"unlike_configuration".into(), &2.into(), &2.into())
     );
     let failed = plain(&server).args("--request-count 40 --validate-replies").run().report_with(3);

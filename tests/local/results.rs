@@ -513,12 +513,12 @@ fn a_baseline_of_several_starts_brings_how_they_differ() {
     levels(&server).args("-p 500 --percentile 50 --restarts 3 --summary-file").arg(&path).run();
     let mut base = summary(&path);
     let figures = base["levels"][0]["restarts"]["figures"].as_array_mut().unwrap();
-    let median = figures.iter_mut().find(|figure| figure["statistic"]["percentile"] == 50.0).unwrap();
+    let median = figures.iter_mut().find(|figure| figure["of"]["percentile"] == 50.0).unwrap();
     assert_eq!(median["values"].as_array().unwrap().len(), 3);
     // Starts that differ by half.
     let middle = median["values"][0].as_f64().unwrap();
     median["values"] = serde_json::json!([middle * 0.5, middle, middle * 1.5]);
-    assert!(figures.iter().any(|figure| figure["statistic"]["percentile"] == 99.0), "further figures: {figures:?}");
+    assert!(figures.iter().any(|figure| figure["of"]["percentile"] == 99.0), "further figures: {figures:?}");
     fs::write(&path, base.to_string()).unwrap();
     let gate = |bound: &str| {
         let run = levels(&server).args("--percentile 50 --gate-time 1s --require").arg(format!("p50<{bound}"));

@@ -28,7 +28,7 @@ fn verdict<'a>(result: &'a Value, key: &Value) -> &'a str {
 
 fn figure<'a>(result: &'a Value, key: &Value) -> &'a Value {
     let figures = result["variants"]["cells"][0]["comparisons"][0]["figures"].as_array().unwrap();
-    figures.iter().find(|figure| figure["figure"] == *key).unwrap_or_else(|| panic!("no {key}: {figures:?}"))
+    figures.iter().find(|figure| figure["of"] == *key).unwrap_or_else(|| panic!("no {key}: {figures:?}"))
 }
 
 fn assert_narrow(finished: &Finished) {

@@ -4,22 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use schemars::{Schema, schema_for};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::*;
+use crate::TuneResult;
 use crate::clock::Stamp;
-use crate::disagreement::Disagreement;
 use crate::reasons::InvalidReason;
-use crate::remark::{Remark, RemarkKind};
-use crate::rounds::{self, Figure};
 use crate::setup::sample as plans;
 use crate::stats::Interval;
-use crate::summary::{
-    AcrossStarts, DecoupledSummary, Ending, Generated, LevelLoad, OpenLoopSummary, StatisticEstimate, sample,
-};
-use crate::terms::{Precision, Statistic};
-use crate::{TrialFigures, TuneFigures, TuneResult, TuneVerdict};
+use crate::summary::{DecoupledSummary, Ending, Generated, LevelLoad, OpenLoopSummary, StatisticEstimate, sample};
+use crate::terms::Statistic;
 
 fn result() -> RunResult {
     let mut late = sample::level(LevelLoad::RequestRate(20.5), 100, 2_000_000);
@@ -43,7 +37,7 @@ fn what_was_written_is_read_again() {
     assert_eq!((&value["schema"], &value["exit_code"]), (&1.into(), &3.into()));
     let late = &value["levels"][0];
     assert_eq!((&late["load"]["kind"], &late["load"]["value"]), (&"request_rate".into(), &20.5.into()));
-    assert_eq!((&late["outcome"], &late["reasons"][0]["name"]), (&"load not delivered".into(), &"issuers_late".into()));
+    assert_eq!((&late["outcome"], &late["reasons"][0]["word"]), (&"load not delivered".into(), &"issuers_late".into()));
     assert_eq!(value["levels"][1]["figures"]["throughput"], 1_000.0);
     assert_eq!(value["levels"][1]["intervals"][0]["interval"]["high"], 1_100.0);
 }
@@ -59,34 +53,6 @@ fn a_timeline_is_read_by_its_former_name() {
     let path = folder.path().join("r.json");
     std::fs::write(&path, former).unwrap();
     assert_eq!(serde_json::to_string(&RunResult::read(&path).unwrap()).unwrap(), text);
-}
-
-/// Whether a value is read where a field has the name that it had in files of before.
-fn is_read_by_former_name<T: Serialize + DeserializeOwned>(value: &T, name: &str, former_name: &str) {
-    let text = serde_json::to_string(value).unwrap();
-    let former = text.replace(&format!("\"{name}\":"), &format!("\"{former_name}\":"));
-    assert_ne!(former, text, "{name}");
-    let read: T = serde_json::from_str(&former).unwrap_or_else(|error| panic!("{former}: {error}"));
-    assert_eq!(serde_json::to_string(&read).unwrap(), text);
-}
-
-#[test]
-fn fields_are_read_by_their_former_names() {
-    let statistic = Statistic::Percentile(99.0);
-    is_read_by_former_name(&StatisticEstimate::new(statistic, None), "statistic", "of");
-    let starts = AcrossStarts { statistic, values: vec![1.0], mean: 1.0, interval: None, share: Some(0.5) };
-    is_read_by_former_name(&starts, "statistic", "of");
-    is_read_by_former_name(&Precision { statistic, share: 0.02 }, "statistic", "of");
-    is_read_by_former_name(&Disagreement { statistic, low: 1.0, high: 2.0, allowed: 0.1 }, "statistic", "of");
-    let figure = Figure::Client(statistic);
-    is_read_by_former_name(&rounds::Value { figure, value: 1.0 }, "figure", "of");
-    let (kind, text) = (RemarkKind::ServerCounts, String::new());
-    is_read_by_former_name(&Remark { kind, count: 1, total: Some(2), text }, "total", "of");
-    let trial = TrialFigures::default();
-    is_read_by_former_name(&TuneFigures::new(&[&trial], &[&trial]).unwrap(), "trials", "visits");
-    let verdict =
-        TuneVerdict { name: "kept".to_owned(), winner: None, gain: None, interval: None, sentence: String::new() };
-    is_read_by_former_name(&verdict, "name", "word");
 }
 
 /// Levels with everything that a client can record.

@@ -38,7 +38,7 @@ fn timed_variants_are_measured_in_turns_and_compared() {
         let cell = &result["variants"]["cells"][0];
         assert_eq!(cell["rounds"].as_array().unwrap().len(), 6, "{cell}");
         let figures = cell["comparisons"][0]["figures"].as_array().unwrap();
-        let throughput = figures.iter().find(|figure| figure["figure"] == "throughput").unwrap();
+        let throughput = figures.iter().find(|figure| figure["of"] == "throughput").unwrap();
         assert!(throughput["ratio"].as_f64().unwrap() > 1.2, "{throughput}");
     });
 }

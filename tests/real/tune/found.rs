@@ -52,7 +52,7 @@ impl Found {
 
     /// `better`, `kept` …
     pub fn name(&self) -> &str {
-        self.result["verdict"]["name"].as_str().unwrap()
+        self.result["verdict"]["word"].as_str().unwrap()
     }
 
     /// The values of the winner, in the order in which they were searched.

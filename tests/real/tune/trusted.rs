@@ -68,7 +68,7 @@ fn timed_the_bottleneck_of_an_ensemble_is_searched_first_within_a_latency() {
         let columns: Vec<usize> = (0..settings.len()).filter(|column| belongs(&settings[*column])).collect();
         let yours = found.candidates().iter().find(|candidate| candidate["number"] == 0).unwrap();
         let differs = |column: &usize| {
-            let with = |candidate: &&serde_json::Value| candidate["figures"]["trials"].is_u64();
+            let with = |candidate: &&serde_json::Value| candidate["figures"]["visits"].is_u64();
             let measured = found.candidates().iter().filter(with);
             measured.filter(|candidate| candidate["values"][*column] != yours["values"][*column]).count()
         };
