@@ -35,6 +35,8 @@ pub struct Reading {
     pub seed: u64,
     /// Rounds went on until something was decided, so what they tell must hold at every look.
     pub sequential: bool,
+    /// How many rounds there will be at most.
+    pub most_rounds: usize,
 }
 
 /// What variants of a run came to.
@@ -189,7 +191,12 @@ impl VariantsResult {
 
     /// How its rounds are read.
     pub fn reading(&self) -> Reading {
-        Reading { margin: self.rounds.margin, seed: self.seed, sequential: self.rounds.until_decided.is_some() }
+        Reading {
+            margin: self.rounds.margin,
+            seed: self.seed,
+            sequential: self.rounds.until_decided.is_some(),
+            most_rounds: self.rounds.count,
+        }
     }
 
     /// Whether every round covers every variant: a file may contain anything.

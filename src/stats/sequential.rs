@@ -16,8 +16,6 @@ use crate::{Bounds, Interval};
 const CONFIDENCE: f64 = 0.95;
 /// The largest share of the capital that a round may cost. With it, six rounds that agree are the fewest that decide.
 const STAKE: f64 = 0.9;
-/// That many.
-const FEWEST: usize = 6;
 /// A value is far from the middle if it is this many spreads away.
 const FAR: f64 = 3.0;
 /// Of so many values, that many more are taken to be near.
@@ -57,6 +55,9 @@ pub struct Sequence {
 }
 
 impl Sequence {
+    /// Fewer values do not decide.
+    pub const FEWEST: usize = 6;
+
     /// Of these values, in the order in which they came.
     pub fn new(values: &[f64]) -> Self {
         let mut all = Self::default();
@@ -142,7 +143,7 @@ impl Sequence {
 
     /// What the next value bets: the less, the more of those before were far from the middle. Few values do not tell which are.
     fn stake(&self) -> f64 {
-        if self.bets.len() < FEWEST {
+        if self.bets.len() < Self::FEWEST {
             return STAKE;
         }
         let (middle, far) = (self.middle(), FAR * self.spread());

@@ -12,8 +12,8 @@ const ONE_STATE_S: f64 = 0.6;
 /// The logarithms of a figure of rounds, or of its ratio, start by start.
 pub struct Logs {
     starts: Vec<Vec<f64>>,
-    /// The middle one of those that were measured within a state of the machine.
-    states: Vec<f64>,
+    /// How many seconds the windows of each took, where that is known.
+    seconds: Vec<Option<f64>>,
     /// In how many rounds that count it is missing.
     pub lacking: usize,
 }
@@ -24,19 +24,36 @@ impl Logs {
     pub(super) fn of(rounds: &[Round], value: impl Fn(&Round) -> Option<Option<f64>>) -> Self {
         let most = rounds.iter().map(|round| round.start).max().unwrap_or(0);
         let of_start = |number| rounds.iter().filter(move |round| round.start == number);
-        let log = |round: &Round| Some(Log { value: value(round)??, seconds: round.seconds() });
-        let starts: Vec<Vec<Log>> = (1..=most).map(|number| of_start(number).filter_map(log).collect()).collect();
+        let found = |round: &&Round| value(round).flatten().is_some();
+        let starts = (1..=most).map(|number| of_start(number).filter_map(&value).flatten().collect()).collect();
         Self {
-            states: starts.iter().flat_map(|logs| states(logs)).collect(),
-            starts: starts.iter().map(|logs| logs.iter().map(|log| log.value).collect()).collect(),
+            starts,
+            seconds: (1..=most).flat_map(|number| of_start(number).filter(found).map(Round::seconds)).collect(),
             lacking: rounds.iter().filter_map(&value).filter(Option::is_none).count(),
         }
+    }
+
+    /// The median of each run of rounds within a state of the machine; a run that has not ended says nothing yet. A round of
+    /// unknown length is one by itself, and so few rounds that they would not decide are not taken together.
+    fn states(&self, reading: Reading) -> Vec<f64> {
+        let most_together = (reading.most_rounds / Sequence::FEWEST).max(1);
+        let (mut medians, mut values, mut lasted_s) = (Vec::new(), Vec::new(), 0.0);
+        for (value, seconds) in self.starts.iter().flatten().zip(&self.seconds) {
+            values.push(*value);
+            lasted_s += seconds.unwrap_or(ONE_STATE_S);
+            // The windows of a run may be a hair shorter than asked for.
+            if lasted_s > 0.98 * ONE_STATE_S || values.len() == most_together {
+                medians.push(median(std::mem::take(&mut values)));
+                lasted_s = 0.0;
+            }
+        }
+        medians
     }
 
     /// What they say.
     pub fn read(&self, reading: Reading) -> Option<Paired> {
         match reading.sequential {
-            true => Paired::sequential(&self.starts.concat(), &self.states),
+            true => Paired::sequential(&self.starts.concat(), &self.states(reading)),
             false => Paired::new(&self.starts, seed::derive(reading.seed, Purpose::SignFlips)),
         }
     }
@@ -46,7 +63,7 @@ impl Logs {
         if !reading.sequential {
             return self.read(reading).map(|paired| (paired.ratio, paired.interval.into()));
         }
-        let Bounds { low, high } = Sequence::new(&self.states).bounds();
+        let Bounds { low, high } = Sequence::new(&self.states(reading)).bounds();
         Some((self.middle(reading)?, Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
     }
 
@@ -63,26 +80,4 @@ impl Logs {
     pub(super) fn complete(self, reading: Reading) -> Option<Self> {
         (reading.sequential || self.lacking == 0).then_some(self)
     }
-}
-
-/// The logarithm of a round's figure, and how many seconds its windows took, where that is known.
-struct Log {
-    value: f64,
-    seconds: Option<f64>,
-}
-
-/// The median of each run of rounds within a state of the machine; a run that has not ended says nothing yet. A round of unknown
-/// length is one by itself.
-fn states(rounds: &[Log]) -> Vec<f64> {
-    let (mut medians, mut values, mut lasted_s) = (Vec::new(), Vec::new(), 0.0);
-    for round in rounds {
-        values.push(round.value);
-        lasted_s += round.seconds.unwrap_or(ONE_STATE_S);
-        // The windows of a run may be a hair shorter than asked for.
-        if lasted_s > 0.98 * ONE_STATE_S {
-            medians.push(median(std::mem::take(&mut values)));
-            lasted_s = 0.0;
-        }
-    }
-    medians
 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::rounds::Value;
 use crate::terms::{Order, Statistic};
 
-const READING: Reading = Reading { margin: 0.05, seed: 1, sequential: false };
+const READING: Reading = Reading { margin: 0.05, seed: 1, sequential: false, most_rounds: 10_000 };
 
 /// How many of so many runs come to one of these words, at each of the margins.
 fn counts<const N: usize>(world: World, margins: [f64; N], runs: u64, words: &[Direction]) -> [usize; N] {
@@ -75,6 +75,10 @@ fn rounds_within_a_second_say_one_thing_to_a_gate() {
     // Three rounds of two windows of a tenth make a state.
     assert_eq!(bounds(17, Some(0.1)), Bounds::default());
     assert!(bounds(18, Some(0.1)).low.is_some_and(|low| low > 1.15));
+    // Six rounds decide where there will be no more.
+    let mut six = run(World { rounds: 6, ..World { ratio: 1.2, noise: 0.002, ..QUIET } }, 1);
+    six.rounds.iter_mut().flat_map(|round| &mut round.units).flatten().for_each(|unit| unit.seconds = Some(0.1));
+    assert!(six.ratios(1, MEAN).bounds(Reading { most_rounds: 6, ..sequential }).unwrap().1.low.is_some());
 }
 
 #[test]
