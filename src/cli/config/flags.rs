@@ -41,7 +41,7 @@ impl Flags {
     }
 
     /// The same, where that key of a section is.
-    pub fn from_key(&mut self, section: &Fields<'_>, key: &str) -> &mut Self {
+    pub fn at_key(&mut self, section: &Fields<'_>, key: &str) -> &mut Self {
         self.at(section.place(key))
     }
 

@@ -56,7 +56,7 @@ fn is_rest(element: &Pat) -> bool {
 /// `given: &Given`
 fn is_named_as_its_type(typed: &PatType) -> bool {
     let Pat::Ident(binding) = &*typed.pat else { return false };
-    type_name(&typed.ty).is_some_and(|name| name.to_lowercase() == binding.ident.to_string())
+    type_name(&typed.ty).is_some_and(|name| binding.ident == name.to_lowercase())
 }
 
 /// The last word of a type's path, or of one that it refers to.

@@ -25,9 +25,9 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         )?;
     }
     let kind = api.choice("type", &["completion", "chat"])?.unwrap_or("completion");
-    flags.from_key(&api, "type").add("endpoint", if kind == "chat" { "v1/chat/completions" } else { COMPLETIONS });
+    flags.at_key(&api, "type").add("endpoint", if kind == "chat" { "v1/chat/completions" } else { COMPLETIONS });
     if api.switch("streaming")? == Some(true) {
-        flags.from_key(&api, "streaming").switch("streaming");
+        flags.at_key(&api, "streaming").switch("streaming");
     }
     if let Some(headers) = api.take("headers") {
         for (name, value) in headers.map()? {
@@ -41,12 +41,12 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         .notes
         .extend(["slo_unit", "slo_tpot_header", "slo_ttft_header"].iter().filter_map(|key| api.no_effect(key, limits)));
     if let Some(format) = response_format(&mut api)? {
-        flags.from_key(&api, "response_format").add("response-format", format);
+        flags.at_key(&api, "response_format").add("response-format", format);
     }
     let plays_sessions =
         flags.settings.iter().any(|setting| ["conversations", "session-trace"].contains(&setting.name.as_str()));
     if plays_sessions && let Some(name) = api.text("session_id_header_key")? {
-        flags.from_key(&api, "session_id_header_key").add("session-header", name);
+        flags.at_key(&api, "session_id_header_key").add("session-header", name);
     }
     let alone = "no effect: requests on their own belong to no session";
     flags.notes.extend(api.no_effect("session_id_header_key", alone));

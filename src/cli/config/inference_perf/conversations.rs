@@ -17,10 +17,10 @@ pub fn replay(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(
     let mut fields = data.section("conversation_replay")?.ok_or_else(missing)?;
     let seed = fields.whole("seed", 0)?.unwrap_or(42);
     let count = fields.whole("num_conversations", 1)?.unwrap_or(200);
-    flags.from_key(&fields, "num_conversations").add("conversations", count);
+    flags.at_key(&fields, "num_conversations").add("conversations", count);
     let shared = fields.whole("shared_system_prompt_len", 0)?.unwrap_or(SHARED);
     if shared > 0 {
-        flags.from_key(&fields, "shared_system_prompt_len").add("prefix-tokens", shared);
+        flags.at_key(&fields, "shared_system_prompt_len").add("prefix-tokens", shared);
     }
     for (key, usual, flag) in [
         ("dynamic_system_prompt_len", None, "system-tokens"),
@@ -30,7 +30,7 @@ pub fn replay(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(
     ] {
         match fields.take(key) {
             Some(node) => flags.at(node.at).add(flag, length(&fields.name(key), node)?.0),
-            None => usual.into_iter().for_each(|usual| flags.from_key(&fields, key).add(flag, usual)),
+            None => usual.into_iter().for_each(|usual| flags.at_key(&fields, key).add(flag, usual)),
         }
     }
     if let Some(node) = fields.take("tool_call_latency_sec")
@@ -42,7 +42,7 @@ pub fn replay(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(
     flags.notes.extend(fields.no_effect("max_model_len", uncut));
     if flags.settings.iter().any(|setting| setting.name == "seed" && setting.arguments == ["--seed=time"]) {
         flags.settings.retain(|setting| setting.name != "seed");
-        flags.from_key(&fields, "seed").add("seed", seed);
+        flags.at_key(&fields, "seed").add("seed", seed);
     }
     fields.finish()
 }
@@ -78,7 +78,7 @@ pub fn otel(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(),
     paths.iter().for_each(|(path, at)| flags.at(*at).add("session-trace", format!("otel:{path}")));
     let options = options(&mut fields)?;
     if !options.is_empty() {
-        flags.from_key(&fields, "max_wait_ms").add("session-trace-options", options.join(","));
+        flags.at_key(&fields, "max_wait_ms").add("session-trace-options", options.join(","));
     }
     model(&mut fields, flags)?;
     left_out(&mut fields, flags)?;
@@ -119,7 +119,7 @@ fn model(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     match name.filter(|name| is_static && !name.is_empty()) {
         Some(name) => {
             flags.settings.retain(|setting| setting.name != "model");
-            flags.from_key(fields, "static_model_name").add("model", name);
+            flags.at_key(fields, "static_model_name").add("model", name);
         }
         None => flags.note("data.otel_trace_replay: calls are for the model of the run (-m), not for those recorded"),
     }

@@ -63,7 +63,7 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
             ["input_distribution", "output_distribution", "trace"]
                 .iter()
                 .try_for_each(|key| data.refuse(key, drawn))?;
-            flags.from_key(&data, "type").add("prompt-tokens", MOCK);
+            flags.at_key(&data, "type").add("prompt-tokens", MOCK);
         }
         "shared_prefix" => shared_prefix(&mut data, node, flags)?,
         "conversation_replay" => conversations::replay(&mut data, node, flags)?,
@@ -149,14 +149,14 @@ fn shared_prefix(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Resul
         }
     }
     if flags.settings.iter().any(|setting| setting.name == "prefix-tokens") {
-        flags.from_key(&fields, "num_groups").add("num-prefixes", groups);
+        flags.at_key(&fields, "num_groups").add("num-prefixes", groups);
     }
     let all = groups.saturating_mul(prompts);
     if is_conversation {
-        flags.from_key(&fields, "enable_multi_turn_chat").add("conversations", all);
+        flags.at_key(&fields, "enable_multi_turn_chat").add("conversations", all);
         flags.add("turns", "endless");
     } else {
-        flags.from_key(&fields, "num_prompts_per_group").add("num-prompts", all);
+        flags.at_key(&fields, "num_prompts_per_group").add("num-prompts", all);
     }
     flags.notes.extend(fields.no_effect("seed", "no effect: load.base_seed, or --seed, draws the prompts, too"));
     if let Some(node) = fields.take("multimodal") {
@@ -190,7 +190,7 @@ fn dataset(data: &mut Fields<'_>, set: &str, node: &Node, flags: &mut Flags) -> 
         (input, None) => input.map(pair).unwrap_or_default(),
         (input, Some(output)) => pair(input.unwrap_or(unbounded)) + &pair(output),
     };
-    flags.from_key(data, "path").add("prompt-tokens", format!("dataset:{bounds}{path}"));
+    flags.at_key(data, "path").add("prompt-tokens", format!("dataset:{bounds}{path}"));
     Ok(())
 }
 

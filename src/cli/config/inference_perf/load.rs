@@ -64,7 +64,7 @@ impl Load {
             }
             Some(_) => {
                 if let Some(seed) = load.whole("base_seed", 0)? {
-                    flags.from_key(&load, "base_seed").add("seed", seed);
+                    flags.at_key(&load, "base_seed").add("seed", seed);
                 }
             }
         }
@@ -110,10 +110,10 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flag
     if let Some(mut sweep) = swept {
         let spacing = sweep.choice("type", &["linear", "geometric"])?.unwrap_or("linear");
         let points = sweep.whole("num_stages", 2)?.unwrap_or(5);
-        flags.from_key(&sweep, "num_stages").add("sweep", format!("{spacing}:{points}"));
+        flags.at_key(&sweep, "num_stages").add("sweep", format!("{spacing}:{points}"));
         if let Some(seconds) = sweep.whole("stage_duration", 1)? {
             let window = (seconds as f64 * 1000.0 / WINDOWS).round().max(1.0);
-            flags.from_key(&sweep, "stage_duration").add("measurement-interval", window);
+            flags.at_key(&sweep, "stage_duration").add("measurement-interval", window);
             flags.note(
                 "load.sweep.stage_duration: a rate is measured in three windows or more, so each has a third of it",
             );
@@ -126,7 +126,7 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flag
     }
     load.refuse("trace", "its times belong to the type trace_replay, its lengths in data.trace")?;
     if kind == "poisson" && paced {
-        flags.from_key(load, "type").add("request-distribution", "poisson");
+        flags.at_key(load, "type").add("request-distribution", "poisson");
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ fn concurrent(load: &mut Fields<'_>, interval: Interval, flags: &mut Flags) -> R
         all.push((format!("concurrency:{}:{requests}req", level.min(requests)), node.at));
     }
     stages(&all, interval, flags);
-    flags.from_key(load, "type").switch("async");
+    flags.at_key(load, "type").switch("async");
     Ok(())
 }
 
@@ -210,7 +210,7 @@ fn workers(load: &mut Fields<'_>, kind: &str, service: Service, flags: &mut Flag
     let (concurrency, connections) =
         (load.whole("worker_max_concurrency", 1)?, load.whole("worker_max_tcp_connections", 1)?);
     if let Some(workers) = workers {
-        flags.from_key(load, "num_workers").add("max-threads", workers);
+        flags.at_key(load, "num_workers").add("max-threads", workers);
     }
     if concurrency.is_none() && connections.is_none() && workers.is_none() {
         return Ok(());
@@ -223,7 +223,7 @@ fn workers(load: &mut Fields<'_>, kind: &str, service: Service, flags: &mut Flag
         }
         Some(connections) => {
             let all = connections.saturating_mul(workers).min(MOST);
-            flags.from_key(load, "worker_max_tcp_connections").add("max-connections", all);
+            flags.at_key(load, "worker_max_tcp_connections").add("max-connections", all);
         }
         None => {}
     }
@@ -234,7 +234,7 @@ fn workers(load: &mut Fields<'_>, kind: &str, service: Service, flags: &mut Flag
         return Ok(());
     }
     let all = concurrency.unwrap_or(WORKER_CONCURRENCY).saturating_mul(workers).min(MOST);
-    flags.from_key(load, "worker_max_concurrency").add("max-outstanding", all);
+    flags.at_key(load, "worker_max_concurrency").add("max-outstanding", all);
     Ok(())
 }
 
@@ -243,7 +243,7 @@ fn patience(load: &mut Fields<'_>, service: Service, flags: &mut Flags) -> Resul
     if let Some(seconds) = load.positive("request_timeout")? {
         // Without a connection that is given up, the request is cancelled.
         let flag = if service.has_connections() { "client-timeout-us" } else { "cancel-after-us" };
-        flags.from_key(load, "request_timeout").add(flag, (seconds * 1e6).round());
+        flags.at_key(load, "request_timeout").add(flag, (seconds * 1e6).round());
     }
     if load.peek("request_retries").is_some_and(|node| text(node) != Some("0")) {
         let rule = "a request that fails counts as failed: a retry would turn it into a slow success, and send \

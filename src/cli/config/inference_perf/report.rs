@@ -35,7 +35,7 @@ pub fn report(node: Option<&Node>, has_tokens: bool, flags: &mut Flags) -> Resul
         for (theirs, ours) in FIGURES {
             match limits.positive(theirs)? {
                 Some(seconds) if has_tokens || *ours == "latency" => {
-                    flags.from_key(&limits, theirs).add("goodput", format!("{ours}<{seconds}s"));
+                    flags.at_key(&limits, theirs).add("goodput", format!("{ours}<{seconds}s"));
                 }
                 Some(_) => flags.note(format!("{}: answers have no tokens here (--tokens-from)", limits.name(theirs))),
                 None => {}
@@ -64,10 +64,10 @@ fn requests(mut fields: Fields<'_>, flags: &mut Flags) -> Result<(), Fault> {
     for (key, usual, part) in PARTS {
         parts.extend(fields.switch(key)?.unwrap_or(*usual).then_some(*part));
     }
-    flags.from_key(&fields, "").add("report-parts", if parts.is_empty() { "none".to_owned() } else { parts.join(",") });
+    flags.at_key(&fields, "").add("report-parts", if parts.is_empty() { "none".to_owned() } else { parts.join(",") });
     let percentiles: Vec<&str> = fields.list("percentiles")?.iter().filter_map(text).collect();
     if !percentiles.is_empty() {
-        flags.from_key(&fields, "percentiles").add("percentiles", percentiles.join(","));
+        flags.at_key(&fields, "percentiles").add("percentiles", percentiles.join(","));
     }
     if fields.switch("use_server_output_tokens")? == Some(false) {
         flags.note("report.request_lifecycle.use_server_output_tokens: the server's token counts are used anyway");
@@ -94,7 +94,7 @@ pub fn storage(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     if let Some(mut local) = storage.section("local_storage")? {
         (path, at) = (local.text("path")?.unwrap_or(FOLDER), local.place("path"));
         if let Some(prefix) = local.text("report_file_prefix")? {
-            flags.from_key(&local, "report_file_prefix").add("report-prefix", prefix);
+            flags.at_key(&local, "report_file_prefix").add("report-prefix", prefix);
         }
         local.finish()?;
     }
@@ -120,7 +120,7 @@ pub fn metrics(node: Option<&Node>, service: Service, flags: &mut Flags) -> Resu
         prometheus.finish()?;
     }
     if service == Service::OpenAi {
-        flags.from_key(&metrics, "type").switch("collect-metrics");
+        flags.at_key(&metrics, "type").switch("collect-metrics");
         flags.note(
             "metrics: read from the model server's own page (--metrics-url, else /metrics of -u); no Prometheus server is queried",
         );

@@ -25,7 +25,7 @@ pub fn server(node: Option<&Node>, names_models: bool, service: Service, flags: 
     let (certificate, private) = (server.text("cert_path")?, server.text("key_path")?);
     let nameless = (service == Service::Mock).then_some("mock");
     if let Some(model) = model.or(nameless).filter(|_| !names_models) {
-        flags.from_key(&server, "model_name").add("model", model);
+        flags.at_key(&server, "model_name").add("model", model);
     }
     let kind = match service {
         Service::Mock => Some("null"),
@@ -33,7 +33,7 @@ pub fn server(node: Option<&Node>, names_models: bool, service: Service, flags: 
         // The command line names them.
         Service::Network | Service::InProcess => None,
     };
-    kind.into_iter().for_each(|kind| flags.from_key(&server, "type").add("service-kind", kind));
+    kind.into_iter().for_each(|kind| flags.at_key(&server, "type").add("service-kind", kind));
     if !service.has_connections() {
         return server.finish();
     }
@@ -44,10 +44,10 @@ pub fn server(node: Option<&Node>, names_models: bool, service: Service, flags: 
         ("cert_path", "ssl-https-client-certificate-file", certificate),
         ("key_path", "ssl-https-private-key-file", private),
     ] {
-        value.into_iter().for_each(|value| flags.from_key(&server, theirs).add(ours, value));
+        value.into_iter().for_each(|value| flags.at_key(&server, theirs).add(ours, value));
     }
     if ignores_eos && service == Service::OpenAi {
-        flags.from_key(&server, "ignore_eos").add("request-parameter", "ignore_eos:true:bool");
+        flags.at_key(&server, "ignore_eos").add("request-parameter", "ignore_eos:true:bool");
     }
     server.finish()
 }

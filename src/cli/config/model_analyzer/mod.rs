@@ -199,17 +199,17 @@ fn server(top: &mut Fields<'_>, flags: &mut Flags) -> Result<bool, Fault> {
             true => ("triton_http_endpoint", http, "localhost:8000"),
             false => ("triton_grpc_endpoint", grpc, "localhost:8001"),
         };
-        flags.from_key(top, key).add("url", url.unwrap_or(usual));
-        flags.from_key(top, "client_protocol").add("protocol", if by_http { "http" } else { "grpc" });
+        flags.at_key(top, key).add("url", url.unwrap_or(usual));
+        flags.at_key(top, "client_protocol").add("protocol", if by_http { "http" } else { "grpc" });
         return Ok(true);
     }
     if let Some(mode) = launch.filter(|mode| *mode != "c_api") {
         flags.note(format!("triton_launch_mode {mode}: the models are loaded in this process"));
     }
-    repository.into_iter().for_each(|path| flags.from_key(top, "model_repository").add("model-repository", path));
+    repository.into_iter().for_each(|path| flags.at_key(top, "model_repository").add("model-repository", path));
     installed
         .into_iter()
-        .for_each(|path| flags.from_key(top, "triton_install_path").add("triton-server-directory", path));
+        .for_each(|path| flags.at_key(top, "triton_install_path").add("triton-server-directory", path));
     Ok(false)
 }
 
@@ -302,7 +302,7 @@ fn processors_only(fields: &Fields<'_>, is_searched: bool, flags: &mut Flags) {
         return;
     }
     match is_searched {
-        true => flags.from_key(fields, "cpu_only").add("search", "instance_group[].kind=KIND_CPU"),
+        true => flags.at_key(fields, "cpu_only").add("search", "instance_group[].kind=KIND_CPU"),
         false => flags.note(format!(
             "{}: where the model's own configuration says nothing, Triton decides: name KIND_CPU there",
             fields.name("cpu_only")
