@@ -28,15 +28,16 @@ pub struct Spot {
 /// The labels of a picture so far, and what else they must not cover.
 #[derive(Debug)]
 pub struct Labels {
+    left: f64,
     right: f64,
     wide: Vec<Area>,
     narrow: Vec<Area>,
 }
 
 impl Labels {
-    /// Labels that end before `right`.
-    pub fn before(right: f64) -> Self {
-        Self { right, wide: Vec::new(), narrow: Vec::new() }
+    /// Labels between `left`, where those of the axis end, and `right`.
+    pub fn within(left: f64, right: f64) -> Self {
+        Self { left, right, wide: Vec::new(), narrow: Vec::new() }
     }
 
     /// Labels keep away from the point at `(x, y)`.
@@ -51,7 +52,7 @@ impl Labels {
     pub fn place(&mut self, words: &str, spots: &[Spot]) -> Option<(Spot, bool)> {
         let fits = |spot: &&Spot, taken: &[Area], font: f64| {
             let area = Area::new(words, **spot, font);
-            area.left >= 0.0 && area.right <= self.right && area.is_free(taken)
+            area.left >= self.left && area.right <= self.right && area.is_free(taken)
         };
         let wide = || spots.iter().filter(|spot| fits(spot, &self.wide, FONT));
         let shared_spot = wide().find(|spot| fits(spot, &self.narrow, NARROW_FONT)).copied();
@@ -100,8 +101,16 @@ mod tests {
     }
 
     #[test]
+    fn a_label_does_not_cover_those_of_the_axis() {
+        let (left_of_a_point, right_of_it) = (spot(92.0, 50.0, Anchor::End), spot(108.0, 50.0, Anchor::Start));
+        let spots = [left_of_a_point, right_of_it];
+        assert_eq!(Labels::within(0.0, 640.0).place("c 4", &spots), Some((left_of_a_point, false)));
+        assert_eq!(Labels::within(80.0, 640.0).place("c 4", &spots), Some((right_of_it, false)));
+    }
+
+    #[test]
     fn a_label_takes_the_first_place_where_it_touches_no_other() {
-        let mut labels = Labels::before(640.0);
+        let mut labels = Labels::within(0.0, 640.0);
         let spots = [spot(100.0, 50.0, Anchor::End), spot(100.0, 50.0, Anchor::Start), spot(100.0, 80.0, Anchor::End)];
         let taken = [(); 4].map(|()| labels.place("c 16", &spots));
         assert_eq!(taken, [Some((spots[0], false)), Some((spots[1], false)), Some((spots[2], false)), None]);
@@ -109,7 +118,7 @@ mod tests {
 
     #[test]
     fn narrow_screens_hide_what_their_larger_letters_have_no_room_for() {
-        let mut labels = Labels::before(640.0);
+        let mut labels = Labels::within(0.0, 640.0);
         let at = |y: f64| [spot(100.0, y, Anchor::Start)];
         assert_eq!(labels.place("c 16", &at(50.0)), Some((at(50.0)[0], false)));
         assert_eq!(labels.place("c 32", &at(65.0)), Some((at(65.0)[0], true)));

@@ -53,7 +53,7 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
         Scale::from_zero(curves.iter().flat_map(|curve| curve.levels.iter().map(|level| level.client.throughput())));
     let horizontal = Axis { scale: x, ticks: x.ticks(6), label: &rate, title: "throughput, inferences/s" };
     let upright = Axis { scale: y, ticks: y.ticks(6), label: &time, title: "latency" };
-    let mut labels = Labels::before(FRAME.right() + 6.0);
+    let mut labels = Labels::within(FRAME.left, FRAME.right() + 6.0);
     let position = |curve: &Curve<'_>, level: &LevelSummary| {
         (FRAME.x(x.position(level.client.throughput())), FRAME.y(y.position(value(curve.statistic, &level.client))))
     };

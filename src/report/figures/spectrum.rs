@@ -149,7 +149,7 @@ fn names(curves: &[Curve<'_>], y: Scale) -> Markup {
     let last = |curve: &Curve<'_>| FRAME.y(y.position(curve.times.percentile_ns(100.0) as f64));
     let wanted: Vec<f64> = curves.iter().map(last).collect();
     let places = spread(&wanted, 22.5, FRAME.top - 2.0..=FRAME.bottom() - 4.0);
-    let mut labels = Labels::before(WIDTH);
+    let mut labels = Labels::within(0.0, WIDTH);
     let spot = |height: f64| Spot { x: FRAME.right() + 8.0, y: height + 4.0, anchor: Anchor::Start };
     html! {
         @for (curve, height) in curves.iter().zip(places) {

@@ -48,7 +48,7 @@ impl<'a> TimeAxis<'a> {
     /// The background: warm-up and other excluded time in grey, the edges of levels, and above them their names.
     pub fn background(&self, frame: &Frame, named: bool) -> Markup {
         let position = |at: Stamp| frame.x(self.scale.position(self.seconds(at)));
-        let mut labels = Labels::before(frame.right() + 6.0);
+        let mut labels = Labels::within(frame.left, frame.right() + 6.0);
         let names = self.levels.iter().filter(|_| named).filter_map(|summary| {
             let spot = Spot { x: position(load_began(summary)) + 3.0, y: frame.top - 5.0, anchor: Anchor::Start };
             let name = level(summary);

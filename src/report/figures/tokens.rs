@@ -145,7 +145,7 @@ fn drawn(shown: &[Shown<'_>], lines: &[Line<'_>], layout: &Axes<'_>) -> Option<M
 
 /// The names of levels beside their points, the ends first; those without room are left out.
 fn level_names(line: &Line<'_>, position: &dyn Fn(&Point<'_>) -> (f64, f64)) -> Markup {
-    let mut labels = Labels::before(FRAME.right() + 6.0);
+    let mut labels = Labels::within(FRAME.left, FRAME.right() + 6.0);
     line.points.iter().map(position).for_each(|(at, up)| labels.avoid(at, up));
     let mut points: Vec<&Point<'_>> = line.points.iter().collect();
     points.rotate_right(1);
