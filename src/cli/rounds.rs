@@ -14,7 +14,7 @@ use crate::terms::{Order, Rounds, WindowRule};
 /// Most rounds.
 const MOST_ROUNDS: usize = 10_000;
 /// The window of a gate's rounds. The shorter a round, the more alike are its sides on a machine that others use: beside half a
-/// busy processor, the variance of a ratio times what a round takes is a third of that of 200 ms (docs/performance.md).
+/// busy processor, the variance of a ratio times what a round takes was a quarter of that of 200 ms (docs/performance.md).
 const GATE_WINDOW: Duration = Duration::from_millis(100);
 
 /// Several ways to do the run.

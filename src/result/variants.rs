@@ -26,6 +26,12 @@ const SIGNIFICANT: f64 = 0.05;
 /// Where rounds of one order differ from those of the other by more, in standard errors, the order matters.
 const ORDER_MATTERS: f64 = 3.0;
 
+/// A machine that others use stays in one state, or its scheduler keeps one variant beside them, for about a second: rounds whose
+/// windows are within so many seconds say one thing, not several.
+const ONE_STATE_S: f64 = 0.6;
+/// Where there is little time, a state takes this share of it at most, so that there is time for those that decide.
+const ONE_STATE_OF_TIME: f64 = 1.0 / 12.0;
+
 /// How rounds are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
@@ -37,6 +43,8 @@ pub struct Reading {
     pub sequential: bool,
     /// How many rounds there will be at most.
     pub most_rounds: usize,
+    /// Rounds whose windows are within so many seconds say one thing, if they go on.
+    pub state_s: f64,
 }
 
 /// What variants of a run came to.
@@ -196,6 +204,10 @@ impl VariantsResult {
             seed: self.seed,
             sequential: self.rounds.until_decided.is_some(),
             most_rounds: self.rounds.count,
+            state_s: self
+                .rounds
+                .until_decided
+                .map_or(ONE_STATE_S, |time| ONE_STATE_S.min(ONE_STATE_OF_TIME * time.as_secs_f64())),
         }
     }
 

@@ -5,10 +5,6 @@ use crate::rounds::Round;
 use crate::seed::{self, Purpose};
 use crate::stats::{Bounds, Paired, Sequence, median};
 
-/// A machine that others use stays in one state, or its scheduler keeps one variant beside them, for about a second: rounds whose
-/// windows are within so many seconds say one thing, not several.
-const ONE_STATE_S: f64 = 0.6;
-
 /// The logarithms of a figure of rounds, or of its ratio, start by start.
 pub struct Logs {
     starts: Vec<Vec<f64>>,
@@ -40,9 +36,9 @@ impl Logs {
         let (mut medians, mut values, mut lasted_s) = (Vec::new(), Vec::new(), 0.0);
         for (value, seconds) in self.starts.iter().flatten().zip(&self.seconds) {
             values.push(*value);
-            lasted_s += seconds.unwrap_or(ONE_STATE_S);
+            lasted_s += seconds.unwrap_or(reading.state_s);
             // The windows of a run may be a hair shorter than asked for.
-            if lasted_s > 0.98 * ONE_STATE_S || values.len() == most_together {
+            if lasted_s > 0.98 * reading.state_s || values.len() == most_together {
                 medians.push(median(std::mem::take(&mut values)));
                 lasted_s = 0.0;
             }

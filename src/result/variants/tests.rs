@@ -1,14 +1,17 @@
 //! The comparison on simulated rounds with a known truth: how often it is wrong, and what it detects.
 
+use std::time::Duration;
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::simulation::{MEAN, ORDER, QUIET, World, cell, run, unit};
+use super::simulation::{MEAN, ORDER, QUIET, World, cell, of_two, run, unit};
 use super::*;
 use crate::rounds::Value;
 use crate::terms::{Order, Statistic};
 
-const READING: Reading = Reading { margin: 0.05, seed: 1, sequential: false, most_rounds: 10_000 };
+const READING: Reading =
+    Reading { margin: 0.05, seed: 1, sequential: false, most_rounds: 10_000, state_s: ONE_STATE_S };
 
 /// How many of so many runs come to one of these words, at each of the margins.
 fn counts<const N: usize>(world: World, margins: [f64; N], runs: u64, words: &[Direction]) -> [usize; N] {
@@ -75,6 +78,9 @@ fn rounds_within_a_second_say_one_thing_to_a_gate() {
     // Three rounds of two windows of a tenth make a state.
     assert_eq!(bounds(17, Some(0.1)), Bounds::default());
     assert!(bounds(18, Some(0.1)).low.is_some_and(|low| low > 1.15));
+    // A gate of three seconds has no time for six such states.
+    let reading = |seconds| of_two(run(QUIET, 1), Some(Duration::from_secs(seconds))).reading();
+    assert!((reading(3).state_s - 0.25).abs() < 1e-9 && reading(60).state_s == ONE_STATE_S);
     // Six rounds decide where there will be no more.
     let mut six = run(World { rounds: 6, ..World { ratio: 1.2, noise: 0.002, ..QUIET } }, 1);
     six.rounds.iter_mut().flat_map(|round| &mut round.units).flatten().for_each(|unit| unit.seconds = Some(0.1));
