@@ -22,6 +22,7 @@ mod request;
 mod response;
 mod server;
 mod shared;
+mod shell;
 mod slot;
 mod slot_state;
 mod slots;
