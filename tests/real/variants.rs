@@ -180,15 +180,24 @@ mod measured {
         assert_eq!(verdict(&result, &p50), "worse", "{}", finished.stdout);
     }
 
-    #[test]
-    fn what_is_alike_is_never_worse_or_better() {
-        let repository = Repository::of(&[Model::identity("m")]);
-        for seed in 1..=2 {
-            let base = program(&repository).args(P50).args(&format!("-m m -p 200 --order random --seed {seed}"));
-            let finished = variant(variant(base, "a:"), "b:").run();
-            assert_eq!(finished.code(), 0, "{}", finished.stderr);
-            let first = finished.stdout.lines().find(|line| line.starts_with("concurrency 1: ")).unwrap();
-            assert!(first.contains("b is the same as a") || first.contains("b is undecided"), "{}", finished.stdout);
+    /// They take the processors themselves.
+    mod alone {
+        use super::*;
+
+        #[test]
+        fn what_is_alike_is_never_worse_or_better() {
+            let repository = Repository::of(&[Model::identity("m")]);
+            for seed in 1..=2 {
+                let base = program(&repository).args(P50).args(&format!("-m m -p 200 --order random --seed {seed}"));
+                let finished = variant(variant(base, "a:"), "b:").run();
+                assert_eq!(finished.code(), 0, "{}", finished.stderr);
+                let first = finished.stdout.lines().find(|line| line.starts_with("concurrency 1: ")).unwrap();
+                assert!(
+                    first.contains("b is the same as a") || first.contains("b is undecided"),
+                    "{}",
+                    finished.stdout
+                );
+            }
         }
     }
 }

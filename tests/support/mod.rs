@@ -36,7 +36,7 @@ pub use scripted::{SINCE_20_10, Scripted, decoupled};
 pub use skip::skip;
 pub use terminal::Terminal;
 pub use tritonserver::TritonServer;
-pub use watched::{until_it_catches, until_it_has};
+pub use watched::{until, until_it_catches, until_it_has};
 pub use wire::Wire;
 
 /// A file that the workspace's build leaves beside the program.

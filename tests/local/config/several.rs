@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::support::http_server::{Act, HttpServer, Received, good_answer};
-use crate::support::{Program, Running};
+use crate::support::{Program, Running, until};
 
 fn good(_: &Received) -> Vec<Act> {
     vec![Act::Send(good_answer())]
@@ -119,11 +119,10 @@ fn two_long_runs(server: &HttpServer) -> (Config, PathBuf) {
     (file, folder)
 }
 
-/// Starts the runs, and waits until the first measures.
-fn under_way(program: Program, file: &Config) -> Running {
+/// Starts the runs, and waits until the first measures: the window has begun once so many requests have come.
+fn under_way(program: Program, file: &Config, server: &HttpServer) -> Running {
     let running = program.args("--config").arg(file.path()).start();
-    running.wait_for("Measurement Settings");
-    thread::sleep(Duration::from_millis(300));
+    until(|| server.inferences() >= 1000, "the run does not measure");
     running
 }
 
@@ -131,7 +130,7 @@ fn under_way(program: Program, file: &Config) -> Running {
 fn what_a_whole_group_is_sent_interrupts_once() {
     let server = HttpServer::start(good);
     let (file, folder) = two_long_runs(&server);
-    let running = under_way(Program::new().through(process::Command::new("setsid")), &file);
+    let running = under_way(Program::new().through(process::Command::new("setsid")), &file, &server);
     let group = format!("-{}", running.id());
     assert!(process::Command::new("kill").args(["-TERM", "--", &group]).status().unwrap().success());
     let run = running.finish();
@@ -145,7 +144,7 @@ fn what_a_whole_group_is_sent_interrupts_once() {
 fn runs_that_hangups_are_kept_from_go_on() {
     let server = HttpServer::start(good);
     let (file, folder) = two_long_runs(&server);
-    let running = under_way(Program::new().under("trap '' HUP"), &file);
+    let running = under_way(Program::new().under("trap '' HUP"), &file, &server);
     running.signal(1);
     thread::sleep(Duration::from_millis(300));
     running.signal(2);
@@ -168,7 +167,7 @@ fn shared_memory_of(process: &str) -> Vec<OsString> {
 fn a_run_cleans_up_when_its_file_is_quit() {
     let server = HttpServer::start(good);
     let (file, _) = two_long_runs(&server);
-    let running = under_way(Program::new().args("--shared-memory system"), &file);
+    let running = under_way(Program::new().args("--shared-memory system"), &file, &server);
     let id = running.id();
     let run = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap().trim().to_owned();
     assert!(!shared_memory_of(&run).is_empty(), "process {run}");

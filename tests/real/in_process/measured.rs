@@ -175,99 +175,105 @@ fn a_binary_search_finds_the_limit_async() {
     binary_search("--async --max-threads 2");
 }
 
-#[test]
-fn three_windows_take_the_time_of_three_windows() {
-    let repository = Repository::of(&[Model::identity("m")]);
-    let short = Program::on(&repository, "m").args("-p 100 -s 1000000 --async").run();
-    let long = Program::on(&repository, "m").args("-p 600 -s 1000000 --async").run();
-    short.report();
-    long.report();
-    let extra = long.wall.saturating_sub(short.wall);
-    assert_between("1.5 s more of windows, in ms", extra.as_secs_f64() * 1000.0, 1350.0, 1900.0);
-}
+/// They take the processors themselves.
+mod alone {
+    use super::*;
 
-#[test]
-fn the_process_ends_soon_after_its_last_word() {
-    for arguments in ["--sync --concurrency-range 4", "--async --concurrency-range 16"] {
-        let repository = Repository::of(&[Model::identity("m").instances(2)]);
-        let silences: Vec<_> = (0..3)
-            .map(|_| {
-                let finished = Program::on(&repository, "m").quick().args(arguments).run();
-                finished.report();
-                finished.silent
-            })
-            .collect();
-        let shortest = silences.iter().min().unwrap();
-        assert!(*shortest < Duration::from_millis(100), "{arguments}: ended {silences:?} after the report");
+    #[test]
+    fn three_windows_take_the_time_of_three_windows() {
+        let repository = Repository::of(&[Model::identity("m")]);
+        let short = Program::on(&repository, "m").args("-p 100 -s 1000000 --async").run();
+        let long = Program::on(&repository, "m").args("-p 600 -s 1000000 --async").run();
+        short.report();
+        long.report();
+        let extra = long.wall.saturating_sub(short.wall);
+        assert_between("1.5 s more of windows, in ms", extra.as_secs_f64() * 1000.0, 1350.0, 1900.0);
     }
-}
 
-/// Resident memory of a process in KiB.
-fn resident_kib(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the program runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is resident");
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
+    #[test]
+    fn the_process_ends_soon_after_its_last_word() {
+        for arguments in ["--sync --concurrency-range 4", "--async --concurrency-range 16"] {
+            let repository = Repository::of(&[Model::identity("m").instances(2)]);
+            let silences: Vec<_> = (0..3)
+                .map(|_| {
+                    let finished = Program::on(&repository, "m").quick().args(arguments).run();
+                    finished.report();
+                    finished.silent
+                })
+                .collect();
+            let shortest = silences.iter().min().unwrap();
+            assert!(*shortest < Duration::from_millis(100), "{arguments}: ended {silences:?} after the report");
+        }
+    }
 
-/// Inputs of 1 MiB at full rate: memory stays what it was after the first window.
-fn soak(windows: u32, length: Duration) {
-    let tensors = r#"
+    /// Resident memory of a process in KiB.
+    fn resident_kib(process: u32) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the program runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is resident");
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// Inputs of 1 MiB at full rate: memory stays what it was after the first window.
+    fn soak(windows: u32, length: Duration) {
+        let tensors = r#"
 input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [262144] }]
 output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [262144] }]"#;
-    let repository = Repository::of(&[Model::identity("m").tensors(tensors)]);
-    let running = Program::on(&repository, "m")
-        .args("--async --concurrency-range 16 -s 0 -v -r")
-        .arg((4 * windows).to_string())
-        .arg("-p")
-        .arg(length.as_millis().to_string())
-        .start();
-    running.wait_for("Pass [1]");
-    let before = resident_kib(running.id());
-    running.wait_for(&format!("Pass [{}]", windows - 1));
-    let after = resident_kib(running.id());
-    running.signal(2);
-    running.finish().report();
-    assert!(after < before + (64 << 10), "resident memory went from {before} to {after} KiB");
-}
-
-#[test]
-fn memory_does_not_grow_in_seconds() {
-    soak(8, Duration::from_millis(300));
-}
-
-#[test]
-#[ignore = "takes a minute"]
-fn memory_does_not_grow_in_a_minute() {
-    soak(14, Duration::from_secs(5));
-}
-
-#[test]
-fn a_synchronous_latency_ends_with_the_response_and_the_wake_up_is_told_apart() {
-    let repository = Repository::of(&[Model::sleeping("m", 4)]);
-    let export = repository.file("e.json");
-    let run = |flags: &str| {
-        let program = Program::on(&repository, "m").args("--request-count 100 --sync").args(flags);
-        let _ = std::fs::remove_file(&export);
-        program.arg("--profile-export-file").arg(&export).run().report()
-    };
-    let row = |report: &Report| {
-        let line = report.level().text.lines().find_map(|line| line.trim().strip_prefix("Wake-up time: avg ")).unwrap();
-        line.split(' ').next().unwrap().parse::<f64>().unwrap()
-    };
-    for wait in ["park", "spin"] {
-        let report = run(&format!("--wait {wait}"));
-        let figures = Export::read(&export).experiments()[0].clone();
-        let mean = figures["summary"]["latency_ns"]["avg"].as_f64().unwrap() / 1e3;
-        let requests = figures["requests"].as_array().unwrap();
-        let stamp = |value: &Value| value.as_u64().unwrap();
-        let latency = |request: &Value| stamp(&request["response_timestamps"][0]) - stamp(&request["timestamp"]);
-        let exported = requests.iter().map(latency).sum::<u64>() as f64 / requests.len() as f64 / 1e3;
-        assert_between("mean of the records", exported, mean - 1.0, mean + 1.0);
-        assert!(row(&report) < mean && row(&report) >= 0.0, "{}", report.text);
+        let repository = Repository::of(&[Model::identity("m").tensors(tensors)]);
+        let running = Program::on(&repository, "m")
+            .args("--async --concurrency-range 16 -s 0 -v -r")
+            .arg((4 * windows).to_string())
+            .arg("-p")
+            .arg(length.as_millis().to_string())
+            .start();
+        running.wait_for("Pass [1]");
+        let before = resident_kib(running.id());
+        running.wait_for(&format!("Pass [{}]", windows - 1));
+        let after = resident_kib(running.id());
+        running.signal(2);
+        running.finish().report();
+        assert!(after < before + (64 << 10), "resident memory went from {before} to {after} KiB");
     }
-    let until_wakeup = run("--latency-to wakeup");
-    let figures = Export::read(&export).experiments()[0]["summary"].clone();
-    let [mean, wakeup] = ["latency_ns", "wakeup_ns"].map(|name| figures[name]["avg"].as_f64().unwrap() / 1e3);
-    let server = until_wakeup.level().server_number("Avg request latency");
-    assert!(mean > server + 0.9 * wakeup, "{mean} {server} {wakeup}");
+
+    #[test]
+    fn memory_does_not_grow_in_seconds() {
+        soak(8, Duration::from_millis(300));
+    }
+
+    #[test]
+    #[ignore = "takes a minute"]
+    fn memory_does_not_grow_in_a_minute() {
+        soak(14, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_synchronous_latency_ends_with_the_response_and_the_wake_up_is_told_apart() {
+        let repository = Repository::of(&[Model::sleeping("m", 4)]);
+        let export = repository.file("e.json");
+        let run = |flags: &str| {
+            let program = Program::on(&repository, "m").args("--request-count 100 --sync").args(flags);
+            let _ = std::fs::remove_file(&export);
+            program.arg("--profile-export-file").arg(&export).run().report()
+        };
+        let row = |report: &Report| {
+            let line =
+                report.level().text.lines().find_map(|line| line.trim().strip_prefix("Wake-up time: avg ")).unwrap();
+            line.split(' ').next().unwrap().parse::<f64>().unwrap()
+        };
+        for wait in ["park", "spin"] {
+            let report = run(&format!("--wait {wait}"));
+            let figures = Export::read(&export).experiments()[0].clone();
+            let mean = figures["summary"]["latency_ns"]["avg"].as_f64().unwrap() / 1e3;
+            let requests = figures["requests"].as_array().unwrap();
+            let stamp = |value: &Value| value.as_u64().unwrap();
+            let latency = |request: &Value| stamp(&request["response_timestamps"][0]) - stamp(&request["timestamp"]);
+            let exported = requests.iter().map(latency).sum::<u64>() as f64 / requests.len() as f64 / 1e3;
+            assert_between("mean of the records", exported, mean - 1.0, mean + 1.0);
+            assert!(row(&report) < mean && row(&report) >= 0.0, "{}", report.text);
+        }
+        let until_wakeup = run("--latency-to wakeup");
+        let figures = Export::read(&export).experiments()[0]["summary"].clone();
+        let [mean, wakeup] = ["latency_ns", "wakeup_ns"].map(|name| figures[name]["avg"].as_f64().unwrap() / 1e3);
+        let server = until_wakeup.level().server_number("Avg request latency");
+        assert!(mean > server + 0.9 * wakeup, "{mean} {server} {wakeup}");
+    }
 }

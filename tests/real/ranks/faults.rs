@@ -85,7 +85,7 @@ fn refused(mpi: Mpi, run: &Finished, message: &str, times: usize) {
 #[test]
 fn timed_a_rank_that_is_killed_ends_all_and_what_was_measured_is_written() {
     for mpi in Mpi::all() {
-        let repository = Repository::of(&[Model::identity("m")]);
+        let repository = Repository::of(&[Model::sleeping("m", 1)]);
         let run = endless(&repository, mpi, 3);
         run.wait_for("Pass [3]");
         signal(process(&repository, mpi, 1), SIGKILL);
@@ -104,7 +104,7 @@ fn timed_a_rank_that_is_killed_ends_all_and_what_was_measured_is_written() {
 #[test]
 fn a_rank_that_hangs_is_named_and_what_was_measured_is_reported() {
     for mpi in Mpi::all() {
-        let repository = Repository::of(&[Model::identity("m")]);
+        let repository = Repository::of(&[Model::sleeping("m", 1)]);
         let run = endless(&repository, mpi, 3);
         run.wait_for("Pass [3]");
         let hung = process(&repository, mpi, 2);
@@ -123,7 +123,7 @@ fn a_rank_that_hangs_is_named_and_what_was_measured_is_reported() {
 fn rank_0_that_is_lost_is_told_by_the_others_and_ends_all() {
     for mpi in Mpi::all() {
         for how in [SIGKILL, SIGSTOP] {
-            let repository = Repository::of(&[Model::identity("m")]);
+            let repository = Repository::of(&[Model::sleeping("m", 1)]);
             let run = endless(&repository, mpi, 3);
             run.wait_for("Pass [3]");
             signal(process(&repository, mpi, 0), how);
@@ -161,7 +161,7 @@ fn a_second_interrupt_of_one_rank_ends_all_at_once() {
 #[test]
 fn a_process_of_several_runs_that_is_killed_ends_all() {
     for mpi in Mpi::all() {
-        let repository = Repository::of(&[Model::identity("m")]);
+        let repository = Repository::of(&[Model::sleeping("m", 1)]);
         let text = "concurrency-range: 2\nverbose: true\nruns:\n  one: {stability-percentage: 0.0001, max-trials: 1000, \
                     measurement-interval: 200}\n  two: {request-count: 10}\n";
         fs::write(repository.file("runs.yaml"), text).unwrap();
@@ -181,7 +181,7 @@ fn a_process_of_several_runs_that_is_killed_ends_all() {
 #[test]
 fn an_interrupt_of_one_rank_ends_the_run_of_all_in_order() {
     for mpi in Mpi::all() {
-        let repository = Repository::of(&[Model::identity("m")]);
+        let repository = Repository::of(&[Model::sleeping("m", 1)]);
         let run = endless(&repository, mpi, 2);
         run.wait_for("Pass [3]");
         signal(process(&repository, mpi, 1), SIGINT);
@@ -195,7 +195,7 @@ fn an_interrupt_of_one_rank_ends_the_run_of_all_in_order() {
 #[test]
 fn timed_an_interrupt_does_not_wait_for_the_end_of_a_long_window() {
     for mpi in Mpi::all() {
-        let repository = Repository::of(&[Model::identity("m")]);
+        let repository = Repository::of(&[Model::sleeping("m", 1)]);
         let run = Program::on(&repository, "m")
             .args("--concurrency-range 4 --async -p 60000 --warmup-request-count 1 -v --summary-file")
             .arg(repository.file("result.json"))
@@ -218,7 +218,7 @@ fn timed_an_interrupt_does_not_wait_for_the_end_of_a_long_window() {
 #[test]
 fn timed_an_interrupt_of_the_launcher_leaves_what_was_measured() {
     for mpi in Mpi::all() {
-        let repository = Repository::of(&[Model::identity("m")]);
+        let repository = Repository::of(&[Model::sleeping("m", 1)]);
         let run = endless(&repository, mpi, 2);
         run.wait_for("Pass [3]");
         run.signal(SIGINT);
@@ -231,7 +231,7 @@ fn timed_an_interrupt_of_the_launcher_leaves_what_was_measured() {
 #[test]
 fn what_keeps_one_rank_from_starting_is_told_once() {
     for mpi in Mpi::all() {
-        let repository = Repository::of(&[Model::identity("m")]);
+        let repository = Repository::of(&[Model::sleeping("m", 1)]);
         let run = Program::on(&repository, "nosuch").args("--concurrency-range 3").ranks(mpi, 3).run();
         refused(mpi, &run, "error: model 'nosuch'", 1);
         let run = Program::on(&repository, "m")
@@ -248,7 +248,7 @@ fn what_keeps_one_rank_from_starting_is_told_once() {
 
 #[test]
 fn a_rank_that_cannot_reach_its_server_is_named_and_ends_all() {
-    let repository = Repository::of(&[Model::identity("m")]);
+    let repository = Repository::of(&[Model::sleeping("m", 1)]);
     // That of rank 0; at rank 1's address nobody listens.
     let Some(server) = TritonServer::start_within(&[], "127.0.0.10", &repository) else { return };
     let url = server.url("grpc").replace("127.0.0.10", "127.0.0.1{rank}");
@@ -318,7 +318,7 @@ fn an_interrupt_of_one_rank_ends_windows_of_requests_and_stages_of_all() {
 #[test]
 fn a_rank_that_hangs_in_a_stage_leaves_those_that_all_have_told_of() {
     for mpi in Mpi::all() {
-        let repository = Repository::of(&[Model::identity("m")]);
+        let repository = Repository::of(&[Model::sleeping("m", 1)]);
         let run = Program::on(&repository, "m")
             .args("--stage rate:50:30req --stage rate:50:60s -v --summary-file")
             .arg(repository.file("result.json"))
@@ -339,7 +339,7 @@ fn a_launcher_of_another_family_is_told() {
     if Mpi::all().len() < 2 {
         return;
     }
-    let repository = Repository::of(&[Model::identity("m")]);
+    let repository = Repository::of(&[Model::sleeping("m", 1)]);
     let library = Mpi::Open.library("libmpi.so.40");
     let run = Program::on(&repository, "m").ranks(Mpi::Mpich, 2).env("TRITON_BENCH_MPI_LIBRARY", library).run();
     refused(Mpi::Mpich, &run, "has started 2 processes, but the MPI library (Open MPI v5.0.11", 2);
@@ -355,7 +355,7 @@ fn a_launcher_of_another_family_is_told() {
 #[test]
 fn processes_that_share_a_processor_are_told_once() {
     for mpi in Mpi::all() {
-        let repository = Repository::of(&[Model::identity("m")]);
+        let repository = Repository::of(&[Model::sleeping("m", 1)]);
         let run = Program::on(&repository, "m")
             .args("--concurrency-range 2 --request-count 20")
             .ranks(mpi, 2)
@@ -368,7 +368,7 @@ fn processes_that_share_a_processor_are_told_once() {
 
 #[test]
 fn without_a_library_there_is_one_line_and_nothing_is_linked() {
-    let repository = Repository::of(&[Model::identity("m")]);
+    let repository = Repository::of(&[Model::sleeping("m", 1)]);
     let named =
         Program::on(&repository, "m").args("--enable-mpi").env("TRITON_BENCH_MPI_LIBRARY", "/nowhere/libmpi.so").run();
     named.failure_after_notes(&["TRITON_BENCH_MPI_LIBRARY names '/nowhere/libmpi.so', which is not there"]);
@@ -381,7 +381,7 @@ fn without_a_library_there_is_one_line_and_nothing_is_linked() {
 #[test]
 fn processes_that_know_nothing_of_each_other_are_told_so() {
     for mpi in Mpi::all() {
-        let repository = Repository::of(&[Model::identity("m")]);
+        let repository = Repository::of(&[Model::sleeping("m", 1)]);
         let run = Program::on(&repository, "m").args("--request-count 5").through(mpi.launcher(2)).run();
         assert_eq!(run.code(), 0, "{}", run.stderr);
         assert_eq!(

@@ -55,28 +55,32 @@ fn cost(repository: &Repository, arguments: &str) -> (String, serde_json::Value)
     (finished.stdout, json(&file)["levels"][0]["cost"].clone())
 }
 
-#[test]
-fn the_processor_time_of_an_inference_is_what_its_model_burns() {
-    let burning = Model::sleeping("m", 20).parameter("delay_mode", "burn");
-    let repository = Repository::of(&[burning]);
-    for mode in ["--async -p 1000 -s 1000000", "--sync --request-count 100"] {
-        let (text, cost) = cost(&repository, mode);
-        let server = cost["server_cpu_ns"].as_f64().unwrap();
-        assert!((server / 20e6 - 1.0).abs() < 0.03, "{server} ns of 20 ms: {text}");
-        assert!(text.contains("Cost per inference: server CPU "), "{text}");
+/// They take the processors themselves.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn the_processor_time_of_an_inference_is_what_its_model_burns() {
+        let burning = Model::sleeping("m", 20).parameter("delay_mode", "burn");
+        let repository = Repository::of(&[burning]);
+        for mode in ["--async -p 1000 -s 1000000", "--sync --request-count 100"] {
+            let (text, cost) = cost(&repository, mode);
+            let server = cost["server_cpu_ns"].as_f64().unwrap();
+            assert!((server / 20e6 - 1.0).abs() < 0.03, "{server} ns of 20 ms: {text}");
+            assert!(text.contains("Cost per inference: server CPU "), "{text}");
+        }
     }
-}
 
-#[test]
-fn the_processor_time_of_a_batch_is_that_of_its_inferences() {
-    let repository = Repository::of(&[Model::sleeping("m", 40).parameter("delay_mode", "burn")]);
-    let (text, cost) = cost(&repository, "-b 4 --async -p 1000 -s 1000000");
-    let server = cost["server_cpu_ns"].as_f64().unwrap();
-    assert!((server / 10e6 - 1.0).abs() < 0.03, "{server} ns of 10 ms: {text}");
-}
+    #[test]
+    fn the_processor_time_of_a_batch_is_that_of_its_inferences() {
+        let repository = Repository::of(&[Model::sleeping("m", 40).parameter("delay_mode", "burn")]);
+        let (text, cost) = cost(&repository, "-b 4 --async -p 1000 -s 1000000");
+        let server = cost["server_cpu_ns"].as_f64().unwrap();
+        assert!((server / 10e6 - 1.0).abs() < 0.03, "{server} ns of 10 ms: {text}");
+    }
 
-/// A python model that burns 20 ms of processor time.
-const BURNING: &str = r#"
+    /// A python model that burns 20 ms of processor time.
+    const BURNING: &str = r#"
 import time
 import triton_python_backend_utils as pb_utils
 
@@ -92,14 +96,15 @@ class TritonPythonModel:
         return answers
 "#;
 
-#[test]
-fn the_processor_time_of_python_models_is_that_of_their_stubs() {
-    let repository = Repository::of(&[Model::python("m", BURNING)]);
-    let (text, cost) = cost(&repository, "--async -p 1000 -s 1000000");
-    let groups = cost["groups"].as_array().unwrap();
-    let stubs = groups.iter().find(|group| group["kind"] == "stubs").unwrap_or_else(|| panic!("{text}"));
-    let burnt = stubs["cpu_ns"].as_f64().unwrap();
-    assert!((0.97..1.06).contains(&(burnt / 20e6)), "{burnt} ns of 20 ms, and what python does beside: {text}");
+    #[test]
+    fn the_processor_time_of_python_models_is_that_of_their_stubs() {
+        let repository = Repository::of(&[Model::python("m", BURNING)]);
+        let (text, cost) = cost(&repository, "--async -p 1000 -s 1000000");
+        let groups = cost["groups"].as_array().unwrap();
+        let stubs = groups.iter().find(|group| group["kind"] == "stubs").unwrap_or_else(|| panic!("{text}"));
+        let burnt = stubs["cpu_ns"].as_f64().unwrap();
+        assert!((0.97..1.06).contains(&(burnt / 20e6)), "{burnt} ns of 20 ms, and what python does beside: {text}");
+    }
 }
 
 #[test]
