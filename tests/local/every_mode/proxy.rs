@@ -6,13 +6,20 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// How long it reads from one side before it turns to the other.
+/// How long it waits for more of what has come in part: records of TLS.
 const TURN: Duration = Duration::from_millis(1);
 
 trait Both: Read + Write + Send {}
 impl<T: Read + Write + Send> Both for T {}
+
+/// What a look at one side found.
+enum Found {
+    Bytes,
+    Nothing,
+}
 
 /// A proxy; it runs until the test's process ends.
 pub struct Proxy {
@@ -30,17 +37,14 @@ impl Proxy {
             for near in listener.incoming().map_while(Result::ok) {
                 open.lock().unwrap().push(near.try_clone().unwrap());
                 let far = TcpStream::connect(&url).unwrap();
-                for side in [&near, &far] {
-                    side.set_nodelay(true).unwrap();
-                    side.set_read_timeout(Some(TURN)).unwrap();
-                }
-                let near: Box<dyn Both> = match &tls {
-                    None => Box::new(near),
-                    Some(config) => {
-                        Box::new(StreamOwned::new(ServerConnection::new(Arc::clone(config)).unwrap(), near))
+                let tls = tls.clone();
+                thread::spawn(move || {
+                    let socket = near.try_clone().unwrap();
+                    if let Some(near) = decrypted(near, tls) {
+                        relay(&socket, near, far);
                     }
-                };
-                thread::spawn(move || relay(near, far));
+                    let _ = socket.shutdown(Shutdown::Both);
+                });
             }
         });
         proxy
@@ -59,17 +63,55 @@ impl Proxy {
     }
 }
 
-/// Carries bytes both ways until a side has ended.
-fn relay(mut near: Box<dyn Both>, mut far: TcpStream) {
-    while carry(&mut near, &mut far).is_ok() && carry(&mut far, &mut near).is_ok() {}
+/// What is within TLS, if configured; nothing if the handshake fails, as with clients that do not trust the server.
+fn decrypted(mut near: TcpStream, tls: Option<Arc<ServerConfig>>) -> Option<Box<dyn Both>> {
+    near.set_nodelay(true).unwrap();
+    let session = match tls {
+        None => None,
+        Some(config) => {
+            let mut session = ServerConnection::new(config).unwrap();
+            session.complete_io(&mut near).ok()?;
+            Some(session)
+        }
+    };
+    near.set_read_timeout(Some(TURN)).unwrap();
+    Some(match session {
+        None => Box::new(near),
+        Some(session) => Box::new(StreamOwned::new(session, near)),
+    })
 }
 
-fn carry(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+/// Carries bytes both ways until a side has ended; `socket` is the one below `near`.
+fn relay(socket: &TcpStream, mut near: Box<dyn Both>, mut far: TcpStream) {
+    far.set_nodelay(true).unwrap();
+    // The last bytes of a handshake may have brought some already.
+    if carry_all(&mut near, &mut far).is_err() {
+        return;
+    }
+    loop {
+        let mut sides = [PollFd::new(socket, PollFlags::IN), PollFd::new(&far, PollFlags::IN)];
+        if poll(&mut sides, None).is_err() {
+            continue;
+        }
+        let [from_near, from_far] = sides.map(|side| !side.revents().is_empty());
+        if (from_near && carry_all(&mut near, &mut far).is_err()) || (from_far && carry(&mut far, &mut near).is_err()) {
+            return;
+        }
+    }
+}
+
+/// One record of TLS may hold more than is read at once.
+fn carry_all(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    while let Found::Bytes = carry(from, to)? {}
+    Ok(())
+}
+
+fn carry(from: &mut impl Read, to: &mut impl Write) -> io::Result<Found> {
     let mut bytes = [0; 16 << 10];
     match from.read(&mut bytes) {
         Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-        Ok(count) => to.write_all(&bytes[..count]).and_then(|()| to.flush()),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(()),
+        Ok(count) => to.write_all(&bytes[..count]).and_then(|()| to.flush()).map(|()| Found::Bytes),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(Found::Nothing),
         Err(error) => Err(error),
     }
 }
