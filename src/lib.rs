@@ -37,16 +37,14 @@ pub mod engine;
 mod gate;
 pub mod load;
 mod measure;
-mod mpi;
 mod observe;
 pub mod plan;
 mod processes;
 mod program;
-mod ranks;
 
 // The crates below this one (docs/architecture.md), by the names that they have as modules.
 pub use ::{backend, data, model, record, shm, terms, wire};
-use ::{report, result, traces, tune};
+use ::{mpi, ranks, report, result, traces, tune};
 use ::base::{affinity, chunks, diagnostics, held, interrupt, limits, machine, signals, stdio, sync};
 pub use ::base::{clock, error, exit, inbox};
 use ::stats::{self, seed};

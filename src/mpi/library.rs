@@ -3,9 +3,9 @@
 use std::env;
 use std::path::PathBuf;
 
+use crate::border::{self, Opened};
 use crate::error::{Error, Result};
-use crate::mpi::border::{self, Opened};
-use crate::mpi::launcher::{Family, Launcher};
+use crate::launcher::{Family, Launcher};
 
 /// Names the library, for places where the loader does not find it.
 const VARIABLE: &str = "TRITON_BENCH_MPI_LIBRARY";

@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
+use crate::border::Operations;
 use crate::error::{Error, Result};
-use crate::mpi::border::Operations;
-use crate::mpi::launcher::Launcher;
-use crate::mpi::library;
+use crate::launcher::Launcher;
+use crate::library;
 
 /// All processes of the job. It stays on the thread that entered.
 pub struct World {

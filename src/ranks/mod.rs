@@ -5,14 +5,23 @@
 //! *exchange*, in which every rank contributes a value and receives everybody's. A rank that cannot continue sends its
 //! reason in place of its next value. Every wait has a limit; ranks that are missing after it are identified by name.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 pub mod clocks;
 mod messages;
 mod over_mpi;
 mod part;
 mod peers;
 mod relay;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod threads;
+
+use ::mpi;
+#[cfg(test)]
+use ::stats::seed;
+use base::{clock, error, exit, interrupt};
 
 use std::cell::{Cell, RefCell};
 use std::thread;
@@ -22,10 +31,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
+use crate::clocks::{Comparison, Offset, ROUNDS, RoundTimes};
 use crate::error::{Error, Result};
-use crate::interrupt;
-use crate::ranks::clocks::{Comparison, Offset, ROUNDS, RoundTimes};
-use crate::ranks::messages::Message;
+use crate::messages::Message;
 
 pub use over_mpi::OverMpi;
 pub use part::Part;
@@ -84,7 +92,7 @@ impl Member {
 }
 
 /// Size of the message that carries this value, in bytes.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub fn message_bytes<T: Serialize>(value: &T) -> usize {
     messages::encode(&Message::This(value)).unwrap().len()
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::mpi::{Pending, World};
-use crate::ranks::{Part, Peers};
+use crate::{Part, Peers};
 
 /// Bytes of a slot, and of the length in front.
 const SLOT: usize = 512;

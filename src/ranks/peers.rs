@@ -1,7 +1,7 @@
 //! [`Peers`]: the seam to the other processes.
 
+use crate::Part;
 use crate::error::Result;
-use crate::ranks::Part;
 
 /// The other processes of a run. All take the same steps: if one starts its `n`-th exchange, all do.
 pub trait Peers {

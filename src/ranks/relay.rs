@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::ranks::{POLL, Part, Peers};
+use crate::{POLL, Part, Peers};
 
 /// Set for a process whose standard input is such a socket.
 const VARIABLE: &str = "TRITON_BENCH_RELAYED";
@@ -331,7 +331,7 @@ fn failed(line: &mut RelaySocket, error: &Error) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ranks::threads::apart;
+    use crate::threads::apart;
 
     #[test]
     fn what_is_said_and_heard_over_a_parent_is_what_is_said() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::Result;
-use crate::ranks::{Member, Part, Peers, Ranks};
+use crate::{Member, Part, Peers, Ranks};
 
 /// Everybody's messages, by exchange and rank.
 type Board = Mutex<Vec<Vec<Option<Vec<u8>>>>>;
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::ranks::{ANSWER_LIMIT, Mode};
+    use crate::{ANSWER_LIMIT, Mode};
 
     #[test]
     fn all_hear_all_and_only_the_first_where_it_speaks_alone() {

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::mem;
 use std::rc::Rc;
 
+use crate::border::{Calls, Operation};
 use crate::error::Result;
-use crate::mpi::border::{Calls, Operation};
 
 /// Starts operations, and counts those in progress.
 pub struct Operations {
@@ -22,7 +22,7 @@ pub struct Pending {
 }
 
 impl Operations {
-    pub(in crate::mpi) fn new(calls: Box<dyn Calls>) -> Self {
+    pub(crate) fn new(calls: Box<dyn Calls>) -> Self {
         Self { calls, under_way: Rc::default() }
     }
 

@@ -31,8 +31,10 @@ pub struct Source {
 }
 
 /// Layers that are crates of their own, with their names there.
-const CRATES: [&str; 12] =
-    ["backend", "data", "model", "record", "report", "result", "shm", "stats", "terms", "traces", "tune", "wire"];
+const CRATES: [&str; 14] = [
+    "backend", "data", "model", "mpi", "ranks", "record", "report", "result", "shm", "stats", "terms", "traces",
+    "tune", "wire",
+];
 /// The crate with several layers.
 const BASE: &str = "base";
 
