@@ -38,12 +38,11 @@ mod gate;
 pub mod load;
 mod measure;
 mod observe;
-pub mod plan;
 mod processes;
 mod program;
 
 // The crates below this one (docs/architecture.md), by the names that they have as modules.
-pub use ::{backend, data, model, record, shm, terms, wire};
+pub use ::{backend, data, model, plan, record, shm, terms, wire};
 use ::{mpi, ranks, report, result, traces, tune};
 use ::base::{affinity, chunks, diagnostics, held, interrupt, limits, machine, signals, stdio, sync};
 pub use ::base::{clock, error, exit, inbox};

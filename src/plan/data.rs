@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Parameter, ReplyRule};
-use crate::data::{CorpusSpec, DataSource, OptionalInputs, RandomRange};
 use crate::shm::{Allowance, Placement, Placements};
+use ::data::{CorpusSpec, DataSource, OptionalInputs, RandomRange};
 
 /// The inputs of requests.
 #[derive(Clone, Debug)]

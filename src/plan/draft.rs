@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::Plan;
 use crate::exit::Codes;
-use crate::plan::Plan;
-use crate::plan::flags::{FLAGS, FlagTraits};
+use crate::flags::{FLAGS, FlagTraits};
 
 /// A plan before it is checked against the rules, with the flags that it was made from.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 //!
 //! A rule that is about a few flags together names them where it stands. What is asked of every flag is a property here.
 
-use crate::plan::ServiceKind;
+use crate::ServiceKind;
 
 mod table;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::model::CorrelationForm;
-use crate::plan::ranks::RanksPlan;
+use crate::ranks::RanksPlan;
 use crate::terms::{LoadMode, Stage, TokenUse};
 
 /// When requests leave.

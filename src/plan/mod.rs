@@ -4,6 +4,10 @@
 //! against one table of rules and returns the plan. Once the models are known, [`Plan::check_models`] checks it against
 //! them.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod checkup;
 mod comparison;
 mod connection;
@@ -30,16 +34,19 @@ mod tune;
 mod validate;
 mod variant;
 
+use ::{backend, model, shm, terms, wire};
+use base::{error, exit};
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backend::ReplyRule;
-pub use crate::data::DataSource;
 use crate::exit::Codes;
 use crate::model::ModelSpec;
 use crate::terms::{MeasurementPlan, OnDisturbance, ReportFolder, Rounds, StabilityRule};
 pub use crate::wire::coding::Compression;
 pub use crate::wire::{CredentialFile, Tls};
+pub use ::data::DataSource;
 pub use checkup::Checkup;
 pub use comparison::Comparison;
 pub use connection::{ConnectionPlan, Protocol, Spread, TensorFormat};

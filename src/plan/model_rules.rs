@@ -1,10 +1,10 @@
 //! Rules and defaults that depend on the models' tensors and schedulers.
 
-use crate::data::OptionalInputs;
 use crate::error::{Error, Result};
 use crate::model::{ModelSpec, TensorSpec};
-use crate::plan::{DataSource, ModelNote, Plan, ServiceKind};
 use crate::terms::TokenInput;
+use crate::{DataSource, ModelNote, Plan, ServiceKind};
+use ::data::OptionalInputs;
 
 /// One rule: when it is broken, and the message, which follows the model's name.
 struct Rule {

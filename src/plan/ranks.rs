@@ -1,6 +1,6 @@
 //! Several processes that measure together.
 
-use crate::ranks::{Mode, Part};
+use ::ranks::{Mode, Part};
 
 /// How a run works together with the other processes that a launcher has started.
 #[derive(Clone, Debug, PartialEq, Eq)]

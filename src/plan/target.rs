@@ -4,11 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
-use crate::data::is_hidden;
 use crate::model::ModelId;
-use crate::plan::{
+use crate::{
     ConnectionPlan, DynamicGrpcPlan, OpenAiPlan, Plan, Protocol, ServerPlan, Spread, TfServingPlan, TorchServePlan,
 };
+use ::data::is_hidden;
 
 /// The major version of Triton's C API that this program speaks.
 pub const API_MAJOR: u32 = 1;

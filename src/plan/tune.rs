@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::model::configuration::Path;
-use crate::plan::{Figure, Plan, Relation, Requirement};
 use crate::terms::Statistic;
+use crate::{Figure, Plan, Relation, Requirement};
 
 /// A search for the best configuration of a model.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Variants of a run, which are measured in rounds that take turns.
 
-use crate::plan::Plan;
+use crate::Plan;
 
 /// One of several ways to do a run.
 #[derive(Clone, Debug)]

@@ -9,18 +9,21 @@ use crate::plan::{TuneLoad, TunePlan};
 /// Limit on outstanding requests if the configuration decides their number.
 const MAX_OUTSTANDING: u64 = 1024;
 
-impl TunePlan {
-    /// Requests outstanding; none if a rate is sent.
-    pub fn concurrency(&self, bases: &[(ModelId, Value)], assignment: &Assignment, batch_size: u64) -> Option<u32> {
-        if let Some(concurrency) = assignment.concurrency() {
-            return Some(concurrency);
-        }
-        match self.load {
-            _ if assignment.request_rate().is_some() => None,
-            TuneLoad::Rate(_) => None,
-            TuneLoad::Concurrency(concurrency) => Some(concurrency),
-            TuneLoad::Saturating => Some(saturating(bases, assignment, batch_size)),
-        }
+/// Requests outstanding; none if a rate is sent.
+pub fn concurrency(
+    plan: &TunePlan,
+    bases: &[(ModelId, Value)],
+    assignment: &Assignment,
+    batch_size: u64,
+) -> Option<u32> {
+    if let Some(concurrency) = assignment.concurrency() {
+        return Some(concurrency);
+    }
+    match plan.load {
+        _ if assignment.request_rate().is_some() => None,
+        TuneLoad::Rate(_) => None,
+        TuneLoad::Concurrency(concurrency) => Some(concurrency),
+        TuneLoad::Saturating => Some(saturating(bases, assignment, batch_size)),
     }
 }
 

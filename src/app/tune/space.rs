@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 use serde_json::{Value, json};
 
 use crate::app::tune::assignment::Assignment;
-use crate::app::tune::members;
+use crate::app::tune::{members, outstanding};
 use crate::model::ModelId;
 use crate::model::configuration::{Path, equal};
 use crate::plan::{Searched, ServerPlan, ServerSetting, Setting, TunePlan};
@@ -111,7 +111,9 @@ pub fn in_force(setting: &Setting, plan: &TunePlan, bases: &[(ModelId, Value)]) 
             base(bases, model.as_deref()).map(|found| path.get(found).unwrap_or_else(|| missing(path, found)))
         }
         Setting::BatchSize => Some(json!(run.data.batch_size)),
-        Setting::Concurrency => plan.concurrency(bases, &Assignment::default(), run.data.batch_size).map(Value::from),
+        Setting::Concurrency => {
+            outstanding::concurrency(plan, bases, &Assignment::default(), run.data.batch_size).map(Value::from)
+        }
         // Written as the values of the search are.
         Setting::RequestRate => run.load.mode.rate().map(|rates| match rates.start.fract() == 0.0 {
             true => json!(rates.start as u64),

@@ -15,7 +15,7 @@ use crate::app::tune::assignment::Assignment;
 use crate::app::tune::figures::trial_figures;
 use crate::app::tune::load::{self, KnownLoad, Loaded};
 use crate::app::tune::trial_runner::{TrialRunner, patience};
-use crate::app::tune::{goal, space};
+use crate::app::tune::{goal, outstanding, space};
 use crate::backend::{Backend, ModelControl};
 use crate::backends::{Connected, owed};
 use crate::clock::Stamp;
@@ -144,7 +144,7 @@ impl<'a> Subject<'a> {
         let Some(server) = self.servers.get_mut(&key) else { return Err(Error::server("the server is gone")) };
         let (load_s, in_place) = server.load(bases, assignment)?;
         let batch_size = assignment.batch_size().unwrap_or(plan.data.batch_size);
-        let most = self.plan.concurrency(bases, assignment, batch_size);
+        let most = outstanding::concurrency(self.plan, bases, assignment, batch_size);
         let session = server.session(plan.with_batch_size(batch_size))?;
         let earlier = EarlierRun::default();
         let runner = || Runner { context, session, earlier: &earlier, baseline: None, observers: None };

@@ -1,7 +1,7 @@
 //! The flags, one row each.
 
-use crate::plan::ServiceKind;
-use crate::plan::flags::{FlagTraits, Secret, flag};
+use crate::ServiceKind;
+use crate::flags::{FlagTraits, Secret, flag};
 
 /// Triton, wherever it runs.
 const TRITON: &[ServiceKind] = &[ServiceKind::Triton, ServiceKind::TritonCApi, ServiceKind::Null];

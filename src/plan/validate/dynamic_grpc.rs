@@ -1,7 +1,7 @@
 //! Rules of gRPC services of any kind, in perf_analyzer's words where it has the rule, too.
 
-use crate::plan::validate::Rule;
-use crate::plan::{DataSource, Draft, ServiceKind};
+use crate::validate::Rule;
+use crate::{DataSource, Draft, ServiceKind};
 
 fn is_it(draft: &Draft) -> bool {
     draft.plan.target.service == ServiceKind::DynamicGrpc

@@ -1,6 +1,6 @@
 //! Queries on a draft that several rules share.
 
-use crate::plan::Draft;
+use crate::Draft;
 
 /// Older flags that define a concurrency.
 const OLD: &[&str] = &["-t", "-d", "-c"];

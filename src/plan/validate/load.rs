@@ -1,10 +1,10 @@
 //! Rules of the load.
 
 use crate::exit::Codes;
-use crate::plan::validate::Rule;
-use crate::plan::validate::facts::{endless, loads, shown_range};
-use crate::plan::{Calls, DataSource, Draft, ServiceKind};
 use crate::terms::MAX_LEVELS;
+use crate::validate::Rule;
+use crate::validate::facts::{endless, loads, shown_range};
+use crate::{Calls, DataSource, Draft, ServiceKind};
 
 /// Rules of the load.
 pub(super) const RULES: &[Rule] = &[

@@ -1,12 +1,10 @@
 //! Rules of the measurement.
 
+use crate::Draft;
 use crate::exit::Codes;
-use crate::plan::Draft;
-use crate::plan::validate::Rule;
-use crate::plan::validate::facts::{
-    endless, has_several_levels, lacks_levels, loads, names_an_end, searches, shown_range,
-};
 use crate::terms::Picture;
+use crate::validate::Rule;
+use crate::validate::facts::{endless, has_several_levels, lacks_levels, loads, names_an_end, searches, shown_range};
 
 /// Flags of files that hold single requests.
 const EXPORTS: &[&str] = &["--profile-export-file", "--requests-file"];

@@ -12,7 +12,7 @@ mod tls;
 mod tracing;
 
 use crate::error::{Error, Result};
-use crate::plan::{Draft, Plan};
+use crate::{Draft, Plan};
 
 use no_effect::{drop_without_effect, notes};
 

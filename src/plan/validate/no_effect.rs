@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use crate::model::{DataType, ModelSpec};
-use crate::plan::validate::facts::{lacks_levels, on_network};
-use crate::plan::validate::service::{is_grpc, json_formats};
-use crate::plan::{Calls, DataSource, Decision, Draft, ModelNote, Pages, Plan, ServiceKind};
 use crate::terms::StageLoad;
+use crate::validate::facts::{lacks_levels, on_network};
+use crate::validate::service::{is_grpc, json_formats};
+use crate::{Calls, DataSource, Decision, Draft, ModelNote, Pages, Plan, ServiceKind};
 
 /// Flags that have an effect only under some condition.
 struct Row {

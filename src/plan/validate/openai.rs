@@ -1,9 +1,9 @@
 //! Rules of services of the OpenAI kind, in perf_analyzer's words where it has the rule, too.
 
-use crate::data::{PromptForm, PromptLength, PromptSpec};
-use crate::plan::validate::Rule;
-use crate::plan::{DataSource, Draft, Protocol, ServiceKind};
 use crate::terms::StageLoad;
+use crate::validate::Rule;
+use crate::{DataSource, Draft, Protocol, ServiceKind};
+use ::data::{PromptForm, PromptLength, PromptSpec};
 
 /// Flags of payloads that are generated.
 const GENERATED: &[&str] = &[

@@ -1,7 +1,7 @@
 //! Rules of several servers.
 
-use crate::plan::validate::Rule;
-use crate::plan::{Draft, ServiceKind};
+use crate::validate::Rule;
+use crate::{Draft, ServiceKind};
 
 /// Rules of several servers.
 pub(super) const RULES: &[Rule] = &[

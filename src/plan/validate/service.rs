@@ -2,11 +2,11 @@
 
 use crate::backend::{Parameter, ParameterValue};
 use crate::exit::Codes;
-use crate::plan::flags::{FLAGS, FlagTraits};
-use crate::plan::validate::Rule;
-use crate::plan::validate::facts::on_network;
-use crate::plan::{DataSource, Draft, Protocol, ServiceKind};
+use crate::flags::{FLAGS, FlagTraits};
 use crate::shm::Placement;
+use crate::validate::Rule;
+use crate::validate::facts::on_network;
+use crate::{DataSource, Draft, Protocol, ServiceKind};
 
 /// An unsigned request parameter that does not fit a signed one.
 fn beyond_signed(draft: &Draft) -> Option<&Parameter> {

@@ -1,8 +1,8 @@
 //! Rules of encryption.
 
-use crate::plan::Draft;
-use crate::plan::validate::Rule;
-use crate::plan::validate::facts::on_network;
+use crate::Draft;
+use crate::validate::Rule;
+use crate::validate::facts::on_network;
 
 /// Requests encryption by itself, but only over gRPC.
 const USE: &str = "--ssl-grpc-use-ssl";

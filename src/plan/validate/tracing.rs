@@ -1,7 +1,7 @@
 //! Rules of traces.
 
-use crate::plan::validate::Rule;
-use crate::plan::{Draft, ServiceKind, TraceLevel};
+use crate::validate::Rule;
+use crate::{Draft, ServiceKind, TraceLevel};
 
 fn is_embedded(draft: &Draft) -> bool {
     draft.plan.target.service.is_embedded() && draft.plan.matrix.is_none()

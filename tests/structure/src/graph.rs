@@ -90,7 +90,7 @@ impl<'a> Tree<'a> {
     fn of(sources: &'a [Source]) -> Self {
         let module = |source: &'a Source| {
             let passed_on = source.file.items.iter().filter_map(|item| match item {
-                Item::Use(item) if !matches!(item.vis, Visibility::Inherited) => Some(spread(&item.tree)),
+                Item::Use(item) if !matches!(item.vis, Visibility::Inherited) => Some(source.brought_in(item)),
                 _ => None,
             });
             let passed_on = passed_on.flatten().map(|(path, name)| (name, path)).collect();
@@ -138,12 +138,12 @@ fn defined(items: &[Item]) -> BTreeSet<String> {
 /// The paths that a file names: those of its `use` lines that count, and those in its code.
 fn named(source: &Source, counts: fn(&ItemUse) -> bool) -> Vec<Vec<String>> {
     let lines = source.file.items.iter().filter_map(|item| match item {
-        Item::Use(item) if counts(item) => Some(spread(&item.tree)),
+        Item::Use(item) if counts(item) => Some(source.brought_in(item)),
         _ => None,
     });
     let used = lines.flatten().map(|(path, _)| path);
-    let named = used.chain(source.paths().into_iter().filter(|path| path.len() > 1));
-    named.map(|path| source.in_one_crate(path)).collect()
+    let named = source.paths().into_iter().filter(|path| path.len() > 1);
+    used.chain(named.map(|path| source.in_one_crate(path))).collect()
 }
 
 /// The full paths of a `use` line, and the names that they have then.

@@ -304,6 +304,22 @@ fn what_a_crate_takes_in_is_a_layer() {
 }
 
 #[test]
+fn a_path_that_begins_with_colons_leads_to_another_crate() {
+    let mut sources = [
+        Source::parse("data/mod.rs", "pub struct Corpus;"),
+        Source::parse("plan/mod.rs", "mod data;\nuse ::data::Corpus;\nuse data::DataPlan;"),
+        Source::parse("plan/data.rs", "pub struct DataPlan;\nuse ::data::Corpus;"),
+        Source::parse("plan/tune.rs", "use crate::data::DataPlan;"),
+    ];
+    source::take_in(&mut sources);
+    let graph = graph::files(&sources);
+    let used = |file: &str| graph[file].iter().map(String::as_str).collect::<Vec<_>>();
+    assert_eq!(used("plan/mod.rs"), ["data/mod.rs", "plan/data.rs"]);
+    assert_eq!((used("plan/data.rs"), used("plan/tune.rs")), (vec!["data/mod.rs"], vec!["plan/data.rs"]));
+    assert_eq!(graph::modules(&sources)["plan"], BTreeSet::from(["data".to_owned()]));
+}
+
+#[test]
 fn circles_are_found() {
     let graph = |edges: &[(&str, &str)]| {
         let mut graph: Graph = BTreeMap::new();

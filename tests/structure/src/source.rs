@@ -8,7 +8,7 @@ use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
-use syn::{Attribute, File, ImplItem, Item, ItemMod, Meta};
+use syn::{Attribute, File, ImplItem, Item, ItemMod, ItemUse, Meta};
 
 use crate::graph::spread;
 
@@ -31,9 +31,9 @@ pub struct Source {
 }
 
 /// Layers that are crates of their own, with their names there.
-const CRATES: [&str; 14] = [
-    "backend", "data", "model", "mpi", "ranks", "record", "report", "result", "shm", "stats", "terms", "traces",
-    "tune", "wire",
+const CRATES: [&str; 15] = [
+    "backend", "data", "model", "mpi", "plan", "ranks", "record", "report", "result", "shm", "stats", "terms",
+    "traces", "tune", "wire",
 ];
 /// The crate with several layers.
 const BASE: &str = "base";
@@ -65,13 +65,17 @@ impl Source {
         match self.crate_of {
             Some(_) if first == "crate" && path.get(1).is_some_and(|name| self.taken_in.contains(name)) => {}
             Some(layer) if first == "crate" => path.insert(1, layer.to_owned()),
-            _ if first == BASE && path.len() > 1 && !self.has_module(&first) => path[0] = "crate".to_owned(),
-            layer if CRATES.contains(&&*first) && layer != Some(&*first) && !self.has_module(&first) => {
-                path.insert(0, "crate".to_owned());
-            }
+            layer if layer != Some(&*first) && !self.has_module(&first) => return layered(path),
             _ => {}
         }
         path
+    }
+
+    /// The full paths of a `use` line as if all layers were modules of one crate, and the names that they have then.
+    pub fn brought_in(&self, line: &ItemUse) -> Vec<(Vec<String>, String)> {
+        let from_outside = line.leading_colon.is_some();
+        let paths = spread(&line.tree).into_iter();
+        paths.map(|(path, name)| (if from_outside { layered(path) } else { self.in_one_crate(path) }, name)).collect()
     }
 
     /// Whether the file has or takes in a module of that name, which then is what the name means there.
@@ -114,6 +118,16 @@ impl Source {
         }
         paths
     }
+}
+
+/// A path that begins with the name of a crate as if all layers were modules of one.
+fn layered(mut path: Vec<String>) -> Vec<String> {
+    if path[0] == BASE && path.len() > 1 {
+        path[0] = "crate".to_owned();
+    } else if CRATES.contains(&&*path[0]) {
+        path.insert(0, "crate".to_owned());
+    }
+    path
 }
 
 /// Every source file of the program, tests left out.
