@@ -34,7 +34,6 @@ mod app;
 pub mod backends;
 pub mod cli;
 pub mod engine;
-mod gate;
 pub mod load;
 mod measure;
 mod observe;
@@ -43,7 +42,7 @@ mod program;
 
 // The crates below this one (docs/architecture.md), by the names that they have as modules.
 pub use ::{backend, data, model, plan, record, shm, terms, wire};
-use ::{mpi, ranks, report, result, traces, tune};
+use ::{gate, mpi, ranks, report, result, traces, tune};
 use ::base::{affinity, chunks, diagnostics, held, interrupt, limits, machine, signals, stdio, sync};
 pub use ::base::{clock, error, exit, inbox};
 use ::stats::{self, seed};

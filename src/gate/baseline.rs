@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::gate::is_about;
+use crate::is_about;
 use crate::plan::{Bound, Figure, GatePlan, Requirement};
 use crate::result::RunResult;
 use crate::result::outcome::{Outcome, is_comparable};

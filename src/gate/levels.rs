@@ -1,6 +1,5 @@
 //! The gate of levels.
 
-use crate::gate::{self, Found, is_about};
 use crate::plan::{Bound, Decision, Figure, GatePlan, Requirement};
 use crate::result::checked::{Checked, Judgement};
 use crate::result::figures::{FigureAt, Value};
@@ -10,6 +9,7 @@ use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, RunResult, Unit};
 use crate::stats::Bounds;
 use crate::terms::FigureName;
+use crate::{Found, is_about};
 
 /// Checks the levels against the plan's requirements, and against `baseline` where these need one. Each requirement
 /// is judged on every level that it is about. Nothing holds for what an interrupted run did not measure.
@@ -104,7 +104,7 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
     let found = match requirement.figure {
         Figure::Named(name) => find(requirement, name, level, baseline),
         Figure::Statistic(_) | Figure::Errors => {
-            gate::find(Figures::new(level), requirement, baseline.map(Figures::new))
+            crate::find(Figures::new(level), requirement, baseline.map(Figures::new))
         }
     };
     let as_it_is = "judged by its value: nothing tells how well it is known";

@@ -6,9 +6,19 @@
 //! the first look, a quarter to the second, and so on (Lan and DeMets, "Discrete sequential boundaries for clinical trials",
 //! 1983; that the shares add up needs nothing else).
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod baseline;
 mod levels;
 mod variants;
+
+use ::{plan, result, stats, terms};
+#[cfg(test)]
+use ::stats::seed;
+#[cfg(test)]
+use base::exit;
 
 use crate::plan::{Bound, Figure, LevelName, Requirement};
 use crate::result::Unit;

@@ -1,7 +1,6 @@
 //! The gate of variants: bounds hold for each of them, changes are relative to the first.
 
-use crate::gate::levels::{judged, unjudged, unmeasured};
-use crate::gate::{Found, errors_against, is_about};
+use crate::levels::{judged, unjudged, unmeasured};
 use crate::plan::{Bound, Decision, Figure, GatePlan, Requirement};
 use crate::result::checked::{Checked, Judgement};
 use crate::result::rounds::{self, Round};
@@ -9,6 +8,7 @@ use crate::result::statistic::CONFIDENCE;
 use crate::result::variants::{Cell, VariantsResult};
 use crate::result::{RunResult, Unit};
 use crate::stats::{Bounds, share_interval};
+use crate::{Found, errors_against, is_about};
 
 /// Checks every variant at every level against the plan's requirements. A change, as in `p99<+5%`, is relative to
 /// the first variant and needs no baseline. Nothing holds for what was not measured because the run was

@@ -31,8 +31,8 @@ pub struct Source {
 }
 
 /// Layers that are crates of their own, with their names there.
-const CRATES: [&str; 15] = [
-    "backend", "data", "model", "mpi", "plan", "ranks", "record", "report", "result", "shm", "stats", "terms",
+const CRATES: [&str; 16] = [
+    "backend", "data", "gate", "model", "mpi", "plan", "ranks", "record", "report", "result", "shm", "stats", "terms",
     "traces", "tune", "wire",
 ];
 /// The crate with several layers.
