@@ -32,7 +32,6 @@
 
 mod app;
 pub mod backends;
-pub mod cli;
 pub mod engine;
 pub mod load;
 mod measure;
@@ -41,7 +40,7 @@ mod processes;
 mod program;
 
 // The crates below this one (docs/architecture.md), by the names that they have as modules.
-pub use ::{backend, data, model, plan, record, shm, terms, wire};
+pub use ::{backend, cli, data, model, plan, record, shm, terms, wire};
 use ::{gate, mpi, ranks, report, result, traces, tune};
 use ::base::{affinity, chunks, diagnostics, held, interrupt, limits, machine, signals, stdio, sync};
 pub use ::base::{clock, error, exit, inbox};
@@ -108,12 +107,18 @@ fn execute(command: Command, codes: exit::Codes, connect: Connect) -> error::Res
         Command::Runs(runs) => app::run_all(&runs),
         Command::Config(text) => stdio::print(&text).map(|()| exit::OK),
         Command::Help(text) => stdio::print_styled(&text).map(|()| exit::OK),
+        Command::Version(callers) => say_version(&cli::version(callers, env!("TRITON_BENCH_COMMIT")), codes),
+    }
+}
+
+fn say_version(line: &str, codes: exit::Codes) -> error::Result<u8> {
+    match codes {
+        exit::Codes::Own => stdio::print(&format!("{line}\n")).map(|()| exit::OK),
         // perf_analyzer prints it on standard error.
-        Command::Version(line) if codes == exit::Codes::PerfAnalyzers => {
+        exit::Codes::PerfAnalyzers => {
             stdio::say(format_args!("{line}\n"));
             Ok(exit::OK)
         }
-        Command::Version(line) => stdio::print(&format!("{line}\n")).map(|()| exit::OK),
     }
 }
 

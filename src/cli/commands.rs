@@ -1,7 +1,7 @@
 //! The commands.
 
-use crate::cli::subcommand::Subcommand;
-use crate::cli::{compare, doctor, help, init, models, pages, shell, trace_summary, tune};
+use crate::subcommand::Subcommand;
+use crate::{compare, doctor, help, init, models, pages, shell, trace_summary, tune};
 
 /// All commands, the usual ones first.
 pub const ALL: &[Subcommand] = &[

@@ -6,13 +6,13 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::backend::{Parameter, ReplyRule};
-use crate::cli::parsers::{parameter, random_range, shape, tolerance};
-use crate::cli::range::{BatchSizes, batch_sizes};
-use crate::cli::values::{US, filled, integer, last_of_each, one_of, period, size, whole};
-use crate::data::{OptionalInputs, RandomRange, hide_values};
 use crate::error::{Error, Result};
+use crate::parsers::{parameter, random_range, shape, tolerance};
 use crate::plan::{DataPlan, DataSource, Given};
+use crate::range::{BatchSizes, batch_sizes};
 use crate::shm::Placement;
+use crate::values::{US, filled, integer, last_of_each, one_of, period, size, whole};
+use ::data::{OptionalInputs, RandomRange, hide_values};
 
 /// The inputs of requests.
 #[derive(Args, Debug)]

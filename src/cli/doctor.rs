@@ -2,11 +2,11 @@
 
 use clap::Parser;
 
-use crate::cli::Command;
-use crate::cli::subcommand::{self, Arguments, Subcommand};
-use crate::cli::values::{Processors, processors};
+use crate::Command;
 use crate::error::Result;
 use crate::plan::Checkup;
+use crate::subcommand::{self, Arguments, Subcommand};
+use crate::values::{Processors, processors};
 
 /// This command.
 pub const SUBCOMMAND: Subcommand =

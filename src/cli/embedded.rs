@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
-use crate::cli::parsers::{Setting, device_bytes, open_setting, resource, setting};
-use crate::cli::values::{boolean, filled, number, one_of, whole};
+use crate::parsers::{Setting, device_bytes, open_setting, resource, setting};
 use crate::plan::{INSTALL_DIRECTORY, INSTALL_VARIABLE, LogLevel, ServerLog, ServerPlan};
+use crate::values::{boolean, filled, number, one_of, whole};
 
 /// The largest number of threads that the server may be given.
 const MAX_THREADS: u64 = 65_536;

@@ -8,8 +8,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::cli::habits::{self, Habit};
 use crate::error::{Error, Result};
+use crate::habits::{self, Habit};
 use crate::plan::flags;
 
 /// What a command line asks for.
@@ -257,7 +257,7 @@ fn joined(name: &str, value: Option<OsString>) -> OsString {
 }
 
 fn is_boolean(word: &OsStr) -> bool {
-    word.to_str().is_some_and(|word| crate::cli::values::boolean(word).is_ok())
+    word.to_str().is_some_and(|word| crate::values::boolean(word).is_ok())
 }
 
 fn missing_value(arg: &Arg) -> Error {
@@ -276,7 +276,7 @@ mod tests {
     use crate::plan::flags::FlagTraits;
 
     fn longs() -> Vec<String> {
-        crate::cli::command().get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect()
+        crate::command().get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect()
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn every_flag_has_one_row_of_traits() {
-        let command = crate::cli::command();
+        let command = crate::command();
         let names: Vec<String> = command.get_arguments().map(shown).collect();
         let rows: Vec<&str> = flags::FLAGS.iter().map(|flag| flag.name).collect();
         let missing: Vec<_> = names.iter().filter(|name| !rows.contains(&name.as_str())).collect();
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn flags_of_outputs_are_known_as_such() {
         let sections = ["Output and other", "Report", "Configuration by file"];
-        let command = crate::cli::command();
+        let command = crate::command();
         let is_there = |arg: &&Arg| arg.get_help_heading().is_some_and(|heading| sections.contains(&heading));
         let is_known = |name: &String| {
             flags::find(name).is_some_and(|flag| flag.output || flag.gate)
@@ -347,7 +347,7 @@ mod tests {
         let line = ["a", "-vp", "-5", "--shape=x:1", "b", "--streaming", "--", "--nonsense"].map(OsString::from);
         let run = ["--verbose", "--measurement-interval=-5", "--shape=x:1", "--streaming"].map(OsString::from);
         let strays = ["a", "b", "--nonsense"].map(OsString::from);
-        let read = read(&crate::cli::command(), line).expect("the line is good");
+        let read = read(&crate::command(), line).expect("the line is good");
         assert_eq!(read, CommandLine::Run(run.into(), strays.into()));
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::cli::values::{MS, time};
 use crate::terms::Goodput;
+use crate::values::{MS, time};
 
 /// One limit: `latency<20ms`, `ttft<50ms`, `itl<10ms` (also called tpot) or `ntpot<12ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::model::starter::Format;
+use ::model::starter::Format;
 
 /// What a flag of theirs is here.
 pub enum Habit {
@@ -94,7 +94,7 @@ mod tests {
             ("10s", "--max-level-time"),
             ("500ms", "--stage"),
             ("nets/resnet.onnx", "'triton-bench init nets/resnet.onnx'"),
-            ("src", "--model-repository (src)"),
+            ("config", "--model-repository (config)"),
         ] {
             let answer = stray(word).unwrap_or_default();
             assert!(answer.contains(part), "{word}: {answer}");

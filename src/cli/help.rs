@@ -4,12 +4,12 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
-use crate::cli::Command;
-use crate::cli::getopt::{self, nearest};
-use crate::cli::habits;
-use crate::cli::secrets::names_secret;
-use crate::cli::subcommand::{self, Arguments, Called, Subcommand, help_of};
+use crate::Command;
 use crate::error::{Error, Result};
+use crate::getopt::{self, nearest};
+use crate::habits;
+use crate::secrets::names_secret;
+use crate::subcommand::{self, Arguments, Called, Subcommand, help_of};
 
 /// The command `help`.
 pub const SUBCOMMAND: Subcommand = Subcommand { name: "help", flags: subcommand::flags::<Help>, read };

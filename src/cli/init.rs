@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
-use crate::cli::Command;
-use crate::cli::embedded;
-use crate::cli::subcommand::{self, Arguments, Subcommand};
+use crate::Command;
+use crate::embedded;
 use crate::error::{Error, Result};
-use crate::model::starter::Format;
 use crate::plan::Starter;
+use crate::subcommand::{self, Arguments, Subcommand};
+use ::model::starter::Format;
 
 /// This command.
 pub const SUBCOMMAND: Subcommand =

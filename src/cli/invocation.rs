@@ -4,9 +4,9 @@
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
-use crate::cli::getopt::shown;
-use crate::cli::secrets::without_secret;
+use crate::getopt::shown;
 use crate::plan::{Given, Invocation};
+use crate::secrets::without_secret;
 use crate::terms::Flag;
 
 /// What the flags are, for whoever reads the result.

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::cli::values::{decimal, file, integer};
-use crate::data::{ConversationTurns, Dataset, LengthShape, MAX_TOKENS, PromptLength, TokenLength};
+use crate::values::{decimal, file, integer};
+use ::data::{ConversationTurns, Dataset, LengthShape, MAX_TOKENS, PromptLength, TokenLength};
 
 /// `trace:FILE`, `dataset:[MIN:MAX:[MIN:MAX:]]PATH`, or as [`length`].
 pub fn prompt_length(text: &str) -> Result<PromptLength, String> {

@@ -7,12 +7,12 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 
-use crate::cli::parsers::{StageForm, SweepForm, parameter_name, stage, stages, sweep, token_input, warm_up};
-use crate::cli::range::{concurrency, periodic, rate};
-use crate::cli::ranks::RanksArgs;
-use crate::cli::values::{MS, Processors, decimal, file, integer, number, one_of, period, processors, whole};
+use crate::parsers::{StageForm, SweepForm, parameter_name, stage, stages, sweep, token_input, warm_up};
 use crate::plan::{Calls, Given, LoadPlan, SequencePlan, Wait};
+use crate::range::{concurrency, periodic, rate};
+use crate::ranks::RanksArgs;
 use crate::terms::{GapDistribution, LoadMode, Periodic, Range, Recording, StageEdges, TokenInput, TokenUse};
+use crate::values::{MS, Processors, decimal, file, integer, number, one_of, period, processors, whole};
 
 /// Default number of issuing threads for a concurrency, without `--max-threads`.
 const CONCURRENCY_THREADS: usize = 16;

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::goodput;
-use crate::cli::parsers::precision;
-use crate::cli::stop_rule::stop_rule;
-use crate::cli::values::{MS, decimal, number, one_of, period, share, whole};
+use crate::goodput;
+use crate::parsers::precision;
+use crate::stop_rule::stop_rule;
 use crate::terms::{
     DecoupledLatency, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StabilityRule, StopRule,
     WindowRule,
 };
+use crate::values::{MS, decimal, number, one_of, period, share, whole};
 
 /// How long to measure, and when the result is valid.
 #[derive(Args, Debug)]

@@ -1,8 +1,8 @@
 //! `--media`: pictures, videos and sounds of generated prompts.
 
-use crate::cli::lengths::seconds;
-use crate::cli::values::{decimal, integer};
-use crate::data::{Coding, Frame, LengthShape, MediaKind, MediaSpec, TokenLength, VideoCoding};
+use crate::lengths::seconds;
+use crate::values::{decimal, integer};
+use ::data::{Coding, Frame, LengthShape, MediaKind, MediaSpec, TokenLength, VideoCoding};
 
 /// The largest side of a picture, in pixels.
 const MAX_SIDE: u64 = 16_384;

@@ -1,5 +1,9 @@
 //! The command line: typed flags, one struct for each section of the help, and their conversion to a plan.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod commands;
 mod compare;
 mod config;
@@ -44,24 +48,29 @@ mod tune;
 mod values;
 mod variants;
 
+use ::{backend, mpi, plan, result, shm, terms};
+#[cfg(test)]
+use ::stats::seed;
+use base::{error, exit, stdio};
+
 use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
-use crate::cli::getopt::{CommandLine, HelpForm};
-use crate::cli::invocation::{given, invocation_of};
-use crate::cli::notes::{notes, too_few_windows};
-use crate::cli::rounds::{MatrixKind, until_decided};
-use crate::cli::subcommand::{Called, columns, help_of, refused};
-use crate::data::{OptionalInputs, is_lines};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exit::Codes;
+use crate::getopt::{CommandLine, HelpForm};
+use crate::invocation::{given, invocation_of};
+use crate::notes::{notes, too_few_windows};
 use crate::plan::{
     API_MAJOR, Checkup, Comparison, DataPlan, DataSource, Draft, Given, Invocation, Matrix, Plan, ReportOf, ReportPlan,
     RunOfFile, ServiceKind, Starter, Survey, Target, TraceFiles, TunePlan,
 };
+use crate::rounds::{MatrixKind, until_decided};
+use crate::subcommand::{Called, columns, help_of, refused};
 use crate::terms::{MeasurementPlan, Rounds, UPSTREAM_VERSION};
+use ::data::{OptionalInputs, is_lines};
 
 /// What a command line asks for. Further commands (words in the place of the first flag) become further variants.
 #[derive(Debug)]
@@ -88,8 +97,8 @@ pub enum Command {
     Config(String),
     /// This text on standard output.
     Help(String),
-    /// This line on standard error, where perf_analyzer has it.
-    Version(String),
+    /// What the program is, as callers of those exit codes know it: [`version`].
+    Version(Codes),
 }
 
 /// Width of the help text, unless the terminal is narrower.
@@ -176,7 +185,7 @@ fn flags_of_a_run(called: &Called, arguments: impl IntoIterator<Item = OsString>
         CommandLine::Help(HelpForm::Short) if codes == Codes::Own => Ok(Command::Help(help::short(called))),
         CommandLine::Help(HelpForm::Section(name)) => help::about(called, &name),
         CommandLine::Help(_) => Ok(Command::Help(help_of(called.run.clone()))),
-        CommandLine::Version => Ok(Command::Version(version(codes))),
+        CommandLine::Version => Ok(Command::Version(codes)),
         CommandLine::Run(arguments, strays) if codes == Codes::Own && !strays.is_empty() => {
             Err(help::stray(called, &strays, secrets::may_hold_secret(&arguments)))
         }
@@ -208,9 +217,10 @@ fn command_of(codes: Codes) -> clap::Command {
     }
 }
 
-fn version(codes: Codes) -> String {
+/// What the program is, in one line; `commit` is the one that it was built from, empty if it is not known.
+pub fn version(codes: Codes, commit: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
-    let commit = match env!("TRITON_BENCH_COMMIT") {
+    let commit = match commit {
         "" => String::new(),
         commit => format!("commit {commit}, "),
     };

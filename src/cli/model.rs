@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use crate::cli::parsers::{mix_entry, model};
-use crate::cli::values::{filled, integer, one_of};
 use crate::error::{Error, Result};
-use crate::model::ModelId;
+use crate::parsers::{mix_entry, model};
 use crate::plan::{GrpcMethod, MixEntry, ServiceKind};
+use crate::values::{filled, integer, one_of};
+use ::model::ModelId;
 
 /// The words of --service-kind.
 pub const KINDS: [(&str, ServiceKind); 6] = [

@@ -2,12 +2,12 @@
 
 use clap::Parser;
 
-use crate::cli::getopt::{self, CommandLine};
-use crate::cli::subcommand::{self, Arguments, Called, Subcommand, help_of};
-use crate::cli::{Command, command, config, help, secrets};
 use crate::error::Result;
 use crate::exit::Codes;
+use crate::getopt::{self, CommandLine};
 use crate::plan::Survey;
+use crate::subcommand::{self, Arguments, Called, Subcommand, help_of};
+use crate::{Command, command, config, help, secrets};
 
 /// The command.
 pub const SUBCOMMAND: Subcommand = Subcommand { name: "models", flags: || command().about(ABOUT), read };

@@ -1,7 +1,7 @@
 //! What the user should know about the flags although they are good.
 
-use crate::cli::range;
 use crate::plan::Given;
+use crate::range;
 use crate::terms::{LoadMode, MeasurementPlan};
 
 /// The note if levels may not get as many windows as they need.

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::lengths::{length, prompt_length, seconds, turns};
-use crate::cli::media::media;
-use crate::cli::parsers::header;
-use crate::cli::values::{boolean, integer, time, whole};
-use crate::data::{
+use crate::lengths::{length, prompt_length, seconds, turns};
+use crate::media::media;
+use crate::parsers::header;
+use crate::plan::{MAX_CONCURRENCY, OpenAiPlan};
+use crate::values::{boolean, integer, time, whole};
+use ::data::{
     ConversationSpec, ConversationTurns, MAX_TOKENS, MediaSpec, PromptForm, PromptLength, PromptSpec, SessionTrace,
     SharedPrefix, TokenLength, TraceOptions,
 };
-use crate::plan::{MAX_CONCURRENCY, OpenAiPlan};
 
 /// What is asked of services of the OpenAI kind.
 #[derive(Args, Debug)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
-use crate::cli::requirement::requirement;
-use crate::cli::values::{SECOND, filled, integer, one_of, period};
 use crate::plan::{Decision, GatePlan, ListenAddress, Pages, ReportPlan, Requirement};
+use crate::requirement::requirement;
+use crate::values::{SECOND, filled, integer, one_of, period};
 
 /// What is written where.
 #[derive(Args, Debug)]

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser};
 
-use crate::cli::Command;
-use crate::cli::subcommand::{self, Arguments, Subcommand};
+use crate::Command;
 use crate::error::{Error, Result};
 use crate::plan::{Pages, ReportOf};
+use crate::subcommand::{self, Arguments, Subcommand};
 use crate::terms::{Picture, PictureFile};
 
 /// The command `report`.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::backend::{Parameter, ParameterValue};
-use crate::cli::values::{boolean, decimal, integer, share, time};
-use crate::data::{Bound, RandomRange};
-use crate::model::ModelId;
 use crate::plan::{MAX_CONCURRENCY, MAX_RATE, MixEntry};
 use crate::terms::{Precision, Ramp, Spacing, Stage, StageLength, StageLoad, Statistic, TokenInput};
+use crate::values::{boolean, decimal, integer, share, time};
+use ::data::{Bound, RandomRange};
+use ::model::ModelId;
 
 /// `(scope, setting, value)`; the scope is empty if there is none.
 pub type Setting = (String, String, String);

@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 
 use std::fmt::Display;
 
-use crate::cli::values::{decimal, integer};
 use crate::plan::{MAX_CONCURRENCY, MAX_RATE};
 use crate::terms::{Periodic, Range};
+use crate::values::{decimal, integer};
 
 /// Limit on the values of a list.
 const MAX_LISTED: usize = 1000;

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::cli::values::one_of;
 use crate::mpi::Launcher;
 use crate::plan::RanksPlan;
-use crate::ranks::Mode;
+use crate::values::one_of;
+use ::ranks::Mode;
 
 /// What stands for the process' number in values of flags.
 const RANK: &str = "{rank}";
@@ -36,7 +36,7 @@ impl RanksArgs {
     }
 }
 
-/// Words in the form of [`crate::cli::getopt`] with the process' number in place, if they enable MPI and a launcher has
+/// Words in the form of [`crate::getopt`] with the process' number in place, if they enable MPI and a launcher has
 /// given this process a number.
 pub fn numbered(arguments: Vec<OsString>) -> Vec<OsString> {
     with_rank(arguments, Launcher::rank())

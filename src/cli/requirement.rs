@@ -1,9 +1,9 @@
 //! `--require`: `p99<20ms`, `throughput>=1000`, `errors<0.1%@concurrency:8`, `ttft_p99<200ms`, `p99<+5%`.
 
-use crate::cli::values::decimal;
 use crate::plan::{Bound, Figure, LevelName, Relation, Requirement};
 use crate::result::Unit;
 use crate::result::figures::FigureAt;
+use crate::values::decimal;
 
 const FORM: &str = "it must be FIGURE<VALUE[@concurrency:N|@rate:R], with FIGURE avg, pNN, throughput, errors or another of docs/results.md such as ttft_p99; <, <=, > or >=; and \
     VALUE such as 20ms, 1000, 0.1%, or +5% of --baseline's";

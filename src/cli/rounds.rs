@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
-use crate::cli::secrets::names_secret;
-use crate::cli::values::{one_of, share, size, whole};
 use crate::error::{Error, Result};
 use crate::plan::{Given, Plan};
+use crate::secrets::names_secret;
 use crate::terms::{Order, Rounds, WindowRule};
+use crate::values::{one_of, share, size, whole};
 
 /// Most rounds.
 const MOST_ROUNDS: usize = 10_000;
@@ -140,7 +140,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{GATE_WINDOW, variant};
-    use crate::cli::{self, Command};
+    use crate::Command;
     use crate::exit::Codes;
     use crate::terms::WindowRule;
 
@@ -148,7 +148,7 @@ mod tests {
     fn windows_of_a_gate_are_short_unless_another_length_is_given() {
         let window = |further: &str| {
             let line = format!("triton-bench -m m --require p50<+5% --variant one:-b1 --variant other:-b2 {further}");
-            match cli::parse(line.split_whitespace().map(OsString::from), Codes::Own).unwrap() {
+            match crate::parse(line.split_whitespace().map(OsString::from), Codes::Own).unwrap() {
                 Command::Run(plan) => plan.measurement.window,
                 _ => panic!("it is a run"),
             }

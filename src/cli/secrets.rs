@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 
 use clap::Command;
 
-use crate::cli::getopt::{self, CommandLine, shown};
-use crate::data::is_hidden;
+use crate::getopt::{self, CommandLine, shown};
 use crate::plan::flags::{self, Secret};
+use ::data::is_hidden;
 
 /// What is shown instead of a credential.
 const HIDDEN: &str = "…";
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn flags_are_shown_without_credentials() {
-        let shown = |flags| flags_without_secrets(&crate::cli::command(), flags);
+        let shown = |flags| flags_without_secrets(&crate::command(), flags);
         for plain in ["", "-i grpc  -b 2", "--shape 'a:1,2'", "--nonsense", "-b '2"] {
             assert_eq!(shown(plain), plain);
         }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn parameters_are_shown_without_what_looks_like_a_credential() {
-        let command = crate::cli::command();
+        let command = crate::command();
         let shown = |flag, value| without_secret(&command, flag, value);
         assert_eq!(shown("--request-parameter", "api_key:s3cret:string"), "api_key:…");
         assert_eq!(shown("--request-parameter", "max_tokens:5:int"), "max_tokens:5:int");
@@ -159,7 +159,7 @@ mod tests {
         assert!(!flags.contains("s3cret") && flags.contains("-b 2"), "{flags}");
         assert!(names_secret("a:--request-parameter token:x:string") && !names_secret("a:--request-parameter n:1:int"));
         assert!(!is_hidden("tenant_of_this_test"));
-        crate::data::hide_values(["Tenant_of_this_test".to_owned()].into_iter());
+        ::data::hide_values(["Tenant_of_this_test".to_owned()].into_iter());
         assert_eq!(shown("--request-parameter", "tenant_of_this_test:s3cret:string"), "tenant_of_this_test:…");
     }
 

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use crate::cli::range::{SequenceIds, sequence_ids, sequence_length};
-use crate::cli::values::{number, one_of, whole};
-use crate::model::CorrelationForm;
 use crate::plan::SequencePlan;
+use crate::range::{SequenceIds, sequence_ids, sequence_length};
+use crate::values::{number, one_of, whole};
+use ::model::CorrelationForm;
 
 /// Requests in a sequence where neither the flag nor data say.
 const LENGTH: u64 = 20;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
-use crate::cli::parsers::header;
-use crate::cli::tls::TlsArgs;
-use crate::cli::values::{MS, US, filled, integer, last_of_each, one_of, period, size, time, whole};
 use crate::exit::Codes;
+use crate::parsers::header;
 use crate::plan::{
     Compression, ConnectionPlan, MetricsPlan, Protocol, ServiceKind, Spread, TensorFormat, TraceLevel, TraceSettings,
 };
+use crate::tls::TlsArgs;
+use crate::values::{MS, US, filled, integer, last_of_each, one_of, period, size, time, whole};
 
 /// Words of compression.
 const COMPRESSIONS: &[(&str, Compression)] =

@@ -4,10 +4,10 @@ use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Parser, ValueEnum as _, ValueHint};
 use clap_complete::Shell;
 
-use crate::cli::model::KINDS;
-use crate::cli::subcommand::{self, Arguments, Called, Subcommand};
-use crate::cli::{Command, help};
 use crate::error::{Error, Result};
+use crate::model::KINDS;
+use crate::subcommand::{self, Arguments, Called, Subcommand};
+use crate::{Command, help};
 
 /// The command `completions`.
 pub const COMPLETIONS: Subcommand =

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::cli::values::{integer, share, time};
 use crate::terms::StopRule;
+use crate::values::{integer, share, time};
 
 /// `errors>SHARE over TIME [of N]`, `consecutive>N`.
 pub fn stop_rule(text: &str) -> Result<StopRule, String> {

@@ -6,11 +6,11 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, CommandFactory, Parser};
 
-use crate::cli::getopt::shown;
-use crate::cli::secrets::is_secret;
-use crate::cli::{Command, HELP_WIDTH, NARROWEST};
 use crate::error::{Error, Result};
+use crate::getopt::shown;
+use crate::secrets::is_secret;
 use crate::stdio;
+use crate::{Command, HELP_WIDTH, NARROWEST};
 
 /// The words that follow.
 pub type Arguments<'a> = &'a mut dyn Iterator<Item = OsString>;

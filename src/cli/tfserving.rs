@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use crate::cli::values::filled;
 use crate::plan::{Given, TfServingPlan};
+use crate::values::filled;
 
 /// What `--service-kind tfserving` has of its own.
 #[derive(Args, Debug)]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use crate::cli::values::{boolean, file, one_of, whole};
 use crate::plan::{CredentialFile, Tls};
+use crate::values::{boolean, file, one_of, whole};
 
 /// Words of file forms: whether it is DER.
 const FORMS: &[(&str, bool)] = &[("PEM", false), ("DER", true)];

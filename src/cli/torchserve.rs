@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use crate::cli::values::filled;
 use crate::plan::TorchServePlan;
+use crate::values::filled;
 
 /// What `--service-kind torchserve` has of its own.
 #[derive(Args, Debug)]

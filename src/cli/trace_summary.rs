@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::cli::Command;
-use crate::cli::subcommand::{self, Arguments, Subcommand};
-use crate::cli::values::whole;
+use crate::Command;
 use crate::error::{Error, Result};
 use crate::plan::TraceFiles;
+use crate::subcommand::{self, Arguments, Subcommand};
+use crate::values::whole;
 
 /// This command.
 pub const SUBCOMMAND: Subcommand = Subcommand {

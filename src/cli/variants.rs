@@ -5,14 +5,14 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::ArgAction;
 
-use crate::cli::getopt::{self, CommandLine, shown};
-use crate::cli::habits;
-use crate::cli::rounds::VariantArguments;
-use crate::cli::secrets::{flags_without_secrets, may_hold_secret};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
+use crate::getopt::{self, CommandLine, shown};
+use crate::habits;
 use crate::plan::flags::{FlagTraits, find_long};
 use crate::plan::{Plan, Variant};
+use crate::rounds::VariantArguments;
+use crate::secrets::{flags_without_secrets, may_hold_secret};
 
 /// Flags that stand for each other, as loads do: a variant that has one of a row overrides all of it.
 const ALTERNATIVES: &[&[&str]] = &[

@@ -1,6 +1,6 @@
 //! A mapping of another program's configuration, read key by key; keys that are left are errors.
 
-use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
+use crate::config::yaml::{Fault, Key, Node, Place, Value};
 
 /// The keys of a section that have not been read yet. A key with the value `null` counts as absent.
 pub struct Fields<'a> {

@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::{Arg, ArgAction};
 
-use crate::cli::config::fields::Fields;
-use crate::cli::config::is_of_file;
-use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
-use crate::cli::getopt::{Need, alike, need};
-use crate::cli::subcommand::refused;
+use crate::config::fields::Fields;
+use crate::config::is_of_file;
+use crate::config::yaml::{Fault, Key, Node, Place, Value};
+use crate::getopt::{Need, alike, need};
+use crate::subcommand::refused;
 
 /// A flag of a file.
 #[derive(Clone, Debug, PartialEq)]

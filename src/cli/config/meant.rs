@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::cli::config::flags::{Setting, value_of};
-use crate::cli::config::yaml::Place;
+use crate::config::flags::{Setting, value_of};
+use crate::config::yaml::Place;
 use crate::error::Error;
 
 /// Flags of a file, and what they follow from.

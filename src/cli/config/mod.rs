@@ -19,19 +19,19 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::Command;
-use crate::cli::config::flags::{Setting, name_of};
-use crate::cli::config::meant::Meant;
-use crate::cli::config::yaml::{Fault, Place};
-use crate::cli::ranks::numbered;
-use crate::cli::secrets::may_hold_secret;
-use crate::cli::values::filled;
-use crate::cli::variants::stands_for;
+use crate::Command;
+use crate::config::flags::{Setting, name_of};
+use crate::config::meant::Meant;
+use crate::config::yaml::{Fault, Place};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::plan::flags::find_long;
 use crate::plan::{Plan, RunOfFile};
+use crate::ranks::numbered;
+use crate::secrets::may_hold_secret;
 use crate::stdio::note;
+use crate::values::filled;
+use crate::variants::stands_for;
 
 /// Size limit of a file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -189,7 +189,7 @@ pub fn arguments(command: &clap::Command, arguments: Vec<OsString>) -> Result<(V
     }
 }
 
-/// Puts the flags of the file before `arguments`, which are in the format of [`crate::cli::getopt`], and the rank into all of
+/// Puts the flags of the file before `arguments`, which are in the format of [`crate::getopt`], and the rank into all of
 /// them; the file's own name may contain it, too.
 fn apply(command: &clap::Command, arguments: Vec<OsString>) -> Result<Applied> {
     Ok(match with_file(command, numbered(arguments))? {

@@ -6,12 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::ArgAction;
 
-use crate::cli::config::flags::{name_of, value_of};
-use crate::cli::config::is_of_file;
-use crate::cli::getopt::{Need, need};
+use crate::config::flags::{name_of, value_of};
+use crate::config::is_of_file;
 use crate::error::{Error, Result};
+use crate::getopt::{Need, need};
 
-/// A run's flags, which are in the form of [`crate::cli::getopt`], in the order of the help.
+/// A run's flags, which are in the form of [`crate::getopt`], in the order of the help.
 ///
 /// # Errors
 /// If a value is not Unicode, which YAML is.

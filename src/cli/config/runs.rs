@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
-use crate::cli::config::flags::{Flags, Setting, setting};
-use crate::cli::config::inference_perf;
-use crate::cli::config::model_analyzer;
-use crate::cli::config::yaml::{Fault, Key, Node, Value};
-use crate::cli::variants::stands_for;
+use crate::config::flags::{Flags, Setting, setting};
+use crate::config::inference_perf;
+use crate::config::model_analyzer;
+use crate::config::yaml::{Fault, Key, Node, Value};
+use crate::variants::stands_for;
 
 /// The key whose value is a mapping of runs.
 const RUNS: &str = "runs";

@@ -10,19 +10,19 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use serde_json::Value;
 
-use crate::cli::getopt::{self, CommandLine};
-use crate::cli::requirement::{figure, requirement};
-use crate::cli::subcommand::{Arguments, Called, Subcommand, columns, help_of, refused};
-use crate::cli::tune::search::searched;
-use crate::cli::values::{number, share, time, whole};
-use crate::cli::{Command, Flags, HELP_WIDTH, config, given, help, invocation_of, secrets, version};
 use crate::error::{Error, Result};
 use crate::exit::Codes;
+use crate::getopt::{self, CommandLine};
 use crate::plan::{
     Bound, Calls, Draft, Figure, Given, MAX_CONCURRENCY, MAX_RATE, Plan, Requirement, Searched, Setting, TuneLoad,
     TunePlan,
 };
+use crate::requirement::{figure, requirement};
+use crate::subcommand::{Arguments, Called, Subcommand, columns, help_of, refused};
 use crate::terms::{GapDistribution, LoadMode, Range, Statistic};
+use crate::tune::search::searched;
+use crate::values::{number, share, time, whole};
+use crate::{Command, Flags, HELP_WIDTH, config, given, help, invocation_of, secrets};
 
 /// The command.
 pub const SUBCOMMAND: Subcommand = Subcommand { name: "tune", flags: || command().about(ABOUT), read };
@@ -130,7 +130,7 @@ fn read(called: &Called, arguments: Arguments<'_>) -> Result<Command> {
     let command = command();
     match getopt::read(&command, arguments)? {
         CommandLine::Help(_) => Ok(Command::Help(help_of(Alone::command().term_width(columns())))),
-        CommandLine::Version => Ok(Command::Version(version(Codes::Own))),
+        CommandLine::Version => Ok(Command::Version(Codes::Own)),
         CommandLine::Run(arguments, strays) if !strays.is_empty() => {
             Err(help::stray(called, &strays, secrets::may_hold_secret(&arguments)))
         }
@@ -344,7 +344,7 @@ pub(super) mod tests {
 
     pub fn parse_words<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Command> {
         let arguments = ["triton-bench", "tune"].into_iter().chain(arguments);
-        crate::cli::parse(arguments.map(Into::into), Codes::Own)
+        crate::parse(arguments.map(Into::into), Codes::Own)
     }
 
     fn tune(line: &str) -> TunePlan {

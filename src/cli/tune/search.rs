@@ -3,11 +3,11 @@
 use prost_reflect::Kind;
 use serde_json::Value;
 
-use crate::cli::range::{Step, listed};
-use crate::cli::values::decimal;
-use crate::model::configuration::Path;
 use crate::plan::{MAX_CONCURRENCY, MAX_RATE, Searched, ServerSetting, Setting};
+use crate::range::{Step, listed};
 use crate::terms::asked;
+use crate::values::decimal;
+use ::model::configuration::Path;
 
 /// `PATH=VALUES`.
 pub fn searched(text: &str) -> Result<Searched, String> {

@@ -1,9 +1,9 @@
 //! Flags of a run that do not apply to a search.
 
-use crate::cli::tune::AWAY;
 use crate::error::{Error, Result};
 use crate::plan::flags::find;
 use crate::plan::{Given, Plan, ServiceKind};
+use crate::tune::AWAY;
 
 /// Refuses what a search would not heed, which measures each candidate for as long as it says itself, once, and writes files of
 /// its own, and services whose models cannot be configured.
@@ -29,7 +29,7 @@ pub fn check(run: &Plan, given: &Given) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::cli::tune::tests::{BASE, parse_words};
+    use crate::tune::tests::{BASE, parse_words};
 
     #[test]
     fn what_would_not_be_heeded_is_refused() {

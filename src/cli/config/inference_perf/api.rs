@@ -2,9 +2,9 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::cli::config::fields::{Fields, text};
-use crate::cli::config::flags::Flags;
-use crate::cli::config::yaml::{Fault, Node};
+use crate::config::fields::{Fields, text};
+use crate::config::flags::Flags;
+use crate::config::yaml::{Fault, Node};
 
 const COMPLETIONS: &str = "v1/completions";
 

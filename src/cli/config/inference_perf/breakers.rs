@@ -1,8 +1,8 @@
 //! `circuit_breakers`: what ends a run early.
 
-use crate::cli::config::fields::{Fields, text};
-use crate::cli::config::flags::Flags;
-use crate::cli::config::yaml::{Fault, Node, Place, Value};
+use crate::config::fields::{Fields, text};
+use crate::config::flags::Flags;
+use crate::config::yaml::{Fault, Node, Place, Value};
 
 /// The breakers that are defined.
 pub struct Breakers<'a> {

@@ -1,9 +1,9 @@
 //! `data.conversation_replay` and `data.otel_trace_replay`: conversations that are generated, or were recorded.
 
-use crate::cli::config::fields::{Fields, text};
-use crate::cli::config::flags::Flags;
-use crate::cli::config::inference_perf::distribution::length;
-use crate::cli::config::yaml::{Fault, Node, Place, Value};
+use crate::config::fields::{Fields, text};
+use crate::config::flags::Flags;
+use crate::config::inference_perf::distribution::length;
+use crate::config::yaml::{Fault, Node, Place, Value};
 
 /// Tokens of the system prompt that all conversations share.
 const SHARED: u64 = 8359;

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::cli::config::fields::{Fields, text};
-use crate::cli::config::flags::Flags;
-use crate::cli::config::inference_perf::distribution::length;
-use crate::cli::config::inference_perf::load::trace_file;
-use crate::cli::config::inference_perf::{conversations, media};
-use crate::cli::config::yaml::{Fault, Node, Value};
+use crate::config::fields::{Fields, text};
+use crate::config::flags::Flags;
+use crate::config::inference_perf::distribution::length;
+use crate::config::inference_perf::load::trace_file;
+use crate::config::inference_perf::{conversations, media};
+use crate::config::yaml::{Fault, Node, Value};
 
 /// Words of inference-perf's mock prompts: `1 2 3` and a number.
 const MOCK: u32 = 4;
@@ -184,7 +184,7 @@ fn dataset(data: &mut Fields<'_>, set: &str, node: &Node, flags: &mut Flags) -> 
     };
     let (input, output) = (bounds("input_distribution")?, bounds("output_distribution")?);
     let pair = |(least, most): (u64, u64)| format!("{least}:{most}:");
-    let unbounded = (0, u64::from(crate::data::MAX_TOKENS));
+    let unbounded = (0, u64::from(::data::MAX_TOKENS));
     let bounds = match (input, output) {
         (None, None) => String::new(),
         (input, None) => input.map(pair).unwrap_or_default(),

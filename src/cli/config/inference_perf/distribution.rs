@@ -1,7 +1,7 @@
 //! Distributions of lengths.
 
-use crate::cli::config::fields::Fields;
-use crate::cli::config::yaml::{Fault, Node};
+use crate::config::fields::Fields;
+use crate::config::yaml::{Fault, Node};
 
 /// A distribution as a value of `--prompt-tokens`, and the number of draws.
 ///

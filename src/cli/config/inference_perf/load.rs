@@ -1,10 +1,10 @@
 //! `load`: when requests leave.
 
-use crate::cli::config::fields::{Fields, text};
-use crate::cli::config::flags::Flags;
-use crate::cli::config::inference_perf::breakers::Breakers;
-use crate::cli::config::inference_perf::service::Service;
-use crate::cli::config::yaml::{Fault, Node, Place};
+use crate::config::fields::{Fields, text};
+use crate::config::flags::Flags;
+use crate::config::inference_perf::breakers::Breakers;
+use crate::config::inference_perf::service::Service;
+use crate::config::yaml::{Fault, Node, Place};
 
 /// Default pause between stages, in seconds.
 const INTERVAL: f64 = 1.0;

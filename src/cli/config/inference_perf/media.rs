@@ -1,9 +1,9 @@
 //! `data.multimodal` and `data.shared_prefix.multimodal`: what is attached to prompts.
 
-use crate::cli::config::fields::{Fields, text};
-use crate::cli::config::flags::Flags;
-use crate::cli::config::inference_perf::distribution::length;
-use crate::cli::config::yaml::{Fault, Node, Place, Value};
+use crate::config::fields::{Fields, text};
+use crate::config::flags::Flags;
+use crate::config::inference_perf::distribution::length;
+use crate::config::yaml::{Fault, Node, Place, Value};
 
 /// Names of sizes.
 const PRESETS: &[(&str, &str)] =

@@ -18,9 +18,9 @@ mod service;
 
 use std::ffi::OsString;
 
-use crate::cli::config::fields::Fields;
-use crate::cli::config::flags::Flags;
-use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
+use crate::config::fields::Fields;
+use crate::config::flags::Flags;
+use crate::config::yaml::{Fault, Key, Node, Place, Value};
 
 use service::{CommandLine, Service};
 

@@ -1,9 +1,9 @@
 //! `report`, `storage` and `metrics`: outputs and where they go.
 
-use crate::cli::config::fields::{Fields, text};
-use crate::cli::config::flags::Flags;
-use crate::cli::config::inference_perf::service::Service;
-use crate::cli::config::yaml::{Fault, Node, Place, Value};
+use crate::config::fields::{Fields, text};
+use crate::config::flags::Flags;
+use crate::config::inference_perf::service::Service;
+use crate::config::yaml::{Fault, Node, Place, Value};
 
 /// Default folder of reports.
 const FOLDER: &str = "reports-{timestamp}";

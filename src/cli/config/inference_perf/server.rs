@@ -1,9 +1,9 @@
 //! `server`: the service under test.
 
-use crate::cli::config::fields::{Fields, text};
-use crate::cli::config::flags::Flags;
-use crate::cli::config::inference_perf::service::Service;
-use crate::cli::config::yaml::{Fault, Node, Place, Value};
+use crate::config::fields::{Fields, text};
+use crate::config::flags::Flags;
+use crate::config::inference_perf::service::Service;
+use crate::config::yaml::{Fault, Node, Place, Value};
 
 /// Whether there is no server at all.
 pub fn is_mock(node: Option<&Node>) -> bool {

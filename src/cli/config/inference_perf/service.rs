@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::cli::config::flags::{name_of, value_of};
+use crate::config::flags::{name_of, value_of};
 
 /// What the command line says that the meaning of a file hangs on.
 pub struct CommandLine<'a> {

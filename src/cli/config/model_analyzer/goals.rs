@@ -1,8 +1,8 @@
 //! `objectives` and `constraints`: what to optimise, and what must hold.
 
-use crate::cli::config::fields::{Fields, text};
-use crate::cli::config::flags::Flags;
-use crate::cli::config::yaml::{Fault, Key, Node, Place, Value};
+use crate::config::fields::{Fields, text};
+use crate::config::flags::Flags;
+use crate::config::yaml::{Fault, Key, Node, Place, Value};
 
 /// Figures of Model Analyzer that a search does not measure.
 const UNSEEN: &[&str] = &["gpu_", "cpu_", "output_token_throughput", "inter_token_latency", "time_to_first_token"];

@@ -1,8 +1,8 @@
 //! The load of a search: `concurrency`, `batch_sizes` and `request_rate`, and the bounds of the automatic search.
 
-use crate::cli::config::fields::{Fields, text};
-use crate::cli::config::flags::Flags;
-use crate::cli::config::yaml::{Fault, Node, Place, Value};
+use crate::config::fields::{Fields, text};
+use crate::config::flags::Flags;
+use crate::config::yaml::{Fault, Node, Place, Value};
 
 /// Limit on the values of a range.
 const MAX_VALUES: usize = 1_000;

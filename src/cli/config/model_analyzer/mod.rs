@@ -10,9 +10,9 @@ mod searched;
 
 use std::path::Path;
 
-use crate::cli::config::fields::Fields;
-use crate::cli::config::flags::Flags;
-use crate::cli::config::yaml::{Fault, Key, Node, Value};
+use crate::config::fields::Fields;
+use crate::config::flags::Flags;
+use crate::config::yaml::{Fault, Key, Node, Value};
 
 use goals::Goals;
 use loads::{Bounds, Loads};

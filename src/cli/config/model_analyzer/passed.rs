@@ -1,8 +1,8 @@
 //! What Model Analyzer passes on to the programs that it starts: `perf_analyzer_flags`, `triton_server_flags` and
 //! `triton_server_environment`.
 
-use crate::cli::config::flags::{Flags, Setting, setting};
-use crate::cli::config::yaml::{Fault, Key, Node, Value};
+use crate::config::flags::{Flags, Setting, setting};
+use crate::config::yaml::{Fault, Key, Node, Value};
 
 /// Flags of perf_analyzer that say how long it measures, and when it believes what it has measured; a search does so for each of
 /// its candidates.

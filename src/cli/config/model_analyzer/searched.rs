@@ -5,10 +5,10 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::cli::config::fields::text;
-use crate::cli::config::flags::Flags;
-use crate::cli::config::yaml::{Fault, Key, Node, Value};
-use crate::model::configuration::Path;
+use crate::config::fields::text;
+use crate::config::flags::Flags;
+use crate::config::yaml::{Fault, Key, Node, Value};
+use ::model::configuration::Path;
 
 /// The field that holds a backend's own parameters.
 const PARAMETERS: &str = "parameters";
