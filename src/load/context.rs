@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Backend, ClientSpec};
 use crate::data::PayloadId;
-use crate::load::input_source::InputSource;
+use crate::input_source::InputSource;
 use crate::plan::Wait;
 use crate::record::{Observer, Recorder, Source, TextLog, TraceLog};
 

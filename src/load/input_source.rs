@@ -10,11 +10,11 @@ use crossbeam::utils::CachePadded;
 use crate::backend::Request;
 use crate::clock::Stamp;
 use crate::data::PayloadId;
+use crate::entry_order::{EntryOrder, FirstPass};
 use crate::error::{Error, Result};
-use crate::load::entry_order::{EntryOrder, FirstPass};
-use crate::load::mix::Mix;
-use crate::load::request_streams::LocalRequestStreams;
-use crate::load::sequence::{SequenceSpec, SequenceStep, Sequences};
+use crate::mix::Mix;
+use crate::request_streams::LocalRequestStreams;
+use crate::sequence::{SequenceSpec, SequenceStep, Sequences};
 
 /// Where the payloads of one model are in the payload table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -202,7 +202,7 @@ fn check(models: &[PayloadIndex], mix: &Mix, usable: impl Fn(&PayloadIndex) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::sequence::SequenceLength;
+    use crate::sequence::SequenceLength;
 
     fn ids(range: std::ops::Range<u32>) -> Vec<PayloadId> {
         range.map(PayloadId).collect()

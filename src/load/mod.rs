@@ -1,6 +1,10 @@
 //! When the next request leaves, and what it carries: workers that keep a number of requests outstanding, or follow a
 //! schedule.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 pub mod closed;
 mod context;
 mod control;
@@ -23,6 +27,10 @@ pub mod sequence;
 mod sessions;
 mod turns;
 mod worker;
+
+use ::{backend, data, model, plan, ranks, record, shm, terms};
+use ::stats::seed;
+use base::{affinity, chunks, clock, error, limits};
 
 pub use closed::ClosedLoop;
 pub use context::LoadContext;

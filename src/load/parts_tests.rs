@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::data::PayloadId;
-use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
-use crate::load::mix::Mix;
-use crate::load::open::OpenLoop;
-use crate::load::request_streams::LocalRequestStreams;
-use crate::load::schedule::{Arrivals, Schedule};
-use crate::load::sequence::{SequenceLength, SequenceSpec};
+use crate::input_source::{EntryAssignment, InputSource, PayloadIndex};
+use crate::mix::Mix;
+use crate::open::OpenLoop;
 use crate::ranks::Part;
+use crate::request_streams::LocalRequestStreams;
+use crate::schedule::{Arrivals, Schedule};
+use crate::sequence::{SequenceLength, SequenceSpec};
 use crate::terms::GapDistribution;
 
 const SIZES: [usize; 4] = [1, 2, 3, 7];

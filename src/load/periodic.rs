@@ -17,14 +17,14 @@ use crossbeam::utils::CachePadded;
 
 use crate::backend::{Next, SlotId};
 use crate::clock::Stamp;
+use crate::context::LoadContext;
+use crate::control::Control;
+use crate::engine::{self, InFlight, Issuer, Numbers, Policy, Setup};
 use crate::error::Result;
-use crate::load::context::LoadContext;
-use crate::load::control::Control;
-use crate::load::engine::{self, InFlight, Issuer, Numbers, Policy, Setup};
-use crate::load::worker::{self, Worker};
 use crate::ranks::Part;
 use crate::record::PeriodicBatch;
 use crate::record::{CoarseHistogram, Distribution};
+use crate::worker::{self, Worker};
 
 /// How often the progress of other processes is checked.
 const POLL: Duration = Duration::from_millis(1);

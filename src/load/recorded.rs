@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::data::{Blocks, PromptLength, PromptSpec, TokenCounts};
 use crate::error::{Error, Result};
-use crate::load::payloads::timestamps;
-use crate::load::schedule::{Arrivals, Trace, parse_trace, read_intervals, read_trace};
+use crate::payloads::timestamps;
 use crate::plan::{DataSource, Plan};
+use crate::schedule::{Arrivals, Trace, parse_trace, read_intervals, read_trace};
 use crate::terms::{LoadMode, Recording, TokenUse};
 
 /// The recorded load of a file.

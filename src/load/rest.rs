@@ -5,7 +5,7 @@ use std::mem;
 use parking_lot::Mutex;
 
 use crate::backend::{Next, SlotId};
-use crate::load::engine::{InFlight, Policy};
+use crate::engine::{InFlight, Policy};
 use crate::record::{Played, Sample};
 
 /// A turn's slot rests until its worker sends the next one; with `SCHEDULED`, turns have times at which they are due.

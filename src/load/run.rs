@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use crate::backend::{Backend, Oddities};
 use crate::clock::Stamp;
+use crate::closed::{self, ClosedLoop};
+use crate::context::LoadContext;
+use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::load::closed::{self, ClosedLoop};
-use crate::load::context::LoadContext;
-use crate::load::control::Control;
-use crate::load::open::{self, OpenLoop};
-use crate::load::periodic::{self, PeriodicLoop};
-use crate::load::sessions::{self, SessionLoop};
-use crate::load::turns::{self, TurnLoop};
-use crate::load::worker::Worker;
+use crate::open::{self, OpenLoop};
+use crate::periodic::{self, PeriodicLoop};
 use crate::record::LoadReport;
 use crate::record::TextLog;
+use crate::sessions::{self, SessionLoop};
+use crate::turns::{self, TurnLoop};
+use crate::worker::Worker;
 
 /// The sends of an open loop's schedule, without the requests that end sequences after it.
 #[derive(Clone, Copy, Debug)]

@@ -18,8 +18,8 @@ use crossbeam::utils::CachePadded;
 use crate::backend::SequencePosition;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::load::request_streams::LocalRequestStreams;
 use crate::plan::SequencePlan;
+use crate::request_streams::LocalRequestStreams;
 use crate::seed::{self, Purpose};
 
 /// The length rule of sequences.

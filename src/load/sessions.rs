@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use crate::backend::{Request, SequencePosition, SlotId};
 use crate::clock::Stamp;
+use crate::closed::ClosedLoop;
+use crate::context::LoadContext;
+use crate::control::Control;
 use crate::data::PayloadId;
+use crate::engine::{self, Issuer, Numbers, Setup};
 use crate::error::Result;
-use crate::load::closed::ClosedLoop;
-use crate::load::context::LoadContext;
-use crate::load::control::Control;
-use crate::load::engine::{self, Issuer, Numbers, Setup};
-use crate::load::rest::Rest;
-use crate::load::worker::{self, Worker, WorkerShare};
 use crate::ranks::Part;
 use crate::record::Played;
+use crate::rest::Rest;
+use crate::worker::{self, Worker, WorkerShare};
 
 /// Limit on the slots of a worker whose sessions have turns under way together.
 const MOST_SLOTS: usize = 4096;

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use crate::backend::{Request, SequencePosition, SlotId};
 use crate::clock::Stamp;
+use crate::context::LoadContext;
+use crate::control::Control;
+use crate::engine::{self, Issuer, Numbers, Setup};
 use crate::error::Result;
-use crate::load::context::LoadContext;
-use crate::load::control::Control;
-use crate::load::engine::{self, Issuer, Numbers, Setup};
-use crate::load::rest::Rest;
-use crate::load::schedule::{Arrivals, Schedule};
-use crate::load::sessions::Turn;
-use crate::load::worker::{self, Worker};
 use crate::record::Played;
+use crate::rest::Rest;
+use crate::schedule::{Arrivals, Schedule};
+use crate::sessions::Turn;
+use crate::worker::{self, Worker};
 
 /// Slots that the client is opened with.
 const FIRST_SLOTS: usize = 8;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use crate::affinity;
+use crate::context::LoadContext;
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::limits;
-use crate::load::context::LoadContext;
-use crate::load::control::Control;
 
 /// Bytes of a worker's stack: enough for a TLS handshake, little enough for thousands of workers.
 const WORKER_STACK: usize = 512 << 10;

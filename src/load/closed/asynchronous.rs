@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use crate::backend::{Next, SlotId};
 use crate::clock::Stamp;
+use crate::context::LoadContext;
+use crate::control::Control;
+use crate::engine::{self, InFlight, Issuer, Numbers, Policy, Setup};
 use crate::error::Result;
-use crate::load::context::LoadContext;
-use crate::load::control::Control;
-use crate::load::engine::{self, InFlight, Issuer, Numbers, Policy, Setup};
-use crate::load::worker::WorkerShare;
+use crate::worker::WorkerShare;
 
 /// A slot sends its next request when its last one is over.
 struct Reissue;

@@ -7,10 +7,10 @@ mod wait;
 use std::sync::Arc;
 
 use crate::backend::Threading;
+use crate::context::LoadContext;
+use crate::control::Control;
 use crate::error::Result;
-use crate::load::context::LoadContext;
-use crate::load::control::Control;
-use crate::load::worker::{self, Worker, WorkerShare};
+use crate::worker::{self, Worker, WorkerShare};
 
 /// The shape of a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub fn issuing_threads(max_threads: usize, threading: Threading, processors: usi
 
 impl ClosedLoop {
     /// Assigns the requests to workers; the first ones get one more if they do not divide evenly.
-    pub(in crate::load) fn shares(self) -> Vec<WorkerShare> {
+    pub(crate) fn shares(self) -> Vec<WorkerShare> {
         let workers = if self.synchronous { self.concurrency } else { self.concurrency.min(self.max_threads.max(1)) };
         let (quotient, more) = (self.concurrency / workers.max(1), self.concurrency % workers.max(1));
         let first = |worker: usize| worker * quotient + worker.min(more);

@@ -16,14 +16,14 @@ use crate::backend::{
     Threading,
 };
 use crate::clock::Stamp;
+use crate::closed::wait::Signal;
+use crate::context::{Carried, LoadContext};
+use crate::control::Control;
+use crate::engine::Over;
 use crate::error::Result;
-use crate::load::closed::wait::Signal;
-use crate::load::context::{Carried, LoadContext};
-use crate::load::control::Control;
-use crate::load::engine::Over;
-use crate::load::worker::WorkerShare;
 use crate::plan::Wait;
 use crate::record::{Observer, Origin, Recorder, RecorderSpec, Sample, Source, TextLog};
+use crate::worker::WorkerShare;
 
 /// Where the completing thread leaves the answer.
 struct SyncSink {

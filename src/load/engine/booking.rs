@@ -2,23 +2,23 @@
 
 use crate::backend::{InferError, Request, RequestTrace};
 use crate::clock::Stamp;
-use crate::load::context::LoadContext;
+use crate::context::LoadContext;
 use crate::record::{Finished, Observer, Sample, Source, TracedRequest, WholeSequence};
 
 /// A finished request.
-pub(in crate::load) struct Over<'a> {
+pub(crate) struct Over<'a> {
     /// The source of its record, by whose writer observers know its slot.
-    pub(in crate::load) source: Source,
+    pub(crate) source: Source,
     /// Its times.
-    pub(in crate::load) sample: Sample,
+    pub(crate) sample: Sample,
     /// Why it failed, if it did.
-    pub(in crate::load) error: Option<&'a InferError>,
+    pub(crate) error: Option<&'a InferError>,
 }
 
 impl LoadContext {
     /// Records a finished request, then shows it to the observer with the details from `request`.
     #[inline(always)]
-    pub(in crate::load) fn book(&self, over: &Over<'_>, request: impl FnOnce() -> Request) {
+    pub(crate) fn book(&self, over: &Over<'_>, request: impl FnOnce() -> Request) {
         let Over { source, sample, error } = over;
         match error {
             None => self.recorder.record(*source, sample),
@@ -31,7 +31,7 @@ impl LoadContext {
 
     /// Notes when a sequence of a request stream with one request at a time began, if a request is its first.
     #[inline]
-    pub(in crate::load) fn begin_sequence(&self, request_stream: usize, request: Request, sent: Stamp) {
+    pub(crate) fn begin_sequence(&self, request_stream: usize, request: Request, sent: Stamp) {
         if request.sequence.is_some_and(|position| position.start) {
             self.input_source.begin(request_stream, sent);
         }
@@ -41,7 +41,7 @@ impl LoadContext {
     /// Out of the way of requests that end none.
     #[cold]
     #[inline(never)]
-    pub(in crate::load) fn end_sequence(&self, over: &Over<'_>, begun: Option<Stamp>) {
+    pub(crate) fn end_sequence(&self, over: &Over<'_>, begun: Option<Stamp>) {
         let Over { source, sample: Sample { sent, intended, end, .. }, error } = *over;
         if error.is_none() {
             let whole = begun.map(|begun| WholeSequence { begun, last: intended.unwrap_or(sent), end });
@@ -59,7 +59,7 @@ impl LoadContext {
 
     /// Keeps the trace of a traced request.
     #[cold]
-    pub(in crate::load) fn keep_trace(&self, trace: &RequestTrace, intended: Option<Stamp>, awake: Option<Stamp>) {
+    pub(crate) fn keep_trace(&self, trace: &RequestTrace, intended: Option<Stamp>, awake: Option<Stamp>) {
         if let Some(traces) = &self.traces {
             traces.keep(TracedRequest { trace: *trace, intended, awake });
         }
@@ -68,7 +68,7 @@ impl LoadContext {
     /// Handles a failed request on a request stream with no other under way: if it should have started a sequence, the next
     /// request ends it.
     #[cold]
-    pub(in crate::load) fn cut_short(&self, request: Request, request_stream: usize) {
+    pub(crate) fn cut_short(&self, request: Request, request_stream: usize) {
         if request.sequence.is_some_and(|position| position.start) {
             self.input_source.cut_short(request_stream);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::backend::{Client, SlotId};
 use crate::clock::Stamp;
-use crate::load::engine::slots::SlotTable;
+use crate::engine::slots::SlotTable;
 
 /// How often all slots are scanned, if completions issue requests.
 const SCAN_EVERY: Duration = Duration::from_micros(100);

@@ -8,34 +8,34 @@ use crate::backend::{
     Completion, CompletionSink, Generation, Next, Request, RequestTrace, Response, SequencePosition, SlotId,
 };
 use crate::clock::Stamp;
-use crate::load::context::{Carried, LoadContext};
-use crate::load::control::Control;
-use crate::load::engine::slots::{Slot, SlotTable, bump};
-use crate::load::engine::{Over, Policy};
+use crate::context::{Carried, LoadContext};
+use crate::control::Control;
+use crate::engine::slots::{Slot, SlotTable, bump};
+use crate::engine::{Over, Policy};
 use crate::record::{Origin, Sample, Source, TextLog};
 
 /// How a worker's slots are numbered among those of all workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::load) struct Numbers {
+pub(crate) struct Numbers {
     /// Number of its first slot.
-    pub(in crate::load) first: usize,
+    pub(crate) first: usize,
     /// Distance from one slot's number to the next.
-    pub(in crate::load) stride: usize,
+    pub(crate) stride: usize,
 }
 
 impl Numbers {
     #[inline]
-    pub(in crate::load) fn number(self, slot: SlotId) -> usize {
+    pub(crate) fn number(self, slot: SlotId) -> usize {
         self.first + slot.index() * self.stride
     }
 }
 
 /// State shared by the issuing thread and the completions of its requests.
-pub(in crate::load) struct InFlight<P> {
-    pub(in crate::load) context: Arc<LoadContext>,
-    pub(in crate::load) control: Arc<Control>,
-    pub(in crate::load) policy: P,
-    pub(in crate::load) numbers: Numbers,
+pub(crate) struct InFlight<P> {
+    pub(crate) context: Arc<LoadContext>,
+    pub(crate) control: Arc<Control>,
+    pub(crate) policy: P,
+    pub(crate) numbers: Numbers,
     pub(super) slots: SlotTable,
     /// Whether a request stream has never more than one request under way.
     alone: bool,
@@ -79,7 +79,7 @@ impl<P: Policy> InFlight<P> {
 
     /// Wakes the issuing thread, if it sleeps until something happens.
     #[inline]
-    pub(in crate::load) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if self.waiting.load(Ordering::SeqCst) {
             self.issuer.unpark();
         }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use crate::backend::{Client, ClientSpec, CompletionSink, Request, SlotId, Threading};
 use crate::clock::Stamp;
+use crate::context::{Carried, LoadContext};
+use crate::control::Control;
+use crate::engine::cancel::Overdue;
+use crate::engine::slots::Counts;
+use crate::engine::{InFlight, Numbers, Policy};
 use crate::error::Result;
-use crate::load::context::{Carried, LoadContext};
-use crate::load::control::Control;
-use crate::load::engine::cancel::Overdue;
-use crate::load::engine::slots::Counts;
-use crate::load::engine::{InFlight, Numbers, Policy};
 
 /// How often a thread that waits for its requests checks whether it should go on.
 const WAIT_LIMIT: Duration = Duration::from_millis(10);
@@ -21,23 +21,23 @@ const WAIT_LIMIT: Duration = Duration::from_millis(10);
 const MIN_SLEEP: Duration = Duration::from_micros(50);
 
 /// Parameters of a worker.
-pub(in crate::load) struct Setup<P> {
+pub(crate) struct Setup<P> {
     /// Decides when its slots send, and what.
-    pub(in crate::load) policy: P,
+    pub(crate) policy: P,
     /// How its slots are numbered.
-    pub(in crate::load) numbers: Numbers,
+    pub(crate) numbers: Numbers,
     /// Its number among the workers.
-    pub(in crate::load) worker: usize,
+    pub(crate) worker: usize,
     /// Their number.
-    pub(in crate::load) workers: usize,
+    pub(crate) workers: usize,
     /// Number of slots that it opens its client with.
-    pub(in crate::load) slots: usize,
+    pub(crate) slots: usize,
     /// Whether a request stream has never more than one request under way.
-    pub(in crate::load) alone: bool,
+    pub(crate) alone: bool,
     /// Whether completions issue requests, too.
-    pub(in crate::load) reissues: bool,
+    pub(crate) reissues: bool,
     /// Whether the policy looks at responses.
-    pub(in crate::load) watches: bool,
+    pub(crate) watches: bool,
 }
 
 /// The body of a worker's thread: `run` issues what the plan says and returns when nothing is under way any more, or
@@ -45,7 +45,7 @@ pub(in crate::load) struct Setup<P> {
 ///
 /// # Errors
 /// If the client cannot be opened, or breaks.
-pub(in crate::load) fn work<P: Policy + 'static>(
+pub(crate) fn work<P: Policy + 'static>(
     context: &Arc<LoadContext>,
     control: &Arc<Control>,
     setup: Setup<P>,
@@ -74,28 +74,22 @@ pub(in crate::load) fn work<P: Policy + 'static>(
 }
 
 /// The issuing side of a worker.
-pub(in crate::load) struct Issuer<P> {
-    pub(in crate::load) flight: Arc<InFlight<P>>,
-    pub(in crate::load) client: Box<dyn Client>,
+pub(crate) struct Issuer<P> {
+    pub(crate) flight: Arc<InFlight<P>>,
+    pub(crate) client: Box<dyn Client>,
     /// Whether its client makes progress only while it is driven.
-    pub(in crate::load) driven: bool,
+    pub(crate) driven: bool,
     /// Slots known to be free, the one that has been free longest in front.
-    pub(in crate::load) free: VecDeque<SlotId>,
+    pub(crate) free: VecDeque<SlotId>,
     /// Number of slots.
-    pub(in crate::load) slots: usize,
+    pub(crate) slots: usize,
     overdue: Overdue,
 }
 
 impl<P: Policy> Issuer<P> {
     /// Sends a request from `request_stream` in a free slot; the current time is `now`.
     #[inline]
-    pub(in crate::load) fn submit(
-        &mut self,
-        slot: SlotId,
-        request: Request,
-        request_stream: usize,
-        now: Stamp,
-    ) -> Result<()> {
+    pub(crate) fn submit(&mut self, slot: SlotId, request: Request, request_stream: usize, now: Stamp) -> Result<()> {
         let state = self.flight.slots.get(slot);
         state.request_stream.store(request_stream as u32, Ordering::Relaxed);
         self.flight.remember(state, request, || now);
@@ -105,7 +99,7 @@ impl<P: Policy> Issuer<P> {
 
     /// The same for a request with an intended time.
     #[inline]
-    pub(in crate::load) fn submit_due(
+    pub(crate) fn submit_due(
         &mut self,
         slot: SlotId,
         request: Request,
@@ -124,7 +118,7 @@ impl<P: Policy> Issuer<P> {
 
     /// Takes a free slot.
     #[inline]
-    pub(in crate::load) fn take_free(&mut self) -> Option<SlotId> {
+    pub(crate) fn take_free(&mut self) -> Option<SlotId> {
         if self.free.is_empty() {
             self.flight.slots.take_freed(&mut self.free);
         }
@@ -132,7 +126,7 @@ impl<P: Policy> Issuer<P> {
     }
 
     /// Adds slots up to a total of `slots`.
-    pub(in crate::load) fn grow(&mut self, slots: usize) -> Result<()> {
+    pub(crate) fn grow(&mut self, slots: usize) -> Result<()> {
         self.flight.grow(slots);
         self.client.grow(slots)?;
         self.free.extend((self.slots as u32..slots as u32).map(SlotId));
@@ -141,13 +135,13 @@ impl<P: Policy> Issuer<P> {
     }
 
     /// Whether no request is outstanding.
-    pub(in crate::load) fn is_idle(&mut self) -> bool {
+    pub(crate) fn is_idle(&mut self) -> bool {
         self.flight.slots.take_freed(&mut self.free);
         self.free.len() == self.slots
     }
 
     /// The request streams that have requests under way.
-    pub(in crate::load) fn busy_request_streams(&mut self) -> HashSet<usize> {
+    pub(crate) fn busy_request_streams(&mut self) -> HashSet<usize> {
         self.flight.slots.take_freed(&mut self.free);
         let free: HashSet<SlotId> = self.free.iter().copied().collect();
         let all = (0..self.slots as u32).map(SlotId);
@@ -155,23 +149,23 @@ impl<P: Policy> Issuer<P> {
     }
 
     /// When to look for overdue requests.
-    pub(in crate::load) fn next_look(&self) -> Stamp {
+    pub(crate) fn next_look(&self) -> Stamp {
         self.overdue.next_look()
     }
 
     /// Cancels requests that have been under way for too long.
-    pub(in crate::load) fn cancel_overdue(&mut self) {
+    pub(crate) fn cancel_overdue(&mut self) {
         self.overdue.cancel(&self.flight.slots, self.slots, self.client.as_mut());
     }
 
     /// Drives the client, or sleeps, until a slot may have come back or something else has `happened` that wakes the
     /// thread; only for a moment.
-    pub(in crate::load) fn rest(&mut self, happened: impl Fn() -> bool) -> Result<()> {
+    pub(crate) fn rest(&mut self, happened: impl Fn() -> bool) -> Result<()> {
         self.rest_until(Stamp::NEVER, happened)
     }
 
     /// The same, at most until `due`.
-    pub(in crate::load) fn rest_until(&mut self, due: Stamp, happened: impl Fn() -> bool) -> Result<()> {
+    pub(crate) fn rest_until(&mut self, due: Stamp, happened: impl Fn() -> bool) -> Result<()> {
         self.cancel_overdue();
         let until = due.min(self.next_look()).min(Stamp::now().plus_duration(WAIT_LIMIT));
         if self.driven {
@@ -188,7 +182,7 @@ impl<P: Policy> Issuer<P> {
     }
 
     /// Waits until no request is outstanding, or the load gives up.
-    pub(in crate::load) fn settle(&mut self) -> Result<()> {
+    pub(crate) fn settle(&mut self) -> Result<()> {
         while !self.is_idle() && !self.flight.control.has_given_up() {
             self.rest(|| false)?;
         }

@@ -16,15 +16,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::backend::Threading;
+use crate::context::LoadContext;
+use crate::control::Control;
+use crate::engine::{self, Numbers, Setup};
 use crate::error::Result;
-use crate::load::context::LoadContext;
-use crate::load::control::Control;
-use crate::load::engine::{self, Numbers, Setup};
-use crate::load::open::player::{Player, Scheduled};
-use crate::load::pace::Pacer;
-use crate::load::schedule::{Arrivals, Schedule};
-use crate::load::worker::{self, Worker};
+use crate::open::player::{Player, Scheduled};
+use crate::pace::Pacer;
 use crate::ranks::Part;
+use crate::schedule::{Arrivals, Schedule};
+use crate::worker::{self, Worker};
 
 /// Initial slots of a worker; more are added as outstanding requests pile up.
 const FIRST_SLOTS: usize = 64;

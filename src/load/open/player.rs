@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::backend::{Next, Request, SlotId};
 use crate::clock::Stamp;
+use crate::engine::{InFlight, Issuer, Policy};
 use crate::error::Result;
-use crate::load::engine::{InFlight, Issuer, Policy};
-use crate::load::open::OpenShare;
-use crate::load::pace::{Pacer, Wake};
+use crate::open::OpenShare;
+use crate::pace::{Pacer, Wake};
 
 /// How often a thread that drives its client checks whether the load is over.
 const WAIT_LIMIT: Duration = Duration::from_millis(10);

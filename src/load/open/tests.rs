@@ -12,15 +12,15 @@ use crate::backend::{
 use crate::clock::Stamp;
 use crate::data::PayloadId;
 use crate::error::{Error, Result};
-use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
-use crate::load::mix::Mix;
-use crate::load::pace::DEFAULT_SPIN;
-use crate::load::run::{RunningLoad, start};
-use crate::load::sequence::{SequenceLength, SequenceSpec};
+use crate::input_source::{EntryAssignment, InputSource, PayloadIndex};
+use crate::mix::Mix;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
+use crate::pace::DEFAULT_SPIN;
 use crate::record::LoadReport;
 use crate::record::{Recorder, RecorderSpec, Tally};
+use crate::run::{RunningLoad, start};
+use crate::sequence::{SequenceLength, SequenceSpec};
 use crate::terms::GapDistribution;
 
 /// A server that answers each request a fixed time after it came, but for a pause, and keeps a log.

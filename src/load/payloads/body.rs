@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::data::{Corpus, Packing, Payload, PayloadId};
 use crate::error::Result;
-use crate::load::input_source::PayloadIndex;
+use crate::input_source::PayloadIndex;
 use crate::model::ModelSpec;
 use crate::plan::Plan;
 

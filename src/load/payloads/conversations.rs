@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::Turn;
 use crate::data::{InputTensor, Payload, PayloadId};
 use crate::error::{Error, Result};
-use crate::load::Turn;
 
 /// The input that names a payload's session.
 const SESSION: &str = "session_id";

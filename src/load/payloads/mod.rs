@@ -8,14 +8,14 @@ pub mod timestamps;
 use std::mem;
 use std::sync::Arc;
 
+use crate::Turn;
 use crate::data::{Corpus, CorpusSpec, Payload, PayloadId};
 use crate::error::{Error, Result};
-use crate::load::Turn;
-use crate::load::input_source::PayloadIndex;
-use crate::load::payloads::body::Body;
-use crate::load::recorded::Recorded;
+use crate::input_source::PayloadIndex;
 use crate::model::ModelSpec;
+use crate::payloads::body::Body;
 use crate::plan::{MixEntry, Plan};
+use crate::recorded::Recorded;
 use crate::shm::Allowance;
 
 /// What requests may carry.

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use crate::backend::{Parameter, ParameterValue};
 use crate::data::{Payload, PayloadId, TokenCounts};
 use crate::error::{Error, Result};
-use crate::load::payloads::body::Body;
 use crate::model::ModelSpec;
+use crate::payloads::body::Body;
 use crate::terms::{TokenInput, TokenUse};
 
 /// Length of the input in a row's request: its context tokens, at least 1 and at most the longest length.
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
     use crate::data::InputTensor;
-    use crate::load::input_source::PayloadIndex;
+    use crate::input_source::PayloadIndex;
     use crate::model::{DataType, ModelId, TensorSpec};
     use crate::shm::{Placement, Region};
 

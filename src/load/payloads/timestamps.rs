@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use crate::data::{Payload, timestamps};
 use crate::error::{Error, Result};
-use crate::load::schedule::Arrivals;
 use crate::model::{DataType, ModelSpec, TensorSpec};
+use crate::schedule::Arrivals;
 
 /// The input that holds the time of a request: milliseconds from the start.
 const TIMESTAMP: &str = "timestamp";

@@ -11,13 +11,13 @@ use crate::backend::{
 };
 use crate::data::PayloadId;
 use crate::error::Error;
-use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
-use crate::load::mix::Mix;
-use crate::load::run::start;
+use crate::input_source::{EntryAssignment, InputSource, PayloadIndex};
+use crate::mix::Mix;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 use crate::record::LoadReport;
 use crate::record::{Recorder, RecorderSpec, Tally};
+use crate::run::start;
 
 /// A decoupled server with one thread that goes round the requests under way and gives each one response a turn. Of every
 /// request it keeps, for each response of the whole run, how many requests it had been sent until then.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::load::schedule::Arrivals;
+use crate::schedule::Arrivals;
 
 const NS_PER_US: f64 = 1e3;
 const US_PER_YEAR: f64 = 365.25 * 86_400e6;
@@ -49,7 +49,7 @@ fn interval(number: usize, line: &str) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::schedule::Schedule;
+    use crate::schedule::Schedule;
 
     fn message(text: &str) -> String {
         parse_intervals(text).unwrap_err().to_string()

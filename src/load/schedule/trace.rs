@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::data::{Blocks, TokenCounts};
 use crate::error::{Error, Result};
-use crate::load::schedule::{Arrivals, datetime};
+use crate::schedule::{Arrivals, datetime};
 
 const NS_PER_MS: f64 = 1e6;
 const NS_PER_S: f64 = 1e9;
@@ -225,7 +225,7 @@ fn ns(ns: f64) -> Option<i128> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::schedule::Schedule;
+    use crate::schedule::Schedule;
 
     fn offsets(text: &str, speed: f64) -> Vec<u64> {
         Schedule::new(&parse_trace(text.as_bytes(), speed).unwrap().arrivals, 1).collect()
