@@ -15,6 +15,14 @@ use crate::stdio;
 /// What to log.
 pub const VARIABLE: &str = "TRITON_BENCH_LOG";
 
+/// Logs what a layer does or decides, by the name of its module below `triton_bench`, whichever crate the layer is.
+#[macro_export]
+macro_rules! debug {
+    ($($line:tt)+) => {
+        $crate::log::debug!(target: concat!("triton_bench::", module_path!()), $($line)+)
+    };
+}
+
 /// Logs from here on what the variable asks for.
 ///
 /// # Errors

@@ -23,3 +23,6 @@ pub mod seconds;
 pub mod signals;
 pub mod stdio;
 pub mod sync;
+
+#[doc(hidden)]
+pub use ::log;

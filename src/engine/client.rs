@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::backend::{Awaited, Client, ClientSpec, CompletionSink, InferError, Next, Request, SlotId};
 use crate::clock::Stamp;
-use crate::engine::{ExchangeId, Exchanges, Transport, late};
 use crate::error::{Error, Result};
+use crate::{ExchangeId, Exchanges, Transport, late};
 
 /// How long a dropped client waits for answers. Its owner has already waited, and closing the connection tells the
 /// server that no one is waiting any more.

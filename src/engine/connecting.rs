@@ -7,14 +7,14 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use log::debug;
+use base::debug;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 
 use crate::clock::Stamp;
-use crate::engine::{Connector, Deadline, Stream};
 use crate::limits;
+use crate::{Connector, Deadline, Stream};
 
 /// Connects, without Nagle's delay, and performs the TLS handshake, all until `deadline`, and waits for that.
 ///
@@ -66,7 +66,7 @@ impl Connecting {
     /// Goes as far as it can without waiting.
     ///
     /// # Errors
-    /// The last address's error; see [`crate::engine::failure`] for its meaning.
+    /// The last address's error; see [`crate::failure`] for its meaning.
     pub fn proceed(self, connector: &Connector) -> io::Result<Progress<Self, Stream>> {
         let end = self.end;
         let mut stream = match self.step {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
-use crate::engine::deadline::INTERRUPT_POLL;
-use crate::engine::{Deadline, Endpoint, Stream};
+use crate::deadline::INTERRUPT_POLL;
+use crate::{Deadline, Endpoint, Stream};
 
 use crate::wire::TlsClient;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 
 use crate::clock::Stamp;
-use crate::engine::wait_for;
 use crate::interrupt;
+use crate::wait_for;
 
 /// Time that an interrupt leaves to an exchange: enough for a server that answers.
 const AFTER_INTERRUPT: Duration = Duration::from_millis(500);

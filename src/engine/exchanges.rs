@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::backend::{CompletionSink, Generation, InferError, Next, OutputView, Outputs, Request, Response, SlotId};
 use crate::clock::Stamp;
-use crate::engine::exchange::{Exchange, Phase};
+use crate::exchange::{Exchange, Phase};
 
 /// Identifies a slot's current request where answers may come late: generation and slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ impl Exchanges {
     }
 
     /// Number of requests that are still to be reported to the sink.
+    #[inline]
     pub fn unfinished(&self) -> usize {
         self.unfinished
     }
@@ -137,6 +138,7 @@ impl Exchanges {
     }
 
     /// Begins a new request in a free slot.
+    #[inline]
     pub fn begin(&mut self, slot: usize, request: Request) {
         self.unfinished += 1;
         self.slots[slot].begin(request);
@@ -297,7 +299,8 @@ impl Exchanges {
     }
 
     /// Takes the slots whose requests are over; `empty` becomes the new list.
-    pub(crate) fn take_over(&mut self, empty: Vec<u32>) -> Vec<u32> {
+    #[inline]
+    pub fn take_over(&mut self, empty: Vec<u32>) -> Vec<u32> {
         std::mem::replace(&mut self.over, empty)
     }
 

@@ -10,6 +10,10 @@
 //! failure, advice   why there is no answer, and what to do about it
 //! ```
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 pub mod advice;
 pub mod calls;
 mod client;
@@ -27,6 +31,9 @@ mod stream;
 mod tally;
 mod transport;
 mod url;
+
+use ::{backend, data, plan, shm, wire};
+use base::{clock, error, held, interrupt, limits, stdio};
 
 pub use client::NetworkClient;
 pub use connecting::{Connecting, Progress, connect};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 use rustls::ClientConnection;
 
-use crate::engine::Deadline;
+use crate::Deadline;
 use crate::shm;
 
 /// What the TLS layer takes from the socket at once, as long as it has room for it.

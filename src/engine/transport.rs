@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::backend::{Awaited, InferError, Network};
 use crate::clock::Stamp;
-use crate::engine::{ConnectionTally, Connector, Endpoint, Exchanges};
 use crate::error::Result;
 use crate::plan::ConnectionPlan;
 use crate::wire::TlsClient;
+use crate::{ConnectionTally, Connector, Endpoint, Exchanges};
 
 /// How the connections of a backend's clients are made.
 #[derive(Clone)]
@@ -65,8 +65,8 @@ impl Network for Route {
     }
 }
 
-/// How exchanges share connections: one at a time on each ([`serial`](crate::engine::serial)), or many on one
-/// ([`calls`](crate::engine::calls)). Everything that happens to an exchange is reported to the [`Exchanges`].
+/// How exchanges share connections: one at a time on each ([`serial`](crate::serial)), or many on one
+/// ([`calls`](crate::calls)). Everything that happens to an exchange is reported to the [`Exchanges`].
 pub trait Transport: Send {
     /// Makes sure that there are at least `slots` slots. Connections of new ones are made when requests need them.
     ///

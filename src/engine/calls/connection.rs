@@ -8,15 +8,15 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 
 use crate::backend::{Awaited, InferError};
+use crate::calls::events::{CallEvents, CallTable};
+use crate::calls::socket::{CONNECT_LIMIT, Http2Socket, Opening};
+use crate::calls::status::{self, UNAVAILABLE};
+use crate::calls::streams::{SequenceKey, request_id, stream_token};
+use crate::calls::{CallPlan, Method};
 use crate::clock::Stamp;
-use crate::engine::calls::events::{CallEvents, CallTable};
-use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket, Opening};
-use crate::engine::calls::status::{self, UNAVAILABLE};
-use crate::engine::calls::streams::{SequenceKey, request_id, stream_token};
-use crate::engine::calls::{CallPlan, Method};
-use crate::engine::{Deadline, ExchangeId, Exchanges, Progress, TalliedConnection, Transport, late, wait_for};
 use crate::error::{Error, Result};
 use crate::wire::h2::{Encoder, ErrorCode, Message, Token};
+use crate::{Deadline, ExchangeId, Exchanges, Progress, TalliedConnection, Transport, late, wait_for};
 
 /// Pause between a failed attempt to reconnect and the next.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);

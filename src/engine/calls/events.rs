@@ -1,22 +1,22 @@
 //! [`CallEvents`]: applies a connection's events to its exchanges.
 
 use crate::backend::InferError;
-use crate::engine::calls::Method;
-use crate::engine::calls::status::{self, BROKEN, EARLY};
-use crate::engine::calls::streams::{InferStreams, SequenceKey, stream_of};
-use crate::engine::{ExchangeId, Exchanges};
+use crate::calls::Method;
+use crate::calls::status::{self, BROKEN, EARLY};
+use crate::calls::streams::{InferStreams, SequenceKey, stream_of};
 use crate::plan::Compression;
 use crate::wire::coding;
 use crate::wire::grpc::{Arrived, MessageReader, Wish};
 use crate::wire::h2::{Events, HeaderList, Reset, Token};
+use crate::{ExchangeId, Exchanges};
 
 /// The state of a slot's call.
 #[derive(Debug, Default)]
-pub(crate) struct Call {
+pub struct Call {
     /// Its HTTP/2 stream, for calls of their own.
-    pub(crate) stream: u32,
+    pub stream: u32,
     /// Index of the stream that it shares with requests before and after it, otherwise.
-    pub(crate) shared: usize,
+    pub shared: usize,
     /// The sequence that it ends.
     pub(super) ends: Option<SequenceKey>,
     /// Response messages so far, for calls of their own.
@@ -39,11 +39,11 @@ impl Call {
 }
 
 /// The calls of a client.
-pub(crate) struct CallTable {
+pub struct CallTable {
     /// By slot.
-    pub(crate) slots: Vec<Call>,
+    pub slots: Vec<Call>,
     /// Streams that stay open for many requests.
-    pub(crate) streams: InferStreams,
+    pub streams: InferStreams,
     /// Streams of the connection that are broken and must be reset.
     pub(super) broken: Vec<u32>,
     late: Option<InferError>,
@@ -51,12 +51,12 @@ pub(crate) struct CallTable {
 
 impl CallTable {
     /// No calls yet. `late` is the error of calls that miss their deadline, whichever side notices first.
-    pub(crate) fn new(late: Option<InferError>) -> Self {
+    pub fn new(late: Option<InferError>) -> Self {
         Self { slots: Vec::new(), streams: InferStreams::default(), broken: Vec::new(), late }
     }
 
     /// Makes room for `slots` slots.
-    pub(crate) fn grow(&mut self, slots: usize) {
+    pub fn grow(&mut self, slots: usize) {
         while self.slots.len() < slots {
             self.slots.push(Call::default());
         }
@@ -75,10 +75,13 @@ impl CallTable {
 }
 
 /// Receives the events of a connection.
-pub(crate) struct CallEvents<'a, M> {
-    pub(crate) calls: &'a mut CallTable,
-    pub(crate) method: &'a mut M,
-    pub(crate) exchanges: &'a mut Exchanges,
+pub struct CallEvents<'a, M> {
+    /// The client's calls.
+    pub calls: &'a mut CallTable,
+    /// What its messages mean.
+    pub method: &'a mut M,
+    /// Its exchanges.
+    pub exchanges: &'a mut Exchanges,
 }
 
 impl<M: Method> CallEvents<'_, M> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::Endpoint;
+use crate::Endpoint;
 use crate::error::{Error, Result};
 use crate::plan::{Compression, ConnectionPlan};
 use crate::wire::coding;

@@ -8,12 +8,12 @@
 
 mod body;
 mod connection;
-pub(crate) mod events;
+pub mod events;
 mod headers;
 mod questions;
 mod socket;
 pub mod status;
-pub(crate) mod streams;
+pub mod streams;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,11 +26,11 @@ pub use questions::Questions;
 pub use streams::parse_id;
 
 use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
-use crate::engine::calls::connection::MultiplexedConnection;
-use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket};
-use crate::engine::{Connector, Deadline, Exchanges, NetworkClient, Route};
+use crate::calls::connection::MultiplexedConnection;
+use crate::calls::socket::{CONNECT_LIMIT, Http2Socket};
 use crate::error::Result;
 use crate::wire::grpc::Wish;
+use crate::{Connector, Deadline, Exchanges, NetworkClient, Route};
 
 /// A method of a service over gRPC: how requests become messages, and what messages mean.
 pub trait Method: Send {

@@ -8,12 +8,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::backend::{ErrorCode, InferError};
-use crate::engine::calls::headers::CallHeaders;
-use crate::engine::calls::socket::{CONNECT_LIMIT, Http2Socket};
-use crate::engine::calls::status::{self, BROKEN};
-use crate::engine::{Connector, Deadline, failure};
+use crate::calls::headers::CallHeaders;
+use crate::calls::socket::{CONNECT_LIMIT, Http2Socket};
+use crate::calls::status::{self, BROKEN};
 use crate::wire::grpc::{self, MessageReader, Wish};
 use crate::wire::h2::{self, Encoder, Events, HeaderList, Message, Reset, Token};
+use crate::{Connector, Deadline, failure};
 
 /// Makes single calls.
 pub struct Questions {

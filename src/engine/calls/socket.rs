@@ -7,10 +7,10 @@ use std::time::Duration;
 use rustix::event::PollFlags;
 
 use crate::backend::{Awaited, ConnectionFault, InferError};
+use crate::calls::status;
 use crate::clock::Stamp;
-use crate::engine::calls::status;
-use crate::engine::{Connecting, Connector, Deadline, Progress, Stream, closed, failure, wait_for};
 use crate::wire::h2::{Connection, ConnectionError, Events, HeaderList, MAX_CONTROL, Token};
+use crate::{Connecting, Connector, Deadline, Progress, Stream, closed, failure, wait_for};
 
 /// How long connecting may take before a load, and for single calls.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(5);

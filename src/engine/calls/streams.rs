@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
+use crate::ExchangeId;
 use crate::backend::{InferError, SequencePosition};
-use crate::engine::ExchangeId;
 use crate::plan::Compression;
 use crate::wire::grpc::MessageReader;
 use crate::wire::h2::Token;
@@ -202,7 +202,7 @@ pub fn request_id(id: ExchangeId) -> [u8; ID_LEN] {
     id
 }
 
-/// The request that an id of [`Method::encode`](crate::engine::calls::Method::encode) names.
+/// The request that an id of [`Method::encode`](crate::calls::Method::encode) names.
 pub fn parse_id(id: &str) -> Option<ExchangeId> {
     let (slot, generation) = id.split_once('-').filter(|_| id.len() == ID_LEN)?;
     Some(ExchangeId::new(u32::from_str_radix(slot, 16).ok()? as usize, u32::from_str_radix(generation, 16).ok()?))

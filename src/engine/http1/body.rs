@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use crate::backend::InferError;
-use crate::engine::http1::refusal::KEPT_OF_REFUSAL;
-use crate::engine::malformed;
 use crate::held::{self, Held, MemoryLimitReached};
+use crate::http1::refusal::KEPT_OF_REFUSAL;
+use crate::malformed;
 use crate::wire::http1::{Head, decompress};
 
 /// Fails if an answer takes more than `most` bytes, compressed or decompressed.

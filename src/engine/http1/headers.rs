@@ -1,6 +1,6 @@
 //! `-H`: the user's own header fields, and which of ours they replace.
 
-use crate::engine::Endpoint;
+use crate::Endpoint;
 use crate::error::{Error, Result};
 use crate::plan::Compression;
 use crate::wire::http1::Encoding;

@@ -17,10 +17,10 @@ pub use questions::{Answer, Patience, Questions, Taker};
 pub use refusal::{KEPT_OF_REFUSAL, refusal};
 
 use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
-use crate::engine::serial::{self, Dialogue, SLICES, Step};
-use crate::engine::{Exchanges, Route, closed, malformed};
 use crate::error::Result;
+use crate::serial::{self, Dialogue, SLICES, Step};
 use crate::wire::http1::{Head, ReplyReader};
+use crate::{Exchanges, Route, closed, malformed};
 
 /// A service over HTTP/1.1: how a request becomes bytes, and what the answer means.
 pub trait HttpService: Send {
@@ -85,7 +85,7 @@ pub fn open<S: HttpService + 'static>(
 }
 
 /// A dialogue in HTTP/1.1.
-pub(crate) struct Http<S> {
+pub struct Http<S> {
     service: S,
     readers: Vec<ReplyReader>,
     /// Each connection's, of an answer that is complete and of which bytes still come.
@@ -94,7 +94,7 @@ pub(crate) struct Http<S> {
 
 impl<S: HttpService> Http<S> {
     /// No slots yet.
-    pub(crate) fn new(service: S) -> Self {
+    pub fn new(service: S) -> Self {
         Self { service, readers: Vec::new(), draining: Vec::new() }
     }
 

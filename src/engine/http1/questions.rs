@@ -11,14 +11,14 @@ use serde::de::DeserializeOwned;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::engine::http1::body::keep;
-use crate::engine::http1::headers::{Headers, write_field, write_length};
-use crate::engine::http1::refusal::{KEPT_OF_REFUSAL, refusal};
-use crate::engine::{Connector, Deadline, Stream, closed, connect, failure, malformed, wait_for};
 use crate::error::{Error, Result};
 use crate::held::Held;
+use crate::http1::body::keep;
+use crate::http1::headers::{Headers, write_field, write_length};
+use crate::http1::refusal::{KEPT_OF_REFUSAL, refusal};
 use crate::plan::Compression;
 use crate::wire::http1::{Head, NOT_ASKED_FOR, ReplyReader, decompress};
+use crate::{Connector, Deadline, Stream, closed, connect, failure, malformed, wait_for};
 
 /// Largest answer that is accepted, compressed or decompressed: metadata of half a million tensors.
 const MAX_ANSWER: u64 = 64 * 1024 * 1024;

@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::engine::serial::common::Common;
-use crate::engine::{Connecting, Progress, Stream, closed, wait_for};
+use crate::serial::common::Common;
+use crate::{Connecting, Progress, Stream, closed, wait_for};
 
 /// A connection that is being made for a request that waits for it, if one is.
 #[derive(Default)]

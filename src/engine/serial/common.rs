@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::backend::InferError;
 use crate::clock::Stamp;
-use crate::engine::{Poller, Route, failure};
+use crate::{Poller, Route, failure};
 
 /// How long a connection may take that is made while requests are under way, as long as most clients wait for one: a server
 /// whose queue of connections is full drops attempts, and the kernel repeats them after 1 s, 3 s, 7 s and 15 s. Requests that

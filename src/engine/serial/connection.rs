@@ -8,11 +8,11 @@ use rustix::event::PollFlags;
 
 use crate::backend::{ConnectionFault, InferError};
 use crate::clock::Stamp;
-use crate::engine::serial::attempt::Attempt;
-use crate::engine::serial::common::Common;
-use crate::engine::serial::write::{TICK, write_out};
-use crate::engine::serial::{Dialogue, Step};
-use crate::engine::{Deadline, Exchanges, Poller, Stream, TalliedConnection, closed, connect, failure, wait_for};
+use crate::serial::attempt::Attempt;
+use crate::serial::common::Common;
+use crate::serial::write::{TICK, write_out};
+use crate::serial::{Dialogue, Step};
+use crate::{Deadline, Exchanges, Poller, Stream, TalliedConnection, closed, connect, failure, wait_for};
 
 /// How long the bytes behind an answer that is over may take to come: longer than a server that is busy needs to write the end of
 /// its body, and shorter than one is worth waiting for that does not end it.
@@ -407,9 +407,9 @@ mod tests {
     use super::*;
     use crate::backend::{Completion, CompletionSink, Next, Request, Response, SlotId};
     use crate::data::PayloadId;
-    use crate::engine::serial::SLICES;
-    use crate::engine::{Connector, Endpoint, Route};
     use crate::error::Result;
+    use crate::serial::SLICES;
+    use crate::{Connector, Endpoint, Route};
 
     struct Nobody;
 

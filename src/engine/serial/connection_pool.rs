@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::{ExchangeId, Exchanges};
+use crate::{ExchangeId, Exchanges};
 
 /// Assigns connections to slots. A request that finds none free waits, and the one that has waited longest gets the
 /// next.

@@ -32,13 +32,13 @@ use rustix::event::PollFlags;
 
 use crate::backend::{Awaited, Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::clock::Stamp;
-use crate::engine::serial::common::Common;
-use crate::engine::serial::connection::SerialConnection;
-use crate::engine::serial::connection_pool::ConnectionPool;
-use crate::engine::serial::pending_drains::PendingDrains;
-use crate::engine::serial::write::TICK;
-use crate::engine::{Exchanges, NetworkClient, Poller, Route, Transport, failure, wait_for};
 use crate::error::{Error, Result};
+use crate::serial::common::Common;
+use crate::serial::connection::SerialConnection;
+use crate::serial::connection_pool::ConnectionPool;
+use crate::serial::pending_drains::PendingDrains;
+use crate::serial::write::TICK;
+use crate::{Exchanges, NetworkClient, Poller, Route, Transport, failure, wait_for};
 
 /// Bytes per read. Larger answers are passed on in pieces of this size.
 const BUFFER: usize = 1024 * 1024;

@@ -1,7 +1,7 @@
 //! [`PendingDrains`]: requests that wait until an earlier answer's last bytes are out of their connection's way.
 
+use crate::ExchangeId;
 use crate::clock::Stamp;
-use crate::engine::ExchangeId;
 
 /// A request, its connection, and whether its time has begun already.
 type Waiting = (ExchangeId, usize, bool);

@@ -3,9 +3,9 @@
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::time::Duration;
 
+use crate::Stream;
 use crate::clock::Stamp;
-use crate::engine::Stream;
-use crate::engine::serial::{Dialogue, SLICES};
+use crate::serial::{Dialogue, SLICES};
 
 /// How long a blocking read or write waits before the deadline is checked again.
 pub(super) const TICK: Duration = Duration::from_millis(50);
