@@ -32,14 +32,13 @@
 
 mod app;
 pub mod backends;
-mod measure;
 mod observe;
 mod processes;
 mod program;
 
 // The crates below this one (docs/architecture.md), by the names that they have as modules.
 pub use ::{backend, cli, data, engine, load, model, plan, record, shm, terms, wire};
-use ::{gate, mpi, ranks, report, result, traces, tune};
+use ::{gate, measure, mpi, ranks, report, result, traces, tune};
 use ::base::{affinity, chunks, diagnostics, held, interrupt, limits, machine, signals, stdio, sync};
 pub use ::base::{clock, error, exit, inbox};
 use ::stats::{self, seed};

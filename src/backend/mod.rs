@@ -33,6 +33,7 @@ mod completion;
 mod failure;
 mod generation;
 mod network;
+pub mod null;
 mod oddities;
 mod reply;
 mod request;

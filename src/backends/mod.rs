@@ -26,7 +26,6 @@ pub mod kserve_grpc;
 pub mod kserve_http;
 mod metrics;
 mod model_list;
-pub mod null;
 pub mod openai;
 pub mod owed;
 mod prepared;
@@ -37,6 +36,7 @@ pub mod torchserve;
 pub mod triton_json;
 mod unready;
 
+pub use crate::backend::null;
 pub use model_list::ListedModel;
 
 use std::sync::Arc;

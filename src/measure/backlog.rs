@@ -10,9 +10,9 @@
 use std::time::Duration;
 
 use crate::load::{RunningLoad, Sends};
-use crate::measure::sending::{Sending, Stretch};
 use crate::record::Distribution;
 use crate::result::summary::{ClientSummary, SendingTime};
+use crate::sending::{Sending, Stretch};
 use crate::stats::student_t_quantile;
 
 /// A shorter sending phase shows too little: one slow request looks like a queue.

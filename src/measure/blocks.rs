@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::InferError;
-use crate::measure::failures;
+use crate::failures;
 use crate::result::summary::ClientSummary;
 
 /// Most blocks; then each two become one.
@@ -222,8 +222,8 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::window::merge;
     use crate::result::summary::sample;
+    use crate::window::merge;
 
     fn block(requests: u64) -> Block {
         Block::new(&sample::client(requests, 1_000_000))

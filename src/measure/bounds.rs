@@ -5,14 +5,14 @@
 //! how the blocks differ. Where neighbours are alike and few requests are independent, the upper bound reaches further
 //! up, for the same reason and by the same rule as intervals do.
 
-use crate::measure::blocks::Blocks;
-use crate::measure::precision::interval;
-use crate::measure::worth::{Worth, worth_below, worth_for_mean, worth_if_independent};
+use crate::blocks::Blocks;
+use crate::precision::interval;
 use crate::result::ratio::ALIKE_IF_UNKNOWN;
 use crate::result::statistic::{CONFIDENCE, PERCENTILES};
 use crate::result::summary::{ClientSummary, StatisticEstimate};
 use crate::stats::{Bounds, EffectiveSize, MIN_TERMS, beta_cdf, percentile_bounds};
 use crate::terms::Statistic;
+use crate::worth::{Worth, worth_below, worth_for_mean, worth_if_independent};
 
 /// A bound from further up is so many times that value: simulated queues that had seen few bursts were wrong by less.
 const FURTHER: f64 = 2.0;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crate::backend::null::NullBackend;
 use crate::backend::{Backend, ClientSpec};
-use crate::backends::null::NullBackend;
 use crate::clock::Stamp;
 use crate::data::{Payload, PayloadId};
 use crate::error::Result;

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::backend::Backend;
 use crate::error::{Error, Result};
-use crate::measure::metrics::{MetricsFold, Page};
+use crate::metrics::{MetricsFold, Page};
 use crate::stdio::note;
 
 /// A thread that reads the metrics at the start of every window and every interval after that. Dropping it waits for a
@@ -133,8 +133,8 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
+    use crate::backend::null::NullBackend;
     use crate::backend::{Capabilities, Client, ClientSpec, CompletionSink};
-    use crate::backends::null::NullBackend;
     use crate::clock::Stamp;
     use crate::model::statistics::StatisticsSnapshot;
     use crate::model::{ModelId, ModelSpec};

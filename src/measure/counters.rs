@@ -10,11 +10,11 @@ use crossbeam::channel::{Receiver, Sender, TryRecvError, bounded};
 use crate::backend::Backend;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::measure::server::read_statistics;
 use crate::model::ModelSpec;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::result::remark::{Remark, RemarkKind};
 use crate::result::summary::{ClientSummary, ServerSummary};
+use crate::server::read_statistics;
 
 /// So many of the latest readings are kept, for windows that make a result. They take a few hundred bytes a model.
 const RECENT: usize = 128;

@@ -3,8 +3,8 @@
 //! A limit is judged by the bound of its figure over all windows of the result, so one noisy window decides nothing.
 //! If the bounds leave both sides open, or a percentile has too few samples, further windows are added.
 
-use crate::measure::history::{History, WindowSet, drifts};
-use crate::measure::precision::interval;
+use crate::history::{History, WindowSet, drifts};
+use crate::precision::interval;
 use crate::result::disagreement::STABLE_WINDOWS;
 use crate::result::reasons::InvalidReason;
 use crate::result::statistic::value;
@@ -123,8 +123,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::measure::blocks::{Block, Blocks};
-    use crate::measure::bounds::estimate;
+    use crate::blocks::{Block, Blocks};
+    use crate::bounds::estimate;
     use crate::result::summary::sample;
     use crate::seed::{hash, unit};
     use crate::terms::StabilityRule;

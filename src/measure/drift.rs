@@ -1,7 +1,7 @@
 //! Whether a figure of a level drifts: a cache that fills, a queue that grows, a machine that gets hot. Then all windows
 //! together are no picture of any time, however narrow the interval is.
 
-use crate::measure::blocks::{Block, Blocks};
+use crate::blocks::{Block, Blocks};
 use crate::terms::Statistic;
 
 /// The level is compared in this many stretches.

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::measure::heartbeat::{Heartbeat, Progress};
-use crate::measure::measurement::Measurement;
-use crate::measure::waiting::wait;
-use crate::ranks::Ranks;
+use crate::heartbeat::{Heartbeat, Progress};
+use crate::measurement::Measurement;
 use crate::result::summary::Ending;
+use crate::waiting::wait;
+use ::ranks::Ranks;
 
 /// Time between two exchanges.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -134,7 +134,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::ranks::threads::together;
+    use ::ranks::threads::together;
 
     #[test]
     fn all_end_when_the_last_has_what_it_needs() {

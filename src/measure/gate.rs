@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use crate::gate;
-use crate::measure::history::WindowSet;
+use crate::history::WindowSet;
 use crate::plan::{Figure, Requirement};
 use crate::result::checked::Judgement;
 use crate::result::ratio::Figures;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::ranks::{ANSWER_LIMIT, Ranks};
+use ::ranks::{ANSWER_LIMIT, Ranks};
 
 /// The launcher gives a process that it wants to end but a moment: no time for other processes.
 ///
@@ -136,7 +136,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::ranks::threads::together;
+    use ::ranks::threads::together;
 
     #[test]
     fn all_decide_by_the_same_messages_and_results_arrive_in_order() {

@@ -4,16 +4,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::measure::blocks::{Block, Blocks};
-use crate::measure::bounds::{estimate, figures};
-use crate::measure::counters::Counted;
-use crate::measure::drift::drift;
-use crate::measure::metrics::MetricsFold;
-use crate::measure::precision::is_precise;
-use crate::measure::rank_part::RankPart;
-use crate::measure::server::Models;
-use crate::measure::stability::{disagreement, is_stable, is_throughput_stable};
-use crate::measure::window::merge;
+use crate::blocks::{Block, Blocks};
+use crate::bounds::{estimate, figures};
+use crate::counters::Counted;
+use crate::drift::drift;
+use crate::metrics::MetricsFold;
+use crate::precision::is_precise;
+use crate::rank_part::RankPart;
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::result::reasons::Verdict;
 use crate::result::statistic::value;
@@ -21,8 +18,11 @@ use crate::result::summary::{
     ClientSummary, Disturbances, Ending, LevelLoad, LevelSummary, LimitCheck, StatisticEstimate,
 };
 use crate::result::timeline::Timeline;
+use crate::server::Models;
+use crate::stability::{disagreement, is_stable, is_throughput_stable};
 use crate::stats::Bounds;
 use crate::terms::{MeasurementPlan, Statistic};
+use crate::window::merge;
 
 /// A window, or several that abut, as one.
 #[derive(Clone)]

@@ -6,30 +6,30 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use log::debug;
+use base::debug;
 
 use crate::clock::{Stamp, TimeSpan};
+use crate::cost::CostMeter;
+use crate::counters::{Counted, Counters};
+use crate::decision::{check_with, complete};
+use crate::disturbance::Sentry;
+use crate::end_barrier::EndBarrier;
 use crate::error::{Error, Result};
+use crate::gate::Looks;
+use crate::history::{Conclusion, WindowSet};
+use crate::level_run::{LevelRun, MeasuredLevel};
 use crate::load::RunningLoad;
+use crate::log::Log;
 use crate::machine::pauses;
-use crate::measure::cost::CostMeter;
-use crate::measure::counters::{Counted, Counters};
-use crate::measure::decision::{check_with, complete};
-use crate::measure::disturbance::Sentry;
-use crate::measure::end_barrier::EndBarrier;
-use crate::measure::gate::Looks;
-use crate::measure::history::{Conclusion, WindowSet};
-use crate::measure::level_run::{LevelRun, MeasuredLevel};
-use crate::measure::log::Log;
-use crate::measure::measurement::Measurement;
-use crate::measure::slicer::Slicer;
-use crate::measure::verdict::{Evidence, judge};
-use crate::measure::waiting::{Sample, Sampled, Sampler};
-use crate::measure::window::summarize;
-use crate::measure::windows::Windows;
+use crate::measurement::Measurement;
 use crate::result::disturbance::Disturbance;
 use crate::result::summary::{ClientSummary, Distribution, Ending};
+use crate::slicer::Slicer;
 use crate::stdio::note;
+use crate::verdict::{Evidence, judge};
+use crate::waiting::{Sample, Sampled, Sampler};
+use crate::window::summarize;
+use crate::windows::Windows;
 
 /// Poll interval of a waiting measurement.
 const WINDOW_POLL: Duration = Duration::from_millis(20);

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::clock::Stamp;
 use crate::error::Error;
-use crate::measure::gate::Questions;
-use crate::measure::sending::Sending;
-use crate::measure::waterfall::Tracing;
-use crate::measure::window::WindowFacts;
+use crate::gate::Questions;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::record::LoadReport;
 use crate::record::Recorder;
 use crate::result::summary::{LevelLoad, LevelSummary};
+use crate::sending::Sending;
+use crate::waterfall::Tracing;
+use crate::window::WindowFacts;
 
 /// A load that is to be measured.
 pub struct LevelRun {

@@ -2,8 +2,8 @@
 //! does not grow with the run.
 
 use crate::backend::InferError;
+use crate::blocks::{Block, Blocks};
 use crate::clock::Stamp;
-use crate::measure::blocks::{Block, Blocks};
 use crate::record::without_numbers;
 use crate::result::disturbance::Disturbance;
 use crate::result::statistic::PERCENTILES;

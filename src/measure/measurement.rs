@@ -4,18 +4,18 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use crate::backend::Backend;
+use crate::blocks::Block;
+use crate::breaker::Breaker;
 use crate::clock::Stamp;
+use crate::collect::Collector;
 use crate::machine::host_monitor::HostMonitor;
-use crate::measure::blocks::Block;
-use crate::measure::breaker::Breaker;
-use crate::measure::collect::Collector;
-use crate::measure::metrics::MetricsFold;
-use crate::measure::server::Models;
-use crate::measure::verdict::{exceeds_errors, will_exceed_errors};
-use crate::ranks::Ranks;
+use crate::metrics::MetricsFold;
 use crate::record::{Completed, Recorder};
 use crate::result::summary::ClientSummary;
+use crate::server::Models;
 use crate::terms::MeasurementPlan;
+use crate::verdict::{exceeds_errors, will_exceed_errors};
+use ::ranks::Ranks;
 
 /// Errors are judged before a window's end only after this much of it.
 const ERROR_PATIENCE: Duration = Duration::from_millis(1000);

@@ -1,5 +1,9 @@
 //! Measuring: trials until the numbers are stable, and their results.
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 mod backlog;
 pub mod bare;
 pub mod blocks;
@@ -40,3 +44,8 @@ pub mod waterfall;
 pub mod window;
 mod windows;
 mod worth;
+
+use ::{backend, data, load, model, plan, record, result, stats, terms, wire};
+#[cfg(test)]
+use ::stats::seed;
+use base::{clock, error, interrupt, machine, stdio};

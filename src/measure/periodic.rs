@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::error::Result;
+use crate::heartbeat::{Heartbeat, Progress};
 use crate::interrupt;
 use crate::load::{BatchProgress, RunningLoad};
-use crate::measure::heartbeat::{Heartbeat, Progress};
-use crate::measure::waiting::{try_wait, wait};
-use crate::ranks::Ranks;
+use crate::waiting::{try_wait, wait};
+use ::ranks::Ranks;
 
 /// Between two exchanges: what all have reached is waited for.
 const INTERVAL: Duration = Duration::from_millis(2);

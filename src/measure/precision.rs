@@ -12,12 +12,12 @@
 //! as simulated runs were wrong; where it is too small, the figure is not known: rare events cannot be told from a
 //! lucky quiet time.
 
-use crate::measure::blocks::{Block, Blocks};
-use crate::measure::worth::{RARER_SIDE_OF_MEAN, Ratio, Worth, half_of, worth_below, worth_for_mean};
+use crate::blocks::{Block, Blocks};
 use crate::result::statistic::{CONFIDENCE, value};
 use crate::result::summary::ClientSummary;
 use crate::stats::{AIM, EffectiveSize, Interval, MIN_TERMS, batch_means, percentile_interval};
 use crate::terms::{Precision, Statistic};
+use crate::worth::{RARER_SIDE_OF_MEAN, Ratio, Worth, half_of, worth_below, worth_for_mean};
 
 /// An interval that is wider than half of its value to either side says nothing.
 const WIDEST: f64 = 0.5;

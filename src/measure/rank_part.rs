@@ -1,6 +1,6 @@
 //! [`RankPart`]: the part of one of several processes in the windows of a shared load.
 
-use crate::measure::blocks::Block;
+use crate::blocks::Block;
 use crate::result::lateness::lateness_of;
 use crate::result::reasons::InvalidReason;
 use crate::result::summary::ClientSummary;

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::blocks::{Blocks, shared_seconds};
+use crate::history::WindowSet;
 use crate::machine::usage::Usage;
-use crate::measure::blocks::{Blocks, shared_seconds};
-use crate::measure::history::WindowSet;
-use crate::measure::metrics::MetricsFold;
-use crate::measure::rank_part::RankPart;
-use crate::measure::verdict::{Evidence, judge};
-use crate::measure::window::join;
-use crate::ranks::Ranks;
+use crate::metrics::MetricsFold;
+use crate::rank_part::RankPart;
 use crate::record::LoadReport;
 use crate::result::disturbance::Disturbance;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{ClientSummary, LevelSummary, RankSummary, ServerSummary};
+use crate::verdict::{Evidence, judge};
+use crate::window::join;
+use ::ranks::Ranks;
 
 /// What a process sends about a window.
 #[derive(Serialize, Deserialize)]
@@ -194,13 +194,13 @@ fn rows(ranks: &Ranks, closings: &[Closing], parts: &[RankPart]) -> Vec<RankSumm
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::blocks::Block;
-    use crate::measure::window::merge;
-    use crate::ranks::ANSWER_LIMIT;
-    use crate::ranks::message_bytes;
-    use crate::ranks::threads::together;
+    use crate::blocks::Block;
     use crate::result::summary::sample;
     use crate::seed;
+    use crate::window::merge;
+    use ::ranks::ANSWER_LIMIT;
+    use ::ranks::message_bytes;
+    use ::ranks::threads::together;
 
     /// A window of 16 blocks with this many requests each, whose latencies spread over a decade.
     fn window(rank: u64, requests: u64) -> WindowSet {

@@ -140,8 +140,8 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
+    use crate::backend::null::NullBackend;
     use crate::backend::{Capabilities, Client, ClientSpec, CompletionSink};
-    use crate::backends::null::NullBackend;
     use crate::error::Error;
     use crate::model::Scheduler;
     use crate::model::statistics::{CountedTime, ModelStatistics};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use crate::blocks::{Block, Blocks};
 use crate::clock::Stamp;
-use crate::measure::blocks::{Block, Blocks};
-use crate::measure::measurement::Watcher;
-use crate::measure::window::{WindowFacts, summarize};
+use crate::measurement::Watcher;
 use crate::record::Recorder;
 use crate::result::summary::ClientSummary;
+use crate::window::{WindowFacts, summarize};
 
 /// Blocks of a window whose length is known. While one is closed nobody counts the requests under way, so blocks must not fall in
 /// with requests that are sent at a steady rate: neither this nor the shortest length is a round number.

@@ -5,7 +5,7 @@
 //! completes beside the next stage's requests and counts for its own stage, which is summed up once all its requests are over.
 //! A stage with a *rest* before it waits for outstanding requests, and for this long.
 //!
-//! Several processes that share the stages walk through them in [`joint`].
+//! Several processes that share the stages walk through them in `joint`.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -14,18 +14,18 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clock::Stamp;
+use crate::counters::Counters;
+use crate::disturbance::Sentry;
+use crate::end_barrier::EndBarrier;
 use crate::error::{Error, Result};
+use crate::level_run::{LevelRun, MeasuredLevel};
 use crate::load::PreparedLoad;
-use crate::measure::counters::Counters;
-use crate::measure::disturbance::Sentry;
-use crate::measure::end_barrier::EndBarrier;
-use crate::measure::level_run::{LevelRun, MeasuredLevel};
-use crate::measure::measurement::Measurement;
-use crate::measure::stages::over::{CounterReading, EndingStage};
-use crate::measure::stages::running::RunningStage;
-use crate::measure::waiting::wait;
+use crate::measurement::Measurement;
 use crate::result::summary::{Ending, LevelSummary};
+use crate::stages::over::{CounterReading, EndingStage};
+use crate::stages::running::RunningStage;
 use crate::terms::StageLength;
+use crate::waiting::wait;
 
 /// Poll interval of a waiting stage.
 const STAGE_POLL: Duration = Duration::from_millis(1);
@@ -345,28 +345,28 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
+    use crate::backend::null::NullBackend;
     use crate::backend::{Backend, ClientSpec};
-    use crate::backends::null::NullBackend;
+    use crate::blocks::Block;
+    use crate::breaker::Breaker;
     use crate::data::PayloadId;
+    use crate::disturbance::sample::Quota;
+    use crate::gate::Questions;
     use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
     use crate::load::mix::Mix;
     use crate::load::pace::DEFAULT_SPIN;
     use crate::load::schedule::Arrivals;
     use crate::load::{ClosedLoop, LoadContext, LoadShape, OpenLoop, prepare};
     use crate::machine::host_monitor::HostMonitor;
-    use crate::measure::blocks::Block;
-    use crate::measure::breaker::Breaker;
-    use crate::measure::disturbance::sample::Quota;
-    use crate::measure::gate::Questions;
-    use crate::measure::measurement::{Moment, Watcher};
-    use crate::measure::server::Models;
-    use crate::measure::waterfall::Tracing;
-    use crate::measure::window::WindowFacts;
+    use crate::measurement::{Moment, Watcher};
     use crate::model::ModelId;
     use crate::record::{Recorder, RecorderSpec};
     use crate::result::summary::{ClientSummary, Headline, LevelLoad, sample};
     use crate::result::tensors::TensorBytes;
+    use crate::server::Models;
     use crate::terms::GapDistribution;
+    use crate::waterfall::Tracing;
+    use crate::window::WindowFacts;
 
     struct Silent;
 
@@ -387,7 +387,7 @@ mod tests {
                 threads: 1,
                 max_outstanding: 100,
                 serial: false,
-                part: crate::ranks::Part::WHOLE,
+                part: ::ranks::Part::WHOLE,
                 until: if let StageLength::Time(length) = length { Some(length) } else { None },
                 spin: DEFAULT_SPIN,
             }),

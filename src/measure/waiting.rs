@@ -3,15 +3,15 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use crate::backlog::{BacklogTrend, OutstandingSamples};
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::level_run::LevelRun;
 use crate::load::RunningLoad;
 use crate::machine::pauses::Vigil;
-use crate::measure::backlog::{BacklogTrend, OutstandingSamples};
-use crate::measure::level_run::LevelRun;
-use crate::measure::measurement::{Moment, Watcher};
-use crate::measure::slicer::Slicer;
-use crate::measure::stall::StallWatch;
+use crate::measurement::{Moment, Watcher};
+use crate::slicer::Slicer;
+use crate::stall::StallWatch;
 
 /// Threads that are recording when a window or a stage ends get this long to finish.
 pub(super) const GRACE: Duration = Duration::from_micros(200);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Stamp;
-use crate::measure::failures;
+use crate::failures;
 use crate::model::ModelId;
 use crate::record::Tally;
 use crate::result::summary::{

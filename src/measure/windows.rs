@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::measure::decision::{decide, is_hopeless, is_settled, unsettled};
-use crate::measure::history::{History, WindowSet};
+use crate::decision::{decide, is_hopeless, is_settled, unsettled};
+use crate::history::{History, WindowSet};
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::result::disturbance::Disturbance;
 use crate::result::reasons::InvalidReason;

@@ -3,7 +3,7 @@
 //! How much the slow waves in a figure vary from block to block gives the variance of the whole, and so the number of
 //! independent samples with the same variance.
 
-use crate::measure::blocks::{Block, Blocks};
+use crate::blocks::{Block, Blocks};
 use crate::result::summary::ClientSummary;
 use crate::stats::{CERTAIN_HALF_WIDTH, half_width, variance_of_sum};
 

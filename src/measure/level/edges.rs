@@ -8,18 +8,18 @@ use std::time::Duration;
 use crate::backend::Oddities;
 use crate::clock::{Stamp, TimeSpan};
 use crate::error::Result;
+use crate::history::WindowSet;
 use crate::interrupt;
+use crate::level::{COUNT_POLL, Trials, WINDOW_POLL};
 use crate::load::RunningLoad;
 use crate::machine::pauses;
-use crate::measure::history::WindowSet;
-use crate::measure::level::{COUNT_POLL, Trials, WINDOW_POLL};
-use crate::measure::measurement::Measurement;
-use crate::measure::waiting::wait;
-use crate::measure::window::summarize;
+use crate::measurement::Measurement;
 use crate::record::LoadReport;
 use crate::result::remark::Remark;
 use crate::result::summary::{Ending, LevelSummary};
 use crate::terms::{MeasurementPlan, WindowRule};
+use crate::waiting::wait;
+use crate::window::summarize;
 
 /// Whoever interrupts waits for outstanding requests no longer than this.
 const INTERRUPTED_DRAIN_LIMIT: Duration = Duration::from_secs(5);

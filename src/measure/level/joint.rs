@@ -11,19 +11,19 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::heartbeat::{Heartbeat, Progress, check_terminated};
+use crate::history::WindowSet;
 use crate::interrupt;
-use crate::measure::heartbeat::{Heartbeat, Progress, check_terminated};
-use crate::measure::history::WindowSet;
-use crate::measure::level::Trials;
-use crate::measure::metrics::MetricsFold;
-use crate::measure::rank_part::RankPart;
-use crate::measure::ranks::{Closing, EarlyEnd, Span, WindowReport, close, joined};
-use crate::measure::verdict::Evidence;
-use crate::ranks::{ANSWER_LIMIT, Ranks};
+use crate::level::Trials;
+use crate::metrics::MetricsFold;
+use crate::rank_part::RankPart;
+use crate::ranks::{Closing, EarlyEnd, Span, WindowReport, close, joined};
 use crate::record::LoadReport;
 use crate::result::disturbance::Disturbance;
 use crate::result::summary::{Ending, LevelSummary};
 use crate::terms::{MeasurementPlan, WindowRule};
+use crate::verdict::Evidence;
+use ::ranks::{ANSWER_LIMIT, Ranks};
 
 /// Time between two exchanges, where their progress decides when a window ends.
 const COUNT_INTERVAL: Duration = Duration::from_millis(50);

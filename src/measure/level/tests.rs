@@ -4,30 +4,30 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use parking_lot::Mutex;
 
 use super::*;
+use crate::backend::null::NullBackend;
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, CompletionSink, InferError, Response};
-use crate::backends::null::NullBackend;
+use crate::blocks::Block;
+use crate::breaker::Breaker;
 use crate::data::PayloadId;
+use crate::disturbance::sample::Quota;
+use crate::gate::Questions;
 use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
 use crate::load::mix::Mix;
 use crate::load::pace::DEFAULT_SPIN;
 use crate::load::schedule::Arrivals;
 use crate::load::{LoadContext, OpenLoop, start};
 use crate::machine::host_monitor::HostMonitor;
-use crate::measure::blocks::Block;
-use crate::measure::breaker::Breaker;
-use crate::measure::disturbance::sample::Quota;
-use crate::measure::gate::Questions;
-use crate::measure::measurement::{Moment, Watcher};
-use crate::measure::server::Models;
-use crate::measure::waterfall::Tracing;
-use crate::measure::window::WindowFacts;
+use crate::measurement::{Moment, Watcher};
 use crate::model::statistics::{ModelStatistics, StatisticsSnapshot};
 use crate::model::{ModelId, ModelSpec};
 use crate::record::{Finished, Observer, Recorder, RecorderSpec, Source};
 use crate::result::summary::{Headline, LevelLoad, sample};
 use crate::result::tensors::TensorBytes;
 use crate::seed::hash;
+use crate::server::Models;
 use crate::terms::{GapDistribution, MeasurementPlan, WindowRule};
+use crate::waterfall::Tracing;
+use crate::window::WindowFacts;
 
 /// Delays in milliseconds, between these two, from a seed.
 struct Delays {
@@ -127,7 +127,7 @@ fn load(backend: &Arc<dyn Backend>, recorder: &Arc<Recorder>, log: &Arc<Log>) ->
         threads: 1,
         max_outstanding: 100,
         serial: false,
-        part: crate::ranks::Part::WHOLE,
+        part: ::ranks::Part::WHOLE,
         until: None,
         spin: DEFAULT_SPIN,
     };

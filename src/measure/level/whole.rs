@@ -3,15 +3,15 @@
 use std::ops::ControlFlow;
 use std::thread;
 
+use crate::backlog::{BacklogTrend, settle};
 use crate::clock::{Stamp, TimeSpan};
+use crate::cost::CostMeter;
 use crate::error::Result;
-use crate::measure::backlog::{BacklogTrend, settle};
-use crate::measure::cost::CostMeter;
-use crate::measure::level::{COUNT_POLL, Trials};
-use crate::measure::slicer::Slicer;
-use crate::measure::stall::{LONGEST_SILENCE, say_given_up};
-use crate::measure::waiting::{GRACE, Sampled, Sampler, try_wait};
+use crate::level::{COUNT_POLL, Trials};
 use crate::result::summary::{ClientSummary, Distribution, Ending};
+use crate::slicer::Slicer;
+use crate::stall::{LONGEST_SILENCE, say_given_up};
+use crate::waiting::{GRACE, Sampled, Sampler, try_wait};
 
 impl Trials<'_> {
     /// One window over the whole load, which ends by itself.

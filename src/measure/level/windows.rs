@@ -4,16 +4,16 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::Duration;
 
-use log::debug;
+use base::debug;
 
 use crate::clock::{Stamp, TimeSpan};
 use crate::error::Result;
-use crate::measure::level::edges::ramp_limit;
-use crate::measure::level::joint::JointWindows;
-use crate::measure::level::{COUNT_POLL, Trials, WINDOW_POLL};
-use crate::measure::waiting::{GRACE, try_wait};
+use crate::level::edges::ramp_limit;
+use crate::level::joint::JointWindows;
+use crate::level::{COUNT_POLL, Trials, WINDOW_POLL};
 use crate::result::summary::Ending;
 use crate::terms::WindowRule;
+use crate::waiting::{GRACE, try_wait};
 
 /// Minimum length of a window of requests: a few fast requests fit into one time slice of a thread, and such windows
 /// never agree.

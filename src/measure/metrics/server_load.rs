@@ -93,7 +93,7 @@ impl LoadFold {
 
 #[cfg(test)]
 mod tests {
-    use crate::measure::metrics::Page;
+    use crate::metrics::Page;
     use crate::result::summary::{MeanAndMax, ServerLoad};
 
     fn page(text: &str) -> Page {

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::measure::bounds::{estimate, figures};
-use crate::measure::window;
+use crate::bounds::{estimate, figures};
 use crate::record::Distribution;
 use crate::result::summary::{StatisticEstimate, sample};
+use crate::window;
 
 mod coverage;
 

@@ -11,19 +11,19 @@ use std::time::Duration;
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
-use crate::measure::heartbeat::{Heartbeat, Progress};
-use crate::measure::history::Conclusion;
-use crate::measure::level_run::MeasuredLevel;
-use crate::measure::metrics::MetricsFold;
-use crate::measure::ranks::{Closing, EarlyEnd, Span, WindowReport, close, joined};
-use crate::measure::stages::over::EndingStage;
-use crate::measure::stages::running::RunningStage;
-use crate::measure::stages::{Play, STAGE_POLL, StageRun};
-use crate::measure::waiting::wait;
-use crate::ranks::Ranks;
+use crate::heartbeat::{Heartbeat, Progress};
+use crate::history::Conclusion;
+use crate::level_run::MeasuredLevel;
+use crate::metrics::MetricsFold;
+use crate::ranks::{Closing, EarlyEnd, Span, WindowReport, close, joined};
 use crate::record::LoadReport;
 use crate::result::summary::Ending;
+use crate::stages::over::EndingStage;
+use crate::stages::running::RunningStage;
+use crate::stages::{Play, STAGE_POLL, StageRun};
 use crate::stdio::note;
+use crate::waiting::wait;
+use ::ranks::Ranks;
 
 /// The next stage begins this long after the planned end of the previous one: its workers are released at that end, and
 /// awake by then.

@@ -2,26 +2,26 @@
 
 use std::{mem, thread};
 
+use crate::backlog::settle;
 use crate::clock::Stamp;
+use crate::counters::{Counted, Counters};
+use crate::decision::{check_with, complete};
+use crate::history::{Conclusion, WindowSet};
+use crate::level_run::LevelRun;
+use crate::log::Log;
 use crate::machine::pauses;
 use crate::machine::usage::Usage;
-use crate::measure::backlog::settle;
-use crate::measure::counters::{Counted, Counters};
-use crate::measure::decision::{check_with, complete};
-use crate::measure::history::{Conclusion, WindowSet};
-use crate::measure::level_run::LevelRun;
-use crate::measure::log::Log;
-use crate::measure::measurement::{Measurement, Unwatched};
-use crate::measure::metrics::MetricsFold;
-use crate::measure::slicer::Slicer;
-use crate::measure::stages::running::RunningStage;
-use crate::measure::stall::{say_given_up, silence_of_a_stage};
-use crate::measure::verdict::{Evidence, judge};
-use crate::measure::waiting::GRACE;
-use crate::measure::window::summarize;
+use crate::measurement::{Measurement, Unwatched};
+use crate::metrics::MetricsFold;
 use crate::result::disturbance::Disturbance;
 use crate::result::remark::Remark;
 use crate::result::summary::{Disturbances, Ending, LevelSummary};
+use crate::slicer::Slicer;
+use crate::stages::running::RunningStage;
+use crate::stall::{say_given_up, silence_of_a_stage};
+use crate::verdict::{Evidence, judge};
+use crate::waiting::GRACE;
+use crate::window::summarize;
 
 /// A stage that sends nothing more. Its last requests are answered while the next one runs, or nothing does; then what the
 /// server counted is read.

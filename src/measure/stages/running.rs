@@ -3,20 +3,20 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use crate::backlog::BacklogTrend;
 use crate::clock::Stamp;
 use crate::error::Error;
+use crate::level_run::{LevelRun, MeasuredLevel};
 use crate::load::RunningLoad;
-use crate::measure::backlog::BacklogTrend;
-use crate::measure::level_run::{LevelRun, MeasuredLevel};
-use crate::measure::measurement::{Measurement, Watcher};
-use crate::measure::sending::Sending;
-use crate::measure::slicer::Slicer;
-use crate::measure::stages::{STAGE_POLL, StageRun, boundaries};
-use crate::measure::stall::{LONGEST_SILENCE, say_given_up};
-use crate::measure::waiting::{Sampled, Sampler, wait};
+use crate::measurement::{Measurement, Watcher};
 use crate::record::LoadReport;
 use crate::result::summary::{Ending, LevelSummary};
+use crate::sending::Sending;
+use crate::slicer::Slicer;
+use crate::stages::{STAGE_POLL, StageRun, boundaries};
+use crate::stall::{LONGEST_SILENCE, say_given_up};
 use crate::terms::StageLength;
+use crate::waiting::{Sampled, Sampler, wait};
 
 /// A stage under way, or over.
 pub(super) struct RunningStage {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use crate::backend::ModelName;
 use crate::clock::{Stamp, TimeSpan};
-use crate::measure::window::{WindowFacts, join};
 use crate::model::ModelId;
 use crate::record::{KeptTrace, RecorderSpec, TraceLog};
 use crate::result::breakdown::Breakdown;
 use crate::result::summary::{ClientSummary, Headline, LevelSummary, ServerSummary};
+use crate::window::{WindowFacts, join};
 use stages::{Ends, Tables};
 
 /// What is traced of a load's requests.

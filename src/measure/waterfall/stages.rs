@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use crate::backend::{ModelName, ModelTrace, Moment, Transit};
 use crate::clock::{Stamp, TimeSpan};
-use crate::measure::waterfall::weighted::{mean, percentiles};
 use crate::record::KeptTrace;
 use crate::result::breakdown::{Breakdown, RequestStage, SlowStage, Slowest, Source};
 use crate::result::statistic::PERCENTILES;
+use crate::waterfall::weighted::{mean, percentiles};
 
 /// The stages of a model, each from one moment to the next.
 const OF_MODELS: [(&str, Moment, Moment); 5] = [

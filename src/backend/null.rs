@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{
-    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Next, OutputView, Outputs, Request,
-    Response, SlotId, Threading,
-};
 use crate::clock::Stamp;
 use crate::error::Result;
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
+use crate::{
+    Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Next, OutputView, Outputs, Request,
+    Response, SlotId, Threading,
+};
 
 /// The backend that completes requests without a server.
 pub struct NullBackend;
