@@ -15,7 +15,7 @@
 //! record    what is kept of a request: histograms, counters, raw records
 //! backends  c_api, kserve_http, kserve_grpc, null ...: implement the seam
 //! engine    the client of all network services: connections, deadlines, reconnecting
-//! program   servers that we start as programs; processes: processes below this one
+//! program   servers that we start as programs, and the processes below this one
 //! plan      one validated Plan
 //! wire      HTTP/1.1, HTTP/2, TLS as state machines over bytes
 //! terms     what a run is asked for and told in: loads, rules, statistics
@@ -33,14 +33,13 @@
 mod app;
 pub mod backends;
 mod observe;
-mod processes;
-mod program;
 
 // The crates below this one (docs/architecture.md), by the names that they have as modules.
 pub use ::{backend, cli, data, engine, load, model, plan, record, shm, terms, wire};
 use ::{gate, measure, mpi, ranks, report, result, traces, tune};
 use ::base::{affinity, chunks, diagnostics, held, interrupt, limits, machine, signals, stdio, sync};
 pub use ::base::{clock, error, exit, inbox};
+use ::program::{self, processes};
 use ::stats::{self, seed};
 
 /// For the fuzz targets under `fuzz/`.

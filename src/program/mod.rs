@@ -1,7 +1,16 @@
-//! Triton as a separate program, started by us on free ports of this machine and stopped on every way out.
+//! Triton as a separate program, started by us on free ports of this machine and stopped on every way out; and whatever
+//! processes are below this one ([`processes`]).
+
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
 
 mod arguments;
 pub mod launch;
+pub mod processes;
+
+use ::{plan, shm};
+use base::{clock, error, machine, signals};
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -14,14 +23,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use log::debug;
+use base::debug;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::plan::Target;
-use crate::processes;
 
 /// Servers that run now, or have ended unnoticed: the number of one that was waited for may be another process' by now,
 /// so such a server is taken out at once.
