@@ -1,5 +1,4 @@
-//! Generates the C API bindings from `wrapper.h`: a struct of function pointers, filled at run time from the library
-//! that `--triton-server-directory` names. Nothing is linked. Records the commit being built, for `--version`.
+//! Records the commit being built, for `--version`.
 
 use std::env;
 use std::path::PathBuf;
@@ -8,29 +7,8 @@ use std::process::Command;
 /// Names the commit where there is no checkout of git to ask, as in an unpacked archive.
 const COMMIT: &str = "TRITON_BENCH_COMMIT";
 
-fn main() {
-    generate_bindings();
-    note_commit();
-}
-
-fn generate_bindings() {
-    println!("cargo:rerun-if-changed=wrapper.h");
-    let target = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("triton_api.rs");
-    bindgen::Builder::default()
-        .header("wrapper.h")
-        .allowlist_function("TRITONSERVER_.*")
-        .dynamic_library_name("TritonApi")
-        .dynamic_link_require_all(false)
-        .wrap_unsafe_ops(true)
-        .layout_tests(false)
-        .generate()
-        .expect("bindgen reads wrapper.h (it needs libclang: Debian's libclang1-14 is enough)")
-        .write_to_file(target)
-        .expect("the build directory is writable");
-}
-
 /// A debug build names no commit unless it is told one: it would be built anew after each.
-fn note_commit() {
+fn main() {
     println!("cargo:rerun-if-env-changed={COMMIT}");
     let is_debug = env::var("PROFILE").is_ok_and(|profile| profile == "debug");
     let found = || if is_debug { None } else { checked_out() };

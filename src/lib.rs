@@ -31,16 +31,14 @@
 #![warn(missing_docs)]
 
 mod app;
-pub mod backends;
 mod observe;
 
 // The crates below this one (docs/architecture.md), by the names that they have as modules.
-pub use ::{backend, cli, data, engine, load, model, plan, record, shm, terms, wire};
-use ::{gate, measure, mpi, ranks, report, result, traces, tune};
-use ::base::{affinity, chunks, diagnostics, held, interrupt, limits, machine, signals, stdio, sync};
+pub use ::{backend, backends, cli, data, engine, load, model, plan, record, shm, terms, wire};
+use ::{gate, measure, mpi, program, ranks, report, result, stats, traces, tune};
+use ::base::{affinity, diagnostics, held, interrupt, limits, machine, signals, stdio};
 pub use ::base::{clock, error, exit, inbox};
-use ::program::{self, processes};
-use ::stats::{self, seed};
+use ::program::processes;
 
 /// For the fuzz targets under `fuzz/`.
 #[cfg(fuzzing)]

@@ -18,6 +18,10 @@
 //! unready                                       models that are loaded, but not ready
 //! ```
 
+#![deny(unsafe_code, clippy::print_stderr, clippy::print_stdout)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![warn(missing_docs)]
+
 pub mod c_api;
 pub mod dynamic_grpc;
 mod json;
@@ -36,6 +40,11 @@ pub mod torchserve;
 pub mod triton_json;
 mod unready;
 
+use ::{backend, data, engine, model, plan, program, shm, traces, wire};
+use ::program::processes;
+use ::stats::seed;
+use base::{chunks, clock, error, held, machine, signals, stdio, sync};
+
 pub use crate::backend::null;
 pub use model_list::ListedModel;
 
@@ -43,14 +52,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Backend;
-use crate::backends::kserve::regions;
-use crate::backends::kserve::trace_settings::{self, ChangedTraces, TraceControl};
-use crate::backends::replicas::Replicas;
 use crate::clock::Stamp;
 use crate::engine::Endpoint;
 use crate::error::{Error, Result};
+use crate::kserve::regions;
+use crate::kserve::trace_settings::{self, ChangedTraces, TraceControl};
 use crate::plan::{MixEntry, Plan, Protocol, ServiceKind, Target};
-use crate::{processes, program};
+use crate::replicas::Replicas;
 
 /// A connected server.
 pub struct Connected {

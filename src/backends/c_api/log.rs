@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::io::ioctl_fionread;
 
-use crate::backends::c_api::fold::Fold;
+use crate::c_api::fold::Fold;
 use crate::clock::Stamp;
 use crate::plan::{LogLevel, ServerLog};
 use crate::stdio::{self, note};

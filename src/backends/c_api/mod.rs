@@ -24,19 +24,19 @@ use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, CompletionSink, IndexEntry, ModelControl, Request, ServerIdentity,
     SlotId, Threading, release,
 };
-use crate::backends::c_api::missing::explained;
-use crate::backends::model_list::{ListedModel, names};
-use crate::backends::triton_json;
-use crate::backends::unready::UNREADY;
+use crate::c_api::missing::explained;
 use crate::clock::Stamp;
 use crate::engine::ServerWait;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec, Scheduler};
+use crate::model_list::{ListedModel, names};
 use crate::plan::Target;
 use crate::processes;
 use crate::shm;
 use crate::stdio::{self, note};
+use crate::triton_json;
+use crate::unready::UNREADY;
 
 /// The embedded server.
 pub struct TritonInProcess {
@@ -141,7 +141,7 @@ fn start_server(target: &Target) -> Result<Arc<Server>> {
     let shown_log = log::shown(&plan.log);
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| ffi::watch_for_crashes(log::unshown(), crashed));
-    ::log::debug!("starting the server in {} with {:?}", plan.directory.display(), plan.repositories);
+    base::debug!("starting the server in {} with {:?}", plan.directory.display(), plan.repositories);
     let server = Server::start(&plan, shown_log)?;
     watch_exits();
     Ok(server)
@@ -155,7 +155,7 @@ fn load(server: &Server, model: &str) -> Result<()> {
     drop(models);
     let begun = Stamp::now();
     let loaded = server.load(model);
-    ::log::debug!("model '{model}' took {:?} to load: {:?}", Stamp::now() - begun, loaded.as_ref().err());
+    base::debug!("model '{model}' took {:?} to load: {:?}", Stamp::now() - begun, loaded.as_ref().err());
     watch_exits();
     loaded
 }

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::backends::dynamic_grpc::schema::Schema;
-use crate::backends::dynamic_grpc::{generator, schema};
 use crate::data::{InputTensor, Payload, string_elements};
+use crate::dynamic_grpc::schema::Schema;
+use crate::dynamic_grpc::{generator, schema};
 use crate::engine::calls::put_message;
 use crate::error::{Error, Result};
 use crate::plan::Compression;

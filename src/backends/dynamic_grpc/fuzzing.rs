@@ -3,8 +3,8 @@
 
 use std::cell::RefCell;
 
-use crate::backends::dynamic_grpc::generator;
-use crate::backends::dynamic_grpc::schema::Schema;
+use crate::dynamic_grpc::generator;
+use crate::dynamic_grpc::schema::Schema;
 use crate::plan::GrpcMethod;
 
 const PROTO: &str = r#"syntax = "proto3"; package f;

@@ -20,13 +20,13 @@ use self::bodies::Bodies;
 use self::schema::Schema;
 use self::service::Calls;
 use crate::backend::{Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, Network, Threading};
-use crate::backends::prepared::Prepared;
 use crate::data::Payload;
 use crate::engine::calls::{self, CallHeaders, CallPlan};
 use crate::engine::{Route, ServerWait, advice};
 use crate::error::{Error, Result};
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::{Compression, GrpcMethod, Target};
+use crate::prepared::Prepared;
 
 /// Names of the client's share of a request in reports. They apply to calls with any number of messages: sending ends
 /// with the last frame, waiting with the first message of the answer, receiving with the trailers.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::backend::{ClientSpec, InferError, Misfit, OutputView, Outputs, ReplyChecks, Request};
-use crate::backends::dynamic_grpc::bodies::Bodies;
-use crate::backends::dynamic_grpc::schema::{Answer, OUTPUT};
 use crate::data::pack_element;
+use crate::dynamic_grpc::bodies::Bodies;
+use crate::dynamic_grpc::schema::{Answer, OUTPUT};
 use crate::engine::Exchanges;
 use crate::engine::calls::Method;
 use crate::error::Result;

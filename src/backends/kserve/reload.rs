@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::backend::{Backend, IndexEntry, InferError, ModelControl};
-use crate::backends::kserve::refusals::Refusal;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
+use crate::kserve::refusals::Refusal;
 use crate::model::{ConfigMark, ModelId};
 
 /// How long a model may take to load.

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use crate::backend::{
     ClientSpec, Completion, CompletionSink, Generation, MAX_TRACED, ModelTrace, Next, RequestTrace, Response, SlotId,
 };
-use crate::backends::kserve::regions::{TAG_WIDTH, TAGS, slot_tag};
+use crate::kserve::regions::{TAG_WIDTH, TAGS, slot_tag};
 
 /// The prefix of this process' ids: other clients of the server have ids, too, and its file has traces of earlier runs.
 pub fn prefix() -> &'static str {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::backend::ServerTraces;
-use crate::backends::kserve::refusals::Refusal;
 use crate::error::{Error, Result};
+use crate::kserve::refusals::Refusal;
 use crate::plan::{TraceLevel, TraceSettings};
 use crate::stdio::note;
 use files::FileTraces;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::backend::InferError;
-use crate::backends::kserve_grpc::proto::Answer;
 use crate::engine::calls::Questions;
 use crate::engine::calls::status::{self, BROKEN};
+use crate::kserve_grpc::proto::Answer;
 
 /// Time limit of a call during setup. No call waits for an inference, but the server may be busy with them.
 pub const CALL_LIMIT: Duration = Duration::from_secs(10);

@@ -7,19 +7,17 @@ use std::time::Duration;
 use crate::backend::{
     ClientSpec, Completion, CompletionSink, InferError, Next, ReplyForm, ReplyRule, Request, Response, SlotId,
 };
-use crate::backends::kserve::regions::{Handle, Kind, RegionCalls, Registry};
-use crate::backends::kserve_grpc::model;
-use crate::backends::kserve_grpc::proto::control::{Ready, ServerMetadata, TraceSetting};
-use crate::backends::kserve_grpc::proto::{
-    Answer, InferReply, ModelConfigResponse, ModelMetadata, Statistics, StreamReply,
-};
-use crate::backends::kserve_grpc::request::{RequestForm, Streams};
-use crate::backends::kserve_grpc::service::KserveGrpc;
 use crate::data::{Payload, PayloadId};
 use crate::engine::calls::events::{CallEvents, CallTable};
 use crate::engine::calls::streams::{request_id, stream_token};
 use crate::engine::calls::{Method, status};
 use crate::engine::{ExchangeId, Exchanges};
+use crate::kserve::regions::{Handle, Kind, RegionCalls, Registry};
+use crate::kserve_grpc::model;
+use crate::kserve_grpc::proto::control::{Ready, ServerMetadata, TraceSetting};
+use crate::kserve_grpc::proto::{Answer, InferReply, ModelConfigResponse, ModelMetadata, Statistics, StreamReply};
+use crate::kserve_grpc::request::{RequestForm, Streams};
+use crate::kserve_grpc::service::KserveGrpc;
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::Compression;
 use crate::wire::fuzzing::{STREAMS, feed, opened};

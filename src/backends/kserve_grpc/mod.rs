@@ -30,26 +30,26 @@ use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, IndexEntry, InferError, ModelControl,
     Network, ServerIdentity, Threading,
 };
-use crate::backends::kserve::extensions::Extensions;
-use crate::backends::kserve::regions::Registry;
-use crate::backends::kserve::reload::reload;
-use crate::backends::kserve::request_ids;
-use crate::backends::kserve::trace_settings::{TraceControl, TraceValues};
-use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
-use crate::backends::kserve_grpc::proto::control::{
-    Empty, IndexRow, ModelRequest, Ready, RepositoryIndex, ServerMetadata, TraceSetting, TraceValue,
-};
-use crate::backends::kserve_grpc::proto::{Answer, ModelConfig, ModelConfigResponse, ModelMetadata, Statistics};
-use crate::backends::kserve_grpc::request::{RequestForm, Streams};
-use crate::backends::kserve_grpc::service::KserveGrpc;
-use crate::backends::metrics::MetricsSource;
-use crate::backends::unready::UNREADY;
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
 use crate::engine::{Route, ServerWait, advice, is_unanswered};
 use crate::error::{Error, Result};
+use crate::kserve::extensions::Extensions;
+use crate::kserve::regions::Registry;
+use crate::kserve::reload::reload;
+use crate::kserve::request_ids;
+use crate::kserve::trace_settings::{TraceControl, TraceValues};
+use crate::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
+use crate::kserve_grpc::proto::control::{
+    Empty, IndexRow, ModelRequest, Ready, RepositoryIndex, ServerMetadata, TraceSetting, TraceValue,
+};
+use crate::kserve_grpc::proto::{Answer, ModelConfig, ModelConfigResponse, ModelMetadata, Statistics};
+use crate::kserve_grpc::request::{RequestForm, Streams};
+use crate::kserve_grpc::service::KserveGrpc;
+use crate::metrics::MetricsSource;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::{Compression, ConnectionPlan};
+use crate::unready::UNREADY;
 
 /// Port of a server's gRPC endpoint if `-u` names none.
 pub const DEFAULT_PORT: u16 = 8001;

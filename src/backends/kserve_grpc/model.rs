@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::backends::kserve_grpc::proto::{ModelConfig, ModelMetadata, TensorFlags, TensorMetadata};
 use crate::error::{Error, Result};
+use crate::kserve_grpc::proto::{ModelConfig, ModelMetadata, TensorFlags, TensorMetadata};
 use crate::model::{DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
 
 /// The model that `metadata` and `config` describe.

@@ -1,10 +1,10 @@
 //! Shared memory over gRPC.
 
 use crate::backend::{InferError, Misfit, OutputView, Outputs, ParameterValue};
-use crate::backends::kserve::regions::{Handle, Kind, OutputPlace, RegionCalls, SlotOutputs};
-use crate::backends::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
-use crate::backends::kserve_grpc::proto::control::{CudaRegister, Empty, RegionName, SystemRegister};
-use crate::backends::kserve_grpc::proto::{InferReply, put_parameter};
+use crate::kserve::regions::{Handle, Kind, OutputPlace, RegionCalls, SlotOutputs};
+use crate::kserve_grpc::control::{CALL_LIMIT, Control, SAMPLE_LIMIT};
+use crate::kserve_grpc::proto::control::{CudaRegister, Empty, RegionName, SystemRegister};
+use crate::kserve_grpc::proto::{InferReply, put_parameter};
 use crate::wire::protobuf::put_bytes;
 
 /// Field of requested outputs in `ModelInferRequest`.

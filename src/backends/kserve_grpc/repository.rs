@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::backend::{InferError, ModelControl};
-use crate::backends::kserve::refusals::is_unsupported;
-use crate::backends::kserve::reload::{LOAD_LIMIT, Repository, not_loaded};
-use crate::backends::kserve_grpc::proto::WholeConfig;
-use crate::backends::kserve_grpc::proto::control::{Choice, Empty, RepositoryParameter, RepositoryRequest};
-use crate::backends::kserve_grpc::{GrpcBackend, named};
 use crate::engine::is_unanswered;
 use crate::error::{Error, Result};
+use crate::kserve::refusals::is_unsupported;
+use crate::kserve::reload::{LOAD_LIMIT, Repository, not_loaded};
+use crate::kserve_grpc::proto::WholeConfig;
+use crate::kserve_grpc::proto::control::{Choice, Empty, RepositoryParameter, RepositoryRequest};
+use crate::kserve_grpc::{GrpcBackend, named};
 use crate::model::ModelId;
 
 impl GrpcBackend {

@@ -4,12 +4,12 @@
 use bytes::Bytes;
 
 use crate::backend::{ClientSpec, Parameter, ParameterValue, Request, RequestOptions, SequencePosition};
-use crate::backends::kserve::regions::{InputRegions, is_shared};
-use crate::backends::kserve_grpc::proto::put_parameter;
-use crate::backends::kserve_grpc::regions::put_place;
 use crate::data::{InputTensor, Payload};
 use crate::engine::calls::{put_message, tensor_bytes};
 use crate::error::{Error, Result};
+use crate::kserve::regions::{InputRegions, is_shared};
+use crate::kserve_grpc::proto::put_parameter;
+use crate::kserve_grpc::regions::put_place;
 use crate::model::{CorrelationForm, ModelSpec};
 use crate::plan::Compression;
 use crate::wire::COPY_LIMIT;

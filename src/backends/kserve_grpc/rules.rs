@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::backend::{ClientSpec, InferError, Misfit, ReplyChecks, ReplyForm, reply_limit};
-use crate::backends::kserve_grpc::proto::InferReply;
-use crate::backends::kserve_grpc::regions::PlacedOutputs;
 use crate::data::{Payload, PayloadId};
+use crate::kserve_grpc::proto::InferReply;
+use crate::kserve_grpc::regions::PlacedOutputs;
 use crate::model::ModelSpec;
 
 /// The rules of one client's answers.

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::backend::{ClientSpec, InferError, Request};
-use crate::backends::kserve::regions::{InputRegions, OutputLayout, Registry, slot_tag};
-use crate::backends::kserve::request_ids;
-use crate::backends::kserve_grpc::proto::{InferReply, StreamReply};
-use crate::backends::kserve_grpc::regions::{PlacedOutputs, PlacedSlot};
-use crate::backends::kserve_grpc::request::{RequestEncoder, RequestForm, Streams};
-use crate::backends::kserve_grpc::rules::ReplyRules;
 use crate::engine::Exchanges;
 use crate::engine::calls::status::{self, BROKEN, EARLY};
 use crate::engine::calls::{Method, parse_id};
 use crate::error::Result;
+use crate::kserve::regions::{InputRegions, OutputLayout, Registry, slot_tag};
+use crate::kserve::request_ids;
+use crate::kserve_grpc::proto::{InferReply, StreamReply};
+use crate::kserve_grpc::regions::{PlacedOutputs, PlacedSlot};
+use crate::kserve_grpc::request::{RequestEncoder, RequestForm, Streams};
+use crate::kserve_grpc::rules::ReplyRules;
 use crate::wire::grpc::Wish;
 
 /// Code of failures without one, which all failures on long-lived streams are.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::backend::{ClientSpec, ReplyChecks, ReplyForm};
-use crate::backends::kserve_http::body::{Kept, Longest};
-use crate::backends::kserve_http::outputs::ReplyOutputs;
-use crate::backends::kserve_http::render::JSON_LENGTH;
-use crate::backends::kserve_http::reply::{Checker, Wanted};
 use crate::data::PayloadId;
+use crate::kserve_http::body::{Kept, Longest};
+use crate::kserve_http::outputs::ReplyOutputs;
+use crate::kserve_http::render::JSON_LENGTH;
+use crate::kserve_http::reply::{Checker, Wanted};
 use crate::model::{ModelId, ModelSpec};
 use crate::wire::http1::Malformed;
 use crate::wire::http1::ReplyReader;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::backends::json::is_number_word;
+use crate::json::is_number_word;
 use crate::model::DataType;
 
 /// The inline elements of an output, as far as a reader wants them.

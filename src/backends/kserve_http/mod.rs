@@ -36,20 +36,20 @@ use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, IndexEntry, InferError,
     ModelControl, Network, ServerIdentity, Threading,
 };
-use crate::backends::kserve::extensions::Extensions;
-use crate::backends::kserve::regions::Registry;
-use crate::backends::kserve::reload::reload;
-use crate::backends::kserve::request_ids;
-use crate::backends::kserve::trace_settings::{TraceControl, TraceValues};
-use crate::backends::metrics::MetricsSource;
-use crate::backends::triton_json::{ConfigJson, StatisticsJson, model_of};
-use crate::backends::unready::UNREADY;
 use crate::engine::http1::{self, Headers, Patience, Questions};
 use crate::engine::{Route, ServerWait, advice};
 use crate::error::{Error, Result};
+use crate::kserve::extensions::Extensions;
+use crate::kserve::regions::Registry;
+use crate::kserve::reload::reload;
+use crate::kserve::request_ids;
+use crate::kserve::trace_settings::{TraceControl, TraceValues};
+use crate::metrics::MetricsSource;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ConfigMark, ModelId, ModelSpec};
 use crate::plan::{ConnectionPlan, TensorFormat, TraceSettings};
+use crate::triton_json::{ConfigJson, StatisticsJson, model_of};
+use crate::unready::UNREADY;
 
 /// Port of Triton's HTTP endpoint if `-u` names none.
 pub const DEFAULT_PORT: u16 = 8000;

@@ -6,11 +6,11 @@ use std::ops::Range;
 use serde_json::Value;
 
 use crate::backend::{InferError, Misfit, OutputView, Outputs, ReplySource};
-use crate::backends::json::{self, pack_elements};
-use crate::backends::kserve::regions::SlotOutputs;
-use crate::backends::kserve_http::body::Kept;
-use crate::backends::kserve_http::reply::{OutputJson, parse, sizes_differ, split};
 use crate::engine::http1::unpacked;
+use crate::json::{self, pack_elements};
+use crate::kserve::regions::SlotOutputs;
+use crate::kserve_http::body::Kept;
+use crate::kserve_http::reply::{OutputJson, parse, sizes_differ, split};
 use crate::model::DataType;
 use crate::wire::http1::Head;
 

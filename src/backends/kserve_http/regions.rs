@@ -5,8 +5,8 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
 use crate::backend::InferError;
-use crate::backends::kserve::regions::{Handle, Kind, RegionCalls};
 use crate::engine::http1::{Patience, Questions};
+use crate::kserve::regions::{Handle, Kind, RegionCalls};
 
 impl RegionCalls for Questions {
     fn protocol(&self) -> &'static str {

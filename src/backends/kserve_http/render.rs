@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use crate::backend::{ParameterValue, RequestOptions};
-use crate::backends::json;
-use crate::backends::kserve::regions::{InputRegions, OutputPlace, TAG_WIDTH};
-use crate::backends::kserve::request_ids;
-use crate::backends::kserve_http::template::{SEQUENCE_WIDTH, Template, Tensor, compress};
 use crate::data::{InputTensor, Payload};
 use crate::engine::http1::{Headers, write_field, write_length};
 use crate::engine::{Endpoint, escape_path};
 use crate::error::{Error, Result};
+use crate::json;
+use crate::kserve::regions::{InputRegions, OutputPlace, TAG_WIDTH};
+use crate::kserve::request_ids;
+use crate::kserve_http::template::{SEQUENCE_WIDTH, Template, Tensor, compress};
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::Compression;
 use crate::wire::COPY_LIMIT;

@@ -8,11 +8,11 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use crate::backend::{ErrorCode, InferError, Misfit, OutputView, Outputs, ReplyChecks, ReplyForm, ReplySource};
-use crate::backends::json;
-use crate::backends::kserve_http::body::Kept;
-use crate::backends::kserve_http::inline::{Elements, Inline};
 use crate::data::PayloadId;
 use crate::engine::malformed;
+use crate::json;
+use crate::kserve_http::body::Kept;
+use crate::kserve_http::inline::{Elements, Inline};
 use crate::model::DataType;
 use crate::wire::http1::{Encoding, Head, count_unpacked, with_unpacked};
 

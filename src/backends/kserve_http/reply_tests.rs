@@ -2,10 +2,10 @@ use std::io::Write;
 
 use super::*;
 use crate::backend::{ClientSpec, ReplyRule};
-use crate::backends::kserve_http::body::Longest;
-use crate::backends::kserve_http::outputs::ReplyOutputs;
-use crate::backends::triton_json::{MetadataJson, model_of};
+use crate::kserve_http::body::Longest;
+use crate::kserve_http::outputs::ReplyOutputs;
 use crate::model::{ModelId, ModelSpec, TensorSpec};
+use crate::triton_json::{MetadataJson, model_of};
 
 /// Longest body of these tests.
 const MOST: u64 = 1 << 20;

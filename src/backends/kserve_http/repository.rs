@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::backend::{InferError, ModelControl};
-use crate::backends::kserve::refusals::is_unsupported;
-use crate::backends::kserve::reload::{LOAD_LIMIT, Repository, not_loaded};
-use crate::backends::kserve_http::HttpBackend;
-use crate::backends::kserve_http::render::model_path;
 use crate::engine::http1::Patience;
 use crate::error::Result;
+use crate::kserve::refusals::is_unsupported;
+use crate::kserve::reload::{LOAD_LIMIT, Repository, not_loaded};
+use crate::kserve_http::HttpBackend;
+use crate::kserve_http::render::model_path;
 use crate::model::ModelId;
 
 impl HttpBackend {

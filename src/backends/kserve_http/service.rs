@@ -4,18 +4,18 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use crate::backend::{ClientSpec, InferError, ReplyChecks, Request};
-use crate::backends::kserve::regions::{SlotOutputs, slot_tag};
-use crate::backends::kserve_http::body::{Kept, Longest};
-use crate::backends::kserve_http::outputs::ReplyOutputs;
-use crate::backends::kserve_http::render::JSON_LENGTH;
-use crate::backends::kserve_http::reply::{Checker, Wanted};
-use crate::backends::kserve_http::template::Patch;
-use crate::backends::kserve_http::templates::Templates;
 use crate::data::PayloadId;
 use crate::engine::http1::{HttpService, refusal, unpacked_refusal};
 use crate::engine::serial::SLICES;
 use crate::engine::{Exchanges, malformed};
 use crate::error::Result;
+use crate::kserve::regions::{SlotOutputs, slot_tag};
+use crate::kserve_http::body::{Kept, Longest};
+use crate::kserve_http::outputs::ReplyOutputs;
+use crate::kserve_http::render::JSON_LENGTH;
+use crate::kserve_http::reply::{Checker, Wanted};
+use crate::kserve_http::template::Patch;
+use crate::kserve_http::templates::Templates;
 use crate::wire::http1::{Head, NOT_ASKED_FOR};
 
 /// State of one slot.

@@ -10,10 +10,10 @@ use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
 
 use crate::backend::SequencePosition;
-use crate::backends::kserve::regions::TAG_WIDTH;
-use crate::backends::kserve_http::body::Longest;
 use crate::engine::http1::write_length;
 use crate::engine::serial::{self, SLICES};
+use crate::kserve::regions::TAG_WIDTH;
+use crate::kserve_http::body::Longest;
 use crate::model::CorrelationForm;
 use crate::plan::Compression;
 use crate::shm::Region;

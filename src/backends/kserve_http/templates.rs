@@ -3,12 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::backend::{ClientSpec, InferError, OutputPlan, ReplyForm, Request, RequestOptions, reply_limit};
-use crate::backends::kserve::regions::{InputRegions, OutputLayout, Registry, SlotOutputs, TAG_WIDTH};
-use crate::backends::kserve_http::body::Longest;
-use crate::backends::kserve_http::render::{Format, PlacedOutputs, Rendering};
-use crate::backends::kserve_http::template::Template;
 use crate::data::Payload;
 use crate::error::Result;
+use crate::kserve::regions::{InputRegions, OutputLayout, Registry, SlotOutputs, TAG_WIDTH};
+use crate::kserve_http::body::Longest;
+use crate::kserve_http::render::{Format, PlacedOutputs, Rendering};
+use crate::kserve_http::template::Template;
 use crate::model::ModelSpec;
 
 /// Maximum number of JSON characters per byte of a tensor, as in `-128,` and `-3.4028234663852886e+38,`.

@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 
 use crate::backend::{Generation, InferError, OutputView, Outputs};
-use crate::backends::openai::parsed_answer::ParsedAnswer;
-use crate::backends::openai::{RESPONSE, refusal, turns};
 use crate::clock::Stamp;
 use crate::data::pack_element;
 use crate::engine::http1::{KEPT_OF_REFUSAL, check_length, keep, unpacked, unpacked_refusal};
 use crate::engine::{Exchanges, malformed};
 use crate::held::Held;
 use crate::model::DataType;
+use crate::openai::parsed_answer::ParsedAnswer;
+use crate::openai::{RESPONSE, refusal, turns};
 use crate::wire::http1::{Encoding, Head};
 use crate::wire::sse::{Event, EventReader};
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::backend::{ClientSpec, Parameter, ParameterValue, RequestOptions};
-use crate::backends::openai::fields::Fields;
-use crate::backends::openai::{AFTER, PAYLOAD};
 use crate::data::{InputTensor, Payload};
 use crate::engine::Endpoint;
 use crate::engine::http1::{Headers, write_length};
 use crate::engine::serial::{self, SLICES};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
+use crate::openai::fields::Fields;
+use crate::openai::{AFTER, PAYLOAD};
 use crate::plan::OpenAiPlan;
 use crate::shm::Region;
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::backend::{ClientSpec, Completion, CompletionSink, Generation, InferError, Next, Request, Response, SlotId};
-use crate::backends::openai::answer::Wanted;
-use crate::backends::openai::bodies::Bodies;
-use crate::backends::openai::service::OpenAi;
-use crate::backends::openai::{PAYLOAD, RESPONSE};
 use crate::data::{InputTensor, Payload, PayloadId};
 use crate::engine::Exchanges;
 use crate::engine::http1::{Headers, Http};
 use crate::engine::serial::{Dialogue, Step};
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
+use crate::openai::answer::Wanted;
+use crate::openai::bodies::Bodies;
+use crate::openai::service::OpenAi;
+use crate::openai::{PAYLOAD, RESPONSE};
 use crate::plan::OpenAiPlan;
 use crate::shm::{Placement, Region};
 

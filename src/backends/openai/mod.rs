@@ -35,10 +35,10 @@ use self::service::OpenAi;
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, MAX_REPLY_BYTES, Network, Threading,
 };
-use crate::backends::metrics::MetricsSource;
 use crate::engine::http1::{self, Headers};
 use crate::engine::{Deadline, Route, ServerWait, advice, connect, failure};
 use crate::error::{Error, Result};
+use crate::metrics::MetricsSource;
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::{MetricsPlan, OpenAiPlan, Target};
 

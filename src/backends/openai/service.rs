@@ -5,13 +5,13 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use crate::backend::{InferError, Request, SequencePosition};
-use crate::backends::openai::answer::{Answer, Wanted, is_readable, is_success};
-use crate::backends::openai::bodies::Bodies;
-use crate::backends::openai::turns::{History, TurnRequest};
 use crate::engine::http1::{Headers, HttpService};
 use crate::engine::serial::SLICES;
 use crate::engine::{Exchanges, malformed};
 use crate::error::Result;
+use crate::openai::answer::{Answer, Wanted, is_readable, is_success};
+use crate::openai::bodies::Bodies;
+use crate::openai::turns::{History, TurnRequest};
 use crate::plan::Compression;
 use crate::wire::http1::{Encoding, Head, NOT_ASKED_FOR};
 

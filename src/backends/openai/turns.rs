@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::backend::InferError;
-use crate::backends::openai::fields::Fields;
 use crate::engine::http1::write_length;
+use crate::openai::fields::Fields;
 
 /// The field with the messages.
 const MESSAGES: &str = "messages";

@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 use crate::backend::{
     Client, ClientSpec, Completion, CompletionSink, Generation, Next, Request, RequestTrace, Response, SlotId,
 };
-use crate::backends::replicas::dealer::Dealer;
-use crate::backends::replicas::places::{Moving, Place, Places};
 use crate::chunks::Chunks;
 use crate::clock::Stamp;
 use crate::engine::wait_for_any;
 use crate::error::{Error, Result};
+use crate::replicas::dealer::Dealer;
+use crate::replicas::places::{Moving, Place, Places};
 
 /// A client of several servers.
 pub(super) struct ReplicatedClient {

@@ -18,13 +18,13 @@ use serde_json::Value;
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, CompletionSink, IndexEntry, ModelControl, Network, ServerIdentity,
 };
-use crate::backends::replicas::client::ReplicatedClient;
-use crate::backends::replicas::dealer::Dealer;
 use crate::data::Payload;
 use crate::error::{Error, Result};
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::Spread;
+use crate::replicas::client::ReplicatedClient;
+use crate::replicas::dealer::Dealer;
 use crate::stdio::note;
 
 /// Several servers with the same models, all on the network.

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::backend::{ClientSpec, Request, SlotId};
-use crate::backends::replicas::dealer::Dealer;
 use crate::data::Payload;
 use crate::model::ModelSpec;
+use crate::replicas::dealer::Dealer;
 
 /// A slot of a server's client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

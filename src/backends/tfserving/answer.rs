@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 
 use crate::backend::{InferError, OutputView, Outputs};
-use crate::backends::tfserving::datatype;
-use crate::backends::tfserving::proto::{entry, shape};
 use crate::engine::malformed;
 use crate::model::{DataType, ModelSpec};
+use crate::tfserving::datatype;
+use crate::tfserving::proto::{entry, shape};
 use crate::wire::protobuf::{self, Fields, Value, take_varint};
 
 /// Limit on the memory of elements that a list only implies; a message of a few bytes must not fill our memory.

@@ -1,11 +1,11 @@
 //! Entries for the fuzz targets under `fuzz/`: what a server reports about its models, and its answers.
 
 use crate::backend::{Outputs, ReplyForm, ReplySource};
-use crate::backends::tfserving::answer::Answer;
-use crate::backends::tfserving::proto;
-use crate::backends::tfserving::rest;
-use crate::backends::tfserving::signature::Wanted;
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
+use crate::tfserving::answer::Answer;
+use crate::tfserving::proto;
+use crate::tfserving::rest;
+use crate::tfserving::signature::Wanted;
 
 /// Most bytes of a tensor.
 const MOST: u64 = 1 << 20;

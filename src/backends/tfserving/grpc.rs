@@ -6,17 +6,17 @@ use std::time::Duration;
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, InferError, Network, Threading,
 };
-use crate::backends::prepared::Prepared;
-use crate::backends::tfserving::proto;
-use crate::backends::tfserving::request::Requests;
-use crate::backends::tfserving::service::Predict;
-use crate::backends::tfserving::signature::Wanted;
 use crate::data::Payload;
 use crate::engine::calls::{self, CallHeaders, CallPlan, Questions, status};
 use crate::engine::{Route, ServerWait, advice};
 use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::{Compression, Plan};
+use crate::prepared::Prepared;
+use crate::tfserving::proto;
+use crate::tfserving::request::Requests;
+use crate::tfserving::service::Predict;
+use crate::tfserving::signature::Wanted;
 
 /// The service for predictions, and the one that describes models.
 const PREDICTIONS: &str = "tensorflow.serving.PredictionService";

@@ -1,9 +1,9 @@
 //! Messages of `tensorflow.serving`, by their published field numbers (`apis/*.proto` of TensorFlow Serving): those that are sent,
 //! and what metadata and status say.
 
-use crate::backends::tfserving::datatype;
-use crate::backends::tfserving::signature::{MAX_DIMS, MAX_TENSORS, Metadata, Signature, Tensor};
 use crate::model::ModelId;
+use crate::tfserving::datatype;
+use crate::tfserving::signature::{MAX_DIMS, MAX_TENSORS, Metadata, Signature, Tensor};
 use crate::wire::protobuf::{Fields, Value, each, malformed, nested, put_bytes, put_number, put_prefix, varint_len};
 
 /// State of an available version.

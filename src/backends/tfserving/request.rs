@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
-use crate::backends::tfserving::datatype;
 use crate::data::{InputTensor, Payload};
 use crate::engine::calls::{MessageBody, tensor_bytes};
 use crate::error::{Error, Result};
 use crate::model::{DataType, ModelSpec};
 use crate::plan::Compression;
+use crate::tfserving::datatype;
 use crate::wire::grpc::MAX_MESSAGE;
 use crate::wire::protobuf::{put_bytes, put_number, put_prefix, varint_len};
 
@@ -135,9 +135,9 @@ fn put_strings(out: &mut Vec<u8>, mut packed: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backends::tfserving::proto::model_spec;
-    use crate::backends::tfserving::sample::input;
     use crate::model::ModelId;
+    use crate::tfserving::proto::model_spec;
+    use crate::tfserving::sample::input;
     use crate::wire::grpc::PREFIX_LEN;
 
     /// As in the published format: model `m`, signature `serving_default`, input `x`, FP32 [1,2] of 1.0 and 2.0.

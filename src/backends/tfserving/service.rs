@@ -5,13 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::backend::{ClientSpec, InferError, ReplyChecks, ReplyForm, ReplySource, Request};
-use crate::backends::tfserving::answer::{Answer, glance};
-use crate::backends::tfserving::request::Requests;
 use crate::data::Payload;
 use crate::engine::Exchanges;
 use crate::engine::calls::Method;
 use crate::engine::calls::status::{self, BROKEN};
 use crate::error::Result;
+use crate::tfserving::answer::{Answer, glance};
+use crate::tfserving::request::Requests;
 use crate::wire::grpc::Wish;
 
 /// The requests of a client.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::backend::{ClientSpec, Completion, CompletionSink, InferError, Next, Request, Response, SlotId};
-use crate::backends::torchserve::management::Registered;
-use crate::backends::torchserve::service::Predictions;
-use crate::backends::torchserve::statistics::Counters;
-use crate::backends::torchserve::upload::Uploads;
 use crate::data::PayloadId;
 use crate::engine::Exchanges;
 use crate::engine::http1::{Headers, HttpService};
 use crate::model::{ModelId, ModelSpec};
+use crate::torchserve::management::Registered;
+use crate::torchserve::service::Predictions;
+use crate::torchserve::statistics::Counters;
+use crate::torchserve::upload::Uploads;
 use crate::wire::http1::ReplyReader;
 
 /// Longest answer.

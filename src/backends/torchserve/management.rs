@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::backend::{ErrorCode, InferError};
-use crate::backends::torchserve::{is_final, refusal};
 use crate::engine::http1::{Headers, Patience, Questions};
 use crate::engine::{Connector, Endpoint, ServerWait, escape_path, malformed};
 use crate::error::{Error, Result};
 use crate::plan::{ConnectionPlan, TorchServePlan};
+use crate::torchserve::{is_final, refusal};
 use crate::wire::TlsClient;
 
 /// TorchServe's own management port.

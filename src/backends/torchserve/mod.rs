@@ -27,15 +27,15 @@ use self::upload::{Uploads, Way};
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Network, Threading,
 };
-use crate::backends::metrics::MetricsSource;
-use crate::backends::prepared::Prepared;
 use crate::data::Payload;
 use crate::engine::http1::{self, Answer, Headers, Patience, Questions};
 use crate::engine::{Route, ServerWait, advice};
 use crate::error::{Error, Result};
+use crate::metrics::MetricsSource;
 use crate::model::statistics::StatisticsSnapshot;
 use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
 use crate::plan::Plan;
+use crate::prepared::Prepared;
 use crate::shm::Allowance;
 use crate::stdio::note;
 

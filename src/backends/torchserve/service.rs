@@ -4,8 +4,6 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use crate::backend::{ClientSpec, ErrorCode, InferError, OutputView, Outputs, Request};
-use crate::backends::torchserve::reply::reason;
-use crate::backends::torchserve::upload::Uploads;
 use crate::data::PayloadId;
 use crate::engine::http1::{Headers, HttpService, KEPT_OF_REFUSAL, check_length, keep, refusal, unpacked_refusal};
 use crate::engine::serial::SLICES;
@@ -13,6 +11,8 @@ use crate::engine::{Exchanges, malformed};
 use crate::error::Result;
 use crate::held::Held;
 use crate::plan::Compression;
+use crate::torchserve::reply::reason;
+use crate::torchserve::upload::Uploads;
 use crate::wire::http1::{Head, NOT_ASKED_FOR};
 
 /// What is kept for one slot.

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::backend::Request;
-use crate::backends::torchserve::INPUT;
 use crate::data::Payload;
 use crate::engine::http1::{Headers, write_length};
 use crate::engine::serial::{self, SLICES};
@@ -16,6 +15,7 @@ use crate::engine::{Endpoint, escape_path};
 use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
 use crate::shm::{Allowance, open_regular};
+use crate::torchserve::INPUT;
 use crate::wire::COPY_LIMIT;
 
 /// How predictions are asked for.

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 use serde_json::Value;
 
-use crate::backends::triton_json::number::{Dimension, Number, or_default};
 use crate::error::{Error, Result};
 use crate::model::{ConfigMark, CorrelationForm, DataType, ModelId, ModelSpec, Scheduler, TensorSpec};
+use crate::triton_json::number::{Dimension, Number, or_default};
 
 /// An element type, or the unknown word.
 #[derive(Clone, Debug)]

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::backends::triton_json::number::{Number, or_default};
 use crate::error::{Error, Result};
 use crate::model::statistics::{CountedTime, MAX_BATCHES, ModelStatistics, StatisticsSnapshot};
+use crate::triton_json::number::{Number, or_default};
 
 /// Limit on models and versions in one answer.
 const MAX_MODELS: usize = 100_000;

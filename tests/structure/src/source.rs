@@ -31,9 +31,9 @@ pub struct Source {
 }
 
 /// Layers that are crates of their own, with their names there.
-const CRATES: [&str; 21] = [
-    "backend", "cli", "data", "engine", "gate", "load", "measure", "model", "mpi", "plan", "program", "ranks",
-    "record", "report", "result", "shm", "stats", "terms", "traces", "tune", "wire",
+const CRATES: [&str; 22] = [
+    "backend", "backends", "cli", "data", "engine", "gate", "load", "measure", "model", "mpi", "plan", "program",
+    "ranks", "record", "report", "result", "shm", "stats", "terms", "traces", "tune", "wire",
 ];
 /// The crate with several layers.
 const BASE: &str = "base";

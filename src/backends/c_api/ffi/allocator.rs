@@ -3,8 +3,8 @@
 use std::ptr;
 use std::sync::Arc;
 
-use crate::backends::c_api::ffi::library::Library;
-use crate::backends::c_api::ffi::sys;
+use crate::c_api::ffi::library::Library;
+use crate::c_api::ffi::sys;
 use crate::error::{Error, Result};
 
 /// The functions that the server calls for the memory of outputs.

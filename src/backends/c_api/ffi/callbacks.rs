@@ -6,10 +6,10 @@ use std::ffi::{CStr, c_void};
 use std::os::raw::{c_char, c_ulong};
 use std::ptr::{self, NonNull};
 
-use crate::backends::c_api::ffi::memory::memory_type;
-use crate::backends::c_api::ffi::output_buffer::OutputBuffer;
-use crate::backends::c_api::ffi::slot::Slot;
-use crate::backends::c_api::ffi::sys;
+use crate::c_api::ffi::memory::memory_type;
+use crate::c_api::ffi::output_buffer::OutputBuffer;
+use crate::c_api::ffi::slot::Slot;
+use crate::c_api::ffi::sys;
 use crate::clock::Stamp;
 
 pub(super) unsafe extern "C" fn on_response(

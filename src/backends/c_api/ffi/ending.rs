@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::backends::c_api::ffi::server::{RUNNING, Server};
-use crate::backends::c_api::ffi::status::{Status, c_string};
-use crate::backends::c_api::threads::{self, Threads};
+use crate::c_api::ffi::server::{RUNNING, Server};
+use crate::c_api::ffi::status::{Status, c_string};
+use crate::c_api::threads::{self, Threads};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 

@@ -10,9 +10,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::backends::c_api::ffi::memory::InputPlace;
-use crate::backends::c_api::ffi::request::InferenceRequest;
-use crate::backends::c_api::ffi::status::{Status, c_string};
+use crate::c_api::ffi::memory::InputPlace;
+use crate::c_api::ffi::request::InferenceRequest;
+use crate::c_api::ffi::status::{Status, c_string};
 use crate::data::{Payload, PayloadId};
 
 /// The properties of a payload. Payloads of the same kind share model and parameters, which an object cannot change;

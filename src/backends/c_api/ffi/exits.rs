@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use libc::c_int;
 
-use crate::backends::c_api::ffi::crash;
+use crate::c_api::ffi::crash;
 
 /// Nobody cares how this process ends.
 const UNWATCHED: u8 = 0;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libloading::os::unix::{Library as UnixLibrary, RTLD_LOCAL, RTLD_NOW};
 
-use crate::backends::c_api::ffi::sys;
+use crate::c_api::ffi::sys;
 use crate::error::{Error, Result};
 use crate::plan::{API_MAJOR, INSTALL_DIRECTORY, INSTALL_VARIABLE};
 

@@ -1,7 +1,7 @@
 //! Memory placements in the C API's terms.
 
-use crate::backends::c_api::ffi::sys;
-use crate::backends::c_api::ffi::sys::TRITONSERVER_MemoryType;
+use crate::c_api::ffi::sys;
+use crate::c_api::ffi::sys::TRITONSERVER_MemoryType;
 use crate::data::InputTensor;
 use crate::shm::Placement;
 

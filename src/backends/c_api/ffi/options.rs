@@ -5,10 +5,10 @@ use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
 
-use crate::backends::c_api::ffi::library::Library;
-use crate::backends::c_api::ffi::status::c_string;
-use crate::backends::c_api::ffi::sys;
-use crate::backends::c_api::repository::is_remote;
+use crate::c_api::ffi::library::Library;
+use crate::c_api::ffi::status::c_string;
+use crate::c_api::ffi::sys;
+use crate::c_api::repository::is_remote;
 use crate::error::{Error, Result};
 use crate::plan::{LogLevel, ServerLog, ServerPlan};
 

@@ -5,9 +5,9 @@ use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::backends::c_api::ffi::memory::memory_type;
-use crate::backends::c_api::ffi::status::c_string;
-use crate::backends::c_api::ffi::sys;
+use crate::c_api::ffi::memory::memory_type;
+use crate::c_api::ffi::status::c_string;
+use crate::c_api::ffi::sys;
 use crate::error::{Error, Result};
 use crate::model::{ModelSpec, TensorSpec};
 use crate::shm::{Placement, Region};

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::backends::c_api::ffi::server::{LOADING, Server};
-use crate::backends::c_api::ffi::status::c_string;
-use crate::backends::c_api::ffi::sys;
-use crate::backends::c_api::threads;
+use crate::c_api::ffi::server::{LOADING, Server};
+use crate::c_api::ffi::status::c_string;
+use crate::c_api::ffi::sys;
+use crate::c_api::threads;
 use crate::error::{Error, Result};
 
 /// How long threads of the server may take to become idle before their instances are removed.

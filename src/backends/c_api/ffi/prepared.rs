@@ -1,9 +1,9 @@
 //! The request objects of one slot: made once, and reused without an allocation if the server allows it.
 
-use crate::backends::c_api::ffi::exchange::Change;
-use crate::backends::c_api::ffi::request::{Callbacks, InferenceRequest};
-use crate::backends::c_api::ffi::shared::{Reuse, Shared};
-use crate::backends::c_api::ffi::status::Status;
+use crate::c_api::ffi::exchange::Change;
+use crate::c_api::ffi::request::{Callbacks, InferenceRequest};
+use crate::c_api::ffi::shared::{Reuse, Shared};
+use crate::c_api::ffi::status::Status;
 use crate::data::PayloadId;
 
 /// This many objects stay in a processor's cache by themselves.

@@ -5,10 +5,10 @@ use std::ptr;
 use std::sync::Arc;
 
 use crate::backend::{ParameterValue, RequestOptions, SequencePosition};
-use crate::backends::c_api::ffi::memory::InputPlace;
-use crate::backends::c_api::ffi::server::Server;
-use crate::backends::c_api::ffi::status::{Status, c_string};
-use crate::backends::c_api::ffi::sys;
+use crate::c_api::ffi::memory::InputPlace;
+use crate::c_api::ffi::server::Server;
+use crate::c_api::ffi::status::{Status, c_string};
+use crate::c_api::ffi::sys;
 use crate::data::{InputTensor, Payload};
 use crate::model::{CorrelationForm, ModelSpec};
 

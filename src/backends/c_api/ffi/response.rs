@@ -6,10 +6,10 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::backend::{OutputView, Outputs};
-use crate::backends::c_api::ffi::library::Library;
-use crate::backends::c_api::ffi::output_buffer::OutputBuffer;
-use crate::backends::c_api::ffi::status::Status;
-use crate::backends::c_api::ffi::sys;
+use crate::c_api::ffi::library::Library;
+use crate::c_api::ffi::output_buffer::OutputBuffer;
+use crate::c_api::ffi::status::Status;
+use crate::c_api::ffi::sys;
 use crate::model::DataType;
 
 /// An owned response.

@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::backend::{ClientSpec, CompletionSink};
-use crate::backends::c_api::ffi::allocator::ResponseAllocator;
-use crate::backends::c_api::ffi::exchange::ExchangeTable;
-use crate::backends::c_api::ffi::server::Server;
-use crate::backends::c_api::ffi::sys;
+use crate::c_api::ffi::allocator::ResponseAllocator;
+use crate::c_api::ffi::exchange::ExchangeTable;
+use crate::c_api::ffi::server::Server;
+use crate::c_api::ffi::sys;
 
 /// What all slots of a client share.
 pub(super) struct Shared {

@@ -6,12 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use crate::backend::{ClientSpec, CompletionSink, Request, SlotId};
-use crate::backends::c_api::ffi::allocator::{AllocatorCallbacks, ResponseAllocator};
-use crate::backends::c_api::ffi::callbacks;
-use crate::backends::c_api::ffi::exchange::ExchangeTables;
-use crate::backends::c_api::ffi::server::Server;
-use crate::backends::c_api::ffi::shared::{Reuse, Shared};
-use crate::backends::c_api::ffi::slot::Slot;
+use crate::c_api::ffi::allocator::{AllocatorCallbacks, ResponseAllocator};
+use crate::c_api::ffi::callbacks;
+use crate::c_api::ffi::exchange::ExchangeTables;
+use crate::c_api::ffi::server::Server;
+use crate::c_api::ffi::shared::{Reuse, Shared};
+use crate::c_api::ffi::slot::Slot;
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::backends::c_api::ffi::options::ServerOptions;
+use crate::c_api::ffi::options::ServerOptions;
 use crate::plan::{LogLevel, ServerLog};
 
 /// A separate log, in a file without a name: whatever ends the process, nothing is left behind.

@@ -4,8 +4,8 @@ use std::ffi::{CStr, CString};
 use std::os::raw::c_char;
 
 use crate::backend::{ErrorCode, InferError};
-use crate::backends::c_api::ffi::library::Library;
-use crate::backends::c_api::ffi::sys;
+use crate::c_api::ffi::library::Library;
+use crate::c_api::ffi::sys;
 use crate::error::Error;
 
 /// The error of a failed call. The C object is already deleted.

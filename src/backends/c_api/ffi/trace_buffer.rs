@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::backend::{MAX_TRACED, ModelName, ModelTrace, Moment, RequestTrace};
-use crate::backends::c_api::ffi::library::Library;
-use crate::backends::c_api::ffi::status::Status;
-use crate::backends::c_api::ffi::sys;
+use crate::c_api::ffi::library::Library;
+use crate::c_api::ffi::status::Status;
+use crate::c_api::ffi::sys;
 use crate::clock::Stamp;
 
 /// A trace, as C knows it.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::backend::{RequestTrace, TraceRate};
-use crate::backends::c_api::ffi::server::Server;
-use crate::backends::c_api::ffi::trace_buffer::{TraceBuffer, TracePointer};
+use crate::c_api::ffi::server::Server;
+use crate::c_api::ffi::trace_buffer::{TraceBuffer, TracePointer};
 use crate::clock::Stamp;
 use crate::seed;
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::backends::kserve::refusals::Refusal;
-use crate::backends::kserve::regions::{Kind, RegionCalls};
 use crate::clock::Stamp;
+use crate::kserve::refusals::Refusal;
+use crate::kserve::regions::{Kind, RegionCalls};
 
 /// By a region's name: its kind, and the calls to unregister it.
 type Registered = HashMap<String, (Kind, Arc<dyn RegionCalls>)>;

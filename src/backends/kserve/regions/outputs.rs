@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::{ClientSpec, OutputPlan};
-use crate::backends::kserve::regions::{Registration, is_shared};
+use crate::kserve::regions::{Registration, is_shared};
 use crate::model::{DataType, TensorSpec};
 use crate::shm::{Placement, Placements};
 

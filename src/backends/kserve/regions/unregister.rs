@@ -6,9 +6,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::backend::InferError;
-use crate::backends::kserve::refusals::Refusal;
 use crate::clock::Stamp;
 use crate::engine::is_unanswered;
+use crate::kserve::refusals::Refusal;
 
 /// How long a server may keep using regions of requests that it has answered, all of them together.
 const LIMIT: Duration = Duration::from_secs(1);

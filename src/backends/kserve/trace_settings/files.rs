@@ -13,10 +13,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::backend::{ModelName, ModelTrace, Moment, ServerTrace, ServerTraces, Transit};
-use crate::backends::kserve::request_ids;
-use crate::backends::kserve::trace_settings::{TraceControl, TraceValues};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
+use crate::kserve::request_ids;
+use crate::kserve::trace_settings::{TraceControl, TraceValues};
 use crate::traces::{Trace, TraceFiles};
 
 /// How long to wait for missing traces: a request that was given up may hold back all of them.

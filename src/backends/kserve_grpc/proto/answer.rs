@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-use crate::backends::kserve_grpc::proto::config_json;
+use crate::kserve_grpc::proto::config_json;
 use crate::model::statistics::{CountedTime, MAX_BATCHES, ModelStatistics, StatisticsSnapshot};
 use crate::model::{ConfigMark, CorrelationForm};
 use crate::wire::protobuf::{Value, each, malformed, nested, take_varint};
@@ -393,7 +393,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::backends::kserve_grpc::proto::tests::{message, numbers};
+    use crate::kserve_grpc::proto::tests::{message, numbers};
     use crate::wire::protobuf::put_varint;
 
     #[test]

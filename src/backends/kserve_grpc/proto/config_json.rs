@@ -39,7 +39,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::backends::kserve_grpc::proto::tests::{message, numbers};
+    use crate::kserve_grpc::proto::tests::{message, numbers};
     use crate::model::ConfigMark;
 
     #[test]

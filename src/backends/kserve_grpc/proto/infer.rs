@@ -1,7 +1,7 @@
 //! `ModelInferResponse` and `ModelStreamInferResponse`, parsed in place: no field is copied before it is needed.
 
 use crate::backend::{OutputView, Outputs, ReplySource};
-use crate::backends::kserve_grpc::proto::contents;
+use crate::kserve_grpc::proto::contents;
 use crate::model::DataType;
 use crate::wire::protobuf::{self, Fields, Value};
 

@@ -124,7 +124,7 @@ fn float(value: f64, short: Option<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backends::tfserving::sample::input;
+    use crate::tfserving::sample::input;
 
     #[test]
     fn tensors_are_lists_of_lists_with_everything_that_they_may_hold() {

@@ -3,8 +3,8 @@
 use super::metadata::{Answer, unavailable};
 use super::reply::ReplyOutputs;
 use crate::backend::{ReplyForm, ReplySource};
-use crate::backends::tfserving::signature::Wanted;
 use crate::model::ModelId;
+use crate::tfserving::signature::Wanted;
 
 /// Reads bytes as an answer.
 pub fn answer(bytes: &[u8], form: ReplyForm<'_>) {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::backends::tfserving::datatype;
-use crate::backends::tfserving::signature::{Metadata, Signature, Tensor};
+use crate::tfserving::datatype;
+use crate::tfserving::signature::{Metadata, Signature, Tensor};
 
 #[derive(Deserialize)]
 struct StatusJson {

@@ -21,13 +21,13 @@ use super::signature::Wanted;
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, ErrorCode, InferError, Network, Threading,
 };
-use crate::backends::prepared::Prepared;
 use crate::data::Payload;
 use crate::engine::http1::{self, Headers, Patience, Questions};
 use crate::engine::{Endpoint, Route, ServerWait, advice, escape_path};
 use crate::error::{Error, Result};
 use crate::model::{ModelId, ModelSpec};
 use crate::plan::Plan;
+use crate::prepared::Prepared;
 
 /// How models are asked.
 struct Way {

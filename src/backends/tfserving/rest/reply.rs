@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::backend::{InferError, OutputView, Outputs};
-use crate::backends::json::{in_legal_form, pack_elements};
 use crate::engine::malformed;
+use crate::json::{in_legal_form, pack_elements};
 use crate::model::{DataType, ModelSpec, TensorSpec};
 
 /// Deepest nesting of lists.

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::backend::{InferError, ReplyForm, ReplySource, Response};
-use crate::backends::c_api::ffi::response::{InferenceResponse, NoOutputs};
-use crate::backends::c_api::ffi::slot::Slot;
+use crate::c_api::ffi::response::{InferenceResponse, NoOutputs};
+use crate::c_api::ffi::slot::Slot;
 use crate::clock::Stamp;
 use crate::data::Payload;
 

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::backend::RequestTrace;
-use crate::backends::c_api::ffi::slot::Slot;
-use crate::backends::c_api::ffi::tracing::Begun;
+use crate::c_api::ffi::slot::Slot;
+use crate::c_api::ffi::tracing::Begun;
 use crate::clock::Stamp;
 
 impl Slot {
