@@ -6,7 +6,6 @@
 //! kserve_http, kserve_grpc                      KServe v2, which Triton speaks on the network
 //! kserve                                        what both of them need
 //! openai, tfserving, torchserve, dynamic_grpc   other services
-//! null                                          no server: prices the instrument
 //! tokens                                        around any of them: counts generated tokens
 //! replicas                                      several servers of any of them, as one
 //!

@@ -41,6 +41,9 @@ mod tests {
         if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
             std::fs::write(folder.join("model_config.bin"), &compiled).unwrap();
         }
-        assert!(compiled == COMPILED, "UPDATE_SNAPSHOTS=1 cargo test --lib schema compiles it anew");
+        assert!(
+            compiled == COMPILED,
+            "UPDATE_SNAPSHOTS=1 cargo test -p triton-bench-model --lib schema compiles it anew"
+        );
     }
 }

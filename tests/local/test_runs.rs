@@ -128,7 +128,7 @@ fn only_what_is_held_to_the_clock_is_tried_again() {
     let rules = fs::read_to_string(Path::new(ROOT).join(".config/nextest.toml")).unwrap();
     let tried_again: Vec<&str> = rules.split("[[").filter(|rule| rule.contains("\nretries")).collect();
     let [rule] = tried_again[..] else { panic!("not one rule: {tried_again:?}") };
-    let clocks = "filter = 'test(/(^|::)(measured::|slow::|timed_)/) or test(/^(tune::(endings|isolation|laws|network|trusted)|ranks::faults)::/)'\n";
+    let clocks = "filter = 'test(/(^|::)(alone::|measured::|slow::|timed_)/) or test(/^(tune::(endings|isolation|laws|network|trusted)|ranks::faults)::/)'\n";
     assert!(rule.contains(clocks), "{rule}");
     assert_eq!(rules.matches("retries").count(), 1, "{rules}");
 }

@@ -103,7 +103,7 @@ fn connections_that_break_fail_their_requests_and_are_made_again_if_asked() {
     for (load, most) in [
         ("--sync --concurrency-range 3 --request-count 60", 10),
         ("--async --concurrency-range 3 --request-count 60", 10),
-        ("--stage rate:300:60req", 45),
+        ("--stage rate:100:60req", 45),
     ] {
         each(some, |service| {
             if refuses_sync(service, load) {

@@ -15,11 +15,8 @@ const TURN: Duration = Duration::from_millis(1);
 trait Both: Read + Write + Send {}
 impl<T: Read + Write + Send> Both for T {}
 
-/// What a look at one side found.
-enum Found {
-    Bytes,
-    Nothing,
-}
+/// How much is carried at once.
+const PIECE: usize = 16 << 10;
 
 /// A proxy; it runs until the test's process ends.
 pub struct Proxy {
@@ -100,18 +97,20 @@ fn relay(socket: &TcpStream, mut near: Box<dyn Both>, mut far: TcpStream) {
     }
 }
 
-/// One record of TLS may hold more than is read at once.
+/// A record of TLS that has been read may hold more than a piece, of which the socket knows nothing. Whoever waited for the end of what
+/// comes would let the other side wait, too.
 fn carry_all(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
-    while let Found::Bytes = carry(from, to)? {}
+    while carry(from, to)? == PIECE {}
     Ok(())
 }
 
-fn carry(from: &mut impl Read, to: &mut impl Write) -> io::Result<Found> {
-    let mut bytes = [0; 16 << 10];
+/// Carries a piece; says how long it was.
+fn carry(from: &mut impl Read, to: &mut impl Write) -> io::Result<usize> {
+    let mut bytes = [0; PIECE];
     match from.read(&mut bytes) {
         Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-        Ok(count) => to.write_all(&bytes[..count]).and_then(|()| to.flush()).map(|()| Found::Bytes),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(Found::Nothing),
+        Ok(count) => to.write_all(&bytes[..count]).and_then(|()| to.flush()).map(|()| count),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(0),
         Err(error) => Err(error),
     }
 }

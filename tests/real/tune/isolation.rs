@@ -43,7 +43,7 @@ class TritonPythonModel:
 #[test]
 fn a_process_that_is_killed_is_a_result() {
     let started = Instant::now();
-    let found = search(Model::python("m", KILLS), "--search parameters.kills=1 --isolate --budget 12s");
+    let found = search(Model::python("m", KILLS), "--search parameters.kills=1 --isolate --budget 30s");
     let killed = &found.candidates().iter().find(|candidate| candidate["number"] == 1).unwrap().clone();
     assert!(killed["reason"].as_str().unwrap().contains("crashed (signal 9)"), "{}", found.text());
     assert_eq!(found.result["verdict"]["winner"], Value::from(0), "{}", found.text());
