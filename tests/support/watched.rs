@@ -42,7 +42,7 @@ fn is_among(process: i32, set: &str, signal: i32) -> bool {
     u64::from_str_radix(&bits, 16).unwrap_or(0) & (1 << (signal - 1)) != 0
 }
 
-/// Waits until it is so, for 20 s.
+/// Waits until a condition holds, for 20 s at most.
 pub fn until(is_so: impl Fn() -> bool, otherwise: &str) {
     let limit = Instant::now() + Duration::from_secs(20);
     while !is_so() {

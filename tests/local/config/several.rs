@@ -119,7 +119,7 @@ fn two_long_runs(server: &HttpServer) -> (Config, PathBuf) {
     (file, folder)
 }
 
-/// Starts the runs, and waits until the first measures: the window has begun once so many requests have come.
+/// Starts the runs, and waits until the first has sent so many requests that its window has begun.
 fn under_way(program: Program, file: &Config, server: &HttpServer) -> Running {
     let running = program.args("--config").arg(file.path()).start();
     until(|| server.inferences() >= 1000, "the run does not measure");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// How long it waits for more of what has come in part: records of TLS.
+/// How long it waits for the rest of a TLS record that has come in part.
 const TURN: Duration = Duration::from_millis(1);
 
 trait Both: Read + Write + Send {}

@@ -18,6 +18,9 @@ const HAS_SHELL: c_int = 1;
 /// The status of a shell that cannot be run: its exit code is 127.
 const NO_SHELL: c_int = 127 << 8;
 
+/// What the C library's says where nobody knows how the command ended, as in a process that ignores SIGCHLD.
+const UNKNOWN: c_int = -1;
+
 /// In place of the C library's.
 ///
 /// # Safety
@@ -29,8 +32,8 @@ unsafe extern "C" fn system(command: *const c_char) -> c_int {
     }
     // SAFETY: the caller passes a C string.
     let command = OsStr::from_bytes(unsafe { CStr::from_ptr(command) }.to_bytes());
-    let ended = Command::new("/bin/sh").arg("-c").arg(command).status();
-    ended.map_or(NO_SHELL, ExitStatusExt::into_raw)
+    let Ok(mut shell) = Command::new("/bin/sh").arg("-c").arg(command).spawn() else { return NO_SHELL };
+    shell.wait().map_or(UNKNOWN, ExitStatusExt::into_raw)
 }
 
 #[cfg(test)]
