@@ -24,5 +24,5 @@ pub use interval::{
 pub use kolmogorov::{KolmogorovTest, kolmogorov};
 pub use paired::{MIN_PAIRS, Paired, two_sample_t};
 pub use samples::littles_law_gap;
-pub use sequential::{Sequence, median};
+pub use sequential::{Sequence, likeness_of_neighbours, median};
 pub use slow_waves::{AIM, CERTAIN_HALF_WIDTH, MIN_TERMS, half_width, variance_of_sum};

@@ -3,7 +3,12 @@
 use super::Reading;
 use crate::rounds::Round;
 use crate::seed::{self, Purpose};
-use crate::stats::{Bounds, Paired, Sequence, median};
+use crate::stats::{Bounds, Paired, Sequence, likeness_of_neighbours, median};
+
+/// So many rounds tell whether neighbours are alike.
+const ROUNDS_TELL: usize = 24;
+/// Neighbours whose correlation is less say something each. So many values that come by themselves seem more alike one time in six.
+const UNLIKE: f64 = 0.2;
 
 /// The logarithms of a figure of rounds, or of its ratio, start by start.
 pub struct Logs {
@@ -30,17 +35,20 @@ impl Logs {
     }
 
     /// The median of each run of rounds within a state of the machine; a run that has not ended says nothing yet. A round of
-    /// unknown length is one by itself, and so few rounds that they would not decide are not taken together.
-    fn states(&self, reading: Reading) -> Vec<f64> {
+    /// unknown length is one by itself, and so few rounds that they would not decide are not taken together. Nor are rounds once
+    /// those before them have shown that each comes by itself: then all of them count.
+    pub(super) fn states(&self, reading: Reading) -> Vec<f64> {
         let most_together = (reading.most_rounds / Sequence::FEWEST).max(1);
-        let (mut medians, mut values, mut lasted_s) = (Vec::new(), Vec::new(), 0.0);
-        for (value, seconds) in self.starts.iter().flatten().zip(&self.seconds) {
-            values.push(*value);
+        let all = self.starts.concat();
+        let (mut medians, mut begin, mut lasted_s, mut are_alike) = (Vec::new(), 0, 0.0, true);
+        for (number, seconds) in self.seconds.iter().enumerate() {
+            let end = number + 1;
             lasted_s += seconds.unwrap_or(reading.state_s);
             // The windows of a run may be a hair shorter than asked for.
-            if lasted_s > 0.98 * reading.state_s || values.len() == most_together {
-                medians.push(median(std::mem::take(&mut values)));
-                lasted_s = 0.0;
+            if !are_alike || lasted_s > 0.98 * reading.state_s || end - begin == most_together {
+                medians.push(median(all[begin..end].to_vec()));
+                (begin, lasted_s) = (end, 0.0);
+                are_alike = end < ROUNDS_TELL || likeness_of_neighbours(&all[..end]) > UNLIKE;
             }
         }
         medians

@@ -78,6 +78,19 @@ fn rounds_within_a_second_say_one_thing_to_a_gate() {
     // Three rounds of two windows of a tenth make a state.
     assert_eq!(bounds(17, Some(0.1)), Bounds::default());
     assert!(bounds(18, Some(0.1)).low.is_some_and(|low| low > 1.15));
+    // Once rounds have shown that each comes by itself, every one of them counts.
+    let of_many = |rounds: usize, state: usize| {
+        let mut all = run(World { rounds, ..World { ratio: 1.06, noise: 0.05, ..QUIET } }, 3);
+        let moved = |number: usize| if (number / state).is_multiple_of(2) { 1.1 } else { 1.0 / 1.1 };
+        for (number, round) in all.rounds.iter_mut().enumerate() {
+            round.units.iter_mut().flatten().for_each(|unit| unit.seconds = Some(0.1));
+            let value = &mut round.units[1].as_mut().unwrap().values[0].value;
+            *value *= if state > 0 { moved(number) } else { 1.0 };
+        }
+        all.ratios(1, MEAN).states(sequential).len()
+    };
+    assert!(of_many(24, 0) == 8 && of_many(60, 0) > 35, "{}", of_many(60, 0));
+    assert_eq!(of_many(60, 6), 20);
     // A gate of three seconds has no time for six such states.
     let reading = |seconds| of_two(run(QUIET, 1), Some(Duration::from_secs(seconds))).reading();
     assert!((reading(3).state_s - 0.25).abs() < 1e-9 && reading(60).state_s == ONE_STATE_S);
