@@ -12,9 +12,12 @@ use std::time::{Duration, Instant};
 use super::ports::free_ports;
 use super::skip::skip;
 use super::watched::Watched;
-use super::{Program, Repository, triton};
+use super::{Finished, Program, Repository, triton};
 
+const SIGSEGV: i32 = 11;
 const SIGTERM: i32 = 15;
+/// So often at most a run is made whose cancelled calls end the server.
+const CANCELLING_RUNS: u32 = 4;
 /// It waits half a minute for requests that are under way.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The variable that keeps a tracing server alive. Triton before 25.05 unlocks the mutex of a trace after it has freed it
@@ -195,6 +198,22 @@ impl TritonServer {
     /// Starts it again where it was, without waiting.
     pub fn restart(&mut self) {
         self.process = Watched::start(&mut self.command);
+    }
+
+    /// A run that cancels calls. Triton's gRPC front end does not always outlive that (server#7368, server#8034: a segmentation
+    /// fault in 24.10, or a hang), which says nothing about the run: both are started again.
+    pub fn run_that_cancels(&mut self, run: impl Fn(&Self) -> Finished) -> Finished {
+        for _ in 0..CANCELLING_RUNS {
+            self.process.may_die_by(SIGSEGV);
+            let finished = run(self);
+            if self.is_ready() {
+                return finished;
+            }
+            self.kill();
+            self.restart();
+            self.wait_until_ready();
+        }
+        panic!("tritonserver died or hung in each of {CANCELLING_RUNS} runs that cancel calls");
     }
 
     /// Lets it end by itself, so that models write what they write when they are unloaded.

@@ -22,12 +22,15 @@ fn lose(server: &mut TritonServer, running: Running) -> (Finished, Duration) {
 #[test]
 fn answers_beyond_the_client_timeout_are_counted_as_failures_by_reason() {
     let repository = Repository::of(&[Model::sleeping("slow", 400), Model::identity("fast")]);
-    let Some(server) = TritonServer::start(&repository) else { return };
+    let Some(mut server) = TritonServer::start(&repository) else { return };
     let late = "Deadline exceeded: no answer within 60000 us (--client-timeout-us)";
     for protocol in ["http", "grpc", "grpc --streaming", "http --async", "http --shared-memory system"] {
         let (name, more) = protocol.split_once(' ').unwrap_or((protocol, ""));
-        let program = server.program(name, "slow").args(more).args("--client-timeout-us 60000 --request-count 8");
-        let report = program.args("--concurrency-range 2").run().report_with(3);
+        let run = server.run_that_cancels(|server| {
+            let program = server.program(name, "slow").args(more).args("--client-timeout-us 60000 --request-count 8");
+            program.args("--concurrency-range 2").run()
+        });
+        let report = run.report_with(3);
         let level = report.level();
         assert_eq!(level.client_number("Failed request count") as u64, 8, "{protocol}: {}", report.text);
         assert_eq!(level.failures(late), 8, "{protocol}: {}", report.text);
@@ -40,10 +43,12 @@ fn answers_beyond_the_client_timeout_are_counted_as_failures_by_reason() {
 #[test]
 fn every_request_is_cancelled_that_has_a_stream_of_its_own() {
     let repository = Repository::of(&[Model::sleeping("slow", 2_000)]);
-    let Some(server) = TritonServer::start(&repository) else { return };
+    let Some(mut server) = TritonServer::start(&repository) else { return };
     for flags in ["", "--async", "--streaming"] {
-        let program = server.program("grpc", "slow").args(flags).args("--cancel-after-us 20000 --request-count 24");
-        let run = program.args("--concurrency-range 8").run();
+        let run = server.run_that_cancels(|server| {
+            let program = server.program("grpc", "slow").args(flags).args("--cancel-after-us 20000 --request-count 24");
+            program.args("--concurrency-range 8").run()
+        });
         let report = run.report_with(3);
         let cancelled = report.level().client_number("Cancelled request count") as u64;
         assert_eq!(cancelled, 24, "{flags}: {}", report.text);

@@ -193,7 +193,7 @@ fn timed_requests_that_are_given_up_are_no_part_of_a_breakdown() {
     // Each takes from 1 to 81 ms, and the server goes on with it when its client has given it up.
     let slow = Model::sleeping("m", 1).parameter("jitter_us", "80000").batches(0).instances(4);
     let repository = Repository::of(&[slow]);
-    let Some((server, _)) = tracing(&repository) else { return };
+    let Some((mut server, _)) = tracing(&repository) else { return };
     for (way, protocol, flags) in WAYS {
         let summary = repository.file("summary.json");
         let arguments = "--breakdown --concurrency-range 4 --request-count 80 --cancel-after-us 50000 --trace-level TIMESTAMPS \
@@ -201,9 +201,10 @@ fn timed_requests_that_are_given_up_are_no_part_of_a_breakdown() {
         // Of a stream that is reset at the wrong moment, Triton never lets go of the trace, and with it holds back all that it would
         // write with that one.
         let apart = if way == "gRPC streams" { "--log-frequency 1" } else { "" };
-        let program =
-            server.program(protocol, "m").args(arguments).args(flags).args(apart).arg("--summary-file").arg(&summary);
-        let finished = program.run();
+        let finished = server.run_that_cancels(|server| {
+            let program = server.program(protocol, "m").args(arguments).args(flags).args(apart);
+            program.arg("--summary-file").arg(&summary).run()
+        });
         assert!([0, 4].contains(&finished.code()), "{way}: {}{}", finished.stdout, finished.stderr);
         let (breakdown, level) = (breakdown(&summary), json(&summary)["levels"][0].clone());
         let requests = level["client"]["requests"].as_u64().unwrap();
