@@ -11,8 +11,8 @@ use crate::parsers::header;
 use crate::plan::{MAX_CONCURRENCY, OpenAiPlan};
 use crate::values::{boolean, integer, time, whole};
 use ::data::{
-    ConversationSpec, ConversationTurns, MAX_TOKENS, MediaSpec, PromptForm, PromptLength, PromptSpec, SessionTrace,
-    SharedPrefix, TokenLength, TraceOptions,
+    ConversationSpec, ConversationTurns, MAX_TOKENS, MediaSpec, ModelName, PromptForm, PromptLength, PromptSpec,
+    SessionTrace, SharedPrefix, TokenLength, TraceFormat, TraceOptions, TraceSource,
 };
 
 /// What is asked of services of the OpenAI kind.
@@ -86,16 +86,20 @@ pub struct OpenAiArgs {
     #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = seconds)]
     turn_delay: Option<TokenLength>,
 
-    /// Replays recorded sessions: OpenTelemetry spans of calls of language models, in a file or a folder of JSON; repeat it for
-    /// further ones. Each call follows those that it followed then, and sends what they are answered now. Needs
-    /// --session-concurrency or --stage sessions:N:COUNT. Default: off
-    #[arg(long, value_name = "otel:PATH", value_parser = session_trace)]
-    session_trace: Vec<PathBuf>,
+    /// Replays recorded sessions, in a file or a folder of JSON or JSON lines; repeat it for further ones. `otel:PATH` are
+    /// OpenTelemetry spans of calls of language models: each call sends what the calls before it are answered now. `weka:PATH`
+    /// are traces in Weka's format: prompts are rebuilt from the recorded numbers of their blocks, with the recorded beginnings
+    /// in common. Each call follows those that it followed then. Needs --session-concurrency or --stage sessions:N:COUNT.
+    /// Default: off
+    #[arg(long, value_name = "FORMAT:PATH", value_parser = session_trace)]
+    session_trace: Vec<TraceSource>,
 
     /// How --session-trace is replayed: `max-wait=15s` bounds pauses, `default-tokens=1000` outputs of unknown length,
-    /// `errors=true` keeps failed calls, `skip-invalid=false` refuses files that cannot be used, `answers=live|recorded`, `below-tokens=N` only
-    /// replays sessions whose longest call is shorter, and
-    /// `sessions=N` repeats sessions until there are N. Default: these
+    /// `errors=true` keeps failed calls, `skip-invalid=false` refuses files that cannot be used, `answers=live|recorded` (Weka's:
+    /// recorded), `below-tokens=N` only replays sessions whose longest call is shorter, `first=N` only the first N, `sessions=N`
+    /// repeats sessions until there are N, and `model.RECORDED=NAME` asks another model than that of the run. For Weka's:
+    /// `idle-gap=60s` bounds the time between beginnings of calls (`none` keeps it), `think-time=false` takes pauses from the
+    /// times of calls and not from their think_time, `block-tokens=64` are in a block that has no size. Default: these
     #[arg(long, value_name = "NAME=VALUE,...", default_value = "", hide_default_value = true,
         value_parser = trace_options)]
     session_trace_options: TraceOptions,
@@ -128,8 +132,9 @@ impl OpenAiArgs {
 
     /// Recorded sessions to replay.
     pub fn session_trace(&self) -> Option<SessionTrace> {
-        let trace = SessionTrace { paths: self.session_trace.clone(), options: self.session_trace_options };
-        (!trace.paths.is_empty()).then_some(trace)
+        let (sources, options) = (self.session_trace.clone(), self.session_trace_options.clone());
+        let trace = SessionTrace { sources, options, tokenizer: self.tokenizer.clone() };
+        (!trace.sources.is_empty()).then_some(trace)
     }
 
     /// A note on generated payloads.
@@ -206,10 +211,15 @@ fn endpoint(text: &str) -> Result<String, String> {
     Ok(path.to_owned())
 }
 
-/// `otel:PATH`, which exists.
-fn session_trace(text: &str) -> Result<PathBuf, String> {
-    let path = text.strip_prefix("otel:").ok_or("it must be otel: and the path of a file or folder")?;
-    if Path::new(path).exists() { Ok(path.into()) } else { Err(format!("there is no file or folder '{path}'")) }
+/// A format and a path that exists, as in `otel:PATH`.
+fn session_trace(text: &str) -> Result<TraceSource, String> {
+    let of = |format: TraceFormat| Some((format, text.strip_prefix(format.word())?.strip_prefix(':')?));
+    let found = TraceFormat::ALL.into_iter().find_map(of);
+    let (format, path) = found.ok_or("it must be otel: or weka: and the path of a file or folder")?;
+    match Path::new(path).exists() {
+        true => Ok(TraceSource { format, path: path.into() }),
+        false => Err(format!("there is no file or folder '{path}'")),
+    }
 }
 
 /// Settings of a replay, separated by commas.
@@ -218,27 +228,46 @@ fn trace_options(text: &str) -> Result<TraceOptions, String> {
     for setting in text.split(',').filter(|setting| !setting.is_empty()) {
         let (name, value) = setting.split_once('=').ok_or_else(|| format!("'{setting}' is not NAME=VALUE"))?;
         match name {
-            "max-wait" => options.max_wait_ms = time(value, Duration::from_millis(1))?.as_millis() as u64,
+            "max-wait" => options.max_wait_ms = milliseconds(value)?,
             "default-tokens" => options.default_tokens = integer(value, 1, u64::from(MAX_TOKENS))?,
             "errors" => options.errors = boolean(value)?,
             "skip-invalid" => options.skip_invalid = boolean(value)?,
             "answers" => {
                 options.live_answers = match value {
-                    "live" => true,
-                    "recorded" => false,
+                    "live" => Some(true),
+                    "recorded" => Some(false),
                     _ => return Err("answers are live or recorded".to_owned()),
                 }
             }
             "below-tokens" => options.below_tokens = Some(integer(value, 1, u64::MAX)?),
+            "first" => options.first = Some(integer(value, 1, u64::from(u32::MAX))?),
             "sessions" => options.sessions = Some(integer(value, 1, u64::from(u32::MAX))?),
-            _ => {
-                return Err(format!(
-                    "'{name}' is none of max-wait, default-tokens, errors, skip-invalid, answers, below-tokens, sessions"
-                ));
-            }
+            "idle-gap" if value == "none" => options.idle_gap_ms = None,
+            "idle-gap" => options.idle_gap_ms = Some(milliseconds(value)?),
+            "think-time" => options.think_time = boolean(value)?,
+            "block-tokens" => options.block_tokens = integer(value, 1, u64::from(MAX_TOKENS))?,
+            name => options.models.push(model_name(name, value)?),
         }
     }
     Ok(options)
+}
+
+fn milliseconds(text: &str) -> Result<u64, String> {
+    Ok(time(text, Duration::from_millis(1))?.as_millis() as u64)
+}
+
+/// `model.RECORDED=NAME`.
+fn model_name(setting: &str, name: &str) -> Result<ModelName, String> {
+    let recorded = setting.strip_prefix("model.").ok_or_else(|| {
+        format!(
+            "'{setting}' is none of max-wait, default-tokens, errors, skip-invalid, answers, below-tokens, first, sessions, \
+             model.RECORDED, idle-gap, think-time, block-tokens"
+        )
+    })?;
+    match recorded.is_empty() || name.is_empty() {
+        true => Err(format!("'{setting}={name}' lacks a name: write model.RECORDED=NAME")),
+        false => Ok(ModelName { recorded: recorded.to_owned(), name: name.to_owned() }),
+    }
 }
 
 /// The name of a header field.
@@ -262,5 +291,27 @@ mod tests {
     fn endpoints_are_paths() {
         assert_eq!(endpoint("/v1/completions?api-version=1").as_deref(), Ok("v1/completions?api-version=1"));
         assert!(["", "/", "a b", "a\r\nX: y", "http://h/v1", "é", "a#b"].iter().all(|text| endpoint(text).is_err()));
+    }
+
+    #[test]
+    fn replays_are_set_by_name() {
+        let options =
+            trace_options("idle-gap=2s,think-time=true,block-tokens=16,first=3,model.opus-4=big,answers=live").unwrap();
+        assert_eq!((options.idle_gap_ms, options.think_time, options.block_tokens), (Some(2000), true, 16));
+        assert_eq!((options.first, options.live_answers, options.max_wait_ms), (Some(3), Some(true), 15_000));
+        assert_eq!(options.models, [ModelName { recorded: "opus-4".to_owned(), name: "big".to_owned() }]);
+        assert_eq!(trace_options("idle-gap=none").unwrap().idle_gap_ms, None);
+        for (text, rule) in [("idle=1s", "'idle' is none of"), ("model.=x", "lacks a name"), ("block-tokens=0", "1")] {
+            let message = trace_options(text).unwrap_err();
+            assert!(message.contains(rule), "{message}");
+        }
+    }
+
+    #[test]
+    fn recordings_have_a_format_and_a_path() {
+        assert_eq!(session_trace("weka:/").unwrap(), TraceSource { format: TraceFormat::Weka, path: "/".into() });
+        assert_eq!(session_trace("otel:/").unwrap().format, TraceFormat::OpenTelemetry);
+        assert!(session_trace("/").unwrap_err().contains("otel: or weka:"));
+        assert!(session_trace("weka:/nowhere/at/all").unwrap_err().contains("'/nowhere/at/all'"));
     }
 }

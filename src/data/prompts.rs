@@ -174,11 +174,7 @@ impl Writer<'_> {
     /// # Errors
     /// If the tokenizer cannot count them.
     pub(super) fn text(&self, draws: &Draws, tokens: u64) -> Result<String> {
-        let text = draws.drawn_words(tokens);
-        match self.tokenizer {
-            Some(tokenizer) => Ok(tokenizer.fit(text, tokens as usize)?.0),
-            None => Ok(text),
-        }
+        draws.text(tokens, self.tokenizer).map(|(text, _)| text)
     }
 
     /// Words that are the same where blocks have the same number; the prompt's own beyond them.
@@ -220,6 +216,18 @@ impl Draws {
         };
         let recorded = row.map(|row| row.generated.clamp(1, most));
         (prompt, spec.output.map(|length| length.draw(self.seed, 2)).or(recorded))
+    }
+
+    /// A text of that many tokens, and whether it has exactly that many; words without a tokenizer.
+    ///
+    /// # Errors
+    /// If the tokenizer cannot count them.
+    pub(super) fn text(&self, tokens: u64, tokenizer: Option<&Tokenizer>) -> Result<(String, bool)> {
+        let words = self.drawn_words(tokens);
+        match tokenizer {
+            Some(tokenizer) => tokenizer.fit(words, tokens as usize),
+            None => Ok((words, true)),
+        }
     }
 
     /// `count` words, separated by blanks.

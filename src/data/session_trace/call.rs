@@ -1,6 +1,7 @@
 //! The calls of a recorded session: what each sent, what it got, and when.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use jiff::{Timestamp, civil, tz::TimeZone};
 use serde_json::{Value, json};
@@ -30,10 +31,14 @@ pub(super) struct Call {
     pub(super) start_ms: i64,
     /// When it ended.
     pub(super) end_ms: i64,
+    /// How long it waited for its client, in milliseconds; what the times tell if absent.
+    pub(super) wait_ms: Option<u64>,
+    /// The model that it asked.
+    pub(super) model: String,
     /// What it sent.
-    pub(super) messages: Vec<Message>,
+    pub(super) messages: Vec<Arc<Message>>,
     /// What it got.
-    pub(super) answer: Option<Message>,
+    pub(super) answer: Option<Arc<Message>>,
     /// Tokens of that; 0 if unknown.
     pub(super) tokens: u64,
     /// Tokens of all that it sent and got, as far as they were counted.
@@ -41,7 +46,7 @@ pub(super) struct Call {
     /// Tools that it offered.
     pub(super) tools: Option<Value>,
     /// The tools that its answer called.
-    called: Vec<String>,
+    pub(super) called: Vec<String>,
 }
 
 impl Call {
@@ -94,8 +99,8 @@ fn call(span: &Value) -> Result<Call, String> {
     let start_ms = time("start_time")?;
     let end_ms = if span["end_time"].is_null() { start_ms } else { time("end_time")? };
     let list = list(&attributes["gen_ai.input.messages"]).ok_or("gen_ai.input.messages is no list of messages")?;
-    let messages = list.iter().map(message).collect::<Result<Vec<_>, String>>()?;
-    let answer = answer(attributes)?;
+    let messages = list.iter().map(|recorded| message(recorded).map(Arc::new)).collect::<Result<Vec<_>, String>>()?;
+    let answer = answer(attributes)?.map(Arc::new);
     let number = |keys: [&str; 2]| keys.iter().find_map(|key| attributes[*key].as_u64());
     let counted = number(["gen_ai.usage.completion_tokens", "gen_ai.usage.output_tokens"]);
     let estimated = || answer.as_ref().map_or(0, |answer| (answer.text.chars().count() / TOKEN_CHARS).max(1) as u64);
@@ -105,6 +110,8 @@ fn call(span: &Value) -> Result<Call, String> {
     Ok(Call {
         start_ms,
         end_ms,
+        wait_ms: None,
+        model: attributes["gen_ai.request.model"].as_str().unwrap_or_default().to_owned(),
         tokens: counted.unwrap_or_else(estimated),
         all_tokens: number(["gen_ai.usage.prompt_tokens", "gen_ai.usage.input_tokens"]).unwrap_or(0)
             + counted.unwrap_or(0),

@@ -1,6 +1,7 @@
 //! Which calls of a session a call needed: those whose answers it sends, and the last that was over when it began.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::session_trace::call::{Call, Message};
 
@@ -15,8 +16,8 @@ pub(super) struct Link {
     pub(super) answers: Vec<(usize, u32)>,
 }
 
-/// The links of all calls, which are in the order in which they began.
-pub(super) fn links(calls: &[Call]) -> Vec<Link> {
+/// The links of all calls, which are in the order in which they began; with `live`, which messages are answers.
+pub(super) fn links(calls: &[Call], live: bool) -> Vec<Link> {
     // What each follows because of an answer, and all that it follows.
     let (mut causes, mut all) = (Vec::<BTreeSet<usize>>::new(), Vec::<BTreeSet<usize>>::new());
     let mut links = Vec::<Link>::new();
@@ -33,9 +34,11 @@ pub(super) fn links(calls: &[Call]) -> Vec<Link> {
         causes.push(caused);
         all.push(after.clone());
         let last = after.iter().map(|before| calls[*before].end_ms).max();
+        let waited = |last: i64| call.wait_ms.unwrap_or_else(|| u64::try_from(call.start_ms - last).unwrap_or(0));
+        let answers = if live { sources(calls, number, &ancestors(&all, number), &links) } else { Vec::new() };
         links.push(Link {
-            wait_ms: last.map_or(0, |last| u64::try_from(call.start_ms - last).unwrap_or(0)),
-            answers: sources(calls, number, &ancestors(&all, number), &links),
+            wait_ms: last.map_or(0, waited),
+            answers,
             after: after.into_iter().map(|before| before as u32).collect(),
         });
     }
@@ -54,7 +57,7 @@ fn ancestors(edges: &[BTreeSet<usize>], call: usize) -> BTreeSet<usize> {
 /// Whether a call sends the answer of another one.
 fn answers(before: &Call, call: &Call) -> bool {
     let Some(answer) = &before.answer else { return false };
-    let by_text = |message: &Message| !answer.text.is_empty() && message.text.contains(&answer.text);
+    let by_text = |message: &Arc<Message>| !answer.text.is_empty() && message.text.contains(&answer.text);
     let assistant_messages = call.messages.iter().filter(|message| message.role == "assistant");
     let called: BTreeSet<&String> = call.messages.iter().flat_map(|message| &message.tool_ids).collect();
     let by_tools = !answer.tool_ids.is_empty() && answer.tool_ids.iter().all(|id| called.contains(id));
@@ -65,7 +68,10 @@ fn answers(before: &Call, call: &Call) -> bool {
 /// there. Calls of tools stay as recorded, because what follows them refers to them.
 fn sources(calls: &[Call], number: usize, before: &BTreeSet<usize>, links: &[Link]) -> Vec<(usize, u32)> {
     let messages = &calls[number].messages;
-    let is_equal = |(left, right): &(&Message, &Message)| left.role == right.role && left.text == right.text;
+    // Texts are long, and calls of a session share most of theirs.
+    let is_equal = |(left, right): &(&Arc<Message>, &Arc<Message>)| {
+        Arc::ptr_eq(left, right) || (left.role == right.role && left.text == right.text)
+    };
     let shared = |other: usize| messages.iter().zip(&calls[other].messages).take_while(is_equal).count();
     let best = before.iter().copied().rev().max_by_key(|other| shared(*other)).filter(|other| shared(*other) > 0);
     let from = best.map_or(0, shared);
@@ -112,7 +118,7 @@ mod tests {
             span("d", "06".."07", &[("user", "sum"), ("assistant", "two"), ("assistant", "three")], "four"),
         ];
         let calls = of_spans(&spans, true).unwrap();
-        let found = links(&calls);
+        let found = links(&calls, true);
         let link = |after: &[u32], wait_ms, answers: &[(usize, u32)]| Link {
             after: after.to_vec(),
             wait_ms,
@@ -137,7 +143,7 @@ mod tests {
             span("c", "02.1".."04", &[("user", "z")], "three"),
         ];
         let calls = of_spans(&spans, true).unwrap();
-        let after: Vec<Vec<u32>> = links(&calls).into_iter().map(|link| link.after).collect();
+        let after: Vec<Vec<u32>> = links(&calls, true).into_iter().map(|link| link.after).collect();
         assert_eq!(after, [vec![], vec![], vec![0]]);
     }
 }

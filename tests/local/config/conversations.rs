@@ -1,5 +1,7 @@
 //! Conversations, recorded sessions and media of files in inference-perf's format: what arrives at the server.
 
+mod weka;
+
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;

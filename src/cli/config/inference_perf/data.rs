@@ -6,20 +6,23 @@ use crate::config::fields::{Fields, text};
 use crate::config::flags::Flags;
 use crate::config::inference_perf::distribution::length;
 use crate::config::inference_perf::load::trace_file;
-use crate::config::inference_perf::{conversations, media};
+use crate::config::inference_perf::{conversations, media, recordings};
 use crate::config::yaml::{Fault, Node, Value};
 
 /// Words of inference-perf's mock prompts: `1 2 3` and a number.
 const MOCK: u32 = 4;
 
-/// Types whose sections have no counterpart.
-const FOREIGN: &[&str] = &["weka_trace_replay", "synthetic_agentic"];
+/// A type that inference-perf 0.7 does not have yet; its section has no counterpart.
+const AGENTS: &str = "synthetic_agentic";
+/// What to do instead.
+const INSTEAD: &str = "agents that call tools and spawn others are not generated: record their calls as OpenTelemetry spans and \
+    replay these (data.type otel_trace_replay), or generate conversations whose turns pause for tools (data.type \
+    conversation_replay with tool_call_latency_sec)";
 /// Sections of types.
-const SECTIONS: &[&str] = &["otel_trace_replay", "conversation_replay", "visionarena"];
+const SECTIONS: &[&str] = &["otel_trace_replay", "weka_trace_replay", "conversation_replay", "visionarena"];
 /// What to do with a data set of pictures.
 const VISION: &str = "download lmarena-ai/VisionArena-Chat (Hugging Face), and write its prompts with their pictures (image_url) as \
     payloads into a JSON file for --input-data (docs/input-data.md)";
-const CONVERT: &str = "write its prompts as payloads into a JSON file for --input-data (docs/input-data.md)";
 
 /// Data sets, and where they are to be had.
 const SETS: &[(&str, &str)] = &[
@@ -40,8 +43,8 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     };
     let mut data = Fields::new("data", node)?;
     let kind = data.peek("type").and_then(text).unwrap_or("mock");
-    if FOREIGN.contains(&kind) {
-        data.refuse("type", CONVERT)?;
+    if kind == AGENTS {
+        data.refuse("type", INSTEAD)?;
     }
     let kinds = [
         "mock",
@@ -54,6 +57,7 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         "billsum_conversations",
         "conversation_replay",
         "otel_trace_replay",
+        "weka_trace_replay",
         "visionarena",
     ];
     let kind = data.choice("type", &kinds)?.unwrap_or("mock");
@@ -67,7 +71,8 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         }
         "shared_prefix" => shared_prefix(&mut data, node, flags)?,
         "conversation_replay" => conversations::replay(&mut data, node, flags)?,
-        "otel_trace_replay" => conversations::otel(&mut data, node, flags)?,
+        "otel_trace_replay" => recordings::otel(&mut data, node, flags)?,
+        "weka_trace_replay" => recordings::weka(&mut data, node, flags)?,
         "visionarena" => {
             let rule = format!("'data.type: visionarena' has no counterpart: {VISION}");
             return Err(Fault::new(data.place("type"), rule));
@@ -79,7 +84,7 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     flags.notes.extend(data.no_effect("path", "no effect: prompts are generated"));
     data.take("shared_prefix");
     data.pass_over(SECTIONS);
-    FOREIGN.iter().try_for_each(|key| data.refuse(key, CONVERT))?;
+    data.refuse(AGENTS, INSTEAD)?;
     let media_of = ["random", "synthetic", "shared_prefix"];
     if let Some(node) = data.take("multimodal").filter(|_| media_of.contains(&kind)) {
         media::media("data.multimodal", node, "media", flags)?;

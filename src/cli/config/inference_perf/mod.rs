@@ -12,6 +12,7 @@ mod data;
 mod distribution;
 mod load;
 mod media;
+mod recordings;
 mod report;
 mod server;
 mod service;

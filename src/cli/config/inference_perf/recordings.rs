@@ -1,0 +1,204 @@
+//! `data.otel_trace_replay` and `data.weka_trace_replay`: sessions that were recorded.
+
+use crate::config::fields::{Fields, text};
+use crate::config::flags::Flags;
+use crate::config::yaml::{Fault, Node, Place, Value};
+
+/// OpenTelemetry spans.
+///
+/// # Errors
+/// What is not theirs, or has no counterpart; that a data set must be downloaded.
+pub fn otel(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
+    let section = "otel_trace_replay";
+    let missing = || Fault::new(node.at, format!("the type {section} needs 'data.{section}'"));
+    let mut fields = data.section(section)?.ok_or_else(missing)?;
+    if let Some(node) = fields.take("hf_dataset_path") {
+        return Err(to_download(node.at, hub_name(node), "it as JSON lines", &fields.name("trace_files")));
+    }
+    sources(&mut fields, node, "otel", flags)?;
+    let mut options = shared_options(&mut fields)?;
+    options.extend(fields.switch("include_errors")?.map(|on| format!("errors={on}")));
+    options
+        .extend(fields.switch("disable_output_substitution")?.filter(|on| *on).map(|_| "answers=recorded".to_owned()));
+    let code = fields.peek("filter").and_then(text);
+    if let Some(most) = code.and_then(most_tokens) {
+        fields.take("filter");
+        options.push(format!("below-tokens={most}"));
+    }
+    let rule = "only a bound on 'max_tokens' is understood of code in Python: leave out what it filters out of the files, and it";
+    fields.refuse("filter", rule)?;
+    options.extend(models(&mut fields, flags)?);
+    add(&options, &fields, flags);
+    if fields.switch("inject_random_session_id")? == Some(true) {
+        let key = fields.name("inject_random_session_id");
+        let rule =
+            "sessions are sent as recorded, so a server may answer from its cache: give each its own text in the file";
+        let at = fields.place("inject_random_session_id");
+        return Err(Fault::new(at, format!("'{key}: true' has no counterpart: {rule}")));
+    }
+    let notes = [
+        ("bad_tool_call_handling", "no effect: calls of tools are sent as recorded"),
+        (
+            "override_tool_call_max_tokens",
+            "no effect: a call that was to be one of tools has room for 4096 tokens or more",
+        ),
+        ("predecessor_wait_timeout_sec", WAITS),
+        ("attribute_to_header_map", "no effect: attributes of spans are not read"),
+        ("attribute_to_label_map", "no effect: attributes of spans are not read"),
+    ];
+    flags.notes.extend(notes.iter().filter_map(|(key, why)| fields.no_effect(key, why)));
+    fields.finish()
+}
+
+/// What is said of a limit on how long a call waits for others.
+const WAITS: &str = "no effect: load.request_timeout limits the calls that are waited for";
+
+/// Weka's traces.
+///
+/// # Errors
+/// What is not theirs; that a data set must be downloaded.
+pub fn weka(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(), Fault> {
+    let section = "weka_trace_replay";
+    let missing = || Fault::new(node.at, format!("the type {section} needs 'data.{section}'"));
+    let mut fields = data.section(section)?.ok_or_else(missing)?;
+    if let Some(node) = fields.take("hf_dataset_path") {
+        return Err(to_download(node.at, hub_name(node), "its traces.jsonl", &fields.name("trace_files")));
+    }
+    sources(&mut fields, node, "weka", flags)?;
+    let mut options = shared_options(&mut fields)?;
+    if fields.switch("ignore_trace_delays")? == Some(true) {
+        options.retain(|setting| !setting.starts_with("max-wait="));
+        options.push("max-wait=0ms".to_owned());
+        flags.note(format!(
+            "{}: calls do not pause, which inference-perf 0.7 lets them do",
+            fields.name("ignore_trace_delays")
+        ));
+    }
+    if fields.switch("use_think_time_only")? == Some(true) {
+        options.push("think-time=true".to_owned());
+        flags.note(format!(
+            "{}: pauses are the recorded think_time, as the key says; inference-perf 0.7 takes them from the times of calls",
+            fields.name("use_think_time_only")
+        ));
+    }
+    let gap = fields.number("trace_idle_gap_cap_seconds", f64::MIN)?;
+    options.extend(gap.map(|most| if most > 0.0 { format!("idle-gap={most}s") } else { "idle-gap=none".to_owned() }));
+    options.extend(fields.whole("default_block_size", 1)?.map(|tokens| format!("block-tokens={tokens}")));
+    if let Some(count) = fields.whole("num_dataset_entries", 1)? {
+        options.push(format!("first={count}"));
+        flags.note(format!(
+            "{}: {count}: the first sessions of the files that are named here; inference-perf counts only those that it \
+             downloads",
+            fields.name("num_dataset_entries")
+        ));
+    }
+    options.extend(models(&mut fields, flags)?);
+    add(&options, &fields, flags);
+    flags.note(
+        "data.weka_trace_replay: answers stay as they are rebuilt, so that blocks keep their places; inference-perf 0.7 sends the \
+         live ones instead, as --session-trace-options answers=live does",
+    );
+    let notes = [
+        ("include_errors", "no effect: these traces hold no failed calls"),
+        ("override_tool_call_max_tokens", "no effect: these traces hold no calls of tools"),
+        (
+            "inject_random_session_id",
+            "no effect: each session has texts of its own, and other ones with another load.base_seed",
+        ),
+        ("predecessor_wait_timeout_sec", WAITS),
+    ];
+    flags.notes.extend(notes.iter().filter_map(|(key, why)| fields.no_effect(key, why)));
+    fields.finish()
+}
+
+/// The files that are named.
+fn sources(fields: &mut Fields<'_>, node: &Node, format: &str, flags: &mut Flags) -> Result<(), Fault> {
+    let mut paths: Vec<&Node> = fields.take("trace_directory").into_iter().collect();
+    paths.extend(fields.list("trace_files")?);
+    for node in &paths {
+        let path = text(node).ok_or_else(|| Fault::new(node.at, "a trace is named by its path, which is a text"))?;
+        flags.at(node.at).add("session-trace", format!("{format}:{path}"));
+    }
+    match paths.is_empty() {
+        true => {
+            Err(Fault::new(node.at, format!("'data.{format}_trace_replay' needs 'trace_files' or 'trace_directory'")))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Settings of `--session-trace-options` that both formats have.
+fn shared_options(fields: &mut Fields<'_>) -> Result<Vec<String>, Fault> {
+    let mut all = Vec::new();
+    all.extend(fields.whole("max_wait_ms", 0)?.map(|wait| format!("max-wait={wait}ms")));
+    all.extend(fields.whole("default_max_tokens", 1)?.map(|tokens| format!("default-tokens={tokens}")));
+    all.extend(fields.switch("skip_invalid_files")?.map(|on| format!("skip-invalid={on}")));
+    all.extend(fields.whole("duplicate_sessions_target", 1)?.map(|count| format!("sessions={count}")));
+    Ok(all)
+}
+
+fn add(options: &[String], fields: &Fields<'_>, flags: &mut Flags) {
+    if !options.is_empty() {
+        flags.at_key(fields, "max_wait_ms").add("session-trace-options", options.join(","));
+    }
+}
+
+/// The bound of a filter such as `lambda x: x['max_tokens'] < 28000`.
+fn most_tokens(code: &str) -> Option<u64> {
+    let plain: String = code.chars().filter(|c| !c.is_whitespace()).map(|c| if c == '"' { '\'' } else { c }).collect();
+    let (operand, bound) = plain.split_once('<')?;
+    let is_bound =
+        ["lambdax:x['max_tokens']", "lambdax:x.get('max_tokens',0)", "lambdax:x.get('max_tokens')"].contains(&operand);
+    bound.parse().ok().filter(|_| is_bound)
+}
+
+/// The models that are asked instead of recorded ones, as options; one for all calls is the model of the run.
+fn models(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<Vec<String>, Fault> {
+    let (is_static, name) = (fields.switch("use_static_model")? == Some(true), fields.text("static_model_name")?);
+    let (key, mapping) = (fields.name("model_mapping"), fields.take("model_mapping"));
+    if let Some(name) = name.filter(|name| is_static && !name.is_empty()) {
+        flags.settings.retain(|setting| setting.name != "model");
+        flags.at_key(fields, "static_model_name").add("model", name);
+        return Ok(Vec::new());
+    }
+    let Some(mapping) = mapping else {
+        flags.note(format!("{}: calls are for the model of the run (-m), not for those recorded", section(&key)));
+        return Ok(Vec::new());
+    };
+    let mut options = Vec::new();
+    for (recorded, node) in mapping.map()? {
+        let name =
+            text(node).filter(|name| !name.is_empty() && !format!("{}{name}", recorded.name).contains([',', '=']));
+        let name = name.ok_or_else(|| {
+            Fault::new(node.at, format!("'{key}.{}' takes the name of a model, without ',' and '='", recorded.name))
+        })?;
+        options.push(format!("model.{}={name}", recorded.name));
+    }
+    flags.note(format!(
+        "{key}: calls of other models are for the model of the run (-m); inference-perf 0.7 sends all to that one"
+    ));
+    Ok(options)
+}
+
+/// The section of a key's full name.
+fn section(key: &str) -> &str {
+    key.rsplit_once('.').map_or(key, |(section, _)| section)
+}
+
+/// A data set of a hub, which is a text or a mapping with its path.
+fn hub_name(node: &Node) -> &str {
+    match &node.value {
+        Value::Map(entries) => {
+            entries.iter().find(|(key, _)| key.name == "path").and_then(|(_, node)| text(node)).unwrap_or_default()
+        }
+        _ => text(node).unwrap_or_default(),
+    }
+}
+
+/// What to download, and where to name it.
+fn to_download(at: Place, name: &str, what: &str, key: &str) -> Fault {
+    Fault::new(
+        at,
+        format!("the data set {name} (Hugging Face) must be here: download {what}, and name the file in '{key}'"),
+    )
+}

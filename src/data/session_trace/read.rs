@@ -1,0 +1,148 @@
+//! Files of recorded sessions, in each format.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Deserializer, Value, json};
+
+use crate::error::{Error, Result};
+use crate::replay::{TraceFormat, TraceOptions};
+use crate::session_trace::Recorded;
+use crate::session_trace::call::{self, Call};
+use crate::session_trace::weka::Trace;
+
+/// Limit on the bytes of a file: it is read at once.
+const MAX_BYTES: u64 = 4 << 30;
+
+/// What a file holds.
+pub(super) struct Read {
+    /// Its sessions.
+    pub(super) sessions: Vec<Recorded>,
+    /// What is wrong with lines that were left out.
+    pub(super) left_out: Vec<String>,
+}
+
+/// The files of a path, in the order of their names.
+///
+/// # Errors
+/// If it cannot be read.
+pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let failed = |error| Error::input(format!("--session-trace '{}': cannot be read: {error}", path.display()));
+    let is_trace = |path: &PathBuf| path.extension().is_some_and(|found| found == "json" || found == "jsonl");
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(path).map_err(failed)?.filter_map(|entry| Some(entry.ok()?.path())).filter(is_trace).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// The first `most` sessions of a file: it is one, or has one in each line.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn sessions(path: &Path, format: TraceFormat, options: &TraceOptions, most: usize) -> Result<Read, String> {
+    let size = fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?.len();
+    if size > MAX_BYTES {
+        return Err(format!("it has {size} bytes, and at most {MAX_BYTES} are read: split it"));
+    }
+    let text = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+    match (recognised(&text), format) {
+        (Some(found), asked) if found != asked => {
+            Err(format!("it does not hold what '{}:' says: write '{}:' before its path", asked.word(), found.word()))
+        }
+        (_, TraceFormat::OpenTelemetry) => spans(&text, options, most),
+        (_, TraceFormat::Weka) => traces(&text, options, most),
+    }
+}
+
+/// The format of a file, as its first value tells.
+fn recognised(text: &str) -> Option<TraceFormat> {
+    #[derive(Deserialize)]
+    struct First {
+        requests: Option<IgnoredAny>,
+        spans: Option<IgnoredAny>,
+        span_id: Option<IgnoredAny>,
+    }
+    let text = text.trim_start();
+    let text = text.strip_prefix('[').unwrap_or(text);
+    let first: First = Deserializer::from_str(text).into_iter().next()?.ok()?;
+    match (first.requests, first.spans.or(first.span_id)) {
+        (_, Some(_)) => Some(TraceFormat::OpenTelemetry),
+        (Some(_), None) => Some(TraceFormat::Weka),
+        (None, None) => None,
+    }
+}
+
+/// Sessions of OpenTelemetry spans.
+fn spans(text: &str, options: &TraceOptions, most: usize) -> Result<Read, String> {
+    let rows: Vec<Value> = match serde_json::from_str(text) {
+        Ok(Value::Array(rows)) => rows,
+        Ok(row) => vec![row],
+        Err(whole) => {
+            let lines = text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str);
+            lines.collect::<Result<_, _>>().map_err(|_| format!("it is not JSON: {whole}"))?
+        }
+    };
+    // A list of spans is one session.
+    let rows = if rows.iter().all(|row| row.get("span_id").is_some()) { vec![json!({ "spans": rows })] } else { rows };
+    let calls = |row: &Value| {
+        let spans = row.get("spans").map(|spans| match spans {
+            Value::String(text) => serde_json::from_str(text).unwrap_or(Value::Null),
+            other => other.clone(),
+        });
+        let Some(Value::Array(spans)) = spans else { return Err("it has no list of 'spans'".to_owned()) };
+        call::of_spans(&spans, options.errors)
+    };
+    let sessions = rows.iter().map(calls).collect::<Result<Vec<_>, String>>()?;
+    let is_short = |calls: &Vec<Call>| {
+        let longest = calls.iter().map(|call| call.all_tokens).max();
+        options.below_tokens.is_none_or(|most| longest.is_some_and(|longest| longest < most))
+    };
+    let sessions: Vec<_> = sessions.into_iter().filter(|calls| !calls.is_empty()).collect();
+    let rule = "none of its spans is a call of a language model (gen_ai.operation.name chat, gen_ai.input.messages)";
+    if sessions.is_empty() {
+        return Err(rule.to_owned());
+    }
+    let sessions = sessions.into_iter().filter(is_short).take(most).map(Recorded::Calls).collect();
+    Ok(Read { sessions, left_out: Vec::new() })
+}
+
+/// Sessions in Weka's format. They are large, so lines are read one by one, and none after the last that is wanted.
+fn traces(text: &str, options: &TraceOptions, most: usize) -> Result<Read, String> {
+    let (mut sessions, mut left_out) = (Vec::new(), Vec::new());
+    let mut keep = |trace: Trace| {
+        trace.check()?;
+        if sessions.len() < most && options.below_tokens.is_none_or(|bound| trace.longest() < bound) {
+            sessions.push(Recorded::Blocks(trace));
+        }
+        Ok::<_, String>(sessions.len() < most)
+    };
+    let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()).peekable();
+    let is_whole = |line: &str| serde_json::from_str::<IgnoredAny>(line).is_ok();
+    if text.trim_start().starts_with('[') {
+        for trace in serde_json::from_str::<Vec<Trace>>(text).map_err(|error| unusable(&error))? {
+            keep(trace)?;
+        }
+    } else if !lines.peek().is_some_and(|(_, line)| is_whole(line)) {
+        keep(serde_json::from_str(text).map_err(|error| unusable(&error))?)?;
+    } else {
+        for (number, line) in lines {
+            let trace = serde_json::from_str(line).map_err(|error| unusable(&error));
+            match trace.and_then(&mut keep) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(rule) if options.skip_invalid => left_out.push(format!("line {number}: {rule}")),
+                Err(rule) => return Err(format!("line {number}: {rule}")),
+            }
+        }
+    }
+    Ok(Read { sessions, left_out })
+}
+
+fn unusable(error: &serde_json::Error) -> String {
+    format!("it is no trace with an id and requests, each with type, t, in, out and hash_ids: {error}")
+}
