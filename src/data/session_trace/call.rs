@@ -37,6 +37,8 @@ pub(super) struct Call {
     pub(super) model: String,
     /// What it sent.
     pub(super) messages: Vec<Arc<Message>>,
+    /// The calls whose answers it sends.
+    pub(super) sends: Sends,
     /// What it got.
     pub(super) answer: Option<Arc<Message>>,
     /// Tokens of that; 0 if unknown.
@@ -47,6 +49,15 @@ pub(super) struct Call {
     pub(super) tools: Option<Value>,
     /// The tools that its answer called.
     pub(super) called: Vec<String>,
+}
+
+/// How it is known whose answers a call sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sends {
+    /// It has their texts among its messages.
+    ByText,
+    /// It goes on from that call, by its number, if from any: it sends its answer, and what that call has sent.
+    GoesOnFrom(Option<usize>),
 }
 
 impl Call {
@@ -111,6 +122,7 @@ fn call(span: &Value) -> Result<Call, String> {
         start_ms,
         end_ms,
         wait_ms: None,
+        sends: Sends::ByText,
         model: attributes["gen_ai.request.model"].as_str().unwrap_or_default().to_owned(),
         tokens: counted.unwrap_or_else(estimated),
         all_tokens: number(["gen_ai.usage.prompt_tokens", "gen_ai.usage.input_tokens"]).unwrap_or(0)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::session_trace::call::{Call, Message};
+use crate::session_trace::call::{Call, Message, Sends};
 
 /// How a call hangs on earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,13 +22,7 @@ pub(super) fn links(calls: &[Call], live: bool) -> Vec<Link> {
     let (mut causes, mut all) = (Vec::<BTreeSet<usize>>::new(), Vec::<BTreeSet<usize>>::new());
     let mut links = Vec::<Link>::new();
     for (number, call) in calls.iter().enumerate() {
-        let (mut caused, mut covered) = (BTreeSet::new(), BTreeSet::new());
-        for before in (0..number).rev() {
-            if !covered.contains(&before) && answers(&calls[before], call) {
-                caused.insert(before);
-                covered.extend(ancestors(&causes, before));
-            }
-        }
+        let caused = causes_of(calls, number, &causes);
         let mut after = caused.clone();
         after.extend((0..number).rev().find(|before| calls[*before].end_ms <= call.start_ms));
         causes.push(caused);
@@ -43,6 +37,22 @@ pub(super) fn links(calls: &[Call], live: bool) -> Vec<Link> {
         });
     }
     links
+}
+
+/// The calls whose answers a call sends, but for those that another of them has sent.
+fn causes_of(calls: &[Call], number: usize, causes: &[BTreeSet<usize>]) -> BTreeSet<usize> {
+    let call = &calls[number];
+    if let Sends::GoesOnFrom(before) = call.sends {
+        return before.into_iter().collect();
+    }
+    let (mut caused, mut covered) = (BTreeSet::new(), BTreeSet::new());
+    for before in (0..number).rev() {
+        if !covered.contains(&before) && answers(&calls[before], call) {
+            caused.insert(before);
+            covered.extend(ancestors(causes, before));
+        }
+    }
+    caused
 }
 
 /// Everything before a call, as far as `edges` lead.

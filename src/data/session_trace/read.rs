@@ -146,3 +146,74 @@ fn traces(text: &str, options: &TraceOptions, most: usize) -> Result<Read, Strin
 fn unusable(error: &serde_json::Error) -> String {
     format!("it is no trace with an id and requests, each with type, t, in, out and hash_ids: {error}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, format: TraceFormat, options: &TraceOptions, most: usize) -> Result<Read, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        fs::write(&path, text).unwrap();
+        sessions(&path, format, options, most)
+    }
+
+    fn trace(id: &str, input: u64) -> Value {
+        json!({ "id": id, "requests": [{ "t": 0, "type": "n", "in": input, "out": 10, "hash_ids": [1] }] })
+    }
+
+    fn names(read: &Read) -> Vec<&str> {
+        fn name(recorded: &Recorded) -> &str {
+            match recorded {
+                Recorded::Blocks(trace) => trace.id.as_str(),
+                Recorded::Calls(_) => "spans",
+            }
+        }
+        read.sessions.iter().map(name).collect()
+    }
+
+    #[test]
+    fn traces_are_a_file_a_list_or_lines() {
+        let options = TraceOptions::default();
+        let (a, b, c) = (trace("a", 5), trace("b", 500), trace("c", 5));
+        let weka = |text: &str, most| read(text, TraceFormat::Weka, &options, most).unwrap();
+        assert_eq!(names(&weka(&serde_json::to_string_pretty(&a).unwrap(), 9)), ["a"]);
+        assert_eq!(names(&weka(&format!("\n{a}\n\n{b}\n{c}\n"), 9)), ["a", "b", "c"]);
+        assert_eq!(names(&weka(&serde_json::to_string_pretty(&[&a, &b, &c]).unwrap(), 2)), ["a", "b"]);
+        assert_eq!(names(&weka(&format!("{a}\n{b}\nno more is read"), 2)), ["a", "b"]);
+        let short = TraceOptions { below_tokens: Some(510), ..options.clone() };
+        assert_eq!(names(&read(&format!("{a}\n{b}\n{c}"), TraceFormat::Weka, &short, 9).unwrap()), ["a", "c"]);
+    }
+
+    #[test]
+    fn lines_that_cannot_be_used_are_left_out_where_that_is_asked_for() {
+        let text = format!("{}\n{{\"id\": 1}}\n{}\n{{", trace("a", 5), trace("b", 5));
+        let lenient = TraceOptions { skip_invalid: true, ..TraceOptions::default() };
+        let found = read(&text, TraceFormat::Weka, &lenient, 9).unwrap();
+        assert_eq!(names(&found), ["a", "b"]);
+        assert!(found.left_out[0].starts_with("line 2: it is no trace"), "{:?}", found.left_out);
+        assert!(found.left_out[1].starts_with("line 4: it is no trace") && found.left_out.len() == 2);
+        let message = read(&text, TraceFormat::Weka, &TraceOptions::default(), 9).err().unwrap();
+        assert!(message.starts_with("line 2: it is no trace"), "{message}");
+    }
+
+    #[test]
+    fn formats_are_told_by_what_a_file_holds() {
+        let span = json!({ "span_id": "s", "name": "chat m", "start_time": 0, "attributes": { "gen_ai.input.messages": "[]" } });
+        let spans = [json!({ "spans": [span] }).to_string(), json!([span]).to_string(), format!("{span}\n{span}")];
+        for text in &spans {
+            assert_eq!(recognised(text), Some(TraceFormat::OpenTelemetry), "{text}");
+            let message = read(text, TraceFormat::Weka, &TraceOptions::default(), 9).err().unwrap();
+            assert!(message.ends_with("write 'otel:' before its path"), "{message}");
+            assert_eq!(names(&read(text, TraceFormat::OpenTelemetry, &TraceOptions::default(), 9).unwrap()), ["spans"]);
+        }
+        let traces = trace("a", 5);
+        for text in [traces.to_string(), format!("[{traces},{traces}]"), serde_json::to_string_pretty(&traces).unwrap()]
+        {
+            assert_eq!(recognised(&text), Some(TraceFormat::Weka), "{text}");
+            let message = read(&text, TraceFormat::OpenTelemetry, &TraceOptions::default(), 9).err().unwrap();
+            assert!(message.ends_with("write 'weka:' before its path"), "{message}");
+        }
+        assert_eq!(["", "[]", "{", "{\"a\": 1}"].map(recognised), [None; 4]);
+    }
+}

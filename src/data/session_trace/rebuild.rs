@@ -115,7 +115,7 @@ pub(super) struct Turn<'a> {
 pub(super) struct Prompt {
     /// Its messages: an agent's system prompt, and then what its user and the assistant say in turn, the user last.
     pub(super) messages: Vec<Arc<Message>>,
-    /// The answer that it is the first to send, if any.
+    /// The answer that it sends last, if any.
     pub(super) answer: Option<Answer>,
 }
 
@@ -311,4 +311,38 @@ fn in_words(parts: &mut [Part], blocks: &[u64], own: Own, texts: &mut Texts<'_>)
 fn message(role: &str, text: String) -> Arc<Message> {
     let wire = json!({ "role": role, "content": text });
     Arc::new(Message { wire, role: role.to_owned(), text, tool_ids: HashSet::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn with_a_tokenizer_blocks_have_its_tokens() {
+        // Words of common letters only, so that most of what is drawn is no word that it knows, but pieces of one.
+        let pieces = ["t", "h", "e", "o", "a", "##t", "##h", "##e", "##o", "##n", "##a", "##r", "##s", "##i", "[UNK]"];
+        let vocabulary: serde_json::Map<String, serde_json::Value> =
+            pieces.iter().enumerate().map(|(number, piece)| ((*piece).to_owned(), number.into())).collect();
+        let whole = json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null, "post_processor": null,
+            "pre_tokenizer": { "type": "Whitespace" }, "decoder": null,
+            "model": { "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+                "vocab": vocabulary },
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokenizer.json");
+        fs::write(&path, whole.to_string()).unwrap();
+        let tokenizer = Tokenizer::read(&path).unwrap();
+        let session = Session { seed: 3, name: "a", shares_blocks: false, repetition: 0 };
+        let mut texts = Texts::new(session, 16, Some(&tokenizer));
+        let mut agent = Conversation::new(20);
+        let turn = Turn { call: 0, start_s: 0.0, took_s: 0.0, blocks: &[4, 5, 6, 7], input: 75, output: 2 };
+        let prompt = agent.add(&turn, &mut texts).unwrap();
+        let counts: Vec<u64> = prompt.messages.iter().map(|message| tokenizer.count(&message.text).unwrap()).collect();
+        assert_eq!((counts, texts.inexact), (vec![32, 43], 0));
+        let words = prompt.messages[0].text.split(' ').count();
+        assert!(words < 32, "{words} words of more than one token");
+    }
 }

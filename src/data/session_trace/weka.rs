@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::error::Result;
 use crate::lengths::MAX_TOKENS;
 use crate::replay::TraceOptions;
-use crate::session_trace::call::Call;
+use crate::session_trace::call::{Call, Sends};
 use crate::session_trace::rebuild::{Conversation, Texts, Turn};
 
 /// Largest time of a trace, in seconds: about three years.
@@ -141,6 +141,7 @@ impl Trace {
             let turn =
                 Turn { call: calls.len(), start_s: planned.start_s, took_s, blocks: &entry.hash_ids, input, output };
             let prompt = agents[agent].add(&turn, texts)?;
+            let sends = Sends::GoesOnFrom(prompt.answer.as_ref().map(|answer| answer.call));
             if let Some(answer) = prompt.answer {
                 calls[answer.call].answer.get_or_insert(answer.message);
             }
@@ -150,6 +151,7 @@ impl Trace {
                 wait_ms: entry.think_time.filter(|_| options.think_time).map(|thought_s| ms(thought_s).max(0) as u64),
                 model: entry.model.clone(),
                 messages: prompt.messages,
+                sends,
                 answer: None,
                 tokens: output,
                 all_tokens: input.saturating_add(output),
