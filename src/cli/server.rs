@@ -74,8 +74,8 @@ pub struct ServerArgs {
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     server_wait: Duration,
 
-    /// HTTP: whether requests share connections, or each makes a connection of its own, whose time (TLS included) is part of
-    /// its latency, as for clients that do not keep connections
+    /// Whether requests share connections, or each makes a connection of its own, whose time (TLS and the beginning of HTTP/2
+    /// included) is part of its latency, as for clients that do not keep connections
     #[arg(long, action = ArgAction::Set, value_name = "new|keep", default_value = "keep",
         value_parser = connections)]
     connections: bool,
@@ -182,7 +182,7 @@ impl ServerArgs {
         ConnectionPlan {
             protocol,
             url,
-            headers: self.headers(),
+            headers: self.headers(wire),
             tls,
             server_wait: self.server_wait,
             reconnect: self.reconnect,
@@ -191,11 +191,12 @@ impl ServerArgs {
         }
     }
 
-    /// Headers of every request. Whoever keeps no connections must say so.
-    fn headers(&self) -> Vec<(String, String)> {
+    /// Headers of every request. Over HTTP/1.1, whoever keeps no connections must say so.
+    fn headers(&self, wire: Wire) -> Vec<(String, String)> {
         // Neither protocol tells names apart by their case.
         let mut headers = last_of_each(&self.header, |(name, _)| name.to_ascii_lowercase());
-        if self.connections && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("connection")) {
+        let must_say = self.connections && wire == Wire::Http;
+        if must_say && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("connection")) {
             headers.push(("Connection".to_owned(), "close".to_owned()));
         }
         headers

@@ -6,7 +6,8 @@
 //! exchanges     the state of the request in each slot                 url, connector, stream   addresses and sockets
 //! transport     how exchanges share connections                       connecting, poller, deadline   making and waiting
 //! serial        one at a time on each connection                      tally   which connections are lost
-//! calls         many on one: gRPC over HTTP/2, and single calls beside the load
+//! calls         many on one, or one on each: gRPC over HTTP/2, and single calls beside the load
+//! connection_pool   which of fewer connections an exchange has
 //! failure, advice   why there is no answer, and what to do about it
 //! ```
 
@@ -18,6 +19,7 @@ pub mod advice;
 pub mod calls;
 mod client;
 mod connecting;
+mod connection_pool;
 mod connector;
 mod deadline;
 mod exchange;

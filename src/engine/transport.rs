@@ -17,7 +17,7 @@ pub struct Route {
     pub connector: Arc<Connector>,
     /// Whether lost connections are remade.
     pub reconnect: bool,
-    /// Whether each exchange makes a connection of its own, where connections carry one at a time.
+    /// Whether each exchange makes a connection of its own.
     pub renew: bool,
     /// How long an answer may take.
     pub limit: Option<Duration>,
@@ -65,7 +65,7 @@ impl Network for Route {
     }
 }
 
-/// How exchanges share connections: one at a time on each ([`serial`](crate::serial)), or many on one
+/// How exchanges share connections: one at a time on each ([`serial`](crate::serial)), or many on one, unless each makes its own
 /// ([`calls`](crate::calls)). Everything that happens to an exchange is reported to the [`Exchanges`].
 pub trait Transport: Send {
     /// Makes sure that there are at least `slots` slots. Connections of new ones are made when requests need them.

@@ -63,7 +63,6 @@ fn each_request_says_that_it_keeps_no_connection() {
 #[test]
 fn it_is_refused_where_it_has_no_meaning() {
     let run = |line: &str| Program::new().args("-m m").args(line).run();
-    run("-u h:1 -i grpc --connections new").refusal(&["--connections new", "gRPC", "-i http"]);
     run("--service-kind triton_c_api --model-repository /nowhere --connections new").refusal(&["--connections"]);
     run("--connections sometimes").refusal(&["--connections", "new", "keep"]);
 }

@@ -1,9 +1,9 @@
 //! Between a client and its server: distance, which delays all traffic, keeps its order and does not limit its bandwidth;
-//! and connections that break at certain requests.
+//! a count of connections; and connections that break at certain requests.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +14,18 @@ pub fn far_away(server: &str, each_way: Duration) -> String {
         pass(client.try_clone().unwrap(), server.try_clone().unwrap(), each_way);
         pass(server, client, each_way);
     })
+}
+
+/// `host:port` at which `server` answers, and how many connections there were.
+pub fn counted(server: &str) -> (String, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&count);
+    let here = relay(server, move |client, server| {
+        counting.fetch_add(1, Ordering::SeqCst);
+        pass(client.try_clone().unwrap(), server.try_clone().unwrap(), Duration::ZERO);
+        pass(server, client, Duration::ZERO);
+    });
+    (here, count)
 }
 
 /// `host:port` at which `server` answers, but for requests of which `breaks` says yes: those break their connection.

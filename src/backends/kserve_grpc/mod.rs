@@ -215,7 +215,7 @@ impl Backend for GrpcBackend {
             service_kind: "TRITON",
             threading: Threading::Driven,
             client_times: Some(ClientTimes::GRPC),
-            cancels_alone: self.streaming,
+            cancels_alone: self.streaming && !self.route.renew,
             statistics: self.extensions.statistics,
         }
     }
@@ -287,7 +287,7 @@ impl Backend for GrpcBackend {
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {
         let method = if self.streaming { "ModelStreamInfer" } else { "ModelInfer" };
         let streams = match self.streaming {
-            true if self.is_foreign.load(Ordering::Relaxed) => Streams::Own,
+            true if self.route.renew || self.is_foreign.load(Ordering::Relaxed) => Streams::Own,
             // Where the number of responses is open, only such a server itself can say what it lacks.
             true if self.marks_no_final() && !spec.models.iter().any(|model| model.decoupled) => Streams::Unmarked,
             true => Streams::Shared,

@@ -75,8 +75,8 @@ pub enum Streams {
     Shared,
     /// The same with Triton before 23.06, which marks no response as final, and refuses to be asked for it.
     Unmarked,
-    /// One stream per request, which ends with its last response. Other servers do not say which request an answer is
-    /// for, or read all requests of a stream before they answer any.
+    /// One stream per request, which ends with its last response: where each request makes a connection, and because other
+    /// servers do not say which request an answer is for, or read all requests of a stream before they answer any.
     Own,
 }
 

@@ -19,16 +19,16 @@ use crate::wire::h2::{Encoder, ErrorCode, Message, Token};
 use crate::{Deadline, ExchangeId, Exchanges, Progress, TalliedConnection, Transport, late, wait_for};
 
 /// Pause between a failed attempt to reconnect and the next.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before requests fail that have no connection.
-const DEAD_PAUSE: Duration = Duration::from_millis(20);
+pub(super) const DEAD_PAUSE: Duration = Duration::from_millis(20);
 /// How long reconnecting may take, as long as most clients wait for a connection. Requests that have less time
 /// (`--client-timeout-us`) give up before.
-const RECONNECT_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const RECONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// Limit on reads of what arrived while a connection was idle.
 const MAX_TAKES: u32 = 64;
 /// Limit on consecutive reads: a server that never stops sending must not keep deadlines from being checked.
-const MAX_READS: u32 = 16;
+pub(super) const MAX_READS: u32 = 16;
 
 /// A client's one connection and its calls.
 pub(super) struct MultiplexedConnection<M> {

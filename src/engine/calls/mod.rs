@@ -1,4 +1,5 @@
-//! gRPC: exchanges that share one HTTP/2 connection, each its own call or a message on a long-lived stream.
+//! gRPC: exchanges that share one HTTP/2 connection, each its own call or a message on a long-lived stream; or, with
+//! `--connections new`, calls that each make a connection.
 //!
 //! All slots of a client share the connection. All answers of one read are completed before anything is written, so
 //! that the requests that follow them leave in one write. With 16 outstanding against Triton on two cores, one
@@ -8,6 +9,7 @@
 
 mod body;
 mod connection;
+mod connection_per_call;
 pub mod events;
 mod headers;
 mod questions;
@@ -27,6 +29,7 @@ pub use streams::parse_id;
 
 use crate::backend::{Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::calls::connection::MultiplexedConnection;
+use crate::calls::connection_per_call::ConnectionPerCall;
 use crate::calls::socket::{CONNECT_LIMIT, Http2Socket};
 use crate::error::Result;
 use crate::wire::grpc::Wish;
@@ -82,7 +85,7 @@ pub struct CallPlan {
     pub route: Route,
     /// Header fields of its calls.
     pub fields: Fields,
-    /// Whether requests use long-lived streams, one for each slot.
+    /// Whether requests use long-lived streams, one for each slot. There are none where each request makes a connection.
     pub streaming: bool,
 }
 
@@ -97,7 +100,7 @@ pub fn reach(connector: &Connector, limit: Duration) -> Result<(), InferError> {
 /// Opens a client of a method over gRPC.
 ///
 /// # Errors
-/// If the server cannot be reached.
+/// If the server cannot be reached, or the system is out of file descriptors.
 pub fn open<M: Method + 'static>(
     method: M,
     plan: CallPlan,
@@ -105,5 +108,9 @@ pub fn open<M: Method + 'static>(
     sink: Arc<dyn CompletionSink>,
 ) -> Result<Box<dyn Client>> {
     let limit = plan.route.limit;
+    if plan.route.renew {
+        let transport = ConnectionPerCall::new(method, plan, spec.connections)?;
+        return Ok(Box::new(NetworkClient::open(transport, spec, limit, sink)?));
+    }
     Ok(Box::new(NetworkClient::open(MultiplexedConnection::new(method, plan), spec, limit, sink)?))
 }

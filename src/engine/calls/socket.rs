@@ -79,7 +79,8 @@ impl Http2Socket {
         if unread { deadline.check() } else { deadline.wait(&self.stream, self.interest()) }
     }
 
-    fn interest(&self) -> PollFlags {
+    /// What its socket must be ready for before it can go on.
+    pub fn interest(&self) -> PollFlags {
         let writes = self.unflushed || !self.h2.out().is_empty();
         if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
     }
@@ -171,9 +172,20 @@ impl Http2Socket {
         self.stream.is_tls()
     }
 
+    /// Whether decrypted bytes are waiting inside the TLS layer, where polling the socket does not see them.
+    pub fn holds_bytes(&mut self) -> bool {
+        self.stream.holds_bytes()
+    }
+
     /// Closes both directions.
     pub fn shutdown(&mut self) {
         self.stream.shutdown();
+    }
+}
+
+impl AsFd for Http2Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 
@@ -247,7 +259,7 @@ impl AsFd for Opening {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.step {
             Step::Connecting(connecting) => connecting.as_fd(),
-            Step::Settling(line) => line.stream.as_fd(),
+            Step::Settling(line) => line.as_fd(),
         }
     }
 }

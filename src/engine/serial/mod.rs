@@ -19,7 +19,6 @@
 mod attempt;
 mod common;
 mod connection;
-mod connection_pool;
 mod pending_drains;
 mod write;
 
@@ -32,10 +31,10 @@ use rustix::event::PollFlags;
 
 use crate::backend::{Awaited, Client, ClientSpec, CompletionSink, InferError, Request};
 use crate::clock::Stamp;
+use crate::connection_pool::ConnectionPool;
 use crate::error::{Error, Result};
 use crate::serial::common::Common;
 use crate::serial::connection::SerialConnection;
-use crate::serial::connection_pool::ConnectionPool;
 use crate::serial::pending_drains::PendingDrains;
 use crate::serial::write::TICK;
 use crate::{Exchanges, NetworkClient, Poller, Route, Transport, failure, wait_for};

@@ -220,14 +220,6 @@ pub(super) const SERVER_RULES: &[Rule] = &[
         message: |_| "--streaming needs gRPC: add -i grpc".into(),
     },
     Rule {
-        broken: |draft| draft.plan.target.connection.renew && is_grpc(draft),
-        message: |_| {
-            "--connections new: over gRPC all calls of a thread share a connection, as its libraries do it: use -i http, or \
-             leave it out"
-                .into()
-        },
-    },
-    Rule {
         broken: |draft| on_network(draft) && is_http(draft) && asks_compression(draft, "--grpc-compression-algorithm"),
         message: |draft| {
             format!(

@@ -39,6 +39,41 @@ fn connections_are_encrypted_if_asked() {
     });
 }
 
+/// Connections of questions beside the load.
+const BESIDE: usize = 6;
+
+#[test]
+fn connections_of_their_own_are_as_many_as_requests() {
+    let authority = Authority::new();
+    let mut config = (*authority.server_config(&authority.issue(&["localhost"], 2090), false)).clone();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let config = std::sync::Arc::new(config);
+    each(NONE, |service| {
+        let trusted = authority.file("ca.pem").display().to_string();
+        let (scheme, encrypted) = match service.kind.is_grpc() {
+            true => ("", format!("--ssl-grpc-use-ssl --ssl-grpc-root-certifications-file {trusted}")),
+            false => ("https://", format!("--ssl-https-ca-certificates-file {trusted}")),
+        };
+        for (load, tls) in [
+            ("--sync --concurrency-range 2", true),
+            ("--async --concurrency-range 3", false),
+            ("--async --concurrency-range 6 --max-connections 2", true),
+            ("--request-rate-range 200", false),
+        ] {
+            if refuses_sync(service, load) {
+                continue;
+            }
+            let proxy = Proxy::of(service.url(), tls.then(|| config.clone()));
+            let (scheme, flags) = if tls { (scheme, &encrypted[..]) } else { ("", "") };
+            let before = service.count();
+            let flags = format!("-m m {flags} --connections new --request-count 30 {load}");
+            run_at(service, &format!("{scheme}{}", proxy.url()), &flags);
+            assert_eq!(service.count() - before, 30, "{load}");
+            assert!((30..=30 + BESIDE).contains(&proxy.connections()), "{load}: {}", proxy.connections());
+        }
+    });
+}
+
 #[test]
 fn header_fields_are_those_of_every_request() {
     each(NONE, |service| {

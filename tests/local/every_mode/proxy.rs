@@ -52,6 +52,11 @@ impl Proxy {
         format!("localhost:{}", self.port)
     }
 
+    /// How many connections it has had since they were last cut.
+    pub fn connections(&self) -> usize {
+        self.open.lock().unwrap().len()
+    }
+
     /// Cuts all open connections.
     pub fn cut(&self) {
         for stream in self.open.lock().unwrap().drain(..) {

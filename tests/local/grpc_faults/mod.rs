@@ -1,6 +1,7 @@
 //! Server faults over gRPC, and behaviour that is rare but legal: each request must end exactly once, with the reason.
 
 mod bounds;
+mod connection_per_call;
 mod farewells;
 mod h2_peer;
 mod misfits;
@@ -41,6 +42,8 @@ type SlotOutcome = (u32, Result<u32, (String, String)>);
 pub struct Log {
     pub completions: Mutex<Vec<SlotOutcome>>,
     pub responses: Mutex<Vec<String>>,
+    /// From the send to the last response.
+    pub latencies: Mutex<Vec<Duration>>,
 }
 
 impl CompletionSink for Log {
@@ -60,6 +63,8 @@ impl CompletionSink for Log {
             None => Ok(completion.responses),
             Some(error) => Err((error.code.to_string(), error.message.clone())),
         };
+        let latency = Duration::from_nanos(completion.last_response.since(completion.sent));
+        self.latencies.lock().unwrap().push(latency);
         self.completions.lock().unwrap().push((slot.0, outcome));
         Next::Idle
     }
@@ -74,6 +79,9 @@ pub struct Setup {
     pub decoupled: bool,
     pub watch: bool,
     pub reconnect: bool,
+    /// Whether each request makes a connection, and how many may be open at once.
+    pub renew: bool,
+    pub connections: Option<usize>,
     pub deadline: Option<Duration>,
     /// The dimension of the model's output, -1 for any.
     pub output: i64,
@@ -88,6 +96,8 @@ pub const PLAIN: Setup = Setup {
     decoupled: false,
     watch: false,
     reconnect: false,
+    renew: false,
+    connections: None,
     deadline: None,
     output: -1,
     max_reply_bytes: MAX_REPLY_BYTES,
@@ -160,7 +170,7 @@ pub fn connection(address: &str, setup: Setup) -> ConnectionPlan {
         tls: Tls::default(),
         server_wait: Duration::ZERO,
         reconnect: setup.reconnect,
-        renew: false,
+        renew: setup.renew,
         client_timeout: setup.deadline,
     }
 }
@@ -191,6 +201,7 @@ pub fn spec(setup: Setup) -> ClientSpec {
     ClientSpec {
         slots: setup.slots,
         load_slots: setup.slots,
+        connections: setup.connections,
         max_reply_bytes: setup.max_reply_bytes,
         replies: setup.replies,
         watch_responses: setup.watch,

@@ -1,6 +1,7 @@
 //! The program against a real `tritonserver` over HTTP and gRPC, end to end: what is promised about a network session.
 
 mod anew;
+mod connections;
 mod disturbances;
 mod endings;
 mod far;

@@ -7,7 +7,7 @@ use crate::{ExchangeId, Exchanges};
 /// Assigns connections to slots. A request that finds none free waits, and the one that has waited longest gets the
 /// next.
 #[derive(Debug, Default)]
-pub(super) struct ConnectionPool {
+pub struct ConnectionPool {
     /// Each slot's connection.
     lines: Vec<Option<usize>>,
     /// Each connection's slot.
@@ -19,7 +19,7 @@ pub(super) struct ConnectionPool {
 
 impl ConnectionPool {
     /// Sets the numbers of slots and connections.
-    pub(super) fn grow(&mut self, slots: usize, lines: usize) {
+    pub fn grow(&mut self, slots: usize, lines: usize) {
         self.lines.resize(slots.max(self.lines.len()), None);
         self.free.extend(self.slots.len()..lines);
         self.slots.resize(lines.max(self.slots.len()), None);
@@ -27,7 +27,7 @@ impl ConnectionPool {
     }
 
     /// Takes a connection for the slot; without a free one, the slot waits.
-    pub(super) fn take(&mut self, slot: usize, exchanges: &Exchanges) -> Option<usize> {
+    pub fn take(&mut self, slot: usize, exchanges: &Exchanges) -> Option<usize> {
         let line = if self.waiting.is_empty() { self.free.pop_front() } else { None };
         match line {
             Some(line) => self.give(slot, line),
@@ -37,7 +37,7 @@ impl ConnectionPool {
     }
 
     /// The slot that has waited longest, and its connection, where one is free.
-    pub(super) fn next(&mut self, exchanges: &Exchanges) -> Option<(usize, usize)> {
+    pub fn next(&mut self, exchanges: &Exchanges) -> Option<(usize, usize)> {
         // Requests that were given up meanwhile no longer wait.
         while self.waiting.front().is_some_and(|id| !exchanges.is_current(*id)) {
             self.waiting.pop_front();
@@ -54,17 +54,17 @@ impl ConnectionPool {
     }
 
     /// The slot's connection.
-    pub(super) fn line(&self, slot: usize) -> Option<usize> {
+    pub fn line(&self, slot: usize) -> Option<usize> {
         self.lines[slot]
     }
 
     /// The connection's slot.
-    pub(super) fn slot(&self, line: usize) -> Option<usize> {
+    pub fn slot(&self, line: usize) -> Option<usize> {
         self.slots[line]
     }
 
     /// The slot's request is over; returns the connection that it had.
-    pub(super) fn leave(&mut self, slot: usize) -> Option<usize> {
+    pub fn leave(&mut self, slot: usize) -> Option<usize> {
         let line = self.lines[slot].take()?;
         self.slots[line] = None;
         self.free.push_back(line);
