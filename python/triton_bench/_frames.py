@@ -48,7 +48,8 @@ def of_level(level: Level, catalogue: Mapping[str, Figure]) -> Row:
 
 def _servers(level: Level, addresses: list[str]) -> Iterator[Row]:
     """A row for each server that requests were spread over."""
-    for address, client in zip(addresses, level.raw["client"].get("servers", [])):
+    hosts = level.raw.get("hosts") or [{}] * len(addresses)
+    for address, client, host in zip(addresses, level.raw["client"].get("servers", []), hosts):
         row: Row = {"kind": level.load.kind, "load": level.load.value, "server": address}
         row.update({key: client[key] for key in ("requests", "failed")})
         seconds = client["duration_s"]
@@ -57,6 +58,8 @@ def _servers(level: Level, addresses: list[str]) -> Iterator[Row]:
         if latency and latency["count"]:
             row["mean"] = latency["mean_ns"] / 1e9
             row.update({f"p{q}": value / 1e9 for q, value in latency["percentiles_ns"].items()})
+        # Of its metrics, which `--collect-metrics` reads, those that are one number.
+        row.update({key: value for key, value in host.items() if isinstance(value, (int, float))})
         yield row
 
 

@@ -134,8 +134,8 @@ mod tests {
             NullBackend.statistics(id)
         }
 
-        fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
-            NullBackend.metrics(line)
+        fn metrics(&self, _: usize, line: &mut dyn FnMut(&str)) -> Result<()> {
+            NullBackend.metrics(0, line)
         }
 
         fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

@@ -120,11 +120,12 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// Calls `line` with every line of the server's metrics in Prometheus' text format, as they arrive.
+    /// Calls `line` with every line of a server's metrics in Prometheus' text format, as they arrive. `server` is its number
+    /// among [`Backend::servers`], 0 if there is one.
     ///
     /// # Errors
     /// If the server keeps none, cannot be reached, or breaks off.
-    fn metrics(&self, _line: &mut dyn FnMut(&str)) -> Result<()> {
+    fn metrics(&self, _server: usize, _line: &mut dyn FnMut(&str)) -> Result<()> {
         Err(Error::server("this service keeps no metrics"))
     }
 

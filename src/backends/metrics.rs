@@ -27,40 +27,26 @@ pub struct MetricsSource {
 }
 
 impl MetricsSource {
-    /// The metrics at `url`; by default at Triton's metrics port on the host of `server`. Nothing is read yet.
+    /// The metrics that the plan names; by default at Triton's metrics port on the host of `server`. Nothing is read yet.
     ///
     /// # Errors
     /// If the address or a certificate is wrong.
-    pub fn new(connection: &ConnectionPlan, server: &Endpoint, url: Option<&str>) -> Result<Self> {
-        let endpoint = match url {
-            Some(url) => Endpoint::parse_flag("--metrics-url", url, PORT)?,
-            None => Endpoint { secure: false, port: PORT, prefix: PATH.to_owned(), ..server.clone() },
-        };
-        Self::at(endpoint, connection, Headers::default())
+    pub fn new(connection: &ConnectionPlan, server: &Endpoint) -> Result<Self> {
+        Self::at(page(connection, server)?, connection, Headers::default())
     }
 
-    /// The metrics at `url`; by default at the port that `server` itself listens at, for which `headers` are: they may hold its
-    /// credentials. Nothing is read yet.
+    /// The metrics that the plan names; by default at the port that `server` itself listens at, for which `headers` are: they may
+    /// hold its credentials. Nothing is read yet.
     ///
     /// # Errors
     /// If the address or a certificate is wrong.
-    pub fn beside(
-        server: &Endpoint,
-        headers: &Headers,
-        connection: &ConnectionPlan,
-        url: Option<&str>,
-    ) -> Result<Self> {
-        match url {
-            Some(url) => {
-                Self::at(Endpoint::parse_flag("--metrics-url", url, server.port)?, connection, Headers::default())
-            }
-            None => Self::at(Endpoint { prefix: PATH.to_owned(), ..server.clone() }, connection, headers.clone()),
-        }
+    pub fn beside(server: &Endpoint, headers: &Headers, connection: &ConnectionPlan) -> Result<Self> {
+        let headers = if connection.metrics_url.is_some() { Headers::default() } else { headers.clone() };
+        Self::at(page_beside(connection, server)?, connection, headers)
     }
 
     fn at(endpoint: Endpoint, connection: &ConnectionPlan, headers: Headers) -> Result<Self> {
-        let path = if endpoint.prefix.is_empty() { PATH.to_owned() } else { endpoint.prefix.clone() };
-        let secure = endpoint.secure;
+        let (path, secure) = (endpoint.prefix.clone(), endpoint.secure);
         let tls = secure.then(|| TlsClient::new(&connection.tls, &["http/1.1"])).transpose()?;
         let connector = Arc::new(Connector::new(endpoint, tls));
         Ok(Self { questions: Questions::new(connector, headers), path })
@@ -85,6 +71,40 @@ impl MetricsSource {
         }
         lines.end(line).map_err(unread)
     }
+}
+
+/// Where the metrics of a Triton are.
+///
+/// # Errors
+/// If the address is wrong.
+pub fn page(connection: &ConnectionPlan, server: &Endpoint) -> Result<Endpoint> {
+    let usual = Endpoint { secure: false, port: PORT, prefix: PATH.to_owned(), ..server.clone() };
+    named(connection, PORT).unwrap_or(Ok(usual))
+}
+
+/// Where those of a server are that offers them beside everything else.
+///
+/// # Errors
+/// If the address is wrong.
+pub fn page_beside(connection: &ConnectionPlan, server: &Endpoint) -> Result<Endpoint> {
+    let usual = Endpoint { prefix: PATH.to_owned(), ..server.clone() };
+    named(connection, server.port).unwrap_or(Ok(usual))
+}
+
+/// Where the plan says that they are, at `port` if it names none.
+fn named(connection: &ConnectionPlan, port: u16) -> Option<Result<Endpoint>> {
+    let url = connection.metrics_url.as_deref()?;
+    let parsed = Endpoint::parse_flag("--metrics-url", url, port);
+    Some(parsed.map(|page| if page.prefix.is_empty() { Endpoint { prefix: PATH.to_owned(), ..page } } else { page }))
+}
+
+/// Whether two servers' metrics would come from one page. Other names of one host are not known here.
+pub fn is_same_page(left: &Endpoint, right: &Endpoint) -> bool {
+    let host = |page: &Endpoint| match page.host.to_ascii_lowercase().as_str() {
+        "localhost" | "127.0.0.1" | "::1" => "localhost".to_owned(),
+        other => other.to_owned(),
+    };
+    (left.port, &left.prefix) == (right.port, &right.prefix) && host(left) == host(right)
 }
 
 /// Splits a text that arrives in pieces into lines.
@@ -133,7 +153,10 @@ fn give(bytes: &[u8], line: &mut dyn FnMut(&str)) -> Result<(), InferError> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::plan::{Compression, Protocol, Tls};
 
     fn lines(pieces: &[&[u8]]) -> Result<Vec<String>, InferError> {
         let (mut cut, mut collected) = (Lines::default(), Vec::new());
@@ -141,6 +164,42 @@ mod tests {
         pieces.iter().try_for_each(|piece| cut.take(piece, &mut keep))?;
         cut.end(&mut keep)?;
         Ok(collected)
+    }
+
+    #[test]
+    fn pages_are_told_apart_by_host_port_and_path() {
+        let server = |url: &str| Endpoint::parse(url, 8000).unwrap();
+        let at = |url: &str, given: Option<&str>| page(&connection(url, given), &server(url)).unwrap();
+        assert_eq!(at("h:1", None).http_url(), "http://h:8002/metrics");
+        assert_eq!(at("https://h:1/prefix", None).http_url(), "http://h:8002/metrics");
+        assert_eq!(at("h:1", Some("https://other")).http_url(), "https://other:443/metrics");
+        let beside = |url: &str| page_beside(&connection(url, None), &server(url)).unwrap();
+        assert_eq!(beside("h:1/v1").http_url(), "http://h:1/metrics");
+        for (left, right, same) in [
+            (at("h:1", None), at("H:2", None), true),
+            (at("localhost:1", None), at("127.0.0.1:2", None), true),
+            (at("h:1", None), at("g:1", None), false),
+            (at("h:1", Some("h:9/a")), at("h:1", Some("h:9/b")), false),
+            (at("h:1", Some("h:8002")), at("h:2", None), true),
+            (beside("h:1"), beside("h:2"), false),
+            (beside("h:1/a"), beside("h:1/b"), true),
+        ] {
+            assert_eq!(is_same_page(&left, &right), same, "{left} {right}");
+        }
+    }
+
+    fn connection(url: &str, metrics_url: Option<&str>) -> ConnectionPlan {
+        ConnectionPlan {
+            protocol: Protocol::Grpc { streaming: false, compression: Compression::None },
+            url: url.to_owned(),
+            metrics_url: metrics_url.map(str::to_owned),
+            headers: Vec::new(),
+            tls: Tls::default(),
+            server_wait: Duration::ZERO,
+            reconnect: false,
+            renew: false,
+            client_timeout: None,
+        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ use crate::engine::Endpoint;
 use crate::error::{Error, Result};
 use crate::kserve::regions;
 use crate::kserve::trace_settings::{self, ChangedTraces, TraceControl};
-use crate::plan::{MixEntry, Plan, Protocol, ServiceKind, Target};
+use crate::plan::{ConnectionPlan, MixEntry, Plan, Protocol, ServiceKind, Target};
 use crate::replicas::Replicas;
 
 /// A connected server.
@@ -155,15 +155,42 @@ fn reach(plan: &Plan) -> Result<Connected> {
     if plan.target.replicas.is_empty() {
         return reach_one(plan);
     }
-    let (mut servers, mut addresses) = (Vec::new(), Vec::new());
+    let endpoint =
+        |connection: &ConnectionPlan| Endpoint::parse(&connection.url, plan.target.service.port(&connection.protocol));
+    let endpoints = plan.target.connections().map(endpoint).collect::<Result<Vec<_>>>()?;
+    check_pages(&plan.target, &endpoints)?;
+    let mut servers = Vec::new();
     for connection in plan.target.connections() {
-        let port = plan.target.service.port(&connection.protocol);
-        addresses.push(Endpoint::parse(&connection.url, port)?.to_string());
         let target = Target { connection: connection.clone(), replicas: Vec::new(), ..plan.target.clone() };
         servers.push(reach_one(&Plan { target, ..plan.clone() })?.backend);
     }
+    let addresses = endpoints.iter().map(Endpoint::to_string).collect();
     let backend: Arc<dyn Backend> = Arc::new(Replicas::new(servers, addresses, plan.target.spread));
     Ok(backend.into())
+}
+
+/// Refuses to read one page of metrics for two servers, whose figures would then count twice.
+fn check_pages(target: &Target, servers: &[Endpoint]) -> Result<()> {
+    let mut pages: Vec<Endpoint> = Vec::new();
+    for (connection, server) in target.connections().zip(servers) {
+        if target.metrics.is_none() && connection.metrics_url.is_none() {
+            continue;
+        }
+        let page = match target.service {
+            ServiceKind::OpenAi => metrics::page_beside(connection, server)?,
+            _ => metrics::page(connection, server)?,
+        };
+        if let Some(earlier) = pages.iter().position(|other| metrics::is_same_page(other, &page)) {
+            return Err(Error::usage(format!(
+                "-u {} and -u {server}: the metrics of both would be read from {}: give --metrics-url for each -u, in their \
+                 order",
+                servers[earlier],
+                page.http_url()
+            )));
+        }
+        pages.push(page);
+    }
+    Ok(())
 }
 
 fn reach_one(plan: &Plan) -> Result<Connected> {
@@ -177,18 +204,12 @@ fn reach_one(plan: &Plan) -> Result<Connected> {
         ServiceKind::Null => here(Arc::new(null::NullBackend)),
         ServiceKind::OpenAi => here(Arc::new(openai::OpenAiBackend::connect(target)?)),
         ServiceKind::Triton => match target.connection.protocol {
-            Protocol::Http { .. } => traced(
-                target,
-                Arc::new(
-                    kserve_http::HttpBackend::connect(&target.connection, metrics_url(target))?.with_batches(batches),
-                ),
-            ),
-            Protocol::Grpc { .. } => traced(
-                target,
-                Arc::new(
-                    kserve_grpc::GrpcBackend::connect(&target.connection, metrics_url(target))?.with_batches(batches),
-                ),
-            ),
+            Protocol::Http { .. } => {
+                traced(target, Arc::new(kserve_http::HttpBackend::connect(&target.connection)?.with_batches(batches)))
+            }
+            Protocol::Grpc { .. } => {
+                traced(target, Arc::new(kserve_grpc::GrpcBackend::connect(&target.connection)?.with_batches(batches)))
+            }
         },
     }
 }
@@ -218,8 +239,4 @@ pub fn abandon_servers() {
     c_api::prevent_forks();
     processes::end_all();
     c_api::unlink_python_regions();
-}
-
-fn metrics_url(target: &Target) -> Option<&str> {
-    target.metrics.as_ref().and_then(|metrics| metrics.url.as_deref())
 }

@@ -68,8 +68,8 @@ impl Backend for CountedTokens {
         self.inner.all_statistics()
     }
 
-    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
-        self.inner.metrics(line)
+    fn metrics(&self, server: usize, line: &mut dyn FnMut(&str)) -> Result<()> {
+        self.inner.metrics(server, line)
     }
 
     fn reload(&self, models: &[ModelId]) -> Result<bool> {

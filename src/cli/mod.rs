@@ -385,7 +385,7 @@ impl Flags {
             metrics,
             dynamic_grpc,
             tfserving: self.tfserving.plan(given),
-            torchserve: self.torchserve.plan(self.server.metrics_url()),
+            torchserve: self.torchserve.plan(),
         })
     }
 }

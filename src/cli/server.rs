@@ -105,10 +105,11 @@ pub struct ServerArgs {
     #[arg(long)]
     collect_metrics: bool,
 
-    /// URL of the server's metrics; with torchserve, also the source of its models' counters. Default: port 8002 of the
-    /// server's host, path /metrics; with openai the server's own port; with torchserve none
+    /// URL of the server's metrics; with torchserve, also the source of its models' counters. With several servers repeat it
+    /// for each -u, in their order. Default: port 8002 of the server's host, path /metrics; with openai the server's own
+    /// port; with torchserve none
     #[arg(long, value_name = "URL", value_parser = filled)]
-    metrics_url: Option<String>,
+    metrics_url: Vec<String>,
 
     /// Time between two readings of the metrics, in milliseconds or as in 2s
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = period(MS, MS))]
@@ -151,10 +152,16 @@ impl ServerArgs {
             // Of several, its last one counts.
             Codes::PerfAnalyzers => self.url.last().into_iter().map(String::as_str).collect(),
         };
-        match urls[..] {
+        let connections: Vec<_> = match urls[..] {
             [] => vec![self.connection(service, None)],
             _ => urls.into_iter().map(|url| self.connection(service, Some(url))).collect(),
-        }
+        };
+        let pages = match codes {
+            Codes::Own => &self.metrics_url[..],
+            Codes::PerfAnalyzers => self.metrics_url.last().map_or(&[][..], std::slice::from_ref),
+        };
+        let pages = pages.iter().cloned().map(Some).chain(std::iter::repeat(None));
+        connections.into_iter().zip(pages).map(|(one, metrics_url)| ConnectionPlan { metrics_url, ..one }).collect()
     }
 
     /// How requests are spread over several servers.
@@ -182,6 +189,7 @@ impl ServerArgs {
         ConnectionPlan {
             protocol,
             url,
+            metrics_url: None,
             headers: self.headers(wire),
             tls,
             server_wait: self.server_wait,
@@ -212,11 +220,6 @@ impl ServerArgs {
         self.streaming
     }
 
-    /// `--metrics-url`, if it was given.
-    pub fn metrics_url(&self) -> Option<String> {
-        self.metrics_url.clone()
-    }
-
     /// `--max-reply-bytes`, if it was given.
     pub fn max_reply_bytes(&self) -> Option<u64> {
         self.max_reply_bytes
@@ -229,7 +232,7 @@ impl ServerArgs {
 
     /// How the server's metrics are collected, if they are.
     pub fn metrics(&self) -> Option<MetricsPlan> {
-        self.collect_metrics.then(|| MetricsPlan { url: self.metrics_url.clone(), interval: self.metrics_interval })
+        self.collect_metrics.then_some(MetricsPlan { interval: self.metrics_interval })
     }
 
     /// Trace settings, if any was given.

@@ -21,9 +21,9 @@ pub struct TorchServeArgs {
 }
 
 impl TorchServeArgs {
-    /// What the flags say, and where the server's metrics are.
-    pub fn plan(&self, metrics_url: Option<String>) -> TorchServePlan {
+    /// What the flags say.
+    pub fn plan(&self) -> TorchServePlan {
         let (management_url, management_key) = (self.management_url.clone(), self.management_key.clone());
-        TorchServePlan { metrics_url, management_url, management_key }
+        TorchServePlan { management_url, management_key }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the server's metrics while a level is measured, and keeps the readings of each window separate.
+//! Reads the servers' metrics while a level is measured, and keeps the readings of each window separate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,16 @@ use parking_lot::Mutex;
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::metrics::{MetricsFold, Page};
-use crate::stdio::note;
+use crate::stdio::{note, shown};
 
 /// A thread that reads the metrics at the start of every window and every interval after that. Dropping it waits for a
 /// reading that is under way.
 pub struct Collector {
     shared: Arc<Shared>,
-    model: String,
     thread: Option<JoinHandle<()>>,
 }
 
+#[derive(Default)]
 struct Shared {
     /// Readings of the open window.
     open: Mutex<MetricsFold>,
@@ -27,61 +27,92 @@ struct Shared {
 }
 
 impl Collector {
-    /// Reads the metrics once, so that a wrong address is found before anything is measured, and starts to poll.
+    /// Reads the metrics once, so that a wrong address is found before anything is measured, and starts to poll. Of several
+    /// servers one that does not answer is noted.
     ///
     /// # Errors
-    /// If the metrics cannot be read, or the server's answer contains none.
+    /// If the metrics cannot be read, or the server's answer contains none; of several servers, if that is true of all.
     pub fn start(backend: Arc<dyn Backend>, interval: Duration, model: &str) -> Result<Self> {
-        let unread = |error: Error| error.context("--collect-metrics");
-        let page = read(backend.as_ref(), model).map_err(unread)?;
-        // Triton answers any wrong path with nothing.
-        if !page.is_metrics() {
-            let reason = "the answer contains no metrics in Prometheus' text format; give their URL with --metrics-url";
-            return Err(unread(Error::server(reason)));
+        let sources = Sources { backend, model: model.to_owned() };
+        let (mut lacking, mut unread) = (Vec::new(), Vec::new());
+        for (server, page) in sources.read().into_iter().enumerate() {
+            match page.and_then(recognized) {
+                Ok(page) if page.lacks_gpus() => lacking.push(server),
+                Ok(_) => {}
+                Err(error) => unread.push((server, error)),
+            }
         }
-        if page.lacks_gpus() {
-            note!("--collect-metrics: the server reports no GPU metrics; GPU figures are left out");
+        if unread.len() == sources.count() {
+            return Err(unread.swap_remove(0).1.context("--collect-metrics"));
         }
-        Self::begin(backend, interval, model)
+        for (server, error) in &unread {
+            let of_server = sources.named(*server);
+            note!("--collect-metrics: {of_server}{error}; its figures are left out until it answers");
+        }
+        match lacking.len() {
+            0 => {}
+            1 if sources.count() == 1 => {
+                note!("--collect-metrics: the server reports no GPU metrics; GPU figures are left out");
+            }
+            all if all == sources.count() => {
+                note!("--collect-metrics: the servers report no GPU metrics; GPU figures are left out");
+            }
+            _ => {
+                let names: Vec<_> = lacking.iter().map(|server| sources.address(*server)).collect();
+                note!("--collect-metrics: without GPU metrics, whose figures are left out: {}", names.join(", "));
+            }
+        }
+        Self::begin(sources, interval, &unread.into_iter().map(|(server, _)| server).collect::<Vec<_>>())
     }
 
-    /// The same for a server of language models, of which many have no such page: then that is noted, and nothing is collected.
+    /// The same for servers of language models, of which many have no such page: then that is noted, and if none has one,
+    /// nothing is collected.
     ///
     /// # Errors
     /// If no thread can be started.
     pub fn start_if_offered(backend: Arc<dyn Backend>, interval: Duration, model: &str) -> Result<Option<Self>> {
-        match read(backend.as_ref(), model) {
-            Err(error) => {
-                note!(
-                    "--collect-metrics: {error}; the server's load is left out (vLLM and TGI offer it, SGLang with \
-                     --enable-metrics; --metrics-url names another page)"
-                );
-                return Ok(None);
+        let sources = Sources { backend, model: model.to_owned() };
+        let mut unread = Vec::new();
+        for (server, page) in sources.read().into_iter().enumerate() {
+            let of_server = sources.named(server);
+            match page {
+                Err(error) => {
+                    unread.push(server);
+                    note!(
+                        "--collect-metrics: {of_server}{error}; the server's load is left out (vLLM and TGI offer it, SGLang with \
+                         --enable-metrics; --metrics-url names another page)"
+                    );
+                }
+                // Some servers list a figure only once it has had a value.
+                Ok(page) if !page.reports_load() => note!(
+                    "--collect-metrics: {of_server}the page has no figures of vLLM's, SGLang's or TGI's load so far; if it has \
+                     none later, either, they are left out (--metrics-url names another page)"
+                ),
+                Ok(_) => {}
             }
-            // Some servers list a figure only once it has had a value.
-            Ok(page) if !page.reports_load() => note!(
-                "--collect-metrics: the page has no figures of vLLM's, SGLang's or TGI's load so far; if it has none later, \
-                 either, they are left out (--metrics-url names another page)"
-            ),
-            Ok(_) => {}
         }
-        Self::begin(backend, interval, model).map(Some)
+        if unread.len() == sources.count() {
+            return Ok(None);
+        }
+        Self::begin(sources, interval, &unread).map(Some)
     }
 
-    fn begin(backend: Arc<dyn Backend>, interval: Duration, model: &str) -> Result<Self> {
-        let shared = Arc::new(Shared { open: Mutex::new(MetricsFold::new(model)), stop: AtomicBool::new(false) });
+    /// Starts to poll. Nothing more is said of the servers in `noted` if they do not answer.
+    fn begin(sources: Sources, interval: Duration, noted: &[usize]) -> Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let warned = (0..sources.count()).map(|server| noted.contains(&server)).collect();
         let poll = {
-            let (shared, model) = (Arc::clone(&shared), model.to_owned());
-            move || poll(backend.as_ref(), interval, &model, &shared)
+            let shared = Arc::clone(&shared);
+            move || poll(&sources, interval, warned, &shared)
         };
         let failed = |error| Error::machine(format!("a thread for --collect-metrics cannot be started: {error}"));
         let thread = thread::Builder::new().name("metrics".to_owned()).spawn(poll).map_err(failed)?;
-        Ok(Self { shared, model: model.to_owned(), thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// Ends the open window and begins the next: returns the readings since the last call.
     pub fn advance(&self) -> MetricsFold {
-        let readings = std::mem::replace(&mut *self.shared.open.lock(), MetricsFold::new(self.model.as_str()));
+        let readings = std::mem::take(&mut *self.shared.open.lock());
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
@@ -100,30 +131,79 @@ impl Drop for Collector {
     }
 }
 
-/// One reading, whole or not at all.
-fn read(backend: &dyn Backend, model: &str) -> Result<Page> {
-    let mut page = Page::new(model);
-    backend.metrics(&mut |line| page.line(line))?;
-    Ok(page)
+/// What is read: a page of each server.
+struct Sources {
+    backend: Arc<dyn Backend>,
+    /// The model whose queue counts.
+    model: String,
 }
 
-fn poll(backend: &dyn Backend, interval: Duration, model: &str, shared: &Shared) {
-    let (mut warned, mut doubted) = (false, false);
+impl Sources {
+    /// Number of servers.
+    fn count(&self) -> usize {
+        self.backend.servers().len().max(1)
+    }
+
+    fn address(&self, server: usize) -> String {
+        self.backend.servers().get(server).map(|address| shown(address).to_string()).unwrap_or_default()
+    }
+
+    /// What notes of a server begin with, if there are several.
+    fn named(&self, server: usize) -> String {
+        if self.count() > 1 { format!("{}: ", self.address(server)) } else { String::new() }
+    }
+
+    /// The pages of all servers, at the same time: one that does not answer must not delay the others.
+    fn read(&self) -> Vec<Result<Page>> {
+        thread::scope(|scope| {
+            let begin = |server| thread::Builder::new().spawn_scoped(scope, move || self.read_one(server));
+            let further: Vec<_> = (1..self.count()).map(begin).collect();
+            let unread = |reason: String| Error::machine(format!("its metrics cannot be read: {reason}"));
+            let further = further.into_iter().map(|begun| match begun.map(thread::ScopedJoinHandle::join) {
+                Ok(Ok(page)) => page,
+                Ok(Err(_)) => Err(unread("the thread has failed".to_owned())),
+                Err(error) => Err(unread(error.to_string())),
+            });
+            let first = self.read_one(0);
+            std::iter::once(first).chain(further).collect()
+        })
+    }
+
+    /// One page, whole or not at all.
+    fn read_one(&self, server: usize) -> Result<Page> {
+        let mut page = Page::new(&self.model);
+        self.backend.metrics(server, &mut |line| page.line(line))?;
+        Ok(page)
+    }
+}
+
+/// The page, if it is one of metrics: Triton answers any wrong path with nothing.
+fn recognized(page: Page) -> Result<Page> {
+    let reason = "the answer contains no metrics in Prometheus' text format; give their URL with --metrics-url";
+    if page.is_metrics() { Ok(page) } else { Err(Error::server(reason)) }
+}
+
+fn poll(sources: &Sources, interval: Duration, mut warned: Vec<bool>, shared: &Shared) {
+    let mut doubted = vec![false; warned.len()];
     while !shared.stop.load(Ordering::Relaxed) {
-        match read(backend, model) {
-            Ok(page) => {
-                if let Some((name, value)) = page.out_of_range().filter(|_| !doubted) {
-                    doubted = true;
-                    note!("--collect-metrics: {name} of {value:e} is out of range; such values are left out");
-                }
-                shared.open.lock().absorb(&page.fold());
+        let mut pages = Vec::with_capacity(warned.len());
+        for (server, page) in sources.read().into_iter().enumerate() {
+            if let Ok(page) = &page
+                && let Some((name, value)) = page.out_of_range().filter(|_| !doubted[server])
+            {
+                doubted[server] = true;
+                let of_server = sources.named(server);
+                note!("--collect-metrics: {of_server}{name} of {value:e} is out of range; such values are left out");
             }
-            Err(error) if !warned => {
-                warned = true;
-                note!("--collect-metrics: {error}; figures from that time are left out");
+            if let Err(error) = &page
+                && !std::mem::replace(&mut warned[server], true)
+            {
+                let of_server = sources.named(server);
+                note!("--collect-metrics: {of_server}{error}; figures from that time are left out");
             }
-            Err(_) => {}
+            pages.push(page.ok());
         }
+        shared.open.lock().absorb(&MetricsFold::of(pages));
         thread::park_timeout(interval);
     }
 }
@@ -155,7 +235,7 @@ mod tests {
             NullBackend.statistics(id)
         }
 
-        fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+        fn metrics(&self, _: usize, line: &mut dyn FnMut(&str)) -> Result<()> {
             match self.0.fetch_add(1, Ordering::Relaxed) {
                 1 => return Err(Error::server("busy")),
                 number => line(&format!("nv_cpu_utilization {}", number as f64 / 10.0)),

@@ -105,6 +105,7 @@ impl WindowSet {
         // The counts of several models of one load may have each other's in them.
         let only = server.as_ref().zip(counted.as_ref()).filter(|_| models.roots.len() == 1);
         let remarks = only.and_then(|(server, counted)| counted.remark(&client, server));
+        let hosts = readings.as_ref().map(MetricsFold::hosts).unwrap_or_default();
         let (gpus, host) = readings.map(|metrics| (metrics.gpus(), metrics.host())).unzip();
         let verdict = Verdict::Valid;
         let disturbances = Disturbances::default();
@@ -119,6 +120,7 @@ impl WindowSet {
             cost: None,
             gpus,
             host,
+            hosts,
             intervals,
             ending,
             limit,

@@ -1,15 +1,13 @@
 //! The server's metrics, summarised over the polls in the windows.
 
+mod server;
 mod server_load;
-
-use std::collections::BTreeMap;
 
 use crate::result::summary::{GpuMetrics, HostMetrics};
 use crate::wire::prometheus::{MetricSample, name, sample};
+use server::ServerFold;
 use server_load::{LoadFold, LoadReading};
 
-/// Maximum GPUs to distinguish; no machine has more, and a server must not fill our memory with names.
-const MAX_GPUS: usize = 1024;
 /// Larger than anything that is read here: bytes, watts, shares, requests. Sums of such values cannot overflow.
 const LARGEST: f64 = 1e18;
 
@@ -28,22 +26,111 @@ const FAILED: &str = "nv_inference_request_failure";
 /// A request to its first response, with `--metrics-config histogram_latencies=true`: sum, and number of requests.
 const FIRST_RESPONSE: [&str; 2] =
     ["nv_inference_first_response_histogram_ms_sum", "nv_inference_first_response_histogram_ms_count"];
-/// Metrics of a model that reports show.
-const OF_MODEL: [&str; 5] = [PENDING, LOADED, FAILED, FIRST_RESPONSE[0], FIRST_RESPONSE[1]];
+/// Metrics of a model that reports show, beside its requests that wait.
+const OF_MODEL: [&str; 4] = [LOADED, FAILED, FIRST_RESPONSE[0], FIRST_RESPONSE[1]];
 
-/// Polls over the windows of a level, folded as they come.
+/// Polls of all servers over the windows of a level, folded as they come.
 #[derive(Clone, Debug, Default)]
 pub struct MetricsFold {
-    model: String,
-    gpus: BTreeMap<String, GpuFold>,
-    cpu: Mean,
-    cpu_used: Option<f64>,
-    cpu_total: Option<f64>,
+    /// Each server's.
+    servers: Vec<ServerFold>,
+    /// The queues of all servers together, in each reading.
+    queues: QueueFold,
+}
+
+impl MetricsFold {
+    /// One reading of each server, in their order; one that has not answered has none, and adds nothing to the sums.
+    pub fn of(pages: Vec<Option<Page>>) -> Self {
+        let mut queues = QueueReading::default();
+        pages.iter().flatten().for_each(|page| queues.join(&page.queues));
+        let servers = pages.into_iter().map(|page| page.map(Page::server_fold).unwrap_or_default());
+        Self { servers: servers.collect(), queues: queues.fold() }
+    }
+
+    /// Takes in the readings of another window.
+    pub fn absorb(&mut self, other: &Self) {
+        let missing = other.servers.len().saturating_sub(self.servers.len());
+        self.servers.extend(std::iter::repeat_n(ServerFold::default(), missing));
+        self.servers.iter_mut().zip(&other.servers).for_each(|(ours, theirs)| ours.absorb(theirs));
+        self.queues.absorb(&other.queues);
+    }
+
+    /// Per GPU, by server and UUID: mean utilisation and power, largest memory use, memory size.
+    pub fn gpus(&self) -> Vec<GpuMetrics> {
+        let number = |server| (self.servers.len() > 1).then_some(server);
+        self.servers.iter().enumerate().flat_map(|(server, fold)| fold.gpus(number(server))).collect()
+    }
+
+    /// The machines' processors and memory, and what is the model's, of all servers together.
+    pub fn host(&self) -> HostMetrics {
+        together(&self.servers, &self.queues)
+    }
+
+    /// The same of each server, if there are several.
+    pub fn hosts(&self) -> Vec<HostMetrics> {
+        let each = self.servers.iter().filter(|_| self.servers.len() > 1);
+        each.map(|server| together(std::slice::from_ref(server), &server.queues)).collect()
+    }
+}
+
+/// What servers say together, whose queues were together so long. Counters are theirs alone, because a reading may lack one.
+fn together(servers: &[ServerFold], queues: &QueueFold) -> HostMetrics {
+    let sum_of =
+        |value: &dyn Fn(&ServerFold) -> Option<f64>| servers.iter().filter_map(value).reduce(|sum, one| sum + one);
+    let [sum, count] = [0, 1].map(|part| sum_of(&|server| server.first_response[part].growth()));
+    let ratio = |(sum, count): (f64, f64)| (count > 0.0).then(|| sum / count);
+    HostMetrics {
+        gpu_utilization: mean(servers.iter().flat_map(ServerFold::gpu_utilizations)),
+        cpu_utilization: mean(servers.iter().filter_map(|server| server.cpu.mean())),
+        cpu_memory_used_bytes: sum_of(&|server| server.cpu_used).map(bytes),
+        cpu_memory_total_bytes: sum_of(&|server| server.cpu_total).map(bytes),
+        pending_requests: queues.pending.mean(),
+        pending_requests_max: queues.pending.max(),
+        model_load_seconds: servers.iter().filter_map(|server| server.loaded).reduce(f64::max),
+        first_response_ms: sum.zip(count).and_then(ratio),
+        cancelled_requests: sum_of(&|server| server.cancelled.growth()).filter(|count| *count > 0.0),
+        load: queues.load.summary(),
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut all = Mean::default();
+    values.for_each(|value| all.add(value));
+    all.mean()
+}
+
+/// The requests that wait or run, in one reading.
+#[derive(Clone, Copy, Debug, Default)]
+struct QueueReading {
+    /// Those of the model that wait; versions add up.
+    pending: Option<f64>,
+    load: LoadReading,
+}
+
+impl QueueReading {
+    /// Adds those of another server.
+    fn join(&mut self, other: &Self) {
+        self.pending = sum(self.pending, other.pending);
+        self.load.join(&other.load);
+    }
+
+    fn fold(self) -> QueueFold {
+        QueueFold { pending: Mean::of(self.pending), load: self.load.fold() }
+    }
+}
+
+/// The same in many readings, folded as they come.
+#[derive(Clone, Copy, Debug, Default)]
+struct QueueFold {
     pending: Mean,
-    loaded: Option<f64>,
-    cancelled: Counter,
-    first_response: [Counter; 2],
     load: LoadFold,
+}
+
+impl QueueFold {
+    fn absorb(&mut self, other: &Self) {
+        self.pending.absorb(other.pending);
+        self.load.absorb(&other.load);
+    }
 }
 
 /// A number that only grows.
@@ -66,14 +153,6 @@ impl Counter {
     }
 }
 
-#[derive(Clone, Debug, Default)]
-struct GpuFold {
-    utilization: Mean,
-    power: Mean,
-    used: Option<f64>,
-    total: Option<f64>,
-}
-
 /// Mean and largest of some values.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
@@ -83,6 +162,11 @@ struct Mean {
 }
 
 impl Mean {
+    /// Of one value, if there is one.
+    fn of(value: Option<f64>) -> Self {
+        value.map_or_else(Self::default, |value| Self { sum: value, count: 1, max: value })
+    }
+
     fn add(&mut self, value: f64) {
         self.max = if self.count == 0 { value } else { self.max.max(value) };
         self.sum += value;
@@ -106,98 +190,14 @@ impl Mean {
     }
 }
 
-impl MetricsFold {
-    /// Nothing yet; queue figures will be those of `model`.
-    pub fn new(model: impl Into<String>) -> Self {
-        Self { model: model.into(), ..Self::default() }
-    }
-
-    /// Takes in the readings of another window.
-    pub fn absorb(&mut self, other: &Self) {
-        for (uuid, theirs) in &other.gpus {
-            let Some(ours) = self.gpu(uuid) else { continue };
-            ours.utilization.absorb(theirs.utilization);
-            ours.power.absorb(theirs.power);
-            ours.used = theirs.used.map_or(ours.used, |used| larger(ours.used, used));
-            ours.total = ours.total.or(theirs.total);
-        }
-        self.cpu.absorb(other.cpu);
-        self.cpu_used = other.cpu_used.map_or(self.cpu_used, |used| larger(self.cpu_used, used));
-        self.cpu_total = self.cpu_total.or(other.cpu_total);
-        self.pending.absorb(other.pending);
-        self.loaded = other.loaded.map_or(self.loaded, |seconds| larger(self.loaded, seconds));
-        self.cancelled.absorb(other.cancelled);
-        self.first_response.iter_mut().zip(other.first_response).for_each(|(ours, theirs)| ours.absorb(theirs));
-        self.load.absorb(&other.load);
-    }
-
-    fn gpu(&mut self, uuid: &str) -> Option<&mut GpuFold> {
-        if self.gpus.len() >= MAX_GPUS && !self.gpus.contains_key(uuid) {
-            return None;
-        }
-        Some(self.gpus.entry(uuid.to_owned()).or_default())
-    }
-
-    fn add_gpu(&mut self, uuid: &str, sample: &MetricSample<'_>) {
-        let value = sample.value;
-        let Some(gpu) = self.gpu(uuid) else { return };
-        match sample.name {
-            "nv_gpu_utilization" => gpu.utilization.add(value),
-            "nv_gpu_memory_used_bytes" => gpu.used = larger(gpu.used, value),
-            // Triton says 0 until it has looked for the first time; no GPU draws nothing.
-            _ if value == 0.0 => {}
-            "nv_gpu_power_usage" => gpu.power.add(value),
-            _ => gpu.total = gpu.total.or(Some(value)),
-        }
-    }
-
-    fn add_host(&mut self, sample: &MetricSample<'_>) {
-        match sample.name {
-            "nv_cpu_utilization" => self.cpu.add(sample.value),
-            "nv_cpu_memory_used_bytes" => self.cpu_used = larger(self.cpu_used, sample.value),
-            // Triton says 0 until it has looked for the first time.
-            "nv_cpu_memory_total_bytes" if sample.value > 0.0 => self.cpu_total = Some(sample.value),
-            _ => {}
-        }
-    }
-
-    /// Per GPU, by UUID: mean utilisation and power, largest memory use, memory size.
-    pub fn gpus(&self) -> Vec<GpuMetrics> {
-        let summary = |(uuid, gpu): (&String, &GpuFold)| GpuMetrics {
-            uuid: uuid.clone(),
-            utilization: gpu.utilization.mean(),
-            power_watts: gpu.power.mean(),
-            memory_used_bytes: gpu.used.map(bytes),
-            memory_total_bytes: gpu.total.map(bytes),
-        };
-        self.gpus.iter().map(summary).collect()
-    }
-
-    /// The machine's processors and memory, and what is the model's.
-    pub fn host(&self) -> HostMetrics {
-        let [sum, count] = self.first_response.map(Counter::growth);
-        let mean = |(sum, count): (f64, f64)| (count > 0.0).then(|| sum / count);
-        HostMetrics {
-            cpu_utilization: self.cpu.mean(),
-            cpu_memory_used_bytes: self.cpu_used.map(bytes),
-            cpu_memory_total_bytes: self.cpu_total.map(bytes),
-            pending_requests: self.pending.mean(),
-            pending_requests_max: self.pending.max(),
-            model_load_seconds: self.loaded,
-            first_response_ms: sum.zip(count).and_then(mean),
-            cancelled_requests: self.cancelled.growth().filter(|count| *count > 0.0),
-            load: self.load.summary(),
-        }
-    }
-}
-
 /// One reading, taken line by line.
 #[derive(Debug)]
 pub struct Page {
-    fold: MetricsFold,
+    model: String,
+    fold: ServerFold,
     /// Versions of one model have figures of their own; together they are one reading.
     of_model: [Option<f64>; OF_MODEL.len()],
-    load: LoadReading,
+    queues: QueueReading,
     holds_samples: bool,
     holds_types: bool,
     odd: Option<(String, f64)>,
@@ -207,9 +207,10 @@ impl Page {
     /// Nothing yet; queue figures will be those of `model`.
     pub fn new(model: &str) -> Self {
         Self {
-            fold: MetricsFold::new(model),
+            model: model.to_owned(),
+            fold: ServerFold::default(),
             of_model: [None; OF_MODEL.len()],
-            load: LoadReading::default(),
+            queues: QueueReading::default(),
             holds_samples: false,
             holds_types: false,
             odd: None,
@@ -222,7 +223,8 @@ impl Page {
         let Some((name, _)) = name(line) else { return };
         self.holds_types |= line.starts_with("# TYPE ");
         let of_load = server_load::figure(name);
-        let shown = OF_GPUS.contains(&name) || OF_HOST.contains(&name) || OF_MODEL.contains(&name) || of_load.is_some();
+        let of_model = name == PENDING || OF_MODEL.contains(&name);
+        let shown = OF_GPUS.contains(&name) || OF_HOST.contains(&name) || of_model || of_load.is_some();
         if self.holds_samples && !shown {
             return;
         }
@@ -235,19 +237,23 @@ impl Page {
             return;
         }
         if let Some(figure) = of_load {
-            self.load.add(figure, sample.value);
+            self.queues.load.add(figure, sample.value);
         } else if OF_HOST.contains(&name) {
             self.fold.add_host(&sample);
         } else if OF_GPUS.contains(&name) {
             if let Some(uuid) = sample.label("gpu_uuid") {
                 self.fold.add_gpu(uuid, &sample);
             }
-        } else if sample.label("model") == Some(self.fold.model.as_str()) {
+        } else if sample.label("model") == Some(self.model.as_str()) {
             self.add_of_model(&sample);
         }
     }
 
     fn add_of_model(&mut self, sample: &MetricSample<'_>) {
+        if sample.name == PENDING {
+            self.queues.pending = sum(self.queues.pending, Some(sample.value));
+            return;
+        }
         if sample.name == FAILED && sample.label("reason") != Some("CANCELED") {
             return;
         }
@@ -266,12 +272,12 @@ impl Page {
 
     /// Whether it has values, but none of a GPU.
     pub fn lacks_gpus(&self) -> bool {
-        self.holds_samples && self.fold.gpus.is_empty()
+        self.holds_samples && self.fold.lacks_gpus()
     }
 
     /// Whether it tells the load of a server of language models.
     pub fn reports_load(&self) -> bool {
-        self.load != LoadReading::default()
+        self.queues.load != LoadReading::default()
     }
 
     /// A metric that is shown, with a value that it cannot have.
@@ -280,25 +286,30 @@ impl Page {
     }
 
     /// The counters read so far.
-    pub fn fold(mut self) -> MetricsFold {
-        let [pending, loaded, cancelled, sum, count] = self.of_model;
-        if let Some(pending) = pending {
-            self.fold.pending.add(pending);
-        }
+    fn server_fold(mut self) -> ServerFold {
+        let [loaded, cancelled, sum, count] = self.of_model;
+        self.fold.queues = self.queues.fold();
         self.fold.loaded = loaded;
         self.fold.cancelled = Counter::read(cancelled);
         self.fold.first_response = [sum, count].map(Counter::read);
-        self.fold.load = self.load.fold();
         self.fold
     }
 }
 
-fn larger(so_far: Option<f64>, value: f64) -> Option<f64> {
-    Some(so_far.map_or(value, |before| before.max(value)))
+fn sum(left: Option<f64>, right: Option<f64>) -> Option<f64> {
+    left.into_iter().chain(right).reduce(|sum, one| sum + one)
 }
 
 fn bytes(value: f64) -> u64 {
     value as u64
+}
+
+#[cfg(test)]
+impl Page {
+    /// The reading of the only server.
+    fn fold(self) -> MetricsFold {
+        MetricsFold::of(vec![Some(self)])
+    }
 }
 
 #[cfg(test)]
@@ -392,6 +403,50 @@ nv_nothing{}
         assert_eq!(page("nv_cpu_utilization 1\n").fold().host().cancelled_requests, None);
     }
 
+    /// A server's page, with its counter of cancelled requests.
+    fn of_server(gpu: f64, cpu: f64, pending: u64, cancelled: u64) -> Option<Page> {
+        Some(page(&format!(
+            "nv_gpu_utilization{{gpu_uuid=\"GPU-1\"}} {gpu}\nnv_gpu_power_usage{{gpu_uuid=\"GPU-1\"}} {}\nnv_cpu_utilization {cpu}\n\
+             nv_cpu_memory_used_bytes 10\nnv_cpu_memory_total_bytes 100\n\
+             nv_inference_pending_request_count{{model=\"m\",version=\"1\"}} {pending}\n\
+             nv_inference_request_failure{{model=\"m\",reason=\"CANCELED\"}} {cancelled}\n",
+            100.0 * gpu
+        )))
+    }
+
+    #[test]
+    fn several_servers_keep_their_figures_and_have_some_together() {
+        let mut fold = MetricsFold::default();
+        fold.absorb(&MetricsFold::of(vec![of_server(0.25, 0.5, 4, 1000), of_server(0.75, 0.1, 1, 5)]));
+        // The second does not answer.
+        fold.absorb(&MetricsFold::of(vec![of_server(0.25, 0.5, 2, 1001), None]));
+        fold.absorb(&MetricsFold::of(vec![of_server(0.25, 0.5, 0, 1001), of_server(0.75, 0.1, 5, 9)]));
+        let gpus = fold.gpus();
+        let named: Vec<_> =
+            gpus.iter().map(|gpu| (gpu.server, gpu.uuid.as_str(), gpu.utilization, gpu.power_watts)).collect();
+        let expected = [(Some(0), "GPU-1", Some(0.25), Some(25.0)), (Some(1), "GPU-1", Some(0.75), Some(75.0))];
+        assert_eq!(named, expected, "equal names on two machines are two GPUs");
+        let host = fold.host();
+        assert_eq!((host.gpu_utilization, host.cpu_utilization), (Some(0.5), Some(0.3)));
+        assert_eq!((host.cpu_memory_used_bytes, host.cpu_memory_total_bytes), (Some(20), Some(200)));
+        // 5, 2 and 5 at once; never 4 of the one and 5 of the other.
+        assert_eq!((host.pending_requests, host.pending_requests_max), (Some(4.0), Some(5.0)));
+        assert_eq!(host.cancelled_requests, Some(5.0), "a counter that was not read once is not one that fell");
+        let hosts = fold.hosts();
+        assert_eq!(hosts.len(), 2);
+        assert_eq!((hosts[0].pending_requests, hosts[1].pending_requests), (Some(2.0), Some(3.0)));
+        assert_eq!((hosts[0].cancelled_requests, hosts[1].cancelled_requests), (Some(1.0), Some(4.0)));
+        assert_eq!((hosts[0].gpu_utilization, hosts[1].cpu_utilization), (Some(0.25), Some(0.1)));
+    }
+
+    #[test]
+    fn one_server_is_not_numbered() {
+        let fold = MetricsFold::of(vec![of_server(0.25, 0.5, 4, 0)]);
+        assert_eq!((fold.gpus()[0].server, fold.hosts()), (None, Vec::new()));
+        assert_eq!((fold.host().pending_requests, fold.host().gpu_utilization), (Some(4.0), Some(0.25)));
+        assert!(MetricsFold::of(vec![None]).gpus().is_empty());
+    }
+
     #[test]
     fn a_server_that_has_not_looked_yet_says_nothing_of_power_and_size() {
         let at_first = "nv_gpu_power_usage{gpu_uuid=\"G\"} 0\nnv_gpu_memory_total_bytes{gpu_uuid=\"G\"} 0\n";
@@ -411,7 +466,8 @@ nv_nothing{}
         assert_eq!(page.out_of_range(), Some(("nv_gpu_power_usage", 1e308)));
         let fold = page.fold();
         let gpu = &fold.gpus()[0];
-        assert_eq!((gpu.power_watts, gpu.utilization, fold.host()), (None, Some(0.5), HostMetrics::default()));
+        let host = HostMetrics { gpu_utilization: Some(0.5), ..HostMetrics::default() };
+        assert_eq!((gpu.power_watts, gpu.utilization, fold.host()), (None, Some(0.5), host));
         assert_eq!(super::tests::page("nv_energy 1e308\nnv_cpu_utilization 1\n").out_of_range(), None);
     }
 
@@ -424,7 +480,7 @@ nv_nothing{}
         let many: String = (0..5000).map(|gpu| format!("nv_gpu_power_usage{{gpu_uuid=\"G{gpu}\"}} 1\n")).collect();
         let mut fold = page(&many).fold();
         fold.absorb(&page("nv_gpu_power_usage{gpu_uuid=\"H\"} 1\nnv_gpu_power_usage{gpu_uuid=\"G1\"} 3\n").fold());
-        assert_eq!(fold.gpus().len(), MAX_GPUS);
+        assert_eq!(fold.gpus().len(), server::MAX_GPUS);
         assert_eq!(fold.gpus()[1].power_watts, Some(2.0), "those that are known go on");
     }
 }

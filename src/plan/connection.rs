@@ -12,6 +12,8 @@ pub struct ConnectionPlan {
     pub protocol: Protocol,
     /// `host:port`, or a URL with scheme and path prefix, as given.
     pub url: String,
+    /// Where the server's metrics are; `None` is port 8002 of its host, of language models its own, of TorchServe nowhere.
+    pub metrics_url: Option<String>,
     /// Headers (metadata over gRPC) of every request.
     pub headers: Vec<(String, String)>,
     /// TLS settings.

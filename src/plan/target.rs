@@ -211,8 +211,6 @@ pub enum TraceLevel {
 /// How the server's metrics are collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsPlan {
-    /// Where they are, over the network; `None` is port 8002 of the server's host, or the server's own of language models.
-    pub url: Option<String>,
     /// Time between two readings.
     pub interval: Duration,
 }

@@ -3,8 +3,6 @@
 /// Settings of runs on TorchServe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TorchServePlan {
-    /// URL of its metrics, which include counters of the models; `None` leaves the server's side out of the report.
-    pub metrics_url: Option<String>,
     /// Where it is managed; `None` asks nothing of it.
     pub management_url: Option<String>,
     /// The key that it wants there; `None` leaves the headers as they are.

@@ -6,6 +6,7 @@
 //! columns for each of its models; and several servers have their figures. Text that a spreadsheet would take for a formula
 //! begins with an apostrophe.
 
+mod metrics;
 mod shares;
 
 use std::borrow::Cow;
@@ -16,7 +17,7 @@ use crate::file_name::FileNames;
 use crate::number::{significant, whole_us};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
-use crate::result::summary::{Distribution, GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
+use crate::result::summary::{Distribution, LevelSummary, ServerSummary};
 use crate::result::{RunResult, Setup};
 use crate::stdio::{acts, shown};
 use crate::{
@@ -279,10 +280,7 @@ fn verbose_columns<'a>(columns: &mut Columns<'a>, setup: &'a Setup, levels: &[&L
     });
     // perf_analyzer has these columns wherever metrics are collected, and empty without a GPU.
     if levels.iter().flat_map(|level| &level.gpus).any(|gpus| setup.detail.as_upstream || !gpus.is_empty()) {
-        gpu_column(columns, "Avg GPU Utilization", |gpu| gpu.utilization.map(significant));
-        gpu_column(columns, "Avg GPU Power Usage", |gpu| gpu.power_watts.map(significant));
-        gpu_column(columns, "Max GPU Memory Usage", |gpu| gpu.memory_used_bytes.map(|bytes| bytes.to_string()));
-        gpu_column(columns, "Total GPU Memory", |gpu| gpu.memory_total_bytes.map(|bytes| bytes.to_string()));
+        metrics::gpus(columns, setup);
     }
     own_columns(columns, setup, levels);
 }
@@ -323,7 +321,7 @@ fn own_columns(columns: &mut Columns<'_>, setup: &Setup, levels: &[&LevelSummary
         }
     }
     shares::entries(columns, setup);
-    host_columns(columns, levels);
+    metrics::hosts(columns, setup, levels);
     columns.add("Verdict", |level| match &level.verdict {
         Verdict::Valid => "valid".to_owned(),
         Verdict::Invalid(reasons) => {
@@ -333,37 +331,12 @@ fn own_columns(columns: &mut Columns<'_>, setup: &Setup, levels: &[&LevelSummary
     });
 }
 
-/// The server's processors, memory and queue, as far as it reports them.
-fn host_columns(columns: &mut Columns<'_>, levels: &[&LevelSummary]) {
-    let mut add = |name: &str, cell: fn(&HostMetrics) -> Option<String>| {
-        if levels.iter().any(|level| level.host.as_ref().and_then(cell).is_some()) {
-            columns.add(name, move |level| level.host.as_ref().and_then(cell).unwrap_or_default());
-        }
-    };
-    add("Avg CPU Utilization", |host| host.cpu_utilization.map(significant));
-    add("Max CPU Memory Usage", |host| host.cpu_memory_used_bytes.map(|bytes| bytes.to_string()));
-    add("Total CPU Memory", |host| host.cpu_memory_total_bytes.map(|bytes| bytes.to_string()));
-    add("Avg Pending Requests", |host| host.pending_requests.map(significant));
-    add("Max Pending Requests", |host| host.pending_requests_max.map(significant));
-    add("Avg First Response ms", |host| host.first_response_ms.map(significant));
-    add("Server Cancelled Requests", |host| host.cancelled_requests.map(significant));
-    add("Model Load s", |host| host.model_load_seconds.map(significant));
-}
-
 fn open_loop(level: &LevelSummary, cell: impl Fn(&crate::result::summary::OpenLoopSummary) -> String) -> String {
     level.client.open_loop.as_ref().map(cell).unwrap_or_default()
 }
 
 fn decoupled(level: &LevelSummary, cell: impl Fn(&crate::result::summary::DecoupledSummary) -> String) -> String {
     level.client.decoupled.as_ref().map(cell).unwrap_or_default()
-}
-
-/// `uuid:value;` for every GPU that reports one.
-fn gpu_column(columns: &mut Columns<'_>, name: &str, value: fn(&GpuMetrics) -> Option<String>) {
-    columns.add(name, move |level| {
-        let gpus = level.gpus.as_deref().unwrap_or_default();
-        gpus.iter().filter_map(|gpu| Some(format!("{}:{};", gpu.uuid, value(gpu)?))).collect()
-    });
 }
 
 fn at(times: &Distribution, percentile: f64) -> String {
@@ -394,7 +367,9 @@ mod tests {
     use crate::result::Detail;
     use crate::result::reasons::InvalidReason;
     use crate::result::setup::sample as plans;
-    use crate::result::summary::{DecoupledSummary, EntrySummary, LevelLoad, OpenLoopSummary, sample};
+    use crate::result::summary::{
+        DecoupledSummary, EntrySummary, GpuMetrics, HostMetrics, LevelLoad, OpenLoopSummary, sample,
+    };
     use crate::terms::{Stage, StageEdges, StageLength, StageLoad};
 
     /// The largest value of its histogram bucket, so that mean and percentiles agree.
@@ -668,6 +643,33 @@ mod tests {
         assert_eq!((cell("a:1 Server Compute Infer"), cell("b:2 Server Compute Infer")), ("10000", "5000"));
         assert_eq!((cell("b:2 Server Queue"), cell("b:2 Server Cache Hit")), ("68", "0"));
         assert!(!table[0].iter().any(|title| title == "Server Queue" || title == "a:1 Server Cache Hit"), "{table:?}");
+    }
+
+    #[test]
+    fn metrics_of_several_servers_have_columns_of_each() {
+        let mut setup = plans::setup();
+        setup.detail.verbose_csv = true;
+        setup.servers = vec!["h1:8000".to_owned(), "h2:8000".to_owned()];
+        let mut level = level(1, 89);
+        let gpu = |server| GpuMetrics {
+            uuid: "G".to_owned(),
+            server: Some(server),
+            utilization: Some(0.25 + 0.5 * server as f64),
+            ..GpuMetrics::default()
+        };
+        let host = |gpu, pending| HostMetrics {
+            gpu_utilization: Some(gpu),
+            pending_requests: Some(pending),
+            ..HostMetrics::default()
+        };
+        level.gpus = Some(vec![gpu(0), gpu(1)]);
+        (level.host, level.hosts) = (Some(host(0.5, 5.0)), vec![host(0.25, 2.0), host(0.75, 3.0)]);
+        let table = &files(Path::new("x.csv"), &setup, &[level])[0].1;
+        let cell = |name: &str| table[1][table[0].iter().position(|title| title == name).expect(name)].as_str();
+        assert_eq!(cell("Avg GPU Utilization"), "h1:8000 G:0.25;h2:8000 G:0.75;");
+        assert_eq!((cell("Avg Utilization of all GPUs"), cell("Avg Pending Requests")), ("0.5", "5"));
+        assert_eq!((cell("h1:8000 Avg GPU Utilization"), cell("h2:8000 Avg Pending Requests")), ("0.25", "3"));
+        assert!(!table[0].iter().any(|title| title.ends_with("CPU Utilization")), "{table:?}");
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub mod requirements;
 mod restarts;
 mod sequences;
 mod server_load;
+mod server_metrics;
 mod sessions;
 pub mod summary;
 #[cfg(any(test, feature = "testing"))]

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct GpuMetrics {
     /// The GPU's UUID.
     pub uuid: String,
+    /// The number of its server among the setup's `servers`, from 0; `None` with a single one.
+    #[serde(default)]
+    pub server: Option<usize>,
     /// Mean utilisation, 0 to 1.
     pub utilization: Option<f64>,
     /// Mean power in watts.
@@ -18,9 +21,13 @@ pub struct GpuMetrics {
     pub memory_total_bytes: Option<u64>,
 }
 
-/// Metrics of the server's machine and queues over the windows; `None` if the server reported none.
+/// Metrics of a server's machine and queues over the windows, or of several servers together: means of shares, sums of memory
+/// and requests. `None` if no server reported any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostMetrics {
+    /// Mean utilisation of the GPUs, 0 to 1.
+    #[serde(default)]
+    pub gpu_utilization: Option<f64>,
     /// Mean utilisation of the processors, 0 to 1.
     pub cpu_utilization: Option<f64>,
     /// Largest memory use in bytes.
@@ -49,7 +56,7 @@ pub struct ServerLoad {
     pub running: Option<MeanAndMax>,
     /// Requests that waited for their turn.
     pub waiting: Option<MeanAndMax>,
-    /// Share of the KV cache in use, 0 to 1; of several engines the largest.
+    /// Share of the KV cache in use, 0 to 1; of several engines or servers the largest.
     pub kv_cache: Option<MeanAndMax>,
 }
 

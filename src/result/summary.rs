@@ -458,6 +458,9 @@ pub struct LevelSummary {
     pub gpus: Option<Vec<GpuMetrics>>,
     /// Processor, memory and queue metrics, where collected.
     pub host: Option<HostMetrics>,
+    /// The same of each server that requests are spread over, in the order of the setup's `servers`; empty with a single one.
+    #[serde(default)]
+    pub hosts: Vec<HostMetrics>,
     /// Confidence intervals of figures, at 95 % confidence; latencies in nanoseconds. A figure with too little data has none.
     pub intervals: Vec<StatisticEstimate>,
     /// How often it was looked at whether its requirements are decided; bounds by which they are judged grow with that.
@@ -592,6 +595,7 @@ pub mod sample {
             cost: None,
             gpus: None,
             host: None,
+            hosts: Vec::new(),
             intervals: Vec::new(),
             ending: Ending::Stable,
             looks: 0,

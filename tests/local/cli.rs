@@ -583,7 +583,7 @@ fn each_kind_of_service_has_its_defaults() {
     assert_eq!((labelled.tfserving.signature.as_str(), labelled.tfserving.batched), ("s", false));
     assert_eq!((labelled.model.version, labelled.version_label.as_deref()), (None, Some("v3")));
     let metrics = plan(&format!("{torchserve} --metrics-url h:1 --async --sequence-length 3")).target;
-    assert_eq!((metrics.torchserve.metrics_url.as_deref(), metrics.metrics), (Some("h:1"), None));
+    assert_eq!((metrics.connection.metrics_url.as_deref(), metrics.metrics), (Some("h:1"), None));
 }
 
 #[test]

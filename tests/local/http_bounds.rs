@@ -73,12 +73,13 @@ fn connection(server: &HttpServer, json_outputs: bool) -> ConnectionPlan {
         server_wait: Duration::ZERO,
         reconnect: false,
         renew: false,
+        metrics_url: None,
         client_timeout: None,
     }
 }
 
 fn connect(server: &HttpServer) -> HttpBackend {
-    HttpBackend::connect(&connection(server, false), None).unwrap()
+    HttpBackend::connect(&connection(server, false)).unwrap()
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -236,7 +237,7 @@ fn compression_that_was_not_asked_for_is_refused() {
     }
     let asked =
         ConnectionPlan { headers: vec![("Accept-Encoding".into(), "gzip".into())], ..connection(&server, false) };
-    let backend = HttpBackend::connect(&asked, None).unwrap();
+    let backend = HttpBackend::connect(&asked).unwrap();
     let mut run = Run::open(&backend, "m", &RunSpec::default()).unwrap();
     assert_eq!(run.finish(Duration::from_secs(10)).succeeded(), 20);
     let metadata = gzip(br#"{"name":"m","inputs":[],"outputs":[]}"#);
@@ -385,7 +386,7 @@ fn replies_that_cannot_be_decoded_are_failures_but_for_perf_analyzers_callers() 
 /// Every answer is odd because of `text`, whether outputs are looked at or not: it counts and is noted, or fails, as the rule says.
 fn odd(script: impl Fn(&Received) -> Vec<Act> + Send + Sync + 'static, json: bool, text: &str, decodable: bool) {
     let server = HttpServer::start(script);
-    let backend = HttpBackend::connect(&connection(&server, json), None).unwrap();
+    let backend = HttpBackend::connect(&connection(&server, json)).unwrap();
     for (replies, counts) in [(ReplyRule::Readable, decodable), (ReplyRule::Any, true), (ReplyRule::Fitting, false)] {
         for (watch, slots) in [(false, 1), (true, 1), (false, 4), (true, 4)] {
             let mut run = Run::open(&backend, "m", &RunSpec { watch, slots, replies, ..RunSpec::default() }).unwrap();
@@ -473,7 +474,7 @@ fn bytes_that_are_no_text_are_explained_where_json_was_asked_for() {
     let metadata = br#"{"name":"m","inputs":[{"name":"INPUT0","datatype":"FP32","shape":[-1,16]}],
         "outputs":[{"name":"OUTPUT0","datatype":"BYTES","shape":[-1,1]}]}"#;
     server.answer_instead("/m", reply("200 OK", "", metadata));
-    let backend = HttpBackend::connect(&connection(&server, true), None).unwrap();
+    let backend = HttpBackend::connect(&connection(&server, true)).unwrap();
     let mut run = Run::open(&backend, "m", &RunSpec::default()).unwrap();
     assert_eq!(run.finish(Duration::from_secs(10)).succeeded(), 20, "whoever does not look need not know");
     let mut run = Run::open(&backend, "m", &RunSpec { watch: true, ..RunSpec::default() }).unwrap();

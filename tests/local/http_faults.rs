@@ -33,12 +33,13 @@ fn connection(url: &str) -> ConnectionPlan {
         server_wait: Duration::ZERO,
         reconnect: false,
         renew: false,
+        metrics_url: None,
         client_timeout: None,
     }
 }
 
 fn connect(server: &HttpServer) -> HttpBackend {
-    HttpBackend::connect(&connection(&server.url()), None).unwrap()
+    HttpBackend::connect(&connection(&server.url())).unwrap()
 }
 
 fn good(_: &Received) -> Vec<Act> {
@@ -282,8 +283,7 @@ fn lost_connections_are_made_again_if_asked() {
     for slots in [1, 4] {
         let server =
             HttpServer::start(|request| if request.ordinal % 7 == 4 { vec![Act::Close] } else { good(request) });
-        let backend =
-            HttpBackend::connect(&ConnectionPlan { reconnect: true, ..connection(&server.url()) }, None).unwrap();
+        let backend = HttpBackend::connect(&ConnectionPlan { reconnect: true, ..connection(&server.url()) }).unwrap();
         let mut run = Run::open(&backend, "m", &RunSpec { slots, requests: 70, ..RunSpec::default() }).unwrap();
         let counter = run.finish(LIMIT);
         assert_eq!((counter.succeeded(), counter.failed()), (60, 10), "{}", counter.texts());
@@ -315,8 +315,7 @@ fn fewer_connections_than_requests_are_shared_and_waiting_for_one_counts() {
 fn a_shared_connection_that_breaks_fails_one_request_and_none_that_waits() {
     for connections in [1, 2] {
         let server = HttpServer::start(fifth!(vec![Act::Reset]));
-        let backend =
-            HttpBackend::connect(&ConnectionPlan { reconnect: true, ..connection(&server.url()) }, None).unwrap();
+        let backend = HttpBackend::connect(&ConnectionPlan { reconnect: true, ..connection(&server.url()) }).unwrap();
         let spec = RunSpec { slots: 6, requests: 60, connections: Some(connections), ..RunSpec::default() };
         let mut run = Run::open(&backend, "m", &spec).unwrap();
         let counter = run.finish(LIMIT);
@@ -335,7 +334,7 @@ fn a_shared_connection_that_breaks_fails_one_request_and_none_that_waits() {
 fn what_waits_for_a_connection_can_be_late_and_given_up() {
     let server = HttpServer::start(|_| vec![Act::Wait(Duration::from_secs(30))]);
     let late = ConnectionPlan { client_timeout: Some(Duration::from_millis(60)), ..connection(&server.url()) };
-    let backend = HttpBackend::connect(&late, None).unwrap();
+    let backend = HttpBackend::connect(&late).unwrap();
     let spec = RunSpec { slots: 4, requests: 8, connections: Some(1), ..RunSpec::default() };
     let mut run = Run::open(&backend, "m", &spec).unwrap();
     let counter = run.finish(LIMIT);
@@ -380,8 +379,7 @@ fn timed_answers_that_come_too_late_are_failures_and_spare_the_slot() {
         let server = HttpServer::start(fifth!(vec![Act::Wait(Duration::from_secs(2)), Act::Send(good_answer())]));
         let patience = Some(Duration::from_millis(150));
         let backend =
-            HttpBackend::connect(&ConnectionPlan { client_timeout: patience, ..connection(&server.url()) }, None)
-                .unwrap();
+            HttpBackend::connect(&ConnectionPlan { client_timeout: patience, ..connection(&server.url()) }).unwrap();
         let mut run = Run::open(&backend, "m", &RunSpec { slots, requests: 40, ..RunSpec::default() }).unwrap();
         let started = Instant::now();
         let counter = run.finish(LIMIT);
@@ -397,7 +395,7 @@ fn timed_a_host_that_swallows_connections_holds_up_nothing_but_what_waits_for_th
     let mut server = HttpServer::start(|request| [vec![Act::Wait(Duration::from_millis(5))], good(request)].concat());
     let patience = Some(Duration::from_millis(700));
     let plan = ConnectionPlan { reconnect: true, client_timeout: patience, ..connection(&server.url()) };
-    let backend = HttpBackend::connect(&plan, None).unwrap();
+    let backend = HttpBackend::connect(&plan).unwrap();
     let mut run = Run::open(&backend, "m", &RunSpec { slots: 16, requests: i64::MAX, ..RunSpec::default() }).unwrap();
     run.begin();
     run.drive(Duration::from_millis(50));
@@ -474,7 +472,7 @@ fn timed_a_killed_server_ends_a_run_quickly_and_a_new_one_takes_over() {
         let slow = |request: &Received| [vec![Act::Wait(Duration::from_millis(2))], good(request)].concat();
         let mut server = HttpServer::start(slow);
         let url = server.url();
-        let backend = HttpBackend::connect(&ConnectionPlan { reconnect: true, ..connection(&url) }, None).unwrap();
+        let backend = HttpBackend::connect(&ConnectionPlan { reconnect: true, ..connection(&url) }).unwrap();
         let mut run = Run::open(&backend, "m", &RunSpec { slots, requests: i64::MAX, ..RunSpec::default() }).unwrap();
         run.begin();
         run.drive(Duration::from_millis(100));
@@ -499,14 +497,14 @@ fn timed_a_killed_server_ends_a_run_quickly_and_a_new_one_takes_over() {
 fn a_server_that_is_not_there_is_waited_for_only_if_asked() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("127.0.0.1:{port}");
-    let error = HttpBackend::connect(&connection(&url), None).err().unwrap().to_string();
+    let error = HttpBackend::connect(&connection(&url)).err().unwrap().to_string();
     assert!(error.contains("Connection refused") && error.contains(&url) && error.contains("--server-wait"), "{error}");
     let later = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
         HttpServer::start_with(TcpListener::bind(("127.0.0.1", port)).unwrap(), None, good)
     });
     let waiting = ConnectionPlan { server_wait: Duration::from_secs(10), ..connection(&url) };
-    let backend = HttpBackend::connect(&waiting, None).unwrap();
+    let backend = HttpBackend::connect(&waiting).unwrap();
     assert_eq!(backend.model(&ModelId::latest("m")).unwrap().max_batch_size, 8);
     drop(later.join().unwrap());
 }
@@ -520,9 +518,9 @@ fn a_server_that_says_nothing_is_waited_for_only_if_asked() {
     for wait in [0, 2] {
         let connection = ConnectionPlan { server_wait: Duration::from_secs(wait), ..connection(&url) };
         let started = Instant::now();
-        let error = HttpBackend::connect(&connection, None).err().unwrap().to_string();
+        let error = HttpBackend::connect(&connection).err().unwrap().to_string();
         assert!(error.contains("timed out") && error.contains(&url), "{error}");
-        let error = GrpcBackend::connect(&ConnectionPlan { protocol: grpc.clone(), ..connection }, None).err().unwrap();
+        let error = GrpcBackend::connect(&ConnectionPlan { protocol: grpc.clone(), ..connection }).err().unwrap();
         assert!(error.to_string().contains("in time") && error.to_string().contains(&url), "{error}");
         let took = started.elapsed().as_secs();
         assert!((2 * wait.max(1)..2 * wait.max(1) + 2).contains(&took), "{took} s where {wait} s were asked for");
@@ -553,7 +551,7 @@ fn requests_say_what_they_carry() {
         good(request)
     });
     let headers = vec![("X-Mine".to_owned(), "1".to_owned()), ("Host".to_owned(), "example.org".to_owned())];
-    let backend = HttpBackend::connect(&ConnectionPlan { headers, ..connection(&server.url()) }, None).unwrap();
+    let backend = HttpBackend::connect(&ConnectionPlan { headers, ..connection(&server.url()) }).unwrap();
     let parameter = |name: &str, value| Parameter { name: name.to_owned(), value };
     let options = RequestOptions {
         parameters: vec![
@@ -594,7 +592,7 @@ fn compressed_requests_unpack_to_the_plain_ones() {
             good(request)
         });
         let protocol = Protocol::Http { inputs: TensorFormat::Served, outputs: TensorFormat::Served, compression };
-        let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server.url()) }, None).unwrap();
+        let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server.url()) }).unwrap();
         let mut run = Run::open(&backend, "m", &RunSpec { sequences, slots: 2, ..RunSpec::default() }).unwrap();
         let counter = run.finish(LIMIT);
         assert_eq!(counter.succeeded(), 20, "{}", counter.texts());
@@ -617,7 +615,7 @@ fn json_inputs_and_outputs_are_spoken() {
     });
     let protocol =
         Protocol::Http { inputs: TensorFormat::Json, outputs: TensorFormat::Json, compression: Compression::None };
-    let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server.url()) }, None).unwrap();
+    let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server.url()) }).unwrap();
     let mut run = Run::open(&backend, "m", &RunSpec { watch: true, requests: 2, ..RunSpec::default() }).unwrap();
     let counter = run.finish(LIMIT);
     assert_eq!(counter.succeeded(), 2, "{}", counter.texts());
@@ -636,11 +634,11 @@ fn addresses_are_reached_by_number_and_by_name() {
     let port = server.url().rsplit(':').next().unwrap().to_owned();
     // A name may have several addresses; the first that answers is taken.
     for url in [format!("[::1]:{port}"), format!("http://[::1]:{port}/")] {
-        let backend = HttpBackend::connect(&connection(&url), None).unwrap();
+        let backend = HttpBackend::connect(&connection(&url)).unwrap();
         let mut run = Run::open(&backend, "m", &RunSpec::default()).unwrap();
         assert_eq!(run.finish(LIMIT).succeeded(), 20, "{url}");
     }
-    let error = HttpBackend::connect(&connection("no-such-host.invalid:1"), None).err().unwrap().to_string();
+    let error = HttpBackend::connect(&connection("no-such-host.invalid:1")).err().unwrap().to_string();
     assert!(error.contains("no-such-host.invalid:1") && error.contains("-u HOST:PORT"), "{error}");
 }
 
@@ -667,13 +665,15 @@ fn timed_metrics_that_hang_or_lie_are_errors_soon() {
     let server = HttpServer::start(good);
     let hanging = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/metrics", hanging.local_addr().unwrap());
-    let backend = HttpBackend::connect(&connection(&server.url()), Some(&url)).unwrap();
+    let backend =
+        HttpBackend::connect(&ConnectionPlan { metrics_url: Some(url), ..connection(&server.url()) }).unwrap();
     let started = Instant::now();
-    let error = backend.metrics(&mut |_| ()).unwrap_err().to_string();
+    let error = backend.metrics(0, &mut |_| ()).unwrap_err().to_string();
     assert!(started.elapsed() < Duration::from_secs(2) && error.contains("timed out"), "{error}");
     let url = format!("{}/nothing", server.url());
-    let backend = HttpBackend::connect(&connection(&server.url()), Some(&url)).unwrap();
-    assert!(backend.metrics(&mut |_| ()).unwrap_err().to_string().contains("HTTP 404: no such path"));
+    let backend =
+        HttpBackend::connect(&ConnectionPlan { metrics_url: Some(url), ..connection(&server.url()) }).unwrap();
+    assert!(backend.metrics(0, &mut |_| ()).unwrap_err().to_string().contains("HTTP 404: no such path"));
 }
 
 #[test]

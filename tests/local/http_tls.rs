@@ -37,6 +37,7 @@ fn connection(server: &HttpServer, host: &str, tls: Tls) -> ConnectionPlan {
         server_wait: Duration::ZERO,
         reconnect: false,
         renew: false,
+        metrics_url: None,
         client_timeout: None,
     }
 }
@@ -45,7 +46,7 @@ fn connection(server: &HttpServer, host: &str, tls: Tls) -> ConnectionPlan {
 fn reach(server: &HttpServer, host: &str, tls: Tls) -> Result<(), String> {
     for slots in [1, 4] {
         let backend =
-            HttpBackend::connect(&connection(server, host, tls.clone()), None).map_err(|error| error.to_string())?;
+            HttpBackend::connect(&connection(server, host, tls.clone())).map_err(|error| error.to_string())?;
         // Large enough for many TLS records.
         let spec = RunSpec { slots, requests: 12, watch: true, values: vec![0.25; 100_000], ..RunSpec::default() };
         let mut run = Run::open(&backend, "m", &spec).map_err(|error| error.to_string())?;
@@ -121,7 +122,7 @@ fn clients_show_certificates_in_pem_and_der() {
 }
 
 fn rejection(server: &HttpServer, tls: Tls) -> String {
-    HttpBackend::connect(&connection(server, "localhost", tls), None).err().expect("the files are unusable").to_string()
+    HttpBackend::connect(&connection(server, "localhost", tls)).err().expect("the files are unusable").to_string()
 }
 
 #[test]
@@ -199,7 +200,7 @@ fn timed_a_record_that_trickles_does_not_keep_deadlines_waiting() {
 fn in_time(server: &HttpServer, tls: Tls, slots: usize) -> (Run, Duration) {
     let patience = Some(Duration::from_millis(300));
     let connection = ConnectionPlan { client_timeout: patience, ..connection(server, "localhost", tls) };
-    let backend = HttpBackend::connect(&connection, None).unwrap();
+    let backend = HttpBackend::connect(&connection).unwrap();
     let spec = RunSpec { slots, requests: 40, ..RunSpec::default() };
     let mut run = Run::open(&backend, "m", &spec).unwrap();
     let started = Instant::now();

@@ -220,6 +220,99 @@ fn statistics_are_those_of_all_servers() {
     }
 }
 
+/// A page as Triton has it.
+fn page(gpu: f64, cpu: f64, pending: u32) -> Vec<u8> {
+    let text = format!(
+        "# TYPE nv_gpu_utilization gauge\nnv_gpu_utilization{{gpu_uuid=\"GPU-7\"}} {gpu}\n\
+         nv_gpu_power_usage{{gpu_uuid=\"GPU-7\"}} {}\nnv_cpu_utilization {cpu}\n\
+         nv_inference_pending_request_count{{model=\"m\",version=\"1\"}} {pending}\n",
+        100.0 * gpu
+    );
+    reply("200 OK", "Content-Type: text/plain; charset=utf-8\r\n", text.as_bytes())
+}
+
+/// The program on these servers, whose metrics are beside each.
+fn collecting(servers: &[&HttpServer]) -> Program {
+    let program = on(servers).args("--collect-metrics --metrics-interval 10 -p 300 -s 1000000 --concurrency-range 4");
+    servers
+        .iter()
+        .fold(program, |program, server| program.args("--metrics-url").arg(format!("{}/metrics", server.url())))
+}
+
+#[test]
+fn metrics_are_those_of_each_server_and_of_all() {
+    let servers = [slow(1), slow(1)];
+    servers[0].answer_instead("metrics", page(0.25, 0.5, 3));
+    servers[1].answer_instead("metrics", page(0.75, 0.1, 2));
+    let [first, second] = [&servers[0], &servers[1]].map(HttpServer::url);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let program = collecting(&[&servers[0], &servers[1]]).args("--verbose-csv -f").arg(path("out.csv"));
+    let run = program.args("--report").arg(path("out.html")).args("--summary-file").arg(path("out.json")).run();
+    let report = run.report_even_if_late();
+    for line in [
+        format!("      {} GPU-7 : 25%\n      {} GPU-7 : 75%\n      all : 50%\n", first, second),
+        "    Avg CPU Utilization: 30.00%\n    Pending requests: avg 5, max 5\n    Of each server:\n".to_owned(),
+        format!("      {first}: GPUs 25.00%, processors 50.00%, pending requests avg 3 (max 3)\n"),
+        format!("      {second}: GPUs 75.00%, processors 10.00%, pending requests avg 2 (max 2)\n"),
+    ] {
+        assert!(report.text.contains(&line), "{line}{}", report.text);
+    }
+    assert!(!run.stderr.contains("--collect-metrics"), "{}", run.stderr);
+    let result: Value = serde_json::from_slice(&std::fs::read(path("out.json")).unwrap()).unwrap();
+    let level = &result["levels"][0];
+    let gpus: Vec<_> =
+        level["gpus"].as_array().unwrap().iter().map(|gpu| (&gpu["server"], &gpu["power_watts"])).collect();
+    assert_eq!(gpus, [(&json!(0), &json!(25.0)), (&json!(1), &json!(75.0))]);
+    assert_eq!((&level["host"]["pending_requests"], &level["host"]["gpu_utilization"]), (&json!(5.0), &json!(0.5)));
+    assert_eq!(level["hosts"][1]["pending_requests"], 2.0);
+    let csv = std::fs::read_to_string(path("out.csv")).unwrap();
+    assert!(csv.contains(&format!("{first} GPU-7:0.25;{second} GPU-7:0.75;")), "{csv}");
+    let html = std::fs::read_to_string(path("out.html")).unwrap();
+    assert!(html.contains("GPUs 75.00%, processors 10.00%, pending requests avg 2 (max 2)"), "{html}");
+}
+
+#[test]
+fn a_server_whose_metrics_cannot_be_read_is_one_note() {
+    let servers = [slow(1), slow(1)];
+    servers[0].answer_instead("metrics", page(0.25, 0.5, 3));
+    servers[1].answer_instead("metrics", reply("404 Not Found", "", b""));
+    let servers = [&servers[0], &servers[1]];
+    let note_of = |run: &crate::support::Finished| {
+        let notes: Vec<_> = run.stderr.lines().filter(|line| line.contains("--collect-metrics: ")).collect();
+        assert_eq!(notes.len(), 1, "{}", run.stderr);
+        notes[0].to_owned()
+    };
+    let run = collecting(&servers).run();
+    let report = run.report_even_if_late();
+    let note = note_of(&run);
+    for part in [&servers[1].url()[..], "HTTP 404", "left out until it answers"] {
+        assert!(note.contains(part), "{note}");
+    }
+    for line in [
+        "    Pending requests: avg 3, max 3\n".to_owned(),
+        format!("      {}: GPUs 25.00%, processors 50.00%, pending requests avg 3 (max 3)\n", servers[0].url()),
+        format!("      {}: no figures\n", servers[1].url()),
+    ] {
+        assert!(report.text.contains(&line), "{line}{}", report.text);
+    }
+    // One that answers no more.
+    servers[1].answer_instead("metrics", page(0.75, 0.1, 2));
+    let running = collecting(&servers).start();
+    while servers[1].inferences() < 200 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    servers[1].answer_instead("metrics", reply("503 Busy", "", b""));
+    let run = running.finish();
+    run.report_even_if_late();
+    let note = note_of(&run);
+    assert!(note.contains(&servers[1].url()) && note.contains("HTTP 503") && note.contains("from that time"), "{note}");
+    assert!(run.stdout.contains(&format!("      {}: GPUs 25.00%", servers[0].url())), "{}", run.stdout);
+    // And if none does, the address may be wrong.
+    servers[0].answer_instead("metrics", reply("404 Not Found", "", b""));
+    collecting(&servers).run().failure(&["--collect-metrics: ", "HTTP 404"]);
+}
+
 #[test]
 fn servers_whose_models_differ_are_refused() {
     let (first, second) = (slow(0), slow(0));
@@ -235,10 +328,15 @@ fn servers_whose_models_differ_are_refused() {
 fn what_cannot_go_with_several_servers_is_refused() {
     let run = |line: &str| Program::new().args("-m m").args(line).run();
     let words = &["-u h:1 -u h:2", "one server", "leave it out"];
-    run("-u h:1 -u h:2 --collect-metrics").refusal(&[&["--collect-metrics"][..], words].concat());
+    let page = &["-u h:1 and -u h:2", "http://h:8002/metrics", "--metrics-url for each -u"];
+    run("-u h:1 -u h:2 --collect-metrics").refusal(page);
     let openai = "--service-kind openai --endpoint e --prompt-tokens 4 --collect-metrics --metrics-url h:3";
-    run(&format!("-u h:1 -u h:2 {openai}")).refusal(&[&["--metrics-url"][..], words].concat());
-    run("-u h:1 -u h:2 --trace-rate 5").refusal(&["--trace-rate", "one server"]);
+    let too_few = &["--metrics-url names 1 page, but -u h:1 -u h:2 names 2 servers", "in their order"];
+    run(&format!("-u h:1 -u h:2 {openai}")).refusal(too_few);
+    run(&format!("-u h:1 -u h:2 {openai} --metrics-url h:3/metrics")).refusal(&["http://h:3/metrics", "--metrics-url"]);
+    let too_many = &["--metrics-url names 2 pages, but there is one server"];
+    run("-u h:1 --collect-metrics --metrics-url h:3 --metrics-url h:4").refusal(too_many);
+    run("-u h:1 -u h:2 --trace-rate 5").refusal(&[&["--trace-rate"][..], words].concat());
     run("-u h:1 -u h:2 --service-kind triton_c_api --model-repository /nowhere").refusal(&["-u h:1 -u h:2", "network"]);
     run("-u h:1 --spread sticky").refusal(&["--spread sticky", "several servers", "-u A -u B"]);
     run("-u h:1,h:2 --spread random").refusal(&["--spread", "round-robin"]);

@@ -49,12 +49,13 @@ fn connection(server: &TritonServer, streaming: bool, compression: Compression) 
         server_wait: LIMIT,
         reconnect: false,
         renew: false,
+        metrics_url: None,
         client_timeout: None,
     }
 }
 
 fn connect(server: &TritonServer, streaming: bool, compression: Compression) -> GrpcBackend {
-    GrpcBackend::connect(&connection(server, streaming, compression), None).unwrap()
+    GrpcBackend::connect(&connection(server, streaming, compression)).unwrap()
 }
 
 /// Requests to the identity model, whose tensors are larger than any initial window.
@@ -116,7 +117,7 @@ fn a_configuration_has_the_same_hash_in_process_and_over_both_protocols() {
     let protocol = Protocol::Http { inputs: formats.0, outputs: formats.1, compression: Compression::None };
     let over_http =
         ConnectionPlan { protocol, url: server.url("http"), ..connection(&server, false, Compression::None) };
-    let http = HttpBackend::connect(&over_http, None).unwrap();
+    let http = HttpBackend::connect(&over_http).unwrap();
     let mut hashes = Vec::new();
     for model in ["plain", "rich", "sequences"] {
         let [grpc_config, http_config] =
@@ -163,7 +164,7 @@ fn failures_and_decoupled_answers_are_told_as_they_are() {
         ConnectionPlan { server_wait: Duration::from_secs(60), ..connection(&server, false, Compression::None) };
     // A server that loads nothing any more is not waited for.
     let asked = Instant::now();
-    let error = GrpcBackend::connect(&connection, None).unwrap().model(&ModelId::latest("nobody")).unwrap_err();
+    let error = GrpcBackend::connect(&connection).unwrap().model(&ModelId::latest("nobody")).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("there is no model 'nobody'") && error.contains("unknown model"), "{error}");
     assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
@@ -297,7 +298,7 @@ fn encrypted_connections_carry_the_same_and_check_the_server() {
     for streaming in [false, true] {
         let tls = Tls { enabled: true, ca_certificates: Some(path("cert.pem")), ..Tls::default() };
         let connection = ConnectionPlan { tls, ..connection(&server, streaming, Compression::None) };
-        let backend = GrpcBackend::connect(&connection, None).unwrap();
+        let backend = GrpcBackend::connect(&connection).unwrap();
         let mut run = Run::open(&backend, "identity", &RunSpec { watch: true, ..large(4, 40) }).unwrap();
         let counter = run.finish(LIMIT);
         assert_eq!((counter.succeeded(), counter.texts().as_str()), (40, ""));
@@ -305,6 +306,6 @@ fn encrypted_connections_carry_the_same_and_check_the_server() {
     }
     let tls = Tls { enabled: true, ..Tls::default() };
     let stranger = ConnectionPlan { tls, server_wait: Duration::ZERO, ..connection(&server, false, Compression::None) };
-    let error = GrpcBackend::connect(&stranger, None).err().unwrap().to_string();
+    let error = GrpcBackend::connect(&stranger).err().unwrap().to_string();
     assert!(error.contains("TLS error") || error.contains("trusted certificates"), "{error}");
 }

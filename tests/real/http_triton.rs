@@ -35,12 +35,13 @@ fn connection(server: &TritonServer) -> ConnectionPlan {
         server_wait: Duration::from_secs(60),
         reconnect: false,
         renew: false,
+        metrics_url: Some(format!("http://{}/metrics", server.metrics())),
         client_timeout: None,
     }
 }
 
 fn connect(server: &TritonServer) -> HttpBackend {
-    HttpBackend::connect(&connection(server), Some(&format!("http://{}/metrics", server.metrics()))).unwrap()
+    HttpBackend::connect(&connection(server)).unwrap()
 }
 
 fn bytes_of(spec: &RunSpec) -> Vec<u8> {
@@ -70,7 +71,7 @@ fn inputs_come_back_in_every_form() {
         let (binary, json) = (TensorFormat::Binary, TensorFormat::Json);
         for (inputs, outputs) in [(binary, binary), (json, binary), (binary, json), (json, json)] {
             let protocol = Protocol::Http { inputs, outputs, compression };
-            let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server) }, None).unwrap();
+            let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server) }).unwrap();
             for (slots, count) in [(1, 16), (4, 16), (1, 5000), (4, 5000)] {
                 let spec = RunSpec { slots, requests: 20, values: values[..count].to_vec(), ..RunSpec::default() };
                 echoes(&backend, "identity", &spec);
@@ -80,7 +81,7 @@ fn inputs_come_back_in_every_form() {
     // JSON has no words for these; Triton writes some all the same.
     let protocol =
         Protocol::Http { inputs: TensorFormat::Served, outputs: TensorFormat::Json, compression: Compression::None };
-    let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server) }, None).unwrap();
+    let backend = HttpBackend::connect(&ConnectionPlan { protocol, ..connection(&server) }).unwrap();
     let values = vec![f32::NAN, f32::INFINITY, 1.0, f32::NEG_INFINITY];
     echoes(&backend, "identity", &RunSpec { values, ..RunSpec::default() });
     let large = RunSpec { slots: 2, requests: 6, values: vec![1.5; 1 << 20], ..RunSpec::default() };
@@ -106,7 +107,7 @@ fn sequences_parameters_and_counters_arrive() {
     assert_eq!((counted.inferences, counted.success.count), (100, 100));
     let mut is_found = false;
     let wanted = "nv_inference_request_success{model=\"identity\",version=\"1\"}";
-    backend.metrics(&mut |line| is_found |= line.starts_with(wanted)).unwrap();
+    backend.metrics(0, &mut |line| is_found |= line.starts_with(wanted)).unwrap();
     assert!(is_found);
 }
 
@@ -122,7 +123,7 @@ fn failures_and_unknown_models_carry_the_servers_words() {
     // A server that loads nothing any more is not waited for.
     let patient = ConnectionPlan { server_wait: Duration::from_secs(60), ..connection(&server) };
     let asked = Instant::now();
-    let error = HttpBackend::connect(&patient, None).unwrap().model(&ModelId::latest("nothing")).unwrap_err();
+    let error = HttpBackend::connect(&patient).unwrap().model(&ModelId::latest("nothing")).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("there is no model 'nothing'") && error.contains("unknown model: 'nothing'"), "{error}");
     assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());

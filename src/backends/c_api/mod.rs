@@ -315,7 +315,7 @@ impl Backend for TritonInProcess {
         triton_json::statistics(&self.server.model_statistics(id)?)
     }
 
-    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+    fn metrics(&self, _: usize, line: &mut dyn FnMut(&str)) -> Result<()> {
         self.server.metrics()?.lines().for_each(line);
         Ok(())
     }

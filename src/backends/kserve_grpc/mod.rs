@@ -78,16 +78,16 @@ pub struct GrpcBackend {
 
 impl GrpcBackend {
     /// Connects to the server that `connection` names, and waits until it is ready, for as long as the plan allows.
-    /// Metrics come over HTTP, from `metrics_url`; by default from Triton's metrics port on the same host.
+    /// Metrics come over HTTP, by default from Triton's metrics port on the same host.
     ///
     /// # Errors
     /// If the address, metadata or a certificate is wrong, or the server does not answer or is not ready in time,
     /// with its reason.
-    pub fn connect(connection: &ConnectionPlan, metrics_url: Option<&str>) -> Result<Self> {
+    pub fn connect(connection: &ConnectionPlan) -> Result<Self> {
         let route = Route::to(connection, DEFAULT_PORT, &["h2"])?;
         let endpoint = route.endpoint();
         let headers = CallHeaders::new(SERVICE, endpoint, connection)?;
-        let metrics = MetricsSource::new(connection, endpoint, metrics_url)?;
+        let metrics = MetricsSource::new(connection, endpoint)?;
         let control = Arc::new(Control(Questions::new(Arc::clone(&route.connector), headers.clone())));
         let mut backend = Self {
             registry: Arc::new(Registry::new(control.clone())),
@@ -268,7 +268,7 @@ impl Backend for GrpcBackend {
         }
     }
 
-    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+    fn metrics(&self, _: usize, line: &mut dyn FnMut(&str)) -> Result<()> {
         self.metrics.read(line)
     }
 

@@ -81,19 +81,19 @@ pub struct HttpBackend {
 }
 
 impl HttpBackend {
-    /// Connects to the server, waiting until it is live for as long as `connection` allows. Metrics are read from
-    /// `metrics_url`; by default from Triton's metrics port on the same host.
+    /// Connects to the server, waiting until it is live for as long as `connection` allows. Metrics are read by default from
+    /// Triton's metrics port on the same host.
     ///
     /// # Errors
     /// If the address, a header or a certificate is wrong, or the server cannot be reached in time.
-    pub fn connect(connection: &ConnectionPlan, metrics_url: Option<&str>) -> Result<Self> {
+    pub fn connect(connection: &ConnectionPlan) -> Result<Self> {
         let (inputs, outputs) = connection.protocol.tensor_formats();
         let wait = ServerWait::new(connection.server_wait);
         let route = Route::to(connection, DEFAULT_PORT, &["http/1.1"])?;
         let endpoint = route.endpoint().clone();
         let headers = Headers::new(&connection.headers)?;
         let control = Arc::new(Questions::new(route.connector.clone(), headers.clone()));
-        let metrics = MetricsSource::new(connection, &endpoint, metrics_url)?;
+        let metrics = MetricsSource::new(connection, &endpoint)?;
         let compression = connection.protocol.compression();
         let format = Format { endpoint, headers, json_inputs: false, json_outputs: false, compression };
         let mut backend = Self {
@@ -289,7 +289,7 @@ impl Backend for HttpBackend {
         Ok(if answer.refusal().is_some() { None } else { read() })
     }
 
-    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+    fn metrics(&self, _: usize, line: &mut dyn FnMut(&str)) -> Result<()> {
         self.metrics.read(line)
     }
 

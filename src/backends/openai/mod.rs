@@ -76,8 +76,7 @@ impl OpenAiBackend {
         let connection = &target.connection;
         let route = Route::to(connection, DEFAULT_PORT, &["http/1.1"])?;
         let headers = Headers::new(&connection.headers)?;
-        let source =
-            |wanted: &MetricsPlan| MetricsSource::beside(route.endpoint(), &headers, connection, wanted.url.as_deref());
+        let source = |_: &MetricsPlan| MetricsSource::beside(route.endpoint(), &headers, connection);
         let metrics = target.metrics.as_ref().map(source).transpose()?;
         let backend = Self {
             route,
@@ -149,7 +148,7 @@ impl Backend for OpenAiBackend {
         true
     }
 
-    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+    fn metrics(&self, _: usize, line: &mut dyn FnMut(&str)) -> Result<()> {
         match &self.metrics {
             Some(metrics) => metrics.read(line),
             None => Err(Error::server("this service keeps no metrics")),

@@ -121,9 +121,8 @@ impl Backend for Replicas {
         self.counters(None, |server| server.all_statistics())
     }
 
-    /// The pages of all servers, one after another: a reading takes them for one page with more series.
-    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
-        self.servers.iter().try_for_each(|server| server.metrics(line))
+    fn metrics(&self, server: usize, line: &mut dyn FnMut(&str)) -> Result<()> {
+        self.servers[server].metrics(0, line)
     }
 
     fn traces(&self) -> bool {

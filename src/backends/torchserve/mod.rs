@@ -67,8 +67,8 @@ impl TorchServe {
         let route = Route::to(connection, plan.target.service.port(&connection.protocol), &["http/1.1"])?;
         let headers = Headers::new(&connection.headers)?;
         let endpoint = route.endpoint().clone();
-        let metrics = plan.target.torchserve.metrics_url.as_deref();
-        let metrics = metrics.map(|url| MetricsSource::new(connection, &endpoint, Some(url))).transpose()?;
+        let has_page = connection.metrics_url.is_some();
+        let metrics = has_page.then(|| MetricsSource::new(connection, &endpoint)).transpose()?;
         let backend = Self {
             control: Questions::new(Arc::clone(&route.connector), headers.clone()),
             way: Way { endpoint, headers, version: plan.target.version_label.clone() },
@@ -81,7 +81,7 @@ impl TorchServe {
         };
         backend.await_healthy(wait)?;
         if backend.metrics.is_some() {
-            backend.metrics(&mut |_| ())?;
+            backend.metrics(0, &mut |_| ())?;
         }
         Ok(backend)
     }
@@ -152,11 +152,11 @@ impl Backend for TorchServe {
     fn statistics(&self, id: &ModelId) -> Result<StatisticsSnapshot> {
         let version = self.way.version_of(id);
         let mut counters = statistics::Counters::new(&id.name, version.as_deref());
-        self.metrics(&mut |line| counters.take(line))?;
+        self.metrics(0, &mut |line| counters.take(line))?;
         Ok(counters.snapshot())
     }
 
-    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
+    fn metrics(&self, _: usize, line: &mut dyn FnMut(&str)) -> Result<()> {
         match &self.metrics {
             Some(metrics) => metrics.read(line).map_err(|error| {
                 error.advice("TorchServe has them at port 8082, path /metrics, where its metrics_mode is prometheus")

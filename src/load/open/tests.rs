@@ -81,7 +81,7 @@ impl Backend for Shared {
     fn statistics(&self, _: &ModelId) -> Result<StatisticsSnapshot> {
         Err(Error::server("none"))
     }
-    fn metrics(&self, _: &mut dyn FnMut(&str)) -> Result<()> {
+    fn metrics(&self, _: usize, _: &mut dyn FnMut(&str)) -> Result<()> {
         Err(Error::server("none"))
     }
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

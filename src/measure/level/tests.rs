@@ -71,8 +71,8 @@ impl Backend for Slow {
         Ok(StatisticsSnapshot { models: [((id.name.clone(), "1".to_owned()), counters)].into() })
     }
 
-    fn metrics(&self, line: &mut dyn FnMut(&str)) -> Result<()> {
-        NullBackend.metrics(line)
+    fn metrics(&self, _: usize, line: &mut dyn FnMut(&str)) -> Result<()> {
+        NullBackend.metrics(0, line)
     }
 
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>> {

@@ -54,13 +54,15 @@ impl LoadReading {
         }
     }
 
+    /// Takes in another server's, by the same rule.
+    pub(super) fn join(&mut self, other: &Self) {
+        let figures =
+            [(Figure::Running, other.running), (Figure::Waiting, other.waiting), (Figure::KvCache, other.kv_cache)];
+        figures.into_iter().for_each(|(figure, value)| value.into_iter().for_each(|value| self.add(figure, value)));
+    }
+
     pub(super) fn fold(self) -> LoadFold {
-        let mean_of = |value: Option<f64>| {
-            let mut mean = Mean::default();
-            value.into_iter().for_each(|value| mean.add(value));
-            mean
-        };
-        LoadFold { running: mean_of(self.running), waiting: mean_of(self.waiting), kv_cache: mean_of(self.kv_cache) }
+        LoadFold { running: Mean::of(self.running), waiting: Mean::of(self.waiting), kv_cache: Mean::of(self.kv_cache) }
     }
 }
 

@@ -177,7 +177,7 @@ pub const FLAGS: &[FlagTraits] = &[
     flag("--max-reply-bytes").network().tuned(),
     flag("--max-reply-memory").network().tuned(),
     flag("--collect-metrics").upstream(),
-    flag("--metrics-url").upstream().network().only(WITH_METRICS).one_server().per_process(),
+    flag("--metrics-url").upstream().network().only(WITH_METRICS).per_process(),
     flag("--metrics-interval").upstream().only(TRITON_AND_OPENAI),
     flag("--trace-level").upstream().only(TRACED).one_server(),
     flag("--trace-rate").upstream().only(TRACED).one_server(),

@@ -1,7 +1,8 @@
 //! Rules of several servers.
 
+use crate::Draft;
+use crate::exit::Codes;
 use crate::validate::Rule;
-use crate::{Draft, ServiceKind};
 
 /// Rules of several servers.
 pub(super) const RULES: &[Rule] = &[
@@ -26,14 +27,18 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         broken: |draft| {
-            let is_openai = draft.plan.target.service == ServiceKind::OpenAi;
-            are_several(draft) && draft.given.has("--collect-metrics") && !is_openai
+            let pages = draft.given.values("--metrics-url").count();
+            draft.codes == Codes::Own && pages > 0 && pages != draft.plan.target.connections().count()
         },
         message: |draft| {
+            let pages = draft.given.values("--metrics-url").count();
+            let servers = match draft.plan.target.connections().count() {
+                1 => "there is one server".to_owned(),
+                count => format!("{} names {count} servers", shown_urls(draft)),
+            };
             format!(
-                "--collect-metrics is for one server, but {} names several, and Triton's metrics have a port of their own, which \
-                 -u does not tell: leave it out, or measure each server by itself",
-                shown_urls(draft)
+                "--metrics-url names {pages} {}, but {servers}: give one for each -u, in their order",
+                if pages == 1 { "page" } else { "pages" }
             )
         },
     },

@@ -26,12 +26,12 @@ fn asking(draft: &Draft) -> Vec<&'static str> {
     flags
 }
 
-/// Whether any connection is encrypted: that of the requests, or that of the metrics, which takes the same flags.
+/// Whether any connection is encrypted: those of the requests, or those of the metrics, which take the same flags.
 fn is_encrypted(draft: &Draft) -> bool {
-    let target = &draft.plan.target;
-    let metrics = target.metrics.as_ref().and_then(|metrics| metrics.url.as_deref());
-    target.connections().any(|connection| connection.tls.enabled || is_secure(&connection.url))
-        || metrics.is_some_and(is_secure)
+    draft.plan.target.connections().any(|connection| {
+        let metrics = connection.metrics_url.as_deref();
+        connection.tls.enabled || is_secure(&connection.url) || metrics.is_some_and(is_secure)
+    })
 }
 
 fn is_secure(url: &str) -> bool {

@@ -7,6 +7,7 @@ use crate::result::Setup;
 use crate::result::server::ServerTimes;
 use crate::result::summary::{GpuMetrics, HostMetrics, LevelSummary, ServerSummary};
 use crate::server_load;
+use crate::server_metrics::{self, gpu_name};
 use crate::stdio::shown;
 
 /// Beyond this number, GPUs are not listed one by one.
@@ -123,35 +124,44 @@ pub fn metrics(setup: &Setup, level: &LevelSummary) -> String {
         // The pages of servers of language models tell nothing of GPUs or machines.
         if !(setup.service_kind == OPENAI && gpus.is_empty() && host.is_empty()) {
             text += "\n  Server Prometheus Metrics: \n";
-            text += &gpu_lines(gpus);
+            text += &gpu_lines(setup, level, gpus);
         }
     }
     text += &host;
     if let Some(load) = level.host.and_then(|host| host.load) {
         let _ = writeln!(text, "  Server load: {}", server_load::text(&load));
     }
+    if !level.hosts.is_empty() {
+        text += "    Of each server:\n";
+    }
+    for (address, host) in setup.servers.iter().zip(&level.hosts) {
+        let _ = writeln!(text, "      {}: {}", shown(address), server_metrics::text(host));
+    }
     text
 }
 
-fn gpu_lines(gpus: &[GpuMetrics]) -> String {
+fn gpu_lines(setup: &Setup, level: &LevelSummary, gpus: &[GpuMetrics]) -> String {
     if gpus.len() > MAX_GPUS {
         return format!("    {} GPUs: too many to list here; see the CSV file (-f, --verbose-csv)\n", gpus.len());
     }
-    let bytes = |value: u64| format!("{value} bytes");
-    list(gpus, "Avg GPU Utilization", |gpu| gpu.utilization.map(|value| format!("{}%", significant(100.0 * value))))
-        + &list(gpus, "Avg GPU Power Usage", |gpu| gpu.power_watts.map(|value| format!("{} watts", significant(value))))
-        + &list(gpus, "Max GPU Memory Usage", |gpu| gpu.memory_used_bytes.map(bytes))
-        + &list(gpus, "Total GPU Memory", |gpu| gpu.memory_total_bytes.map(bytes))
-}
-
-fn list(gpus: &[GpuMetrics], title: &str, value: impl Fn(&GpuMetrics) -> Option<String>) -> String {
-    let mut text = format!("    {title}:\n");
-    for gpu in gpus {
-        if let Some(value) = value(gpu) {
-            let _ = writeln!(text, "      {} : {value}", shown(&gpu.uuid));
+    let list = |title: &str, value: &dyn Fn(&GpuMetrics) -> Option<String>| {
+        let mut text = format!("    {title}:\n");
+        for gpu in gpus {
+            if let Some(value) = value(gpu) {
+                let _ = writeln!(text, "      {} : {value}", shown(&gpu_name(setup, gpu)));
+            }
         }
+        text
+    };
+    let share = |value: f64| format!("{}%", significant(100.0 * value));
+    let bytes = |value: u64| format!("{value} bytes");
+    let mut text = list("Avg GPU Utilization", &|gpu| gpu.utilization.map(share));
+    if let Some(all) = level.host.and_then(|host| host.gpu_utilization).filter(|_| !level.hosts.is_empty()) {
+        let _ = writeln!(text, "      all : {}", share(all));
     }
-    text
+    text + &list("Avg GPU Power Usage", &|gpu| gpu.power_watts.map(|value| format!("{} watts", significant(value))))
+        + &list("Max GPU Memory Usage", &|gpu| gpu.memory_used_bytes.map(bytes))
+        + &list("Total GPU Memory", &|gpu| gpu.memory_total_bytes.map(bytes))
 }
 
 fn host_lines(host: &HostMetrics) -> String {

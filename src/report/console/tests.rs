@@ -265,6 +265,7 @@ fn metrics_follow_the_server() {
     let mut level = level();
     level.gpus = Some(vec![GpuMetrics {
         uuid: "GPU-1".to_owned(),
+        server: None,
         utilization: Some(0.123),
         power_watts: Some(41.5),
         memory_used_bytes: Some(1_000_000_000),
@@ -282,6 +283,38 @@ fn metrics_follow_the_server() {
       GPU-1 : 1000000000 bytes
     Total GPU Memory:
     Avg CPU Utilization: 50.00%
+";
+    assert!(report.contains(golden), "{report}");
+}
+
+#[test]
+fn metrics_of_several_servers_name_each() {
+    let setup = Setup { servers: vec!["h1:8000".to_owned(), "h2:8000".to_owned()], ..plans::setup() };
+    let gpu = |server, utilization| GpuMetrics {
+        uuid: "GPU-1".to_owned(),
+        server: Some(server),
+        utilization: Some(utilization),
+        ..GpuMetrics::default()
+    };
+    let host =
+        |gpu, cpu| HostMetrics { gpu_utilization: Some(gpu), cpu_utilization: Some(cpu), ..HostMetrics::default() };
+    let mut level = level();
+    level.gpus = Some(vec![gpu(0, 0.2), gpu(1, 0.6)]);
+    (level.host, level.hosts) = (Some(host(0.4, 0.3)), vec![host(0.2, 0.5), HostMetrics::default()]);
+    let report = printed(&setup, &level, 3);
+    let golden = "
+  Server Prometheus Metrics: 
+    Avg GPU Utilization:
+      h1:8000 GPU-1 : 20%
+      h2:8000 GPU-1 : 60%
+      all : 40%
+    Avg GPU Power Usage:
+    Max GPU Memory Usage:
+    Total GPU Memory:
+    Avg CPU Utilization: 30.00%
+    Of each server:
+      h1:8000: GPUs 20.00%, processors 50.00%
+      h2:8000: no figures
 ";
     assert!(report.contains(golden), "{report}");
 }

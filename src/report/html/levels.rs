@@ -8,12 +8,12 @@ use crate::result::figures::{FigureAt, further};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
 use crate::result::statistic::value;
-use crate::result::summary::{Headline, LevelSummary, StatisticEstimate};
+use crate::result::summary::{Headline, HostMetrics, LevelSummary, StatisticEstimate};
 use crate::result::{RunResult, Setup};
 use crate::stats::{Interval, early_stopping_floor};
 use crate::stdio::shown;
 use crate::terms::Statistic;
-use crate::{percentiles, restarts as starts, server_load};
+use crate::{percentiles, restarts as starts, server_load, server_metrics};
 
 /// A row for each level, each figure with its interval.
 pub fn table(result: &RunResult) -> Markup {
@@ -141,6 +141,24 @@ pub fn server_load(result: &RunResult) -> Markup {
         @if !rows.is_empty() {
             h3 { "The server's load, by its own figures" }
             ul { @for (summary, load) in &rows { li { (level(summary)) ": " (server_load::text(load)) } } }
+        }
+    }
+}
+
+/// What each of several servers told of itself, for levels that have it (`--collect-metrics`).
+pub fn servers(result: &RunResult) -> Markup {
+    let row = |summary: &LevelSummary, address: &str, host: &HostMetrics| {
+        html! { tr { th { (level(summary)) } td.left { (shown(address)) } td.left { (server_metrics::text(host)) } } }
+    };
+    html! {
+        @if result.levels.iter().any(|summary| !summary.hosts.is_empty()) {
+            h3 { "Each server, by its own figures" }
+            div.scroll tabindex="0" { table {
+                thead { tr { th { "load" } th.left { "server" } th.left { "figures" } } }
+                tbody { @for summary in &result.levels {
+                    @for (address, host) in result.setup.servers.iter().zip(&summary.hosts) { (row(summary, address, host)) }
+                } }
+            } }
         }
     }
 }

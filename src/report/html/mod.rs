@@ -159,6 +159,7 @@ impl Page<'_> {
                     (levels::table(run.result))
                     (levels::restarts(run.result))
                     (levels::server_load(run.result))
+                    (levels::servers(run.result))
                     (levels::verdicts(run.result))
                     (facts::requirements(run.result))
                 }

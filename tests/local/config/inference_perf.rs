@@ -298,7 +298,8 @@ fn what_does_not_change_the_load_is_noted() {
         assert!(notes.contains(note), "{note}\n{notes}");
     }
     assert!(!notes.contains("secret"), "{notes}");
-    assert!(plan.target.metrics.is_some_and(|metrics| metrics.url.is_none()), "the URL is not the model server's");
+    let target = &plan.target;
+    assert!(target.metrics.is_some() && target.connection.metrics_url.is_none(), "the URL is not the model server's");
     let triton = file.plan(&["-m", "x", "--service-kind", "triton"]);
     assert!(
         triton.target.metrics.is_none() && triton.notes.join("\n").contains("metrics: no effect, because Prometheus")

@@ -41,7 +41,7 @@ fn bounded<T>(act: impl FnOnce() -> T) -> T {
 
 /// Why a backend cannot be made on that server.
 fn refusal(address: &str) -> String {
-    GrpcBackend::connect(&connection(address, PLAIN), None).err().unwrap().to_string()
+    GrpcBackend::connect(&connection(address, PLAIN)).err().unwrap().to_string()
 }
 
 #[test]
@@ -325,5 +325,5 @@ fn header_lists_that_unfold_are_refused() {
 #[test]
 fn a_server_that_is_ready_is_taken() {
     let address = serve_all(|_, peer| be_ready(peer));
-    assert!(GrpcBackend::connect(&connection(&address, PLAIN), None).is_ok());
+    assert!(GrpcBackend::connect(&connection(&address, PLAIN)).is_ok());
 }

@@ -224,7 +224,7 @@ fn our_header_blocks_are_continued_where_they_are_long() {
     let address = serve(Builder::new(), answered, untended);
     let mut connection = super::connection(&address, PLAIN);
     connection.headers = vec![("x-long".to_owned(), "0123456789abcdef".repeat(4000))];
-    let backend = triton_bench::backends::kserve_grpc::GrpcBackend::connect(&connection, None).unwrap();
+    let backend = triton_bench::backends::kserve_grpc::GrpcBackend::connect(&connection).unwrap();
     let mut bench = Bench::through(&backend, PLAIN);
     (0..3).for_each(|_| assert_eq!(bench.infer(), Ok(1)));
 }

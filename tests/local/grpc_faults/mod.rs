@@ -171,12 +171,13 @@ pub fn connection(address: &str, setup: Setup) -> ConnectionPlan {
         server_wait: Duration::ZERO,
         reconnect: setup.reconnect,
         renew: setup.renew,
+        metrics_url: None,
         client_timeout: setup.deadline,
     }
 }
 
 pub fn backend(address: &str, setup: Setup) -> GrpcBackend {
-    GrpcBackend::connect(&connection(address, setup), None).unwrap()
+    GrpcBackend::connect(&connection(address, setup)).unwrap()
 }
 
 pub fn spec(setup: Setup) -> ClientSpec {
@@ -690,10 +691,10 @@ fn garbage_and_other_protocols_are_told_apart() {
         std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
         thread::sleep(Duration::from_millis(200));
     });
-    let error = GrpcBackend::connect(&connection(&address, PLAIN), None).err().unwrap().to_string();
+    let error = GrpcBackend::connect(&connection(&address, PLAIN)).err().unwrap().to_string();
     assert!(error.contains("gRPC port"), "{error}");
     server.join().unwrap();
-    let error = GrpcBackend::connect(&connection(&address, PLAIN), None).err().unwrap().to_string();
+    let error = GrpcBackend::connect(&connection(&address, PLAIN)).err().unwrap().to_string();
     assert!(error.contains("Connection refused") && error.contains(&address), "{error}");
 }
 
