@@ -25,7 +25,6 @@ use crate::ranks::{ANSWER_LIMIT, Member, Mode, OverMpi, OverParent, Peers, Ranks
 use crate::report::Interrupts;
 use crate::result::summary::{Ending, LevelSummary};
 use crate::stdio::{self, note};
-use crate::terms::WindowRule;
 
 /// The load begins at least this long after rank 0 has announced the time.
 const LEAD: Duration = Duration::from_millis(100);
@@ -219,7 +218,7 @@ fn lead(offsets: &[Offset]) -> Duration {
 }
 
 fn check_clocks(ranks: &Ranks, plan: &Plan) -> Result<()> {
-    let WindowRule::Time(window) = plan.measurement.window else { return Ok(()) };
+    let Some(window) = plan.measurement.window.length() else { return Ok(()) };
     for (rank, offset) in ranks.offsets().iter().enumerate() {
         let (name, share) = (ranks.name(rank), offset.error_ns as f64 / window.as_nanos() as f64);
         let message = format!("the clock of {name} is known to within {} us only", offset.error_ns / 1000);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::app::job::Job;
 use crate::clock::Stamp;
 use crate::measure::measurement::Moment;
-use crate::terms::{LoadMode, MeasurementPlan, Stage, StageLength, StageLoad, WindowRule};
+use crate::terms::{LoadMode, MeasurementPlan, Stage, StageLength, StageLoad};
 
 /// The fewest windows that can agree.
 const MIN_WINDOWS: usize = 3;
@@ -49,15 +49,12 @@ impl Length {
             Self::Windows => {
                 let (window, least) = (moment.window.unwrap_or(1), MIN_WINDOWS.min(plan.max_trials));
                 let further = u32::try_from(least.saturating_sub(window)).unwrap_or(u32::MAX);
-                match plan.window {
-                    WindowRule::Time(length) => {
-                        Some(length.saturating_sub(moment.elapsed).saturating_add(length.saturating_mul(further)))
-                    }
-                    WindowRule::Count(requests) => {
-                        let remaining = at_its_pace(requests, moment)?;
-                        Some(remaining.saturating_add(remaining.saturating_add(moment.elapsed).saturating_mul(further)))
-                    }
-                }
+                let remaining = match plan.window.length() {
+                    Some(length) => length.saturating_sub(moment.elapsed),
+                    None => at_its_pace(plan.window.requests()?, moment)?,
+                };
+                let length = plan.window.length().unwrap_or(remaining.saturating_add(moment.elapsed));
+                Some(remaining.saturating_add(length.saturating_mul(further)))
             }
         }
     }
@@ -172,7 +169,7 @@ mod tests {
     use super::*;
     use crate::record::Completed;
     use crate::result::summary::sample;
-    use crate::terms::{GapDistribution, Range, StageEdges};
+    use crate::terms::{GapDistribution, Range, StageEdges, WindowRule};
 
     fn moment(window: Option<usize>, elapsed: u64, succeeded: u64) -> Moment {
         let completed = Completed { succeeded, ..Completed::default() };

@@ -23,7 +23,7 @@ use crate::report::progress::{Progress, REDRAWN, Standing, clock, digits, latenc
 use crate::result::outcome::Outcome;
 use crate::result::summary::{ClientSummary, LevelLoad, LevelSummary};
 use crate::stdio::{self, note};
-use crate::terms::{LoadMode, Stage, WindowRule};
+use crate::terms::{LoadMode, Stage};
 
 /// How often progress is logged without a progress line.
 const BETWEEN_LINES: Duration = Duration::from_secs(30);
@@ -217,17 +217,18 @@ impl LevelScreen<'_> {
         let (screen, plan) = (self.screen, &self.plan.measurement);
         let level = screen.level.get();
         let (over, failed) = (moment.completed.all(), moment.completed.failed);
-        let (requests, total) = match (level.length, plan.window) {
-            (Length::Requests(total, _), _) => (over, Some(total)),
-            (Length::Windows, WindowRule::Count(total)) => (over, Some(total)),
-            _ => (level.earlier.0 + over, None),
+        let total = match level.length {
+            Length::Requests(total, _) => Some(total),
+            Length::Windows => plan.window.requests(),
+            Length::Time(_) => None,
         };
+        let earlier = if total.is_some() { 0 } else { level.earlier.0 };
         Standing {
             position: screen.position.borrow().clone(),
             load: level.load,
             // Requirements may need more windows.
             window: moment.window.map(|window| (window, plan.most_windows().max(window))),
-            requests,
+            requests: earlier + over,
             total,
             failed: level.earlier.1 + failed,
             throughput: level.lately.0,

@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use crate::plan::Plan;
 use crate::report::loads;
 use crate::result::Setup;
-use crate::result::number::msec;
 use crate::result::summary::Headline;
 use crate::shm::Placement;
-use crate::terms::WindowRule;
 
 /// The settings, ending with an empty line.
 pub fn settings(plan: &Plan, setup: &Setup) -> String {
@@ -108,10 +106,7 @@ fn windows(plan: &Plan) -> String {
     if let Some(whole) = loads::measured_as(&plan.load.mode) {
         return text + whole;
     }
-    let (mode, size) = match measurement.window {
-        WindowRule::Time(interval) => ("time_windows", format!("Measurement window: {} msec", msec(interval))),
-        WindowRule::Count(count) => ("count_windows", format!("Minimum number of samples in each window: {count}")),
-    };
+    let (mode, size) = (measurement.window.mode(), measurement.window.setting());
     if plan.rounds.is_some() {
         return text + &format!("  {size}\n");
     }

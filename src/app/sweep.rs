@@ -126,11 +126,8 @@ fn say_no_rate(runner: &Runner<'_>, level: Option<&LevelSummary>) {
 
 /// One short window per search step.
 fn search_plan(plan: &MeasurementPlan) -> MeasurementPlan {
-    let window = match plan.window {
-        WindowRule::Time(length) => length.clamp(SEARCH_WINDOW.0, SEARCH_WINDOW.1),
-        WindowRule::Count(_) => SEARCH_WINDOW.1,
-    };
-    MeasurementPlan { window: WindowRule::Time(window), ..plan.clone().once() }
+    let length = plan.window.length().map_or(SEARCH_WINDOW.1, |length| length.clamp(SEARCH_WINDOW.0, SEARCH_WINDOW.1));
+    MeasurementPlan { window: WindowRule::of_length(length), ..plan.clone().once() }
 }
 
 fn burst(runner: &Runner<'_>) -> Job {

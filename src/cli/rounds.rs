@@ -104,7 +104,7 @@ pub fn until_decided(plan: &mut Plan, given: &Given) {
         rounds.count = MOST_ROUNDS;
     }
     if given.among(&["--measurement-interval", "--measurement-mode", "--measurement-request-count"]).is_empty() {
-        plan.measurement.window = WindowRule::Time(GATE_WINDOW);
+        plan.measurement.window = WindowRule::of_length(GATE_WINDOW);
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::number::msec;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
-use crate::terms::{MeasurementPlan, WindowRule};
+use crate::terms::MeasurementPlan;
 
 /// perf_analyzer's sentence about an unsuccessful level, if it has one.
 pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
@@ -27,13 +27,10 @@ pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
 fn unstable(plan: &MeasurementPlan, load: LevelLoad) -> String {
     const FAILED: &str = "Failed to obtain stable measurement";
     let LevelLoad::Concurrency(concurrency) = load else { return format!("{FAILED}.") };
-    let flag = match plan.window {
-        WindowRule::Time(_) => "--measurement-interval",
-        WindowRule::Count(_) => "--measurement-request-count",
-    };
     format!(
-        "{FAILED} within {} measurement windows for concurrency {concurrency}. Please try to increase the {flag}.",
-        plan.most_windows()
+        "{FAILED} within {} measurement windows for concurrency {concurrency}. Please try to increase the {}.",
+        plan.most_windows(),
+        plan.window.flag()
     )
 }
 
@@ -51,6 +48,7 @@ mod tests {
 
     use super::*;
     use crate::result::summary::sample;
+    use crate::terms::WindowRule;
 
     #[test]
     fn perf_analyzers_sentences() {

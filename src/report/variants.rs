@@ -12,13 +12,13 @@ pub use ways::{Way, brief, latency_word, levels_of, longer, ways};
 use std::fmt::Write as _;
 
 use crate::level_name;
-use crate::number::{binary, msec, significant};
+use crate::number::{binary, significant};
 use crate::result::compare::Direction;
 use crate::result::rounds::{Figure, ServerPart};
 use crate::result::variants::{Bandwidth, Cell, Comparison, FigureChange, VariantsResult};
 use crate::stats::{Interval, MIN_PAIRS};
 use crate::stdio::shown;
-use crate::terms::{MeasurementPlan, Order, Statistic, WindowRule};
+use crate::terms::{MeasurementPlan, Order, Statistic};
 
 /// Columns of a table.
 const WIDTH: usize = 80;
@@ -29,11 +29,7 @@ const WAY: usize = 11;
 
 /// What is compared, and how; ends with an empty line.
 pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
-    let length = match (plan.request_count, plan.window) {
-        (Some(count), _) => format!("{count} requests"),
-        (None, WindowRule::Time(length)) => format!("{} msec", msec(length)),
-        (None, WindowRule::Count(count)) => format!("at least {count} requests"),
-    };
+    let length = plan.request_count.map_or_else(|| plan.window.to_string(), |count| format!("{count} requests"));
     let order = match result.rounds.order {
         Order::Abba => "there and back",
         Order::Random => "in an order that is drawn",

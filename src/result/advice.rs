@@ -1,7 +1,7 @@
 //! What to change so that a level becomes believable, in numbers: chance shrinks with the root of what is measured.
 
 use crate::disagreement::{Disagreement, STABLE_WINDOWS};
-use crate::terms::{MeasurementPlan, Precision, WindowRule};
+use crate::terms::{MeasurementPlan, Precision};
 
 /// The spread of three windows is a matter of chance itself, so that windows should vary by less than would just do.
 const MARGIN: f64 = 2.0;
@@ -57,13 +57,11 @@ pub fn more_samples(plan: &MeasurementPlan, count: u64, needed: u64) -> String {
 
 /// The flag that makes a level's windows `factor` times as long, with its value.
 fn longer(plan: &MeasurementPlan, factor: f64) -> String {
-    match (plan.request_count, plan.window) {
-        (Some(requests), _) => format!("--request-count {}", two_digits_up(requests as f64 * factor)),
-        (None, WindowRule::Time(length)) => format!("-p {}", two_digits_up(length.as_secs_f64() * 1e3 * factor)),
-        (None, WindowRule::Count(requests)) => {
-            format!("--measurement-request-count {}", two_digits_up(requests as f64 * factor))
-        }
-    }
+    let (flag, size) = match plan.request_count {
+        Some(requests) => ("--request-count", requests as f64),
+        None => (plan.window.short_flag(), plan.window.size()),
+    };
+    format!("{flag} {}", two_digits_up(size * factor))
 }
 
 /// A whole number of two digits and zeros, not below `value`.
@@ -88,7 +86,7 @@ mod tests {
 
     use super::*;
     use crate::summary::sample;
-    use crate::terms::Statistic;
+    use crate::terms::{Statistic, WindowRule};
 
     fn apart(low: f64, high: f64) -> Disagreement {
         Disagreement { statistic: Statistic::Throughput, low, high, allowed: 0.1 }

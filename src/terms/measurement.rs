@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-use crate::StopRule;
+use crate::{StopRule, WindowRule};
 
 /// How long to measure, and when the result is valid.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -90,10 +90,7 @@ impl MeasurementPlan {
 
     /// How many windows a level may have, as far as that is known beforehand.
     pub fn most_windows(&self) -> usize {
-        match self.window {
-            WindowRule::Time(length) => self.windows_left(0, Duration::ZERO, length),
-            WindowRule::Count(_) => self.max_trials,
-        }
+        self.window.length().map_or(self.max_trials, |length| self.windows_left(0, Duration::ZERO, length))
     }
 
     /// A single window, which nothing but its length ends.
@@ -249,18 +246,4 @@ pub enum LatencyEnd {
     Response,
     /// When the thread that waited for it wakes up, as in perf_analyzer.
     Wakeup,
-}
-
-/// What ends a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WindowRule {
-    /// This much time.
-    Time(
-        #[serde(with = "crate::seconds")]
-        #[schemars(with = "f64")]
-        Duration,
-    ),
-    /// At least this many completed requests.
-    Count(u64),
 }

@@ -10,10 +10,12 @@ mod flag;
 mod folder;
 mod load;
 mod measurement;
+mod number;
 mod picture;
 mod rounds;
 mod setting;
 mod stop_rule;
+mod window;
 
 use ::stats::seed;
 use base::seconds;
@@ -27,12 +29,14 @@ pub use load::{
 };
 pub use measurement::{
     DecoupledLatency, Goodput, LatencyEnd, LatencyOrigin, MeasurementPlan, OnDisturbance, Precision, StabilityRule,
-    Statistic, WindowRule,
+    Statistic,
 };
+pub use number::{msec, significant};
 pub use picture::{Picture, PictureFile};
 pub use rounds::{Order, Rounds};
 pub use setting::asked;
 pub use stop_rule::StopRule;
+pub use window::WindowRule;
 
 /// The version of perf_analyzer whose flags and outputs we follow.
 pub const UPSTREAM_VERSION: &str = "2.51.0";

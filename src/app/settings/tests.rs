@@ -9,7 +9,7 @@ use crate::cli::{self, Command};
 use crate::exit::Codes;
 use crate::plan::ServiceKind;
 use crate::result::setup::sample as plans;
-use crate::terms::{GapDistribution, LoadMode, Precision, Range, Statistic};
+use crate::terms::{GapDistribution, LoadMode, Precision, Range, Statistic, WindowRule};
 
 /// What was asked for.
 fn plan() -> Plan {

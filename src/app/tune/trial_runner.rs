@@ -143,7 +143,7 @@ impl Lengths {
 /// One window, after the load has settled.
 fn measurement(plan: &MeasurementPlan, lengths: Lengths, percentile: f64) -> MeasurementPlan {
     MeasurementPlan {
-        window: WindowRule::Time(lengths.window),
+        window: WindowRule::of_length(lengths.window),
         warmup: lengths.warmup,
         percentile: Some(percentile),
         request_count: None,

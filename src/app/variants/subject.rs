@@ -21,7 +21,7 @@ use crate::result::Setup;
 use crate::result::rounds::{Figure, Unit, needed};
 use crate::result::summary::LevelLoad;
 use crate::result::tensors::TensorBytes;
-use crate::terms::{MeasurementPlan, OnDisturbance, Statistic, WindowRule};
+use crate::terms::{MeasurementPlan, OnDisturbance, Statistic};
 
 /// A turn begins with a lead-in of this fraction of its window, which does not count.
 const SETTLE: u32 = 5;
@@ -154,15 +154,12 @@ impl Subject {
     /// How long a turn takes, if windows have a length.
     pub fn turn(&self) -> Option<Duration> {
         let plan = self.measurement(1);
-        match plan.window {
-            WindowRule::Time(length) if plan.request_count.is_none() => Some(length + plan.warmup),
-            _ => None,
-        }
+        plan.window.length().filter(|_| plan.request_count.is_none()).map(|length| length + plan.warmup)
     }
 
     /// How many times as long as planned a window is that has room for what `took` so long; none if that is too long.
     fn longer(&self, times: u32, took: Duration) -> Option<u32> {
-        let WindowRule::Time(length) = self.plan.measurement.window else { return None };
+        let length = self.plan.measurement.window.length()?;
         let wanted = (took * HEADROOM).as_secs_f64() / length.as_secs_f64();
         let wanted = (wanted.ceil() as u32).max(times.saturating_mul(2));
         (length.checked_mul(wanted)? <= LONGEST_AGAIN).then_some(wanted)
@@ -171,7 +168,7 @@ impl Subject {
     /// How long the next windows are, after one that had to be `taken` times as long as planned: no longer than requests
     /// take by what was measured, since what kept them from the first window may have been a stall.
     fn lasting(&self, asked: u32, taken: u32, unit: Result<&Option<Unit>, &Error>) -> u32 {
-        let (WindowRule::Time(length), Ok(Some(unit))) = (self.plan.measurement.window, unit) else { return asked };
+        let (Some(length), Ok(Some(unit))) = (self.plan.measurement.window.length(), unit) else { return asked };
         let mean_ns = unit.get(Figure::Client(Statistic::MeanLatency)).unwrap_or(0.0);
         let windows_per_request = f64::from(HEADROOM) * mean_ns / length.as_nanos() as f64;
         let enough = self.wanted(taken, unit).unwrap_or(0.0);
@@ -190,7 +187,7 @@ impl Subject {
     fn complete(&self, times: u32, unit: &Unit) -> Option<u32> {
         let plan = &self.plan.measurement;
         let percentile = plan.percentile.filter(|_| self.plan.matrix.is_some())?;
-        let WindowRule::Time(_) = plan.window else { return None };
+        plan.window.length()?;
         let lacks = unit.problem.is_none() && unit.get(Figure::Client(Statistic::Percentile(percentile))).is_none();
         let wanted = self.wanted(times, unit)?.ceil().max(f64::from(times) + 1.0);
         (lacks && wanted <= f64::from(MOST_TIMES)).then_some(wanted as u32)
@@ -214,17 +211,11 @@ impl Subject {
     /// One window, `times` as long as planned, after a lead-in that does not count.
     fn measurement(&self, times: u32) -> MeasurementPlan {
         let plan = &self.plan.measurement;
-        let window = match plan.window {
-            WindowRule::Time(length) => WindowRule::Time(length * times),
-            WindowRule::Count(count) => WindowRule::Count(count.saturating_mul(u64::from(times))),
-        };
+        let window = plan.window.lengthened(times);
         let asked = plan.warmup_requests > 0 || !plan.warmup.is_zero();
         let counted_out = self.plan.load.mode.is_recorded() || self.plan.load.mode.sessions().is_some();
         let share = if matches!(self.open, Ok(None)) { SETTLE_LOADED } else { SETTLE };
-        let usual = match window {
-            WindowRule::Time(length) => (length / share).min(MAX_SETTLE),
-            WindowRule::Count(_) => SETTLE_COUNTED,
-        };
+        let usual = window.length().map_or(SETTLE_COUNTED, |length| (length / share).min(MAX_SETTLE));
         MeasurementPlan {
             window,
             warmup: if asked || counted_out { plan.warmup } else { usual },

@@ -172,10 +172,8 @@ fn plan(command: &clap::Command, arguments: Vec<OsString>, command_line: Vec<OsS
     let run = Draft { plan: measured_once(run, load, &given), given: given.clone(), codes: Codes::Own }.validate()?;
     let shown = Statistic::Percentile(run.measurement.percentile.unwrap_or(99.0));
     let usual = if flags.tune.at_rate.is_some() { shown } else { Statistic::Throughput };
-    let unit = given.has("--measurement-interval").then_some(match run.measurement.window {
-        crate::terms::WindowRule::Time(window) => window,
-        crate::terms::WindowRule::Count(_) => Duration::from_millis(500),
-    });
+    let length = run.measurement.window.length().unwrap_or(Duration::from_millis(500));
+    let unit = given.has("--measurement-interval").then_some(length);
     Ok(TunePlan {
         search,
         objective: flags.tune.objective.map_or(usual, |objective| objective.0),

@@ -17,7 +17,7 @@ use crate::measurement::Measurement;
 use crate::record::LoadReport;
 use crate::result::remark::Remark;
 use crate::result::summary::{Ending, LevelSummary};
-use crate::terms::{MeasurementPlan, WindowRule};
+use crate::terms::MeasurementPlan;
 use crate::waiting::wait;
 use crate::window::summarize;
 
@@ -28,10 +28,7 @@ const RAMP_LIMIT: Duration = Duration::from_millis(500);
 
 /// How much of the start of a load is left out at most.
 pub(super) fn ramp_limit(plan: &MeasurementPlan) -> Duration {
-    match plan.window {
-        WindowRule::Time(length) => RAMP_LIMIT.min(length / 10),
-        WindowRule::Count(_) => RAMP_LIMIT,
-    }
+    plan.window.length().map_or(RAMP_LIMIT, |length| RAMP_LIMIT.min(length / 10))
 }
 
 /// Windows grow to this many times the length that was asked for at most.
@@ -70,8 +67,7 @@ impl Trials<'_> {
     /// the next one is twice as long.
     pub(super) fn outgrow(&mut self) {
         let plan = self.measurement.plan;
-        let is_short =
-            self.run.recorder.completed().all() < self.run.ramp && matches!(plan.window, WindowRule::Time(_));
+        let is_short = self.run.recorder.completed().all() < self.run.ramp && plan.window.length().is_some();
         let goes_on = !self.is_interrupted() && !self.running.is_finished();
         if plan.settles_by_interval() && is_short && goes_on && self.times < MOST_TIMES {
             self.times *= 2;

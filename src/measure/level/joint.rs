@@ -40,8 +40,8 @@ pub(super) struct JointWindows<'a> {
     heartbeat: Heartbeat<'a, WindowReport>,
     /// When the first one begins for all.
     pub(super) first: Stamp,
-    /// Requests that a window has at least, where these end it.
-    requests: Option<u64>,
+    /// What ends a window.
+    rule: WindowRule,
     /// Windows that are over here.
     over: usize,
     /// The open window's end is known to all.
@@ -52,15 +52,12 @@ pub(super) struct JointWindows<'a> {
 
 impl<'a> JointWindows<'a> {
     pub(super) fn new(ranks: &'a Ranks, plan: &MeasurementPlan) -> Self {
-        let (interval, requests) = match plan.window {
-            WindowRule::Time(_) => (TIME_INTERVAL, None),
-            WindowRule::Count(requests) => (COUNT_INTERVAL, Some(requests)),
-        };
+        let interval = if plan.window.requests().is_some() { COUNT_INTERVAL } else { TIME_INTERVAL };
         Self {
             ranks,
             heartbeat: Heartbeat::every(interval, ranks),
             first: Stamp::NEVER,
-            requests,
+            rule: plan.window,
             over: 0,
             is_ending: false,
             readings: VecDeque::new(),
@@ -141,7 +138,7 @@ impl Trials<'_> {
                 return Ok(Some(ending));
             }
         }
-        if !joint.is_ending && is_over(&all, joint.over, joint.requests) {
+        if !joint.is_ending && is_over(&all, joint.over, joint.rule) {
             joint.is_ending = true;
             self.sampler.slicer.end_at(&self.run.recorder, joint.heartbeat.after(&all, LEAD));
         }
@@ -180,12 +177,12 @@ impl Trials<'_> {
     }
 }
 
-/// Whether the window with that number ends before its time, or with its requests: all processes are in it, and together they
-/// have what it needs, or one cannot continue. It follows from what all have said, and from nothing else, so that all find
+/// Whether the window with that number ends before its planned end: all processes are in it, and together they have what its rule
+/// asks for, or one cannot continue. It follows from what all have said, and from nothing else, so that all find
 /// the same.
-fn is_over(all: &[Progress], number: usize, requests: Option<u64>) -> bool {
+fn is_over(all: &[Progress], number: usize, rule: WindowRule) -> bool {
     let sum: u64 = all.iter().map(|rank| rank.requests).sum();
-    let is_full = requests.is_some_and(|least| sum >= least) && all.iter().all(|rank| rank.long_enough);
+    let is_full = rule.is_full(sum) && all.iter().all(|rank| rank.long_enough);
     let ends_early = all.iter().any(|rank| rank.interrupted || rank.broken);
     all.iter().all(|rank| rank.over == number) && (is_full || ends_early)
 }
@@ -215,7 +212,7 @@ mod tests {
     #[test]
     fn a_window_is_over_when_all_together_have_its_requests() {
         let progress = |over, requests| Progress { over, requests, long_enough: true, ..Progress::default() };
-        let is_over = |all: &[Progress]| is_over(all, 3, Some(100));
+        let is_over = |all: &[Progress]| is_over(all, 3, WindowRule::Count(100));
         assert!(is_over(&[progress(3, 60), progress(3, 40)]));
         let late = Progress { long_enough: false, ..progress(3, 40) };
         assert!(!is_over(&[progress(3, 60), late]), "one has opened it later than the other");
@@ -228,8 +225,9 @@ mod tests {
     #[test]
     fn a_window_of_time_ends_early_only_where_one_process_cannot_go_on() {
         let progress = Progress { over: 1, requests: 1_000, long_enough: true, ..Progress::default() };
-        assert!(!is_over(&[progress; 2], 1, None));
-        assert!(is_over(&[progress, Progress { interrupted: true, ..progress }], 1, None));
-        assert!(is_over(&[progress, Progress { broken: true, ..progress }], 1, None));
+        let is_over = |all: &[Progress]| is_over(all, 1, WindowRule::of_length(LEAD));
+        assert!(!is_over(&[progress; 2]));
+        assert!(is_over(&[progress, Progress { interrupted: true, ..progress }]));
+        assert!(is_over(&[progress, Progress { broken: true, ..progress }]));
     }
 }

@@ -12,7 +12,6 @@ use crate::level::edges::ramp_limit;
 use crate::level::joint::JointWindows;
 use crate::level::{COUNT_POLL, Trials, WINDOW_POLL};
 use crate::result::summary::Ending;
-use crate::terms::WindowRule;
 use crate::waiting::{GRACE, try_wait};
 
 /// Minimum length of a window of requests: a few fast requests fit into one time slice of a thread, and such windows
@@ -83,17 +82,17 @@ impl Trials<'_> {
 
     /// When a window ends that begins at `start`, if nothing ends it earlier.
     fn planned_end(&self, start: Stamp, joint: Option<&JointWindows<'_>>) -> Stamp {
-        match (self.measurement.plan.window, joint) {
-            (WindowRule::Count(_), _) => Stamp::NEVER,
-            (WindowRule::Time(length), None) => start.plus_duration(length * self.times),
+        match (self.measurement.plan.window.length(), joint) {
+            (None, _) => Stamp::NEVER,
+            (Some(length), None) => start.plus_duration(length * self.times),
             // By a grid that is the same for all, also for one that was late.
-            (WindowRule::Time(length), Some(joint)) => joint.first.plus_duration(length * joint.next_number()),
+            (Some(length), Some(joint)) => joint.first.plus_duration(length * joint.next_number()),
         }
     }
 
     /// Waits until the window that began at `start` is over, as planned if nothing ends it earlier.
     fn wait_for_end(&mut self, mut joint: Option<&mut JointWindows<'_>>, start: Stamp) -> Result<Ended> {
-        let is_timed = matches!(self.measurement.plan.window, WindowRule::Time(_));
+        let is_counted = self.measurement.plan.window.requests().is_some();
         try_wait(|| {
             let sample = self.look(start)?;
             let mut is_exchanging = false;
@@ -109,7 +108,7 @@ impl Trials<'_> {
             if joint.is_none() && self.ends_early(start) {
                 return Ok(ControlFlow::Break(Ended::Window(self.end_now())));
             }
-            let about = if is_timed && !is_exchanging { WINDOW_POLL } else { COUNT_POLL };
+            let about = if is_counted || is_exchanging { COUNT_POLL } else { WINDOW_POLL };
             Ok(ControlFlow::Continue(self.sampler.pause(about)))
         })
     }
@@ -122,10 +121,9 @@ impl Trials<'_> {
             || self.running.is_finished()
     }
 
-    /// Whether a window of requests, which began at `start`, has them.
+    /// Whether the open window, which began at `start`, has what its rule asks for.
     fn is_full(&self, start: Stamp) -> bool {
-        let WindowRule::Count(requests) = self.measurement.plan.window else { return false };
-        self.run.recorder.completed().all() >= requests && self.is_long_enough(start)
+        self.measurement.plan.window.is_full(self.run.recorder.completed().all()) && self.is_long_enough(start)
     }
 
     /// Whether a window of requests that began at `start` has reached its least length.

@@ -77,10 +77,7 @@ fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup) -> Miss
         return Missing { problem: text, command: None, seconds: None };
     };
     let flag = if result.starts > 1 { "--restarts" } else { "--rounds" };
-    let window_s: f64 = match setup.measurement.window {
-        crate::terms::WindowRule::Time(length) => length.as_secs_f64(),
-        crate::terms::WindowRule::Count(_) => 0.0,
-    };
+    let window_s = setup.measurement.window.length().unwrap_or_default().as_secs_f64();
     let turns = rounds * result.variants.len() * result.cells.len();
     let seconds = (window_s > 0.0 && result.starts < 2).then(|| (window_s * turns as f64).ceil() as u64);
     Missing {

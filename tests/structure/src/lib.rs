@@ -31,6 +31,8 @@ const MEDIAN_FILE_LINES: usize = 150;
 const VAGUE_BINDINGS: usize = 59;
 /// The only files that tell one load from another, one for each layer; all others ask `terms/load/mode.rs`, where they are.
 const LOADS: [&str; 4] = ["app/levels.rs", "cli/load.rs", "load/recorded.rs", "report/loads.rs"];
+/// The only file that tells one rule for a window's end from another: its flag. All others ask `terms/window.rs`, where they are.
+const WINDOW_RULES: [&str; 1] = ["cli/measurement.rs"];
 /// Layers that do not know others: a result stands alone, however it was asked for and measured.
 const STRANGERS: [(&str, [&str; 4]); 2] =
     [("result", ["measure", "gate", "plan", "load"]), ("report", ["measure", "gate", "plan", "load"])];
@@ -156,11 +158,21 @@ fn unsafe_code_is_in_few_places(sources: &[Source]) {
     );
 }
 
+/// The files that name a variant of `choice`.
+fn files_that_tell_apart<'a>(choice: &str, sources: &'a [Source]) -> Vec<&'a str> {
+    let is_variant = |pair: &[String]| pair[0] == choice && pair[1].starts_with(char::is_uppercase);
+    let tells = |source: &&Source| source.paths().iter().any(|path| path.windows(2).any(is_variant));
+    sources.iter().filter(tells).map(|source| source.path.as_str()).collect()
+}
+
 fn one_file_of_each_layer_tells_loads_apart(sources: &[Source]) {
-    let is_load = |pair: &[String]| pair[0] == "LoadMode" && pair[1].starts_with(char::is_uppercase);
-    let tells = |source: &&Source| source.paths().iter().any(|path| path.windows(2).any(is_load));
-    let found: Vec<&str> = sources.iter().filter(tells).map(|source| source.path.as_str()).collect();
+    let found = files_that_tell_apart("LoadMode", sources);
     assert_eq!(found, LOADS, "what differs between loads is a question to LoadMode");
+}
+
+fn the_flag_tells_rules_for_windows_apart(sources: &[Source]) {
+    let found = files_that_tell_apart("WindowRule", sources);
+    assert_eq!(found, WINDOW_RULES, "what differs between rules for a window's end is a question to WindowRule");
 }
 
 fn modules_depend_on_those_below_them_in_the_table(sources: &[Source]) {
@@ -200,13 +212,14 @@ fn files_depend_in_one_direction(sources: &[Source]) {
 type Rule = fn(&[Source]);
 
 /// What all source files are held to. Each rule is a function, so that reading and parsing them takes its time once.
-const RULES: [(&str, Rule); 11] = [
+const RULES: [(&str, Rule); 12] = [
     ("files are short", files_are_short),
     ("functions are short and take little", functions_are_short_and_take_little),
     ("no parameter is a tuple", no_parameter_is_a_tuple),
     ("bindings say what they hold", bindings_say_what_they_hold),
     ("unsafe code is in few places", unsafe_code_is_in_few_places),
     ("one file of each layer tells loads apart", one_file_of_each_layer_tells_loads_apart),
+    ("the flag tells rules for windows apart", the_flag_tells_rules_for_windows_apart),
     ("modules depend on those below them in the table", modules_depend_on_those_below_them_in_the_table),
     ("results stand alone", results_stand_alone),
     ("files depend in one direction", files_depend_in_one_direction),
