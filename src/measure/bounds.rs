@@ -8,10 +8,10 @@
 use crate::blocks::Blocks;
 use crate::precision::interval;
 use crate::result::ratio::ALIKE_IF_UNKNOWN;
-use crate::result::statistic::{CONFIDENCE, PERCENTILES};
+use crate::result::statistic::CONFIDENCE;
 use crate::result::summary::{ClientSummary, StatisticEstimate};
 use crate::stats::{Bounds, EffectiveSize, MIN_TERMS, beta_cdf, percentile_bounds};
-use crate::terms::Statistic;
+use crate::terms::{PERCENTILES, Statistic};
 use crate::worth::{Worth, worth_below, worth_for_mean, worth_if_independent};
 
 /// A bound from further up is so many times that value: simulated queues that had seen few bursts were wrong by less.

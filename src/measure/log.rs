@@ -6,10 +6,9 @@ use crate::blocks::{Block, Blocks};
 use crate::clock::Stamp;
 use crate::record::without_numbers;
 use crate::result::disturbance::Disturbance;
-use crate::result::statistic::PERCENTILES;
 use crate::result::summary::{ClientSummary, Disturbances};
 use crate::result::timeline::{Slice, Timeline, WindowRow, class};
-use crate::terms::MeasurementPlan;
+use crate::terms::{ALL_PERCENTILES, MeasurementPlan};
 
 /// Most rows of a level; then each two neighbours become one.
 const MAX_WINDOWS: usize = 1024;
@@ -120,7 +119,7 @@ impl Log {
 }
 
 fn row(client: &ClientSummary, disturbance: Option<Disturbance>, plan: &MeasurementPlan) -> WindowRow {
-    let percentiles = PERCENTILES.into_iter().chain([99.9]).chain(plan.asked_percentiles());
+    let percentiles = ALL_PERCENTILES.into_iter().chain(plan.asked_percentiles());
     WindowRow {
         start: client.start,
         duration: client.duration,

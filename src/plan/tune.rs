@@ -80,7 +80,7 @@ impl TunePlan {
     /// The latency percentile that is shown: the objective's, else that of the first constraint that has one, else that
     /// of the run, else the 99th.
     pub fn percentile(&self) -> f64 {
-        self.named().next().or(self.run.measurement.percentile).unwrap_or(99.0)
+        self.named().next().unwrap_or_else(|| self.run.measurement.tail())
     }
 
     /// Every latency percentile that counts or is shown, ascending.

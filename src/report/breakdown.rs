@@ -2,8 +2,8 @@
 
 use crate::result::breakdown::{Breakdown, RequestStage};
 use crate::result::cost::Cost;
-use crate::result::statistic::PERCENTILES;
 use crate::result::summary::LevelSummary;
+use crate::terms::PERCENTILES;
 
 /// A column: its name, and how a level fills it.
 pub type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);

@@ -17,9 +17,10 @@ use crate::file_name::FileNames;
 use crate::number::{significant, whole_us};
 use crate::result::outcome::Outcome;
 use crate::result::reasons::Verdict;
-use crate::result::summary::{Distribution, LevelSummary, ServerSummary};
+use crate::result::summary::{DecoupledSummary, Distribution, LevelSummary, OpenLoopSummary, ServerSummary};
 use crate::result::{RunResult, Setup};
 use crate::stdio::{acts, shown};
+use crate::terms::{FAR_TAIL, FEW_PERCENTILES};
 use crate::{
     Interrupts, SafeFile, Table, breakdown, generation, has_several_batch_sizes, load_name, load_value, percentiles,
     periodic, restarts, sequences, sessions, variants,
@@ -303,21 +304,23 @@ fn own_columns(columns: &mut Columns<'_>, setup: &Setup, levels: &[&LevelSummary
         columns.add("Requested Rate", |level| open_loop(level, |times| significant(times.requested_rate)));
         columns.add("Achieved Rate", |level| open_loop(level, |times| significant(times.achieved_rate)));
         columns.add("Delayed Requests", |level| level.client.delayed.to_string());
-        for value in ["50", "99", "99.9"] {
-            let at = move |times: &Distribution| self::at(times, value.parse().unwrap_or(50.0));
-            columns.add(format!("p{value} response time"), move |level| open_loop(level, |all| at(&all.response_time)));
-            columns.add(format!("p{value} service time"), move |level| open_loop(level, |all| at(&all.service_time)));
-            columns
-                .add(format!("p{value} schedule delay"), move |level| open_loop(level, |all| at(&all.schedule_delay)));
+        for p in FEW_PERCENTILES.into_iter().chain([FAR_TAIL]) {
+            let mut add = |name: &str, times: fn(&OpenLoopSummary) -> &Distribution| {
+                columns.add(format!("p{p} {name}"), move |level| open_loop(level, |all| at(times(all), p)));
+            };
+            add("response time", |all| &all.response_time);
+            add("service time", |all| &all.service_time);
+            add("schedule delay", |all| &all.schedule_delay);
         }
     }
     if levels.iter().any(|level| level.client.decoupled.is_some()) {
-        for value in ["50", "99"] {
-            let at = move |times: &Distribution| self::at(times, value.parse().unwrap_or(50.0));
-            columns
-                .add(format!("p{value} first response"), move |level| decoupled(level, |all| at(&all.first_response)));
-            columns.add(format!("p{value} response gap"), move |level| decoupled(level, |all| at(&all.gap)));
-            columns.add(format!("p{value} last response"), move |level| decoupled(level, |all| at(&all.last_response)));
+        for p in FEW_PERCENTILES {
+            let mut add = |name: &str, times: fn(&DecoupledSummary) -> &Distribution| {
+                columns.add(format!("p{p} {name}"), move |level| decoupled(level, |all| at(times(all), p)));
+            };
+            add("first response", |all| &all.first_response);
+            add("response gap", |all| &all.gap);
+            add("last response", |all| &all.last_response);
         }
     }
     shares::entries(columns, setup);
@@ -331,11 +334,11 @@ fn own_columns(columns: &mut Columns<'_>, setup: &Setup, levels: &[&LevelSummary
     });
 }
 
-fn open_loop(level: &LevelSummary, cell: impl Fn(&crate::result::summary::OpenLoopSummary) -> String) -> String {
+fn open_loop(level: &LevelSummary, cell: impl Fn(&OpenLoopSummary) -> String) -> String {
     level.client.open_loop.as_ref().map(cell).unwrap_or_default()
 }
 
-fn decoupled(level: &LevelSummary, cell: impl Fn(&crate::result::summary::DecoupledSummary) -> String) -> String {
+fn decoupled(level: &LevelSummary, cell: impl Fn(&DecoupledSummary) -> String) -> String {
     level.client.decoupled.as_ref().map(cell).unwrap_or_default()
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::result::summary::LevelLoad;
 
-/// Latency quantiles of the page.
+/// Latency quantiles of the page: they are labels, which the dashboards of its readers name.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// What a run has come to so far.

@@ -9,7 +9,7 @@ use crate::number::{percent, significant, whole_us};
 use crate::result::Unit;
 use crate::result::figures::{Figure, FigureAt, Group, rows};
 use crate::result::summary::{ClientSummary, Distribution, Generated, LevelSummary};
-use crate::terms::Point;
+use crate::terms::{FEW_PERCENTILES, Point};
 
 /// With more events per read than this, gaps of zero are an artefact of the transport.
 const SHARED_READS: f64 = 1.2;
@@ -110,7 +110,7 @@ pub fn columns(levels: &[&LevelSummary], as_upstream: bool) -> Vec<Column> {
     values.for_each(|row| add(upstream_title(row).map_or_else(|| capitalised(row.title), str::to_owned), row.at(None)));
     for row in all.iter().filter(|row| row.has_points()) {
         add(format!("Avg {}", row.title), row.at(Some(Point::Mean)));
-        for percentile in [50.0, 99.0] {
+        for percentile in FEW_PERCENTILES {
             add(format!("p{percentile} {}", row.title), row.at(Some(Point::Percentile(percentile))));
         }
     }

@@ -18,7 +18,7 @@ use crate::result::timeline::{Slice, lower_edge_ns};
 const MOST: usize = 240;
 /// Number of recent blocks in the histogram.
 const RECENT: usize = 32;
-/// The percentiles over time, and their colours.
+/// The percentiles over time, and their colours: as many lines as can be told apart in a terminal.
 pub const PERCENTILES: [(f64, &str, Color); 3] =
     [(50.0, "p50", Color::Cyan), (90.0, "p90", Color::Yellow), (99.0, "p99", Color::Magenta)];
 

@@ -48,10 +48,12 @@ pub mod variants;
 use ::{backend, data, model, record, result, stats, terms};
 use base::{clock, error, inbox, machine, stdio};
 
+use std::iter;
+
 use crate::result::statistic;
 use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, Setup, number};
-use crate::terms::MeasurementPlan;
+use crate::terms::{MeasurementPlan, PERCENTILES};
 
 pub use crate::result::number::significant;
 #[cfg(any(test, feature = "testing"))]
@@ -66,6 +68,13 @@ pub fn percentiles(plan: &MeasurementPlan) -> Vec<f64> {
     let further: Vec<f64> = plan.percentiles.iter().copied().filter(|asked| !all.contains(asked)).collect();
     all.extend(further);
     all
+}
+
+/// The heads of a stage's figures, each this wide.
+fn stage_heads(width: usize) -> String {
+    let percentiles = PERCENTILES.map(|percentile| format!("p{percentile}"));
+    let heads = iter::once("mean".to_owned()).chain(percentiles).chain(["share".to_owned()]);
+    heads.map(|head| format!("{head:>width$}")).collect()
 }
 
 /// A header and its rows.

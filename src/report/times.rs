@@ -2,6 +2,7 @@
 
 use crate::number::whole_us;
 use crate::result::summary::{Distribution, LevelSummary};
+use crate::terms::{FEW_PERCENTILES, Point};
 
 /// A distribution in `T`, and its names.
 pub(super) struct Times<T: 'static> {
@@ -14,23 +15,16 @@ pub(super) struct Times<T: 'static> {
 /// A column's name, and how a level fills it.
 pub(super) type Column = (String, Box<dyn Fn(&LevelSummary) -> String>);
 
-/// What a column says of a distribution.
-struct Value {
-    title: &'static str,
-    ns: fn(&Distribution) -> f64,
-}
-
-const VALUES: [Value; 3] = [
-    Value { title: "Avg", ns: Distribution::mean_ns },
-    Value { title: "p50", ns: |times| times.percentile_ns(50.0) as f64 },
-    Value { title: "p99", ns: |times| times.percentile_ns(99.0) as f64 },
-];
-
 impl<T> Times<T> {
     /// Its columns, in microseconds, empty where `part` says that a level has none.
-    pub(super) fn columns(&self, part: fn(&LevelSummary) -> Option<&T>) -> [Column; 3] {
+    pub(super) fn columns(&self, part: fn(&LevelSummary) -> Option<&T>) -> impl Iterator<Item = Column> {
         let (column, distribution) = (self.column, self.distribution);
-        VALUES.map(|Value { title, ns }| -> Column {
+        [Point::Mean].into_iter().chain(FEW_PERCENTILES.map(Point::Percentile)).map(move |point| -> Column {
+            let title = if point == Point::Mean { "Avg".to_owned() } else { point.name() };
+            let ns = move |times: &Distribution| match point {
+                Point::Mean => times.mean_ns(),
+                Point::Percentile(percentile) => times.percentile_ns(percentile) as f64,
+            };
             let cell = move |level: &LevelSummary| {
                 part(level).map_or_else(String::new, |all| whole_us(ns(distribution(all))).to_string())
             };

@@ -7,6 +7,7 @@ use serde_json::json as value;
 
 use crate::chrome::{Group, Slice};
 use crate::number::percent;
+use crate::stage_heads;
 use crate::stdio::shown;
 use ::traces::{Frontend, ModelSpans, ModelStages, StageFigures, Trace};
 
@@ -62,13 +63,12 @@ pub fn moments(trace: &Trace) -> String {
 
 /// One model's stages: a row each, and the slowest traces.
 pub fn table(model: &ModelStages) -> String {
-    let heads = ["mean", "p50", "p90", "p95", "p99", "share"].map(|head| format!("{head:>10}")).concat();
     let protocol = match model.protocol {
         "none" => String::new(),
         some => format!(", {some}"),
     };
     let (name, version) = (shown(&model.model), shown(&model.version));
-    let mut text = format!("Stages of {name} ({version}){protocol}, us:\n\t{:16}{heads}\n", "Stage");
+    let mut text = format!("Stages of {name} ({version}){protocol}, us:\n\t{:16}{}\n", "Stage", stage_heads(10));
     for StageFigures { name, mean_us, p50_us, p90_us, p95_us, p99_us, share } in &model.stages {
         let times = [mean_us, p50_us, p90_us, p95_us, p99_us].map(|us| format!("{us:>10.1}")).concat();
         let _ = writeln!(text, "\t{name:16}{times}{:>10}", percent(*share));

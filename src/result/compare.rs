@@ -184,10 +184,9 @@ mod tests {
     use super::*;
     use crate::restarts::restarts;
     use crate::setup::sample as plans;
-    use crate::statistic::PERCENTILES;
     use crate::statistic::value;
     use crate::summary::{Ending, StatisticEstimate, sample};
-    use crate::terms::Statistic;
+    use crate::terms::{PERCENTILES, Statistic};
 
     /// Requests of this many nanoseconds, known to within `half`.
     fn level(concurrency: u32, ns: u64, half: f64) -> LevelSummary {

@@ -15,7 +15,7 @@ use crate::stats::{
     Bounds, EffectiveSize, Interval, Proportion, percentile_bounds, share_interval, student_t_quantile,
 };
 use crate::summary::{ClientSummary, Distribution, LevelSummary, StatisticEstimate};
-use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
+use crate::terms::{FAR_TAIL, FigureName, MeasurementPlan, Point, Statistic};
 
 pub use rows::CATALOGUE;
 
@@ -308,15 +308,15 @@ pub fn rows(group: Group) -> impl Iterator<Item = &'static Figure> {
 /// What tables of these levels have beside throughput and latency: of distributions the percentile that the run is
 /// judged by, the 99th if it is not judged by one.
 pub fn further(levels: &[LevelSummary], plan: &MeasurementPlan) -> Vec<FigureAt> {
-    let point = Point::Percentile(plan.percentile.unwrap_or(99.0));
+    let point = Point::Percentile(plan.tail());
     let is_there = |row: &&Figure| row.in_tables && levels.iter().any(|level| row.is_in(&level.client));
     let at = |row: &'static Figure| row.at(row.has_points().then_some(point));
     CATALOGUE.iter().filter(is_there).map(at).collect()
 }
 
-/// Every figure of a level in a file, at the usual percentiles, 99.9 and those that the plan asks for.
+/// Every figure of a level in a file, at the percentiles of a distribution that is told in full and those that the plan asks for.
 pub fn all(plan: &MeasurementPlan) -> Vec<FigureAt> {
-    at_points(CATALOGUE, &percentiles([99.9].into_iter().chain(plan.asked_percentiles())))
+    at_points(CATALOGUE, &percentiles([FAR_TAIL].into_iter().chain(plan.asked_percentiles())))
 }
 
 /// Rows, those of distributions at the mean and these percentiles.

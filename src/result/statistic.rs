@@ -2,14 +2,12 @@
 
 use crate::stats::{CERTAIN_HALF_WIDTH, Interval};
 use crate::summary::ClientSummary;
-use crate::terms::Statistic;
+use crate::terms::{PERCENTILES, Statistic};
 
 /// Confidence of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
-/// Percentiles of a latency that every report shows.
-pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
-/// Those and further ones, ascending, each once.
+/// Those that every report shows and further ones, ascending, each once.
 pub fn percentiles(further: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut all: Vec<f64> = PERCENTILES.into_iter().chain(further).collect();
     all.sort_by(f64::total_cmp);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-use crate::{StopRule, WindowRule};
+use crate::{StopRule, TAIL, WindowRule};
 
 /// How long to measure, and when the result is valid.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -110,6 +110,11 @@ impl MeasurementPlan {
     /// The latency that stability, search and limit look at.
     pub fn key_latency(&self) -> Statistic {
         self.percentile.map_or(Statistic::MeanLatency, Statistic::Percentile)
+    }
+
+    /// The percentile that reports show for how bad it gets.
+    pub fn tail(&self) -> f64 {
+        self.percentile.unwrap_or(TAIL)
     }
 
     /// Whether a level is settled by how well its figures are known.

@@ -11,6 +11,7 @@ mod folder;
 mod load;
 mod measurement;
 mod number;
+mod percentiles;
 mod picture;
 mod rounds;
 mod setting;
@@ -32,6 +33,7 @@ pub use measurement::{
     Statistic,
 };
 pub use number::{msec, significant};
+pub use percentiles::{ALL_PERCENTILES, FAR_TAIL, FEW_PERCENTILES, PERCENTILES, TAIL};
 pub use picture::{Picture, PictureFile};
 pub use rounds::{Order, Rounds};
 pub use setting::asked;

@@ -170,7 +170,7 @@ fn plan(command: &clap::Command, arguments: Vec<OsString>, command_line: Vec<OsS
     check_search(&search, &run, &given)?;
     let load = flags.tune.load(&run, &given, &search);
     let run = Draft { plan: measured_once(run, load, &given), given: given.clone(), codes: Codes::Own }.validate()?;
-    let shown = Statistic::Percentile(run.measurement.percentile.unwrap_or(99.0));
+    let shown = Statistic::Percentile(run.measurement.tail());
     let usual = if flags.tune.at_rate.is_some() { shown } else { Statistic::Throughput };
     let length = run.measurement.window.length().unwrap_or(Duration::from_millis(500));
     let unit = given.has("--measurement-interval").then_some(length);

@@ -1,8 +1,8 @@
 //! A breakdown from averages alone: the client's measurements of every request, and the server's counters.
 
 use crate::result::breakdown::{Breakdown, RequestStage, Source};
-use crate::result::statistic::PERCENTILES;
 use crate::result::summary::{ClientSummary, ServerSummary};
+use crate::terms::PERCENTILES;
 
 /// Where the time of `client`'s requests to `server` went, on average.
 pub(super) fn breakdown(server: &ServerSummary, client: &ClientSummary) -> Breakdown {

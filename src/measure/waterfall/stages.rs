@@ -6,7 +6,7 @@ use crate::backend::{ModelName, ModelTrace, Moment, Transit};
 use crate::clock::{Stamp, TimeSpan};
 use crate::record::KeptTrace;
 use crate::result::breakdown::{Breakdown, RequestStage, SlowStage, Slowest, Source};
-use crate::result::statistic::PERCENTILES;
+use crate::terms::PERCENTILES;
 use crate::waterfall::weighted::{mean, percentiles};
 
 /// The stages of a model, each from one moment to the next.

@@ -15,7 +15,7 @@ use crate::distribution::{DIGITS, MAX_TIME_NS, bounds};
 /// Significant digits of a [`coarse`] histogram.
 const COARSE_DIGITS: u8 = if DIGITS < 2 { DIGITS } else { 2 };
 
-/// Percentiles that stand beside the histogram.
+/// Percentiles that stand beside the histogram: keys of the file's form, from which all others can be computed.
 const PERCENTILES: [(f64, &str); 6] =
     [(50.0, "50"), (90.0, "90"), (95.0, "95"), (99.0, "99"), (99.9, "99.9"), (99.99, "99.99")];
 

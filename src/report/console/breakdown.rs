@@ -7,7 +7,9 @@ use crate::result::batches::{ExecutedBatches, executed_batches};
 use crate::result::breakdown::{Breakdown, RequestStage, Slowest, Source};
 use crate::result::cost::{Cost, GroupCost, GroupKind};
 use crate::result::summary::LevelSummary;
+use crate::stage_heads;
 use crate::stdio::shown;
+use crate::terms::PERCENTILES;
 
 /// Maximum number of batch sizes listed: those executed most often.
 const MAX_SIZES: usize = 6;
@@ -79,8 +81,7 @@ fn block(breakdown: &Breakdown, several: bool) -> String {
     let mut text = format!("  Breakdown{subject}: {}\n", source(breakdown));
     let rows = breakdown.stages.iter().chain([&breakdown.unexplained, &breakdown.latency]);
     let width = rows.clone().map(|stage| name(stage).chars().count()).max().unwrap_or(0).max(NAME_WIDTH);
-    let heads = ["mean", "p50", "p90", "p95", "p99", "share"].map(|head| format!("{head:>9}")).concat();
-    let _ = writeln!(text, "    {:width$}{heads}", "Stage");
+    let _ = writeln!(text, "    {:width$}{}", "Stage", stage_heads(9));
     text.extend(rows.map(|stage| row(stage, width)));
     text.extend(breakdown.wake_up.iter().map(|stage| {
         let stage = RequestStage { name: "then wake-up".to_owned(), ..stage.clone() };
@@ -116,7 +117,7 @@ fn name(stage: &RequestStage) -> String {
 
 fn row(stage: &RequestStage, width: usize) -> String {
     let percentiles = stage.percentiles_ns.map_or_else(
-        || ["-"; 4].map(|none| format!("{none:>9}")),
+        || PERCENTILES.map(|_| format!("{:>9}", "-")),
         |all| all.map(|ns| format!("{:>9}", usec(ns as f64))),
     );
     let (name, mean, share) = (name(stage), usec(stage.mean_ns), percent(stage.share));

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::number::{percent, significant, whole_us};
 use crate::result::summary::{ClientSummary, DecoupledSummary, Distribution, Headline, OpenLoopSummary};
+use crate::terms::ALL_PERCENTILES;
 
 /// Response time, service time and schedule delay, and whether the rate was reached.
 pub fn open_loop(client: &ClientSummary, open_loop: &OpenLoopSummary, headline: Headline) -> String {
@@ -38,8 +39,8 @@ pub fn row(name: &str, headline: bool, times: &Distribution) -> String {
         return format!("    {name}{role}: none\n");
     }
     let mut text = format!("    {name}{role}: avg {} usec", whole_us(times.mean_ns()));
-    for percentile in ["50", "90", "95", "99", "99.9"] {
-        let value = whole_us(times.percentile_ns(percentile.parse().unwrap_or(50.0)) as f64);
+    for percentile in ALL_PERCENTILES {
+        let value = whole_us(times.percentile_ns(percentile) as f64);
         let _ = write!(text, ", p{percentile} {value}");
     }
     let _ = writeln!(text, ", max {}", whole_us(times.percentile_ns(100.0) as f64));

@@ -4,6 +4,7 @@ use crate::csv::{Columns, at};
 use crate::number::{significant, whole_us};
 use crate::result::Setup;
 use crate::result::summary::{ClientSummary, LevelSummary};
+use crate::terms::PERCENTILES;
 
 /// The results of each entry of a mix.
 pub(super) fn entries(columns: &mut Columns<'_>, setup: &Setup) {
@@ -22,15 +23,15 @@ fn add<'a>(
     parts: fn(&LevelSummary) -> &Vec<ClientSummary>,
 ) {
     for (number, name) in names.enumerate() {
-        let mut add = |title: &str, cell: fn(&ClientSummary) -> String| {
-            columns.add(format!("{name} {title}"), move |level| parts(level).get(number).map(cell).unwrap_or_default());
+        let mut add = |title: &str, cell: Box<dyn Fn(&ClientSummary) -> String>| {
+            let cell = move |level: &LevelSummary| parts(level).get(number).map(&cell).unwrap_or_default();
+            columns.add(format!("{name} {title}"), cell);
         };
-        add("Inferences/Second", |part| significant(part.throughput()));
-        add("Failed Requests", |part| part.failed.to_string());
-        add("Avg latency", |part| whole_us(part.latency.mean_ns()).to_string());
-        add("p50 latency", |part| at(&part.latency, 50.0));
-        add("p90 latency", |part| at(&part.latency, 90.0));
-        add("p95 latency", |part| at(&part.latency, 95.0));
-        add("p99 latency", |part| at(&part.latency, 99.0));
+        add("Inferences/Second", Box::new(|part| significant(part.throughput())));
+        add("Failed Requests", Box::new(|part| part.failed.to_string()));
+        add("Avg latency", Box::new(|part| whole_us(part.latency.mean_ns()).to_string()));
+        for percentile in PERCENTILES {
+            add(&format!("p{percentile} latency"), Box::new(move |part| at(&part.latency, percentile)));
+        }
     }
 }

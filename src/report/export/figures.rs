@@ -12,10 +12,8 @@ use crate::result::summary::{
     AcrossStarts, ClientSummary, Distribution, Disturbances, EntrySummary, Headline, LevelSummary, StatisticEstimate,
 };
 use crate::stats::Interval;
+use crate::terms::ALL_PERCENTILES;
 use crate::{generation, sequences, sessions};
-
-/// Percentiles given for every distribution, with their names.
-const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9")];
 
 /// The figures of a level.
 pub fn level(level: &LevelSummary, setup: &Setup) -> Value {
@@ -143,8 +141,8 @@ fn distribution(times: &Distribution, max_ns: u64) -> Value {
     let mut all = Map::new();
     all.insert("count".to_owned(), json!(times.count()));
     all.insert("avg".to_owned(), json!(times.mean_ns() as u64));
-    for (percentile, name) in PERCENTILES {
-        all.insert(name.to_owned(), json!(times.percentile_ns(percentile).min(max_ns)));
+    for percentile in ALL_PERCENTILES {
+        all.insert(format!("p{percentile}"), json!(times.percentile_ns(percentile).min(max_ns)));
     }
     all.insert("max".to_owned(), json!(max_ns));
     Value::Object(all)

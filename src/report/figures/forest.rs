@@ -12,7 +12,7 @@ use crate::result::rounds::Figure;
 use crate::result::variants::{FigureChange, VariantsResult};
 use crate::stats::Interval;
 use crate::stdio::shown;
-use crate::terms::Point;
+use crate::terms::{FEW_PERCENTILES, Point};
 
 /// Changes up to this share count as no change.
 pub const MARGIN: f64 = 0.05;
@@ -50,10 +50,10 @@ pub fn draw(results: &[Shown<'_>]) -> Option<Markup> {
     }
 }
 
-/// Whether a figure is drawn: of the percentiles only the median, the 99th, and those that the run was asked for.
+/// Whether a figure is drawn: of the percentiles only the few of tables with many figures, and those that the run was asked for.
 fn is_reported(point: Option<Point>, asked: &[f64]) -> bool {
     match point {
-        Some(Point::Percentile(percentile)) => [50.0, 99.0].contains(&percentile) || asked.contains(&percentile),
+        Some(Point::Percentile(percentile)) => FEW_PERCENTILES.contains(&percentile) || asked.contains(&percentile),
         _ => true,
     }
 }

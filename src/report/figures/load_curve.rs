@@ -12,7 +12,7 @@ use crate::result::outcome::Outcome;
 use crate::result::statistic::value;
 use crate::result::summary::{LevelSummary, StatisticEstimate};
 use crate::result::{RunResult, answer};
-use crate::terms::Statistic;
+use crate::terms::{Statistic, TAIL};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
 
@@ -77,7 +77,7 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
     let joined = |run: &Shown<'_>| run.result.setup.mode.stages().is_empty();
     if let [run] = shown {
         let asked = run.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0);
-        let high = Statistic::Percentile(asked.unwrap_or(99.0));
+        let high = Statistic::Percentile(asked.unwrap_or(TAIL));
         // A threshold applies to the mean if no percentile is asked for.
         let plan = &run.result.setup.measurement;
         let mean = plan.latency_threshold.is_some() && plan.percentile.is_none();
@@ -94,7 +94,7 @@ fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
         return all.enumerate().map(curve).collect();
     }
     let asked = shown.first().and_then(|run| run.result.setup.measurement.percentile);
-    let statistic = Statistic::Percentile(asked.unwrap_or(99.0));
+    let statistic = Statistic::Percentile(asked.unwrap_or(TAIL));
     let curve = |(number, run): (usize, &Shown<'a>)| Curve {
         name: format!("{} {}", letter(number), statistic.name()),
         statistic,

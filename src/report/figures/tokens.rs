@@ -12,7 +12,7 @@ use crate::result::RunResult;
 use crate::result::figures::FigureAt;
 use crate::result::outcome::Outcome;
 use crate::result::summary::{LevelLoad, LevelSummary};
-use crate::terms::{self, FigureName};
+use crate::terms::{self, FigureName, TAIL};
 
 const FRAME: Frame = Frame { left: 84.0, top: 48.0, width: 450.0, height: 250.0 };
 
@@ -41,7 +41,7 @@ fn value(level: &LevelSummary, key: &'static str, percentile: Option<f64>) -> Op
 /// the 99th if it is not judged by one; of several results only that.
 pub fn times(shown: &[Shown<'_>]) -> Option<Markup> {
     let first = shown.first()?;
-    let high = first.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0).unwrap_or(99.0);
+    let high = first.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0).unwrap_or(TAIL);
     let percentiles = if shown.len() > 1 { vec![high] } else { vec![50.0, high] };
     let mut lines = Vec::new();
     for (number, run) in shown.iter().enumerate() {

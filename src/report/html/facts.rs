@@ -14,7 +14,7 @@ use crate::result::outcome::Outcome;
 use crate::result::summary::{ClientSummary, Distribution, LevelSummary};
 use crate::result::{RunResult, Setup};
 use crate::stdio::shown;
-use crate::terms::Picture;
+use crate::terms::{FEW_PERCENTILES, Picture};
 use crate::{generation, requirements as gate, sequences, sessions};
 
 /// Maximum number of failure reasons of a level.
@@ -87,6 +87,9 @@ fn composing(result: &RunResult) -> Markup {
     }
 }
 
+/// Percentiles of responses: a page has room for one more than tables of many figures.
+const RESPONSE_PERCENTILES: [f64; 3] = [FEW_PERCENTILES[0], 90.0, FEW_PERCENTILES[1]];
+
 /// Additional figures of decoupled models, language models, mixes and several servers.
 fn responses(results: &[Shown<'_>], number: usize) -> Markup {
     let levels = &results[number].result.levels;
@@ -97,12 +100,12 @@ fn responses(results: &[Shown<'_>], number: usize) -> Markup {
                 h2 { "Responses" }
                 (whose(results, number))
                 div.scroll tabindex="0" { table {
-                    thead { tr { th { "load" } th.left { "time" } th { "mean" } th { "p50" } th { "p90" } th { "p99" } } }
+                    thead { tr { th { "load" } th.left { "time" } th { "mean" } @for p in RESPONSE_PERCENTILES { th { "p" (p) } } } }
                     tbody { @for summary in levels { @for (number, (row, times)) in response_times(summary).into_iter().enumerate() {
                         tr {
                             th { @if number == 0 { (level(summary)) } }
                             td.left title=(row.meaning) { (row.title) } td { (time(times.mean_ns())) }
-                            @for p in [50.0, 90.0, 99.0] { td { (time(times.percentile_ns(p) as f64)) } }
+                            @for p in RESPONSE_PERCENTILES { td { (time(times.percentile_ns(p) as f64)) } }
                         }
                     } } }
                 } }
@@ -177,13 +180,18 @@ fn instrument(result: &RunResult) -> Markup {
     let at = |times: Option<&Distribution>, p: f64| {
         times.map_or("–".to_owned(), |times| time(times.percentile_ns(p) as f64))
     };
+    let few = |name: &str| {
+        html! { @for (number, p) in FEW_PERCENTILES.into_iter().enumerate() {
+            th { @if number == 0 { (name) ": " } "p" (p) }
+        } }
+    };
     html! {
         p { "The client's own work costs " b { (time(result.setup.client_cost_ns)) } " a request, measured on a server that does nothing." }
         div.scroll tabindex="0" { table {
             thead { tr {
                 th { "load" } th { "client overhead" }
-                @if open { th { "sent late: p50" } th { "p99" } th { "max" } th { "over 1 ms" } }
-                @if wakes { th { "wake-up: p50" } th { "p99" } }
+                @if open { (few("sent late")) th { "max" } th { "over 1 ms" } }
+                @if wakes { (few("wake-up")) }
                 @if used { th { "client" } }
                 @if serves { th { "server" } }
             } }
@@ -191,8 +199,8 @@ fn instrument(result: &RunResult) -> Markup {
                 @let client = &summary.client; @let late = client.open_loop.as_ref().map(|open| &open.schedule_delay);
                 tr {
                     th { (level(summary)) } td { (short(100.0 * client.overhead_share)) " %" }
-                    @if open { td { (at(late, 50.0)) } td { (at(late, 99.0)) } td { (at(late, 100.0)) } td { (short(100.0 * client.delayed_share())) " %" } }
-                    @if wakes { td { (at(client.wakeup.as_ref(), 50.0)) } td { (at(client.wakeup.as_ref(), 99.0)) } }
+                    @if open { @for p in FEW_PERCENTILES { td { (at(late, p)) } } td { (at(late, 100.0)) } td { (short(100.0 * client.delayed_share())) " %" } }
+                    @if wakes { @for p in FEW_PERCENTILES { td { (at(client.wakeup.as_ref(), p)) } } }
                     @if used { td { (usage(summary.client_usage)) } }
                     @if serves { td { (usage(summary.server_usage)) } }
                 }

@@ -12,7 +12,7 @@ use crate::result::summary::{Headline, HostMetrics, LevelSummary, StatisticEstim
 use crate::result::{RunResult, Setup};
 use crate::stats::{Interval, early_stopping_floor};
 use crate::stdio::shown;
-use crate::terms::Statistic;
+use crate::terms::{FAR_TAIL, Statistic};
 use crate::{percentiles, restarts as starts, server_load, server_metrics};
 
 /// A row for each level, each figure with its interval.
@@ -48,8 +48,8 @@ pub fn table(result: &RunResult) -> Markup {
 
 fn all_percentiles(setup: &Setup) -> Vec<f64> {
     let mut all = percentiles(&setup.measurement);
-    if !all.contains(&99.9) {
-        all.push(99.9);
+    if !all.contains(&FAR_TAIL) {
+        all.push(FAR_TAIL);
     }
     all.sort_by(f64::total_cmp);
     all

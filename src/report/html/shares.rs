@@ -6,6 +6,7 @@ use crate::figures::{Shown, level, short, time};
 use crate::html::parts::{percent, whose};
 use crate::result::summary::{ClientSummary, LevelSummary};
 use crate::stdio::shown;
+use crate::terms::FEW_PERCENTILES;
 
 /// What the requests of a result are divided into.
 struct Division<'a> {
@@ -38,7 +39,7 @@ fn section(results: &[Shown<'_>], number: usize, division: &Division<'_>) -> Mar
         (whose(results, number))
         div.scroll tabindex="0" { table {
             thead { tr {
-                th { "load" } th.left { (division.each) } th { "share" } th { "inferences/s" } th { "p50" } th { "p99" } th { "failed" }
+                th { "load" } th.left { (division.each) } th { "share" } th { "inferences/s" } @for percentile in FEW_PERCENTILES { th { "p" (percentile) } } th { "failed" }
             } }
             tbody { @for summary in &results[number].result.levels { (rows(summary, division)) } }
         } }
@@ -50,7 +51,7 @@ fn rows(summary: &LevelSummary, division: &Division<'_>) -> Markup {
     let all: u64 = parts.iter().map(ClientSummary::completed).sum();
     html! { @for (name, part) in division.names.iter().zip(parts) { tr {
         th { (level(summary)) } td.left { (shown(name)) } td { (percent(part.completed(), all)) } td { (short(part.throughput())) }
-        td { (time(part.latency.percentile_ns(50.0) as f64)) } td { (time(part.latency.percentile_ns(99.0) as f64)) }
+        @for percentile in FEW_PERCENTILES { td { (time(part.latency.percentile_ns(percentile) as f64)) } }
         td { (percent(part.failed, part.completed())) }
     } } }
 }

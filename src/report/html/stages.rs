@@ -6,8 +6,8 @@ use crate::figures::{level, short, time};
 use crate::result::RunResult;
 use crate::result::breakdown::{Breakdown, RequestStage, Source};
 use crate::result::cost::Cost;
-use crate::result::statistic::PERCENTILES;
 use crate::stdio::shown;
+use crate::terms::PERCENTILES;
 
 /// A table for each level with a breakdown.
 pub fn stages(result: &RunResult) -> Markup {

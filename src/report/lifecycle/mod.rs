@@ -23,7 +23,7 @@ use crate::{file_name, inert};
 
 pub use requests::write as write_requests;
 
-/// The default percentiles of a report.
+/// The default percentiles of a report: inference-perf's own, since its readers look for these keys.
 const PERCENTILES: [f64; 11] = [0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
 /// Writes the files for the run's result.

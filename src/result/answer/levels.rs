@@ -215,7 +215,7 @@ pub fn speech(level: &LevelSummary, plan: &MeasurementPlan) -> Option<String> {
 }
 
 fn speech_figures(plan: &MeasurementPlan) -> Vec<FigureAt> {
-    let point = Some(Point::Percentile(plan.percentile.unwrap_or(99.0)));
+    let point = Some(Point::Percentile(plan.tail()));
     let figure_at = |key, point| FigureAt::new(FigureName { key, point });
     vec![
         figure_at("ttft", point),

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::record::Distribution;
-use crate::result::statistic::PERCENTILES;
 use crate::seed::{hash, unit};
 use crate::stats::binomial_cdf;
+use crate::terms::PERCENTILES;
 
 /// Nanoseconds that a request takes in the mean where it need not wait.
 const SERVICE_NS: f64 = 10_000.0;
