@@ -14,6 +14,10 @@ pub use absent::Dashboard;
 #[cfg(feature = "live")]
 pub use terminal::Dashboard;
 
+/// The refusal of a program that was built without a dashboard.
+const WITHOUT: &str =
+    "--live: this program was built without the dashboard: `cargo build --release` makes one that has it";
+
 /// Checks, before anything is done, that a dashboard is possible.
 ///
 /// # Errors
@@ -23,8 +27,7 @@ pub fn check(plan: &Plan) -> Result<()> {
         return Ok(());
     }
     if cfg!(not(feature = "live")) {
-        let rule = "this program was built without the dashboard: `cargo build --release` makes one that has it";
-        return Err(Error::usage(format!("--live: {rule}")));
+        return Err(Error::usage(WITHOUT));
     }
     if !io::stderr().is_terminal() {
         let rule = "the dashboard needs a terminal, and standard error is not one; leave --live out, and long runs \

@@ -15,7 +15,7 @@ impl Dashboard {
     /// # Errors
     /// Always.
     pub fn start(_: &Plan) -> Result<Self> {
-        Err(Error::usage("--live: this program was built without the dashboard"))
+        Err(Error::usage(super::WITHOUT))
     }
 
     /// Cannot be called.
