@@ -56,3 +56,13 @@ pub fn lacks_levels(draft: &Draft) -> bool {
 pub fn on_network(draft: &Draft) -> bool {
     draft.plan.target.service.is_remote()
 }
+
+/// Flags in a sentence, if there are any.
+pub fn named(flags: Vec<&str>) -> Option<String> {
+    (!flags.is_empty()).then(|| flags.join(" and "))
+}
+
+/// The servers as they were written.
+pub fn shown_urls(draft: &Draft) -> String {
+    draft.given.values("-u").map(|url| format!("-u {url}")).collect::<Vec<_>>().join(" ")
+}

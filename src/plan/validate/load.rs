@@ -2,248 +2,173 @@
 
 use crate::exit::Codes;
 use crate::terms::MAX_LEVELS;
-use crate::validate::Rule;
-use crate::validate::facts::{endless, loads, shown_range};
+use crate::validate::facts::{endless, loads};
+use crate::validate::{Rule, made, rule};
 use crate::{Calls, DataSource, Draft, ServiceKind};
 
 /// Rules of the load.
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        broken: |draft| draft.given.has("--warm-up") && (draft.plan.matrix.is_some() || draft.plan.rounds.is_some()),
-        message: |draft| {
-            format!(
-                "{} comes before the first level, and variants take turns: warm up each of their rounds with --warmup-duration",
-                draft.given.show("--warm-up")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| loads(draft).len() > 1,
-        message: |draft| format!("{} are different loads: choose one of them", loads(draft).join(" and ")),
-    },
-    Rule {
-        broken: |draft| draft.given.has("--paced") && draft.plan.load.mode.pace().is_none(),
-        message: |draft| {
+    rule(
+        |draft| draft.given.has("--warm-up") && (draft.plan.matrix.is_some() || draft.plan.rounds.is_some()),
+        "{--warm-up} comes before the first level, and variants take turns: warm up each of their rounds with \
+         --warmup-duration",
+    ),
+    rule(|draft| loads(draft).len() > 1, "{load} are different loads: choose one of them"),
+    made(|draft| {
+        (draft.given.has("--paced") && draft.plan.load.mode.pace().is_none()).then(|| {
             let other = draft.plan.load.mode.flag();
             format!(
                 "{} paces the streams of --concurrency-range, and {other} is another load: leave one out",
                 draft.given.show("--paced")
             )
-        },
-    },
-    Rule {
-        broken: |draft| draft.given.has("--paced") && draft.plan.target.openai.sessions,
-        message: |draft| {
-            format!(
-                "{}: a turn of a conversation waits for the answer before it, so it cannot leave when it is due: leave it out",
-                draft.given.show("--paced")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| draft.given.has("--async") && draft.given.has("--sync"),
-        message: |_| "--async and --sync contradict each other: choose one".into(),
-    },
-    Rule {
-        broken: |draft| {
+        })
+    }),
+    rule(
+        |draft| draft.given.has("--paced") && draft.plan.target.openai.sessions,
+        "{--paced}: a turn of a conversation waits for the answer before it, so it cannot leave when it is due: \
+         leave it out",
+    ),
+    rule(
+        |draft| draft.given.has("--async") && draft.given.has("--sync"),
+        "--async and --sync contradict each other: choose one",
+    ),
+    rule(
+        |draft| {
             let is_grpc = draft.plan.target.service != ServiceKind::OpenAi;
             is_grpc && draft.given.has("--streaming") && draft.given.has("--sync")
         },
-        message: |_| "--streaming is asynchronous and cannot go with --sync: leave one out".into(),
-    },
-    Rule {
-        // perf_analyzer takes its default, and so does the program under its name.
-        broken: |draft| {
-            let length = draft.given.value("--sequence-length").and_then(|length| length.parse::<i64>().ok());
-            draft.codes == Codes::Own && length.is_some_and(|length| length < 1)
-        },
-        message: |draft| {
-            let length = draft.given.value("--sequence-length").unwrap_or_default();
-            format!("--sequence-length '{length}': it must be a whole number from 1 to {}", u32::MAX)
-        },
-    },
-    Rule {
-        broken: |draft| draft.given.has("--wait") && draft.plan.load.calls == Calls::Asynchronous,
-        message: |draft| {
-            format!(
-                "{} is for synchronous threads, but this load is asynchronous: leave it out",
-                draft.given.show("--wait")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.data.batch_sizes.len() > 1 && !draft.plan.load.mode.is_range(),
-        message: |draft| {
-            format!(
-                "{} are several batch sizes, which are measured with --concurrency-range or --request-rate-range: name one",
-                draft.given.show("-b")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| {
+        "--streaming is asynchronous and cannot go with --sync: leave one out",
+    ),
+    // perf_analyzer takes its default, and so does the program under its name.
+    made(|draft| {
+        let length = draft.given.value("--sequence-length")?;
+        let is_short = draft.codes == Codes::Own && length.parse::<i64>().is_ok_and(|length| length < 1);
+        is_short.then(|| format!("--sequence-length '{length}': it must be a whole number from 1 to {}", u32::MAX))
+    }),
+    rule(
+        |draft| draft.given.has("--wait") && draft.plan.load.calls == Calls::Asynchronous,
+        "{--wait} is for synchronous threads, but this load is asynchronous: leave it out",
+    ),
+    rule(
+        |draft| draft.plan.data.batch_sizes.len() > 1 && !draft.plan.load.mode.is_range(),
+        "{-b} are several batch sizes, which are measured with --concurrency-range or --request-rate-range: name one",
+    ),
+    rule(
+        |draft| {
             let exports = draft.plan.output.exports_requests();
             draft.plan.data.batch_sizes.len() > 1 && (exports || draft.plan.rounds.is_some())
         },
-        message: |draft| {
-            format!(
-                "{} are several batch sizes, but --profile-export-file, --requests-file, --variant and --matrix take one: name one, or leave that flag out",
-                draft.given.show("-b")
-            )
-        },
-    },
-    Rule {
-        broken: is_reversed,
-        message: |draft| format!("the highest concurrency ({}) must not be below the first", draft.given.show("-c")),
-    },
-    Rule {
-        broken: |draft| endless(draft) && draft.plan.measurement.latency_threshold.is_none(),
-        message: |draft| {
-            format!(
-                "{} has no end, so --latency-threshold must be given and above 0: it ends the range",
-                shown_range(draft)
-            )
-        },
-    },
-    Rule { broken: |draft| too_fine(draft).is_some(), message: |draft| too_fine(draft).unwrap_or_default() },
-    Rule {
-        broken: |draft| {
+        "{-b} are several batch sizes, but --profile-export-file, --requests-file, --variant and --matrix take one: \
+         name one, or leave that flag out",
+    ),
+    rule(is_reversed, "the highest concurrency ({-c}) must not be below the first"),
+    rule(
+        |draft| endless(draft) && draft.plan.measurement.latency_threshold.is_none(),
+        "{range} has no end, so --latency-threshold must be given and above 0: it ends the range",
+    ),
+    made(too_fine),
+    rule(
+        |draft| {
             let (first, last) = (draft.given.values("--stage").next(), draft.given.value("--stage"));
             [first, last].into_iter().flatten().any(is_pause)
         },
-        message: |_| "--stage pause:TIME is a rest between two stages: write it between them".into(),
-    },
-    Rule {
-        broken: |draft| draft.given.has("--stage-edges") && !draft.given.has("--stage"),
-        message: |draft| format!("{} is about stages: add --stage", draft.given.show("--stage-edges")),
-    },
-    Rule {
-        broken: |draft| waits_on_connections(draft).is_some(),
-        message: |draft| {
-            let flag = draft.given.show("--max-connections");
-            let of_requests = match waits_on_connections(draft) {
-                Some(u32::MAX) | None => String::new(),
-                Some(requests) => format!(" of {requests}"),
-            };
-            format!(
-                "{flag}: each{of_requests} threads that wait for their answers has a connection of its own: add --async"
-            )
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.load.max_connections.is_some() && draft.plan.load.mode.overlaps(),
-        message: |draft| {
-            let flag = draft.given.show("--max-connections");
-            format!("{flag}: stages that overlap need connections at the same time: add --stage-edges drain")
-        },
-    },
-    Rule {
-        broken: |draft| draft.given.has("--burstiness") && !is_gamma(draft),
-        message: |draft| {
-            format!("{} shapes gamma gaps: add --request-distribution gamma", draft.given.show("--burstiness"))
-        },
-    },
-    Rule {
-        broken: |draft| {
-            is_gamma(draft) && !draft.given.has("--request-rate-range") && !draft.plan.load.mode.has_parts()
-        },
-        message: |_| "--request-distribution gamma needs a load with a rate: add --request-rate-range".into(),
-    },
-    Rule {
-        broken: |draft| draft.given.has("--trace-speed") && !draft.given.has("--trace-replay"),
-        message: |draft| format!("{} needs --trace-replay", draft.given.show("--trace-speed")),
-    },
-    Rule {
-        broken: |draft| draft.given.has("--trace-speed") && draft.plan.load.mode.has_replays(),
-        message: |draft| {
-            format!("{}: each --stage replay:SPEED has its own: leave it out", draft.given.show("--trace-speed"))
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.load.mode.has_replays() && !draft.given.has("--trace-replay"),
-        message: |_| "--stage replay:SPEED plays a recorded trace: name its file with --trace-replay".into(),
-    },
-    Rule {
-        broken: |draft| {
+        "--stage pause:TIME is a rest between two stages: write it between them",
+    ),
+    rule(
+        |draft| draft.given.has("--stage-edges") && !draft.given.has("--stage"),
+        "{--stage-edges} is about stages: add --stage",
+    ),
+    made(|draft| {
+        let of_requests = match waits_on_connections(draft)? {
+            u32::MAX => String::new(),
+            requests => format!(" of {requests}"),
+        };
+        let flag = draft.given.show("--max-connections");
+        Some(format!(
+            "{flag}: each{of_requests} threads that wait for their answers has a connection of its own: add --async"
+        ))
+    }),
+    rule(
+        |draft| draft.plan.load.max_connections.is_some() && draft.plan.load.mode.overlaps(),
+        "{--max-connections}: stages that overlap need connections at the same time: add --stage-edges drain",
+    ),
+    rule(
+        |draft| draft.given.has("--burstiness") && !is_gamma(draft),
+        "{--burstiness} shapes gamma gaps: add --request-distribution gamma",
+    ),
+    rule(
+        |draft| is_gamma(draft) && !draft.given.has("--request-rate-range") && !draft.plan.load.mode.has_parts(),
+        "--request-distribution gamma needs a load with a rate: add --request-rate-range",
+    ),
+    rule(
+        |draft| draft.given.has("--trace-speed") && !draft.given.has("--trace-replay"),
+        "{--trace-speed} needs --trace-replay",
+    ),
+    rule(
+        |draft| draft.given.has("--trace-speed") && draft.plan.load.mode.has_replays(),
+        "{--trace-speed}: each --stage replay:SPEED has its own: leave it out",
+    ),
+    rule(
+        |draft| draft.plan.load.mode.has_replays() && !draft.given.has("--trace-replay"),
+        "--stage replay:SPEED plays a recorded trace: name its file with --trace-replay",
+    ),
+    rule(
+        |draft| {
             !draft.given.among(&["--trace-input", "--trace-parameter"]).is_empty()
                 && draft.given.among(&["--trace-replay", "--trace-lengths"]).is_empty()
         },
-        message: |draft| {
-            let flags = draft.given.among(&["--trace-input", "--trace-parameter"]).join(" and ");
-            format!(
-                "{flags} takes token counts from a trace: add --trace-replay, or --trace-lengths under another load"
-            )
-        },
-    },
-    Rule {
-        broken: |draft| {
+        "{--trace-input|--trace-parameter} takes token counts from a trace: add --trace-replay, or --trace-lengths \
+         under another load",
+    ),
+    rule(
+        |draft| {
             draft.given.has("--trace-lengths") && draft.given.among(&["--trace-input", "--trace-parameter"]).is_empty()
         },
-        message: |draft| {
-            let flag = draft.given.show("--trace-lengths");
-            format!("{flag}: nothing uses these lengths: add --trace-input or --trace-parameter")
-        },
-    },
-    Rule {
-        broken: |draft| {
+        "{--trace-lengths}: nothing uses these lengths: add --trace-input or --trace-parameter",
+    ),
+    rule(
+        |draft| {
             let others = ["--trace-replay", "--fixed-schedule", "--session-concurrency"];
             draft.given.has("--trace-lengths") && !draft.given.among(&others).is_empty()
         },
-        message: |draft| {
-            let other =
-                draft.given.among(&["--trace-replay", "--fixed-schedule", "--session-concurrency"]).join(" and ");
-            format!("{other} has requests of its own lengths: leave out --trace-lengths")
-        },
-    },
-    Rule {
-        broken: |draft| {
+        "{--trace-replay|--fixed-schedule|--session-concurrency} has requests of its own lengths: leave out \
+         --trace-lengths",
+    ),
+    rule(
+        |draft| {
             draft.given.has("--trace-input") && !matches!(draft.plan.data.source, DataSource::Zero | DataSource::Random)
         },
-        message: |draft| {
-            format!(
-                "{} makes inputs of many lengths, for generated data only: leave out --input-data",
-                draft.given.show("--trace-input")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| !draft.plan.target.mix.is_empty() && draft.plan.load.mode.is_fixed_schedule(),
-        message: |_| {
-            "--fixed-schedule plays the data of one model and cannot go with --model-mix: replay a trace instead".into()
-        },
-    },
-    Rule {
-        broken: |draft| draft.given.has("--max-outstanding") && !draft.plan.load.mode.has_schedule(),
-        message: |draft| {
-            format!(
-                "{} limits open loops (rates and schedules); here --concurrency-range sets how many are outstanding",
-                draft.given.show("--max-outstanding")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| draft.given.has("--sync") && draft.plan.load.mode.is_periodic(),
-        message: |_| "--periodic-concurrency-range is asynchronous and cannot go with --sync: leave that out".into(),
-    },
-    Rule {
-        broken: |draft| {
-            draft.plan.load.mode.is_periodic()
-                && matches!(draft.plan.target.service, ServiceKind::Triton | ServiceKind::OpenAi)
-                && !draft.given.has("--streaming")
-        },
-        message: |draft| {
-            let flags =
-                if draft.plan.target.service == ServiceKind::OpenAi { "--streaming" } else { "-i grpc --streaming" };
-            format!("--periodic-concurrency-range over the network needs streams: add {flags}")
-        },
-    },
-    Rule {
-        broken: |draft| match (&draft.plan.load.cpus, &draft.plan.load.worker_cpus) {
+        "{--trace-input} makes inputs of many lengths, for generated data only: leave out --input-data",
+    ),
+    rule(
+        |draft| !draft.plan.target.mix.is_empty() && draft.plan.load.mode.is_fixed_schedule(),
+        "--fixed-schedule plays the data of one model and cannot go with --model-mix: replay a trace instead",
+    ),
+    rule(
+        |draft| draft.given.has("--max-outstanding") && !draft.plan.load.mode.has_schedule(),
+        "{--max-outstanding} limits open loops (rates and schedules); here --concurrency-range sets how many are \
+         outstanding",
+    ),
+    rule(
+        |draft| draft.given.has("--sync") && draft.plan.load.mode.is_periodic(),
+        "--periodic-concurrency-range is asynchronous and cannot go with --sync: leave that out",
+    ),
+    made(|draft| {
+        let flags = match draft.plan.target.service {
+            ServiceKind::Triton => "-i grpc --streaming",
+            ServiceKind::OpenAi => "--streaming",
+            _ => return None,
+        };
+        (draft.plan.load.mode.is_periodic() && !draft.given.has("--streaming"))
+            .then(|| format!("--periodic-concurrency-range over the network needs streams: add {flags}"))
+    }),
+    rule(
+        |draft| match (&draft.plan.load.cpus, &draft.plan.load.worker_cpus) {
             (Some(all), Some(workers)) => workers.iter().any(|processor| !all.contains(processor)),
             _ => false,
         },
-        message: |draft| format!("{} must be among {}", draft.given.show("--worker-cpus"), draft.given.show("--cpus")),
-    },
+        "{--worker-cpus} must be among {--cpus}",
+    ),
 ];
 
 /// How many requests have a waiting thread each, if there may be fewer connections than that; the largest number if a

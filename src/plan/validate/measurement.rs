@@ -3,229 +3,150 @@
 use crate::Draft;
 use crate::exit::Codes;
 use crate::terms::Picture;
-use crate::validate::Rule;
-use crate::validate::facts::{endless, has_several_levels, lacks_levels, loads, names_an_end, searches, shown_range};
-
-/// Flags of files that hold single requests.
-const EXPORTS: &[&str] = &["--profile-export-file", "--requests-file"];
+use crate::validate::facts::{endless, has_several_levels, lacks_levels, loads, names_an_end, searches};
+use crate::validate::{Rule, made, rule};
 
 /// Rules of the measurement.
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        broken: |draft| {
-            draft.given.has("--metrics-listen") && (draft.plan.matrix.is_some() || draft.plan.rounds.is_some())
-        },
-        message: |draft| {
-            format!(
-                "{} shows one load, and variants take turns: leave it out, or measure one at a time",
-                draft.given.show("--metrics-listen")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| {
+    rule(
+        |draft| draft.given.has("--metrics-listen") && (draft.plan.matrix.is_some() || draft.plan.rounds.is_some()),
+        "{--metrics-listen} shows one load, and variants take turns: leave it out, or measure one at a time",
+    ),
+    rule(
+        |draft| {
             draft.given.has("--otlp-endpoint")
                 && (draft.plan.matrix.is_some() || draft.plan.rounds.is_some() || draft.plan.load.mode.is_periodic())
         },
-        message: |draft| {
-            format!(
-                "{} hands over levels, which variants and periodic loads do not have: leave it out",
-                draft.given.show("--otlp-endpoint")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| {
-            draft.plan.gate.needs_baseline() && draft.plan.gate.baseline.is_none() && draft.plan.rounds.is_none()
-        },
-        message: |draft| format!("{} compares with a baseline: add --baseline FILE", draft.given.show("--require")),
-    },
-    Rule {
-        broken: |draft| !draft.plan.gate.requirements.is_empty() && draft.plan.load.mode.is_periodic(),
-        message: |_| {
-            "--require is judged on levels, which --periodic-concurrency-range does not have: leave one out".into()
-        },
-    },
-    Rule {
-        broken: |draft| searches(draft) && !draft.plan.load.mode.is_range(),
-        message: |_| "--binary-search needs a range: add --concurrency-range or --request-rate-range".into(),
-    },
-    Rule {
-        broken: |draft| {
+        "{--otlp-endpoint} hands over levels, which variants and periodic loads do not have: leave it out",
+    ),
+    rule(
+        |draft| draft.plan.gate.needs_baseline() && draft.plan.gate.baseline.is_none() && draft.plan.rounds.is_none(),
+        "{--require} compares with a baseline: add --baseline FILE",
+    ),
+    rule(
+        |draft| !draft.plan.gate.requirements.is_empty() && draft.plan.load.mode.is_periodic(),
+        "--require is judged on levels, which --periodic-concurrency-range does not have: leave one out",
+    ),
+    rule(
+        |draft| searches(draft) && !draft.plan.load.mode.is_range(),
+        "--binary-search needs a range: add --concurrency-range or --request-rate-range",
+    ),
+    rule(
+        |draft| {
             let is_range = has_several_levels(draft) || names_an_end(draft);
             searches(draft) && (endless(draft) || !is_range)
         },
-        message: |draft| format!("--binary-search needs a range with an end, but got {}", shown_range(draft)),
-    },
-    Rule {
-        broken: |draft| searches(draft) && draft.plan.measurement.latency_threshold.is_none(),
-        message: |_| "--binary-search looks for the highest level within a limit: add --latency-threshold".into(),
-    },
-    Rule {
-        broken: |draft| draft.plan.measurement.request_count.is_some() && draft.plan.load.mode.is_fixed_schedule(),
-        message: |_| "--fixed-schedule sends what its data defines: leave out --request-count".into(),
-    },
-    Rule {
-        broken: |draft| draft.plan.measurement.request_count.is_some() && draft.plan.load.mode.has_parts(),
-        message: |draft| {
-            format!("{} says itself how many requests are sent: leave out --request-count", loads(draft).join(" "))
-        },
-    },
-    Rule {
-        broken: |draft| threads_without_warm_up(draft).is_some(),
-        message: |draft| {
-            let threads = threads_without_warm_up(draft).unwrap_or_default();
-            format!(
-                "{} leaves threads without a request: there are {threads} of them, so give at least {threads}, or lower \
-                 --max-threads",
-                draft.given.show("--warmup-request-count")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| too_few_requests(draft),
-        message: |draft| {
-            format!(
-                "{} is below the level that it has to reach: {}",
-                draft.given.show("--request-count"),
-                shown_range(draft)
-            )
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.measurement.warmup_requests > 0 && !draft.plan.measurement.warmup.is_zero(),
-        message: |_| "--warmup-request-count and --warmup-duration both say how long to warm up: choose one".into(),
-    },
-    Rule {
-        broken: |draft| !draft.plan.measurement.warmup.is_zero() && draft.plan.load.mode.is_periodic(),
-        message: |_| "--periodic-concurrency-range starts from an idle server: leave out --warmup-duration".into(),
-    },
-    Rule {
-        broken: |draft| !draft.plan.measurement.warmup.is_zero() && draft.plan.load.mode.is_recorded(),
-        message: |draft| {
-            format!(
-                "{} cannot go with {}, whose requests are counted: use --warmup-request-count, which takes the first \
-                 of them",
-                draft.given.show("--warmup-duration"),
-                loads(draft).join(" ")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.measurement.precision.is_some() && draft.plan.measurement.request_count.is_some(),
-        message: |_| "--precision decides how many requests are sent: leave out --request-count".into(),
-    },
-    Rule {
-        broken: |draft| draft.plan.measurement.precision.is_some() && !draft.plan.load.mode.has_windows(),
-        message: |draft| {
-            format!(
-                "{} decides how long a level lasts, but {} ends by itself: leave one out",
-                draft.given.show("--precision"),
-                loads(draft).join(" ")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.measurement.restarts > 1 && draft.plan.load.mode.separate_levels().is_none(),
-        message: |draft| {
-            format!(
-                "{} repeats levels one by one, which {} does not have: leave one out",
-                draft.given.show("--restarts"),
-                loads(draft).join(" ")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.matrix.is_some() && !draft.plan.target.service.is_embedded(),
-        message: |draft| {
-            format!(
-                "{} starts from Triton in this process: use --service-kind triton_c_api",
-                draft.given.show("--matrix")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| {
+        "--binary-search needs a range with an end, but got {range}",
+    ),
+    rule(
+        |draft| searches(draft) && draft.plan.measurement.latency_threshold.is_none(),
+        "--binary-search looks for the highest level within a limit: add --latency-threshold",
+    ),
+    rule(
+        |draft| draft.plan.measurement.request_count.is_some() && draft.plan.load.mode.is_fixed_schedule(),
+        "--fixed-schedule sends what its data defines: leave out --request-count",
+    ),
+    rule(
+        |draft| draft.plan.measurement.request_count.is_some() && draft.plan.load.mode.has_parts(),
+        "{load} says itself how many requests are sent: leave out --request-count",
+    ),
+    made(|draft| {
+        let threads = threads_without_warm_up(draft)?;
+        Some(format!(
+            "{} leaves threads without a request: there are {threads} of them, so give at least {threads}, or lower \
+             --max-threads",
+            draft.given.show("--warmup-request-count")
+        ))
+    }),
+    rule(too_few_requests, "{--request-count} is below the level that it has to reach: {range}"),
+    rule(
+        |draft| draft.plan.measurement.warmup_requests > 0 && !draft.plan.measurement.warmup.is_zero(),
+        "--warmup-request-count and --warmup-duration both say how long to warm up: choose one",
+    ),
+    rule(
+        |draft| !draft.plan.measurement.warmup.is_zero() && draft.plan.load.mode.is_periodic(),
+        "--periodic-concurrency-range starts from an idle server: leave out --warmup-duration",
+    ),
+    rule(
+        |draft| !draft.plan.measurement.warmup.is_zero() && draft.plan.load.mode.is_recorded(),
+        "{--warmup-duration} cannot go with {load}, whose requests are counted: use --warmup-request-count, which \
+         takes the first of them",
+    ),
+    rule(
+        |draft| draft.plan.measurement.precision.is_some() && draft.plan.measurement.request_count.is_some(),
+        "--precision decides how many requests are sent: leave out --request-count",
+    ),
+    rule(
+        |draft| draft.plan.measurement.precision.is_some() && !draft.plan.load.mode.has_windows(),
+        "{--precision} decides how long a level lasts, but {load} ends by itself: leave one out",
+    ),
+    rule(
+        |draft| draft.plan.measurement.restarts > 1 && draft.plan.load.mode.separate_levels().is_none(),
+        "{--restarts} repeats levels one by one, which {load} does not have: leave one out",
+    ),
+    rule(
+        |draft| draft.plan.matrix.is_some() && !draft.plan.target.service.is_embedded(),
+        "{--matrix} starts from Triton in this process: use --service-kind triton_c_api",
+    ),
+    rule(
+        |draft| {
             draft.plan.matrix.is_some()
                 && !draft.given.among(&["--shared-memory", "--input-memory", "--output-memory"]).is_empty()
         },
-        message: |draft| {
-            format!("{} goes through the placements of tensors itself: name none", draft.given.show("--matrix"))
-        },
-    },
-    Rule {
-        broken: |draft| {
-            draft.plan.matrix.is_some() && (endless(draft) || searches(draft) || !draft.plan.load.mode.is_range())
-        },
-        message: |draft| {
-            format!(
-                "{} measures every level of --concurrency-range or --request-rate-range, which must have an end",
-                draft.given.show("--matrix")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| {
-            let chooses = endless(draft) || searches(draft) || draft.plan.load.mode.separate_levels().is_none();
-            draft.plan.rounds.is_some() && chooses
-        },
-        message: |draft| {
+        "{--matrix} goes through the placements of tensors itself: name none",
+    ),
+    rule(
+        |draft| draft.plan.matrix.is_some() && (endless(draft) || searches(draft) || !draft.plan.load.mode.is_range()),
+        "{--matrix} measures every level of --concurrency-range or --request-rate-range, which must have an end",
+    ),
+    made(|draft| {
+        let chooses = endless(draft) || searches(draft) || draft.plan.load.mode.separate_levels().is_none();
+        (draft.plan.rounds.is_some() && chooses).then(|| {
             let flags = loads(draft).into_iter().chain(draft.given.among(&["--binary-search"]));
             format!(
                 "{} chooses its own levels, and variants are compared level by level: give a range with an end, as in \
                  --concurrency-range 1:8",
                 flags.collect::<Vec<_>>().join(" ")
             )
-        },
-    },
-    Rule {
-        broken: |draft| lacks_levels(draft) && draft.given.has("--report-dir"),
-        message: |_| {
-            "--report-dir holds files on levels, which variants and --periodic-concurrency-range do not have: leave it \
-             out"
-            .into()
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.rounds.is_some() && draft.plan.output.exports_requests(),
-        message: |draft| {
-            let flags = draft.given.among(EXPORTS).join(" and ");
-            format!("{flags}: holds the requests of one variant: leave it out, or --variant and --matrix")
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.rounds.is_some() && draft.plan.tracing.has_files(),
-        message: |draft| {
-            let flags = draft.given.among(&["--trace-export", "--trace-file"]).join(" and ");
-            format!("{flags}: holds the traces of one variant: leave it out, or --variant and --matrix")
-        },
-    },
-    Rule {
-        broken: |draft| unsupported_picture(draft).is_some(),
-        message: |draft| {
-            let picture = unsupported_picture(draft);
-            let word = picture.map_or("", Picture::name);
-            if picture.is_some_and(Picture::is_of_variants) {
-                let needs = if word == "rounds" { "rounds" } else { "several sizes: add --matrix and --matrix-sizes" };
-                return format!(
-                    "--svg {word}: shows {needs}, which this run does not have: leave it out, or measure variants"
-                );
+        })
+    }),
+    rule(
+        |draft| lacks_levels(draft) && draft.given.has("--report-dir"),
+        "--report-dir holds files on levels, which variants and --periodic-concurrency-range do not have: leave it out",
+    ),
+    rule(
+        |draft| draft.plan.rounds.is_some() && draft.plan.output.exports_requests(),
+        "{--profile-export-file|--requests-file}: holds the requests of one variant: leave it out, or --variant and \
+         --matrix",
+    ),
+    rule(
+        |draft| draft.plan.rounds.is_some() && draft.plan.tracing.has_files(),
+        "{--trace-export|--trace-file}: holds the traces of one variant: leave it out, or --variant and --matrix",
+    ),
+    made(|draft| {
+        let picture = unsupported_picture(draft)?;
+        let word = picture.name();
+        Some(match draft.plan.rounds {
+            _ if picture == Picture::Rounds => {
+                format!("--svg {word}: shows rounds, which this run does not have: leave it out, or measure variants")
             }
-            match draft.plan.rounds {
-                Some(_) => {
-                    format!("--svg {word}: shows levels; variants have others: --svg comparison:FILE or rounds:FILE")
-                }
-                None => format!(
-                    "--svg {word}: shows variants, or several results: add --variant or --baseline, or make it \
-                     afterwards with triton-bench report A.json B.json --svg {word}:FILE"
-                ),
+            _ if picture.is_of_variants() => format!(
+                "--svg {word}: shows several sizes: add --matrix and --matrix-sizes, which this run does not have: \
+                 leave it out, or measure variants"
+            ),
+            Some(_) => {
+                format!("--svg {word}: shows levels; variants have others: --svg comparison:FILE or rounds:FILE")
             }
-        },
-    },
-    Rule {
-        broken: |draft| !draft.plan.matrix_sizes.is_empty() && draft.plan.matrix.is_none(),
-        message: |draft| format!("{} is for --matrix: add that, or leave it out", draft.given.show("--matrix-sizes")),
-    },
+            None => format!(
+                "--svg {word}: shows variants, or several results: add --variant or --baseline, or make it \
+                 afterwards with triton-bench report A.json B.json --svg {word}:FILE"
+            ),
+        })
+    }),
+    rule(
+        |draft| !draft.plan.matrix_sizes.is_empty() && draft.plan.matrix.is_none(),
+        "{--matrix-sizes} is for --matrix: add that, or leave it out",
+    ),
 ];
 
 /// A picture that the run's result cannot contain, whatever the outcome: variants have rounds in place of levels.

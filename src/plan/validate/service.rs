@@ -4,8 +4,8 @@ use crate::backend::{Parameter, ParameterValue};
 use crate::exit::Codes;
 use crate::flags::{FLAGS, FlagTraits};
 use crate::shm::Placement;
-use crate::validate::Rule;
-use crate::validate::facts::on_network;
+use crate::validate::facts::{named, on_network};
+use crate::validate::{Rule, made, rule};
 use crate::{DataSource, Draft, Protocol, ServiceKind};
 
 /// An unsigned request parameter that does not fit a signed one.
@@ -18,245 +18,181 @@ fn beyond_signed(draft: &Draft) -> Option<&Parameter> {
 
 /// Rules of the data.
 pub(super) const DATA_RULES: &[Rule] = &[
-    Rule {
-        broken: |draft| draft.given.has("-z") && draft.plan.data.source != DataSource::Zero,
-        message: |_| "-z asks for zeros and cannot go with --input-data: choose one".into(),
-    },
-    Rule {
-        broken: |draft| {
-            draft.plan.load.mode.is_fixed_schedule() && !matches!(draft.plan.data.source, DataSource::Files(_))
-        },
-        message: |_| "--fixed-schedule needs the timestamps of JSON input data: add --input-data FILE.json".into(),
-    },
-    Rule {
-        broken: |draft| draft.plan.load.mode.is_fixed_schedule() && draft.plan.data.batch_size > 1,
-        message: |draft| {
-            format!("--fixed-schedule sends each step by itself, at its time: leave out {}", draft.given.show("-b"))
-        },
-    },
-    Rule {
-        broken: |draft| !draft.plan.data.random_ranges.is_empty() && draft.plan.data.source != DataSource::Random,
-        message: |draft| {
-            format!("{} bounds random input data, but --input-data asks for others", draft.given.show("--random-range"))
-        },
-    },
-    Rule {
-        broken: |draft| !on_network(draft) && beyond_signed(draft).is_some(),
-        message: |draft| {
-            let Some(Parameter { name, value: ParameterValue::Uint(number) }) = beyond_signed(draft) else {
-                return String::new();
-            };
+    rule(
+        |draft| draft.given.has("-z") && draft.plan.data.source != DataSource::Zero,
+        "-z asks for zeros and cannot go with --input-data: choose one",
+    ),
+    rule(
+        |draft| draft.plan.load.mode.is_fixed_schedule() && !matches!(draft.plan.data.source, DataSource::Files(_)),
+        "--fixed-schedule needs the timestamps of JSON input data: add --input-data FILE.json",
+    ),
+    rule(
+        |draft| draft.plan.load.mode.is_fixed_schedule() && draft.plan.data.batch_size > 1,
+        "--fixed-schedule sends each step by itself, at its time: leave out {-b}",
+    ),
+    rule(
+        |draft| !draft.plan.data.random_ranges.is_empty() && draft.plan.data.source != DataSource::Random,
+        "{--random-range} bounds random input data, but --input-data asks for others",
+    ),
+    made(|draft| {
+        let Parameter { name, value: ParameterValue::Uint(number) } = beyond_signed(draft)? else { return None };
+        (!on_network(draft)).then(|| {
             format!(
-                "the request parameter {name} is {number}, but Triton's own are signed and end at {}: send it as a string",
+                "the request parameter {name} is {number}, but Triton's own are signed and end at {}: send it as a \
+                 string",
                 i64::MAX
             )
-        },
-    },
-    Rule {
-        broken: |draft| {
+        })
+    }),
+    rule(
+        |draft| {
             draft.plan.data.tolerance.is_some()
                 && matches!(draft.plan.data.source, DataSource::Zero | DataSource::Random)
         },
-        message: |draft| {
-            format!(
-                "{} needs expected outputs: add --input-data with a file or directory",
-                draft.given.show("--validate-tolerance")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| {
-            draft.plan.data.shared_memory && !draft.given.among(&["--input-memory", "--output-memory"]).is_empty()
-        },
-        message: |_| "--shared-memory says where tensors live: leave out --input-memory and --output-memory".into(),
-    },
-    Rule {
-        broken: |draft| on_network(draft) && !draft.given.among(&["--input-memory", "--output-memory"]).is_empty(),
-        message: |draft| {
-            format!(
-                "{} is for Triton in this process; over the network use --shared-memory",
-                draft.given.among(&["--input-memory", "--output-memory"]).join(" and ")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| {
+        "{--validate-tolerance} needs expected outputs: add --input-data with a file or directory",
+    ),
+    rule(
+        |draft| draft.plan.data.shared_memory && !draft.given.among(&["--input-memory", "--output-memory"]).is_empty(),
+        "--shared-memory says where tensors live: leave out --input-memory and --output-memory",
+    ),
+    rule(
+        |draft| on_network(draft) && !draft.given.among(&["--input-memory", "--output-memory"]).is_empty(),
+        "{--input-memory|--output-memory} is for Triton in this process; over the network use --shared-memory",
+    ),
+    rule(
+        |draft| {
             draft.given.has("--cuda-device")
                 && !(draft.plan.data.shared_memory && matches!(draft.plan.data.input_placement, Placement::Cuda(_)))
         },
-        message: |draft| format!("{} needs --shared-memory cuda", draft.given.show("--cuda-device")),
-    },
-    Rule {
-        broken: |draft| {
-            let shares: f64 = draft.plan.target.mix.iter().map(|entry| entry.share).sum();
-            !draft.plan.target.mix.is_empty() && (shares - 1.0).abs() > 1e-6
-        },
-        message: |draft| {
-            let shares: f64 = draft.plan.target.mix.iter().map(|entry| entry.share).sum();
-            format!("the shares of --model-mix must sum to 1, but sum to {}", (shares * 1e6).round() / 1e6)
-        },
-    },
-    Rule {
-        broken: |draft| !draft.plan.target.mix.is_empty() && (draft.given.has("-m") || draft.given.has("-x")),
-        message: |_| "--model-mix names the models: leave out -m and -x".into(),
-    },
+        "{--cuda-device} needs --shared-memory cuda",
+    ),
+    made(|draft| {
+        let shares: f64 = draft.plan.target.mix.iter().map(|entry| entry.share).sum();
+        (!draft.plan.target.mix.is_empty() && (shares - 1.0).abs() > 1e-6)
+            .then(|| format!("the shares of --model-mix must sum to 1, but sum to {}", (shares * 1e6).round() / 1e6))
+    }),
+    rule(
+        |draft| !draft.plan.target.mix.is_empty() && (draft.given.has("-m") || draft.given.has("-x")),
+        "--model-mix names the models: leave out -m and -x",
+    ),
 ];
 
 /// Rules of the server.
 pub(super) const SERVER_RULES: &[Rule] = &[
-    Rule {
-        broken: |draft| {
+    rule(
+        |draft| {
             let implied = draft.plan.target.service.is_embedded() && !draft.given.has("--service-kind");
             implied && draft.plan.matrix.is_none() && draft.given.has("-u")
         },
-        message: |draft| {
-            format!(
-                "{} is a server on the network, --model-repository measures in this process: leave one out",
-                draft.given.show("-u")
-            )
-        },
-    },
+        "{-u} is a server on the network, --model-repository measures in this process: leave one out",
+    ),
     // Variants may be in process and over the network in one run; perf_analyzer's callers give both.
-    Rule {
-        broken: |draft| {
+    rule(
+        |draft| {
             let elsewhere = !draft.plan.target.service.is_embedded() && draft.given.has("--model-repository");
             elsewhere && draft.codes == Codes::Own && draft.plan.matrix.is_none() && draft.plan.rounds.is_none()
         },
-        message: |draft| {
+        "{--service-kind} is not in this process, where --model-repository measures: leave one out",
+    ),
+    rule(
+        |draft| draft.plan.target.service == ServiceKind::TfServing && draft.given.has("--streaming"),
+        "perf_analyzer does not support streaming for TensorFlow Serving. Leave out --streaming",
+    ),
+    made(|draft| {
+        let also = match draft.codes {
+            Codes::Own => ", or use it with --service-kind openai",
+            Codes::PerfAnalyzers => "",
+        };
+        (draft.given.has("--collect-metrics") && !has_metrics(draft)).then(|| {
             format!(
-                "{} is not in this process, where --model-repository measures: leave one out",
-                draft.given.show("--service-kind")
+                "Server-side metric collection is only supported with Triton client backend. Leave out \
+                 --collect-metrics{also}"
             )
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.target.service == ServiceKind::TfServing && draft.given.has("--streaming"),
-        message: |_| "perf_analyzer does not support streaming for TensorFlow Serving. Leave out --streaming".into(),
-    },
-    Rule {
-        broken: |draft| draft.given.has("--collect-metrics") && !has_metrics(draft),
-        message: |draft| {
-            let also = match draft.codes {
-                Codes::Own => ", or use it with --service-kind openai",
-                Codes::PerfAnalyzers => "",
-            };
-            format!(
-                "Server-side metric collection is only supported with Triton client backend. Leave out --collect-metrics{also}"
-            )
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.target.version_label.is_some() && !has_labels(draft.plan.target.service),
-        message: |draft| {
+        })
+    }),
+    made(|draft| {
+        (draft.plan.target.version_label.is_some() && !has_labels(draft.plan.target.service)).then(|| {
             let label = draft.given.value("-x").unwrap_or_default();
             format!(
                 "-x '{label}': it must be a whole number from 1 to {}; other versions are for --service-kind tfserving or \
                  torchserve",
                 i64::MAX
             )
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.matrix.is_none() && misplaced(draft).is_some(),
-        message: |draft| {
-            let (flag, kinds) = misplaced(draft).map_or(("", &[][..]), |flag| (flag.name, flag.services));
-            let kinds = kinds.iter().filter(|&&kind| kind != ServiceKind::Null).map(|kind| kind.name());
-            let kinds = kinds.collect::<Vec<_>>().join(" or ");
-            format!("{} is for --service-kind {kinds}: leave it out, or choose that kind", draft.given.show(flag))
-        },
-    },
-    Rule {
-        broken: |draft| draft.given.has("--management-key") && !draft.given.has("--management-url"),
-        message: |_| "--management-key is for the server's management port: name it with --management-url".into(),
-    },
-    Rule {
-        broken: |draft| draft.plan.target.service == ServiceKind::TorchServe && draft.plan.data.batch_size != 1,
-        message: |draft| {
-            format!(
-                "{}: a request of TorchServe carries one file, and the server makes batches of requests itself (its \
-                 batch_size): leave it out, and keep more requests outstanding (--concurrency-range)",
-                draft.given.show("-b")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.target.service == ServiceKind::TorchServe && !is_http(draft),
-        message: |_| "-i grpc: TorchServe is measured over HTTP; leave it out".into(),
-    },
-    Rule {
-        broken: |draft| {
+        })
+    }),
+    made(|draft| {
+        let flag = misplaced(draft).filter(|_| draft.plan.matrix.is_none())?;
+        let kinds = flag.services.iter().filter(|&&kind| kind != ServiceKind::Null).map(|kind| kind.name());
+        let (flag, kinds) = (draft.given.show(flag.name), kinds.collect::<Vec<_>>().join(" or "));
+        Some(format!("{flag} is for --service-kind {kinds}: leave it out, or choose that kind"))
+    }),
+    rule(
+        |draft| draft.given.has("--management-key") && !draft.given.has("--management-url"),
+        "--management-key is for the server's management port: name it with --management-url",
+    ),
+    rule(
+        |draft| draft.plan.target.service == ServiceKind::TorchServe && draft.plan.data.batch_size != 1,
+        "{-b}: a request of TorchServe carries one file, and the server makes batches of requests itself (its \
+         batch_size): leave it out, and keep more requests outstanding (--concurrency-range)",
+    ),
+    rule(
+        |draft| draft.plan.target.service == ServiceKind::TorchServe && !is_http(draft),
+        "-i grpc: TorchServe is measured over HTTP; leave it out",
+    ),
+    rule(
+        |draft| {
             draft.plan.target.service == ServiceKind::TorchServe
                 && !matches!(draft.plan.data.source, DataSource::Files(_))
         },
-        message: |_| {
-            "--input-data should be provided with a json file with input data for torchserve. Its TORCHSERVE_INPUT names files"
-                .into()
-        },
-    },
-    Rule {
-        broken: |draft| draft.plan.target.service.is_embedded() && draft.plan.target.server.repositories.is_empty(),
-        message: |_| "--service-kind triton_c_api needs --model-repository: the directory that holds the model".into(),
-    },
-    Rule {
-        broken: |draft| !draft.plan.target.service.is_embedded() && !draft.given.which(|flag| flag.embedded).is_empty(),
-        message: |draft| {
-            let flags = draft.given.which(|flag| flag.embedded).join(" and ");
-            format!("{flags} sets up the embedded server: use it with --service-kind triton_c_api")
-        },
-    },
-    Rule {
-        broken: |draft| {
-            !on_network(draft) && draft.plan.matrix.is_none() && !draft.given.which(|flag| flag.network).is_empty()
-        },
-        message: |draft| {
-            let flags = draft.given.which(|flag| flag.network).join(" and ");
-            format!("{flags} is for a server on the network: use it with --service-kind triton")
-        },
-    },
-    Rule {
-        broken: |draft| {
-            draft.plan.target.service == ServiceKind::Triton && is_http(draft) && draft.given.has("--streaming")
-        },
-        message: |_| "--streaming needs gRPC: add -i grpc".into(),
-    },
-    Rule {
-        broken: |draft| on_network(draft) && is_http(draft) && asks_compression(draft, "--grpc-compression-algorithm"),
-        message: |draft| {
-            format!(
-                "{} needs gRPC: add -i grpc, or use --http-compression",
-                draft.given.show("--grpc-compression-algorithm")
-            )
-        },
-    },
-    Rule {
-        broken: |draft| on_network(draft) && !is_http(draft) && asks_compression(draft, "--http-compression"),
-        message: |draft| {
-            format!("{} needs HTTP: use --grpc-compression-algorithm", draft.given.show("--http-compression"))
-        },
-    },
-    Rule {
-        broken: |draft| draft.codes == Codes::Own && is_grpc(draft) && !json_formats(draft).is_empty(),
-        message: |draft| format!("{} json needs HTTP: use -i http", json_formats(draft).join(" and ")),
-    },
-    Rule {
-        broken: |draft| {
+        "--input-data should be provided with a json file with input data for torchserve. Its TORCHSERVE_INPUT \
+         names files",
+    ),
+    rule(
+        |draft| draft.plan.target.service.is_embedded() && draft.plan.target.server.repositories.is_empty(),
+        "--service-kind triton_c_api needs --model-repository: the directory that holds the model",
+    ),
+    made(|draft| {
+        let flags = named(draft.given.which(|flag| flag.embedded))?;
+        (!draft.plan.target.service.is_embedded())
+            .then(|| format!("{flags} sets up the embedded server: use it with --service-kind triton_c_api"))
+    }),
+    made(|draft| {
+        let flags = named(draft.given.which(|flag| flag.network))?;
+        (!on_network(draft) && draft.plan.matrix.is_none())
+            .then(|| format!("{flags} is for a server on the network: use it with --service-kind triton"))
+    }),
+    rule(
+        |draft| draft.plan.target.service == ServiceKind::Triton && is_http(draft) && draft.given.has("--streaming"),
+        "--streaming needs gRPC: add -i grpc",
+    ),
+    rule(
+        |draft| on_network(draft) && is_http(draft) && asks_compression(draft, "--grpc-compression-algorithm"),
+        "{--grpc-compression-algorithm} needs gRPC: add -i grpc, or use --http-compression",
+    ),
+    rule(
+        |draft| on_network(draft) && !is_http(draft) && asks_compression(draft, "--http-compression"),
+        "{--http-compression} needs HTTP: use --grpc-compression-algorithm",
+    ),
+    made(|draft| {
+        let flags = named(json_formats(draft))?;
+        (draft.codes == Codes::Own && is_grpc(draft)).then(|| format!("{flags} json needs HTTP: use -i http"))
+    }),
+    rule(
+        |draft| {
             draft.plan.target.metrics.is_none()
                 && draft.plan.target.service != ServiceKind::TorchServe
                 && !draft.given.among(&["--metrics-url", "--metrics-interval"]).is_empty()
         },
-        message: |draft| {
-            let flags = draft.given.among(&["--metrics-url", "--metrics-interval"]).join(" and ");
-            format!("{flags} needs --collect-metrics")
-        },
-    },
-    Rule {
-        broken: |draft| {
+        "{--metrics-url|--metrics-interval} needs --collect-metrics",
+    ),
+    rule(
+        |draft| {
             draft.plan.target.metrics.is_some()
                 && draft.plan.target.service.is_embedded()
                 && !draft.plan.target.server.metrics
         },
-        message: |_| "--collect-metrics needs the metrics that --server-metrics off switches off: leave one out".into(),
-    },
+        "--collect-metrics needs the metrics that --server-metrics off switches off: leave one out",
+    ),
 ];
 
 /// The first flag that does not apply to the draft's kind of service. A flag whose value asks for nothing applies to all.

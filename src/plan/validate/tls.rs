@@ -1,23 +1,22 @@
 //! Rules of encryption.
 
 use crate::Draft;
-use crate::validate::Rule;
-use crate::validate::facts::on_network;
+use crate::validate::facts::{named, on_network};
+use crate::validate::{Rule, made};
 
 /// Requests encryption by itself, but only over gRPC.
 const USE: &str = "--ssl-grpc-use-ssl";
 
 /// Rules of encryption. perf_analyzer continues in plaintext where these are given without it, and sends its headers that way.
-pub(super) const RULES: &[Rule] = &[Rule {
-    broken: |draft| on_network(draft) && !is_encrypted(draft) && !asking(draft).is_empty(),
-    message: |draft| {
+pub(super) const RULES: &[Rule] = &[made(|draft| {
+    let flags = named(asking(draft))?;
+    (on_network(draft) && !is_encrypted(draft)).then(|| {
         format!(
-            "{} asks for TLS, but the connection is not encrypted: HTTP is with -u https://HOST:PORT, gRPC with \
-             -i grpc {USE}",
-            asking(draft).join(" and ")
+            "{flags} asks for TLS, but the connection is not encrypted: HTTP is with -u https://HOST:PORT, gRPC with \
+             -i grpc {USE}"
         )
-    },
-}];
+    })
+})];
 
 fn asking(draft: &Draft) -> Vec<&'static str> {
     let mut flags = draft.given.which(|flag| flag.tls);
