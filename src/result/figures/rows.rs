@@ -11,75 +11,62 @@ use crate::summary::{ClientSummary, DecoupledSummary, OpenLoopSummary};
 pub const CATALOGUE: &[Figure] = &[
     Figure {
         key: "throughput",
-        aliases: &[],
         unit: Unit::PerSecond,
         title: "throughput",
         short: "throughput",
         meaning: "Inferences of successful requests, a second.",
-        group: Group::Level,
-        in_tables: false,
         more_is_better: Some(true),
         source: Source::Value(|client| Some(client.throughput())),
+        ..of(Group::Level)
     },
     Figure {
         key: "errors",
-        aliases: &[],
         unit: Unit::Share,
         title: "errors",
         short: "errors",
         meaning: "Share of requests that failed.",
-        group: Group::Level,
-        in_tables: false,
-        more_is_better: Some(false),
         source: Source::Share(|client| Some((client.failed, client.requests + client.failed))),
+        ..of(Group::Level)
     },
     Figure {
         key: "latency",
         aliases: &["e2e", "request_latency"],
-        unit: Unit::Nanoseconds,
         title: "latency",
         short: "latency",
         meaning: "From the send of a request, in open loops the intended one, to its last response.",
-        group: Group::Level,
-        in_tables: false,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&client.latency)),
+        ..of(Group::Level)
     },
     Figure {
         key: "input_bandwidth",
-        aliases: &[],
         unit: Unit::BytesPerSecond,
         title: "input bandwidth",
         short: "in",
         meaning: "Bytes of the input tensors of successful requests, a second.",
-        group: Group::Level,
-        in_tables: false,
         more_is_better: Some(true),
         source: Source::Value(|client| Some(client.throughput() * client.tensors.input?)),
+        ..of(Group::Level)
     },
     Figure {
         key: "output_bandwidth",
-        aliases: &[],
         unit: Unit::BytesPerSecond,
         title: "output bandwidth",
         short: "out",
         meaning: "Bytes of the output tensors of successful requests, a second, where their shapes are known.",
-        group: Group::Level,
-        in_tables: false,
         more_is_better: Some(true),
         source: Source::Value(|client| Some(client.throughput() * client.tensors.output?)),
+        ..of(Group::Level)
     },
     Figure {
         key: "goodput",
-        aliases: &[],
         unit: Unit::RequestsPerSecond,
         title: "goodput",
         short: "goodput",
         meaning: "Requests that kept the limits of --goodput, a second.",
-        group: Group::Generation,
         in_tables: true,
         more_is_better: Some(true),
         source: Source::Value(|client| client.goodput().map(|(rate, _)| rate)),
+        ..of(Group::Generation)
     },
     Figure {
         key: "goodput_share",
@@ -88,70 +75,56 @@ pub const CATALOGUE: &[Figure] = &[
         title: "share of good requests",
         short: "good",
         meaning: "Share of requests that kept the limits of --goodput.",
-        group: Group::Generation,
         in_tables: true,
         more_is_better: Some(true),
         source: Source::Share(|client| Some((client.good?, client.requests + client.failed))),
+        ..of(Group::Generation)
     },
     Figure {
         key: "ttft",
         aliases: &["time_to_first_token"],
-        unit: Unit::Nanoseconds,
         title: "time to first token",
         short: "TTFT",
         meaning: "From the send of a request to its first content.",
-        group: Group::Generation,
         in_tables: true,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&generated(client)?.first_token)),
+        ..of(Group::Generation)
     },
     Figure {
         key: "ttst",
         aliases: &["time_to_second_token"],
-        unit: Unit::Nanoseconds,
         title: "time to second token",
         short: "TTST",
         meaning: "From the first content of a request to its second.",
-        group: Group::Generation,
-        in_tables: false,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&generated(client)?.second_token)),
+        ..of(Group::Generation)
     },
     Figure {
         key: "itl",
         aliases: &["tpot", "inter_token_latency", "time_per_output_token"],
-        unit: Unit::Nanoseconds,
         title: "inter token latency",
         short: "ITL",
         meaning: "Mean time between the tokens of a request after its first content.",
-        group: Group::Generation,
         in_tables: true,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&generated(client)?.inter_token)),
+        ..of(Group::Generation)
     },
     Figure {
         key: "icl",
         aliases: &["inter_chunk_latency"],
-        unit: Unit::Nanoseconds,
         title: "inter chunk latency",
         short: "ICL",
         meaning: "Between neighbouring content events of a request.",
-        group: Group::Generation,
-        in_tables: false,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&generated(client)?.gap)),
+        ..of(Group::Generation)
     },
     Figure {
         key: "normalized_latency",
-        aliases: &[],
-        unit: Unit::Nanoseconds,
         title: "normalized latency",
         short: "per token",
         meaning: "Latency of a request by its tokens.",
-        group: Group::Generation,
-        in_tables: false,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&generated(client)?.normalised)),
+        ..of(Group::Generation)
     },
     Figure {
         key: "output_token_throughput",
@@ -160,10 +133,10 @@ pub const CATALOGUE: &[Figure] = &[
         title: "output token throughput",
         short: "output",
         meaning: "Tokens of all outputs, a second.",
-        group: Group::Generation,
         in_tables: true,
         more_is_better: Some(true),
         source: Source::Value(|client| text(client).map(|_| client.token_throughput())),
+        ..of(Group::Generation)
     },
     Figure {
         key: "output_token_throughput_per_user",
@@ -172,10 +145,10 @@ pub const CATALOGUE: &[Figure] = &[
         title: "output token throughput per user",
         short: "output per user",
         meaning: "Mean over requests of the tokens a second that each one's user sees after the first.",
-        group: Group::Generation,
         in_tables: true,
         more_is_better: Some(true),
         source: Source::Value(|client| generated(client)?.tokens_per_user()),
+        ..of(Group::Generation)
     },
     Figure {
         key: "output_length",
@@ -184,34 +157,29 @@ pub const CATALOGUE: &[Figure] = &[
         title: "output length",
         short: "output length",
         meaning: "Mean tokens of an output.",
-        group: Group::Generation,
-        in_tables: false,
         more_is_better: None,
         source: Source::Value(|client| text(client).map(|text| text.tokens as f64 / text.with_tokens() as f64)),
+        ..of(Group::Generation)
     },
     Figure {
         key: "input_token_throughput",
-        aliases: &[],
         unit: Unit::TokensPerSecond,
         title: "input token throughput",
         short: "input",
         meaning: "Tokens of all inputs, a second, as the server counts them.",
-        group: Group::Generation,
-        in_tables: false,
         more_is_better: Some(true),
         source: Source::Value(ClientSummary::input_throughput),
+        ..of(Group::Generation)
     },
     Figure {
         key: "total_token_throughput",
-        aliases: &[],
         unit: Unit::TokensPerSecond,
         title: "total token throughput",
         short: "input and output",
         meaning: "Tokens of all inputs and outputs, a second.",
-        group: Group::Generation,
-        in_tables: false,
         more_is_better: Some(true),
         source: Source::Value(|client| Some(client.input_throughput()? + client.token_throughput())),
+        ..of(Group::Generation)
     },
     Figure {
         key: "input_length",
@@ -220,189 +188,166 @@ pub const CATALOGUE: &[Figure] = &[
         title: "input length",
         short: "input length",
         meaning: "Mean tokens of an input, as the server counts them.",
-        group: Group::Generation,
-        in_tables: false,
         more_is_better: None,
         source: Source::Value(|client| {
             let text = generated(client).filter(|text| text.inputs > 0)?;
             Some(text.input_tokens as f64 / text.inputs as f64)
         }),
+        ..of(Group::Generation)
     },
     Figure {
         key: "cache_hit_rate",
-        aliases: &[],
         unit: Unit::Share,
         title: "cache hit rate",
         short: "cached",
         meaning: "Share of the tokens of inputs that the server took from a cache.",
-        group: Group::Generation,
         in_tables: true,
         more_is_better: None,
         source: Source::Value(|client| {
             let text = generated(client).filter(|text| text.cacheable_tokens > 0)?;
             Some(text.cached_tokens as f64 / text.cacheable_tokens as f64)
         }),
+        ..of(Group::Generation)
     },
     Figure {
         key: "response_throughput",
-        aliases: &[],
         unit: Unit::ResponsesPerSecond,
         title: "response throughput",
         short: "responses",
         meaning: "Responses with data of a decoupled model, a second.",
-        group: Group::Responses,
         in_tables: true,
         more_is_better: Some(true),
         source: Source::Value(|client| decoupled(client).map(|_| client.response_throughput())),
+        ..of(Group::Responses)
     },
     Figure {
         key: "first_response",
-        aliases: &[],
-        unit: Unit::Nanoseconds,
         title: "time to first response",
         short: "first response",
         meaning: "From the send of a request to the first response of a decoupled model.",
-        group: Group::Responses,
         in_tables: true,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&decoupled(client)?.first_response)),
+        ..of(Group::Responses)
     },
     Figure {
         key: "response_gap",
-        aliases: &[],
-        unit: Unit::Nanoseconds,
         title: "time between responses",
         short: "between responses",
         meaning: "Between neighbouring responses to a request.",
-        group: Group::Responses,
-        in_tables: false,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&decoupled(client)?.gap)),
+        ..of(Group::Responses)
     },
     Figure {
         key: "last_response",
-        aliases: &[],
-        unit: Unit::Nanoseconds,
         title: "time to last response",
         short: "last response",
         meaning: "From the send of a request to the last response of a decoupled model.",
-        group: Group::Responses,
-        in_tables: false,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&decoupled(client)?.last_response)),
+        ..of(Group::Responses)
     },
     Figure {
         key: "sequence_duration",
-        aliases: &[],
-        unit: Unit::Nanoseconds,
         title: "sequence duration",
         short: "sequence",
         meaning: "From the send of a sequence's first request, in open loops the intended one, to its last answer.",
-        group: Group::Sequences,
-        in_tables: false,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&sequences(client)?.duration)),
+        ..of(Group::Sequences)
     },
     Figure {
         key: "final_latency",
         aliases: &["finalization_latency"],
-        unit: Unit::Nanoseconds,
         title: "final latency",
         short: "final",
         meaning: "Latency of a sequence's last request: the final answer after the last chunk.",
-        group: Group::Sequences,
         in_tables: true,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&sequences(client)?.last)),
+        ..of(Group::Sequences)
     },
     Figure {
         key: "sequences_in_time",
-        aliases: &[],
         unit: Unit::Share,
         title: "sequences in time",
         short: "in time",
         meaning: "Share of paced sequences whose last answer came before a further request would have been due.",
-        group: Group::Sequences,
         in_tables: true,
         more_is_better: Some(true),
         source: Source::Share(|client| {
             let sequences = sequences(client).filter(|sequences| sequences.count() > 0)?;
             Some((sequences.in_time?, sequences.count()))
         }),
+        ..of(Group::Sequences)
     },
     Figure {
         key: "session_duration",
-        aliases: &[],
-        unit: Unit::Nanoseconds,
         title: "session duration",
         short: "session",
         meaning: "From the first send of a conversation to its last answer, with its delays.",
-        group: Group::Sessions,
-        in_tables: false,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&sessions(client)?.duration)),
+        ..of(Group::Sessions)
     },
     Figure {
         key: "session_latency",
-        aliases: &[],
-        unit: Unit::Nanoseconds,
         title: "session latency",
         short: "session latency",
         meaning: "Latencies of all turns of a conversation, summed.",
-        group: Group::Sessions,
         in_tables: true,
-        more_is_better: Some(false),
         source: Source::Times(|client| Some(&sessions(client)?.waiting)),
+        ..of(Group::Sessions)
     },
     Figure {
         key: "service_time",
-        aliases: &[],
-        unit: Unit::Nanoseconds,
         title: "service time",
         short: "service time",
         meaning: "In open loops, from the actual send of a request to its last response.",
-        group: Group::Client,
-        in_tables: false,
         more_is_better: None,
         source: Source::Times(|client| Some(&open_loop(client)?.service_time)),
+        ..of(Group::Client)
     },
     Figure {
         key: "schedule_delay",
-        aliases: &[],
-        unit: Unit::Nanoseconds,
         title: "schedule delay",
         short: "sent late",
         meaning: "In open loops, from the intended to the actual send.",
-        group: Group::Client,
-        in_tables: false,
         more_is_better: None,
         source: Source::Times(|client| Some(&open_loop(client)?.schedule_delay)),
+        ..of(Group::Client)
     },
     Figure {
         key: "wakeup",
-        aliases: &[],
-        unit: Unit::Nanoseconds,
         title: "wake-up time",
         short: "wake-up",
         meaning: "From the last response until the waiting thread of the client woke up.",
-        group: Group::Client,
-        in_tables: false,
         more_is_better: None,
         source: Source::Times(|client| client.wakeup.as_ref()),
+        ..of(Group::Client)
     },
     Figure {
         key: "client_overhead",
-        aliases: &[],
         unit: Unit::Share,
         title: "client overhead",
         short: "client overhead",
         meaning: "Share of the time in which the client's threads were busy with its own work.",
-        group: Group::Client,
-        in_tables: false,
         more_is_better: None,
         source: Source::Value(|client| Some(client.overhead_share)),
+        ..of(Group::Client)
     },
 ];
+
+/// What most figures of a group are: times, of which less is better.
+const fn of(group: Group) -> Figure {
+    Figure {
+        key: "",
+        aliases: &[],
+        unit: Unit::Nanoseconds,
+        title: "",
+        short: "",
+        meaning: "",
+        group,
+        in_tables: false,
+        more_is_better: Some(false),
+        source: Source::Value(|_| None),
+    }
+}
 
 fn generated(client: &ClientSummary) -> Option<&Generated> {
     client.generated.as_deref()
