@@ -6,11 +6,8 @@ use crate::terms::TokenInput;
 use crate::{DataSource, ModelNote, Plan, ServiceKind};
 use ::data::OptionalInputs;
 
-/// One rule: when it is broken, and the message, which follows the model's name.
-struct Rule {
-    broken: fn(&Plan, &ModelSpec) -> bool,
-    message: fn(&Plan, &ModelSpec) -> String,
-}
+/// One rule: the message where it is broken, which follows the model's name.
+type Rule = fn(&Plan, &ModelSpec) -> Option<String>;
 
 impl Plan {
     /// Checks the plan against every model that requests go to.
@@ -41,122 +38,87 @@ impl Plan {
     }
 
     fn check_model(&self, model: &ModelSpec) -> Result<()> {
-        match RULES.iter().find(|rule| (rule.broken)(self, model)) {
-            Some(rule) => {
-                Err(Error::usage(format!("model '{}': {}; see --help", model.id, (rule.message)(self, model))))
-            }
+        match RULES.iter().find_map(|rule| rule(self, model)) {
+            Some(message) => Err(Error::usage(format!("model '{}': {message}; see --help", model.id))),
             None => Ok(()),
         }
     }
 }
 
 const RULES: &[Rule] = &[
-    Rule {
-        broken: |plan, model| plan.data.batch_size > 1 && model.max_batch_size == 0,
-        message: |plan, _| {
-            format!("-b {}: the model does not batch, so the batch size must be 1", plan.data.batch_size)
-        },
+    |plan, model| {
+        let broken = plan.data.batch_size > 1 && model.max_batch_size == 0;
+        broken.then(|| format!("-b {}: the model does not batch, so the batch size must be 1", plan.data.batch_size))
     },
-    Rule {
-        broken: |plan, model| plan.data.batch_size > 1 && plan.data.batch_size > model.max_batch_size,
-        message: |plan, model| {
-            format!("-b {}: the model takes batches of at most {}", plan.data.batch_size, model.max_batch_size)
-        },
+    |plan, model| {
+        let (size, most) = (plan.data.batch_size, model.max_batch_size);
+        (size > 1 && size > most).then(|| format!("-b {size}: the model takes batches of at most {most}"))
     },
-    Rule {
-        broken: |plan, model| plan.data.batch_size > 1 && model.sequences,
-        message: |plan, _| format!("-b {}: requests of sequence models have a batch size of 1", plan.data.batch_size),
+    |plan, model| {
+        let size = plan.data.batch_size;
+        (size > 1 && model.sequences).then(|| format!("-b {size}: requests of sequence models have a batch size of 1"))
     },
-    Rule {
-        broken: |plan, model| model.decoupled && plan.target.service == ServiceKind::Triton && !streams(plan),
-        message: |_, _| "it is decoupled, which over the network needs streams: add -i grpc --streaming".into(),
+    |plan, model| {
+        let broken = model.decoupled && plan.target.service == ServiceKind::Triton && !streams(plan);
+        broken.then(|| "it is decoupled, which over the network needs streams: add -i grpc --streaming".into())
     },
-    Rule {
-        broken: |plan, model| plan.load.mode.is_periodic() && !answers_in_parts(plan, model),
-        message: |_, _| {
+    |plan, model| {
+        (plan.load.mode.is_periodic() && !answers_in_parts(plan, model)).then(|| {
             "--periodic-concurrency-range needs several responses to a request: the model must be decoupled".into()
-        },
+        })
     },
-    Rule {
-        broken: |plan, model| plan.load.mode.is_periodic() && model.sequences,
-        message: |_, _| "--periodic-concurrency-range sends requests on their own, but it takes sequences".into(),
+    |plan, model| {
+        (plan.load.mode.is_periodic() && model.sequences)
+            .then(|| "--periodic-concurrency-range sends requests on their own, but it takes sequences".into())
     },
-    Rule {
-        broken: |plan, model| model.sequences && !plan.load.calls.wait(true) && is_endless(plan),
-        message: |_, _| {
+    |plan, model| {
+        (model.sequences && !plan.load.calls.wait(true) && is_endless(plan)).then(|| {
             "--concurrency-range without an end cannot go with --async for sequence models: give an end".into()
-        },
+        })
     },
-    Rule {
-        broken: |plan, model| model.sequences && plan.load.sequences.ids < sequences(plan),
-        message: |plan, _| {
+    |plan, model| {
+        let (ids, sequences) = (plan.load.sequences.ids, sequences(plan));
+        (model.sequences && ids < sequences).then(|| {
+            format!("--sequence-id-range holds {ids} IDs, but {sequences} sequences are active at once: widen it")
+        })
+    },
+    |plan, model| {
+        let requests = plan.measurement.warmup_requests;
+        (model.sequences && plan.load.mode.is_fixed_schedule() && requests > 0).then(|| {
             format!(
-                "--sequence-id-range holds {} IDs, but {} sequences are active at once: widen it",
-                plan.load.sequences.ids,
-                sequences(plan)
+                "--warmup-request-count {requests}: a fixed schedule of a sequence cannot begin in its middle; leave it out"
             )
-        },
+        })
     },
-    Rule {
-        broken: |plan, model| {
-            model.sequences && plan.load.mode.is_fixed_schedule() && plan.measurement.warmup_requests > 0
-        },
-        message: |plan, _| {
-            format!(
-                "--warmup-request-count {}: a fixed schedule of a sequence cannot begin in its middle; leave it out",
-                plan.measurement.warmup_requests
-            )
-        },
-    },
-    Rule {
-        broken: |plan, model| model.sequences && plan.load.mode.is_fixed_schedule() && plan.load.ranks.part.is_shared(),
-        message: |_, _| {
+    |plan, model| {
+        let is_shared = plan.load.ranks.part.is_shared();
+        (model.sequences && plan.load.mode.is_fixed_schedule() && is_shared).then(|| {
             "a fixed schedule is one sequence, which several processes cannot share: use one, or --ranks separate"
                 .into()
-        },
+        })
     },
-    Rule {
-        broken: |plan, model| model.sequences && has_too_few_sequences(plan),
-        message: |plan, _| {
+    |plan, model| {
+        let (sequences, size) = (plan.load.sequences.concurrent, plan.load.ranks.part.size);
+        (model.sequences && has_too_few_sequences(plan)).then(|| {
             format!(
-                "--num-of-sequences {}: {size} processes share them, and each needs one; give at least {size}",
-                plan.load.sequences.concurrent,
-                size = plan.load.ranks.part.size
+                "--num-of-sequences {sequences}: {size} processes share them, and each needs one; give at least {size}"
             )
-        },
+        })
     },
-    Rule {
-        broken: |plan, model| model.sequences && plan.load.tokens().is_some(),
-        message: |_, _| "--trace-input and --trace-parameter are for requests on their own, not for sequences".into(),
+    |plan, model| {
+        (model.sequences && plan.load.tokens().is_some())
+            .then(|| "--trace-input and --trace-parameter are for requests on their own, not for sequences".into())
     },
-    Rule {
-        broken: |plan, model| unusable_token_input(plan, model).is_some(),
-        message: |plan, model| unusable_token_input(plan, model).unwrap_or_default(),
-    },
-    Rule {
-        broken: |plan, model| open_input(plan, model).is_some(),
-        message: |plan, model| {
-            let (name, shape) = open_input(plan, model).unwrap_or_default();
-            format!("input '{name}' has the shape {shape:?}, whose -1 the request decides: add --shape {name}:DIM,…")
-        },
-    },
-    Rule {
-        broken: |plan, model| unknown_optional(plan, model).is_some(),
-        message: |plan, model| {
-            let names: Vec<&str> = model.inputs.iter().map(|input| input.name.as_str()).collect();
-            let name = unknown_optional(plan, model).unwrap_or_default();
-            format!("--optional-inputs {name}: there is no such input; there are {}", names.join(", "))
-        },
-    },
-    Rule {
-        broken: |plan, model| unknown_range(plan, model).is_some(),
-        message: |plan, model| {
-            let names: Vec<&str> = model.inputs.iter().map(|input| input.name.as_str()).collect();
-            let name = unknown_range(plan, model).unwrap_or_default();
-            format!("--random-range {name}: there is no such input; there are {}", names.join(", "))
-        },
-    },
+    unusable_token_input,
+    open_input,
+    |plan, model| Some(no_input("--optional-inputs", &unknown_optional(plan, model)?, model)),
+    |plan, model| Some(no_input("--random-range", &unknown_range(plan, model)?, model)),
 ];
+
+fn no_input(flag: &str, name: &str, model: &ModelSpec) -> String {
+    let names: Vec<&str> = model.inputs.iter().map(|input| input.name.as_str()).collect();
+    format!("{flag} {name}: there is no such input; there are {}", names.join(", "))
+}
 
 /// Whether processes would be left without a sequence.
 fn has_too_few_sequences(plan: &Plan) -> bool {
@@ -199,8 +161,7 @@ fn token_input(plan: &Plan) -> Option<&TokenInput> {
 fn unusable_token_input(plan: &Plan, model: &ModelSpec) -> Option<String> {
     let name = &token_input(plan)?.name;
     let Some(input) = model.inputs.iter().find(|input| input.name == *name) else {
-        let names: Vec<&str> = model.inputs.iter().map(|input| input.name.as_str()).collect();
-        return Some(format!("--trace-input {name}: there is no such input; there are {}", names.join(", ")));
+        return Some(no_input("--trace-input", name, model));
     };
     let free = input.shape.iter().filter(|&&dim| dim < 0).count();
     (free != 1).then(|| {
@@ -211,8 +172,8 @@ fn unusable_token_input(plan: &Plan, model: &ModelSpec) -> Option<String> {
     })
 }
 
-/// An input that needs generated data but has no defined shape; its name and shape. Data files can bring shapes.
-fn open_input(plan: &Plan, model: &ModelSpec) -> Option<(String, Vec<i64>)> {
+/// What is missing for an input that needs generated data but has no defined shape. Data files can bring shapes.
+fn open_input(plan: &Plan, model: &ModelSpec) -> Option<String> {
     // Files may give their own shapes; what they leave open is reported when they are read.
     if !matches!(plan.data.source, DataSource::Zero | DataSource::Random) {
         return None;
@@ -222,8 +183,8 @@ fn open_input(plan: &Plan, model: &ModelSpec) -> Option<(String, Vec<i64>)> {
     let spec_takes =
         |input: &TensorSpec| plan.data.optional_inputs.takes(input) || model.inputs.iter().all(|input| input.optional);
     let is_open = |input: &&TensorSpec| input.shape.iter().any(|&dim| dim < 0) && !has_shape(&input.name);
-    let open = model.inputs.iter().filter(|input| spec_takes(input)).find(is_open)?;
-    Some((open.name.clone(), open.shape.clone()))
+    let TensorSpec { name, shape, .. } = model.inputs.iter().filter(|input| spec_takes(input)).find(is_open)?;
+    Some(format!("input '{name}' has the shape {shape:?}, whose -1 the request decides: add --shape {name}:DIM,…"))
 }
 
 /// An input named by `--optional-inputs` that the model does not have, or not as an optional one.
