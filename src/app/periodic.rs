@@ -90,6 +90,7 @@ fn play(runner: &Runner<'_>, periodic: &Periodic, result: &RunResult) -> Result<
     }
     let (stranded, oddities) = (running.is_stranded(), running.oddities());
     let stopped = running.stop();
+    level.recorder.take_back();
     if let Some(observers) = runner.observers {
         observers.settle();
     }

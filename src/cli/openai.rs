@@ -213,8 +213,8 @@ fn endpoint(text: &str) -> Result<String, String> {
 
 /// A format and a path that exists, as in `otel:PATH`.
 fn session_trace(text: &str) -> Result<TraceSource, String> {
-    let of = |format: TraceFormat| Some((format, text.strip_prefix(format.word())?.strip_prefix(':')?));
-    let found = TraceFormat::ALL.into_iter().find_map(of);
+    let parse = |format: TraceFormat| Some((format, text.strip_prefix(format.word())?.strip_prefix(':')?));
+    let found = TraceFormat::ALL.into_iter().find_map(parse);
     let (format, path) = found.ok_or("it must be otel: or weka: and the path of a file or folder")?;
     match Path::new(path).exists() {
         true => Ok(TraceSource { format, path: path.into() }),

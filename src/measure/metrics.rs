@@ -76,7 +76,7 @@ impl MetricsFold {
 /// What servers say together, whose queues were together so long. Counters are theirs alone, because a reading may lack one.
 fn together(servers: &[ServerFold], queues: &QueueFold) -> HostMetrics {
     let sum_of =
-        |value: &dyn Fn(&ServerFold) -> Option<f64>| servers.iter().filter_map(value).reduce(|sum, one| sum + one);
+        |value: &dyn Fn(&ServerFold) -> Option<f64>| servers.iter().filter_map(value).reduce(|sum, value| sum + value);
     let [sum, count] = [0, 1].map(|part| sum_of(&|server| server.first_response[part].growth()));
     let ratio = |(sum, count): (f64, f64)| (count > 0.0).then(|| sum / count);
     HostMetrics {
@@ -297,7 +297,7 @@ impl Page {
 }
 
 fn sum(left: Option<f64>, right: Option<f64>) -> Option<f64> {
-    left.into_iter().chain(right).reduce(|sum, one| sum + one)
+    left.into_iter().chain(right).reduce(|sum, value| sum + value)
 }
 
 fn bytes(value: f64) -> u64 {

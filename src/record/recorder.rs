@@ -175,6 +175,16 @@ impl Recorder {
         (Tally::sum(self.spec, block), self.publish(end))
     }
 
+    /// Puts into the open window what was recorded beyond its end, or by a thread that was preempted while a block before it ended:
+    /// once a load has ended, no window follows that would get it.
+    pub fn take_back(&self) {
+        let (_, open) = self.boundary();
+        self.set_boundary(Stamp::NEVER, open);
+        let mut early = self.early.lock();
+        early.resize_with(self.spec.parts(), || Tally::empty(self.spec));
+        self.drain(open ^ 1, &mut early);
+    }
+
     /// Closes the open window, and returns its content; the next one has no end.
     pub fn close(&self) -> Tally {
         let mut kept = self.kept.lock();
@@ -214,10 +224,7 @@ impl Recorder {
         let mut lead = LEAD_NS;
         loop {
             if passed {
-                self.set_boundary(Stamp::NEVER, open);
-                let mut early = self.early.lock();
-                early.resize_with(self.spec.parts(), || Tally::empty(self.spec));
-                self.drain(open ^ 1, &mut early);
+                self.take_back();
             }
             let end = wanted.max(Stamp::now().plus(lead));
             self.set_boundary(end, open);
@@ -311,6 +318,19 @@ mod tests {
         let second = recorder.close();
         assert_eq!(second.requests, 3, "both that were late for the first window, and the new one");
         assert_eq!(recorder.close().requests, 0);
+    }
+
+    #[test]
+    fn what_a_preempted_thread_records_after_its_block_is_the_last_windows() {
+        let recorder = Recorder::new(RecorderSpec::default(), 1);
+        let later = Stamp::now().plus_duration(std::time::Duration::from_secs(3_600));
+        recorder.end_window(later);
+        // It has looked up where to, and is preempted.
+        let bank = recorder.bank(FIRST, Stamp(5));
+        assert_eq!(recorder.next_block(later).0.requests, 0);
+        bank.record(&sample(0, 5));
+        recorder.take_back();
+        assert_eq!(recorder.close().requests, 1);
     }
 
     #[test]

@@ -19,8 +19,8 @@ pub fn text(host: &HostMetrics) -> String {
         host.model_load_seconds.map(|seconds| format!("load of the model {} s", significant(seconds))),
         host.load.as_ref().map(server_load::text),
     ];
-    let known: Vec<_> = parts.into_iter().flatten().collect();
-    if known.is_empty() { "no figures".to_owned() } else { known.join(", ") }
+    let figures: Vec<_> = parts.into_iter().flatten().collect();
+    if figures.is_empty() { "no figures".to_owned() } else { figures.join(", ") }
 }
 
 /// A GPU's UUID, after its server's address where there are several: two servers may give theirs the same.

@@ -73,8 +73,7 @@ pub(crate) fn load(target: &Target<'_>, trace: &SessionTrace) -> Result<Loaded> 
         );
     }
     if inexact > 0 {
-        warnings
-            .push(format!("--tokenizer: {inexact} rebuilt blocks have slightly more or fewer tokens than recorded"));
+        warnings.push(format!("--tokenizer: {inexact} rebuilt texts have slightly more or fewer tokens than recorded"));
     }
     Ok(out.loaded(warnings))
 }

@@ -24,8 +24,8 @@ pub(super) struct Texts<'a> {
     tokenizer: Option<&'a Tokenizer>,
     /// Seeds of the blocks, and of the rest.
     blocks_seed: u64,
-    own_seed: u64,
-    known: HashMap<u64, Arc<str>>,
+    tails_seed: u64,
+    block_texts: HashMap<u64, Arc<str>>,
     /// Texts that have slightly more or fewer tokens than they should.
     pub(super) inexact: u32,
 }
@@ -53,30 +53,30 @@ impl<'a> Texts<'a> {
             block_tokens,
             tokenizer,
             blocks_seed: if session.shares_blocks { blocks } else { named(blocks) },
-            own_seed: named(stream(Purpose::Prompts)),
-            known: HashMap::new(),
+            tails_seed: named(stream(Purpose::Prompts)),
+            block_texts: HashMap::new(),
             inexact: 0,
         }
     }
 
-    /// The text of blocks, and of that many further tokens of a call's own.
-    fn text(&mut self, blocks: &[u64], own: Own) -> Result<String> {
+    /// The text of blocks and what follows them.
+    fn text(&mut self, blocks: &[u64], tail: Tail) -> Result<String> {
         let mut parts = Vec::with_capacity(blocks.len() + 1);
         for number in blocks {
             parts.push(self.block(*number)?);
         }
-        if own.tokens > 0 {
-            parts.push(self.drawn(seed::hash(self.own_seed, own.call as u64), own.tokens)?);
+        if tail.tokens > 0 {
+            parts.push(self.drawn(seed::hash(self.tails_seed, tail.call as u64), tail.tokens)?);
         }
         Ok(parts.join(" "))
     }
 
     fn block(&mut self, number: u64) -> Result<Arc<str>> {
-        if let Some(text) = self.known.get(&number) {
+        if let Some(text) = self.block_texts.get(&number) {
             return Ok(Arc::clone(text));
         }
         let text = self.drawn(seed::hash(self.blocks_seed, number), u64::from(self.block_tokens))?;
-        self.known.insert(number, Arc::clone(&text));
+        self.block_texts.insert(number, Arc::clone(&text));
         Ok(text)
     }
 
@@ -87,9 +87,9 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Tokens that a call shares with no other.
+/// Tokens after the blocks of a prompt, which a call shares with no other.
 #[derive(Clone, Copy)]
-struct Own {
+struct Tail {
     call: usize,
     tokens: u64,
 }
@@ -131,7 +131,7 @@ pub(super) struct Answer {
 pub(super) struct Conversation<'a> {
     /// Tokens of its tools and system prompt.
     prefix_tokens: u64,
-    said: Vec<Said<'a>>,
+    earlier: Vec<Earlier<'a>>,
     /// The tree of all beginnings: from the root, 0, a block leads to a node.
     nodes: HashMap<Edge, usize>,
     /// The calls of each node but the root.
@@ -153,7 +153,7 @@ struct Edge {
 }
 
 /// A call whose prompt is known.
-struct Said<'a> {
+struct Earlier<'a> {
     turn: Turn<'a>,
     parts: Vec<Part>,
 }
@@ -164,7 +164,7 @@ struct Part {
     role: &'static str,
     /// The block after its last one.
     end: usize,
-    /// The same in words, if it was needed without a rest that fills no block.
+    /// The same in words, if it was needed without what is in no block.
     message: Option<Arc<Message>>,
 }
 
@@ -174,7 +174,7 @@ impl Part {
     }
 }
 
-impl Said<'_> {
+impl Earlier<'_> {
     /// Its messages as far as they are in the first `depth` blocks.
     fn until(&self, depth: usize) -> Vec<Part> {
         let mut kept = Vec::new();
@@ -199,7 +199,7 @@ impl Said<'_> {
 impl<'a> Conversation<'a> {
     /// Nothing said yet, by an agent with so many tokens of tools and system prompt.
     pub(super) fn new(prefix_tokens: u64) -> Self {
-        Self { prefix_tokens, said: Vec::new(), nodes: HashMap::new(), beginnings: Vec::new() }
+        Self { prefix_tokens, earlier: Vec::new(), nodes: HashMap::new(), beginnings: Vec::new() }
     }
 
     /// The prompt of the agent's next call, in the order in which they began. It goes on from the call with the longest
@@ -214,18 +214,18 @@ impl<'a> Conversation<'a> {
         let blocks = &turn.blocks[..whole];
         let beyond = turn.input - whole as u64 * size;
         // The user says something, be it a token.
-        let own = Own { call: turn.call, tokens: if whole == 0 { beyond.max(1) } else { beyond } };
-        let room = whole - usize::from(own.tokens == 0);
+        let tail = Tail { call: turn.call, tokens: if whole == 0 { beyond.max(1) } else { beyond } };
+        let room = whole - usize::from(tail.tokens == 0);
         let prefix = (self.prefix_tokens.div_ceil(size) as usize).min(room);
         let (mut parts, mut answered) = (Vec::new(), None);
         match self.deepest(blocks, turn.start_s).filter(|shared| shared.depth > prefix) {
-            Some(Shared { depth, said }) => {
-                let said = &self.said[said];
-                parts = said.until(depth.min(room));
-                let answer = (said.turn.output.div_ceil(size) as usize).min(room.saturating_sub(depth));
+            Some(Shared { depth, call }) => {
+                let before = &self.earlier[call];
+                parts = before.until(depth.min(room));
+                let answer = (before.turn.output.div_ceil(size) as usize).min(room.saturating_sub(depth));
                 let is_asked = parts.last().is_some_and(|part| part.role == USER);
-                if answer > 0 && is_asked && said.was_over(turn.start_s) {
-                    answered = Some(said.turn.call);
+                if answer > 0 && is_asked && before.was_over(turn.start_s) {
+                    answered = Some(before.turn.call);
                     parts.push(Part::new(ASSISTANT, depth + answer));
                 }
             }
@@ -237,10 +237,10 @@ impl<'a> Conversation<'a> {
             Some(last) if last.role == USER => *last = Part::new(USER, whole),
             _ => parts.push(Part::new(USER, whole)),
         }
-        let messages = in_words(&mut parts, blocks, own, texts)?;
+        let messages = in_words(&mut parts, blocks, tail, texts)?;
         let answer = answered.map(|call| Answer { call, message: Arc::clone(&messages[messages.len() - 2]) });
         self.remember(blocks);
-        self.said.push(Said { turn: *turn, parts });
+        self.earlier.push(Earlier { turn: *turn, parts });
         Ok(Prompt { messages, answer })
     }
 
@@ -256,13 +256,13 @@ impl<'a> Conversation<'a> {
             depth += 1;
         }
         let Beginning { latest, ends } = self.beginnings.get(node.checked_sub(1)?)?;
-        let said = ends.filter(|ended| self.said[*ended].was_over(start_s)).unwrap_or(*latest);
-        Some(Shared { depth, said })
+        let call = ends.filter(|ended| self.earlier[*ended].was_over(start_s)).unwrap_or(*latest);
+        Some(Shared { depth, call })
     }
 
     /// Notes how the next call begins.
     fn remember(&mut self, blocks: &[u64]) {
-        let call = self.said.len();
+        let call = self.earlier.len();
         let mut node = 0;
         for (number, block) in blocks.iter().enumerate() {
             let next = self.beginnings.len() + 1;
@@ -283,27 +283,27 @@ impl<'a> Conversation<'a> {
 struct Shared {
     /// Its blocks.
     depth: usize,
-    /// The call.
-    said: usize,
+    /// The call, by its place among the agent's.
+    call: usize,
 }
 
-/// The messages of parts, the last of which has a rest of its own.
-fn in_words(parts: &mut [Part], blocks: &[u64], own: Own, texts: &mut Texts<'_>) -> Result<Vec<Arc<Message>>> {
+/// The messages of parts; the last also holds what is in no block.
+fn in_words(parts: &mut [Part], blocks: &[u64], tail: Tail, texts: &mut Texts<'_>) -> Result<Vec<Arc<Message>>> {
     let mut messages = Vec::with_capacity(parts.len());
     let (mut begin, last) = (0, parts.len() - 1);
     for (number, part) in parts.iter_mut().enumerate() {
         let range = &blocks[begin..part.end];
         begin = part.end;
-        if number == last && own.tokens > 0 {
-            messages.push(message(part.role, texts.text(range, own)?));
+        if number == last && tail.tokens > 0 {
+            messages.push(message(part.role, texts.text(range, tail)?));
             continue;
         }
-        let known = match part.message.take() {
-            Some(known) => known,
-            None => message(part.role, texts.text(range, Own { tokens: 0, ..own })?),
+        let spoken = match part.message.take() {
+            Some(before) => before,
+            None => message(part.role, texts.text(range, Tail { tokens: 0, ..tail })?),
         };
-        part.message = Some(Arc::clone(&known));
-        messages.push(known);
+        part.message = Some(Arc::clone(&spoken));
+        messages.push(spoken);
     }
     Ok(messages)
 }

@@ -80,8 +80,8 @@ impl<M: Method> ConnectionPerCall<M> {
         let line = &mut self.lines[number];
         line.is_sent = false;
         line.tallied.enter();
-        let known = self.unreachable.as_ref().filter(|(until, _)| Stamp::now() < *until);
-        if let Some((_, error)) = known {
+        let pause = self.unreachable.as_ref().filter(|(until, _)| Stamp::now() < *until);
+        if let Some((_, error)) = pause {
             return exchanges.fail_later(slot, error.clone(), DEAD_PAUSE);
         }
         match Opening::start(&self.plan.route.connector, Stamp::now().plus_duration(RECONNECT_LIMIT)) {

@@ -44,6 +44,7 @@ impl Trials<'_> {
         self.running.settle_if_stranded();
         // What was recorded after the open block's end belongs to the load, too.
         let now = self.end_now();
+        self.run.recorder.take_back();
         let end = self.running.ended().unwrap_or(now);
         self.counters.ask();
         thread::sleep(GRACE);

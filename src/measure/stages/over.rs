@@ -127,6 +127,7 @@ impl EndingStage {
         let (start, end) = (self.stage.load.started(), self.end());
         (measurement.settle)();
         let stage = &mut self.stage;
+        stage.level.recorder.take_back();
         let mut tally = stage.level.recorder.close();
         let early = tally.early.take();
         let mut client = summarize(tally, start, end - start, &stage.level.facts);

@@ -124,8 +124,12 @@ pub fn metrics(setup: &Setup, level: &LevelSummary) -> String {
         // The pages of servers of language models tell nothing of GPUs or machines.
         if !(setup.service_kind == OPENAI && gpus.is_empty() && host.is_empty()) {
             text += "\n  Server Prometheus Metrics: \n";
-            text += &gpu_lines(setup, level, gpus);
+            text += &gpu_lines(setup, gpus);
         }
+    }
+    let of_all = level.host.and_then(|host| host.gpu_utilization).filter(|_| !level.hosts.is_empty());
+    if let Some(share) = of_all {
+        let _ = writeln!(text, "    Avg Utilization of all GPUs: {}", percent(share));
     }
     text += &host;
     if let Some(load) = level.host.and_then(|host| host.load) {
@@ -140,7 +144,7 @@ pub fn metrics(setup: &Setup, level: &LevelSummary) -> String {
     text
 }
 
-fn gpu_lines(setup: &Setup, level: &LevelSummary, gpus: &[GpuMetrics]) -> String {
+fn gpu_lines(setup: &Setup, gpus: &[GpuMetrics]) -> String {
     if gpus.len() > MAX_GPUS {
         return format!("    {} GPUs: too many to list here; see the CSV file (-f, --verbose-csv)\n", gpus.len());
     }
@@ -153,13 +157,9 @@ fn gpu_lines(setup: &Setup, level: &LevelSummary, gpus: &[GpuMetrics]) -> String
         }
         text
     };
-    let share = |value: f64| format!("{}%", significant(100.0 * value));
     let bytes = |value: u64| format!("{value} bytes");
-    let mut text = list("Avg GPU Utilization", &|gpu| gpu.utilization.map(share));
-    if let Some(all) = level.host.and_then(|host| host.gpu_utilization).filter(|_| !level.hosts.is_empty()) {
-        let _ = writeln!(text, "      all : {}", share(all));
-    }
-    text + &list("Avg GPU Power Usage", &|gpu| gpu.power_watts.map(|value| format!("{} watts", significant(value))))
+    list("Avg GPU Utilization", &|gpu| gpu.utilization.map(|value| format!("{}%", significant(100.0 * value))))
+        + &list("Avg GPU Power Usage", &|gpu| gpu.power_watts.map(|value| format!("{} watts", significant(value))))
         + &list("Max GPU Memory Usage", &|gpu| gpu.memory_used_bytes.map(bytes))
         + &list("Total GPU Memory", &|gpu| gpu.memory_total_bytes.map(bytes))
 }

@@ -307,10 +307,10 @@ fn metrics_of_several_servers_name_each() {
     Avg GPU Utilization:
       h1:8000 GPU-1 : 20%
       h2:8000 GPU-1 : 60%
-      all : 40%
     Avg GPU Power Usage:
     Max GPU Memory Usage:
     Total GPU Memory:
+    Avg Utilization of all GPUs: 40.00%
     Avg CPU Utilization: 30.00%
     Of each server:
       h1:8000: GPUs 20.00%, processors 50.00%

@@ -18,6 +18,21 @@ const AGENTS: &str = "synthetic_agentic";
 const INSTEAD: &str = "agents that call tools and spawn others are not generated: record their calls as OpenTelemetry spans and \
     replay these (data.type otel_trace_replay), or generate conversations whose turns pause for tools (data.type \
     conversation_replay with tool_call_latency_sec)";
+/// All types that are taken, or refused with what to do instead.
+const TYPES: &[&str] = &[
+    "mock",
+    "random",
+    "synthetic",
+    "shared_prefix",
+    "shareGPT",
+    "cnn_dailymail",
+    "infinity_instruct",
+    "billsum_conversations",
+    "conversation_replay",
+    "otel_trace_replay",
+    "weka_trace_replay",
+    "visionarena",
+];
 /// Sections of types.
 const SECTIONS: &[&str] = &["otel_trace_replay", "weka_trace_replay", "conversation_replay", "visionarena"];
 /// What to do with a data set of pictures.
@@ -46,21 +61,7 @@ pub fn data(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
     if kind == AGENTS {
         data.refuse("type", INSTEAD)?;
     }
-    let kinds = [
-        "mock",
-        "random",
-        "synthetic",
-        "shared_prefix",
-        "shareGPT",
-        "cnn_dailymail",
-        "infinity_instruct",
-        "billsum_conversations",
-        "conversation_replay",
-        "otel_trace_replay",
-        "weka_trace_replay",
-        "visionarena",
-    ];
-    let kind = data.choice("type", &kinds)?.unwrap_or("mock");
+    let kind = data.choice("type", TYPES)?.unwrap_or("mock");
     match kind {
         "mock" => {
             let drawn = "only the types random and synthetic take it";

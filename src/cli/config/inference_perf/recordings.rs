@@ -65,7 +65,29 @@ pub fn weka(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(),
         return Err(to_download(node.at, hub_name(node), "its traces.jsonl", &fields.name("trace_files")));
     }
     sources(&mut fields, node, "weka", flags)?;
-    let mut options = shared_options(&mut fields)?;
+    let mut options = options_of_weka(&mut fields, flags)?;
+    options.extend(models(&mut fields, flags)?);
+    add(&options, &fields, flags);
+    flags.note(
+        "data.weka_trace_replay: answers stay as they are rebuilt, so that blocks keep their places; inference-perf 0.7 sends the \
+         live ones instead, as --session-trace-options answers=live does",
+    );
+    let notes = [
+        ("include_errors", "no effect: these traces hold no failed calls"),
+        ("override_tool_call_max_tokens", "no effect: these traces hold no calls of tools"),
+        (
+            "inject_random_session_id",
+            "no effect: each session has texts of its own, and other ones with another load.base_seed",
+        ),
+        ("predecessor_wait_timeout_sec", WAITS),
+    ];
+    flags.notes.extend(notes.iter().filter_map(|(key, why)| fields.no_effect(key, why)));
+    fields.finish()
+}
+
+/// Settings of `--session-trace-options`, except for models.
+fn options_of_weka(fields: &mut Fields<'_>, flags: &mut Flags) -> Result<Vec<String>, Fault> {
+    let mut options = shared_options(fields)?;
     if fields.switch("ignore_trace_delays")? == Some(true) {
         options.retain(|setting| !setting.starts_with("max-wait="));
         options.push("max-wait=0ms".to_owned());
@@ -92,23 +114,7 @@ pub fn weka(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(),
             fields.name("num_dataset_entries")
         ));
     }
-    options.extend(models(&mut fields, flags)?);
-    add(&options, &fields, flags);
-    flags.note(
-        "data.weka_trace_replay: answers stay as they are rebuilt, so that blocks keep their places; inference-perf 0.7 sends the \
-         live ones instead, as --session-trace-options answers=live does",
-    );
-    let notes = [
-        ("include_errors", "no effect: these traces hold no failed calls"),
-        ("override_tool_call_max_tokens", "no effect: these traces hold no calls of tools"),
-        (
-            "inject_random_session_id",
-            "no effect: each session has texts of its own, and other ones with another load.base_seed",
-        ),
-        ("predecessor_wait_timeout_sec", WAITS),
-    ];
-    flags.notes.extend(notes.iter().filter_map(|(key, why)| fields.no_effect(key, why)));
-    fields.finish()
+    Ok(options)
 }
 
 /// The files that are named.
@@ -196,9 +202,9 @@ fn hub_name(node: &Node) -> &str {
 }
 
 /// What to download, and where to name it.
-fn to_download(at: Place, name: &str, what: &str, key: &str) -> Fault {
+fn to_download(at: Place, name: &str, file: &str, key: &str) -> Fault {
     Fault::new(
         at,
-        format!("the data set {name} (Hugging Face) must be here: download {what}, and name the file in '{key}'"),
+        format!("the data set {name} (Hugging Face) must be here: download {file}, and name the file in '{key}'"),
     )
 }
