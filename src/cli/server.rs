@@ -161,7 +161,7 @@ impl ServerArgs {
             Codes::PerfAnalyzers => self.metrics_url.last().map_or(&[][..], std::slice::from_ref),
         };
         let pages = pages.iter().cloned().map(Some).chain(std::iter::repeat(None));
-        connections.into_iter().zip(pages).map(|(one, metrics_url)| ConnectionPlan { metrics_url, ..one }).collect()
+        connections.into_iter().zip(pages).map(|(plan, metrics_url)| ConnectionPlan { metrics_url, ..plan }).collect()
     }
 
     /// How requests are spread over several servers.

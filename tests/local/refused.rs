@@ -20,7 +20,7 @@ macro_rules! here {
 }
 
 /// What is wrong with the refusal of a command line, split as a shell does: it is one line with all of `parts` and a next step, under
-/// both names of the program, or under the one that the line begins with.
+/// both names of the program, or under the one that the line begins with. What is wrong with variants names the step itself.
 fn faults(line: &str, parts: &[&str]) -> Vec<String> {
     let (line, names) = match line.split_once(' ') {
         Some((name @ ("triton-bench" | "perf_analyzer"), line)) => (line, vec![name]),
@@ -36,7 +36,7 @@ fn faults(line: &str, parts: &[&str]) -> Vec<String> {
             "not a wrong use".to_owned()
         } else if message.contains('\n') {
             "more than one line".to_owned()
-        } else if !message.ends_with("; see --help") {
+        } else if !message.ends_with("; see --help") && !message.contains("--variant") {
             "no next step".to_owned()
         } else {
             parts.iter().find(|part| !message.contains(**part)).map(|part| format!("'{part}' is missing"))?
