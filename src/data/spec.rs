@@ -1,5 +1,6 @@
 //! The specification of input data.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -65,14 +66,18 @@ pub struct CorpusSpec<'a> {
 }
 
 impl CorpusSpec<'_> {
-    /// Whether an input of the model has generated data.
-    pub fn generates(&self, model: &ModelSpec, input: &TensorSpec) -> bool {
-        let named = || {
+    /// The inputs of the model that have no generated data, by their numbers.
+    pub fn left_out(&self, model: &ModelSpec) -> HashSet<usize> {
+        let is_named = |input: &TensorSpec| {
             let in_shapes = self.shapes.iter().any(|(name, _)| *name == input.name);
             in_shapes || self.random_ranges.iter().any(|range| range.input == input.name)
         };
         // A request without any input would be no request.
-        self.optional.takes(input) || named() || model.inputs.iter().all(|input| input.optional)
+        if model.inputs.iter().all(|input| input.optional) {
+            return HashSet::new();
+        }
+        let inputs = model.inputs.iter().enumerate();
+        inputs.filter(|(_, input)| !self.optional.takes(input) && !is_named(input)).map(|(number, _)| number).collect()
     }
 }
 

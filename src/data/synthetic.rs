@@ -31,8 +31,9 @@ pub(crate) fn load(target: &Target<'_>, seed: Option<u64>) -> Result<Loaded> {
     check_ranges(target)?;
     let mut memory = RegionBuilder::within(target.spec.memory)?;
     let mut inputs = Vec::new();
+    let left_out = target.spec.left_out(target.model);
     for (index, input) in target.model.inputs.iter().enumerate() {
-        if !target.spec.generates(target.model, input) {
+        if left_out.contains(&index) {
             inputs.push(None);
             continue;
         }
