@@ -191,7 +191,7 @@ impl Sequence {
 }
 
 /// How alike neighbours among values are that come one by one: their correlation, 0 if each comes by itself. Values far from the
-/// middle count as what is [`FAR`] from it, so that a stall does not hide what the others say.
+/// middle count as what is three spreads from it, so that a stall does not hide what the others say.
 pub fn likeness_of_neighbours(values: &[f64]) -> f64 {
     let Some(middle) = (!values.is_empty()).then(|| median(values.to_vec())) else { return 0.0 };
     let far = FAR * OF_MEDIAN * median(values.iter().map(|value| (value - middle).abs()).collect());
