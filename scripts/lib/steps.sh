@@ -23,17 +23,24 @@ step() {
     note_step "$name" "$start"
 }
 
-# beside NAME COMMAND...: begins a step that goes on while the next ones run, and mostly waits. Its words come with await_steps.
+# beside [--idle] NAME COMMAND...: begins a step that goes on while the next ones run. Its words come with await_steps. With --idle it
+# only gets the processors when nothing else wants them; without, it has to be one that mostly waits.
 BESIDE=()
 beside() {
-    local name=$1 log
+    local name log priority=()
+    if [[ $1 == --idle ]]; then
+        priority=(nice -n 19)
+        ! have chrt || priority=(chrt --idle 0)
+        shift
+    fi
+    name=$1
     shift
     log=$(mktemp)
     say "$name, beside what follows"
     (
         code=0
         SECONDS=0
-        "$@" >"$log" 2>&1 || code=$?
+        "${priority[@]}" "$@" >"$log" 2>&1 || code=$?
         echo "$SECONDS $code" >"$log.end"
     ) &
     BESIDE+=("$!" "$log" "$name" "$*")
