@@ -23,14 +23,23 @@ step() {
     note_step "$name" "$start"
 }
 
-# beside [--idle] NAME COMMAND...: begins a step that goes on while the next ones run. Its words come with await_steps. With --idle it
-# only gets the processors when nothing else wants them; without, it has to be one that mostly waits.
+# idly COMMAND...: runs it on what processor time nothing else wants. In a session of its own, because the kernel divides the
+# processors among sessions first, where they are groups to it (sched(7)): beside a test in another session, idle threads of this one
+# would get the session's whole share.
+idly() {
+    local priority=(nice -n 19)
+    ! have chrt || priority=(chrt --idle 0)
+    # shellcheck disable=SC2016 # the inner shell expands it
+    setsid --wait bash -c 'if [[ -w /proc/self/autogroup ]]; then echo 19 >/proc/self/autogroup; fi; exec "$@"' idly "${priority[@]}" "$@"
+}
+
+# beside [--idle] NAME COMMAND...: begins a step that goes on while the next ones run. Its words come with await_steps. Without
+# --idle, which runs it idly, it has to be one that mostly waits.
 BESIDE=()
 beside() {
-    local name log priority=()
+    local name log way=()
     if [[ $1 == --idle ]]; then
-        priority=(nice -n 19)
-        ! have chrt || priority=(chrt --idle 0)
+        way=(idly)
         shift
     fi
     name=$1
@@ -40,7 +49,7 @@ beside() {
     (
         code=0
         SECONDS=0
-        "${priority[@]}" "$@" >"$log" 2>&1 || code=$?
+        "${way[@]}" "$@" >"$log" 2>&1 || code=$?
         echo "$SECONDS $code" >"$log.end"
     ) &
     BESIDE+=("$!" "$log" "$name" "$*")

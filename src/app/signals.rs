@@ -83,7 +83,7 @@ fn unwatched(error: &io::Error) -> Error {
 #[cfg(feature = "live")]
 pub fn press() {
     if let Some(listener) = LISTENER.get() {
-        listener.send(ReceivedSignal { signal: libc::SIGINT, code: libc::SI_KERNEL });
+        listener.send(ReceivedSignal { signal: libc::SIGINT, code: libc::SI_KERNEL, sender: None });
     }
 }
 

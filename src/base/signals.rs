@@ -44,6 +44,8 @@ pub struct ReceivedSignal {
     pub signal: c_int,
     /// What the kernel says about its cause.
     pub code: c_int,
+    /// The process that sent it, where that is known.
+    pub sender: Option<i32>,
 }
 
 impl ReceivedSignal {
@@ -105,7 +107,7 @@ impl Listener {
         let handler = Arc::clone(&self.handler);
         let listen = move || {
             for info in arrived.forever() {
-                (handler.lock())(ReceivedSignal { signal: info.si_signo, code: info.si_code });
+                (handler.lock())(ReceivedSignal { signal: info.si_signo, code: info.si_code, sender: None });
             }
         };
         thread::Builder::new().name("handled signals".to_owned()).spawn(listen)?;
@@ -123,7 +125,8 @@ fn read(file: &SignalFd, handler: &Handler) {
     // It blocks, so it fails only if it is interrupted.
     loop {
         if let Ok(Some(info)) = file.read_signal() {
-            let received = ReceivedSignal { signal: info.ssi_signo.cast_signed(), code: info.ssi_code };
+            let sender = (info.ssi_code == libc::SI_USER).then(|| info.ssi_pid.cast_signed());
+            let received = ReceivedSignal { signal: info.ssi_signo.cast_signed(), code: info.ssi_code, sender };
             (handler.lock())(received);
         }
     }
@@ -186,7 +189,7 @@ mod tests {
 
     #[test]
     fn only_warnings_have_a_name() {
-        let name = |signal| ReceivedSignal { signal, code: 0 }.warning();
+        let name = |signal| ReceivedSignal { signal, code: 0, sender: None }.warning();
         assert_eq!((name(libc::SIGXCPU), name(libc::SIGINT)), (Some("SIGXCPU"), None));
     }
 

@@ -1,13 +1,22 @@
-//! [`ConnectionPool`]: assigns connections to slots where there are fewer connections than slots.
+//! [`ConnectionPool`]: which slot has which connection, also where there are fewer connections than slots.
 
 use std::collections::VecDeque;
 
 use crate::{ExchangeId, Exchanges};
 
-/// Assigns connections to slots. A request that finds none free waits, and the one that has waited longest gets the
+/// Which slot has which connection.
+#[derive(Debug)]
+pub enum ConnectionPool {
+    /// Each slot has the connection of its number.
+    PerSlot,
+    /// Slots take turns with fewer connections.
+    Shared(SharedPool),
+}
+
+/// Connections that slots take turns with. A request that finds none free waits, and the one that has waited longest gets the
 /// next.
 #[derive(Debug, Default)]
-pub struct ConnectionPool {
+pub struct SharedPool {
     /// Each slot's connection.
     lines: Vec<Option<usize>>,
     /// Each connection's slot.
@@ -18,16 +27,73 @@ pub struct ConnectionPool {
 }
 
 impl ConnectionPool {
+    /// At most `most` connections; if `None`, as many as slots.
+    pub fn new(most: Option<usize>) -> Self {
+        most.map_or(Self::PerSlot, |_| Self::Shared(SharedPool::default()))
+    }
+
+    /// Whether slots take turns with connections.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
+    }
+
     /// Sets the numbers of slots and connections.
     pub fn grow(&mut self, slots: usize, lines: usize) {
+        if let Self::Shared(pool) = self {
+            pool.grow(slots, lines);
+        }
+    }
+
+    /// Takes a connection for the slot; without a free one, the slot waits.
+    pub fn take(&mut self, slot: usize, exchanges: &Exchanges) -> Option<usize> {
+        match self {
+            Self::PerSlot => Some(slot),
+            Self::Shared(pool) => pool.take(slot, exchanges),
+        }
+    }
+
+    /// The slot that has waited longest, and its connection, where one is free.
+    pub fn next(&mut self, exchanges: &Exchanges) -> Option<(usize, usize)> {
+        match self {
+            Self::PerSlot => None,
+            Self::Shared(pool) => pool.next(exchanges),
+        }
+    }
+
+    /// The slot's connection.
+    pub fn line(&self, slot: usize) -> Option<usize> {
+        match self {
+            Self::PerSlot => Some(slot),
+            Self::Shared(pool) => pool.lines[slot],
+        }
+    }
+
+    /// The connection's slot.
+    pub fn slot(&self, line: usize) -> Option<usize> {
+        match self {
+            Self::PerSlot => Some(line),
+            Self::Shared(pool) => pool.slots[line],
+        }
+    }
+
+    /// The slot's request is over; returns the connection that it had.
+    pub fn leave(&mut self, slot: usize) -> Option<usize> {
+        match self {
+            Self::PerSlot => Some(slot),
+            Self::Shared(pool) => pool.leave(slot),
+        }
+    }
+}
+
+impl SharedPool {
+    fn grow(&mut self, slots: usize, lines: usize) {
         self.lines.resize(slots.max(self.lines.len()), None);
         self.free.extend(self.slots.len()..lines);
         self.slots.resize(lines.max(self.slots.len()), None);
         self.waiting.reserve(slots.saturating_sub(self.waiting.len()));
     }
 
-    /// Takes a connection for the slot; without a free one, the slot waits.
-    pub fn take(&mut self, slot: usize, exchanges: &Exchanges) -> Option<usize> {
+    fn take(&mut self, slot: usize, exchanges: &Exchanges) -> Option<usize> {
         let line = if self.waiting.is_empty() { self.free.pop_front() } else { None };
         match line {
             Some(line) => self.give(slot, line),
@@ -36,8 +102,7 @@ impl ConnectionPool {
         line
     }
 
-    /// The slot that has waited longest, and its connection, where one is free.
-    pub fn next(&mut self, exchanges: &Exchanges) -> Option<(usize, usize)> {
+    fn next(&mut self, exchanges: &Exchanges) -> Option<(usize, usize)> {
         // Requests that were given up meanwhile no longer wait.
         while self.waiting.front().is_some_and(|id| !exchanges.is_current(*id)) {
             self.waiting.pop_front();
@@ -53,18 +118,7 @@ impl ConnectionPool {
         (self.lines[slot], self.slots[line]) = (Some(line), Some(slot));
     }
 
-    /// The slot's connection.
-    pub fn line(&self, slot: usize) -> Option<usize> {
-        self.lines[slot]
-    }
-
-    /// The connection's slot.
-    pub fn slot(&self, line: usize) -> Option<usize> {
-        self.slots[line]
-    }
-
-    /// The slot's request is over; returns the connection that it had.
-    pub fn leave(&mut self, slot: usize) -> Option<usize> {
+    fn leave(&mut self, slot: usize) -> Option<usize> {
         let line = self.lines[slot].take()?;
         self.slots[line] = None;
         self.free.push_back(line);
@@ -94,7 +148,7 @@ mod tests {
     fn who_has_waited_longest_gets_the_next_and_nobody_passes() {
         let mut exchanges = Exchanges::new(Arc::new(Nobody), false);
         exchanges.grow(5);
-        let mut pool = ConnectionPool::default();
+        let mut pool = ConnectionPool::new(Some(2));
         pool.grow(5, 2);
         for slot in 0..5 {
             exchanges.begin(slot, Request { payload: PayloadId(0), sequence: None });

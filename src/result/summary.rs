@@ -215,6 +215,13 @@ impl ClientSummary {
         self.per_second(self.sequences)
     }
 
+    /// The most that a request costs the client itself, in nanoseconds: what passes between two requests of a slot, but for the wait
+    /// to run again. The server's release of the first is in it, too. 0 in open loops.
+    pub fn most_own_ns(&self) -> f64 {
+        let waited = self.wakeup.as_ref().map_or(0.0, Distribution::mean_ns);
+        (self.turnaround_ns - waited).max(0.0)
+    }
+
     /// From the actual send to the last response, whichever the headline is.
     pub fn service_time(&self) -> &Distribution {
         match (&self.open_loop, &self.decoupled) {

@@ -26,8 +26,7 @@ pub(super) struct ConnectionPerCall<M> {
     lines: Vec<Line>,
     /// The maximum number of connections at once.
     most: usize,
-    /// Which slot has which connection; if `None`, each slot has the connection of its number.
-    pool: Option<ConnectionPool>,
+    pool: ConnectionPool,
     poller: Poller,
     /// When to look at those that are being made, even if their sockets are silent.
     opening_due: Stamp,
@@ -65,7 +64,7 @@ impl<M: Method> ConnectionPerCall<M> {
             calls: CallTable::new(plan.route.limit.map(late)),
             lines: Vec::new(),
             most: most.unwrap_or(usize::MAX),
-            pool: most.map(|_| ConnectionPool::default()),
+            pool: ConnectionPool::new(most),
             poller: Poller::new().map_err(|error| Error::machine(error.to_string()))?,
             opening_due: Stamp::NEVER,
             unreachable: None,
@@ -165,8 +164,7 @@ impl<M: Method> ConnectionPerCall<M> {
 
     /// Makes progress on a connection whose socket is ready.
     fn advance(&mut self, number: usize, exchanges: &mut Exchanges) {
-        let slot = self.pool.as_ref().map_or(Some(number), |pool| pool.slot(number));
-        let Some(slot) = slot.filter(|slot| exchanges.is_outstanding(*slot)) else { return };
+        let Some(slot) = self.pool.slot(number).filter(|slot| exchanges.is_outstanding(*slot)) else { return };
         if let Some(opening) = self.lines[number].opening.take() {
             return self.go_on_opening(slot, number, opening, exchanges);
         }
@@ -229,9 +227,7 @@ impl<M: Method> Transport for ConnectionPerCall<M> {
                 tallied: TalliedConnection::new(&self.plan.route.tally),
             });
         }
-        if let Some(pool) = &mut self.pool {
-            pool.grow(slots, self.lines.len());
-        }
+        self.pool.grow(slots, self.lines.len());
         self.method.grow(slots)
     }
 
@@ -247,11 +243,7 @@ impl<M: Method> Transport for ConnectionPerCall<M> {
     fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
         exchanges.starts(slot);
         self.calls.slots[slot].begin();
-        let number = match &mut self.pool {
-            None => Some(slot),
-            Some(pool) => pool.take(slot, exchanges),
-        };
-        if let Some(number) = number {
+        if let Some(number) = self.pool.take(slot, exchanges) {
             self.begin(slot, number, exchanges);
         }
         Ok(())
@@ -259,7 +251,7 @@ impl<M: Method> Transport for ConnectionPerCall<M> {
 
     /// Begins calls that have waited for one of fewer connections.
     fn flush(&mut self, exchanges: &mut Exchanges) {
-        while let Some((slot, number)) = self.pool.as_mut().and_then(|pool| pool.next(exchanges)) {
+        while let Some((slot, number)) = self.pool.next(exchanges) {
             self.begin(slot, number, exchanges);
         }
     }
@@ -281,8 +273,7 @@ impl<M: Method> Transport for ConnectionPerCall<M> {
     }
 
     fn give_up(&mut self, slot: usize, error: InferError, _politely: bool, exchanges: &mut Exchanges) -> bool {
-        let number = self.pool.as_ref().map_or(Some(slot), |pool| pool.line(slot));
-        let line = number.map(|number| &mut self.lines[number]).filter(|line| line.is_sent);
+        let line = self.pool.line(slot).map(|number| &mut self.lines[number]).filter(|line| line.is_sent);
         if let Some(socket) = line.and_then(|line| line.socket.as_mut()) {
             socket.h2.reset(self.calls.slots[slot].stream, ErrorCode::CANCEL);
             // The connection is closed either way.
@@ -293,11 +284,7 @@ impl<M: Method> Transport for ConnectionPerCall<M> {
     }
 
     fn release(&mut self, slot: usize) {
-        let number = match &mut self.pool {
-            None => Some(slot),
-            Some(pool) => pool.leave(slot),
-        };
-        if let Some(number) = number {
+        if let Some(number) = self.pool.leave(slot) {
             self.lines[number].close();
         }
     }

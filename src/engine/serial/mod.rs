@@ -118,7 +118,7 @@ pub fn open<D: Dialogue + 'static>(
     let limit = route.limit;
     let (common, buffer) = (Common::new(route), vec![0; BUFFER]);
     let most = spec.connections.unwrap_or(usize::MAX);
-    let pool = spec.connections.map(|_| ConnectionPool::default());
+    let pool = ConnectionPool::new(spec.connections);
     let (lines, pending_drains, connecting_due) = (Vec::new(), PendingDrains::default(), Stamp::NEVER);
     let transport = Connections { common, lines, most, pool, pending_drains, connecting_due, buffer, dialogue };
     Ok(Box::new(NetworkClient::open(transport, spec, limit, sink)?))
@@ -153,8 +153,8 @@ struct Connections<D> {
     lines: Vec<SerialConnection>,
     /// Their maximum number.
     most: usize,
-    /// Which slot has which connection; if `None`, each slot has the connection of its number.
-    pool: Option<ConnectionPool>,
+    /// Which slot has which connection.
+    pool: ConnectionPool,
     /// Who waits for what an earlier answer has left.
     pending_drains: PendingDrains,
     /// When to look at those that are being made, even if their sockets are silent.
@@ -182,8 +182,7 @@ impl<D: Dialogue> Connections<D> {
     fn advance(&mut self, number: usize, exchanges: &mut Exchanges) {
         let Self { common, lines, buffer, dialogue, pool, .. } = self;
         let line = &mut lines[number];
-        let slot = pool.as_ref().map_or(Some(number), |pool| pool.slot(number));
-        let Some(slot) = slot.filter(|slot| exchanges.is_outstanding(*slot)) else {
+        let Some(slot) = pool.slot(number).filter(|slot| exchanges.is_outstanding(*slot)) else {
             match line.has_rest() {
                 true => line.pass_over(dialogue, buffer),
                 false => line.disturbed(buffer),
@@ -294,7 +293,7 @@ impl<D: Dialogue> Connections<D> {
 
     /// The connection that a slot's request is on.
     fn line(&mut self, slot: usize) -> Option<&mut SerialConnection> {
-        let number = self.pool.as_ref().map_or(Some(slot), |pool| pool.line(slot))?;
+        let number = self.pool.line(slot)?;
         self.lines.get_mut(number)
     }
 }
@@ -308,9 +307,7 @@ impl<D: Dialogue> Transport for Connections<D> {
         while self.lines.len() < slots.min(self.most) {
             self.lines.push(SerialConnection::new(&self.common, self.lines.len()));
         }
-        if let Some(pool) = &mut self.pool {
-            pool.grow(slots, self.lines.len());
-        }
+        self.pool.grow(slots, self.lines.len());
         Ok(())
     }
 
@@ -322,19 +319,15 @@ impl<D: Dialogue> Transport for Connections<D> {
 
     #[inline]
     fn enter(&mut self, slot: usize, _: &mut Exchanges) {
-        if self.pool.is_none() {
+        if !self.pool.is_shared() {
             self.lines[slot].enter();
         }
     }
 
     fn start(&mut self, slot: usize, exchanges: &mut Exchanges) -> Result<()> {
-        let number = match &mut self.pool {
-            None => Some(slot),
-            Some(pool) => pool.take(slot, exchanges),
-        };
-        match number {
+        match self.pool.take(slot, exchanges) {
             Some(number) => {
-                if self.pool.is_some() {
+                if self.pool.is_shared() {
                     self.lines[number].enter();
                 }
                 self.begin(slot, number, false, exchanges);
@@ -346,7 +339,7 @@ impl<D: Dialogue> Transport for Connections<D> {
 
     /// Sends waiting requests on connections that are free again.
     fn flush(&mut self, exchanges: &mut Exchanges) {
-        while let Some((slot, number)) = self.pool.as_mut().and_then(|pool| pool.next(exchanges)) {
+        while let Some((slot, number)) = self.pool.next(exchanges) {
             self.lines[number].enter();
             self.begin(slot, number, true, exchanges);
         }
@@ -383,11 +376,7 @@ impl<D: Dialogue> Transport for Connections<D> {
     }
 
     fn release(&mut self, slot: usize) {
-        let number = match &mut self.pool {
-            None => Some(slot),
-            Some(pool) => pool.leave(slot),
-        };
-        if let Some(number) = number {
+        if let Some(number) = self.pool.leave(slot) {
             self.lines[number].release(self.dialogue.keeps_open(slot) && !self.common.route.renew);
             if self.lines[number].has_rest() {
                 self.dialogue.leave_rest(slot, number);

@@ -86,6 +86,25 @@ fn our_own_lines_are_there_too() {
 }
 
 #[test]
+fn what_the_client_costs_in_process_has_bounds() {
+    let mut setup = plans::setup();
+    let mut level = level();
+    let cost = |setup: &Setup, level: &LevelSummary| {
+        let report = printed(setup, level, 3);
+        let line = report.lines().find_map(|line| line.trim().strip_prefix("Avg client overhead: ")).unwrap();
+        line.split_once(" (").unwrap().1.to_owned()
+    };
+    level.client.turnaround_ns = 400.0;
+    assert_eq!(cost(&setup, &level), "123 ns per request)", "other slots' requests come between two over a network");
+    setup.client_times = None;
+    assert_eq!(cost(&setup, &level), "123 to 400 ns per request)");
+    level.client.wakeup = Some(sample::distribution(89, 150));
+    assert_eq!(cost(&setup, &level), "123 to 250 ns per request)", "the wait to run again is told apart");
+    level.client.turnaround_ns = 200.0;
+    assert_eq!(cost(&setup, &level), "123 ns per request)");
+}
+
+#[test]
 fn windows_are_listed_when_asked_for() {
     let mut setup = plans::setup();
     setup.detail.verbosity = 1;

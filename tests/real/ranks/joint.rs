@@ -155,8 +155,15 @@ fn four_processes_send_the_data_of_one() {
 fn four_processes_play_the_sequences_of_one() {
     let flags = "--request-rate-range 100 --num-of-sequences 8 --sequence-length 5 --sequence-length-variation 40 \
                  --request-count 200 --max-threads 1 --sequence-id-range 50:90";
-    let [(single, _), (four, _)] = both(flags, &rows(7, 1), 4);
-    assert_eq!(requests(&four), requests(&single), "the same ids with the same data");
+    let [(single, one_run), (four, run)] = both(flags, &rows(7, 1), 4);
+    assert_eq!(
+        requests(&four),
+        requests(&single),
+        "the same ids with the same data\n{}{}\nthose of one\n{}",
+        run.stdout,
+        run.stderr,
+        one_run.stdout
+    );
 }
 
 /// It needs all processors in time.
