@@ -74,10 +74,11 @@ fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Strin
         || format!("nothing to compare: {variant} and {reference} share no round"),
         |figure| {
             format!(
-                "{variant} is {} ({}, {} rounds)",
+                "{variant} is {} ({}, {} rounds{})",
                 sentence(figure, &reference),
                 title(figure.figure),
-                comparison.rounds
+                comparison.rounds,
+                starts(cell)
             )
         },
     );
@@ -122,6 +123,12 @@ fn errors(comparison: &Comparison) -> String {
     );
     let [first, second] = [errors.reference, errors.value].map(share);
     wrapped(&format!("  errors: {first} and {second}, 95% interval of the difference {interval}: {}", errors.verdict))
+}
+
+/// At how many starts of the servers a cell was measured, if at several.
+fn starts(cell: &Cell) -> String {
+    let starts = cell.rounds.iter().map(|round| round.start).max().unwrap_or(1);
+    if starts > 1 { format!(" at {starts} starts") } else { String::new() }
 }
 
 /// How many rounds would decide what is undecided.

@@ -236,7 +236,7 @@ impl Cell {
 
     /// A variant's own figure: its geometric mean over the rounds. `None` if a round lacks it that has to have it.
     pub fn value(&self, variant: usize, figure: Figure, reading: Reading) -> Option<f64> {
-        self.values(variant, figure).complete(reading)?.middle(reading)
+        self.values(variant, figure).complete(reading)?.middle()
     }
 
     /// The same, and its bounds.
@@ -316,7 +316,7 @@ fn figure(cell: &Cell, variant: usize, reading: Reading, key: Figure) -> Option<
     let (paired, margin) = (cell.ratio(variant, key, reading)?, reading.margin);
     let middle = |side: fn((f64, f64)) -> f64| {
         let all = cell.by_start(|round| Some(logs(round, variant, key)?.map(side)));
-        all.middle(reading).unwrap_or(f64::NAN)
+        all.middle().unwrap_or(f64::NAN)
     };
     let verdict = verdict(key, &paired, margin);
     Some(FigureChange {

@@ -33,6 +33,19 @@ pub struct Bounds {
     pub high: Option<f64>,
 }
 
+impl Bounds {
+    /// What more than half of these bounds of one value say: each side is the farthest that so many of them keep.
+    pub fn of_most(all: &[Self]) -> Self {
+        let farthest = |mut sides: Vec<f64>| {
+            sides.sort_by(f64::total_cmp);
+            sides.get(sides.len() / 2).copied().filter(|side| side.is_finite())
+        };
+        let lows = all.iter().map(|bounds| -bounds.low.unwrap_or(f64::NEG_INFINITY)).collect();
+        let highs = all.iter().map(|bounds| bounds.high.unwrap_or(f64::INFINITY)).collect();
+        Self { low: farthest(lows).map(|low| -low), high: farthest(highs) }
+    }
+}
+
 impl From<Option<Interval>> for Bounds {
     /// Each end of an interval holds by itself.
     fn from(interval: Option<Interval>) -> Self {
@@ -180,6 +193,18 @@ pub fn batch_means(means: &[f64], confidence: f64) -> Option<Interval> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn most_of_several_bounds_are_kept() {
+        let of = |low, high| Bounds { low: Some(low), high: Some(high) };
+        let most = |all: &[Bounds]| Bounds::of_most(all);
+        assert_eq!(most(&[of(1.0, 2.0)]), of(1.0, 2.0));
+        assert_eq!(most(&[of(1.0, 2.0), of(0.5, 3.0)]), of(0.5, 3.0), "of two both");
+        assert_eq!(most(&[of(1.0, 2.0), of(5.0, 6.0), of(0.5, 3.0)]), of(1.0, 3.0));
+        assert_eq!(most(&[of(1.0, 2.0), Bounds::default()]), Bounds::default());
+        assert_eq!(most(&[of(1.0, 2.0), Bounds::default(), of(0.0, 2.5)]), of(0.0, 2.5));
+        assert_eq!(most(&[]), Bounds::default());
+    }
     use crate::seed::{hash, unit};
 
     fn covers(interval: Interval, value: f64) -> bool {

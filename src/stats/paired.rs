@@ -6,7 +6,7 @@
 //! "Rigorous Benchmarking in Reasonable Time", 2013, with two levels).
 
 use crate::seed::hash;
-use crate::{Interval, Sequence, student_t_quantile};
+use crate::{Bounds, Interval, Sequence, student_t_quantile};
 
 /// Confidence of the interval.
 const CONFIDENCE: f64 = 0.95;
@@ -69,13 +69,18 @@ impl Paired {
         })
     }
 
-    /// The same for rounds that went on until there was an answer: interval and p hold at all looks together. They are of
-    /// `independent` values, each of one or more neighbouring rounds.
-    pub fn sequential(rounds: &[f64], independent: &[f64]) -> Option<Self> {
-        let of_fixed = Self::new(&[rounds.to_vec()], 0)?;
-        let all = Sequence::new(independent);
-        let interval = all.interval().map(|interval| Interval { low: interval.low.exp(), high: interval.high.exp() });
-        Some(Self { interval, p: all.p(0.0), ..of_fixed })
+    /// The same for rounds that went on until there was an answer: interval and p hold at all looks together. `independent` are
+    /// values of each start, each of one or more neighbouring rounds; several starts are heard one by one, and most of them count.
+    pub fn sequential(starts: &[Vec<f64>], independent: &[Vec<f64>]) -> Option<Self> {
+        let of_fixed = Self::new(starts, 0)?;
+        let all: Vec<Sequence> = independent.iter().map(|values| Sequence::new(values)).collect();
+        let Bounds { low, high } = Bounds::of_most(&all.iter().map(Sequence::bounds).collect::<Vec<_>>());
+        let mut ps: Vec<f64> = all.iter().map(|sequence| sequence.p(0.0)).collect();
+        ps.sort_by(f64::total_cmp);
+        // Values that change for good may rule out every place.
+        let interval =
+            low.zip(high).map(|(low, high)| Interval { low: low.min(high).exp(), high: low.max(high).exp() });
+        Some(Self { interval, p: ps.get(ps.len() / 2).copied().unwrap_or(1.0), ..of_fixed })
     }
 
     /// How many units would decide whether the change is beyond `margin`, with a probability of 80 %, if the ratio and

@@ -38,6 +38,27 @@ fn assert_narrow(finished: &Finished) {
 }
 
 #[test]
+fn timed_what_a_gate_says_of_one_start_is_looked_at_in_another() {
+    let repository = Repository::of(&[Model::sleeping("short", 2), Model::sleeping("long", 3)]);
+    let summary = repository.file("out.json");
+    let measured = |flags: &str| {
+        let program =
+            Program::in_process(&triton(), &repository.path()).args("--concurrency-range 1 --require p50<+5%");
+        let run = variant(variant(program.args(flags), "short:-m short"), "long:-m long").arg("--summary-file");
+        let finished = run.arg(&summary).run();
+        assert_eq!(finished.code(), 6, "{}{}", finished.stdout, finished.stderr);
+        let starts = json(&summary)["variants"]["starts"].as_u64().unwrap();
+        let told = finished.stdout.matches(&format!(" rounds at {starts} starts)")).count();
+        assert_eq!(told, usize::from(starts > 1), "{}", finished.stdout);
+        assert_eq!(finished.stdout.matches("long is worse than short").count(), 1, "{}", finished.stdout);
+        assert_eq!(finished.stderr.contains("start 2 is done"), starts > 1, "{}", finished.stderr);
+        starts
+    };
+    assert_eq!(measured(""), 2);
+    assert_eq!(measured("--rounds 10"), 1, "there are no rounds left for another");
+}
+
+#[test]
 fn timed_models_side_by_side_are_compared_level_by_level() {
     let repository = Repository::of(&[Model::sleeping("short", 2), Model::sleeping("long", 6)]);
     let (csv, summary) = (repository.file("out.csv"), repository.file("out.json"));

@@ -17,9 +17,12 @@ pub fn extent(cells: usize, ways: usize, time: Option<Duration>) -> String {
 
 /// Which start and cell this is, if there are several.
 pub fn part(start: Start, cell: CellPlace) -> Vec<String> {
-    let part = [("start", start.number as usize, start.total as usize), ("cell", cell.number + 1, cell.total)];
-    let part = part.into_iter().filter(|(_, _, total)| *total > 1);
-    part.map(|(noun, number, total)| format!("{noun} {number}/{total}")).collect()
+    let start = match start {
+        Start { number, total: Some(total) } => (total > 1).then(|| format!("start {number}/{total}")),
+        Start { number, total: None } => (number > 1).then(|| format!("start {number}")),
+    };
+    let cell = (cell.total > 1).then(|| format!("cell {}/{}", cell.number + 1, cell.total));
+    start.into_iter().chain(cell).collect()
 }
 
 /// What the cell is about, if there are others.

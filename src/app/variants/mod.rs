@@ -6,6 +6,7 @@ mod messages;
 mod probe;
 mod sequel;
 mod sizes;
+mod starts;
 mod subject;
 mod transports;
 
@@ -23,10 +24,12 @@ use crate::app::screen::Screen;
 use crate::app::settings;
 use crate::app::variants::field::Field;
 use crate::app::variants::messages::{about, matrix_name, part, say_kept};
-use crate::app::variants::sequel::Sequel;
+use crate::app::variants::sequel::{Beginning, Sequel};
+use crate::app::variants::starts::Start;
 use crate::app::variants::subject::Subject;
 use crate::app::write;
 use crate::backends::Connect;
+use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::gate;
@@ -58,7 +61,7 @@ pub fn run(plan: &Plan, rounds: Rounds, codes: Codes, interrupts: Interrupts, co
     }
     let screen = Screen::new();
     let context = RunContext { screen: &screen, interrupts, codes, connect, ranks: None };
-    let mut comparison = Comparison { field, plan, rounds, context, earlier, result: None };
+    let mut comparison = Comparison { field, plan, rounds, context, earlier, result: None, began: None, printed: 0 };
     let ended = comparison.measure();
     let Some(mut result) = comparison.result.take() else {
         return ended.map(|()| exit::INTERRUPTED);
@@ -104,15 +107,6 @@ fn check_libraries(variants: &[Variant]) -> Result<()> {
     )))
 }
 
-/// One of the starts of the servers.
-#[derive(Clone, Copy)]
-struct Start {
-    /// From one on.
-    number: u32,
-    /// How many there are.
-    total: u32,
-}
-
 /// One of the cells of the result: a level with an input size.
 #[derive(Clone, Copy)]
 struct CellPlace {
@@ -136,26 +130,13 @@ struct Comparison<'a> {
     earlier: EarlierRun,
     /// The result so far.
     result: Option<RunResult>,
+    /// When the first round began.
+    began: Option<Stamp>,
+    /// How many cells have been printed.
+    printed: usize,
 }
 
 impl Comparison<'_> {
-    /// Measures everything, once for each start of the servers.
-    fn measure(&mut self) -> Result<()> {
-        let starts = self.plan.measurement.restarts;
-        for number in 1..=starts {
-            let servers = self.field.serve(self.context)?;
-            let ended = self.at_start(Start { number, total: starts }, &servers);
-            if number == starts || self.is_interrupted() || ended.is_err() {
-                return ended;
-            }
-            if !self.field.is_embedded() && number == 1 {
-                note!("--restarts: servers on the network are not restarted; each start only opens new connections");
-            }
-            servers.halt()?;
-        }
-        Ok(())
-    }
-
     fn at_start(&mut self, start: Start, servers: &field::Servers) -> Result<()> {
         for (size_number, size) in self.field.sizes().into_iter().enumerate() {
             let subjects = match self.field.open(servers, size, self.context) {
@@ -250,12 +231,8 @@ impl Comparison<'_> {
             let cell_place = CellPlace { number: cell, total: levels * self.field.sizes().len(), level, size };
             self.add_cell(subjects, cell_place);
             self.rounds_of(subjects, cell_place, start);
-            let Some(result) = &self.result else { break };
-            if (start.number == start.total || self.is_interrupted())
-                && let Some(variants) = &result.variants
-                && !variants.cells[cell].rounds.is_empty()
-            {
-                self.context.screen.print(&report::variants::cell(variants, &variants.cells[cell]))?;
+            if Some(start.number) == start.total {
+                self.print_cells(cell + 1)?;
             }
             if self.is_interrupted() {
                 break;
@@ -300,6 +277,7 @@ impl Comparison<'_> {
     fn rounds_of(&mut self, subjects: &[Subject], cell_place: CellPlace, start: Start) {
         let CellPlace { number: cell, total: cells, level, .. } = cell_place;
         let part = part(start, cell_place);
+        let time = self.time_of(start, cells);
         let Start { number: start, total: starts } = start;
         let (context, plan) = (self.context, self.plan);
         let Some(result) = self.result.as_mut() else { return };
@@ -319,37 +297,36 @@ impl Comparison<'_> {
             part.iter().cloned().chain([round]).collect::<Vec<_>>().join(", ")
         };
         let turns = counted.unwrap_or(1) * usable.len();
+        let total = starts.unwrap_or(1) as usize * cells * turns;
         let earlier_cells = (start as usize - 1) * cells + cell;
         let there = result.variants.as_ref().map(|variants| variants.cells[cell].rounds.clone()).unwrap_or_default();
         let rounds_at = |when: Ordering| there.iter().filter(move |round| round.start.cmp(&start) == when);
         let kept = interleaving.kept(rounds_at(Ordering::Equal).map_while(|round| gather(round, &usable)));
         say_kept(&part, kept.len());
         let mut turn_number = earlier_cells * turns + kept.len().min(counted.unwrap_or(1) - 1) * usable.len();
-        let sequel = Sequel::new(plan, result, cell);
+        let sequel = Sequel::new(plan, result, cell, Beginning { kept: kept.len(), time });
         let take = |turn: Turn| {
             let subject = &subjects[usable[turn.subject]];
             let at = format!("{}, {}", position(turn.round), subject.name);
-            context
-                .screen
-                .at(&at, counted.map(|_| Parts { over: turn_number, total: starts as usize * cells * turns }));
+            context.screen.at(&at, counted.map(|_| Parts { over: turn_number, total }));
             turn_number = (turn_number + 1).min((earlier_cells + 1) * turns - 1);
             let taken = subject.measure(level, sequel.times(), context);
             sequel.lengthen(taken.times);
             taken.measured
         };
+        let all = |rounds: &[Round]| spread(rounds, &usable, subjects.len());
         let keep = |rounds: &[Round]| {
-            let all = rounds.iter().map(|round| spread(round, &usable, subjects.len()));
             if let Some(variants) = &mut result.variants {
+                variants.starts = variants.starts.max(start);
                 let (before, after) = (rounds_at(Ordering::Less).cloned(), rounds_at(Ordering::Greater).cloned());
                 variants.cells[cell].measured_s = sequel.measured_s();
                 variants.cells[cell].window_times = sequel.times();
-                variants.cells[cell].rounds = before.chain(all).chain(after).collect();
+                variants.cells[cell].rounds = before.chain(all(rounds)).chain(after).collect();
                 context.screen.log(&format!("{} is done", position(rounds.len() - 1)));
             }
             report::summary::save(plan.output.summary.as_deref(), context.interrupts, result);
             sequel.see(rounds);
         };
-        let all = |rounds: &[Round]| rounds.iter().map(|round| spread(round, &usable, subjects.len())).collect();
         interleave(&interleaving, kept, take, keep, |rounds| sequel.is_wanted(all(rounds)));
         if !part.is_empty() && context.interrupts.load(Relaxed) == 0 {
             context.screen.end_part();
@@ -371,11 +348,14 @@ fn gather(round: &Round, usable: &[usize]) -> Option<Round> {
     Some(Round { order, units, ..round.clone() })
 }
 
-/// A round of the subjects that could be opened, expanded to all.
-fn spread(round: &Round, usable: &[usize], all: usize) -> Round {
-    let mut units = vec![None; all];
-    for (unit, &number) in round.units.iter().zip(usable) {
-        units[number].clone_from(unit);
-    }
-    Round { order: round.order.iter().map(|&number| usable[number]).collect(), units, ..round.clone() }
+/// Rounds of the subjects that could be opened, expanded to all.
+fn spread(rounds: &[Round], usable: &[usize], all: usize) -> Vec<Round> {
+    let of_all = |round: &Round| {
+        let mut units = vec![None; all];
+        for (unit, &number) in round.units.iter().zip(usable) {
+            units[number].clone_from(unit);
+        }
+        Round { order: round.order.iter().map(|&number| usable[number]).collect(), units, ..round.clone() }
+    };
+    rounds.iter().map(of_all).collect()
 }

@@ -14,7 +14,7 @@ const UNLIKE: f64 = 0.2;
 pub struct Logs {
     starts: Vec<Vec<f64>>,
     /// How many seconds the windows of each took, where that is known.
-    seconds: Vec<Option<f64>>,
+    seconds: Vec<Vec<Option<f64>>>,
     /// In how many rounds that count it is missing.
     pub lacking: usize,
 }
@@ -26,38 +26,23 @@ impl Logs {
         let most = rounds.iter().map(|round| round.start).max().unwrap_or(0);
         let of_start = |number| rounds.iter().filter(move |round| round.start == number);
         let found = |round: &&Round| value(round).flatten().is_some();
-        let starts = (1..=most).map(|number| of_start(number).filter_map(&value).flatten().collect()).collect();
         Self {
-            starts,
-            seconds: (1..=most).flat_map(|number| of_start(number).filter(found).map(Round::seconds)).collect(),
+            starts: (1..=most).map(|number| of_start(number).filter_map(&value).flatten().collect()).collect(),
+            seconds: (1..=most).map(|number| of_start(number).filter(found).map(Round::seconds).collect()).collect(),
             lacking: rounds.iter().filter_map(&value).filter(Option::is_none).count(),
         }
     }
 
-    /// The median of each run of rounds within a state of the machine; a run that has not ended says nothing yet. A round of
-    /// unknown length is one by itself, and so few rounds that they would not decide are not taken together. Nor are rounds once
-    /// those before them have shown that each comes by itself: then all of them count.
-    pub(super) fn states(&self, reading: Reading) -> Vec<f64> {
-        let most_together = (reading.most_rounds / Sequence::FEWEST).max(1);
-        let all = self.starts.concat();
-        let (mut medians, mut begin, mut lasted_s, mut are_alike) = (Vec::new(), 0, 0.0, true);
-        for (number, seconds) in self.seconds.iter().enumerate() {
-            let end = number + 1;
-            lasted_s += seconds.unwrap_or(reading.state_s);
-            // The windows of a run may be a hair shorter than asked for.
-            if !are_alike || lasted_s > 0.98 * reading.state_s || end - begin == most_together {
-                medians.push(median(all[begin..end].to_vec()));
-                (begin, lasted_s) = (end, 0.0);
-                are_alike = end < ROUNDS_TELL || likeness_of_neighbours(&all[..end]) > UNLIKE;
-            }
-        }
-        medians
+    /// What each start says by itself: the medians of its runs of rounds within a state of the machine.
+    pub(super) fn states(&self, reading: Reading) -> Vec<Vec<f64>> {
+        let starts = self.starts.iter().zip(&self.seconds).filter(|(logs, _)| !logs.is_empty());
+        starts.map(|(logs, seconds)| states_of(logs, seconds, reading)).collect()
     }
 
     /// What they say.
     pub fn read(&self, reading: Reading) -> Option<Paired> {
         match reading.sequential {
-            true => Paired::sequential(&self.starts.concat(), &self.states(reading)),
+            true => Paired::sequential(&self.starts, &self.states(reading)),
             false => Paired::new(&self.starts, seed::derive(reading.seed, Purpose::SignFlips)),
         }
     }
@@ -67,16 +52,16 @@ impl Logs {
         if !reading.sequential {
             return self.read(reading).map(|paired| (paired.ratio, paired.interval.into()));
         }
-        let Bounds { low, high } = Sequence::new(&self.states(reading)).bounds();
-        Some((self.middle(reading)?, Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
+        let starts: Vec<Bounds> = self.states(reading).iter().map(|start| Sequence::new(start).bounds()).collect();
+        let Bounds { low, high } = Bounds::of_most(&starts);
+        Some((self.middle()?, Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
     }
 
     /// Their geometric mean; starts count alike, however many rounds each has.
-    pub(super) fn middle(&self, reading: Reading) -> Option<f64> {
+    pub(super) fn middle(&self) -> Option<f64> {
         let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
         let starts: Vec<f64> = self.starts.iter().filter(|logs| !logs.is_empty()).map(|logs| mean(logs)).collect();
-        let middle = if reading.sequential { mean(&self.starts.concat()) } else { mean(&starts) };
-        (!starts.is_empty()).then(|| middle.exp())
+        (!starts.is_empty()).then(|| mean(&starts).exp())
     }
 
     /// All of them, where a figure is told only if every round has it: percentiles are missing in the slowest rounds, and
@@ -84,4 +69,23 @@ impl Logs {
     pub(super) fn complete(self, reading: Reading) -> Option<Self> {
         (reading.sequential || self.lacking == 0).then_some(self)
     }
+}
+
+/// The median of each run of rounds within a state of the machine; a run that has not ended says nothing yet. A round of unknown
+/// length is one by itself, and so few rounds that they would not decide are not taken together. Nor are rounds once those before
+/// them have shown that each comes by itself: then all of them count.
+fn states_of(logs: &[f64], seconds: &[Option<f64>], reading: Reading) -> Vec<f64> {
+    let most_together = (reading.most_rounds / Sequence::FEWEST).max(1);
+    let (mut medians, mut begin, mut lasted_s, mut are_alike) = (Vec::new(), 0, 0.0, true);
+    for (number, seconds) in seconds.iter().enumerate() {
+        let end = number + 1;
+        lasted_s += seconds.unwrap_or(reading.state_s);
+        // The windows of a run may be a hair shorter than asked for.
+        if !are_alike || lasted_s > 0.98 * reading.state_s || end - begin == most_together {
+            medians.push(median(logs[begin..end].to_vec()));
+            (begin, lasted_s) = (end, 0.0);
+            are_alike = end < ROUNDS_TELL || likeness_of_neighbours(&logs[..end]) > UNLIKE;
+        }
+    }
+    medians
 }

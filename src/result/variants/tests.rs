@@ -87,7 +87,7 @@ fn rounds_within_a_second_say_one_thing_to_a_gate() {
             let value = &mut round.units[1].as_mut().unwrap().values[0].value;
             *value *= if state > 0 { moved(number) } else { 1.0 };
         }
-        all.ratios(1, MEAN).states(sequential).len()
+        all.ratios(1, MEAN).states(sequential).concat().len()
     };
     assert!(of_many(24, 0) == 8 && of_many(60, 0) > 35, "{}", of_many(60, 0));
     assert_eq!(of_many(60, 6), 20);
@@ -98,6 +98,32 @@ fn rounds_within_a_second_say_one_thing_to_a_gate() {
     let mut six = run(World { rounds: 6, ..World { ratio: 1.2, noise: 0.002, ..QUIET } }, 1);
     six.rounds.iter_mut().flat_map(|round| &mut round.units).flatten().for_each(|unit| unit.seconds = Some(0.1));
     assert!(six.ratios(1, MEAN).bounds(Reading { most_rounds: 6, ..sequential }).unwrap().1.low.is_some());
+}
+
+/// In each start of a server a model may have its own speed, which no number of rounds shows.
+#[test]
+fn most_of_several_starts_decide_a_gate() {
+    let sequential = Reading { sequential: true, ..READING };
+    let bounds = |ratios: &[f64]| {
+        let mut all = run(QUIET, 1);
+        let starts = ratios.iter().zip(1..).map(|(ratio, start)| {
+            let rounds = run(World { rounds: 12, ..World { ratio: *ratio, noise: 0.005, ..QUIET } }, 7).rounds;
+            rounds.into_iter().map(move |round| Round { start, ..round })
+        });
+        all.rounds = starts.flatten().collect();
+        let (ratio, bounds) = all.ratios(1, MEAN).bounds(sequential).unwrap();
+        let paired = all.ratio(1, MEAN, sequential).unwrap();
+        assert!((ratio - paired.ratio).abs() < 1e-12);
+        let ends = paired.interval.map(|interval| (interval.low, interval.high));
+        assert_eq!(ends, bounds.low.zip(bounds.high), "{ratios:?}");
+        (bounds.low.unwrap(), bounds.high.unwrap())
+    };
+    let is_below = |ratios: &[f64]| bounds(ratios).1 < 1.05;
+    let is_above = |ratios: &[f64]| bounds(ratios).0 > 1.05;
+    assert!(is_below(&[1.0]) && is_above(&[1.1]));
+    assert!(is_below(&[1.0, 1.0]) && is_above(&[1.1, 1.1]));
+    assert!(!is_below(&[1.0, 1.1]) && !is_above(&[1.0, 1.1]), "two that contradict each other decide nothing");
+    assert!(is_below(&[1.1, 1.0, 1.0]) && is_above(&[1.1, 1.0, 1.1]));
 }
 
 #[test]
