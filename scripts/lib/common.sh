@@ -7,7 +7,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck disable=SC2034
 TARGET_DIR=${CARGO_TARGET_DIR:-$ROOT/target}
 
-# Places for tests, three for each processor; .config/nextest.toml says which tests take more than one.
+# Places for tests, four for each processor; .config/nextest.toml says which tests take more than one.
 export NEXTEST_TEST_THREADS=${NEXTEST_TEST_THREADS:-$((4 * $(nproc)))}
 
 say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
