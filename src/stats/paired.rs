@@ -73,9 +73,8 @@ impl Paired {
     /// values of each start, each of one or more neighbouring rounds; several starts are heard one by one, and most of them count.
     pub fn sequential(starts: &[Vec<f64>], independent: &[Vec<f64>]) -> Option<Self> {
         let of_fixed = Self::new(starts, 0)?;
-        let all: Vec<Sequence> = independent.iter().map(|values| Sequence::new(values)).collect();
-        let Bounds { low, high } = Bounds::of_most(&all.iter().map(Sequence::bounds).collect::<Vec<_>>());
-        let mut ps: Vec<f64> = all.iter().map(|sequence| sequence.p(0.0)).collect();
+        let Bounds { low, high } = Sequence::bounds_of_most(independent);
+        let mut ps: Vec<f64> = independent.iter().map(|values| Sequence::new(values).p(0.0)).collect();
         ps.sort_by(f64::total_cmp);
         // Values that change for good may rule out every place.
         let interval =

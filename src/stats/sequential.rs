@@ -80,6 +80,11 @@ impl Sequence {
         all
     }
 
+    /// Between which values the middle lies that most of several starts have, each of which is heard by itself.
+    pub fn bounds_of_most(starts: &[Vec<f64>]) -> Bounds {
+        Bounds::of_most(&starts.iter().map(|values| Self::new(values).bounds()).collect::<Vec<_>>())
+    }
+
     /// Adds the next value.
     pub fn push(&mut self, value: f64) {
         // What has been seen before decides how a value bets, never the value itself.

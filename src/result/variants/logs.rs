@@ -52,8 +52,7 @@ impl Logs {
         if !reading.sequential {
             return self.read(reading).map(|paired| (paired.ratio, paired.interval.into()));
         }
-        let starts: Vec<Bounds> = self.states(reading).iter().map(|start| Sequence::new(start).bounds()).collect();
-        let Bounds { low, high } = Bounds::of_most(&starts);
+        let Bounds { low, high } = Sequence::bounds_of_most(&self.states(reading));
         Some((self.middle()?, Bounds { low: low.map(f64::exp), high: high.map(f64::exp) }))
     }
 
