@@ -195,6 +195,19 @@ impl Job {
         }
     }
 
+    /// The same load in a stage, which has its own part of the generated conversations that take turns.
+    pub fn in_stage(mut self, session: &Session, number: usize) -> Self {
+        let stages = session.plan.load.stages_of_turns() as usize;
+        if let LoadShape::Turns(shape) = &mut self.shape
+            && let Some(part) = shape.sessions.chunks(shape.sessions.len().div_ceil(stages)).nth(number)
+            && !shape.endless
+            && session.plan.data.source.conversations().is_some()
+        {
+            shape.sessions = part.into();
+        }
+        self
+    }
+
     fn open(session: &Session, load: LevelLoad, arrivals: Arrivals) -> Self {
         let plan = &session.plan;
         let sequences = session.setup.sequences;

@@ -14,6 +14,7 @@ use crate::app::{peers, questions, report as pages, restarts, tensors};
 use crate::backend::Threading;
 use crate::clock::Stamp;
 use crate::error::Result;
+use crate::exit::Codes;
 use crate::interrupt;
 use crate::load::{LoadContext, PreparedLoad, RunningLoad, prepare};
 use crate::machine::host_monitor::HostMonitor;
@@ -149,7 +150,8 @@ impl<'a> Runner<'a> {
             self.context.screen.print(agreement)?;
         }
         let results = console::results(&self.session.setup, &level);
-        let remark = remarks::remark(measurement, &level);
+        let failure = || remarks::failure(&level).filter(|_| self.context.codes == Codes::PerfAnalyzers);
+        let remark = remarks::remark(measurement, &level).or_else(failure);
         // What was measured is kept even if it cannot be printed.
         keep(level.clone());
         self.context.screen.print(&(results + &self.losses()))?;

@@ -10,9 +10,9 @@ use crate::app::{composing::with_composing, host_monitor, texts};
 use crate::backend::{Backend, ClientSpec, MAX_REPLY_BYTES, OutputPlan, RequestOptions};
 use crate::backends::kserve::trace_settings::ChangedTraces;
 use crate::backends::{Connect, Connected};
-use crate::data::{ConversationTurns, Payload, Tolerance};
+use crate::data::{ConversationTurns, DataSource, Payload, PromptCount, PromptForm, PromptLength, Tolerance};
 use crate::error::Result;
-use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex};
+use crate::load::input_source::{EntryAssignment, InputSource, PayloadIndex, RunPass};
 use crate::load::mix::Mix;
 use crate::load::open::default_outstanding;
 use crate::load::payloads::Payloads;
@@ -96,6 +96,8 @@ pub struct Session {
     has_steps: bool,
     payloads: Arc<[Payload]>,
     indexes: Vec<PayloadIndex>,
+    /// The pass through the data that all loads share, if no request may repeat another's.
+    pass: Option<RunPass>,
     /// Where traced requests are kept, if there are any.
     pub trace_log: Option<Arc<TraceLog>>,
     /// Where answers go whose tokens are to be counted.
@@ -114,6 +116,7 @@ impl Session {
     pub fn open(plan: Plan, connect: Connect) -> Result<Self> {
         let recorded = Recorded::read(&plan)?;
         let session = Self::with(connect(&plan)?, plan, recorded)?;
+        session.note_on_repeats();
         session.plan.notes_on(&session.models).for_each(|note| note!("{note}"));
         Ok(session)
     }
@@ -147,6 +150,9 @@ impl Session {
             sessions: &payloads.sessions,
         };
         let setup = setup(&plan, &served)?;
+        let is_unique =
+            matches!(&plan.data.source, DataSource::Prompts(prompts) if prompts.count == PromptCount::Unique);
+        let pass = is_unique.then(|| RunPass::new(payloads.indexes.len(), plan.load.ranks.part));
         let texts = texts::log(&plan)?;
         let log = traces_of(&plan, backend.as_ref(), traces.as_ref())?;
         Ok(Self {
@@ -164,10 +170,26 @@ impl Session {
             payloads: table,
             trace_log: log,
             texts,
+            pass,
             indexes: payloads.indexes,
             conversations: payloads.sessions.into(),
             arrivals,
         })
+    }
+
+    /// Says that prompts which nobody counted are sent again: a server that keeps prefixes answers those sooner.
+    fn note_on_repeats(&self) {
+        let DataSource::Prompts(prompts) = &self.plan.data.source else { return };
+        let is_chosen = prompts.count != PromptCount::Usual || !matches!(prompts.prompt, PromptLength::Drawn(_));
+        if is_chosen || prompts.form == PromptForm::Input || prompts.conversations.is_some() {
+            return;
+        }
+        let count = self.payloads.len() as u64;
+        if self.plan.most_requests().is_none_or(|requests| requests > count) {
+            note!(
+                "--prompt-tokens: {count} prompts are sent again and again, which a server that caches prefixes answers                  sooner; with --num-prompts unique none is"
+            );
+        }
     }
 
     /// The line that says what was read from data files.
@@ -228,6 +250,9 @@ impl Session {
             all: request_streams.whole,
             part: request_streams.part,
         };
+        if let Some(pass) = self.pass.as_ref().filter(|_| !self.setup.sequences) {
+            return InputSource::going_on(self.indexes.clone(), mix, local_request_streams, pass);
+        }
         if !self.setup.sequences {
             return InputSource::independent(
                 self.indexes.clone(),

@@ -36,7 +36,10 @@ pub fn run(
         result.levels.push(level.clone());
     }
     let mut begun = 0;
-    let jobs = stages.iter().map(|stage| Job::stage(runner.session, stage, distribution, &mut begun));
+    let session = runner.session;
+    let job =
+        |(number, stage)| Job::stage(session, stage, distribution, &mut begun).map(|job| job.in_stage(session, number));
+    let jobs = stages.iter().enumerate().map(job);
     let mut jobs = jobs.collect::<Result<Vec<_>>>()?.split_off(done);
     let stages = &stages[done..];
     if stages.is_empty() {

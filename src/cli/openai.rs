@@ -11,8 +11,8 @@ use crate::parsers::header;
 use crate::plan::{MAX_CONCURRENCY, OpenAiPlan};
 use crate::values::{boolean, integer, time, whole};
 use ::data::{
-    ConversationSpec, ConversationTurns, MAX_TOKENS, MediaSpec, ModelName, PromptForm, PromptLength, PromptSpec,
-    SessionTrace, SharedPrefix, TokenLength, TraceFormat, TraceOptions, TraceSource,
+    ConversationSpec, ConversationTurns, MAX_TOKENS, MediaSpec, ModelName, PromptCount, PromptForm, PromptLength,
+    PromptSpec, SessionTrace, SharedPrefix, TokenLength, TraceFormat, TraceOptions, TraceSource,
 };
 
 /// What is asked of services of the OpenAI kind.
@@ -51,9 +51,10 @@ pub struct OpenAiArgs {
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
 
-    /// How many different payloads to generate. Default: 100, or as many as are recorded
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 10_000_000))]
-    num_prompts: Option<u32>,
+    /// How many different payloads to generate; `unique`: no request repeats what another of the run has sent, so that no
+    /// cache of prefixes answers. Default: 100, or as many as are recorded
+    #[arg(long, value_name = "N|unique", value_parser = prompt_count)]
+    num_prompts: Option<PromptCount>,
 
     /// Attaches pictures, videos or sounds to generated prompts of chats: `image:`, `video:` or `audio:` and settings, such as
     /// `image:count=2,sizes=640x360,as=jpeg,at=0` or `video:sizes=1280x720x32,as=png`; repeat it for further ones.
@@ -170,7 +171,7 @@ impl OpenAiArgs {
             prompt,
             prefix: self.prefix_tokens.map(|length| SharedPrefix { length, count: self.num_prefixes }),
             output: self.output_tokens,
-            count: self.num_prompts,
+            count: self.num_prompts.unwrap_or_default(),
             form,
             tokenizer: self.tokenizer.clone(),
             media: self.media.clone(),
@@ -193,6 +194,17 @@ impl OpenAiArgs {
             sessions: self.plays_turns(),
             session_header: self.session_header.clone(),
         }
+    }
+}
+
+/// How many payloads are generated.
+fn prompt_count(text: &str) -> Result<PromptCount, String> {
+    match text {
+        "unique" => Ok(PromptCount::Unique),
+        _ => match text.parse() {
+            Ok(count @ 1..=10_000_000) => Ok(PromptCount::Exactly(count)),
+            _ => Err("it must be a number from 1 to 10000000, or unique".to_owned()),
+        },
     }
 }
 

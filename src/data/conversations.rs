@@ -19,17 +19,29 @@ pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, conversations: &Conve
     let mut out = Documents::new(target)?;
     let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
     let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows: &[], blocks: None };
-    let inexact = write(&writer, conversations, &mut out)?;
+    let stages = if conversations.turns == ConversationTurns::Endless { 1 } else { target.spec.stages };
+    let mut inexact = 0;
+    for stage in 0..stages {
+        inexact += write(&writer, conversations, stage, &mut out)?;
+    }
     Ok(out.loaded(inexact_warning(inexact).into_iter().collect()))
 }
 
-/// Writes every conversation, turn by turn. Returns how many turns have not exactly the tokens that are asked for.
-fn write(writer: &Writer<'_>, conversations: &ConversationSpec, out: &mut Documents<'_, '_>) -> Result<u32> {
-    let (prefixes, order) = (writer.prefixes()?, writer.order(conversations.count));
+/// Writes every conversation as a stage plays it, turn by turn: what begins them is the stage's own, so that it finds no cache of the
+/// stage before. Returns how many turns have not exactly the tokens that are asked for.
+fn write(
+    writer: &Writer<'_>,
+    conversations: &ConversationSpec,
+    stage: u32,
+    out: &mut Documents<'_, '_>,
+) -> Result<u32> {
+    let (prefixes, order) = (writer.prefixes(stage)?, writer.order(conversations.count));
     let (mut number, mut inexact) = (0, 0);
+    let is_endless = conversations.turns == ConversationTurns::Endless;
     for conversation in 0..conversations.count {
         let draws =
             Draws { seed: seed::hash(seed::derive(writer.seed, Purpose::Conversations), u64::from(conversation)) };
+        let session = (u64::from(stage) * u64::from(conversations.count) + u64::from(conversation)).to_string();
         let prefix = order.get(conversation as usize).map(|group| &prefixes[*group as usize]);
         let system = system(writer, conversations, &draws, prefix)?;
         let turns = match conversations.turns {
@@ -40,16 +52,15 @@ fn write(writer: &Writer<'_>, conversations: &ConversationSpec, out: &mut Docume
         for turn in 0..turns {
             let (question, output, is_exact) = writer.prompt(number, None)?;
             inexact += u32::from(!is_exact);
-            let text = match conversations.turns {
-                ConversationTurns::Endless => repeated(writer.spec.form, &system, &question),
-                ConversationTurns::Drawn(_) => question,
-            };
-            let system = if turn == 0 { system.as_str() } else { "" };
+            let repeats = is_endless && writer.spec.form == PromptForm::Prompt;
+            let text = if repeats { repeated(&system, &question) } else { question };
+            // A question that repeats it has it already.
+            let system = if turn == 0 && !repeats { system.as_str() } else { "" };
             let delay_ms = conversations.delay.map_or(0, |delay| delay.draw(draws.seed, 4 + 2 * turn) * 1000);
-            let turn_of = TurnOf { session: &conversation.to_string(), delay_ms, after: None };
+            let turn_of = TurnOf { session: &session, delay_ms, after: None };
             out.add(&fields(writer.spec.form, system, &text), output, Some(&turn_of))?;
             // An endless conversation asks the same again and again.
-            number += u32::from(conversations.turns != ConversationTurns::Endless || turn == 1);
+            number += u32::from(!is_endless || turn == 1);
         }
     }
     Ok(inexact)
@@ -68,12 +79,9 @@ fn system(
     Ok(parts.join(" "))
 }
 
-/// What each turn of an endless conversation says: completions repeat the prefix before each question, as inference-perf does.
-fn repeated(form: PromptForm, system: &str, question: &str) -> String {
-    match form {
-        PromptForm::Prompt if !system.is_empty() => format!("{system} {question}"),
-        _ => question.to_owned(),
-    }
+/// What each turn of an endless conversation says over completions: the prefix before each question, as inference-perf has it.
+fn repeated(system: &str, question: &str) -> String {
+    if system.is_empty() { question.to_owned() } else { format!("{system} {question}") }
 }
 
 fn fields(form: PromptForm, system: &str, text: &str) -> String {

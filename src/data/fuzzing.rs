@@ -83,6 +83,8 @@ fn make_target() -> Target<'static> {
         string_length: 0,
         string_data: None,
         random_ranges: &[],
+        requests: None,
+        stages: 1,
         seed: 0,
         memory: Box::leak(Box::new(Allowance::unbounded())),
     }));

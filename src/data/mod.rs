@@ -58,7 +58,7 @@ pub use parameter::{Parameter, ParameterValue, hide_values, is_hidden};
 pub use payload::{Expected, ExpectedStep, InputTensor, OutputValues, OutputView, Payload, PayloadId, Responses};
 pub use range::{Bound, RandomRange};
 pub use replay::{ModelName, SessionTrace, TraceFormat, TraceOptions, TraceSource};
-pub use spec::{CorpusSpec, DataSource, OptionalInputs, PromptForm, PromptSpec};
+pub use spec::{CorpusSpec, DataSource, OptionalInputs, PromptCount, PromptForm, PromptSpec};
 pub use strings::{count as count_strings, elements as string_elements, pack_element};
 pub use tokenizer::Tokenizer;
 pub use validate::{Difference, Mismatch, Tolerance, validate};

@@ -1,6 +1,5 @@
 //! Generated payloads for language models: prompts of a given number of words, in the format of an endpoint.
 
-use crate::PromptSpec;
 use crate::dataset;
 use crate::documents::Documents;
 use crate::error::Result;
@@ -9,9 +8,14 @@ use crate::media::{Studio, text_part};
 use crate::seed::{self, Purpose};
 use crate::steps::{Loaded, Target};
 use crate::tokenizer::Tokenizer;
+use crate::{PromptCount, PromptSpec};
 
 /// Default number of different prompts.
 const USUAL_PROMPTS: u32 = 100;
+/// How many unique prompts there are if nobody knows how many requests are sent.
+const UNIQUE_PROMPTS: u64 = 10_000;
+/// How many bytes of unique prompts are kept in memory; then they repeat.
+const MOST_UNIQUE: usize = 1 << 29;
 
 /// Words that most tokenizers encode as one token each.
 const WORDS: [&str; 96] = [
@@ -41,7 +45,8 @@ pub(crate) fn load(
     let mut payloads = Documents::new(target)?;
     let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
     if let PromptLength::Dataset(dataset) = &spec.prompt {
-        let wanted = dataset::Wanted { dataset, form: spec.form, tokenizer: tokenizer.as_ref(), count: spec.count };
+        let wanted =
+            dataset::Wanted { dataset, form: spec.form, tokenizer: tokenizer.as_ref(), count: exactly(spec.count) };
         for (number, entry) in dataset::read(&wanted)?.into_iter().enumerate() {
             let draws = Draws::new(target.spec.seed, Purpose::Prompts, number as u64);
             let output = spec.output.map(|length| length.draw(draws.seed, 2)).or(entry.output);
@@ -50,10 +55,15 @@ pub(crate) fn load(
         return Ok(payloads.loaded(Vec::new()));
     }
     let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows, blocks };
-    let usual = if rows.is_empty() { USUAL_PROMPTS } else { u32::try_from(rows.len()).unwrap_or(u32::MAX) };
-    let count = spec.count.unwrap_or(usual);
-    let (prefixes, order) = (writer.prefixes()?, writer.order(count));
+    let count = match spec.count {
+        PromptCount::Exactly(count) => count,
+        PromptCount::Usual if rows.is_empty() => USUAL_PROMPTS,
+        PromptCount::Usual => u32::try_from(rows.len()).unwrap_or(u32::MAX),
+        PromptCount::Unique => u32::try_from(target.spec.requests.unwrap_or(UNIQUE_PROMPTS)).unwrap_or(u32::MAX),
+    };
+    let (prefixes, order) = (writer.prefixes(0)?, writer.order(count));
     let (mut inexact, mut studio) = (0, Studio::default());
+    let (mut bytes, mut warnings) = (0, Vec::new());
     for number in 0..count {
         let group = order.get(number as usize).copied();
         let shared = group.map(|group| GroupPrefix { group, prefix: &prefixes[group as usize] });
@@ -67,9 +77,23 @@ pub(crate) fn load(
         }
         let (prompt, output, is_exact) = writer.prompt(number, shared.map(|shared| shared.prefix))?;
         inexact += u32::from(!is_exact);
+        bytes += prompt.len();
         payloads.add(&dataset::Prompt::Text(prompt).fields(spec.form), output, None)?;
+        if spec.count == PromptCount::Unique && bytes > MOST_UNIQUE && number + 1 < count {
+            let made = number + 1;
+            warnings.push(format!(
+                "--num-prompts unique: {made} prompts of {count} fill 512 MB; further requests send them again"
+            ));
+            break;
+        }
     }
-    Ok(payloads.loaded(inexact_warning(inexact).into_iter().collect()))
+    warnings.extend(inexact_warning(inexact));
+    Ok(payloads.loaded(warnings))
+}
+
+/// The number that was asked for.
+fn exactly(count: PromptCount) -> Option<u32> {
+    if let PromptCount::Exactly(count) = count { Some(count) } else { None }
 }
 
 /// The prefix of a prompt, which those of its group share.
@@ -128,11 +152,12 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The prefixes that prompts share, if they do.
-    pub(super) fn prefixes(&self) -> Result<Vec<Prefix>> {
+    /// The prefixes that prompts share, if they do, in a stage of the load.
+    pub(super) fn prefixes(&self, stage: u32) -> Result<Vec<Prefix>> {
         let Some(SharedPrefix { length, count }) = self.spec.prefix else { return Ok(Vec::new()) };
         let prefix = |number| {
-            let draws = Draws::new(self.seed, Purpose::Prefixes, u64::from(number));
+            let number = u64::from(stage) * u64::from(count) + u64::from(number);
+            let draws = Draws::new(self.seed, Purpose::Prefixes, number);
             let tokens = length.draw(draws.seed, 0);
             Ok(Prefix { text: self.text(&draws, tokens)?, tokens })
         };
@@ -264,7 +289,7 @@ mod tests {
             prompt: PromptLength::Drawn(fixed(12.0)),
             prefix: None,
             output: Some(fixed(5.0)),
-            count: Some(1),
+            count: PromptCount::Exactly(1),
             form: PromptForm::Messages,
             tokenizer: None,
             media: Vec::new(),
@@ -287,7 +312,7 @@ mod tests {
             prompt: PromptLength::Drawn(TokenLength::unbounded(LengthShape::Normal(100.0, 20.0))),
             prefix: None,
             output: Some(TokenLength::unbounded(LengthShape::Normal(2.0, 50.0))),
-            count: Some(1),
+            count: PromptCount::Exactly(1),
             form: PromptForm::Prompt,
             tokenizer: None,
             media: Vec::new(),
@@ -311,7 +336,7 @@ mod tests {
             prompt: PromptLength::Recorded("trace.csv".into()),
             prefix: None,
             output: None,
-            count: None,
+            count: PromptCount::Usual,
             form: PromptForm::Prompt,
             tokenizer: None,
             media: Vec::new(),
@@ -330,7 +355,7 @@ mod tests {
             prompt: PromptLength::Drawn(fixed(tokens)),
             prefix: prefix.map(|(tokens, count)| SharedPrefix { length: fixed(tokens), count }),
             output: None,
-            count: None,
+            count: PromptCount::Usual,
             form: PromptForm::Prompt,
             tokenizer: None,
             media: Vec::new(),
@@ -343,7 +368,7 @@ mod tests {
     fn prompts_share_prefixes_in_groups_of_one_size() {
         let spec = spec(5.0, Some((20.0, 4)));
         let writer = Writer { spec: &spec, seed: 3, tokenizer: None, rows: &[], blocks: None };
-        let (prefixes, order) = (writer.prefixes().unwrap(), writer.order(12));
+        let (prefixes, order) = (writer.prefixes(0).unwrap(), writer.order(12));
         let mut sorted = order.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);

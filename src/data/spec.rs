@@ -59,6 +59,10 @@ pub struct CorpusSpec<'a> {
     pub lengths: &'a [TokenCounts],
     /// What recorded prompts have in common, if that was recorded.
     pub blocks: Option<&'a Blocks>,
+    /// How many requests the run sends at most, if its load says so.
+    pub requests: Option<u64>,
+    /// In how many stages conversations take turns: each stage has prefixes of its own. At least 1.
+    pub stages: u32,
     /// Seed of random values.
     pub seed: u64,
     /// Memory budget of the data.
@@ -104,6 +108,18 @@ pub enum PromptForm {
     Input,
 }
 
+/// How many different prompts are generated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PromptCount {
+    /// As many as were recorded, or 100.
+    #[default]
+    Usual,
+    /// This many.
+    Exactly(u32),
+    /// As many as requests: none is sent twice, so that no cache of the server has seen one.
+    Unique,
+}
+
 /// The specification of generated prompts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptSpec {
@@ -113,8 +129,8 @@ pub struct PromptSpec {
     pub prefix: Option<SharedPrefix>,
     /// Limit on output tokens; the server's if absent.
     pub output: Option<TokenLength>,
-    /// Number of different prompts; as many as were recorded, or 100, if absent.
-    pub count: Option<u32>,
+    /// Number of different prompts.
+    pub count: PromptCount,
     /// Where in the payload they are.
     pub form: PromptForm,
     /// The file of the tokenizer that counts tokens; if absent, a word counts as one.

@@ -142,8 +142,7 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
         outcome => outcome == Judgement::Passed,
     };
     let open = outcome == Judgement::Undecided && is_open(plan);
-    let note =
-        "undecided: neither met nor missed, exit code 7; measured longer, or on a quieter machine, it may be decided";
+    let note = "undecided: neither met nor missed; measured longer, or on a quieter machine, it may be decided";
     let note = open.then(|| note.to_owned());
     let &Found { unit, value, interval, bounds, bound } = found;
     let (text, level) = (requirement.text.clone(), Some(load));

@@ -3,6 +3,7 @@
 //! A *request stream* is whatever asks for requests one at a time: a slot of a closed loop, an issuing thread of an open one, an
 //! active sequence. Independent requests walk through the data (`load::entry_order`), one order per request stream.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
@@ -13,6 +14,7 @@ use crate::data::PayloadId;
 use crate::entry_order::{EntryOrder, FirstPass};
 use crate::error::{Error, Result};
 use crate::mix::Mix;
+use crate::ranks::Part;
 use crate::request_streams::LocalRequestStreams;
 use crate::sequence::{SequenceSpec, SequenceStep, Sequences};
 
@@ -51,6 +53,17 @@ struct RequestStream {
     orders: Box<[CachePadded<EntryOrder>]>,
 }
 
+/// A first pass through each model's data that all loads of a run share, so that none sends what another has sent.
+#[derive(Clone, Debug)]
+pub struct RunPass(Arc<[Option<FirstPass>]>);
+
+impl RunPass {
+    /// Nothing is sent yet of the data of so many models; `part` is this process' part of all requests.
+    pub fn new(models: usize, part: Part) -> Self {
+        Self((0..models).map(|_| Some(FirstPass::new(part))).collect())
+    }
+}
+
 /// How request streams share the first pass through the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryAssignment {
@@ -76,17 +89,38 @@ impl InputSource {
         first: u64,
     ) -> Result<Self> {
         let request_streams: LocalRequestStreams = request_streams.into();
+        let pass = |_: &_| (assignment == EntryAssignment::OnDemand).then(|| FirstPass::new(request_streams.part));
+        let passes: Vec<_> = models.iter().map(pass).collect();
+        Self::in_cycles(models, mix, request_streams, &passes, first)
+    }
+
+    /// The same, by demand, where a first pass that other loads have begun goes on: until it is over, no entry is sent twice.
+    ///
+    /// # Errors
+    /// If a model has no payload.
+    pub fn going_on(
+        models: Vec<PayloadIndex>,
+        mix: Mix,
+        request_streams: impl Into<LocalRequestStreams>,
+        pass: &RunPass,
+    ) -> Result<Self> {
+        Self::in_cycles(models, mix, request_streams.into(), &pass.0, 0)
+    }
+
+    fn in_cycles(
+        models: Vec<PayloadIndex>,
+        mix: Mix,
+        request_streams: LocalRequestStreams,
+        passes: &[Option<FirstPass>],
+        first: u64,
+    ) -> Result<Self> {
         check(&models, &mix, |index| !index.cycle.is_empty())?;
-        let passes: Vec<_> = models
-            .iter()
-            .map(|_| (assignment == EntryAssignment::OnDemand).then(|| FirstPass::new(request_streams.part)))
-            .collect();
         let order = |(index, pass): (&PayloadIndex, &Option<FirstPass>), request_stream| {
             EntryOrder::new(index.cycle.len(), request_stream, request_streams.all, first, pass.as_ref()).into()
         };
         let request_stream = |request_stream| RequestStream {
             draw: first.wrapping_add(request_stream as u64).into(),
-            orders: models.iter().zip(&passes).map(|model| order(model, request_stream)).collect(),
+            orders: models.iter().zip(passes).map(|model| order(model, request_stream)).collect(),
         };
         let order = Order::Cycle(request_streams.numbers().map(request_stream).collect());
         Ok(Self { models: models.into(), mix, all_request_streams: request_streams.all as u64, order })
@@ -248,6 +282,18 @@ mod tests {
         assert_eq!(order, (0..100).collect::<Vec<_>>());
         assert_eq!(payloads(&begun, 2, 3), [2, 6, 10], "then each request stream goes its own way");
         assert_eq!(payloads(&input_source(98), 2, 4), [98, 99, 0, 1]);
+    }
+
+    #[test]
+    fn a_pass_of_the_run_goes_on_over_its_loads() {
+        for part in [Part::WHOLE, Part { rank: 1, size: 2 }] {
+            let pass = RunPass::new(1, part);
+            let load = || InputSource::going_on(vec![cycle(0..100)], Mix::single(), 4, &pass).unwrap();
+            let (first, second) = (load(), load());
+            let sent = [payloads(&first, 0, 20), payloads(&second, 2, 20), payloads(&first, 1, 10)].concat();
+            let own: Vec<u32> = (0..50).map(|index| part.number(index) as u32).collect();
+            assert_eq!(sent, own);
+        }
     }
 
     #[test]

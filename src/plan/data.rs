@@ -75,6 +75,8 @@ impl DataPlan {
             random_ranges: &self.random_ranges,
             lengths: &[],
             blocks: None,
+            requests: None,
+            stages: 1,
             seed,
             memory,
         }

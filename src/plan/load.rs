@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::model::CorrelationForm;
 use crate::ranks::RanksPlan;
-use crate::terms::{LoadMode, Stage, TokenUse};
+use crate::terms::{LoadMode, Stage, StageLoad, TokenUse};
 
 /// When requests leave.
 #[derive(Clone, Debug)]
@@ -45,6 +45,13 @@ impl LoadPlan {
     /// What the token counts of a trace decide of each request, where there is one.
     pub fn tokens(&self) -> Option<&TokenUse> {
         self.mode.tokens().or(self.lengths.as_ref().map(|(_, tokens)| tokens))
+    }
+
+    /// In how many stages conversations take turns; 1 where they are no stages, or where each conversation is played once.
+    pub fn stages_of_turns(&self) -> u32 {
+        let stages = self.mode.stages();
+        let has_turns = |stage: &Stage| !matches!(stage.load, StageLoad::Sessions { .. } | StageLoad::Replay { .. });
+        if stages.iter().all(has_turns) { u32::try_from(stages.len()).unwrap_or(u32::MAX).max(1) } else { 1 }
     }
 
     /// The highest concurrency that a range without an end grows to.

@@ -43,7 +43,7 @@ use std::time::Duration;
 use crate::backend::ReplyRule;
 use crate::exit::Codes;
 use crate::model::ModelSpec;
-use crate::terms::{MeasurementPlan, OnDisturbance, ReportFolder, Rounds, StabilityRule};
+use crate::terms::{MeasurementPlan, OnDisturbance, ReportFolder, Rounds, StabilityRule, Stage};
 pub use crate::wire::coding::Compression;
 pub use crate::wire::{CredentialFile, Tls};
 pub use ::data::DataSource;
@@ -128,6 +128,17 @@ impl Plan {
             self.data.replies = ReplyRule::Any;
         }
         self
+    }
+
+    /// How many requests the run sends at most, if that follows from its load.
+    pub fn most_requests(&self) -> Option<u64> {
+        let stages = self.load.mode.stages();
+        if !stages.is_empty() {
+            return stages.iter().map(Stage::most_requests).sum();
+        }
+        let measurement = &self.measurement;
+        let levels = self.load.mode.levels(measurement.binary_search)? as u64;
+        Some(measurement.request_count?.saturating_add(measurement.warmup_requests).saturating_mul(levels))
     }
 
     /// The same plan with another batch size.

@@ -35,6 +35,7 @@ pub fn markdown(answer: &Answer, inert: fn(&str) -> String) -> String {
 mod tests {
     use super::*;
     use crate::result::answer::{GateAnswer, Missing, Question, Sureness};
+    use crate::result::checked::Judgement;
 
     #[test]
     fn the_answer_fits_80_columns_and_its_command_one_line() {
@@ -49,7 +50,11 @@ mod tests {
                 command: Some(command.trim_end().to_owned()),
                 seconds: Some(30),
             }),
-            gate: Some(GateAnswer { passed: true, words: "Passed: p99<60ms at concurrency 2: 41 ms".to_owned() }),
+            gate: Some(GateAnswer {
+                passed: true,
+                outcome: Judgement::Passed,
+                words: "Passed: p99<60ms at concurrency 2: 41 ms".to_owned(),
+            }),
         };
         let text = text(&answer);
         let lines: Vec<&str> = text.lines().collect();

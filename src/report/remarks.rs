@@ -4,6 +4,7 @@
 use crate::number::msec;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{Ending, LevelLoad, LevelSummary};
+use crate::stdio::shown;
 use crate::terms::MeasurementPlan;
 
 /// perf_analyzer's sentence about an unsuccessful level, if it has one.
@@ -22,6 +23,16 @@ pub fn remark(plan: &MeasurementPlan, level: &LevelSummary) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// perf_analyzer's sentences about a level whose requests failed.
+pub fn failure(level: &LevelSummary) -> Option<String> {
+    let (error, _) = level.client.errors.first().filter(|_| level.ending == Ending::Failed)?;
+    Some(format!(
+        "Failed to maintain requested inference load. Worker thread(s) failed to generate concurrent requests.\n\
+         Thread [0] had error: {}",
+        shown(&error.to_string().replace(['\n', '\r'], " "))
+    ))
 }
 
 fn unstable(plan: &MeasurementPlan, load: LevelLoad) -> String {

@@ -169,8 +169,10 @@ fn junit(result: &RunResult) -> io::Result<Vec<u8>> {
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     let model = result.setup.models.first().map_or("", |model| model.name.as_str());
     let (tests, failures) = (count(|_| true), count(|checked| !checked.passes && !checked.open));
-    let (skipped, seconds) =
-        (count(|checked| checked.open), seconds(all.iter().filter_map(|checked| checked.measured_s).sum()));
+    let (skipped, seconds) = (
+        count(|checked| checked.open),
+        seconds(all.iter().filter_map(|checked| checked.measured_s).fold(0.0, |sum, seconds| sum + seconds)),
+    );
     let suite = [
         ("name", plain(model)),
         ("tests", tests),

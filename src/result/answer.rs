@@ -4,6 +4,7 @@
 //! how they differ.
 
 mod changes;
+mod command;
 mod levels;
 mod periodic;
 mod study;
@@ -14,12 +15,17 @@ use serde::{Deserialize, Serialize};
 use crate::checked::Judgement;
 use crate::figures::FigureAt;
 use crate::number::{binary, plain};
-use crate::stats::Interval;
+use crate::stats::{Bounds, Interval};
 use crate::summary::LevelLoad;
+use crate::tune::{CandidateResult, CandidateStatus};
 use crate::{Checked, Distinction, RunResult, TuneResult, Unit};
 
 pub use changes::compared;
 pub use levels::{knee, most_within, speech};
+
+/// How many times longer an undecided gate should be measured, and how long it is if nobody says so, in seconds.
+const LONGER_GATE: u64 = 4;
+const USUAL_GATE_S: f64 = 60.0;
 
 /// What a run was asked, and the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -103,6 +109,8 @@ pub struct Missing {
 pub struct GateAnswer {
     /// Whether the run passes.
     pub passed: bool,
+    /// What it came to: a run that does not pass may be undecided.
+    pub outcome: Judgement,
     /// The one condition that decided, and its value.
     pub words: String,
 }
@@ -151,7 +159,26 @@ impl RunResult {
             (None, None, Some(periodic)) => periodic::answer(periodic),
             (None, None, None) => levels::answer(self),
         };
-        Some(Answer { gate: gate(&self.requirements), ..answer? })
+        let answer = Answer { gate: gate(&self.requirements), ..answer? };
+        let is_open = answer.gate.as_ref().is_some_and(|gate| gate.outcome == Judgement::Undecided && !gate.passed);
+        match is_open && answer.sure == Sureness::Sure {
+            true => Some(answer.lacks(self.longer_gate())),
+            false => Some(answer),
+        }
+    }
+
+    /// What an undecided gate lacks: more of the same.
+    fn longer_gate(&self) -> Missing {
+        let measurement = &self.setup.measurement;
+        let (flag, value) = match measurement.request_count {
+            Some(count) => ("--request-count", (LONGER_GATE * count).to_string()),
+            None => {
+                let spent = self.requirements.iter().filter_map(|checked| checked.measured_s).fold(0.0, f64::max);
+                ("--gate-time", format!("{}s", (LONGER_GATE as f64 * spent.max(USUAL_GATE_S)).ceil()))
+            }
+        };
+        let problem = "a condition is neither met nor missed for sure; measured longer, it may be".to_owned();
+        Missing { problem, command: Some(command::command(&self.setup, &[(flag, value)])), seconds: None }
     }
 
     /// Whether there are requirements, and each is certainly met or missed.
@@ -162,10 +189,26 @@ impl RunResult {
 }
 
 impl TuneResult {
+    /// The settings of the configuration to take, as far as they differ from yours; none if yours stays.
+    fn recommended(&self) -> Option<String> {
+        let is_winner = |candidate: &&CandidateResult| candidate.status == CandidateStatus::Winner;
+        let winner = self.candidates.iter().find(is_winner).filter(|winner| winner.number > 0)?;
+        let yours = self.candidates.iter().find(|candidate| candidate.number == 0);
+        let values = self.settings.iter().zip(&winner.values).enumerate();
+        let changed =
+            values.filter(|(index, (_, value))| yours.and_then(|yours| yours.values.get(*index)) != Some(value));
+        let all: Vec<String> = changed.map(|(_, (name, value))| format!("{name} {value}")).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
     /// The answer to a search.
     pub fn answer(&self) -> Answer {
         let bottleneck = self.why.first().map(|why| format!("; {}", why.trim_end_matches('.'))).unwrap_or_default();
-        let words = format!("{}{bottleneck}", self.verdict.sentence.trim_end_matches('.'));
+        let sentence = self.verdict.sentence.trim_end_matches('.');
+        let words = match self.recommended() {
+            Some(settings) => format!("Take {settings}: {}{bottleneck}", lower_first(sentence)),
+            None => format!("{sentence}{bottleneck}"),
+        };
         let gain = self.verdict.gain.map(|value| ReportedFigure {
             key: self.objective.clone(),
             subject: self.verdict.winner.map(|winner| format!("#{winner}")).unwrap_or_default(),
@@ -183,6 +226,12 @@ impl TuneResult {
     }
 }
 
+/// The sentence as the second part of one.
+fn lower_first(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}
+
 /// The condition that decided: of those that fail the first, else of those that are undecided the first, else the first.
 fn gate(all: &[Checked]) -> Option<GateAnswer> {
     let failed = all.iter().find(|checked| !checked.passes && !checked.open);
@@ -191,10 +240,15 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
     let decided = failed.or(open).or(undecided).or(all.first())?;
     let at_load = decided.level.map(|load| format!(" at {}", at(load, decided.distinction))).unwrap_or_default();
     let variant = decided.variant.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
+    let unit = decided.unit;
     let value = decided.value.map(|value| {
-        let interval =
-            decided.interval.map(|interval| format!(" ({})", decided.unit.show_between(interval.low, interval.high)));
-        format!(": {}{}", decided.unit.show(value), interval.unwrap_or_default())
+        let known = match (decided.interval, decided.bounds) {
+            (Some(interval), _) => format!(" ({})", unit.show_between(interval.low, interval.high)),
+            (None, Bounds { high: Some(high), .. }) => format!(" (at most {})", unit.show(high)),
+            (None, Bounds { low: Some(low), .. }) => format!(" (at least {})", unit.show(low)),
+            (None, Bounds { .. }) => String::new(),
+        };
+        format!(": {}{known}", unit.show(value))
     });
     let note = decided.note.as_ref().filter(|_| decided.value.is_none()).map(|note| format!(": {note}"));
     let passed = failed.is_none() && open.is_none();
@@ -206,7 +260,12 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
     };
     let others = if passed && all.len() > 1 { format!(", and {} more", all.len() - 1) } else { String::new() };
     let value = value.or(note).unwrap_or_default();
-    Some(GateAnswer { passed, words: format!("{word}: {}{at_load}{variant}{value}{others}", decided.text) })
+    let outcome = match (passed, failed.is_some()) {
+        (true, _) => decided.outcome,
+        (false, true) => Judgement::Failed,
+        (false, false) => Judgement::Undecided,
+    };
+    Some(GateAnswer { passed, outcome, words: format!("{word}: {}{at_load}{variant}{value}{others}", decided.text) })
 }
 
 /// A level in a sentence: `concurrency 4, batch size 2`.

@@ -14,9 +14,11 @@ impl RunResult {
         }
         let failed = self.periodic.as_ref().is_some_and(|periodic| periodic.outcome == Outcome::Failed);
         let broken = self.variants.as_ref().is_some_and(VariantsResult::has_failures);
-        // If the server is gone, a sweep may have no level to show for it.
-        if self.server_gone || failed || broken {
+        if (self.server_gone && !self.is_whole()) || failed || broken {
             return exit::NO_VALID_REQUESTS;
+        }
+        if codes == Codes::Own && self.interrupted && self.has_nothing() {
+            return exit::INTERRUPTED;
         }
         let binary = self.setup.measurement.binary_search;
         match of_levels(&self.setup.mode, binary, codes, &self.levels) {
@@ -25,6 +27,23 @@ impl RunResult {
             exit::UNSTABLE | exit::INVALID if codes == Codes::Own && self.is_judged() => self.code_of_gate(),
             code => code,
         }
+    }
+
+    /// Whether its load came to its end: a server that is gone by then has cost it nothing. A sweep may have no level to show for one
+    /// that went before.
+    fn is_whole(&self) -> bool {
+        let mode = &self.setup.mode;
+        let has_ended = |level: &LevelSummary| !matches!(level.ending, Ending::Interrupted | Ending::Failed);
+        let has_all = match mode.sweep() {
+            Some(_) => self.sweep.is_some(),
+            None => mode.levels(self.setup.measurement.binary_search).is_some_and(|count| self.levels.len() >= count),
+        };
+        has_all && self.levels.iter().all(has_ended)
+    }
+
+    /// Whether no part of it was measured.
+    fn has_nothing(&self) -> bool {
+        self.levels.is_empty() && self.sweep.is_none() && self.periodic.is_none() && self.variants.is_none()
     }
 
     fn code_of_gate(&self) -> u8 {
@@ -63,7 +82,9 @@ fn of_levels(mode: &LoadMode, binary: bool, codes: Codes, levels: &[LevelSummary
         Codes::PerfAnalyzers => is_unstable_upstream(mode, binary, levels),
     };
     if outcomes.contains(&Outcome::Failed) {
-        exit::NO_VALID_REQUESTS
+        // perf_analyzer has this code for windows without an answer alone; a failed request ends it like any other error.
+        let has_failed = levels.iter().any(|level| level.ending == Ending::Failed && level.client.failed > 0);
+        if codes == Codes::PerfAnalyzers && has_failed { exit::FAILED } else { exit::NO_VALID_REQUESTS }
     } else if codes == Codes::Own && measured_nothing(levels) {
         exit::INTERRUPTED
     } else if is_unstable {
@@ -138,7 +159,11 @@ mod tests {
         let over = level(Ending::OverThreshold, &[]);
         assert_eq!(code(std::slice::from_ref(&stable)), exit::OK);
         assert_eq!(code(&[stable.clone(), unstable.clone()]), exit::UNSTABLE);
-        assert_eq!(code(&[unstable, failed]), exit::NO_VALID_REQUESTS);
+        assert_eq!(code(&[unstable, failed.clone()]), exit::NO_VALID_REQUESTS);
+        let upstream = |level: LevelSummary| of_levels(&LoadMode::FixedSchedule, false, Codes::PerfAnalyzers, &[level]);
+        let mut refused = failed.clone();
+        refused.client.failed = 20;
+        assert_eq!([upstream(failed), upstream(refused)], [exit::NO_VALID_REQUESTS, exit::FAILED]);
         assert_eq!(code(&[late]), exit::INVALID);
         let disturbances = Disturbances { windows: 3, disturbed: 3, replaced: 0, worst: None };
         assert_eq!(code(&[LevelSummary { disturbances, ..level(Ending::Stable, &[]) }]), exit::OK, "a disturbed level");

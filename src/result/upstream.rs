@@ -3,26 +3,30 @@
 
 use std::borrow::Cow;
 
-use crate::RunResult;
 use crate::outcome::Outcome;
 use crate::summary::{Ending, LevelSummary};
+use crate::{RunResult, Setup};
 
 impl RunResult {
     /// The result without levels of a range that are not stable, or above the latency threshold; with all of them if
     /// there are no others.
     pub fn as_upstream(&self) -> Cow<'_, Self> {
-        let levels: Vec<LevelSummary> = self.levels.iter().filter(|level| is_kept(level)).cloned().collect();
-        match self.setup.mode.is_range() && !levels.is_empty() {
-            true => Cow::Owned(Self { levels, ..self.clone() }),
-            false => Cow::Borrowed(self),
+        let levels: Vec<LevelSummary> =
+            self.levels.iter().filter(|level| self.setup.keeps_upstream(level)).cloned().collect();
+        match levels.is_empty() || levels.len() == self.levels.len() {
+            true => Cow::Borrowed(self),
+            false => Cow::Owned(Self { levels, ..self.clone() }),
         }
     }
 }
 
-/// Whether perf_analyzer would have kept it; what an interrupt ended early says what was measured until then.
-fn is_kept(level: &LevelSummary) -> bool {
-    let has_ended = matches!(level.ending, Ending::Stable | Ending::Complete | Ending::Interrupted);
-    has_ended && Outcome::new(level) != Outcome::Failed
+impl Setup {
+    /// Whether perf_analyzer would report the level: not one of a range that is not stable, above the limit, or failed. What an
+    /// interrupt ended early says what was measured until then.
+    pub fn keeps_upstream(&self, level: &LevelSummary) -> bool {
+        let has_ended = matches!(level.ending, Ending::Stable | Ending::Complete | Ending::Interrupted);
+        !self.mode.is_range() || (has_ended && Outcome::new(level) != Outcome::Failed)
+    }
 }
 
 #[cfg(test)]

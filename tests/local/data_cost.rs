@@ -25,6 +25,8 @@ fn load(source: &DataSource, model: &ModelSpec, batch_size: u64, placement: Plac
         string_length: 8,
         string_data: None,
         random_ranges: &[],
+        requests: None,
+        stages: 1,
         seed: 1,
         memory: &Allowance::unbounded(),
     };

@@ -130,7 +130,15 @@ fn load(
     }
     let base = plan.data.corpus_spec(plan.seed, memory);
     let (lengths, blocks) = (&recorded.lengths[..], recorded.blocks.as_ref());
-    let spec = CorpusSpec { shapes: &shapes, random_ranges: &random_ranges, lengths, blocks, ..base };
+    let spec = CorpusSpec {
+        shapes: &shapes,
+        random_ranges: &random_ranges,
+        lengths,
+        blocks,
+        requests: plan.most_requests(),
+        stages: plan.load.stages_of_turns(),
+        ..base
+    };
     let corpus = Corpus::load(&spec, model);
     if models.len() > 1 { corpus.map_err(|error| error.context(format!("model '{}'", model.id))) } else { corpus }
 }

@@ -4,7 +4,7 @@ use crate::terms::StageLoad;
 use crate::validate::facts::named;
 use crate::validate::{Rule, made, rule};
 use crate::{DataSource, Draft, Protocol, ServiceKind};
-use ::data::{PromptForm, PromptLength, PromptSpec};
+use ::data::{PromptCount, PromptForm, PromptLength, PromptSpec};
 
 /// Flags of payloads that are generated.
 const GENERATED: &[&str] = &[
@@ -146,6 +146,15 @@ pub(super) const RULES: &[Rule] = &[
             _ => false,
         },
         "{--conversations} needs prompts of drawn lengths: {--prompt-tokens} has its own",
+    ),
+    rule(
+        |draft| match &draft.plan.data.source {
+            DataSource::Prompts(PromptSpec { count: PromptCount::Unique, prompt, .. }) => {
+                !matches!(prompt, PromptLength::Drawn(_))
+            }
+            _ => false,
+        },
+        "{--num-prompts} unique needs prompts of drawn lengths: {--prompt-tokens} says how many there are",
     ),
     rule(
         |draft| is_openai(draft) && draft.plan.target.openai.endpoint.is_empty(),

@@ -115,7 +115,10 @@ pub fn results(setup: &Setup, level: &LevelSummary) -> String {
     text += &disturbance::line(level);
     text += &verdict_lines(setup, level);
     text.push('\n');
-    text
+    match setup.detail.as_upstream && !setup.keeps_upstream(level) {
+        true => upstream::none_as_upstream(&text),
+        false => text,
+    }
 }
 
 /// The confidence intervals of the level's figures; empty if nothing succeeded.
@@ -158,7 +161,8 @@ pub fn summary(result: &RunResult) -> String {
         false => String::new(),
     };
     let _ = writeln!(text, "Inferences/Second vs. Client {latency} Batch Latency");
-    for level in levels {
+    let as_upstream = setup.detail.as_upstream;
+    for level in levels.iter().filter(|level| !as_upstream || setup.keeps_upstream(level)) {
         let _ = writeln!(
             text,
             "{}: {}{}, throughput: {} infer/sec, latency {} usec{}",
@@ -167,10 +171,10 @@ pub fn summary(result: &RunResult) -> String {
             batch(level),
             significant(level.client.throughput()),
             whole_us(level.client.key_latency_ns(setup.measurement.percentile)),
-            mark(level),
+            // perf_analyzer's callers read every line here, to its end.
+            if as_upstream { String::new() } else { mark(level) },
         );
-        // perf_analyzer's callers read every line here.
-        let speech = speech(level, &setup.measurement).filter(|_| !setup.detail.as_upstream);
+        let speech = speech(level, &setup.measurement).filter(|_| !as_upstream);
         text.extend(speech.map(|words| format!("  {words}\n")));
     }
     text

@@ -17,6 +17,11 @@ pub fn as_upstream(text: &str) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
 
+/// The same where perf_analyzer prints nothing of the kind: scripts would take it for a result.
+pub fn none_as_upstream(text: &str) -> String {
+    text.split_inclusive('\n').map(reworded).collect()
+}
+
 fn is_upstreams(line: &str) -> bool {
     let is_percentile = line.strip_prefix('p').is_some_and(|tail| {
         let number = tail.split(' ').next().unwrap_or_default();
@@ -55,6 +60,10 @@ mod tests {
         let line = as_upstream("    95% confidence: throughput 1 to 2 infer/sec, p50 3 to 4 usec, p90 not known\n");
         assert_eq!(line, "    95% confidence: rate 1 to 2 inferences/s, P50 3 to 4 usec, P90 not known\n");
         assert_eq!(as_upstream("Wake-up time: avg 1 usec, p99.9 2"), "Wake-up time: avg 1 usec, P99.9 2");
+        assert_eq!(
+            none_as_upstream("  Client:\n    Throughput: 5 infer/sec\n"),
+            "  Client:\n    Rate: 5 inferences/s\n"
+        );
         assert_eq!(as_upstream("model 'mp50' step 50p5\n\n"), "model 'mp50' step 50p5\n\n");
     }
 }

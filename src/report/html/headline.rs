@@ -5,7 +5,8 @@ use maud::{Markup, html};
 use crate::figures::{MARGIN, Shown, rate};
 use crate::html::Page;
 use crate::html::parts::percent;
-use crate::result::answer::{Answer, ReportedFigure, Sureness, compared};
+use crate::result::answer::{Answer, GateAnswer, ReportedFigure, Sureness, compared};
+use crate::result::checked::Judgement;
 use crate::result::compare::changes;
 use crate::result::figures::FigureAt;
 use crate::result::outcome::Outcome;
@@ -22,7 +23,12 @@ pub fn answers(page: &Page<'_>) -> Vec<Answer> {
         let changes = changes(first.result, run.result, MARGIN);
         compared(&changes, [&first.name, &run.name], &run.result.setup)
     };
-    let answer = page.results.get(page.main).and_then(|run| run.result.answer());
+    let answer = page.results.get(page.main).and_then(|run| {
+        let answer = run.result.answer()?;
+        // Of several results, the sentence says whose it is.
+        let words = if others.is_empty() { answer.words } else { format!("{}: {}", run.name, answer.words) };
+        Some(Answer { words, ..answer })
+    });
     others.iter().filter_map(differ).chain(answer).collect()
 }
 
@@ -30,13 +36,22 @@ pub fn answers(page: &Page<'_>) -> Vec<Answer> {
 pub fn sentence(answer: &Answer) -> Markup {
     html! {
         @if let Some(gate) = &answer.gate {
-            p.gate { span class=(if gate.passed { "badge good" } else { "badge bad" }) { (shown(&gate.words)) } }
+            p.gate { span class=(gate_class(gate)) { (shown(&gate.words)) } }
         }
         p.answer { (shown(&answer.words)) }
         @if let Some(missing) = &answer.missing {
             p.sub { @if answer.sure != Sureness::Sure { span.badge.warn { "not sure" } " " } (shown(&missing.text())) }
             @if let Some(command) = &missing.command { pre { (shown(command)) } }
         }
+    }
+}
+
+/// An undecided gate is neither green nor red.
+fn gate_class(gate: &GateAnswer) -> &'static str {
+    match gate.outcome {
+        Judgement::Undecided => "badge warn",
+        _ if gate.passed => "badge good",
+        _ => "badge bad",
     }
 }
 

@@ -77,7 +77,9 @@ pub fn write(
         files.push((name("load.json"), pretty(&body)));
     }
     let table = csv(result)?;
-    let whole = pretty(&json!(result));
+    let mut whole = json!(result);
+    whole["answer"] = json!(result.answer());
+    let whole = pretty(&whole);
     files.push((folder.join("metrics-model-inference.csv"), table.clone()));
     files.push((folder.join("result.json"), whole.clone()));
     files.push((folder.join("report.html"), html::tune_page(result).into_bytes()));

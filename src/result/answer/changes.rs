@@ -1,6 +1,6 @@
 //! Answers about how others differ from the first: variants, and results that are compared.
 
-use crate::answer::levels::command;
+use crate::answer::command::command;
 use crate::answer::{Answer, Missing, Question, ReportedFigure, Sureness, at, reported};
 use crate::compare::{Direction, LevelChange};
 use crate::figures::FigureAt;

@@ -1,12 +1,13 @@
 //! Answers from levels: what one comes to, the most within a limit, the knee of a range, the saturation of a sweep.
 
+use crate::answer::command::{beyond, command};
 use crate::answer::{Answer, Missing, Question, ReportedFigure, Sureness, at, reported};
 use crate::figures::{FigureAt, Value};
 use crate::number::{plain, time};
 use crate::outcome::Outcome;
 use crate::reasons::Verdict;
 use crate::statistic::value;
-use crate::summary::{Ending, LevelLoad, LevelSummary};
+use crate::summary::{Ending, LevelLoad, LevelSummary, LimitCheck};
 use crate::sweep::SweepResult;
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 use crate::{RunResult, Setup};
@@ -36,6 +37,7 @@ pub(super) fn answer(result: &RunResult) -> Option<Answer> {
         ([first, ..], []) => Some(nothing(first, &result.setup)),
         (_, measured) if is_limited => Some(within(result, measured)),
         ([_], [named]) => Some(single(named, &result.setup)),
+        (_, measured) if result.setup.mode.pace().is_some() => Some(streams(result, measured)),
         (_, measured) if result.setup.mode.is_range() => Some(range(result, measured)),
         (_, measured) => Some(slowest(result, measured)),
     }
@@ -104,6 +106,27 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
     unless_wrong(Answer::sure(Question::Knee, words, figures), best, setup)
 }
 
+/// The most streams that the server kept up with: how much load they are follows from their number.
+fn streams(result: &RunResult, all: &[Named<'_>]) -> Answer {
+    let setup = &result.setup;
+    let kept = all.iter().filter(|named| kept_up(named.level));
+    let by_number =
+        |left: &&Named<'_>, right: &&Named<'_>| left.level.load.number().total_cmp(&right.level.load.number());
+    let Some(best) = kept.max_by(by_number) else {
+        let words = format!("The server kept no streams in time, not even {}", all[0].name);
+        return unless_wrong(Answer::sure(Question::MostLoad, words, figures(&all[0], setup)), &all[0], setup);
+    };
+    let latency = with_interval(key(setup), best.level);
+    let beside = format!("{} {latency}", title(setup));
+    let is_most = all.iter().any(|named| named.level.load.number() > best.level.load.number());
+    let number = plain(best.level.load.number());
+    let answer = |words| unless_wrong(Answer::sure(Question::MostLoad, words, figures(best, setup)), best, setup);
+    if is_most {
+        return answer(format!("Most streams kept in time: {number} ({beside})"));
+    }
+    answer(format!("At least {number} streams kept in time ({beside})")).lacks(beyond(setup))
+}
+
 /// The most load within a limit.
 fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let setup = &result.setup;
@@ -114,7 +137,11 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
         let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
         let least = all.iter().min_by(|left, right| latency(left).total_cmp(&latency(right))).unwrap_or(&all[0]);
         let found = with_interval(key(setup), least.level);
-        let words = format!("No load within {asked}: {found} at {}, the least of all measured", least.name);
+        let words = match is_below(least.level, false) {
+            // It was not measured well enough, or was no load that was asked for.
+            true => format!("No load settled within {asked}: {found} at {}", least.name),
+            false => format!("No load within {asked}: {found} at {}, the least of all measured", least.name),
+        };
         let answer = Answer::sure(Question::MostLoad, words, figures(least, setup));
         return unless_certain(answer, least, result);
     };
@@ -138,19 +165,19 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
         }
         _ => format!("At least {rate} within {asked}, at {} ({} {latency_range}{beside})", best.name, title(setup)),
     };
-    let (flag, from) = (setup.mode.flag(), plain(best.level.load.number()));
-    let missing = Missing {
-        problem: "no load that was measured exceeds the limit; go on with higher ones".to_owned(),
-        command: Some(command(setup, &[(flag, format!("{from}:0"))])),
-        seconds: None,
-    };
-    Answer { words, ..answer }.lacks(missing)
+    Answer { words, ..answer }.lacks(beyond(setup))
 }
 
-/// Whether a level is within the limit. A rate that was not sent, or that the server did not keep up with, says nothing
-/// about the rate.
+/// Whether a level is within the limit, be it known that it is or how large its latency is. A rate that was not sent, or that the
+/// server did not keep up with, says nothing about the rate.
 fn holds(level: &LevelSummary) -> bool {
-    matches!(level.ending, Ending::Stable | Ending::Complete) && kept_up(level)
+    let is_settled = matches!(level.ending, Ending::Stable | Ending::Complete);
+    (is_settled || level.ending == Ending::Unstable && is_below(level, true)) && kept_up(level)
+}
+
+/// Whether the latency is below the limit; `for_certain` where its interval has to be.
+fn is_below(level: &LevelSummary, for_certain: bool) -> bool {
+    level.limit.is_some_and(|check| !check.over && (check.certain || !for_certain))
 }
 
 fn kept_up(level: &LevelSummary) -> bool {
@@ -290,10 +317,16 @@ fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
 /// The answer, unless the limit is within the interval of the latency: then with how long would settle it.
 fn unless_certain(answer: Answer, named: &Named<'_>, result: &RunResult) -> Answer {
     let setup = &result.setup;
-    let Some(check) = named.level.limit.filter(|check| !check.certain) else {
+    let found = key(setup).value(named.level);
+    let contains = |limit: f64| {
+        let interval = found.as_ref().and_then(|found| found.interval);
+        interval.is_none_or(|interval| interval.low < limit && limit <= interval.high)
+    };
+    // A level that is invalid for another reason says that one.
+    let is_open = |check: &LimitCheck| !check.certain && contains(check.limit.as_nanos() as f64);
+    let Some(check) = named.level.limit.filter(is_open).filter(|_| named.level.ending != Ending::Unstable) else {
         return unless_wrong(answer, named, setup);
     };
-    let found = key(setup).value(named.level);
     let gap = found.map_or(0.0, |found| (found.value - check.limit.as_nanos() as f64).abs());
     let half = found.and_then(|found| found.interval).map_or(0.0, |interval| (interval.high - interval.low) / 2.0);
     let times = ((half / gap.max(1.0)).powi(2) * MARGIN).clamp(LONGER.0, LONGER.1);
@@ -311,29 +344,4 @@ fn unless_certain(answer: Answer, named: &Named<'_>, result: &RunResult) -> Answ
         command: Some(command(setup, &changed)),
         seconds: Some(seconds.ceil() as u64),
     })
-}
-
-/// The run's command with these flags in place of its own.
-pub(super) fn command(setup: &Setup, changed: &[(&str, String)]) -> String {
-    let mut words = vec![setup.program.name.clone()];
-    let mut arguments = setup.command_line.iter().peekable();
-    while let Some(word) = arguments.next() {
-        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
-        if !changed.iter().any(|(flag, _)| *flag == name) {
-            words.push(quoted(word));
-        } else if name == word {
-            arguments.next();
-        }
-    }
-    changed.iter().for_each(|(flag, value)| words.extend([(*flag).to_owned(), value.clone()]));
-    words.join(" ")
-}
-
-/// Quoted for a shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }

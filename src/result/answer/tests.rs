@@ -9,7 +9,7 @@ use crate::record::Generated;
 use crate::rounds::{Round, Unit as Turn, Value};
 use crate::setup::sample as plans;
 use crate::summary::{Ending, LevelSummary, LimitCheck, StatisticEstimate, sample};
-use crate::terms::{LoadMode, Order, Range, Rounds, Statistic};
+use crate::terms::{GapDistribution, LoadMode, Order, Range, Rounds, Statistic};
 use crate::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::{RunResult, Setup};
 
@@ -52,6 +52,14 @@ fn paced_streams_are_counted() {
     assert_eq!(found.words, "Most streams within p99 < 50 ms: 8 (p99 36.9 to 45.1 ms, 80 infer/s)");
     let found = answer(&setup, &[streams(4, 20), streams(8, 41)]);
     assert!(found.words.starts_with("At least 8 streams within p99 < 50 ms (p99 "), "{}", found.words);
+    setup.measurement.latency_threshold = None;
+    let mut late = LevelSummary { ending: Ending::Stable, ..streams(12, 76) };
+    late.verdict = Verdict::Invalid(vec![InvalidReason::Overloaded(120.0, 90.0)]);
+    let found = answer(&setup, &[streams(4, 20), streams(8, 41), late]);
+    assert_eq!(found.words, "Most streams kept in time: 8 (p99 41 ms (36.9 to 45.1 ms))");
+    let found = answer(&setup, &[streams(4, 20), streams(8, 41)]);
+    assert!(found.words.starts_with("At least 8 streams kept in time ("), "{}", found.words);
+    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 13:0:1"));
 }
 
 #[test]
@@ -74,9 +82,35 @@ fn what_is_not_sure_says_what_would_settle_it() {
     assert!(command.contains("--concurrency-range 2 --max-trials 60") && missing.seconds == Some(20), "{command}");
     let found = answer(&setup(true, 4), &[level(1, 130, 20), level(2, 228, 41)]);
     assert!(found.words.starts_with("At least 228 infer/s within p99 < 50 ms, at concurrency 2 ("), "{}", found.words);
-    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 2:0"));
+    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 5:0:1"));
+    let mut listed = setup(true, 4);
+    listed.mode = LoadMode::Concurrency(Range { listed: vec![1, 2, 4], ..Range::with_step(1, Some(4), 1) });
+    let found = answer(&listed, &[level(1, 130, 20), level(4, 228, 41)]);
+    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 8:256:*2"));
+    listed.mode = LoadMode::RequestRate {
+        range: Range::with_step(100.0, Some(500.0), 200.0),
+        distribution: GapDistribution::Constant,
+    };
+    let found = answer(&listed, &[level(1, 130, 20)]);
+    assert!(found.missing.unwrap().command.unwrap().contains("--request-rate-range 700:0:200"));
     let none = answer(&setup(true, 4), &[level(4, 242, 76)]);
     assert!(none.words.starts_with("No load within p99 < 50 ms: 76 ms (68.4 to 83.6 ms) at concurrency 4"));
+}
+
+#[test]
+fn what_did_not_settle_is_not_called_over_the_limit() {
+    let mut wandering = level(2, 228, 2);
+    wandering.ending = Ending::Unstable;
+    wandering.verdict = Verdict::Invalid(vec![InvalidReason::Unstable(None)]);
+    let found = answer(&setup(true, 2), &[wandering.clone()]);
+    assert!(found.words.starts_with("At least 228 infer/s within p99 < 50 ms, at concurrency 2"), "{}", found.words);
+    wandering.limit = wandering.limit.map(|check| LimitCheck { certain: false, ..check });
+    wandering.intervals.clear();
+    let found = answer(&setup(true, 2), &[wandering]);
+    assert_eq!(found.words, "No load settled within p99 < 50 ms: 2 ms at concurrency 2");
+    let missing = found.missing.unwrap();
+    assert_eq!(found.sure, Sureness::Undecided);
+    assert!(missing.problem.starts_with("concurrency 2 is unstable"), "{}", missing.problem);
 }
 
 #[test]

@@ -24,6 +24,19 @@ impl Stage {
         (edges == StageEdges::Drain || !self.pause.is_zero()).then_some(self.pause)
     }
 
+    /// How many requests it sends at most, if that follows from it: gaps that are drawn may be shorter than their mean.
+    pub fn most_requests(&self) -> Option<u64> {
+        let rate = match (self.length, self.load) {
+            (StageLength::Requests(count), _) => return Some(count),
+            (_, StageLoad::RequestRate(rate)) => rate,
+            (_, StageLoad::Ramp(ramp)) => ramp.mean(),
+            _ => return None,
+        };
+        let StageLength::Time(time) = self.length else { return None };
+        let mean = rate * time.as_secs_f64();
+        Some((mean + 4.0 * mean.sqrt() + 1.0) as u64)
+    }
+
     /// Requests outstanding; none if a rate is held.
     pub fn concurrency(&self) -> Option<u32> {
         match self.load {

@@ -126,7 +126,7 @@ fn the_other_sections_mean_flags_too() {
         "seed: time",
         "prompt-tokens: lognormal:100:20:5:900",
         "output-tokens: 32",
-        "num-prompts: 50",
+        "num-prompts: unique",
         "endpoint: v1/chat/completions",
         "streaming: true",
         "  - \"Authorization:Bearer secret\"",

@@ -62,6 +62,8 @@ impl Ask {
             string_length: 16,
             string_data: self.string_data.as_deref(),
             random_ranges: &self.random_ranges,
+            requests: None,
+            stages: 1,
             seed: self.seed,
             memory: &self.memory,
         };

@@ -29,14 +29,14 @@ pub fn replay(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(
         ("output_tokens_per_turn", Some("256"), "output-tokens"),
     ] {
         match fields.take(key) {
-            Some(node) => flags.at(node.at).add(flag, length(&fields.name(key), node)?.0),
+            Some(node) => flags.at(node.at).add(flag, length(&fields.name(key), node)?),
             None => usual.into_iter().for_each(|usual| flags.at_key(&fields, key).add(flag, usual)),
         }
     }
     if let Some(node) = fields.take("tool_call_latency_sec")
         && !is_nothing(node)
     {
-        flags.at(node.at).add("turn-delay", length(&fields.name("tool_call_latency_sec"), node)?.0);
+        flags.at(node.at).add("turn-delay", length(&fields.name("tool_call_latency_sec"), node)?);
     }
     let uncut = "no effect: a conversation is sent whole, and one that is too long for the model fails";
     flags.notes.extend(fields.no_effect("max_model_len", uncut));

@@ -3,11 +3,11 @@
 use crate::config::fields::Fields;
 use crate::config::yaml::{Fault, Node};
 
-/// A distribution as a value of `--prompt-tokens`, and the number of draws.
+/// A distribution as a value of `--prompt-tokens`.
 ///
 /// # Errors
 /// What is not theirs.
-pub fn length(name: &str, node: &Node) -> Result<(String, Option<u64>), Fault> {
+pub fn length(name: &str, node: &Node) -> Result<String, Fault> {
     let mut fields = Fields::new(name, node)?;
     let (least, most) = (fields.whole("min", 0)?.unwrap_or(10).max(1), fields.whole("max", 1)?.unwrap_or(1024));
     let mean = fields.positive("mean")?.unwrap_or(512.0);
@@ -22,19 +22,19 @@ pub fn length(name: &str, node: &Node) -> Result<(String, Option<u64>), Fault> {
         (deviation, None) => deviation.unwrap_or(200.0),
     };
     let skew = fields.number("skew", f64::MIN)?.unwrap_or(0.0);
-    let count = fields.whole("total_count", 1)?;
+    // How many lengths inference-perf draws; ours are drawn for each prompt.
+    fields.whole("total_count", 1)?;
     let kinds = ["normal", "skew_normal", "lognormal", "uniform", "poisson", "fixed"];
     let kind = fields.choice("type", &kinds)?.unwrap_or("normal");
     fields.finish()?;
     if least > most {
         return Err(Fault::new(node.at, format!("'{name}.min' is above its max")));
     }
-    let length = match kind {
+    Ok(match kind {
         "skew_normal" => format!("skew-normal:{mean}:{deviation}:{skew}:{least}:{most}"),
         "uniform" => format!("uniform:{least}:{most}"),
         "poisson" => format!("poisson:{mean}:{least}:{most}"),
         "fixed" => format!("{}", mean.trunc().max(1.0)),
         kind => format!("{kind}:{mean}:{deviation}:{least}:{most}"),
-    };
-    Ok((length, count))
+    })
 }

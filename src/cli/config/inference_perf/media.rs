@@ -59,7 +59,7 @@ fn kind_of(name: &str, node: &Node, kind: &str, list: &str, is_misplaced: bool) 
     if !is_misplaced {
         fields.finish()?;
     }
-    Ok(count.map(|(count, _)| format!("{kind}:{}", [vec![format!("count={count}")], settings].concat().join(","))))
+    Ok(count.map(|count| format!("{kind}:{}", [vec![format!("count={count}")], settings].concat().join(","))))
 }
 
 /// A value, or a list of values with weights.

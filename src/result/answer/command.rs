@@ -1,0 +1,61 @@
+//! Commands that would settle what a run leaves open.
+
+use crate::Setup;
+use crate::answer::Missing;
+use crate::number::plain;
+use crate::terms::{LevelValue, LoadMode, Range};
+
+/// How many loads of a list that goes on.
+const FURTHER: i32 = 6;
+
+/// Higher loads are missing.
+pub(super) fn beyond(setup: &Setup) -> Missing {
+    Missing {
+        problem: "no load that was measured is too much; go on with higher ones".to_owned(),
+        command: Some(command(setup, &[(setup.mode.flag(), higher(&setup.mode))])),
+        seconds: None,
+    }
+}
+
+/// The loads of a range above its last, as far apart as they were: a list goes on with the factor of its last two.
+fn higher(mode: &LoadMode) -> String {
+    fn of<T: LevelValue + Into<f64>>(range: &Range<T>) -> String {
+        let last: f64 = range.end.unwrap_or(range.start).into();
+        match range.listed.as_slice() {
+            [.., before, last] => {
+                let (before, last): (f64, f64) = ((*before).into(), (*last).into());
+                let factor = (last / before).max(1.1);
+                let rounded =
+                    |value: f64| plain(if before.fract() + last.fract() == 0.0 { value.round() } else { value });
+                format!("{}:{}:*{}", rounded(last * factor), rounded(last * factor.powi(FURTHER)), plain(factor))
+            }
+            _ => format!("{}:0:{}", plain(last + range.step.into()), plain(range.step.into())),
+        }
+    }
+    mode.concurrency().map(of).or_else(|| mode.rate().map(of)).unwrap_or_default()
+}
+
+/// The run's command with these flags in place of its own.
+pub(super) fn command(setup: &Setup, changed: &[(&str, String)]) -> String {
+    let mut words = vec![setup.program.name.clone()];
+    let mut arguments = setup.command_line.iter().peekable();
+    while let Some(word) = arguments.next() {
+        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+        if !changed.iter().any(|(flag, _)| *flag == name) {
+            words.push(quoted(word));
+        } else if name == word {
+            arguments.next();
+        }
+    }
+    changed.iter().for_each(|(flag, value)| words.extend([(*flag).to_owned(), value.clone()]));
+    words.join(" ")
+}
+
+/// Quoted for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
