@@ -11,6 +11,9 @@ end_steps() {
     die "$1"
 }
 
+# again COMMAND...: how to run only this, if a shell knows it: a function of the script is nothing that can be typed.
+again() { [[ $(type -t "$1") != file ]] || printf '; to see only this step, run: %s' "${*@Q}"; }
+
 # step NAME COMMAND...: runs the command, and ends the script with what to run to see only this step if it fails.
 step() {
     local name=$1 start=$SECONDS
@@ -18,7 +21,7 @@ step() {
     say "$name"
     "$@" || {
         note_step "$name (failed)" "$start"
-        end_steps "$name failed; to see only this step, run: $*"
+        end_steps "$name failed; see above$(again "$@")"
     }
     note_step "$name" "$start"
 }
@@ -52,7 +55,7 @@ beside() {
         "${way[@]}" "$@" >"$log" 2>&1 || code=$?
         echo "$SECONDS $code" >"$log.end"
     ) &
-    BESIDE+=("$!" "$log" "$name" "$*")
+    BESIDE+=("$!" "$log" "$name" "$(again "$@")")
 }
 
 # await_steps: waits for the steps that were begun beside others, and ends the script if one of them failed.
@@ -69,7 +72,7 @@ await_steps() {
         [[ ! -e $log.end ]] || read -r seconds code <"$log.end"
         last=$(tail -n 5 "$log")
         rm -f "$log" "$log.end"
-        ((code == 0)) || failed+=("$name failed; to see only this step, run: $command; its last words:"$'\n'"$last")
+        ((code == 0)) || failed+=("$name failed$command; its last words:"$'\n'"$last")
         STEPS+=("$(printf '%5d s  %s (beside others)%s' "$seconds" "$name" "$( ((code == 0)) || echo ' (failed)')")")
     done
     ((${#failed[@]} == 0)) || end_steps "$(printf '%s\n' "${failed[@]}")"

@@ -41,8 +41,12 @@ pub fn init(wanted: &Starter) -> Result<u8> {
         note!("{missing}");
     }
     let shapes: String = content.shapes.iter().map(|shape| format!(" --shape {shape}")).collect();
+    let first = match content.text.contains("\n# input [") {
+        true => format!("complete {}, then measure it", folder.join("config.pbtxt").display()),
+        false => "now measure it".to_owned(),
+    };
     note!(
-        "now measure it: triton-bench -m {name} --model-repository {} --concurrency-range 1:4{shapes}",
+        "{first}: triton-bench -m {name} --model-repository {} --concurrency-range 1:4{shapes}",
         repository.display()
     );
     Ok(exit::OK)

@@ -45,6 +45,9 @@ pub fn run(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
 fn run_levels(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
     let (plan, session) = (runner.plan(), runner.session);
     warm_up::run(runner)?;
+    if runner.must_stop() {
+        return Ok(());
+    }
     match &plan.load.mode {
         LoadMode::Concurrency(range) => grow(runner, range, result, &|requests| Ok(Job::closed(session, requests))),
         LoadMode::Paced { range, interval } => {

@@ -125,8 +125,8 @@ impl<'a> Runner<'a> {
     pub fn again(&self, job: &Job, level: &mut LevelSummary) -> Result<()> {
         self.context.screen.again();
         self.show_measured(job, &self.plan().measurement, |repeated| {
-            // A repetition that the user broke off says less than the first measurement.
-            if repeated.ending != Ending::Interrupted {
+            // A repetition that the user broke off, or without an answer, says less than the first measurement.
+            if repeated.ending != Ending::Interrupted && repeated.client.requests > 0 {
                 *level = repeated;
             }
         })

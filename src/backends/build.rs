@@ -7,6 +7,11 @@ use std::path::PathBuf;
 const WRAPPER: &str = "../../wrapper.h";
 
 fn main() {
+    println!("cargo:rustc-check-cfg=cfg(sanitized)");
+    // Sanitizers have a function of their own where threads begin.
+    if env::var_os("CARGO_CFG_SANITIZE").is_some_and(|which| !which.is_empty()) {
+        println!("cargo:rustc-cfg=sanitized");
+    }
     println!("cargo:rerun-if-changed={WRAPPER}");
     let target = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("triton_api.rs");
     bindgen::Builder::default()

@@ -195,11 +195,21 @@ impl<'a> Trials<'a> {
     fn look(&mut self, start: Stamp) -> Result<Sample> {
         let (watcher, load) = (self.measurement.watcher, Sampled { run: self.run, load: self.running });
         self.running.settle_if_stranded();
-        self.counters.poll()?;
+        self.poll_counters()?;
         let sample = self.sampler.look(load, watcher);
         let window = (!self.run.finite).then_some(self.history.closed() + 1);
         watcher.progress(&|| load.moment(window, start));
         Ok(sample)
+    }
+
+    /// Takes what has been read of the server's counters. A server that answers requests, and not in time what it counted, has too
+    /// much to do: that costs its own figures, and not the level.
+    fn poll_counters(&mut self) -> Result<()> {
+        match self.counters.poll() {
+            Err(error) if self.run.recorder.completed().all() > 0 => left_out(&error),
+            read => drop(read?),
+        }
+        Ok(())
     }
 
     /// Closes the window in the recorder, which `complete` completes with the times of the first requests, and opens the next one.
@@ -259,6 +269,11 @@ impl<'a> Trials<'a> {
             None
         }
     }
+}
+
+/// Says that a reading of the server's counters is missing.
+fn left_out(error: &Error) {
+    note!("{error}; the server's own figures from that time are left out");
 }
 
 mod edges;

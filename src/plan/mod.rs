@@ -132,13 +132,14 @@ impl Plan {
 
     /// How many requests the run sends at most, if that follows from its load.
     pub fn most_requests(&self) -> Option<u64> {
-        let stages = self.load.mode.stages();
+        let (stages, measurement) = (self.load.mode.stages(), &self.measurement);
+        let warm_up: u64 = self.load.warm_up.iter().map(Stage::most_requests).sum::<Option<u64>>()?;
         if !stages.is_empty() {
-            return stages.iter().map(Stage::most_requests).sum();
+            return Some(warm_up + stages.iter().map(Stage::most_requests).sum::<Option<u64>>()?);
         }
-        let measurement = &self.measurement;
         let levels = self.load.mode.levels(measurement.binary_search)? as u64;
-        Some(measurement.request_count?.saturating_add(measurement.warmup_requests).saturating_mul(levels))
+        let level = measurement.request_count?.saturating_add(measurement.warmup_requests);
+        Some(level.saturating_mul(levels).saturating_add(warm_up))
     }
 
     /// The same plan with another batch size.

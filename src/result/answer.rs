@@ -242,13 +242,13 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
     let variant = decided.variant.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
     let unit = decided.unit;
     let value = decided.value.map(|value| {
-        let known = match (decided.interval, decided.bounds) {
+        let range = match (decided.interval, decided.bounds) {
             (Some(interval), _) => format!(" ({})", unit.show_between(interval.low, interval.high)),
             (None, Bounds { high: Some(high), .. }) => format!(" (at most {})", unit.show(high)),
             (None, Bounds { low: Some(low), .. }) => format!(" (at least {})", unit.show(low)),
             (None, Bounds { .. }) => String::new(),
         };
-        format!(": {}{known}", unit.show(value))
+        format!(": {}{range}", unit.show(value))
     });
     let note = decided.note.as_ref().filter(|_| decided.value.is_none()).map(|note| format!(": {note}"));
     let passed = failed.is_none() && open.is_none();

@@ -20,6 +20,7 @@ use crate::shm::{Placement, free_bytes};
 use crate::summary::LevelSummary;
 use crate::sweep::{StepTaken, SweepResult};
 use crate::terms::MeasurementPlan;
+use crate::tune::TuneResult;
 use crate::variants::{VariantsFile, VariantsResult};
 use crate::{Checked, PeriodicResult, RunResult, Setup, harmless};
 
@@ -219,6 +220,23 @@ fn embedded(text: &str) -> Option<&str> {
 #[derive(Deserialize)]
 struct Version {
     schema: u32,
+}
+
+/// The file of a search: its result, and the answer that follows from it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TuneFile<'a> {
+    /// The result.
+    #[serde(flatten)]
+    pub result: &'a TuneResult,
+    /// What to take, or that yours stays, and why.
+    pub answer: Answer,
+}
+
+impl<'a> TuneFile<'a> {
+    /// That of a result.
+    pub fn new(result: &'a TuneResult) -> Self {
+        Self { result, answer: result.answer() }
+    }
 }
 
 #[cfg(test)]

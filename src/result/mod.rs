@@ -61,7 +61,7 @@ use crate::summary::LevelSummary;
 use crate::sweep::{StepTaken, SweepResult};
 
 pub use checked::Checked;
-pub use file::is_report;
+pub use file::{TuneFile, is_report};
 pub use harmless::harmless;
 pub use host::Host;
 pub use level::Distinction;

@@ -196,7 +196,7 @@ fn a_step_beside_others_is_waited_for_and_fails_the_run() {
         let (code, output) = steps(&format!("beside first sh -c '{way}'"));
         assert_eq!(code, Some(1), "{output}");
         assert!(
-            output.contains("first failed; to see only this step, run: sh -c") && !output.contains("third"),
+            output.contains("first failed; to see only this step, run: 'sh' '-c'") && !output.contains("third"),
             "{output}"
         );
         // Again after the times of the steps, where a long log is read first.

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::backend::Oddities;
 use crate::clock::{Stamp, TimeSpan};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::history::WindowSet;
 use crate::interrupt;
-use crate::level::{COUNT_POLL, Trials, WINDOW_POLL};
+use crate::level::{COUNT_POLL, Trials, WINDOW_POLL, left_out};
 use crate::load::RunningLoad;
 use crate::machine::pauses;
 use crate::measurement::Measurement;
@@ -76,7 +76,10 @@ impl Trials<'_> {
 
     /// Waits for the load to ramp up: until every slot has been used, or the time limit for that has passed. Returns when what
     /// comes before the first window has ended.
-    pub(super) fn leave_out_start(&self) -> Stamp {
+    ///
+    /// # Errors
+    /// If the user interrupts while it warms up: nothing of it was to be measured.
+    pub(super) fn leave_out_start(&self) -> Result<Stamp> {
         let started = Stamp::now();
         let warmup = self.measurement.plan.warmup;
         let limit = ramp_limit(self.measurement.plan);
@@ -88,15 +91,20 @@ impl Trials<'_> {
                 false => ControlFlow::Continue(COUNT_POLL.min(limit)),
             }
         });
-        self.end_now()
+        match self.measurement.interrupts.load(Ordering::Relaxed) > 0 && !over(warmup) {
+            true => Err(Error::machine("interrupted while it warmed up: nothing was measured")),
+            false => Ok(self.end_now()),
+        }
     }
 
-    /// Waits for the last reading of the server's counters; a run that was interrupted does without it where it fails.
+    /// Waits for the last reading of the server's counters. The load is measured by then, so one that fails costs nothing else.
     pub(super) fn read_to_the_end(&mut self, ended: Result<Ending>) -> Result<Ending> {
-        match (ended?, self.counters.wait()) {
-            (Ending::Interrupted, _) => Ok(Ending::Interrupted),
-            (ending, read) => read.map(|()| ending),
+        let ending = ended?;
+        match self.counters.wait() {
+            Err(error) if ending != Ending::Interrupted => left_out(&error),
+            _ => {}
         }
+        Ok(ending)
     }
 
     /// The level ends at `start`, because the server does not answer: what has failed since is the count of what that cost.

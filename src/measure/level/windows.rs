@@ -39,7 +39,7 @@ impl Trials<'_> {
         self.sentry.prepare();
         let mut start = match &mut joint {
             Some(joint) => self.first_of_all(joint)?,
-            None => self.leave_out_start(),
+            None => self.leave_out_start()?,
         };
         self.open_first(start, self.planned_end(start, joint.as_ref()));
         loop {

@@ -10,7 +10,7 @@ use crate::csv::inert as inert_cell;
 use crate::error::{Error, Result};
 use crate::file_name::harmless;
 use crate::model::configuration;
-use crate::result::{CandidateResult, TuneResult};
+use crate::result::{CandidateResult, TuneFile, TuneResult};
 use crate::terms::asked;
 use crate::{Interrupts, SafeFile, html, inert, is_special};
 
@@ -77,9 +77,7 @@ pub fn write(
         files.push((name("load.json"), pretty(&body)));
     }
     let table = csv(result)?;
-    let mut whole = json!(result);
-    whole["answer"] = json!(result.answer());
-    let whole = pretty(&whole);
+    let whole = pretty(&json!(TuneFile::new(result)));
     files.push((folder.join("metrics-model-inference.csv"), table.clone()));
     files.push((folder.join("result.json"), whole.clone()));
     files.push((folder.join("report.html"), html::tune_page(result).into_bytes()));

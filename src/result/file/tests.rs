@@ -7,13 +7,13 @@ use schemars::{Schema, schema_for};
 use serde_json::Value;
 
 use super::*;
-use crate::TuneResult;
 use crate::clock::Stamp;
 use crate::reasons::InvalidReason;
 use crate::setup::sample as plans;
 use crate::stats::Interval;
 use crate::summary::{DecoupledSummary, Ending, Generated, LevelLoad, OpenLoopSummary, StatisticEstimate, sample};
 use crate::terms::Statistic;
+use crate::{TuneFile, TuneResult};
 
 fn result() -> RunResult {
     let mut late = sample::level(LevelLoad::RequestRate(20.5), 100, 2_000_000);
@@ -160,8 +160,40 @@ fn is_documented(name: &str, schema: &Schema) {
 #[test]
 fn the_schemas_in_the_documentation_are_those_of_the_code() {
     is_documented("result.schema.json", &schema_for!(ResultFile<'static>));
-    is_documented("tune.schema.json", &schema_for!(TuneResult));
+    is_documented("tune.schema.json", &schema_for!(TuneFile<'static>));
 }
+
+/// What a schema demands, as `Definition.member`.
+fn required(name: &str, schema: &Value, found: &mut Vec<String>) {
+    let members = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    found.extend(members.map(|member| format!("{name}.{member}")));
+    match schema {
+        Value::Object(members) => members.iter().for_each(|(key, value)| match (key.as_str(), value) {
+            ("$defs", Value::Object(all)) => all.iter().for_each(|(name, one)| required(name, one, found)),
+            _ => required(name, value, found),
+        }),
+        Value::Array(all) => all.iter().for_each(|one| required(name, one, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn results_of_earlier_programs_have_all_that_is_demanded() {
+    let known = include_str!("required.txt").lines().collect::<Vec<_>>();
+    let mut demanded = Vec::new();
+    for schema in [schema_for!(ResultFile<'static>), schema_for!(TuneResult)] {
+        required(schema.get("title").and_then(Value::as_str).unwrap_or_default(), schema.as_value(), &mut demanded);
+    }
+    assert!(demanded.len() > 300, "{}", demanded.len());
+    demanded.retain(|member| !known.contains(&member.as_str()) && !WRITTEN.iter().any(|name| member.starts_with(name)));
+    assert!(
+        demanded.is_empty(),
+        "results of earlier programs lack {demanded:?}: give them #[serde(default)], so that such results are read"
+    );
+}
+
+/// What is written and never read.
+const WRITTEN: [&str; 4] = ["Answer.", "GateAnswer.", "Missing.", "ReportedFigure."];
 
 #[test]
 fn results_share_their_setup() {

@@ -21,6 +21,13 @@ unsafe extern "C" {
     fn quick_exit(code: libc::c_int) -> !;
 }
 
+/// Calls itself until the stack is full.
+#[allow(unconditional_recursion)]
+fn endless(depth: u64) -> u64 {
+    let frame = std::hint::black_box([depth; 64]);
+    endless(depth + 1) + frame[0]
+}
+
 /// The server's number for INT64.
 const INT64: i32 = 9;
 
@@ -144,12 +151,13 @@ impl ModelState {
 
     /// The failure of the request of that ordinal.
     pub fn failure(&self, ordinal: u64) -> Fault {
-        // SAFETY: the first three end the process with the code 0, which is what is asked for; the last is to crash it.
+        // SAFETY: the first three end the process with the code 0, which is what is asked for; the others crash it.
         unsafe {
             match self.plan.settings.fail_mode {
                 FailMode::Exit => libc::exit(0),
                 FailMode::ExitAtOnce => libc::_exit(0),
                 FailMode::QuickExit => quick_exit(0),
+                FailMode::Overflow => drop(endless(ordinal)),
                 FailMode::Crash => drop(std::ptr::null_mut::<u8>().wrapping_add(8).read_volatile()),
                 FailMode::Response | FailMode::Execute => {}
             }

@@ -56,6 +56,8 @@ pub enum FailMode {
     QuickExit,
     /// By a fault of its memory.
     Crash,
+    /// By a stack that has no end.
+    Overflow,
 }
 
 /// Which thread sends decoupled responses.
@@ -260,6 +262,7 @@ impl Settings {
                     ("_exit", FailMode::ExitAtOnce),
                     ("quick_exit", FailMode::QuickExit),
                     ("crash", FailMode::Crash),
+                    ("overflow", FailMode::Overflow),
                 ];
                 self.fail_mode = choice(key, value, &modes)?;
             }

@@ -77,9 +77,11 @@ fn generated_conversations_take_turns() {
     );
     assert_eq!(came.len(), 24, "16 and 8 requests");
     assert!(came.iter().all(|request| request.body["max_tokens"] == 7 && request.session.is_some()));
-    let prefix = prompt(&came[0]).split(' ').take(30).collect::<Vec<_>>().join(" ");
     let (first, second) = came.split_at(16);
+    let shared = |stage: &[Came]| prompt(&stage[0]).split(' ').take(30).collect::<Vec<_>>().join(" ");
+    assert_ne!(shared(first), shared(second), "a stage finds no cache of the one before");
     for (stage, rounds) in [(first, 4), (second, 2)] {
+        let prefix = shared(stage);
         let mut conversations = HashMap::<&str, Vec<&Came>>::new();
         for request in stage {
             conversations.entry(request.session.as_deref().unwrap()).or_default().push(request);
@@ -131,7 +133,7 @@ fn shared_prefixes_go_on_as_conversations_at_a_rate() {
     let mut conversations = HashMap::<String, Vec<&str>>::new();
     for request in &came {
         let all: Vec<&str> = prompt(request).split(' ').collect();
-        conversations.entry(all[..46].join(" ")).or_default().push(prompt(request));
+        conversations.entry(all[..26].join(" ")).or_default().push(prompt(request));
     }
     assert_eq!(conversations.len(), 6, "three of each of two groups");
     let prefixes: HashSet<String> = conversations
@@ -140,9 +142,9 @@ fn shared_prefixes_go_on_as_conversations_at_a_rate() {
         .collect();
     assert_eq!(prefixes.len(), 2);
     for turns in conversations.values() {
-        // The prefix, then prefix and question each time, and the answers between.
+        // Prefix and question each time, and the answers between.
         let lengths: Vec<usize> = turns.iter().map(|turn| words(turn)).collect();
-        let wanted: Vec<usize> = (0..turns.len()).map(|turn| 46 + 27 * turn).collect();
+        let wanted: Vec<usize> = (0..turns.len()).map(|turn| 26 + 27 * turn).collect();
         assert_eq!(lengths, wanted);
     }
     let gaps = came.last().unwrap().at - came[0].at;

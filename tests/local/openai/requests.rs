@@ -227,6 +227,30 @@ fn payloads_are_generated_if_asked_the_same_for_the_same_seed() {
 }
 
 #[test]
+fn unique_prompts_are_sent_once_over_all_stages_and_levels() {
+    let loads = [
+        "--stage concurrency:4:60req --stage concurrency:2:80req --warm-up concurrency:2:10req",
+        "--request-count 70 --concurrency-range 1,3",
+    ];
+    for load in loads {
+        let bodies = |flags: &str| {
+            let received = Arc::default();
+            let server = HttpServer::start(recording(&received));
+            let run = bare(&server.url()).args(&format!("--prompt-tokens 20 {load} {flags}")).run();
+            run.report();
+            let received = received.lock().unwrap();
+            let all: HashSet<Vec<u8>> = received.iter().map(|request| request.body.clone()).collect();
+            (received.len(), all.len(), run.stderr)
+        };
+        let (sent, different, _) = bodies("--num-prompts unique");
+        assert!(sent >= 140 && different == sent, "{load}: {different} of {sent}");
+        let (_, different, stderr) = bodies("");
+        assert!(different <= 100, "{different}");
+        assert!(stderr.contains("100 prompts are sent again and again"), "{stderr}");
+    }
+}
+
+#[test]
 fn a_trace_sets_the_length_of_outputs() {
     let payloads = Payloads::of(&[CHAT]);
     let trace = payloads.path("trace.csv");

@@ -26,6 +26,8 @@ mod shell;
 mod slot;
 mod slot_state;
 mod slots;
+#[cfg(not(any(sanitized, miri)))]
+mod stacks;
 mod start_log;
 mod status;
 mod sys;
