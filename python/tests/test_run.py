@@ -78,6 +78,7 @@ class Run(unittest.TestCase):
     def test_a_frame_has_a_row_for_each_level(self):
         frame = measure(concurrency_range="1:2").to_dataframe()
         self.assertEqual(list(frame["load"]), [1, 2])
+        self.assertEqual(list(frame["batch_size"]), [1, 1])
         self.assertTrue((frame["p99"] >= frame["p50"]).all())
         self.assertTrue((frame["p99"] < 10).all(), "times are in seconds")
         result = measure(concurrency_range="1")
@@ -106,6 +107,7 @@ class Run(unittest.TestCase):
             frame = tune.to_dataframe()
             self.assertEqual(frame["number"][0], 0)
             self.assertTrue((frame["throughput"].dropna() > 0).all() and (frame["mean"].dropna() < 10).all())
+            self.assertTrue((frame["latency_high"].dropna() < 10).all(), "intervals are in seconds, too")
             with self.assertRaisesRegex(ValueError, "no result.json of tune"):
                 triton_bench.read_tune(__file__)
 

@@ -32,6 +32,7 @@ def of_level(level: Level, catalogue: Mapping[str, Figure]) -> Row:
     row: Row = {
         "kind": level.load.kind,
         "load": level.load.value,
+        "batch_size": level.raw["client"]["batch_size"],
         "outcome": level.outcome,
         "throughput": level.throughput,
         "requests": level.requests,
@@ -139,11 +140,18 @@ def _candidate(one: Mapping[str, Any], settings: list[str], percentile: float) -
         if key == "latency_ns":
             row[f"p{percentile:g}"] = value / 1e9
         elif key.endswith("_interval"):
-            row.update({f"{key[: -len('_interval')]}_{end}": (value or {}).get(end) for end in ("low", "high")})
+            row.update(_ends(key.removesuffix("_interval"), value or {}))
         elif isinstance(value, (int, float)):
             name, scale = _second(key)
             row[name] = value * scale
     return row
+
+
+def _ends(name: str, interval: Mapping[str, float]) -> Row:
+    """Both ends of an interval, of which those of latencies are in nanoseconds."""
+    scale = 1e9 if name == "latency" else 1.0
+    ends = {end: interval.get(end) for end in ("low", "high")}
+    return {f"{name}_{end}": None if value is None else value / scale for end, value in ends.items()}
 
 
 def _second(key: str) -> tuple[str, float]:

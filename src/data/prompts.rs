@@ -59,6 +59,8 @@ pub(crate) fn load(
         PromptCount::Exactly(count) => count,
         PromptCount::Usual if rows.is_empty() => USUAL_PROMPTS,
         PromptCount::Usual => u32::try_from(rows.len()).unwrap_or(u32::MAX),
+        // Pictures and films are made before anything is sent.
+        PromptCount::Unique if !spec.media.is_empty() || !spec.prefix_media.is_empty() => USUAL_PROMPTS,
         PromptCount::Unique => u32::try_from(target.spec.requests.unwrap_or(UNIQUE_PROMPTS)).unwrap_or(u32::MAX),
     };
     let (prefixes, order) = (writer.prefixes(0)?, writer.order(count));

@@ -165,7 +165,14 @@ impl<'a> Target<'a> {
             ));
         }
         check_size(input, &shape, bytes)?;
-        Ok(shape)
+        // As in perf_analyzer, --shape is the model's where it is given.
+        match shapes::fits(&shape, &self.shapes.inputs[index]) {
+            true => Ok(shape),
+            false => {
+                let asked_input = TensorSpec { shape: self.shapes.inputs[index].to_vec(), ..input.clone() };
+                Err(shapes::incompatible(&asked_input, &shape))
+            }
+        }
     }
 
     /// Checks what was read for output `index` and turns it into expected values. If the model leaves the shape open

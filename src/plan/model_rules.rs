@@ -52,7 +52,8 @@ const RULES: &[Rule] = &[
     },
     |plan, model| {
         let (size, most) = (plan.data.batch_size, model.max_batch_size);
-        (size > 1 && size > most).then(|| format!("-b {size}: the model takes batches of at most {most}"))
+        // Scripts look for the server's words, which it would refuse each request with.
+        (size > 1 && size > most).then(|| format!("-b {size}: inference request batch-size must be <= {most}"))
     },
     |plan, model| {
         let size = plan.data.batch_size;

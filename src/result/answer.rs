@@ -160,10 +160,23 @@ impl RunResult {
             (None, None, None) => levels::answer(self),
         };
         let answer = Answer { gate: gate(&self.requirements), ..answer? };
+        let answer = match self.breaking_off().filter(|_| answer.sure == Sureness::Sure) {
+            Some(problem) => answer.lacks(Missing { problem: problem.to_owned(), command: None, seconds: None }),
+            None => answer,
+        };
         let is_open = answer.gate.as_ref().is_some_and(|gate| gate.outcome == Judgement::Undecided && !gate.passed);
         match is_open && answer.sure == Sureness::Sure {
             true => Some(answer.lacks(self.longer_gate())),
             false => Some(answer),
+        }
+    }
+
+    /// Why the run does not have all that was asked for, if it was broken off.
+    fn breaking_off(&self) -> Option<&'static str> {
+        match (self.interrupted, self.server_gone && !self.is_whole()) {
+            (true, _) => Some("the run was interrupted before it had measured everything"),
+            (_, true) => Some("the server went away before everything was measured"),
+            _ => None,
         }
     }
 

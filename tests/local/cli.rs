@@ -156,6 +156,10 @@ fn grpc_encryption_takes_an_optional_word() {
     assert!(!enabled("-m m -i grpc -u grpcs://h --ssl-grpc-root-certifications-file Cargo.toml"));
     assert!(!enabled("-m m --collect-metrics --metrics-url https://h:8002/metrics --ssl-https-verify-peer 0"));
     assert!(!enabled("-m m --service-kind triton_c_api --model-repository . --ssl-https-verify-peer 0"));
+    assert!(
+        !enabled("-m m -u http://h --ssl-https-verify-peer 0 --ssl-https-verify-host 0"),
+        "to check less asks for nothing"
+    );
     let https = plan("-m m -u https://h --ssl-https-verify-peer 0").target.connection.tls;
     assert!(https.enabled && https.skip_peer_verification && !https.skip_host_verification);
 }
@@ -806,7 +810,7 @@ fn rules_that_need_the_model() {
         ("-m m", &plain, None),
         ("-m m -b 2", &plain, Some("-b 2: the model does not batch")),
         ("-m m -b 8", &batching, None),
-        ("-m m -b 9", &batching, Some("-b 9: the model takes batches of at most 8")),
+        ("-m m -b 9", &batching, Some("-b 9: inference request batch-size must be <= 8")),
         ("-m m -b 2", &sequence, Some("-b 2: requests of sequence models")),
         ("-m m", &decoupled, Some("-i grpc --streaming")),
         ("-m m -i grpc", &decoupled, Some("-i grpc --streaming")),

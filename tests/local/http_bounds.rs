@@ -102,11 +102,11 @@ fn timed_a_handshake_that_trickles_ends_with_the_patience_for_the_start() {
 }
 
 #[test]
-fn timed_statistics_that_trickle_end_the_level_with_its_results() {
+fn timed_statistics_that_trickle_cost_only_the_servers_figures() {
     for encrypted in [true, false] {
         let server = if encrypted { https(good) } else { HttpServer::start(good) };
         let program = if encrypted { secure(&server) } else { plain(&server) };
-        let running = program.args("-p 400 -r 20 -s 0.001").start();
+        let running = program.args("-p 400 -r 8 -s 0.001").start();
         // The second are asked for when the first window ends: it counts, whatever becomes of them.
         while server.others().iter().filter(|request| request.head.contains("/stats HTTP")).count() < 2 {
             thread::sleep(Duration::from_millis(2));
@@ -118,9 +118,10 @@ fn timed_statistics_that_trickle_end_the_level_with_its_results() {
         let started = Instant::now();
         let run = running.finish();
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
-        let report = run.report_with(3);
+        // Requests are answered all the while; windows of that precision do not settle.
+        let report = run.report_with(2);
         assert!(report.level().client_number("Request count") > 5.0, "{}", report.text);
-        assert!(run.stderr.contains("the level ended early") && run.stderr.contains("in time"), "{}", run.stderr);
+        assert!(run.stderr.contains("from that time are left out") && run.stderr.contains("in time"), "{}", run.stderr);
     }
 }
 

@@ -10,6 +10,7 @@ const USE: &str = "--ssl-grpc-use-ssl";
 /// Rules of encryption. perf_analyzer continues in plaintext where these are given without it, and sends its headers that way.
 pub(super) const RULES: &[Rule] = &[made(|draft| {
     let flags = named(asking(draft))?;
+    // To check less of what is not encrypted asks for nothing.
     (on_network(draft) && !is_encrypted(draft)).then(|| {
         format!(
             "{flags} asks for TLS, but the connection is not encrypted: HTTP is with -u https://HOST:PORT, gRPC with \
@@ -19,7 +20,9 @@ pub(super) const RULES: &[Rule] = &[made(|draft| {
 })];
 
 fn asking(draft: &Draft) -> Vec<&'static str> {
+    let is_off = |flag: &&str| draft.given.value(flag).is_some_and(|value| value == "0");
     let mut flags = draft.given.which(|flag| flag.tls);
+    flags.retain(|flag| !is_off(flag));
     let declined = draft.given.value(USE).is_some_and(|word| word.eq_ignore_ascii_case("false"));
     flags.extend((draft.given.has(USE) && !declined).then_some(USE));
     flags

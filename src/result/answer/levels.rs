@@ -17,6 +17,11 @@ const MARGIN: f64 = 1.3;
 /// Fewest and most times longer that a command asks for.
 const LONGER: (f64, f64) = (2.0, 20.0);
 
+/// The share of good requests from which on a load is called good.
+const MOSTLY: f64 = 0.95;
+/// A sweep's search knows the highest rate to this share.
+const KNOWN_TO: f64 = 0.03;
+
 /// A level, and its name in a sentence.
 #[derive(Clone)]
 struct Named<'a> {
@@ -38,6 +43,7 @@ pub(super) fn answer(result: &RunResult) -> Option<Answer> {
         (_, measured) if is_limited => Some(within(result, measured)),
         ([_], [named]) => Some(single(named, &result.setup)),
         (_, measured) if result.setup.mode.pace().is_some() => Some(streams(result, measured)),
+        (_, measured) if measured.iter().all(|named| named.level.client.good.is_some()) => Some(good(result, measured)),
         (_, measured) if result.setup.mode.is_range() => Some(range(result, measured)),
         (_, measured) => Some(slowest(result, measured)),
     }
@@ -106,6 +112,25 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
     unless_wrong(Answer::sure(Question::Knee, words, figures), best, setup)
 }
 
+/// The most load of which nearly every request is within its limits (`--goodput`).
+fn good(result: &RunResult, all: &[Named<'_>]) -> Answer {
+    let setup = &result.setup;
+    let figure = |key| FigureAt::new(FigureName { key, point: None });
+    let value = |key, named: &Named<'_>| figure(key).value(named.level).map_or(0.0, |found| found.value);
+    let by_goodput = |left: &&Named<'_>, right: &&Named<'_>| value("goodput", left).total_cmp(&value("goodput", right));
+    let fine =
+        all.iter().filter(|named| kept_up(named.level) && value("goodput_share", named) >= MOSTLY).max_by(by_goodput);
+    let best = fine.or_else(|| all.iter().max_by(by_goodput)).unwrap_or(&all[0]);
+    let (rate, share) = (shown(figure("goodput"), best.level), shown(figure("goodput_share"), best.level));
+    let latency = speech(best.level, &setup.measurement)
+        .unwrap_or_else(|| format!("{share} good, {} {}", title(setup), with_interval(key(setup), best.level)));
+    let words = match fine.is_some() {
+        true => format!("Most good load: {rate} at {} ({latency})", best.name),
+        false => format!("No load is {:.0} % good; most of it is at {}: {rate} ({latency})", MOSTLY * 100.0, best.name),
+    };
+    unless_wrong(Answer::sure(Question::MostLoad, words, figures(best, setup)), best, setup)
+}
+
 /// The most streams that the server kept up with: how much load they are follows from their number.
 fn streams(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let setup = &result.setup;
@@ -154,7 +179,10 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
         }
         _ => format!("Most load within {asked}: {rate} at {} ({} {latency_range}{beside})", best.name, title(setup)),
     };
-    let is_over = |named: &Named<'_>| !holds(named.level) && named.level.load.number() > best.level.load.number();
+    let is_more = |level: &LevelSummary| {
+        level.load.number() > best.level.load.number() || level.client.batch_size > best.level.client.batch_size
+    };
+    let is_over = |named: &Named<'_>| !holds(named.level) && is_more(named.level);
     let answer = Answer::sure(Question::MostLoad, words, figures(best, setup));
     if all.iter().any(is_over) || setup.mode.separate_levels() == Some(1) {
         return unless_certain(answer, best, result);
@@ -187,7 +215,10 @@ fn kept_up(level: &LevelSummary) -> bool {
 /// The highest level within the limit.
 pub fn most_within(result: &RunResult) -> Option<&LevelSummary> {
     let held = result.levels.iter().filter(|level| holds(level));
-    held.max_by(|left, right| left.load.number().total_cmp(&right.load.number()))
+    // Of several batch sizes, the load is what is inferred.
+    let is_batched = result.levels.windows(2).any(|pair| pair[0].client.batch_size != pair[1].client.batch_size);
+    let load = |level: &LevelSummary| if is_batched { level.client.throughput() } else { level.load.number() };
+    held.max_by(|left, right| load(left).total_cmp(&load(right)))
 }
 
 /// The knee of a closed loop: the level with the most throughput for its latency, which Kleinrock calls the power of a
@@ -216,6 +247,16 @@ pub(super) fn saturation(result: &RunResult, found: &SweepResult) -> Answer {
     let figures = last.map(|level| Named { level, name: at(level.load, crate::Distinction::default()) });
     let figures = figures.map(|named| self::figures(&named, &result.setup)).unwrap_or_default();
     let answer = Answer::sure(Question::Saturation, words, figures);
+    let sustained = result.levels.iter().filter(|level| kept_up(level)).map(|level| level.load.number());
+    let sustained = sustained.filter(|rate| *rate <= found.saturation * 1.001).fold(0.0, f64::max);
+    if sustained < found.saturation * (1.0 - KNOWN_TO) {
+        let words = format!("Saturation: about {} requests/s ({above}{knee})", plain(found.saturation));
+        let problem = match sustained > 0.0 {
+            true => format!("measured longer, nothing above {} requests/s was sustained", plain(sustained)),
+            false => "measured longer, no rate was sustained".to_owned(),
+        };
+        return Answer { words, ..answer }.lacks(Missing { problem, command: None, seconds: None });
+    }
     if found.unsustained.is_some() {
         return answer;
     }

@@ -98,6 +98,17 @@ fn what_is_not_sure_says_what_would_settle_it() {
 }
 
 #[test]
+fn a_run_that_was_broken_off_is_not_sure() {
+    let levels = [level(1, 130, 20), level(2, 260, 20), level(3, 290, 30)];
+    let mut result = plans::result(&setup(false, 4), &levels);
+    assert_eq!(result.answer().unwrap().sure, Sureness::Sure);
+    result.server_gone = true;
+    assert!(result.answer().unwrap().missing.unwrap().problem.starts_with("the server went away"));
+    result.interrupted = true;
+    assert!(result.answer().unwrap().missing.unwrap().problem.starts_with("the run was interrupted"));
+}
+
+#[test]
 fn what_did_not_settle_is_not_called_over_the_limit() {
     let mut wandering = level(2, 228, 2);
     wandering.ending = Ending::Unstable;

@@ -15,6 +15,7 @@ const USUAL: &[&str] = &[
     "service-kind: openai",
     "endpoint: v1/completions",
     "prompt-tokens: 4",
+    "output-tokens: 30",
     "request-parameter: ignore_eos:true:bool",
     "max-errors: 100%",
     "seed: time",
@@ -72,7 +73,7 @@ fn every_file_of_the_guide_means_its_flags() {
     let traces = fixtures().join("traces/traces.csv");
     let times = flags(&fixture("trace_times.yaml"), &[]);
     assert_eq!(times, [format!("trace-replay: {}", traces.display())]);
-    let lengths = flags(&fixture("trace_lengths.yaml"), &["prompt-tokens: 4"]);
+    let lengths = flags(&fixture("trace_lengths.yaml"), &["prompt-tokens: 4", "output-tokens: 30"]);
     assert_eq!(lengths, [format!("prompt-tokens: trace:{}", traces.display())]);
 }
 
@@ -183,6 +184,7 @@ fn what_has_no_counterpart_says_what_would_do() {
             "load: {stages: [{rate: 5, duration: 1.5}]}",
             "FILE:1:37: 'load.stages.duration' takes a whole number of at least 1, not '1.5'",
         ),
+        ("load: {stages: [{rate: 0.5, duration: 1}]}", "FILE:1:17: 'load.stages' sends nothing"),
         ("load: {stages: [{rate: 5}]}", "FILE:1:17: a stage of the type constant needs 'duration'"),
         (
             "load: {stages: [{rate: 5, duration: 1, num_requests: 4}]}",
@@ -263,7 +265,7 @@ api: {type: completion, streaming: true, slo_unit: ms, session_id_header_key: x-
 server: {type: vllm, model_name: m, base_url: 'http://h:1', ignore_eos: true}
 tokenizer: {pretrained_model_name_or_path: some/model, trust_remote_code: true, token: secret}
 data: {type: random, input_distribution: {min: 5, max: 9}, output_distribution: {min: 2, max: 3}}
-metrics: {type: prometheus, prometheus: {url: 'http://p:9090', scrape_interval: 15, google_managed: false, filters: []}}
+metrics: {type: prometheus, prometheus: {url: 'http://p:9090', scrape_interval: 15, google_managed: false, filters: [], token: t, headers: {a: b}}}
 report:
   request_lifecycle: {summary: true, per_stage: true, per_request: true, use_server_output_tokens: false, max_error_messages: 9}
   prometheus: {summary: true, per_stage: true}

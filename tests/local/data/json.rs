@@ -29,6 +29,20 @@ fn expected(corpus: &Corpus) -> Vec<Option<Responses>> {
 }
 
 #[test]
+fn a_given_shape_is_the_models() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("d.json");
+    std::fs::write(&file, r#"{"data": [{"A": {"content": [1, 2, 3, 4], "shape": [2, 2]}}]}"#).unwrap();
+    let mut model = one_int();
+    model.inputs[0].shape = vec![-1, -1];
+    let ask = || Ask::new(DataSource::Files(vec![file.clone()]));
+    assert!(ask().load(&model).is_ok() && ask().shape("A", &[2, 2]).load(&model).is_ok());
+    let refusal = ask().shape("A", &[2, 8]).refusal(&model);
+    let upstreams = "The supplied shape of [2,2] for input \"A\" is incompatible with the model's input shape of [2,8]";
+    assert!(refusal.contains(upstreams), "{refusal}");
+}
+
+#[test]
 fn objects_are_steps_of_one_stream() {
     let text = r#"{"data": [
         {"A": [1, 2], "B": {"content": [1, 2.5, 3], "shape": [3]}},

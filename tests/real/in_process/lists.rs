@@ -48,7 +48,7 @@ fn each_batch_size_of_a_list_is_measured() {
 #[test]
 fn a_batch_size_that_the_model_does_not_take_is_refused_before_anything_is_measured() {
     let repository = Repository::of(&[Model::identity("m")]);
-    program(&repository, "-b 1,16").run().refusal(&["-b 16", "at most 8"]);
+    program(&repository, "-b 1,16").run().refusal(&["-b 16", "must be <= 8"]);
     program(&repository, "-b 1,2 --profile-export-file x.json").run().refusal(&["-b 1,2", "--profile-export-file"]);
     program(&repository, "-b 1,2 --sweep linear").run().refusal(&["-b 1,2", "--concurrency-range"]);
 }

@@ -10,7 +10,7 @@ use crate::config::inference_perf::{conversations, media, recordings};
 use crate::config::yaml::{Fault, Node, Value};
 
 /// Words of inference-perf's mock prompts: `1 2 3` and a number.
-const MOCK: u32 = 4;
+pub const MOCK: u32 = 4;
 
 /// A type that inference-perf 0.7 does not have yet; its section has no counterpart.
 const AGENTS: &str = "synthetic_agentic";

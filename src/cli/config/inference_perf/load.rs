@@ -90,7 +90,9 @@ fn stages(all: &[(String, Place)], interval: Interval, flags: &mut Flags) {
 fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flags) -> Result<(), Fault> {
     let sweep = load.peek("sweep").map(|node| node.at);
     let mut all = Vec::new();
-    for node in load.list("stages")? {
+    let nodes = load.list("stages")?;
+    let stages_at = nodes.first().map(|node| node.at);
+    for node in nodes {
         let mut stage = Fields::new("load.stages", node)?;
         let other = "it belongs to stages of the type concurrent";
         stage.refuse("num_requests", other)?;
@@ -111,6 +113,9 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flag
         return Err(Fault::new(at, "'load.sweep' finds the rates itself: leave out load.stages or load.sweep"));
     }
     let paced = swept.is_some() || !all.is_empty();
+    if let (false, Some(at)) = (paced, stages_at) {
+        return Err(Fault::new(at, "'load.stages' sends nothing: no stage's rate times its duration is 1 or more"));
+    }
     stages(&all, interval, flags);
     if let Some(mut sweep) = swept {
         let spacing = sweep.choice("type", &["linear", "geometric"])?.unwrap_or("linear");

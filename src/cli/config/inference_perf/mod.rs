@@ -20,7 +20,7 @@ mod service;
 use std::ffi::OsString;
 
 use crate::config::fields::Fields;
-use crate::config::flags::Flags;
+use crate::config::flags::{Flags, value_of};
 use crate::config::yaml::{Fault, Key, Node, Place, Value};
 
 use service::{CommandLine, Service};
@@ -85,6 +85,9 @@ pub fn flags(command: &clap::Command, root: &Node, arguments: &[OsString]) -> Re
     Ok(flags)
 }
 
+/// The limit that inference-perf sends where its data have none: without one, a chat goes on to the end of the context.
+const OUTPUT_TOKENS: u32 = 30;
+
 /// What requests to a server of language models carry.
 fn prompts(top: &mut Fields<'_>, line: &CommandLine<'_>, flags: &mut Flags) -> Result<(), Fault> {
     let section = data_section(top, flags);
@@ -96,7 +99,21 @@ fn prompts(top: &mut Fields<'_>, line: &CommandLine<'_>, flags: &mut Flags) -> R
         Some(_) => {}
     }
     api::api(top.take("api"), flags)?;
+    if !line.has("output-tokens") && lacks_limit(flags) {
+        flags.add("output-tokens", OUTPUT_TOKENS);
+    }
     data::tokenizer(top.take("tokenizer"), !line.has("tokenizer"), flags)
+}
+
+/// Whether the data say nothing of the length of answers: those of the type mock, and chats of a data set, which are sent whole.
+fn lacks_limit(flags: &Flags) -> bool {
+    let value = |name: &str| {
+        let setting = flags.settings.iter().find(|setting| setting.name == name)?;
+        setting.arguments.last().map(|word| value_of(word).to_string_lossy())
+    };
+    let is_chat = value("endpoint").is_some_and(|path| path.ends_with("chat/completions"));
+    let has_none = |prompts: &str| prompts == data::MOCK.to_string() || (is_chat && prompts.starts_with("dataset:"));
+    value("output-tokens").is_none() && value("prompt-tokens").is_some_and(|prompts| has_none(&prompts))
 }
 
 /// The section `data`; in a file that has it a level too deep, that of `tokenizer`, which knows no such key.

@@ -116,7 +116,7 @@ pub fn metrics(node: Option<&Node>, service: Service, flags: &mut Flags) -> Resu
     let mut metrics = Fields::new("metrics", node)?;
     metrics.choice("type", &["prometheus", "default"])?;
     if let Some(mut prometheus) = metrics.section("prometheus")? {
-        prometheus.pass_over(&["url", "scrape_interval", "google_managed", "filters"]);
+        prometheus.pass_over(&["url", "scrape_interval", "google_managed", "filters", "token", "headers"]);
         prometheus.finish()?;
     }
     if service == Service::OpenAi {

@@ -60,6 +60,7 @@ const IDLE: &[&str] = &[
     "perf_output_path",
     "plots",
     "reload_model_disable",
+    "report_model_configs",
     "run_config_profile_models_concurrently_enable",
     "run_config_search_disable",
     "run_config_search_max_binary_search_steps",
