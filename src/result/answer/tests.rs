@@ -9,7 +9,8 @@ use crate::record::Generated;
 use crate::rounds::{Round, Unit as Turn, Value};
 use crate::setup::sample as plans;
 use crate::summary::{Ending, LevelSummary, LimitCheck, StatisticEstimate, sample};
-use crate::terms::{GapDistribution, LoadMode, Order, Range, Rounds, Statistic};
+use crate::sweep::SweepResult;
+use crate::terms::{GapDistribution, LoadMode, Order, Range, Rounds, Spacing, Statistic};
 use crate::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::{RunResult, Setup};
 
@@ -106,6 +107,57 @@ fn a_run_that_was_broken_off_is_not_sure() {
     assert!(result.answer().unwrap().missing.unwrap().problem.starts_with("the server went away"));
     result.interrupted = true;
     assert!(result.answer().unwrap().missing.unwrap().problem.starts_with("the run was interrupted"));
+}
+
+#[test]
+fn with_limits_of_requests_the_answer_is_the_most_good_load() {
+    let good = |concurrency, rate: u64, share: f64| {
+        let mut level = level(concurrency, rate, 20);
+        level.client.good = Some((level.client.requests as f64 * share) as u64);
+        level
+    };
+    let found = answer(&setup(false, 4), &[good(1, 100, 1.0), good(2, 200, 0.99), good(4, 300, 0.68)]);
+    assert!(found.words.starts_with("Most good load: 198 requests/s at concurrency 2 ("), "{}", found.words);
+    let found = answer(&setup(false, 4), &[good(1, 100, 0.9), good(2, 200, 0.5)]);
+    assert!(found.words.starts_with("No load is 95 % good; most of it is at concurrency 2"), "{}", found.words);
+}
+
+#[test]
+fn among_batch_sizes_the_most_load_is_what_is_inferred() {
+    let batched = |concurrency, rate, ms, batch_size| {
+        let mut level = level(concurrency, rate, ms);
+        level.client.batch_size = batch_size;
+        level
+    };
+    let levels = [batched(1, 100, 10, 1), batched(4, 300, 20, 1), batched(1, 90, 30, 8), batched(4, 91, 90, 8)];
+    let found = answer(&setup(true, 4), &levels);
+    assert!(found.words.starts_with("Most load within p99 < 50 ms: 720 infer/s"), "{}", found.words);
+    assert_eq!(found.sure, Sureness::Sure, "one level is over the limit");
+}
+
+#[test]
+fn a_rate_that_was_not_sustained_when_measured_is_no_sure_answer() {
+    let mut setup = setup(false, 4);
+    setup.mode = LoadMode::Sweep { spacing: Spacing::Linear, points: 2, distribution: GapDistribution::Constant };
+    let rate = |rate: f64, sustained: bool| {
+        let mut level = LevelSummary { load: LevelLoad::RequestRate(rate), ..level(1, rate as u64, 20) };
+        if !sustained {
+            level.verdict = Verdict::Invalid(vec![InvalidReason::Overloaded(rate, 0.9 * rate)]);
+        }
+        level
+    };
+    let swept = |last_sustained| {
+        let mut result = plans::result(&setup, &[rate(720.0, true), rate(940.0, last_sustained)]);
+        result.sweep = Some(SweepResult { saturation: 941.0, unsustained: Some(964.0), knee: None });
+        result.answer().unwrap()
+    };
+    assert_eq!(
+        (swept(true).sure, swept(true).words.starts_with("Highest sustained rate: 941")),
+        (Sureness::Sure, true)
+    );
+    let open = swept(false);
+    assert_eq!((open.sure, open.words.starts_with("Saturation: about 941")), (Sureness::Undecided, true));
+    assert!(open.missing.unwrap().problem.contains("nothing above 720 requests/s"));
 }
 
 #[test]
