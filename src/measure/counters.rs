@@ -16,6 +16,8 @@ use crate::result::remark::{Remark, RemarkKind};
 use crate::result::summary::{ClientSummary, ServerSummary};
 use crate::server::read_statistics;
 
+/// A server that tells nothing for so long is busy: one that refuses says so at once.
+const LATE: Duration = Duration::from_secs(1);
 /// So many of the latest readings are kept, for windows that make a result. They take a few hundred bytes a model.
 const RECENT: usize = 128;
 
@@ -102,6 +104,8 @@ pub(super) struct Counters {
     under_way: bool,
     /// The last wish came while a reading was under way.
     missed: bool,
+    /// When the reading that is under way, or the last one, was asked for.
+    asked: Stamp,
     first: Option<Reading>,
     recent: VecDeque<Reading>,
 }
@@ -116,7 +120,14 @@ impl Counters {
         backend: &'scope dyn Backend,
         specs: &'scope [ModelSpec],
     ) -> Result<Self> {
-        let mut counters = Self { thread: None, under_way: false, missed: false, first: None, recent: VecDeque::new() };
+        let mut counters = Self {
+            thread: None,
+            under_way: false,
+            missed: false,
+            asked: Stamp::NEVER,
+            first: None,
+            recent: VecDeque::new(),
+        };
         if !backend.capabilities().statistics {
             return Ok(counters);
         }
@@ -144,6 +155,7 @@ impl Counters {
         let Some((ask, _)) = &self.thread else { return };
         self.missed = self.under_way;
         if !self.under_way {
+            self.asked = Stamp::now();
             self.under_way = ask.send(()).is_ok();
         }
     }
@@ -162,6 +174,11 @@ impl Counters {
             Err(TryRecvError::Empty) => Ok(false),
             Err(TryRecvError::Disconnected) => self.take(Err(broken())).map(|()| true),
         }
+    }
+
+    /// Whether a reading that has just failed took so long that the server has too much to do, and did not refuse it.
+    pub(super) fn was_late(&self) -> bool {
+        Stamp::now() - self.asked >= LATE
     }
 
     /// Waits until every wish has been read.
@@ -247,8 +264,14 @@ mod tests {
 
     /// Readings at these milliseconds, each of which counts its time.
     fn read_at(milliseconds: &[u64]) -> Counters {
-        let mut counters =
-            Counters { thread: None, under_way: false, missed: false, first: None, recent: VecDeque::new() };
+        let mut counters = Counters {
+            thread: None,
+            under_way: false,
+            missed: false,
+            asked: Stamp::NEVER,
+            first: None,
+            recent: VecDeque::new(),
+        };
         for &executions in milliseconds {
             let statistics = ModelStatistics { executions, ..ModelStatistics::default() };
             let models = [(("m".to_owned(), "1".to_owned()), statistics)].into();

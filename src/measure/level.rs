@@ -206,7 +206,7 @@ impl<'a> Trials<'a> {
     /// much to do: that costs its own figures, and not the level.
     fn poll_counters(&mut self) -> Result<()> {
         match self.counters.poll() {
-            Err(error) if self.run.recorder.completed().all() > 0 => left_out(&error),
+            Err(error) if self.counters.was_late() && self.run.recorder.completed().all() > 0 => left_out(&error),
             read => drop(read?),
         }
         Ok(())

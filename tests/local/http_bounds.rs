@@ -118,8 +118,10 @@ fn timed_statistics_that_trickle_cost_only_the_servers_figures() {
         let started = Instant::now();
         let run = running.finish();
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
-        // Requests are answered all the while; windows of that precision do not settle.
-        let report = run.report_with(2);
+        // Requests are answered all the while. Windows of that precision do not settle; what the server says after a handshake that
+        // trickles is no HTTP, which ends the level.
+        assert!([2, 3].contains(&run.code()), "{run:#?}");
+        let report = run.report_with(run.code());
         assert!(report.level().client_number("Request count") > 5.0, "{}", report.text);
         assert!(run.stderr.contains("from that time are left out") && run.stderr.contains("in time"), "{}", run.stderr);
     }

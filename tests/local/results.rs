@@ -194,7 +194,12 @@ fn timed_a_level_beyond_the_limit_has_a_row_only_under_our_own_name() {
         // Scripts take the lines of the final block for results, and the last one for the best.
         let (is_own, lines) = (rows.len() == 2, finished.stdout.matches(" infer/sec, latency ").count());
         assert_eq!((lines, finished.stdout.contains("Concurrency: 6, ")), (rows.len(), is_own), "{}", finished.stdout);
-        assert!(finished.stdout.contains("[over latency threshold]"), "{}", finished.stdout);
+        assert_eq!(finished.stdout.contains("[over latency threshold]"), is_own, "{}", finished.stdout);
+        assert!(
+            finished.stderr.contains("Measured latency went over the set limit of 60 msec."),
+            "{}",
+            finished.stderr
+        );
         let text = fs::read_to_string(&file).unwrap();
         let found: Vec<&str> = text.lines().skip(1).map(|row| row.split(',').next().unwrap()).collect();
         assert_eq!(found.iter().copied().collect::<BTreeSet<_>>(), BTreeSet::from_iter(rows), "{text}");

@@ -97,11 +97,13 @@ impl Trials<'_> {
         }
     }
 
-    /// Waits for the last reading of the server's counters. The load is measured by then, so one that fails costs nothing else.
+    /// Waits for the last reading of the server's counters. A run that was interrupted does without it where it fails; one that comes
+    /// too late costs nothing else, for the load is measured by then.
     pub(super) fn read_to_the_end(&mut self, ended: Result<Ending>) -> Result<Ending> {
         let ending = ended?;
         match self.counters.wait() {
-            Err(error) if ending != Ending::Interrupted => left_out(&error),
+            Err(error) if ending != Ending::Interrupted && self.counters.was_late() => left_out(&error),
+            Err(error) if ending != Ending::Interrupted => return Err(error),
             _ => {}
         }
         Ok(ending)
