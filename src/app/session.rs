@@ -187,7 +187,8 @@ impl Session {
         let count = self.payloads.len() as u64;
         if self.plan.most_requests().is_none_or(|requests| requests > count) {
             note!(
-                "--prompt-tokens: {count} prompts are sent again and again, which a server that caches prefixes answers                  sooner; with --num-prompts unique none is"
+                "--prompt-tokens: {count} prompts are sent again and again, which a server that caches prefixes answers \
+                 sooner; with --num-prompts unique none is"
             );
         }
     }
@@ -250,17 +251,12 @@ impl Session {
             all: request_streams.whole,
             part: request_streams.part,
         };
-        if let Some(pass) = self.pass.as_ref().filter(|_| !self.setup.sequences) {
-            return InputSource::going_on(self.indexes.clone(), mix, local_request_streams, pass);
-        }
         if !self.setup.sequences {
-            return InputSource::independent(
-                self.indexes.clone(),
-                mix,
-                local_request_streams,
-                request_streams.assignment,
-                request_streams.first_entry,
-            );
+            let (indexes, RequestStreams { assignment, first_entry, .. }) = (self.indexes.clone(), request_streams);
+            return match &self.pass {
+                Some(pass) => InputSource::going_on(indexes, mix, local_request_streams, pass),
+                None => InputSource::independent(indexes, mix, local_request_streams, assignment, first_entry),
+            };
         }
         let sequences = &plan.load.sequences;
         let ids = request_streams.ids.unwrap_or(IdBlock { first: sequences.first_id, count: sequences.ids });

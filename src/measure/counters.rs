@@ -111,6 +111,12 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    /// No readings, and nobody to make any.
+    fn without_thread() -> Self {
+        let recent = VecDeque::new();
+        Self { thread: None, under_way: false, missed: false, asked: Stamp::NEVER, first: None, recent }
+    }
+
     /// Starts the thread that reads the counters of `specs`, which ends with the value.
     ///
     /// # Errors
@@ -120,14 +126,7 @@ impl Counters {
         backend: &'scope dyn Backend,
         specs: &'scope [ModelSpec],
     ) -> Result<Self> {
-        let mut counters = Self {
-            thread: None,
-            under_way: false,
-            missed: false,
-            asked: Stamp::NEVER,
-            first: None,
-            recent: VecDeque::new(),
-        };
+        let mut counters = Self::without_thread();
         if !backend.capabilities().statistics {
             return Ok(counters);
         }
@@ -264,14 +263,7 @@ mod tests {
 
     /// Readings at these milliseconds, each of which counts its time.
     fn read_at(milliseconds: &[u64]) -> Counters {
-        let mut counters = Counters {
-            thread: None,
-            under_way: false,
-            missed: false,
-            asked: Stamp::NEVER,
-            first: None,
-            recent: VecDeque::new(),
-        };
+        let mut counters = Counters::without_thread();
         for &executions in milliseconds {
             let statistics = ModelStatistics { executions, ..ModelStatistics::default() };
             let models = [(("m".to_owned(), "1".to_owned()), statistics)].into();
