@@ -114,14 +114,15 @@ fn timed_statistics_that_trickle_cost_only_the_servers_figures() {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n".to_vec();
         let trickle = Act::Trickle(vec![b' '; 100_000], Duration::from_millis(50));
         server.act_instead("/stats", if encrypted { vec![Act::Close] } else { vec![Act::Send(head), trickle] });
-        server.trickle_handshakes();
+        // Over plain HTTP a handshake is no reply at all.
+        if encrypted {
+            server.trickle_handshakes();
+        }
         let started = Instant::now();
         let run = running.finish();
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
-        // Requests are answered all the while. Windows of that precision do not settle; what the server says after a handshake that
-        // trickles is no HTTP, which ends the level.
-        assert!([2, 3].contains(&run.code()), "{run:#?}");
-        let report = run.report_with(run.code());
+        // Requests are answered all the while; windows of that precision do not settle.
+        let report = run.report_with(2);
         assert!(report.level().client_number("Request count") > 5.0, "{}", report.text);
         assert!(run.stderr.contains("from that time are left out") && run.stderr.contains("in time"), "{}", run.stderr);
     }
