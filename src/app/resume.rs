@@ -241,7 +241,7 @@ mod tests {
 
     fn flag(name: &str, value: &str) -> Flag {
         let values = if value.is_empty() { Vec::new() } else { vec![value.to_owned()] };
-        Flag { name: name.to_owned(), values, given: true }
+        Flag { name: name.to_owned(), values, given: true, file: false }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::getopt::shown;
-use crate::plan::{Given, Invocation};
+use crate::plan::{Given, Invocation, flags};
 use crate::secrets::without_secret;
 use crate::terms::Flag;
 
@@ -24,7 +24,8 @@ pub fn invocation_of(command: &clap::Command, matches: &ArgMatches) -> Invocatio
         } else if is_set {
             invocation.command_line.extend(values.iter().flat_map(|value| [name.clone(), value.clone()]));
         }
-        invocation.flags.push(Flag { name, values, given: is_set });
+        let file = flags::find(&name).is_some_and(|flag| flag.file);
+        invocation.flags.push(Flag { name, values, given: is_set, file });
     }
     invocation
 }

@@ -12,4 +12,7 @@ pub struct Flag {
     pub values: Vec<String>,
     /// Whether it was given, and is not a default.
     pub given: bool,
+    /// Whether it names a file that the run writes: who runs the command again does not want that one written anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub file: bool,
 }

@@ -35,13 +35,15 @@ fn higher(mode: &LoadMode) -> String {
     mode.concurrency().map(of).or_else(|| mode.rate().map(of)).unwrap_or_default()
 }
 
-/// The run's command with these flags in place of its own.
+/// The run's command with these flags in place of its own, and without the files that it has written: the next run is not to
+/// overwrite them.
 pub(super) fn command(setup: &Setup, changed: &[(&str, String)]) -> String {
+    let is_file = |name: &str| setup.flags.iter().any(|flag| flag.file && flag.name == name);
     let mut words = vec![setup.program.name.clone()];
     let mut arguments = setup.command_line.iter().peekable();
     while let Some(word) = arguments.next() {
         let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
-        if !changed.iter().any(|(flag, _)| *flag == name) {
+        if !is_file(name) && !changed.iter().any(|(flag, _)| *flag == name) {
             words.push(quoted(word));
         } else if name == word {
             arguments.next();

@@ -118,17 +118,25 @@ fn good(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let figure = |key| FigureAt::new(FigureName { key, point: None });
     let value = |key, named: &Named<'_>| figure(key).value(named.level).map_or(0.0, |found| found.value);
     let by_goodput = |left: &&Named<'_>, right: &&Named<'_>| value("goodput", left).total_cmp(&value("goodput", right));
-    let fine =
-        all.iter().filter(|named| kept_up(named.level) && value("goodput_share", named) >= MOSTLY).max_by(by_goodput);
-    let best = fine.or_else(|| all.iter().max_by(by_goodput)).unwrap_or(&all[0]);
+    let is_good = |named: &&Named<'_>| kept_up(named.level) && value("goodput_share", named) >= MOSTLY;
+    let most_good = all.iter().filter(is_good).max_by(by_goodput);
+    let best = most_good.or_else(|| all.iter().max_by(by_goodput)).unwrap_or(&all[0]);
     let (rate, share) = (shown(figure("goodput"), best.level), shown(figure("goodput_share"), best.level));
-    let latency = speech(best.level, &setup.measurement)
+    let beside = speech(best.level, &setup.measurement)
         .unwrap_or_else(|| format!("{share} good, {} {}", title(setup), with_interval(key(setup), best.level)));
-    let words = match fine.is_some() {
-        true => format!("Most good load: {rate} at {} ({latency})", best.name),
-        false => format!("No load is {:.0} % good; most of it is at {}: {rate} ({latency})", MOSTLY * 100.0, best.name),
+    let (are_all_good, mostly) = (all.iter().all(|named| is_good(&named)), MOSTLY * 100.0);
+    let words = match (most_good.is_some(), are_all_good) {
+        (true, false) => format!("Most good load: {rate} at {} ({beside})", best.name),
+        (true, true) => format!("At least {rate} are good, at {} ({beside})", best.name),
+        (false, _) => {
+            format!("No load was kept up with and {mostly:.0} % good; most is at {}: {rate} ({beside})", best.name)
+        }
     };
-    unless_wrong(Answer::sure(Question::MostLoad, words, figures(best, setup)), best, setup)
+    let goodput = figure("goodput").value(best.level);
+    let goodput = goodput.map(|found| reported(best.name.clone(), figure("goodput"), found.value, found.interval));
+    let figures = goodput.into_iter().chain(figures(best, setup)).collect();
+    let answer = unless_wrong(Answer::sure(Question::MostLoad, words, figures), best, setup);
+    if are_all_good { answer.lacks(beyond(setup)) } else { answer }
 }
 
 /// The most streams that the server kept up with: how much load they are follows from their number.
@@ -162,7 +170,7 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
         let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
         let least = all.iter().min_by(|left, right| latency(left).total_cmp(&latency(right))).unwrap_or(&all[0]);
         let found = with_interval(key(setup), least.level);
-        let words = match is_below(least.level, false) {
+        let words = match least.level.limit.is_some_and(|check| !check.over) {
             // It was not measured well enough, or was no load that was asked for.
             true => format!("No load settled within {asked}: {found} at {}", least.name),
             false => format!("No load within {asked}: {found} at {}, the least of all measured", least.name),
@@ -200,12 +208,12 @@ fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
 /// server did not keep up with, says nothing about the rate.
 fn holds(level: &LevelSummary) -> bool {
     let is_settled = matches!(level.ending, Ending::Stable | Ending::Complete);
-    (is_settled || level.ending == Ending::Unstable && is_below(level, true)) && kept_up(level)
+    (is_settled || level.ending == Ending::Unstable && is_surely_below(level)) && kept_up(level)
 }
 
-/// Whether the latency is below the limit; `for_certain` where its interval has to be.
-fn is_below(level: &LevelSummary, for_certain: bool) -> bool {
-    level.limit.is_some_and(|check| !check.over && (check.certain || !for_certain))
+/// Whether the whole interval of the latency is below the limit.
+fn is_surely_below(level: &LevelSummary) -> bool {
+    level.limit.is_some_and(|check| !check.over && check.certain)
 }
 
 fn kept_up(level: &LevelSummary) -> bool {

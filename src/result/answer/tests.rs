@@ -10,7 +10,7 @@ use crate::rounds::{Round, Unit as Turn, Value};
 use crate::setup::sample as plans;
 use crate::summary::{Ending, LevelSummary, LimitCheck, StatisticEstimate, sample};
 use crate::sweep::SweepResult;
-use crate::terms::{GapDistribution, LoadMode, Order, Range, Rounds, Spacing, Statistic};
+use crate::terms::{Flag, GapDistribution, LoadMode, Order, Range, Rounds, Spacing, Statistic};
 use crate::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::{RunResult, Setup};
 
@@ -99,6 +99,35 @@ fn what_is_not_sure_says_what_would_settle_it() {
 }
 
 #[test]
+fn a_command_that_goes_on_leaves_the_files_of_the_run_alone() {
+    let mut setup = setup(true, 4);
+    setup.command_line = ["-m", "m", "-f", "levels.csv", "--concurrency-range", "1:2"].map(str::to_owned).to_vec();
+    let (name, values) = ("-f".to_owned(), vec!["levels.csv".to_owned()]);
+    setup.flags = vec![Flag { name, values, given: true, file: true }];
+    let command = answer(&setup, &[level(1, 130, 20)]).missing.unwrap().command.unwrap();
+    assert!(command.ends_with("-m m --concurrency-range 5:0:1"), "{command}");
+}
+
+#[test]
+fn an_undecided_gate_is_not_failed_and_says_its_bound() {
+    let mut result = plans::result(&setup(false, 1), &[level(1, 130, 20)]);
+    let outcome = |result: &RunResult| result.answer().unwrap().gate.unwrap();
+    result.requirements = vec![checked("p50<9ms", true, Judgement::Passed)];
+    assert_eq!(outcome(&result).outcome, Judgement::Passed);
+    result.requirements = vec![checked("p50<9ms", false, Judgement::Failed)];
+    assert_eq!(outcome(&result).outcome, Judgement::Failed);
+    let bounds = Bounds { low: Some(2e6), high: None };
+    let undecided = checked("p50<9ms", false, Judgement::Undecided);
+    result.requirements = vec![Checked { open: true, bounds, interval: None, ..undecided }];
+    let gate = outcome(&result);
+    assert_eq!((gate.passed, gate.outcome), (false, Judgement::Undecided));
+    assert!(gate.words.ends_with("(at least 2 ms)"), "{}", gate.words);
+    let answer = result.answer().unwrap();
+    assert_eq!(answer.sure, Sureness::Undecided);
+    assert!(answer.missing.unwrap().command.unwrap().contains("--gate-time 240s"));
+}
+
+#[test]
 fn a_run_that_was_broken_off_is_not_sure() {
     let levels = [level(1, 130, 20), level(2, 260, 20), level(3, 290, 30)];
     let mut result = plans::result(&setup(false, 4), &levels);
@@ -118,8 +147,16 @@ fn with_limits_of_requests_the_answer_is_the_most_good_load() {
     };
     let found = answer(&setup(false, 4), &[good(1, 100, 1.0), good(2, 200, 0.99), good(4, 300, 0.68)]);
     assert!(found.words.starts_with("Most good load: 198 requests/s at concurrency 2 ("), "{}", found.words);
+    assert_eq!((found.sure, found.figures[0].key.as_str(), found.figures[0].value), (Sureness::Sure, "goodput", 198.0));
+    let found = answer(&setup(false, 2), &[good(1, 100, 1.0), good(2, 200, 0.99)]);
+    assert!(found.words.starts_with("At least 198 requests/s are good, at concurrency 2"), "{}", found.words);
+    assert_eq!(found.sure, Sureness::Undecided);
     let found = answer(&setup(false, 4), &[good(1, 100, 0.9), good(2, 200, 0.5)]);
-    assert!(found.words.starts_with("No load is 95 % good; most of it is at concurrency 2"), "{}", found.words);
+    assert!(
+        found.words.starts_with("No load was kept up with and 95 % good; most is at concurrency 2"),
+        "{}",
+        found.words
+    );
 }
 
 #[test]
