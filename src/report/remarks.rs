@@ -58,8 +58,22 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::backend::InferError;
     use crate::result::summary::sample;
     use crate::terms::WindowRule;
+
+    #[test]
+    fn failed_requests_are_told_in_perf_analyzers_words() {
+        let mut level = sample::level(LevelLoad::Concurrency(4), 100, 1_000);
+        level.client.errors = vec![(InferError::new("HTTP 500", "no\nsuch \u{1b}model"), 3)];
+        assert_eq!(failure(&level), None, "the level did not fail");
+        level.ending = Ending::Failed;
+        let text = failure(&level).unwrap();
+        assert!(text.starts_with("Failed to maintain requested inference load."), "{text}");
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() == 2 && lines[1].starts_with("Thread [0] had error: "), "{text}");
+        assert!(lines[1].contains("no such") && !text.contains('\u{1b}'), "{text}");
+    }
 
     #[test]
     fn perf_analyzers_sentences() {

@@ -127,6 +127,7 @@ fn is_unstable_upstream(mode: &LoadMode, binary: bool, levels: &[LevelSummary]) 
 mod tests {
     use super::*;
     use crate::reasons::{InvalidReason, Verdict};
+    use crate::setup::sample as plans;
     use crate::summary::{Disturbances, LevelLoad, sample};
     use crate::terms::{GapDistribution, Range, Spacing};
 
@@ -137,6 +138,30 @@ mod tests {
 
     fn code(levels: &[LevelSummary]) -> u8 {
         of_levels(&LoadMode::FixedSchedule, false, Codes::Own, levels)
+    }
+
+    #[test]
+    fn who_interrupts_before_anything_was_measured_hears_that() {
+        let mut result = plans::result(&plans::setup(), &[]);
+        result.interrupted = true;
+        assert_eq!(result.exit_code(Codes::Own), exit::INTERRUPTED);
+        assert_eq!(result.exit_code(Codes::PerfAnalyzers), exit::OK);
+        result.levels = vec![level(Ending::Stable, &[])];
+        assert_eq!(result.exit_code(Codes::Own), exit::OK, "what was measured before stays measured");
+    }
+
+    #[test]
+    fn a_server_that_goes_after_the_last_level_costs_nothing() {
+        let mut setup = plans::setup();
+        setup.mode = LoadMode::Concurrency(Range::with_step(1, Some(2), 1));
+        let code = |levels: &[LevelSummary]| {
+            let result = RunResult { server_gone: true, ..plans::result(&setup, levels) };
+            result.exit_code(Codes::Own)
+        };
+        let whole = || level(Ending::Stable, &[]);
+        assert_eq!(code(&[whole(), whole()]), exit::OK);
+        let lacking = [vec![], vec![whole()], vec![whole(), level(Ending::Interrupted, &[InvalidReason::Interrupted])]];
+        lacking.iter().for_each(|levels| assert_eq!(code(levels), exit::NO_VALID_REQUESTS, "{}", levels.len()));
     }
 
     #[test]

@@ -207,6 +207,21 @@ fn timed_a_level_beyond_the_limit_has_a_row_only_under_our_own_name() {
 }
 
 #[test]
+fn an_interrupt_while_it_warms_up_measures_nothing() {
+    for warm_up in ["--warmup-duration 60s", "--warm-up concurrency:1:60s"] {
+        let server = HttpServer::start(good);
+        let running = levels(&server).args("--concurrency-range 1 -p 300").args(warm_up).start();
+        while server.inferences() < 5 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        running.signal(2);
+        let finished = running.finish();
+        assert_eq!(finished.code(), 130, "{warm_up}: {finished:#?}");
+        assert!(!finished.stdout.contains("infer/sec"), "{warm_up}: {}", finished.stdout);
+    }
+}
+
+#[test]
 fn an_export_has_the_version_that_the_program_tells() {
     let server = HttpServer::start(good);
     let folder = tempfile::tempdir().unwrap();

@@ -358,6 +358,21 @@ Better than yours: throughput +3100.0 % [+3090.0, +3110.0]
     }
 
     #[test]
+    fn the_answer_begins_with_what_to_take() {
+        let mut found = sample::result();
+        let (winner, yours) = (found.verdict.winner.unwrap(), 0);
+        let words = found.answer().words;
+        assert!(words.starts_with("Take instance_group[].count 3: better than yours: throughput +3100.0 %"), "{words}");
+        found
+            .candidates
+            .iter_mut()
+            .filter(|one| one.number == winner)
+            .for_each(|one| one.status = CandidateStatus::Ahead);
+        found.verdict.winner = Some(yours);
+        assert!(!found.answer().words.starts_with("Take "), "{}", found.answer().words);
+    }
+
+    #[test]
     fn long_sentences_are_wrapped() {
         let text = wrapped(&"word ".repeat(40), 2);
         assert!(text.lines().count() == 3 && text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
