@@ -138,8 +138,11 @@ fn load(target: &Target, shape: ClosedLoop, observer: Option<Arc<dyn Observer>>)
     (start(context, shape).unwrap(), recorder)
 }
 
-/// Allocations while at least so many requests go through a warm load, in every shape; with an observer, whose count of requests
-/// that were looked at comes with it.
+/// A load is warm after so many times as many requests as are looked at, however its threads take turns.
+const WARM_WITHIN: usize = 8;
+
+/// Loads of every shape, once warm, allocate nothing while at least so many requests go through; with an observer, whose count of
+/// requests that were looked at comes with it.
 fn allocates_nothing(target: &Target, requests: u64, observed: bool) {
     for (concurrency, max_threads, synchronous) in [(1, 1, false), (8, 2, false), (1, 1, true), (3, 3, true)] {
         let (observer, exported) = observed.then(exporting).unzip();
@@ -154,17 +157,20 @@ fn allocates_nothing(target: &Target, requests: u64, observed: bool) {
         while exported.as_ref().is_some_and(|exported| exported.load(Ordering::Relaxed) < requests / 10) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let (before, from) = (ALLOCATIONS.load(Ordering::Relaxed), completed());
-        wait_for(from + requests);
-        let (after, to) = (ALLOCATIONS.load(Ordering::Relaxed), completed());
+        // A busy machine may put off the first requests of a thread or a slot until others have had thousands.
+        let mut rounds = (0..WARM_WITHIN).map(|_| {
+            let (before, from) = (ALLOCATIONS.load(Ordering::Relaxed), completed());
+            wait_for(from + requests);
+            ALLOCATIONS.load(Ordering::Relaxed) - before
+        });
+        let warm = rounds.any(|allocations| allocations == 0);
         assert_eq!(recorder.completed().failed, 0);
         running.stop().unwrap();
-        assert_eq!(
-            after - before,
-            0,
-            "{}, observed {observed}: concurrency {concurrency} on {max_threads} threads, synchronous {synchronous}: in {} requests",
-            target.model,
-            to - from
+        assert!(
+            warm,
+            "{}, observed {observed}: concurrency {concurrency} on {max_threads} threads, synchronous {synchronous}: \
+             {WARM_WITHIN} times {requests} requests",
+            target.model
         );
     }
 }

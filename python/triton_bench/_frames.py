@@ -52,7 +52,7 @@ def _servers(level: Level, addresses: list[str]) -> Iterator[Row]:
     hosts = level.raw.get("hosts") or [{}] * len(addresses)
     for address, client, host in zip(addresses, level.raw["client"].get("servers", []), hosts):
         row: Row = {"kind": level.load.kind, "load": level.load.value, "server": address}
-        row.update({key: client[key] for key in ("requests", "failed")})
+        row.update({key: client[key] for key in ("batch_size", "requests", "failed")})
         seconds = client["duration_s"]
         row["throughput"] = client["requests"] * client["batch_size"] / seconds if seconds else 0.0
         latency = client.get("latency")

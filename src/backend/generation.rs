@@ -28,6 +28,8 @@ pub struct Generation {
     pub by_tokenizer: bool,
     /// Tokens of the input, as far as the server counts them.
     pub input: InputTokens,
+    /// Bytes of the request's body.
+    pub request_bytes: u64,
     /// Events of any kind.
     pub events: u32,
     /// Network reads in which events ended.

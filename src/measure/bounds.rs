@@ -14,8 +14,11 @@ use crate::stats::{Bounds, EffectiveSize, MIN_TERMS, beta_cdf, percentile_bounds
 use crate::terms::{PERCENTILES, Statistic};
 use crate::worth::{Worth, worth_below, worth_for_mean, worth_if_independent};
 
-/// A bound from further up is so many times that value: simulated queues that had seen few bursts were wrong by less.
-const FURTHER: f64 = 2.0;
+/// A bound from further up is more than that value by this share of it: simulated queues that had seen few bursts were wrong by
+/// less. Where it is surer than asked that few enough exceed the value, by as much less as the logarithm of the chance is more.
+const FURTHER: f64 = 1.0;
+/// Few bursts may be worth so many times fewer independent requests than they seem to be.
+const OVERRATED: f64 = 2.0;
 /// How far up a bound is looked for: in halves of the share of requests that may exceed it.
 const MOST_HALVINGS: i32 = 16;
 /// A lower bound takes this many independent requests beyond the percentile: fewer came in a burst or two.
@@ -60,21 +63,32 @@ fn of_percentile(percentile: f64, blocks: &Blocks, all: &ClientSummary) -> Bound
     let worth = Worth::new(below.min(worth_for_mean(blocks, all)), all.latency.count(), p.min(1.0 - p));
     let low = if below * (1.0 - p) < LEAST_BEYOND { 0.0 } else { below };
     let bounds = within(low, below / worth.reach().powi(2));
-    let high = bounds.high.or_else(|| further_up(1.0 - p, blocks, all));
+    let high = bounds.high.into_iter().chain(further_up(1.0 - p, blocks, all)).min_by(f64::total_cmp);
     Bounds { high, ..bounds }
 }
 
-/// Twice a value that surely no more than the share `rarer` of all requests exceed, where those about the percentile itself came
-/// in too few bursts to tell: further up there are fewer, and what came in one burst counts as one.
+/// The least of the bounds from further up: from values that surely no more than the share `rarer` of all requests exceed, where
+/// those about the percentile itself came in too few bursts to tell. Further up there are fewer, and what came in one burst
+/// counts as one.
 fn further_up(rarer: f64, blocks: &Blocks, all: &ClientSummary) -> Option<f64> {
     let n = all.latency.count() as f64;
     let shares = (1..=MOST_HALVINGS).map(|times| rarer / 2.0_f64.powi(times)).take_while(|share| n * share >= 1.0);
-    shares.map(|share| 1.0 - share).find_map(|p| {
+    let bounds = shares.map(|share| 1.0 - share).filter_map(|p| {
         let ns = all.latency.percentile_ns(100.0 * p);
         let independent = worth_below(ns, p, blocks, n).min(n);
-        let beyond = (independent * (1.0 - p)).max(1.0);
-        // The probability of so few, or fewer, if a share of `rarer` were.
-        let chance = beta_cdf(1.0 - rarer, independent - beyond, beyond + 1.0);
-        (independent > beyond && chance <= 1.0 - CONFIDENCE).then_some(FURTHER * ns as f64)
-    })
+        let surely = 1.0 - CONFIDENCE;
+        if chance_of_so_few(independent, p, rarer) > surely {
+            return None;
+        }
+        let cautious = chance_of_so_few(independent / OVERRATED, p, rarer).clamp(f64::MIN_POSITIVE, surely);
+        Some((1.0 + FURTHER * surely.ln() / cautious.ln()) * ns as f64)
+    });
+    bounds.min_by(f64::total_cmp)
+}
+
+/// The probability that of so many independent requests no more than those above percentile `p` are beyond a value which the
+/// share `rarer` of all are.
+fn chance_of_so_few(independent: f64, p: f64, rarer: f64) -> f64 {
+    let beyond = (independent * (1.0 - p)).max(1.0);
+    if independent > beyond { beta_cdf(1.0 - rarer, independent - beyond, beyond + 1.0) } else { 1.0 }
 }

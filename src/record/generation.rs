@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::{Generation, InputTokens};
 use crate::clock::Stamp;
 use crate::distribution::Distribution;
-use crate::histogram::AtomicHistogram;
+use crate::histogram::{AtomicHistogram, CoarseHistogram};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Limits that a request has to keep to be a good one, in nanoseconds.
@@ -60,6 +60,9 @@ pub(super) struct GenerationBank {
     gap: AtomicHistogram,
     inter_token: AtomicHistogram,
     normalised: AtomicHistogram,
+    input_lengths: CoarseHistogram,
+    output_lengths: CoarseHistogram,
+    request_bytes: CoarseHistogram,
     /// Thousandths of tokens a second, of requests with tokens at different times, summed.
     user_rates: AtomicU64,
     users: AtomicU64,
@@ -86,6 +89,9 @@ impl GenerationBank {
             gap: histogram(),
             inter_token: histogram(),
             normalised: histogram(),
+            input_lengths: CoarseHistogram::new(),
+            output_lengths: CoarseHistogram::new(),
+            request_bytes: CoarseHistogram::new(),
             user_rates: zero(),
             users: zero(),
             tokens: zero(),
@@ -116,6 +122,11 @@ impl GenerationBank {
         add(&self.events, u64::from(generation.events));
         add(&self.reads, u64::from(generation.reads));
         add(&self.input, generation.input.all.unwrap_or(0));
+        generation.input.all.into_iter().for_each(|tokens| self.input_lengths.record(tokens));
+        // Where the request is no text, nobody counts its bytes.
+        if generation.request_bytes > 0 {
+            self.request_bytes.record(generation.request_bytes);
+        }
         add(&self.inputs, u64::from(generation.input.all.is_some()));
         if let InputTokens { all: Some(all), cached: Some(cached) } = generation.input {
             add(&self.cacheable, all);
@@ -130,6 +141,7 @@ impl GenerationBank {
         let inter_token = inter_token.filter(|&(later, ns)| later > 0 && ns > 0);
         if let Some(tokens) = tokens {
             add(&self.tokens, tokens);
+            self.output_lengths.record(tokens);
             let counter = match generation.tokens {
                 Some(_) if generation.by_tokenizer => &self.by_tokenizer,
                 Some(_) => &self.counted,
@@ -161,6 +173,12 @@ impl GenerationBank {
             (&self.normalised, &mut generated.normalised),
         ];
         times.into_iter().for_each(|(from, to)| from.drain_into(to));
+        let sizes = [
+            (&self.input_lengths, &mut generated.input_lengths),
+            (&self.output_lengths, &mut generated.output_lengths),
+            (&self.request_bytes, &mut generated.request_bytes),
+        ];
+        sizes.into_iter().for_each(|(from, to)| from.drain_into(to));
         let counts = [
             (&self.user_rates, &mut generated.user_rates),
             (&self.users, &mut generated.users),
@@ -202,6 +220,15 @@ pub struct Generated {
     pub inter_token: Distribution,
     /// Latency by the tokens of a request.
     pub normalised: Distribution,
+    /// Tokens of each input that the server counted.
+    #[cfg_attr(not(loom), serde(default = "Distribution::empty"))]
+    pub input_lengths: Distribution,
+    /// Tokens of each output.
+    #[cfg_attr(not(loom), serde(default = "Distribution::empty"))]
+    pub output_lengths: Distribution,
+    /// Bytes of each request's body.
+    #[cfg_attr(not(loom), serde(default = "Distribution::empty"))]
+    pub request_bytes: Distribution,
     /// Tokens a second of each user, summed.
     user_rates: u64,
     /// Number of requests in the sum.
@@ -247,6 +274,9 @@ impl Generated {
             gap: times(),
             inter_token: times(),
             normalised: times(),
+            input_lengths: times(),
+            output_lengths: times(),
+            request_bytes: times(),
             user_rates: 0,
             users: 0,
             tokens: 0,
@@ -287,6 +317,9 @@ impl Generated {
             (&mut self.gap, &other.gap),
             (&mut self.inter_token, &other.inter_token),
             (&mut self.normalised, &other.normalised),
+            (&mut self.input_lengths, &other.input_lengths),
+            (&mut self.output_lengths, &other.output_lengths),
+            (&mut self.request_bytes, &other.request_bytes),
         ];
         times.into_iter().for_each(|(mine, theirs)| mine.merge(theirs));
         let counts = [
@@ -330,6 +363,7 @@ mod tests {
             tokens,
             by_tokenizer: false,
             input: InputTokens::default(),
+            request_bytes: 0,
             events: chunks + 2,
             reads: chunks,
             unended: false,
@@ -379,6 +413,18 @@ mod tests {
             inputs(Some(10), Some(99)),
         ]);
         assert_eq!((all.input_tokens, all.inputs, all.cacheable_tokens, all.cached_tokens), (160, 3, 110, 70));
+        let lengths = &all.input_lengths.histogram;
+        assert_eq!((lengths.len(), lengths.min(), lengths.max(), all.input_lengths.sum_ns), (3, 10, 100, 160));
+    }
+
+    #[test]
+    fn lengths_of_outputs_and_requests_have_distributions() {
+        let requests = [(40, 900), (20, 700), (10, 0)];
+        let all = requests.map(|(tokens, bytes)| Generation { request_bytes: bytes, ..stream(3, Some(tokens)) });
+        let all = generated(&all);
+        let of = |sizes: &Distribution| (sizes.count(), sizes.histogram.min(), sizes.sum_ns);
+        assert_eq!((of(&all.output_lengths), all.output_lengths.histogram.max()), ((3, 10, 70), 40));
+        assert_eq!((of(&all.request_bytes).0, all.request_bytes.sum_ns), (2, 1_600));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::reasons::Verdict;
 use crate::statistic::{percentiles, value};
 use crate::summary::{Ending, LevelSummary};
-use crate::terms::Statistic;
+use crate::terms::{PERCENTILES, Statistic};
 
 /// Minimum number of requests above a percentile for a round to report it.
 const MIN_BEYOND: f64 = 5.0;
@@ -49,7 +49,18 @@ impl Figure {
 
     /// Those of all these units, each once, in the order of reports.
     pub fn of_all<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<Self> {
-        let mut all: Vec<Self> = units.flat_map(|unit| &unit.values).map(|value| value.figure).collect();
+        Self::sorted(units.flat_map(|unit| &unit.values).map(|value| value.figure))
+    }
+
+    /// Those of these units, and those that a table has whether a unit had enough requests for them or not.
+    pub fn in_table<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<Self> {
+        let percentiles = PERCENTILES.map(Statistic::Percentile);
+        let always = [Statistic::Throughput, Statistic::MeanLatency].into_iter().chain(percentiles);
+        Self::sorted(always.map(Self::Client).chain(Self::of_all(units)))
+    }
+
+    fn sorted(figures: impl Iterator<Item = Self>) -> Vec<Self> {
+        let mut all: Vec<Self> = figures.collect();
         all.sort_by(|left, right| {
             let (left, right) = (left.order_key(), right.order_key());
             left.0.cmp(&right.0).then(left.1.total_cmp(&right.1))

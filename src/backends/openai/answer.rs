@@ -33,6 +33,8 @@ pub(super) struct Wanted {
 /// The answer to one request of a slot.
 pub(super) struct Answer {
     wanted: Wanted,
+    /// Bytes of the body that it answers.
+    request_bytes: u64,
     events: EventReader,
     /// The body, if it is not a stream; for a refusal only as much as is worth keeping.
     kept: Held,
@@ -85,6 +87,7 @@ impl Answer {
     pub(super) fn new(wanted: Wanted) -> Self {
         Self {
             wanted,
+            request_bytes: 0,
             events: EventReader::new(wanted.event),
             kept: Held::default(),
             stream: Stream::default(),
@@ -95,8 +98,9 @@ impl Answer {
         }
     }
 
-    /// Forgets everything, for the next request.
-    pub(super) fn reset(&mut self) {
+    /// Forgets everything, for the next request, whose body has so many bytes.
+    pub(super) fn reset(&mut self, request_bytes: usize) {
+        self.request_bytes = request_bytes as u64;
         self.events.reset();
         self.kept.clear();
         self.text.clear();
@@ -172,6 +176,7 @@ impl Answer {
             if head.events { self.end_stream(slot, exchanges)? } else { self.body(head, slot, exchanges)? };
         if let Some(generation) = generation {
             let content = if generation.tokens.is_none() { &self.content[..] } else { &[] };
+            let generation = Generation { request_bytes: self.request_bytes, ..generation };
             exchanges.generated(slot, generation, content);
         }
         Ok(())

@@ -59,8 +59,8 @@ impl HttpService for OpenAi {
     fn prepare(&mut self, slot: usize, request: Request) -> Result<usize, InferError> {
         let slot = &mut self.slots[slot];
         slot.payload = request.payload.0 as usize;
-        slot.answer.reset();
         if !self.bodies.are_turns() {
+            slot.answer.reset(self.bodies.text(slot.payload).len());
             return Ok(self.bodies.total(slot.payload));
         }
         let position = request.sequence.unwrap_or(SequencePosition { id: 0, start: true, end: true });
@@ -72,7 +72,9 @@ impl HttpService for OpenAi {
         history.note_send(position.end);
         let named = self.bodies.session_header(position.id);
         let (payload, whole) = (self.bodies.text(slot.payload), self.bodies.is_whole(slot.payload));
-        slot.turn.write(&[self.bodies.head(), &named], payload, whole, history)
+        let total = slot.turn.write(&[self.bodies.head(), &named], payload, whole, history)?;
+        slot.answer.reset(slot.turn.body().len());
+        Ok(total)
     }
 
     fn gather<'a>(&'a self, slot: usize, skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {

@@ -112,6 +112,8 @@ impl Trials<'_> {
         };
         self.running.halt();
         self.barrier.wait_with(Ending::Complete)?;
+        // The server counts everybody's requests, and the last of them are over only now.
+        self.counters.ask();
         let early_end = EarlyEnd { broken: self.is_stopped(), ..self.early_end() };
         let report = WindowReport::new(ranks, &window, disturbance, early_end);
         let all = ranks.exchange(&report, ANSWER_LIMIT)?;

@@ -46,7 +46,9 @@ impl Trials<'_> {
         let now = self.end_now();
         self.run.recorder.take_back();
         let end = self.running.ended().unwrap_or(now);
-        self.counters.ask();
+        if self.measurement.joint().is_none() {
+            self.counters.ask();
+        }
         thread::sleep(GRACE);
         let (running, trend) = (self.running, self.sampler.trend());
         let complete =

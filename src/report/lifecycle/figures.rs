@@ -29,6 +29,12 @@ pub struct Figures {
     inter_token: Distribution,
     gap: Distribution,
     normalised: Distribution,
+    /// Tokens of each input and output, and bytes of each request's body.
+    input_lengths: Distribution,
+    output_lengths: Distribution,
+    request_bytes: Distribution,
+    /// Tokens of inputs that came from a cache.
+    cached: u64,
     /// Tokens of all outputs, if they were counted.
     tokens: Option<u64>,
     good: Option<u64>,
@@ -51,6 +57,10 @@ impl Figures {
             inter_token: empty(),
             gap: empty(),
             normalised: empty(),
+            input_lengths: empty(),
+            output_lengths: empty(),
+            request_bytes: empty(),
+            cached: 0,
             tokens: None,
             good: None,
         };
@@ -78,6 +88,10 @@ impl Figures {
             self.inter_token.merge(&generated.inter_token);
             self.gap.merge(&generated.gap);
             self.normalised.merge(&generated.normalised);
+            self.input_lengths.merge(&generated.input_lengths);
+            self.output_lengths.merge(&generated.output_lengths);
+            self.request_bytes.merge(&generated.request_bytes);
+            self.cached += generated.cached_tokens;
             *self.tokens.get_or_insert(0) += generated.tokens;
         }
         if let Some(good) = part.good {
@@ -119,8 +133,10 @@ impl Figures {
     }
 
     fn successes(&self, percentiles: &[f64]) -> Value {
-        let tokens = self.tokens.map(|tokens| self.per_second(tokens, self.seconds()));
-        let mean = self.tokens.filter(|_| self.succeeded > 0).map(|tokens| tokens as f64 / self.succeeded as f64);
+        let per_second = |tokens: u64| self.per_second(tokens, self.seconds());
+        let inputs = (self.input_lengths.count() > 0).then_some(self.input_lengths.sum_ns as u64);
+        let output_lengths = sizes(&self.output_lengths, percentiles);
+        let output_tokens = self.tokens.map(|total| totalled(json!({ "total": total }), &output_lengths));
         let mut successes = json!({
             "count": self.succeeded,
             "latency": {
@@ -132,14 +148,19 @@ impl Figures {
             },
             "throughput": {
                 "requests_per_sec": self.per_second(self.succeeded, self.seconds()),
-                "input_tokens_per_sec": null,
-                "output_tokens_per_sec": tokens,
-                "total_tokens_per_sec": null,
+                "input_tokens_per_sec": inputs.map(per_second),
+                "output_tokens_per_sec": self.tokens.map(per_second),
+                "total_tokens_per_sec": inputs.zip(self.tokens).map(|(inputs, tokens)| per_second(inputs + tokens)),
             },
-            "request_size_bytes": null,
-            "prompt_tokens": null,
-            "output_len": null,
-            "output_tokens": self.tokens.map(|total| json!({ "total": total, "mean": mean })),
+            "request_size_bytes": sizes(&self.request_bytes, percentiles),
+            "prompt_tokens": inputs.map(|total| {
+                let counts = json!({
+                    "total": total, "cached": self.cached, "uncached": total.saturating_sub(self.cached),
+                });
+                totalled(counts, &sizes(&self.input_lengths, percentiles))
+            }),
+            "output_len": output_lengths,
+            "output_tokens": output_tokens,
             "token_count_mismatches": 0,
         });
         if let Some(good) = self.good {
@@ -191,18 +212,36 @@ impl Figures {
     }
 }
 
+/// The same of counts.
+fn sizes(distribution: &Distribution, percentiles: &[f64]) -> Value {
+    summary(distribution, 1.0, percentiles)
+}
+
+/// A total, with how it is distributed.
+fn totalled(mut total: Value, distribution: &Value) -> Value {
+    if let (Value::Object(total), Value::Object(distribution)) = (&mut total, distribution) {
+        total.extend(distribution.clone());
+    }
+    total
+}
+
 /// Mean, extremes and percentiles of times, in seconds; `null` if there are none.
 fn seconds(distribution: &Distribution, percentiles: &[f64]) -> Value {
+    summary(distribution, NS, percentiles)
+}
+
+/// The same in a unit that is so many times that of the distribution.
+fn summary(distribution: &Distribution, unit: f64, percentiles: &[f64]) -> Value {
     if distribution.count() == 0 {
         return Value::Null;
     }
     let mut all = Map::new();
-    all.insert("mean".to_owned(), json!(distribution.mean_ns() / NS));
-    all.insert("min".to_owned(), json!(distribution.histogram.min() as f64 / NS));
+    all.insert("mean".to_owned(), json!(distribution.mean_ns() / unit));
+    all.insert("min".to_owned(), json!(distribution.histogram.min() as f64 / unit));
     for percentile in percentiles {
         let name = if *percentile == 50.0 { "median".to_owned() } else { format!("p{percentile}") };
-        all.insert(name, json!(distribution.percentile_ns(*percentile) as f64 / NS));
+        all.insert(name, json!(distribution.percentile_ns(*percentile) as f64 / unit));
     }
-    all.insert("max".to_owned(), json!(distribution.histogram.max() as f64 / NS));
+    all.insert("max".to_owned(), json!(distribution.histogram.max() as f64 / unit));
     Value::Object(all)
 }

@@ -1,8 +1,8 @@
 //! `--report-dir`: a folder of reports with inference-perf's names and keys, so that its `--analyze` and other readers
 //! understand them. Times are in seconds.
 //!
-//! Keys are those of inference-perf 0.7 (`reportgen/base.py`). What is not known here is `null`: prompt tokens, because
-//! we have no tokenizer, and latencies of failed requests. Percentiles come from our histograms, to 3 digits.
+//! Keys are those of inference-perf 0.7 (`reportgen/base.py`). What is not known here is `null`: prompt tokens where the
+//! server does not count them, and all of failed requests. Percentiles come from our histograms, to 3 digits.
 
 mod figures;
 mod requests;

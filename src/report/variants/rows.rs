@@ -38,7 +38,7 @@ pub fn files(path: &Path, result: &VariantsResult) -> Vec<(PathBuf, Table)> {
 pub(super) fn rounds(result: &VariantsResult) -> Table {
     let all = || 0..result.variants.len();
     let units = result.cells.iter().flat_map(|cell| all().flat_map(|variant| cell.units(variant)));
-    let figures = Figure::of_all(units);
+    let figures = Figure::in_table(units);
     let fixed =
         ["Input Bytes", "Start", "Round", "Place", "Variant", "Counts", "Disturbed", "Requests", "Failed Requests"];
     let mut header = vec![load_column(result).to_owned()];
@@ -103,7 +103,7 @@ fn load_column(result: &VariantsResult) -> &'static str {
 /// The rows of a CSV file: one for each variant at each level, and for each size of a matrix. Times are in
 /// microseconds; missing values are empty.
 pub(super) fn rows(result: &VariantsResult) -> Table {
-    let figures = Figure::of_all(result.cells.iter().flat_map(|cell| cell.units(0)));
+    let figures = Figure::in_table(result.cells.iter().flat_map(|cell| cell.units(0)));
     let load = load_column(result);
     let fixed = [load, "Input Bytes", "Variant", "Flags", "Rounds", "Failed Requests"];
     let bytes = ["Output Bytes", "Input MB/Second", "Output MB/Second"];

@@ -140,10 +140,12 @@ fn rounds_are_in_a_file_beside() {
     assert_eq!(table.len(), 1 + 2 * WORSE.len());
     assert_eq!(
         table[0].join(","),
-        "Concurrency,Input Bytes,Start,Round,Place,Variant,Counts,Disturbed,Requests,Failed Requests,Inferences/Second,Avg latency,Problem"
+        "Concurrency,Input Bytes,Start,Round,Place,Variant,Counts,Disturbed,Requests,Failed Requests,Inferences/Second,Avg latency,\
+         p50 latency,p90 latency,p95 latency,p99 latency,Problem",
+        "whatever units had enough requests for"
     );
-    assert_eq!(table[1].join(","), "1,65536,1,1,1,a,yes,no,500,0,500,2000,");
-    assert_eq!(table[3].join(","), "1,65536,1,2,1,b,yes,no,500,0,450.45,2220,");
+    assert_eq!(table[1].join(","), "1,65536,1,1,1,a,yes,no,500,0,500,2000,,,,,");
+    assert_eq!(table[3].join(","), "1,65536,1,2,1,b,yes,no,500,0,450.45,2220,,,,,");
     assert_eq!(table[5][6], "no", "it was set aside");
     result.cells[0].input_bytes = vec![Some(67_108_864.0); 2];
     let all = super::files(std::path::Path::new("out.csv"), &result);

@@ -33,6 +33,7 @@ fn lines_are_prompts_and_what_the_server_counts_of_them_is_reported() {
     let body = r#"{"prompt":"whole","max_tokens":3}"#;
     std::fs::write(file("p.jsonl"), format!("\"one\"\n\n{{\"text\":\"two\",\"id\":9}}\r\n{body}\n")).unwrap();
     let run = bare(&server.url()).args("--request-count 30 --summary-file").arg(file("r.json"));
+    let run = run.args("--report-dir").arg(file("reports"));
     let run = run.args("--require cache_hit_rate<26% --input-data").arg(file("p.jsonl")).run();
     run.report();
     assert!(
@@ -53,6 +54,22 @@ fn lines_are_prompts_and_what_the_server_counts_of_them_is_reported() {
     assert_eq!((&figures["input_length"], &figures["output_length"]), (&120.0.into(), &2.0.into()));
     assert_eq!(figures["cache_hit_rate"], 0.25);
     assert!(result["answer"]["words"].as_str().unwrap().starts_with("At concurrency 1: TTFT p99 "), "{result}");
+    let report = std::fs::read(file("reports/summary_lifecycle_metrics.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let successes = &report["successes"];
+    let prompts = &successes["prompt_tokens"];
+    assert_eq!((&prompts["total"], &prompts["cached"], &prompts["p99"]), (&3600.into(), &900.into(), &120.0.into()));
+    assert_eq!((&successes["output_len"]["median"], &successes["output_tokens"]["total"]), (&2.0.into(), &60.into()));
+    let lengths: Vec<f64> = received.lock().unwrap().iter().map(|request| request.body.len() as f64).collect();
+    let (least, most) = lengths.iter().fold((f64::MAX, 0.0_f64), |(low, high), &len| (low.min(len), high.max(len)));
+    assert_eq!(
+        (&successes["request_size_bytes"]["min"], &successes["request_size_bytes"]["max"]),
+        (&least.into(), &most.into())
+    );
+    let rates = &successes["throughput"];
+    let rate = |name: &str| rates[name].as_f64().unwrap();
+    assert!((rate("input_tokens_per_sec") / rate("output_tokens_per_sec") - 60.0).abs() < 1e-6, "{rates}");
+    assert!((rate("total_tokens_per_sec") / rate("output_tokens_per_sec") - 61.0).abs() < 1e-6, "{rates}");
     std::fs::write(file("bad.jsonl"), "\"one\"\n{\"id\":9}\n").unwrap();
     let refused = bare(&server.url()).args("--request-count 3 --input-data").arg(file("bad.jsonl")).run();
     refused.refusal(&["bad.jsonl, line 2: it is no prompt", "messages, prompt, input or text"]);
