@@ -5,6 +5,7 @@
 
 mod changes;
 mod command;
+mod knee;
 mod levels;
 mod periodic;
 mod study;
@@ -21,7 +22,8 @@ use crate::tune::{CandidateResult, CandidateStatus};
 use crate::{Checked, Distinction, RunResult, TuneResult, Unit};
 
 pub use changes::compared;
-pub use levels::{knee, most_within, speech};
+pub use knee::{Knee, knee};
+pub use levels::{most_within, speech};
 
 /// How many times longer an undecided gate should be measured, and how long it is if nobody says so, in seconds.
 const LONGER_GATE: u64 = 4;

@@ -156,7 +156,7 @@ fn draw_curve(curve: &Curve<'_>, scales: Scales) -> Markup {
 
 /// The knee of a line whose levels follow from each other; that of a sweep of rates is reported beside its saturation.
 fn knee<'a>(curve: &Curve<'a>) -> Option<&'a LevelSummary> {
-    answer::knee(&curve.levels, curve.statistic).filter(|_| curve.joined)
+    answer::knee(&curve.levels, curve.statistic).filter(|_| curve.joined).map(|knee| knee.level)
 }
 
 /// A ring around the knee of the first line, on all lines.

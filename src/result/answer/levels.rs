@@ -1,12 +1,12 @@
 //! Answers from levels: what one comes to, the most within a limit, the knee of a range, the saturation of a sweep.
 
 use crate::answer::command::{beyond, command};
+use crate::answer::knee::{Knee, knee};
 use crate::answer::{Answer, Missing, Question, ReportedFigure, Sureness, at, reported};
 use crate::figures::{FigureAt, Value};
 use crate::number::{plain, time};
 use crate::outcome::Outcome;
 use crate::reasons::Verdict;
-use crate::statistic::value;
 use crate::summary::{Ending, LevelLoad, LevelSummary, LimitCheck};
 use crate::sweep::SweepResult;
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
@@ -93,22 +93,27 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let among = if valid.is_empty() { all } else { &valid[..] };
     let levels: Vec<&LevelSummary> = among.iter().map(|named| named.level).collect();
     let found = knee(&levels, setup.measurement.key_latency());
+    let named = |level: &LevelSummary| among.iter().find(|named| std::ptr::eq(named.level, level));
     let by_rate = |named: &&Named<'_>| named.level.client.throughput();
     let most = among.iter().max_by(|left, right| by_rate(left).total_cmp(&by_rate(right))).unwrap_or(&among[0]);
-    let at_knee = found.and_then(|found| among.iter().find(|named| std::ptr::eq(named.level, found)));
     let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
     let least = among.iter().min_by(|left, right| latency(left).total_cmp(&latency(right))).unwrap_or(&among[0]);
-    let best = at_knee.unwrap_or(most);
-    let label = if at_knee.is_some() { "Knee" } else { "Most throughput" };
+    let best = found.as_ref().and_then(|knee| named(knee.level)).unwrap_or(most);
+    let label = if found.is_some() { "Knee" } else { "Most throughput" };
     let rate = FigureAt::of_statistic(Statistic::Throughput);
     let beside = speech(best.level, &setup.measurement)
         .unwrap_or_else(|| format!("{} {}", title(setup), with_interval(key(setup), best.level)));
     let mut words = format!("{label}: {} at {} ({beside})", shown(rate, best.level), best.name);
+    if let Some(knee) = found.filter(Knee::is_open) {
+        let ends = [knee.lowest, knee.highest].map(|level| named(level).map_or("", |named| &named.name));
+        words += &format!("; as far as is known it may be anywhere from {} to {}", ends[0], ends[1]);
+    }
+    let mut figures = figures(best, setup);
     if least.name != best.name {
         let value = shown(key(setup), least.level);
         words += &format!("; least {}: {value} at {}", title(setup), least.name);
+        figures.extend(self::figures(least, setup));
     }
-    let figures = figures(best, setup).into_iter().chain(figures(least, setup)).collect();
     unless_wrong(Answer::sure(Question::Knee, words, figures), best, setup)
 }
 
@@ -227,19 +232,6 @@ pub fn most_within(result: &RunResult) -> Option<&LevelSummary> {
     let is_batched = result.levels.windows(2).any(|pair| pair[0].client.batch_size != pair[1].client.batch_size);
     let load = |level: &LevelSummary| if is_batched { level.client.throughput() } else { level.load.number() };
     held.max_by(|left, right| load(left).total_cmp(&load(right)))
-}
-
-/// The knee of a closed loop: the level with the most throughput for its latency, which Kleinrock calls the power of a
-/// system (L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
-/// communications", ICC 1979). With two levels there is no bend, and levels of different batch sizes follow no curve.
-pub fn knee<'a>(levels: &[&'a LevelSummary], statistic: Statistic) -> Option<&'a LevelSummary> {
-    let power = |level: &LevelSummary| level.client.throughput() / value(statistic, &level.client).max(1.0);
-    let is_closed = |level: &&&LevelSummary| matches!(level.load, LevelLoad::Concurrency(_));
-    let first = levels.first()?;
-    let is_curve = levels.len() > 2 && levels.iter().filter(is_closed).count() == levels.len();
-    let is_alike = levels.iter().all(|level| level.client.batch_size == first.client.batch_size);
-    let best = levels.iter().copied().max_by(|left, right| power(left).total_cmp(&power(right)));
-    best.filter(|_| is_curve && is_alike)
 }
 
 /// What a sweep found.

@@ -215,10 +215,18 @@ fn what_did_not_settle_is_not_called_over_the_limit() {
 
 #[test]
 fn a_range_without_one_is_answered_by_its_knee_and_one_level_by_its_figures() {
-    let levels = [level(1, 130, 20), level(2, 260, 20), level(3, 290, 30), level(4, 300, 60)];
+    let levels = [level(1, 130, 20), level(2, 260, 20), level(3, 290, 40), level(4, 300, 60)];
     let found = answer(&setup(false, 4), &levels);
+    assert_eq!(found.figures.len(), 4, "of the knee and of the least latency");
     let expected = "Knee: 260 infer/s at concurrency 2 (p99 20 ms (18 to 22 ms)); least p99: 20 ms at concurrency 1";
     assert_eq!(found.words, expected);
+    let nearly = [level(1, 130, 20), level(2, 260, 20), level(3, 290, 30), level(4, 300, 60)];
+    let found = answer(&setup(false, 4), &nearly);
+    let open = "; as far as is known it may be anywhere from concurrency 2 to concurrency 3; least p99: ";
+    assert!(found.words.contains(open), "{}", found.words);
+    let found = answer(&setup(false, 3), &[level(1, 130, 10), level(2, 140, 20), level(3, 150, 30)]);
+    assert!(found.words.starts_with("Knee: 130 infer/s at concurrency 1 "), "{}", found.words);
+    assert_eq!(found.figures.len(), 2, "the least latency is that of the knee: {:?}", found.figures);
     let found = answer(&setup(false, 1), &levels[..1]);
     assert_eq!(found.words, "130 infer/s (117 to 143 infer/s) at concurrency 1, p99 20 ms (18 to 22 ms)");
 }

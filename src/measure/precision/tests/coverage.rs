@@ -3,7 +3,7 @@
 use super::*;
 use crate::record::Distribution;
 use crate::seed::{hash, unit};
-use crate::stats::binomial_cdf;
+use crate::stats::{Bounds, binomial_cdf};
 use crate::terms::PERCENTILES;
 
 /// Nanoseconds that a request takes in the mean where it need not wait.
@@ -139,6 +139,12 @@ impl Server {
 /// The result of this many windows, with this many requests each on average.
 fn run(law: Law, windows: u64, requests: u64, stream: u64) -> Vec<StatisticEstimate> {
     let count = if windows < 4 { 16 * windows } else { 64 / windows * windows };
+    run_in_blocks(law, Windows { count: windows, requests }, count, stream)
+}
+
+/// The same in so many blocks.
+fn run_in_blocks(law: Law, windows: Windows, count: u64, stream: u64) -> Vec<StatisticEstimate> {
+    let Windows { count: windows, requests } = windows;
     let length = (windows * requests) as f64 / law.rate() / count as f64;
     let seconds = length * SERVICE_NS / 1e9;
     let mut server = Server::start(law, stream);
@@ -299,6 +305,7 @@ fn check_bounds(laws: &[(Law, u64)], counts: &[u64], runs: u64) {
 }
 
 /// So many windows of so many requests.
+#[derive(Clone, Copy)]
 struct Windows {
     count: u64,
     requests: u64,
@@ -361,6 +368,22 @@ fn a_limit_is_decided_where_others_use_the_machine_now_and_then() {
     let windows = Windows { count: 30, requests: 300 };
     let below = decided_below(Law::Shared, 99.0, windows, 15);
     assert!(below >= 4, "{below} of 15");
+}
+
+#[test]
+fn a_mean_too_short_for_an_interval_has_bounds_that_hold() {
+    for law in [Law::Exponential, Law::Bimodal, Law::Queue(0.5), Law::Queue(0.8)] {
+        let (truth, windows) = (law.truth(Statistic::MeanLatency), Windows { count: 3, requests: 100 });
+        let bounds = |number: u64| {
+            let all = run_in_blocks(law, windows, 6, hash(SEED, number));
+            assert_eq!(StatisticEstimate::find(&all, Statistic::MeanLatency), None);
+            StatisticEstimate::find_bounds(&all, Statistic::MeanLatency)
+        };
+        let holds = |bounds: &Bounds| bounds.low.unwrap() <= truth && truth <= bounds.high.unwrap();
+        let all: Vec<Bounds> = (0..60).map(bounds).collect();
+        assert!(all.iter().filter(|bounds| holds(bounds)).count() >= 57, "{law:?}: {all:?}");
+        assert!(all.iter().filter(|bounds| bounds.high.unwrap() < 10.0 * truth).count() >= 54, "{law:?}: {all:?}");
+    }
 }
 
 #[test]
