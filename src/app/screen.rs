@@ -20,6 +20,7 @@ use crate::record::Recorder;
 use crate::report::console;
 use crate::report::level_name;
 use crate::report::progress::{Progress, REDRAWN, Standing, clock, digits, latency};
+use crate::result::disturbance::Disturbance;
 use crate::result::outcome::Outcome;
 use crate::result::summary::{ClientSummary, LevelLoad, LevelSummary};
 use crate::stdio::{self, note};
@@ -240,7 +241,10 @@ impl LevelScreen<'_> {
 }
 
 impl Watcher for LevelScreen<'_> {
-    fn window(&self, trial: usize, window: &ClientSummary) {
+    fn window(&self, trial: usize, window: &ClientSummary, disturbance: Option<Disturbance>) {
+        if let Some(live) = &*self.screen.live.borrow() {
+            live.disturbed(disturbance);
+        }
         let mut level = self.screen.level.get();
         if level.length == Length::Windows {
             level.earlier = (level.earlier.0 + window.completed(), level.earlier.1 + window.failed);

@@ -240,7 +240,7 @@ impl<'a> Trials<'a> {
     /// Remembers a window that has ended.
     fn keep(&mut self, window: WindowSet, disturbance: Option<Disturbance>) {
         let (watcher, plan) = (self.measurement.watcher, self.measurement.plan);
-        watcher.window(self.history.closed() + 1, &window.client);
+        watcher.window(self.history.closed() + 1, &window.client, disturbance);
         window.blocks.each().last().into_iter().for_each(|block| watcher.block(block));
         self.log.push(&window.client, &window.blocks, disturbance, plan);
         self.history.push(window, disturbance, plan);

@@ -11,6 +11,7 @@ use crate::collect::Collector;
 use crate::machine::host_monitor::HostMonitor;
 use crate::metrics::MetricsFold;
 use crate::record::{Completed, Recorder};
+use crate::result::disturbance::Disturbance;
 use crate::result::summary::ClientSummary;
 use crate::server::Models;
 use crate::terms::MeasurementPlan;
@@ -46,8 +47,8 @@ pub struct Measurement<'a> {
 
 /// Follows a measurement while it runs.
 pub trait Watcher {
-    /// Another window has ended; `trial` counts from 1.
-    fn window(&self, trial: usize, window: &ClientSummary);
+    /// Another window has ended; `trial` counts from 1, and `disturbance` is what others took from it, where that counts.
+    fn window(&self, trial: usize, window: &ClientSummary, disturbance: Option<Disturbance>);
 
     /// A block of the open window is over.
     fn block(&self, block: &Block);
@@ -60,7 +61,7 @@ pub trait Watcher {
 pub(super) struct Unwatched;
 
 impl Watcher for Unwatched {
-    fn window(&self, _: usize, _: &ClientSummary) {}
+    fn window(&self, _: usize, _: &ClientSummary, _: Option<Disturbance>) {}
     fn block(&self, _: &Block) {}
     fn progress(&self, _: &dyn Fn() -> Moment) {}
 }

@@ -323,7 +323,7 @@ impl Play<'_> {
 
     /// Remembers and shows a stage that is over.
     fn keep(&mut self, over: EndingStage, summary: LevelSummary, trouble: Option<Error>) {
-        self.measurement.watcher.window(self.played.len() + 1, &summary.client);
+        self.measurement.watcher.window(self.played.len() + 1, &summary.client, over.disturbance);
         let trouble = trouble.or(self.director.ended(&summary).err());
         self.played.push((over.stage, summary, trouble));
     }
@@ -361,6 +361,7 @@ mod tests {
     use crate::measurement::{Moment, Watcher};
     use crate::model::ModelId;
     use crate::record::{Recorder, RecorderSpec};
+    use crate::result::disturbance::Disturbance;
     use crate::result::summary::{ClientSummary, Headline, LevelLoad, sample};
     use crate::result::tensors::TensorBytes;
     use crate::server::Models;
@@ -371,7 +372,7 @@ mod tests {
     struct Silent;
 
     impl Watcher for Silent {
-        fn window(&self, _: usize, _: &ClientSummary) {}
+        fn window(&self, _: usize, _: &ClientSummary, _: Option<Disturbance>) {}
         fn block(&self, _: &Block) {}
         fn progress(&self, _: &dyn Fn() -> Moment) {}
     }

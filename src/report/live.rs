@@ -12,15 +12,39 @@ use crate::clock::Stamp;
 use crate::level_name;
 use crate::machine::usage::Usage;
 use crate::progress::{Standing, clock, digits, latency};
+use crate::result::disturbance::{Cause, Disturbance};
 use crate::result::timeline::{Slice, lower_edge_ns};
 
 /// Maximum number of blocks shown over time.
 const MOST: usize = 240;
 /// Number of recent blocks in the histogram.
 const RECENT: usize = 32;
-/// The percentiles over time, and their colours: as many lines as can be told apart in a terminal.
-pub const PERCENTILES: [(f64, &str, Color); 3] =
-    [(50.0, "p50", Color::Cyan), (90.0, "p90", Color::Yellow), (99.0, "p99", Color::Magenta)];
+/// A terminal of fewer columns has no room for the histogram and processors.
+const NARROW: u16 = 76;
+/// One of fewer lines has none for the rate over time.
+const LOW: u16 = 20;
+/// What a plot has below it: the axis, and its labels.
+const UNDER_A_PLOT: u16 = 2;
+/// The name of what others take.
+const DISTURBED: &str = "disturbed";
+/// Columns of a curve's name at its end.
+const NAME: u16 = 4;
+
+/// The percentiles over time: as many curves as can be told apart in a terminal, with colours or without.
+pub const PERCENTILES: [(f64, Curve); 3] = [
+    (50.0, Curve { name: "p50", colour: Color::Cyan, marker: Marker::Braille, kind: GraphType::Line }),
+    (90.0, Curve { name: "p90", colour: Color::Yellow, marker: Marker::Dot, kind: GraphType::Scatter }),
+    (99.0, Curve { name: "p99", colour: Color::Magenta, marker: Marker::HalfBlock, kind: GraphType::Scatter }),
+];
+
+/// How a curve looks, and what it is called at its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Curve {
+    name: &'static str,
+    colour: Color,
+    marker: Marker,
+    kind: GraphType,
+}
 
 /// Everything that is shown.
 #[derive(Clone, Debug)]
@@ -32,6 +56,8 @@ pub struct Board {
     pub outstanding: u64,
     /// Recent resource use of the client's and the server's processes.
     pub usage: (Option<Usage>, Option<Usage>),
+    /// What others took from the last window, where that counts.
+    pub disturbance: Option<Disturbance>,
     /// Processor time of processes when it was last read.
     pub busy: Option<(Stamp, HashMap<i32, Duration>)>,
     points: VecDeque<Point>,
@@ -54,13 +80,13 @@ pub struct Point {
 
 /// A line chart over the time of the run.
 struct Diagram<'a> {
-    border: Border<'a>,
+    title: Line<'a>,
     /// The lowest value of the vertical axis, and the highest.
     bounds: [f64; 2],
     /// The text of a value on that axis.
     label: fn(f64) -> String,
     /// Points of seconds and values.
-    lines: &'a [(Color, Vec<(f64, f64)>)],
+    curves: &'a [(Curve, Vec<(f64, f64)>)],
 }
 
 impl Board {
@@ -71,6 +97,7 @@ impl Board {
             standing: Standing::default(),
             outstanding: 0,
             usage: (None, None),
+            disturbance: None,
             busy: None,
             points: VecDeque::new(),
             slices: VecDeque::new(),
@@ -97,15 +124,22 @@ impl Board {
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let lines = [Constraint::Length(1), Constraint::Length(3), Constraint::Min(6), Constraint::Length(2)];
         let [head, figures, body, foot] = Layout::vertical(lines).areas(frame.area());
-        let [left, right] = Layout::horizontal([Constraint::Percentage(64), Constraint::Min(20)]).areas(body);
-        let [rate, latencies] = Layout::vertical([Constraint::Percentage(45), Constraint::Min(3)]).areas(left);
+        let (is_narrow, is_low) = (frame.area().width < NARROW, frame.area().height < LOW);
+        let of_curves = Constraint::Percentage(if is_narrow { 100 } else { 64 });
+        let [left, right] = Layout::horizontal([of_curves, Constraint::Fill(1)]).areas(body);
+        let of_rate = Constraint::Percentage(if is_low { 0 } else { 45 });
+        let [rate, latencies] = Layout::vertical([of_rate, Constraint::Fill(1)]).areas(left);
         self.draw_head(frame, head);
-        frame.render_widget(Paragraph::new(self.figures()), figures);
-        self.draw_rate(frame, rate);
+        frame.render_widget(Paragraph::new(self.figures(is_narrow)), figures);
+        if !is_low {
+            self.draw_rate(frame, rate);
+        }
         self.draw_latencies(frame, latencies);
-        let border = Border::bordered().title(" latency histogram ");
-        let histogram = self.histogram(border.inner(right));
-        frame.render_widget(Paragraph::new(histogram).block(border), right);
+        if !is_narrow {
+            let border = Border::bordered().title(" latency histogram ");
+            let histogram = self.histogram(border.inner(right));
+            frame.render_widget(Paragraph::new(histogram).block(border), right);
+        }
         let keys = Line::from("q: end and report (again: leave at once)").dim();
         frame.render_widget(Paragraph::new(vec![Line::from(self.last_message.as_str()).yellow(), keys]), foot);
     }
@@ -125,8 +159,8 @@ impl Board {
         frame.render_widget(Line::from(time), times);
     }
 
-    /// Three lines of figures in four columns.
-    fn figures(&self) -> Vec<Line<'_>> {
+    /// Three lines of figures in four columns, or three where that is too wide.
+    fn figures(&self, is_narrow: bool) -> Vec<Line<'_>> {
         let (standing, last) = (&self.standing, self.points.back());
         let rate = last.map_or_else(|| "-".to_owned(), |last| format!("{} infer/s", digits(last.throughput)));
         let late = last.and_then(|last| last.late_ns).map_or_else(|| "-".to_owned(), |late| latency(late as f64));
@@ -150,12 +184,18 @@ impl Board {
                 ("client", processors(self.usage.0)),
             ],
             [("requests", requests), ("p90", percentile(1)), ("late", late), ("server", processors(self.usage.1))],
-            [("errors", standing.failed.to_string()), ("p99", percentile(2)), ("", String::new()), ("", String::new())],
+            [("errors", standing.failed.to_string()), ("p99", percentile(2)), self.disturbed(), ("", String::new())],
         ];
+        let warning = plain.fg(Color::Yellow);
+        let widths = if is_narrow { [(9, 16), (4, 9), (12, 9), (0, 0)] } else { [(9, 18), (4, 10), (12, 9), (7, 0)] };
         let line = |cells: [(&'static str, String); 4]| {
-            let widths = [(9, 18), (4, 10), (12, 9), (7, 0)];
-            let spans = cells.into_iter().zip(widths).flat_map(|((name, value), (names, values))| {
-                let style = if name == "errors" { errors } else { plain };
+            let shown = cells.into_iter().zip(widths).filter(|(_, (names, _))| *names > 0);
+            let spans = shown.flat_map(|((name, value), (names, values))| {
+                let style = match name {
+                    "errors" => errors,
+                    DISTURBED => warning,
+                    _ => plain,
+                };
                 [Span::from(format!("{name:<names$}")).dim(), Span::styled(format!("{value:<values$}"), style)]
             });
             Line::from(spans.collect::<Vec<_>>())
@@ -163,51 +203,75 @@ impl Board {
         rows.map(line).to_vec()
     }
 
+    /// What others take, as a name and a value.
+    fn disturbed(&self) -> (&'static str, String) {
+        let gravest = self.disturbance.and_then(|disturbance| disturbance.causes().next());
+        let Some((cause, share)) = gravest else { return ("", String::new()) };
+        let who = match cause {
+            Cause::Steal => "hypervisor",
+            Cause::Others | Cause::Waiting => "others",
+            Cause::Throttled => "quota",
+            Cause::Slowed => "slowed",
+        };
+        (DISTURBED, format!("{who} {:.0}%", share * 100.0))
+    }
+
     fn draw_rate(&self, frame: &mut Frame<'_>, area: Rect) {
         let points: Vec<(f64, f64)> = self.points.iter().map(|point| (point.at, point.throughput)).collect();
-        let border = Border::bordered().title(" infer/s ");
         let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
         let top = if most > 0.0 { most * 1.1 } else { 1.0 };
-        let lines = [(Color::Green, points)];
-        self.draw_chart(frame, area, Diagram { border, bounds: [0.0, top], label: digits, lines: &lines });
+        let curves =
+            [(Curve { name: "", colour: Color::Green, marker: Marker::Braille, kind: GraphType::Line }, points)];
+        let title = Line::from(" infer/s ");
+        self.draw_chart(frame, area, Diagram { title, bounds: [0.0, top], label: digits, curves: &curves });
     }
 
     fn draw_latencies(&self, frame: &mut Frame<'_>, area: Rect) {
-        let lines: Vec<(Color, Vec<(f64, f64)>)> = PERCENTILES
+        let curves: Vec<(Curve, Vec<(f64, f64)>)> = PERCENTILES
             .into_iter()
             .enumerate()
-            .map(|(number, (_, _, colour))| {
+            .map(|(number, (_, curve))| {
                 // The start of a load may be a thousand times slower than the rest.
                 let points =
                     self.points.iter().filter_map(|point| Some((point.at, point.latencies[number]?.max(1.0).log10())));
-                (colour, points.collect())
+                (curve, points.collect())
             })
             .collect();
-        let names = PERCENTILES.into_iter().map(|(_, name, colour)| Span::from(format!("{name} ")).fg(colour));
-        let title: Vec<Span<'_>> = std::iter::once(Span::from(" latency ")).chain(names).collect();
-        let border = Border::bordered().title(Line::from(title));
-        let all = || lines.iter().flat_map(|(_, points)| points).map(|point| point.1);
+        let all = || curves.iter().flat_map(|(_, points)| points).map(|point| point.1);
         let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
         let bounds = if most > 0.0 { [least - 0.1, most + 0.1] } else { [3.0, 6.0] };
         let label = |power| latency(10_f64.powf(power));
-        self.draw_chart(frame, area, Diagram { border, bounds, label, lines: &lines });
+        self.draw_chart(frame, area, Diagram { title: Line::from(" latency "), bounds, label, curves: &curves });
     }
 
     fn draw_chart(&self, frame: &mut Frame<'_>, area: Rect, diagram: Diagram<'_>) {
-        let Diagram { border, bounds: [bottom, top], label: name, lines } = diagram;
+        let Diagram { title, bounds: [bottom, top], label: name, curves } = diagram;
+        let border = Border::bordered().title(title);
+        let inner = border.inner(area);
+        frame.render_widget(border, area);
+        let of_names = if curves.iter().any(|(curve, _)| !curve.name.is_empty()) { NAME } else { 0 };
+        let [plot, names] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(of_names)]).areas(inner);
         let from = self.points.front().map_or(0.0, |point| point.at);
         let to = self.points.back().map_or(1.0, |point| point.at).max(from + 1.0);
-        let datasets = lines.iter().map(|(colour, points)| {
-            let line = Dataset::default().marker(Marker::Braille).graph_type(GraphType::Line);
-            line.style(Style::new().fg(*colour)).data(points)
+        // The last one lies over the others: the lowest, which fewest hide.
+        let datasets = curves.iter().rev().map(|(curve, points)| {
+            let line = Dataset::default().marker(curve.marker).graph_type(curve.kind);
+            line.style(Style::new().fg(curve.colour)).data(points)
         });
         let seconds = |at: f64| clock(Duration::try_from_secs_f64(at).unwrap_or_default());
         let x = Axis::default().bounds([from, to]).labels([seconds(from), seconds(to)]);
-        let y = Axis::default().bounds([bottom, top]).labels([name(bottom), name((bottom + top) / 2.0), name(top)]);
-        frame.render_widget(
-            Chart::new(datasets.collect()).block(border).x_axis(x).y_axis(y).legend_position(None),
-            area,
-        );
+        let middle = (inner.height > UNDER_A_PLOT + 4).then(|| name((bottom + top) / 2.0));
+        let labels = [Some(name(bottom)), middle, Some(name(top))].into_iter().flatten();
+        let y = Axis::default().bounds([bottom, top]).labels(labels);
+        frame.render_widget(Chart::new(datasets.collect()).x_axis(x).y_axis(y).legend_position(None), plot);
+        let last = |(curve, points): &(Curve, Vec<(f64, f64)>)| points.last().map(|(_, value)| (*curve, *value));
+        let ends: Vec<(Curve, f64)> = curves.iter().filter_map(last).collect();
+        let lines = usize::from(inner.height.saturating_sub(UNDER_A_PLOT));
+        let heights: Vec<f64> = ends.iter().map(|(_, value)| (value - bottom) / (top - bottom)).collect();
+        for ((curve, _), line) in ends.iter().zip(lines_of(&heights, lines)) {
+            let line_area = Rect { y: names.y + line, height: 1, ..names };
+            frame.render_widget(Line::from(Span::from(format!(" {}", curve.name)).fg(curve.colour)), line_area);
+        }
     }
 
     /// A line for each class of latencies, the lowest first, as many as fit.
@@ -232,5 +296,70 @@ impl Board {
             ])
         };
         classes.iter().enumerate().map(line).collect()
+    }
+}
+
+/// On which of so many lines, from the top, curves are named whose ends are at these heights, 0 to 1 and ascending: each
+/// on one of its own. None if there are too few.
+fn lines_of(heights: &[f64], lines: usize) -> Vec<u16> {
+    if heights.len() > lines {
+        return Vec::new();
+    }
+    let last = lines as f64 - 1.0;
+    let mut taken: Vec<usize> = Vec::with_capacity(heights.len());
+    for (number, height) in heights.iter().enumerate() {
+        let wanted = ((1.0 - height.clamp(0.0, 1.0)) * last).round() as usize;
+        // Those that follow lie above it.
+        let highest = heights.len() - 1 - number;
+        let lowest = taken.last().map_or(lines - 1, |below| below - 1);
+        taken.push(wanted.clamp(highest, lowest));
+    }
+    taken.into_iter().filter_map(|line| u16::try_from(line).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    /// The lines of a screen with figures of ten blocks.
+    fn screen(width: u16, height: u16, disturbance: Option<Disturbance>) -> Vec<String> {
+        let mut board = Board { disturbance, ..Board::new("resnet50") };
+        for second in 0..10 {
+            let latencies = [2e6, 3e6, 9e6].map(|ns| Some(ns * (1.0 + f64::from(second) / 50.0)));
+            let point = Point { at: f64::from(second), throughput: 2_000.0, latencies, late_ns: None };
+            board.push(point, Slice::default());
+        }
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| board.draw(frame)).unwrap();
+        let cells = terminal.backend().buffer().content.chunks(usize::from(width));
+        cells.map(|line| line.iter().map(|cell| cell.symbol()).collect()).collect()
+    }
+
+    #[test]
+    fn a_small_terminal_has_the_figures_and_a_chart_whose_curves_are_named() {
+        for (width, height) in [(60, 15), (80, 24), (200, 50)] {
+            let lines = screen(width, height, Some(Disturbance::new(Cause::Others, 0.24)));
+            let text = lines.join("\n");
+            assert!(lines[3].contains("disturbed") && lines[3].contains("others 24%"), "{text}");
+            assert!(lines[1].contains("2000 infer/s") && lines[2].contains("p90"), "{text}");
+            let named = |name: &str| lines[4..].iter().filter(|line| line.contains(&format!(" {name}│"))).count();
+            assert!(["p50", "p90", "p99"].iter().all(|name| named(name) == 1), "{text}");
+            assert!(lines.last().unwrap().starts_with("q: "), "{text}");
+            let (is_high, is_wide) = (height >= LOW, width >= NARROW);
+            assert_eq!((text.contains(" infer/s ─"), text.contains("histogram")), (is_high, is_wide), "{text}");
+        }
+        assert!(!screen(80, 24, None).join("").contains(DISTURBED));
+    }
+
+    #[test]
+    fn names_of_curves_never_share_a_line() {
+        assert_eq!(lines_of(&[0.0, 0.5, 1.0], 5), [4, 2, 0]);
+        assert_eq!(lines_of(&[0.5, 0.5, 0.5], 5), [2, 1, 0]);
+        assert_eq!(lines_of(&[0.9, 0.95, 1.0], 5), [2, 1, 0], "moved down by those above");
+        assert_eq!(lines_of(&[0.0, 0.0, 0.1], 3), [2, 1, 0]);
+        assert!(lines_of(&[0.0, 0.5, 1.0], 2).is_empty() && lines_of(&[], 0).is_empty());
     }
 }

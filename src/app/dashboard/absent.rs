@@ -5,6 +5,7 @@ use crate::machine::host_monitor::Machine;
 use crate::measure::blocks::Block;
 use crate::plan::Plan;
 use crate::report::progress::Standing;
+use crate::result::disturbance::Disturbance;
 
 /// There is none: [`check`](super::check) has refused it before.
 pub enum Dashboard {}
@@ -20,6 +21,11 @@ impl Dashboard {
 
     /// Cannot be called.
     pub fn block(&self, _: f64, _: f64, _: &Block) {
+        match *self {}
+    }
+
+    /// Cannot be called.
+    pub fn disturbed(&self, _: Option<Disturbance>) {
         match *self {}
     }
 

@@ -24,6 +24,7 @@ use crate::measure::blocks::Block;
 use crate::plan::Plan;
 use crate::report::live::{self, Board};
 use crate::report::progress::Standing;
+use crate::result::disturbance::Disturbance;
 use crate::stdio::{self, Drawing, Stream};
 
 /// How often it is redrawn.
@@ -93,6 +94,11 @@ impl Dashboard {
         let latencies = live::PERCENTILES.map(|(percentile, ..)| block.latency_ns(Some(percentile)));
         let point = live::Point { at, throughput, latencies, late_ns: block.late_ns };
         self.shared.board.lock().push(point, block.slice());
+    }
+
+    /// What others took from the last window, where that counts.
+    pub fn disturbed(&self, disturbance: Option<Disturbance>) {
+        self.shared.board.lock().disturbance = disturbance;
     }
 
     /// Updates the progress of the run.

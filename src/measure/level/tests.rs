@@ -21,6 +21,7 @@ use crate::measurement::{Moment, Watcher};
 use crate::model::statistics::{ModelStatistics, StatisticsSnapshot};
 use crate::model::{ModelId, ModelSpec};
 use crate::record::{Finished, Observer, Recorder, RecorderSpec, Source};
+use crate::result::disturbance::Disturbance;
 use crate::result::summary::{Headline, LevelLoad, sample};
 use crate::result::tensors::TensorBytes;
 use crate::seed::hash;
@@ -101,7 +102,7 @@ struct Windows {
 }
 
 impl Watcher for Windows {
-    fn window(&self, _: usize, window: &ClientSummary) {
+    fn window(&self, _: usize, window: &ClientSummary, _: Option<Disturbance>) {
         self.windows.lock().push(window.clone());
         self.delays.wait();
     }

@@ -145,7 +145,9 @@ impl Trials<'_> {
         let (window, disturbance) = self.cut(span, self.planned_end(span.end, None), |_, _| ());
         // What is measured only because others need more is shown.
         match self.barrier.further() {
-            Some(further) => self.measurement.watcher.window(self.history.closed() + further, &window.client),
+            Some(further) => {
+                self.measurement.watcher.window(self.history.closed() + further, &window.client, disturbance)
+            }
             None => {
                 self.keep(window, disturbance);
                 self.boundaries.push(span.end);
