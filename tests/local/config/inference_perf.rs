@@ -49,7 +49,7 @@ fn flags(file: &Config, without: &[&str]) -> Vec<String> {
 fn every_file_of_the_guide_means_its_flags() {
     let plain: &[(&str, &[&str])] = &[
         ("sweep.yaml", &["sweep: linear:5"]),
-        ("rates.yaml", &["stage: rate:100:6000req", "max-threads: 32", "max-outstanding: 8000"]),
+        ("rates.yaml", &["stage: rate:100:60s", "max-threads: 32", "max-outstanding: 8000"]),
         (
             "concurrent.yaml",
             &[
@@ -61,13 +61,13 @@ fn every_file_of_the_guide_means_its_flags() {
                 "async: true",
             ],
         ),
-        ("saturated.yaml", &["stage: rate:10000:600000req", "max-threads: 4", "max-outstanding: 32"]),
-        ("shown.yaml", &["stage: rate:1:30req", "max-threads: 8", "max-outstanding: 800", "max-connections: 20000"]),
+        ("saturated.yaml", &["stage: rate:10000:60s", "max-threads: 4", "max-outstanding: 32"]),
+        ("shown.yaml", &["stage: rate:1:30s", "max-threads: 8", "max-outstanding: 800", "max-connections: 20000"]),
     ];
     for (name, wanted) in plain {
         assert_eq!(flags(&fixture(name), &[]), *wanted, "{name}");
     }
-    assert_eq!(flags(&fixture("seed.yaml"), &["seed: time"]), ["stage: rate:100:6000req", "seed: 12345"]);
+    assert_eq!(flags(&fixture("seed.yaml"), &["seed: time"]), ["stage: rate:100:60s", "seed: 12345"]);
     let parts = "report-parts: summary,stages,adapters";
     assert_eq!(flags(&fixture("report.yaml"), &[parts]), [format!("{parts},adapter-stages")]);
     let traces = fixtures().join("traces/traces.csv");
@@ -308,7 +308,7 @@ fn what_does_not_change_the_load_is_noted() {
     );
     let text = printed(file.and(&["--print-config"]));
     for line in [
-        "stage: rate:5:15req",
+        "stage: rate:5:3s",
         "report-dir: out",
         "  - \"tpot<0.05s\"",
         "  - \"ntpot<0.1s\"",

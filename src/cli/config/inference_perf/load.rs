@@ -101,12 +101,15 @@ fn rates(load: &mut Fields<'_>, kind: &str, interval: Interval, flags: &mut Flag
         let rate = stage.positive("rate")?.ok_or_else(|| missing("rate"))?;
         let seconds = stage.whole("duration", 1)?.ok_or_else(|| missing("duration"))?;
         stage.finish()?;
-        // So many requests leave, of both types: what chance decides is when.
-        match (rate * seconds as f64) as u64 {
-            0 => flags
-                .note(format!("load.stages: {seconds} s at a rate of {rate} send nothing, so that stage is left out")),
-            requests => all.push((format!("rate:{rate}:{requests}req"), node.at)),
+        // So many requests leave, of both types, rounded down: what chance decides is when.
+        let requests = rate * seconds as f64;
+        if requests < 1.0 {
+            flags.note(format!("load.stages: {seconds} s at a rate of {rate} send nothing, so that stage is left out"));
+            continue;
         }
+        let is_even = kind == "constant" && requests.fract() == 0.0;
+        let length = if is_even { format!("{seconds}s") } else { format!("{}req", requests as u64) };
+        all.push((format!("rate:{rate}:{length}"), node.at));
     }
     let swept = load.section("sweep")?;
     if let (Some(at), Some(_), false) = (sweep, &swept, all.is_empty()) {
