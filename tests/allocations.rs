@@ -138,8 +138,9 @@ fn load(target: &Target, shape: ClosedLoop, observer: Option<Arc<dyn Observer>>)
     (start(context, shape).unwrap(), recorder)
 }
 
-/// A load is warm after so many times as many requests as are looked at, however its threads take turns.
-const WARM_WITHIN: usize = 8;
+/// How often as many requests are looked at. In one of these stretches a thread or a slot may have its first request, which a busy
+/// machine put off until others had thousands.
+const STRETCHES: usize = 3;
 
 /// Loads of every shape, once warm, allocate nothing while at least so many requests go through; with an observer, whose count of
 /// requests that were looked at comes with it.
@@ -157,19 +158,18 @@ fn allocates_nothing(target: &Target, requests: u64, observed: bool) {
         while exported.as_ref().is_some_and(|exported| exported.load(Ordering::Relaxed) < requests / 10) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // A busy machine may put off the first requests of a thread or a slot until others have had thousands.
-        let mut rounds = (0..WARM_WITHIN).map(|_| {
+        let stretches = (0..STRETCHES).map(|_| {
             let (before, from) = (ALLOCATIONS.load(Ordering::Relaxed), completed());
             wait_for(from + requests);
             ALLOCATIONS.load(Ordering::Relaxed) - before
         });
-        let warm = rounds.any(|allocations| allocations == 0);
+        let allocations: Vec<u64> = stretches.collect();
         assert_eq!(recorder.completed().failed, 0);
         running.stop().unwrap();
         assert!(
-            warm,
+            allocations.iter().filter(|count| **count > 0).count() <= 1,
             "{}, observed {observed}: concurrency {concurrency} on {max_threads} threads, synchronous {synchronous}: \
-             {WARM_WITHIN} times {requests} requests",
+             {allocations:?} in stretches of {requests} requests",
             target.model
         );
     }
