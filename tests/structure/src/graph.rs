@@ -142,7 +142,7 @@ fn named(source: &Source, counts: fn(&ItemUse) -> bool) -> Vec<Vec<String>> {
         _ => None,
     });
     let used = lines.flatten().map(|(path, _)| path);
-    let named = source.paths().into_iter().filter(|path| path.len() > 1);
+    let named = source.paths.iter().filter(|path| path.len() > 1).cloned();
     used.chain(named.map(|path| source.in_one_crate(path))).collect()
 }
 

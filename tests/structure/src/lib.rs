@@ -142,7 +142,7 @@ impl<'a> Visit<'a> for Doors {
 }
 
 fn unsafe_code_is_in_few_places(sources: &[Source]) {
-    let has_unsafe = |source: &&Source| source.paths().iter().flatten().any(|word| word == "unsafe");
+    let has_unsafe = |source: &&Source| source.paths.iter().flatten().any(|word| word == "unsafe");
     let allowed = |path: &str| UNSAFE.iter().any(|prefix| path.starts_with(prefix));
     let elsewhere: Vec<&str> =
         sources.iter().filter(has_unsafe).map(|source| source.path.as_str()).filter(|path| !allowed(path)).collect();
@@ -161,7 +161,7 @@ fn unsafe_code_is_in_few_places(sources: &[Source]) {
 /// The files that name a variant of `choice`.
 fn files_that_tell_apart<'a>(choice: &str, sources: &'a [Source]) -> Vec<&'a str> {
     let is_variant = |pair: &[String]| pair[0] == choice && pair[1].starts_with(char::is_uppercase);
-    let tells = |source: &&Source| source.paths().iter().any(|path| path.windows(2).any(is_variant));
+    let tells = |source: &&Source| source.paths.iter().any(|path| path.windows(2).any(is_variant));
     sources.iter().filter(tells).map(|source| source.path.as_str()).collect()
 }
 
@@ -244,7 +244,7 @@ fn the_yardsticks_measure() {
     let expected = expected.map(|(name, lines, parameters)| Function { name: name.to_owned(), lines, parameters });
     assert_eq!(Functions::of(&source), expected);
     assert_eq!(source.lines, 6);
-    let paths = source.paths();
+    let paths = &source.paths;
     assert!(paths.contains(&["crate", "y", "z"].map(str::to_owned).to_vec()), "{paths:?}");
     assert!(!paths.iter().flatten().any(|word| word == "unsafe"));
 }

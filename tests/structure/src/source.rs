@@ -22,6 +22,10 @@ pub struct Source {
     pub lines: usize,
     /// Whether it has a reason to break budgets.
     pub excused: bool,
+    /// All paths in the code, those in macros too: `a::b::c`, or a single word.
+    pub paths: Vec<Vec<String>>,
+    /// Modules that the file has or takes in, whose names mean these there.
+    modules: BTreeSet<String>,
     /// Files and folders of its modules that exist in tests only, without their ending.
     tests: Vec<String>,
     /// The layer whose crate it belongs to, if that layer is a crate of its own.
@@ -50,6 +54,8 @@ impl Source {
         let lines = text.lines().count() - tests.lines;
         Self {
             path: path.to_owned(),
+            paths: paths(&file.items),
+            modules: file.items.iter().flat_map(modules_of).collect(),
             file,
             lines,
             excused,
@@ -65,7 +71,7 @@ impl Source {
         match self.crate_of {
             Some(_) if first == "crate" && path.get(1).is_some_and(|name| self.taken_in.contains(name)) => {}
             Some(layer) if first == "crate" => path.insert(1, layer.to_owned()),
-            layer if layer != Some(&*first) && !self.has_module(&first) => return layered(path),
+            layer if layer != Some(&*first) && !self.modules.contains(&first) => return layered(path),
             _ => {}
         }
         path
@@ -76,15 +82,6 @@ impl Source {
         let from_outside = line.leading_colon.is_some();
         let paths = spread(&line.tree).into_iter();
         paths.map(|(path, name)| (if from_outside { layered(path) } else { self.in_one_crate(path) }, name)).collect()
-    }
-
-    /// Whether the file has or takes in a module of that name, which then is what the name means there.
-    fn has_module(&self, name: &str) -> bool {
-        self.file.items.iter().any(|item| match item {
-            Item::Mod(module) => module.ident == name,
-            Item::Use(line) => spread(&line.tree).iter().any(|(path, taken)| taken == name && path.len() > 1),
-            _ => false,
-        })
     }
 
     /// The module that the file is, as a path below the crate: none for its root.
@@ -106,17 +103,27 @@ impl Source {
             Item::Use(line) => Some(spread(&line.tree)),
             _ => None,
         });
-        let is_ours = |first: &str| first == BASE || CRATES.contains(&first) && !self.has_module(first);
+        let is_ours = |first: &str| first == BASE || CRATES.contains(&first) && !self.modules.contains(first);
         lines.flatten().filter(move |(path, _)| is_ours(&path[0])).map(|(_, name)| name)
     }
+}
 
-    /// All paths in the code, those in macros too: `a::b::c`, or a single word.
-    pub fn paths(&self) -> Vec<Vec<String>> {
-        let mut paths = Vec::new();
-        for item in self.file.items.iter().filter(|item| !matches!(item, Item::Use(_))) {
-            gather(item.to_token_stream(), &mut paths);
+fn paths(items: &[Item]) -> Vec<Vec<String>> {
+    let mut paths = Vec::new();
+    for item in items.iter().filter(|item| !matches!(item, Item::Use(_))) {
+        gather(item.to_token_stream(), &mut paths);
+    }
+    paths
+}
+
+fn modules_of(item: &Item) -> Vec<String> {
+    match item {
+        Item::Mod(module) => vec![module.ident.to_string()],
+        Item::Use(line) => {
+            let longer = spread(&line.tree).into_iter().filter(|(path, _)| path.len() > 1);
+            longer.map(|(_, taken)| taken).collect()
         }
-        paths
+        _ => Vec::new(),
     }
 }
 
