@@ -3,7 +3,7 @@
 use crate::answer::{self, Answer, cheapest, confirmed, leader, meets};
 use crate::planner::{CONFIRMATION, KEPT, Planner, SearchStage};
 use crate::race::Standings;
-use crate::racing::{CONFIDENCE, NO_TIME, is_race};
+use crate::racing::{CONFIDENCE, NO_TIME, far_behind, is_race};
 use crate::space::Place;
 use crate::trial::{MeasuredTrial, Phase, Status};
 
@@ -102,13 +102,16 @@ impl Planner {
     /// The best, the cheapest of those as good, the next best, and the present configuration.
     pub(super) fn begin_confirmation(&mut self, best: usize) {
         self.stage = SearchStage::Confirming;
+        self.drop_far_behind(best);
         let raced = self.candidates[best].trials.iter().any(is_race);
         let beside = |number: usize| {
             let standings = Standings::new(&self.candidates, &[best, number], |trial| !raced || is_race(trial));
             standings.mean(number).zip(standings.mean(best)).map(|(score, best)| score - best)
         };
-        let able =
-            (1..self.candidates.len()).filter(|number| *number != best && meets(&self.candidates[*number], |_| true));
+        let able = (1..self.candidates.len()).filter(|number| {
+            let is_near = self.share_of_best(*number).is_none();
+            *number != best && is_near && meets(&self.candidates[*number], |_| true)
+        });
         let mut others: Vec<(usize, f64)> = able.filter_map(|number| Some((number, beside(number)?))).collect();
         others.sort_by(|(_, left), (_, right)| right.total_cmp(left));
         let means = others.iter().copied().chain([(best, 0.0)]).collect();
@@ -139,6 +142,14 @@ impl Planner {
             }
         }
         self.judge_confirmation();
+    }
+
+    /// Drops those that can no longer win: each would take as much of the time as the best one.
+    fn drop_far_behind(&mut self, best: usize) {
+        for number in (1..self.candidates.len()).filter(|number| *number != best) {
+            let share = self.share_of_best(number).filter(|_| self.candidates[number].is_open());
+            share.into_iter().for_each(|share| self.drop_candidate(number, far_behind(share)));
+        }
     }
 
     /// Continues with another pair of rounds, unless the answer is known or time is up.

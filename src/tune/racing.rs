@@ -21,6 +21,11 @@ const FAR: f64 = 3.0;
 /// Why an unmeasured candidate is dropped.
 pub(super) const NO_TIME: &str = "no time to measure it";
 
+/// Why a candidate at such a share of the best is dropped.
+pub(super) fn far_behind(share: f64) -> String {
+    format!("far behind, at {:.0} % of the best", share * 100.0)
+}
+
 impl Planner {
     /// Measures the present configuration, which shows how long a trial takes.
     pub(super) fn measure_base(&mut self) {
@@ -164,7 +169,7 @@ impl Planner {
         if number == 0 {
             self.members.retain(|member| *member != 0);
         } else {
-            self.drop_candidate(number, format!("far behind, at {:.0} % of the best", share * 100.0));
+            self.drop_candidate(number, far_behind(share));
         }
         true
     }

@@ -364,11 +364,16 @@ fn score(trial: &Trial) -> Result<Found, String> {
     Ok(Found { score: trial.candidate as f64, violation: -1.0, ..FOUND })
 }
 
+/// Scores by number, near enough to each other that all are confirmed.
+fn near(trial: &Trial) -> Result<Found, String> {
+    Ok(Found { score: 0.1 * trial.candidate as f64, violation: -1.0, ..FOUND })
+}
+
 #[test]
 fn a_confirmation_in_which_all_fail_ends() {
     let found = |_: &Planner, trial: &Trial, _: usize| match trial.phase {
         Phase::Confirmation => (0.35, Err("gone".to_owned())),
-        _ => (0.35, score(trial)),
+        _ => (0.35, near(trial)),
     };
     let searched = ends(move || scripted(line(4), settings(30.0, 1), found));
     assert_eq!(searched.planner.answer(), Answer::Nothing, "all failed in the end");
@@ -455,7 +460,7 @@ fn where_there_is_little_time_it_goes_to_a_second_candidate() {
 #[test]
 fn who_fails_after_all_is_nobodys_neighbour() {
     let found = |_: &Planner, trial: &Trial, number: usize| {
-        (0.35, if number > 8 { Err("gone".to_owned()) } else { score(trial) })
+        (0.35, if number > 8 { Err("gone".to_owned()) } else { near(trial) })
     };
     let searched = ends(move || scripted(line(3), settings(30.0, 1), found));
     assert_eq!(searched.planner.answer(), Answer::Nothing, "all of them failed in the end");
@@ -573,10 +578,10 @@ fn the_best_are_told_apart_where_the_present_one_is_far_behind() {
     assert!(rounds(0) == 4 && rounds(winner) >= 10, "{} and {}", rounds(0), rounds(winner));
 }
 
-/// Yours is the best, another is as good, a third is behind by less than the margin, and one has lost the race by far.
+/// Yours is the best, another is as good, a third is behind by less than the margin, and one has lost the race.
 #[test]
 fn the_confirmation_shows_who_is_worse() {
-    let level = |trial: &Trial| [0.0, -0.9, 0.0, -0.01][trial.candidate];
+    let level = |trial: &Trial| [0.0, -0.3, 0.0, -0.01][trial.candidate];
     let found = |_: &Planner, trial: &Trial, number: usize| {
         let noise = 0.002 * (unit(hash(1, number as u64)) - 0.5);
         (0.35, Ok(Found { score: level(trial) + noise, violation: -1.0, ..FOUND }))
@@ -592,5 +597,24 @@ fn the_confirmation_shows_who_is_worse() {
         .map(|candidate| (candidate.number, candidate.share))
         .collect();
     let [(1, share)] = worse[..] else { panic!("{beside:?}") };
-    assert!((share - (-0.9_f64).exp()).abs() < 0.01, "{share}");
+    assert!((share - (-0.3_f64).exp()).abs() < 0.01, "{share}");
+}
+
+/// Who has lost the race by far takes no time of the two that are still to be told apart.
+#[test]
+fn who_is_far_behind_is_not_confirmed() {
+    let level = |trial: &Trial| [0.0, -0.9, 0.1][trial.candidate];
+    let found = |_: &Planner, trial: &Trial, number: usize| {
+        let noise = 0.02 * (unit(hash(1, number as u64)) - 0.5);
+        (0.35, Ok(Found { score: level(trial) + noise, violation: -1.0, ..FOUND }))
+    };
+    let searched = scripted(line(3), settings(15.0, 1), found);
+    let confirmed = |number: usize| {
+        let trials = searched.trials.iter();
+        trials.filter(|trial| trial.phase == Phase::Confirmation && trial.candidate == number).count()
+    };
+    assert_eq!([0, 1, 2].map(|number| confirmed(number) >= 10), [true, false, true], "{:?}", searched.trials);
+    assert_eq!(confirmed(1), 0);
+    let status = &searched.planner.candidates()[1].status;
+    assert!(matches!(status, Status::Dropped { is_shown: true, .. }), "{status:?}");
 }
