@@ -62,7 +62,7 @@ use crate::app::resume::EarlierRun;
 use crate::app::runner::Runner;
 use crate::app::screen::Screen;
 use crate::app::session::Session;
-use crate::backends::Connect;
+use crate::backends::{self, Connect};
 use crate::error::{Error, Result};
 use crate::exit::{self, Codes};
 use crate::gate;
@@ -104,6 +104,7 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
     // Before any file is created.
     let interrupts = signals::watch()?;
     ending::clean_up_after_others();
+    name_model(&mut plan)?;
     limit_replies(&plan);
     plan.notes.iter().for_each(|note| note!("{note}"));
     outputs::check(&plan)?;
@@ -123,6 +124,15 @@ fn run_plan(mut plan: Plan, codes: Codes, connect: Connect, ranks: Option<&Ranks
     };
     // What an interrupt broke off, such as a load, is not an error.
     outcome.or_else(|error| if phase::was_disturbed() { Ok(exit::INTERRUPTED) } else { Err(error) })
+}
+
+/// Measures what the server offers, where no model is named.
+fn name_model(plan: &mut Plan) -> Result<()> {
+    if let Some(name) = backends::first_model(&plan.target)? {
+        plan.notes.push(format!("-m is not given: '{name}' is measured, the first model that the server lists"));
+        plan.target.model.name = name;
+    }
+    plan.variants.iter_mut().try_for_each(|variant| name_model(&mut variant.plan))
 }
 
 /// Answers that are being received leave most of the free memory to everything else.

@@ -98,6 +98,19 @@ pub fn model_list(plan: &Plan, only: Option<&str>) -> Result<Vec<ListedModel>> {
     }
 }
 
+/// The first model that the server lists, if the plan leaves open which one to measure.
+///
+/// # Errors
+/// If the server cannot be reached, or does not list its models.
+pub fn first_model(target: &Target) -> Result<Option<String>> {
+    let is_open = target.service == ServiceKind::OpenAi && target.model.name.is_empty();
+    // Who named neither a model nor a server that runs has forgotten something, and need not wait to hear of it.
+    let connection = ConnectionPlan { server_wait: Duration::ZERO, ..target.connection.clone() };
+    let asked = Target { connection, ..target.clone() };
+    let first = is_open.then(|| openai::OpenAiBackend::connect(&asked)?.first_model()).transpose();
+    first.map_err(|error| Error::usage(format!("-m is missing, and the server names no model: {error}; name one")))
+}
+
 /// Connects to the plan's server, and makes its model ready.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ pub const KINDS: [(&str, ServiceKind); 6] = [
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
     /// The model to measure. Required, unless --model-mix names models, or --service-kind is dynamic_grpc, which has no
-    /// models
+    /// models, or openai, where the first that the server lists at `/v1/models` is measured
     #[arg(short = 'm', long, value_name = "NAME", value_parser = filled)]
     model: Option<String>,
 
@@ -61,6 +61,7 @@ impl ModelArgs {
     }
 
     /// The model: `-m`, or the first of the mix. Where a method of a gRPC service is called, that is its name in reports.
+    /// Nameless, if the server is asked what it offers.
     ///
     /// # Errors
     /// If no model is named.
@@ -75,6 +76,7 @@ impl ModelArgs {
             (None, None) if service == ServiceKind::DynamicGrpc => {
                 Ok(ModelId::latest(method.map_or_else(String::new, ToString::to_string)))
             }
+            (None, None) if service == ServiceKind::OpenAi => Ok(ModelId::latest("")),
             (None, None) => Err(Error::usage("-m is missing: name the model to measure; see --help")),
         }
     }

@@ -26,6 +26,7 @@ mod turns;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde::Deserialize;
 
 pub use self::texts::texts;
 
@@ -35,7 +36,7 @@ use self::service::OpenAi;
 use crate::backend::{
     Backend, Capabilities, Client, ClientSpec, ClientTimes, CompletionSink, MAX_REPLY_BYTES, Network, Threading,
 };
-use crate::engine::http1::{self, Headers};
+use crate::engine::http1::{self, Headers, Patience, Questions};
 use crate::engine::{Deadline, Route, ServerWait, advice, connect, failure};
 use crate::error::{Error, Result};
 use crate::metrics::MetricsSource;
@@ -64,6 +65,17 @@ pub struct OpenAiBackend {
     /// The server's own page of metrics, if they are collected.
     metrics: Option<MetricsSource>,
     bodies: Mutex<Option<Arc<Bodies>>>,
+}
+
+/// The answer of `/v1/models`, as far as it is read.
+#[derive(Deserialize)]
+struct ModelList {
+    data: Vec<ListedName>,
+}
+
+#[derive(Deserialize)]
+struct ListedName {
+    id: String,
 }
 
 impl OpenAiBackend {
@@ -97,6 +109,18 @@ impl OpenAiBackend {
             let (url, next) = (self.route.endpoint().http_url(), advice::no_answer(&error));
             Error::server(format!("no server answers at {url}: {error}; {next}"))
         })
+    }
+
+    /// The first model of the list that most of these servers have at `/v1/models`, as inference-perf takes it.
+    ///
+    /// # Errors
+    /// If the server has no such list, or it is empty.
+    pub fn first_model(&self) -> Result<String> {
+        let questions = Questions::new(self.route.connector.clone(), self.headers.clone());
+        let path = format!("{}/v1/models", questions.prefix());
+        let list: ModelList = questions.get_json(&path, "its list of models", Patience::Setup)?;
+        let first = list.data.into_iter().next().map(|model| model.id).filter(|name| !name.is_empty());
+        first.ok_or_else(|| Error::server(format!("{}/v1/models names none", questions.url())))
     }
 
     /// What is kept of answers.

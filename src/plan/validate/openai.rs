@@ -1,5 +1,6 @@
 //! Rules of services of the OpenAI kind, in perf_analyzer's words where it has the rule, too.
 
+use crate::exit::Codes;
 use crate::terms::StageLoad;
 use crate::validate::facts::named;
 use crate::validate::{Rule, made, rule};
@@ -55,6 +56,11 @@ fn plays_sessions(draft: &Draft) -> bool {
 
 /// Rules of services of the OpenAI kind.
 pub(super) const RULES: &[Rule] = &[
+    // Under our own name the server is asked which models it has.
+    rule(
+        |draft| is_openai(draft) && draft.codes == Codes::PerfAnalyzers && draft.plan.target.model.name.is_empty(),
+        "-m is missing: name the model to measure",
+    ),
     rule(
         |draft| {
             let has_payloads = matches!(

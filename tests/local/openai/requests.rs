@@ -17,6 +17,47 @@ fn recording(received: &Arc<Mutex<Vec<Received>>>) -> impl Fn(&Received) -> Vec<
     }
 }
 
+/// As inference-perf does: whose file names no model means the one that the server has.
+#[test]
+fn without_a_model_the_first_that_the_server_lists_is_measured() {
+    let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+    let list = r#"{"object":"list","data":[{"id":"served/one","object":"model"},{"id":"other"}]}"#;
+    let server = HttpServer::start(recording(&received));
+    server.answer_instead("/v1/models", http_server::reply("200 OK", "", list.as_bytes()));
+    let program = || Program::new().args("--service-kind openai --endpoint v1/completions --request-count 4");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("load.yaml");
+    std::fs::write(
+        &file,
+        format!(
+            "load: {{type: constant, stages: [{{rate: 20, duration: 1}}]}}\nserver: {{type: vllm, base_url: {}}}\n",
+            server.url()
+        ),
+    )
+    .unwrap();
+    let named = program().args(&format!("--prompt-tokens 3 -u {}", server.url())).run();
+    named.report_even_if_late();
+    assert!(named.stderr.contains("'served/one' is measured"), "{named:#?}");
+    let of_file = Program::new().args("--on-disturbance mark --report-parts none --config").arg(&file).run();
+    of_file.report_even_if_late();
+    let models =
+        |request: &Received| serde_json::from_slice::<serde_json::Value>(&request.body).unwrap()["model"].clone();
+    let models: Vec<serde_json::Value> = received.lock().unwrap().iter().map(models).collect();
+    assert!(models.len() >= 24 && models.iter().all(|model| model == "served/one"), "{models:?}");
+
+    let without_list = HttpServer::start(answer);
+    let refused = program().args(&format!("--prompt-tokens 3 -u {}", without_list.url())).run();
+    assert!(
+        refused.stderr.contains("-m is missing, and the server names no model: ") && refused.stderr.contains("404"),
+        "{refused:#?}"
+    );
+    Program::new()
+        .named_perf_analyzer()
+        .args("--service-kind openai --endpoint v1/completions --prompt-tokens 3")
+        .run()
+        .refusal(&["-m"]);
+}
+
 /// One prompt a line, as the field keeps them: strings, texts and whole bodies.
 #[test]
 fn lines_are_prompts_and_what_the_server_counts_of_them_is_reported() {
