@@ -4,6 +4,7 @@
 //! Keys are those of inference-perf 0.7 (`reportgen/base.py`). What is not known here is `null`: prompt tokens where the
 //! server does not count them, and all of failed requests. Percentiles come from our histograms, to 3 digits.
 
+mod config;
 mod figures;
 mod requests;
 
@@ -35,7 +36,11 @@ pub fn write(folder: &ReportFolder, interrupts: Interrupts, result: &RunResult) 
     let asked = &result.setup.measurement.percentiles;
     let percentiles = if asked.is_empty() { PERCENTILES.as_slice() } else { asked };
     let (levels, adapters) = (result.levels.as_slice(), adapters(result));
-    let put = |name: &str, value: Value| write_file(folder, interrupts, name, &value);
+    let put = |name: &str, value: Value| write_file(interrupts, &folder.file(name), &value);
+    if !folder.parts.is_empty() && !levels.is_empty() {
+        // JSON is YAML.
+        write_file(interrupts, &folder.file("config").with_extension("yaml"), &config::config(result))?;
+    }
     if folder.has(ReportPart::Summary) && !levels.is_empty() {
         let all = Figures::sum(levels.iter().map(|level| &level.client));
         put("summary_lifecycle_metrics", all.report(percentiles, None))?;
@@ -104,15 +109,14 @@ fn adapter_load(level: &LevelSummary, part: &ClientSummary) -> LevelLoad {
     }
 }
 
-fn write_file(folder: &ReportFolder, interrupts: Interrupts, name: &str, value: &Value) -> Result<()> {
-    let path = folder.file(name);
+fn write_file(interrupts: Interrupts, path: &Path, value: &Value) -> Result<()> {
     let written = || {
-        let mut file = io::BufWriter::new(SafeFile::create(&path, interrupts)?);
+        let mut file = io::BufWriter::new(SafeFile::create(path, interrupts)?);
         inert::write(&mut file, value)?;
         file.write_all(b"\n")?;
         file.into_inner().map_err(io::IntoInnerError::into_error)?.finish()
     };
-    written().map_err(|error| failed(&path, &error))
+    written().map_err(|error| failed(path, &error))
 }
 
 fn failed(path: &Path, error: &io::Error) -> Error {

@@ -30,7 +30,7 @@ pub fn write(folder: &ReportFolder, interrupts: Interrupts, export: &Path, resul
         let requests = experiment["requests"].as_array().map(Vec::as_slice).unwrap_or_default();
         requests.iter().map(move |request| entry(stage, request))
     });
-    write_file(folder, interrupts, &folder.requests(), &all.collect())
+    write_file(interrupts, &folder.file(&folder.requests()), &all.collect())
 }
 
 /// The number of the level that an experiment is the measurement of; `None` if another measurement of it counts. A

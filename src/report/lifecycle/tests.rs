@@ -56,9 +56,13 @@ fn every_stage_and_their_sum_have_a_file() {
     let result = plans::result(&plans::setup(), &[first, closed]);
     check(&folder).unwrap();
     write(&folder, &NEVER, &result).unwrap();
-    let names =
+    let metrics =
         ["x-stage_0_lifecycle_metrics.json", "x-stage_1_lifecycle_metrics.json", "x-summary_lifecycle_metrics.json"];
-    assert_eq!(written(&folder), names);
+    assert_eq!(written(&folder), [["x-config.yaml"].as_slice(), &metrics].concat());
+    let config: Value = serde_json::from_slice(&fs::read(folder.path.join("x-config.yaml")).unwrap()).unwrap();
+    assert_eq!(config["load"]["type"], "constant");
+    assert_eq!(config["load"]["stages"][0], serde_json::json!({"rate": 100.0, "duration": 1.0}));
+    assert_eq!(config["load"]["stages"][1], serde_json::json!({"concurrency_level": 8, "num_requests": 300}));
     let stage = read(&folder, "stage_0_lifecycle_metrics");
     let load = &stage["load_summary"];
     assert_eq!(
@@ -101,7 +105,7 @@ fn adapters_have_files_of_harmless_names() {
     let setup = Setup { entries: entries.into(), ..plans::setup() };
     write(&folder, &NEVER, &plans::result(&setup, &[summary.clone(), summary])).unwrap();
     let names = written(&folder);
-    assert_eq!(names.len(), 6, "{names:?}");
+    assert_eq!(names.len(), 7, "{names:?}");
     assert!(names.contains(&"x-adapter_mo_vie_lifecycle_metrics.json".to_owned()), "{names:?}");
     assert_eq!(read(&folder, "adapter_mo_vie~2_lifecycle_metrics")["successes"]["count"], 140);
     let part = read(&folder, "adapter_mo_vie_stage_1_lifecycle_metrics");
