@@ -97,7 +97,8 @@ pub struct OpenAiArgs {
 
     /// How --session-trace is replayed: `max-wait=15s` bounds pauses, `default-tokens=1000` outputs of unknown length,
     /// `errors=true` keeps failed calls, `skip-invalid=false` refuses files that cannot be used, `answers=live|recorded` (Weka's:
-    /// recorded), `below-tokens=N` only replays sessions whose longest call is shorter, `first=N` only the first N, `sessions=N`
+    /// recorded), `tools=forced` makes the model call the tools that were called (`free` leaves it to the model),
+    /// `tool-tokens=more` gives such calls room for 4096 tokens (`recorded` does not), `below-tokens=N` only replays sessions whose longest call is shorter, `first=N` only the first N, `sessions=N`
     /// repeats sessions until there are N, and `model.RECORDED=NAME` asks another model than that of the run. For Weka's:
     /// `idle-gap=60s` bounds the time between beginnings of calls (`none` keeps it), `think-time=false` takes pauses from the
     /// times of calls and not from their think_time, `block-tokens=64` are in a block that has no size. Default: these
@@ -244,13 +245,9 @@ fn trace_options(text: &str) -> Result<TraceOptions, String> {
             "default-tokens" => options.default_tokens = integer(value, 1, u64::from(MAX_TOKENS))?,
             "errors" => options.errors = boolean(value)?,
             "skip-invalid" => options.skip_invalid = boolean(value)?,
-            "answers" => {
-                options.live_answers = match value {
-                    "live" => Some(true),
-                    "recorded" => Some(false),
-                    _ => return Err("answers are live or recorded".to_owned()),
-                }
-            }
+            "answers" => options.live_answers = Some(either(value, "answers are", ["live", "recorded"])?),
+            "tools" => options.forces_tools = either(value, "tools are", ["forced", "free"])?,
+            "tool-tokens" => options.room_for_tools = either(value, "tool-tokens are", ["more", "recorded"])?,
             "below-tokens" => options.below_tokens = Some(integer(value, 1, u64::MAX)?),
             "first" => options.first = Some(integer(value, 1, u64::from(u32::MAX))?),
             "sessions" => options.sessions = Some(integer(value, 1, u64::from(u32::MAX))?),
@@ -264,6 +261,14 @@ fn trace_options(text: &str) -> Result<TraceOptions, String> {
     Ok(options)
 }
 
+/// Whether it is the first of two words.
+fn either(value: &str, subject: &str, [first, second]: [&str; 2]) -> Result<bool, String> {
+    match value == first || value == second {
+        true => Ok(value == first),
+        false => Err(format!("{subject} {first} or {second}")),
+    }
+}
+
 fn milliseconds(text: &str) -> Result<u64, String> {
     Ok(time(text, Duration::from_millis(1))?.as_millis() as u64)
 }
@@ -272,8 +277,8 @@ fn milliseconds(text: &str) -> Result<u64, String> {
 fn model_name(setting: &str, name: &str) -> Result<ModelName, String> {
     let recorded = setting.strip_prefix("model.").ok_or_else(|| {
         format!(
-            "'{setting}' is none of max-wait, default-tokens, errors, skip-invalid, answers, below-tokens, first, sessions, \
-             model.RECORDED, idle-gap, think-time, block-tokens"
+            "'{setting}' is none of max-wait, default-tokens, errors, skip-invalid, answers, tools, tool-tokens, below-tokens, first, \
+             sessions, model.RECORDED, idle-gap, think-time, block-tokens"
         )
     })?;
     match recorded.is_empty() || name.is_empty() {

@@ -67,6 +67,10 @@ pub struct TraceOptions {
     /// Whether turns send what the server has answered, and not what was recorded; if absent, they do where the recording
     /// holds what was said.
     pub live_answers: Option<bool>,
+    /// Whether the model is made to call the tools that were called, and none where none was.
+    pub forces_tools: bool,
+    /// Whether a call that is to be one of tools has room for more tokens than were recorded.
+    pub room_for_tools: bool,
     /// Only sessions are replayed whose longest call, with its answer, has fewer tokens; all if absent.
     pub below_tokens: Option<u64>,
     /// Only so many sessions are read, the first ones; all if absent.
@@ -92,6 +96,8 @@ impl Default for TraceOptions {
             errors: true,
             skip_invalid: false,
             live_answers: None,
+            forces_tools: true,
+            room_for_tools: true,
             below_tokens: None,
             first: None,
             sessions: None,

@@ -62,11 +62,11 @@ pub(super) enum Sends {
 
 impl Call {
     /// Which tools the model must call, so that the session goes on as recorded.
-    pub(super) fn tool_choice(&self) -> Option<Value> {
+    pub(super) fn tool_choice(&self) -> Value {
         match &self.called[..] {
-            [] => None,
-            [name] if self.has_tool(name) => Some(json!({ "type": "function", "function": { "name": name } })),
-            _ => Some(json!("required")),
+            [] => json!("none"),
+            [name] if self.has_tool(name) => json!({ "type": "function", "function": { "name": name } }),
+            _ => json!("required"),
         }
     }
 

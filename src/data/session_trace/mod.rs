@@ -138,10 +138,13 @@ impl Turns<'_> {
             let mut document = json!({ "model": model, "messages": messages, "max_tokens": tokens });
             if let Some(tools) = &call.tools {
                 document["tools"] = tools.clone();
-                if let Some(choice) = call.tool_choice() {
-                    document["tool_choice"] = choice;
+                // Whoever goes on after the call it was to make writes on behind it.
+                document["ignore_eos"] = json!(false);
+                if options.forces_tools {
+                    document["tool_choice"] = call.tool_choice();
+                }
+                if options.room_for_tools && !call.called.is_empty() {
                     document["max_tokens"] = json!(TOOL_TOKENS.max(tokens.saturating_mul(4)));
-                    document["ignore_eos"] = json!(false);
                 }
             }
             let after = Some((after.as_slice(), wait_ms.min(options.max_wait_ms)));

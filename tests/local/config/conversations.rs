@@ -239,6 +239,45 @@ fn recorded_answers_are_sent_where_the_file_asks_for_them() {
     assert!(came[1].at - came[0].at < Duration::from_millis(200), "pauses are bounded");
 }
 
+/// A call of a tool, and the answer to what that brought, both with tools on offer; and a call without any.
+#[test]
+fn calls_of_tools_are_made_where_they_were_made_and_nowhere_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = json!([{ "name": "look", "parameters": {} }]).to_string();
+    let called = json!([{ "role": "assistant", "parts":
+        [{ "type": "tool_call", "id": "1", "name": "look", "arguments": "{}" }] }])
+    .to_string();
+    let mut spans = ["a", "b", "c"].map(|id| span(id, 0.0..1.0, &[("user", id)], "said"));
+    for (number, span) in spans.iter_mut().enumerate() {
+        (span["start_time"], span["end_time"]) = (json!(number * 2_000_000_000), json!(number * 2_000_000_000 + 1));
+    }
+    spans[0]["attributes"]["gen_ai.tool.definitions"] = json!(tools);
+    spans[1]["attributes"]["gen_ai.tool.definitions"] = json!(tools);
+    spans[0]["attributes"].as_object_mut().unwrap().remove("gen_ai.output.text");
+    spans[0]["attributes"]["gen_ai.output.messages"] = json!(called);
+    let path = folder.path().join("tools.json");
+    fs::write(&path, json!({ "trace_id": "t", "spans": spans }).to_string()).unwrap();
+    let play = |keys: &str| {
+        let came = play(
+            &format!(
+                "data:\n  type: otel_trace_replay\n  otel_trace_replay: {{trace_files: [{path:?}], max_wait_ms: 0{keys}}}\nload: {{type: \
+                 trace_session_replay, stages: [{{concurrent_sessions: 1}}]}}\napi: {{type: chat}}\n"
+            ),
+            Duration::from_millis(1),
+        );
+        came.into_iter()
+            .map(|call| (call.body["tool_choice"].clone(), call.body["max_tokens"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let look = json!({ "type": "function", "function": { "name": "look" } });
+    let nine = || json!(9);
+    assert_eq!(play(""), [(look.clone(), json!(4096)), (json!("none"), nine()), (Value::Null, nine())]);
+    let free = play(", tool_choice_mode: as_recorded, bad_tool_call_handling: use_recorded");
+    assert_eq!(free, [(Value::Null, json!(4096)), (Value::Null, nine()), (Value::Null, nine())]);
+    let short = play(", override_tool_call_max_tokens: false");
+    assert_eq!(short, [(look, nine()), (json!("none"), nine()), (Value::Null, nine())]);
+}
+
 /// The bytes of a data URL of that type.
 fn decoded(url: &Value, kind: &str) -> Vec<u8> {
     let url = url.as_str().unwrap();

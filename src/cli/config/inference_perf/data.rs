@@ -12,7 +12,7 @@ use crate::config::yaml::{Fault, Node, Value};
 /// Words of inference-perf's mock prompts: `1 2 3` and a number.
 pub const MOCK: u32 = 4;
 
-/// A type that inference-perf 0.7 does not have yet; its section has no counterpart.
+/// A type whose section has no counterpart.
 const AGENTS: &str = "synthetic_agentic";
 /// What to do instead.
 const INSTEAD: &str = "agents that call tools and spawn others are not generated: record their calls as OpenTelemetry spans and \

@@ -20,13 +20,10 @@ pub fn otel(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(),
     options.extend(fields.switch("include_errors")?.map(|on| format!("errors={on}")));
     options
         .extend(fields.switch("disable_output_substitution")?.filter(|on| *on).map(|_| "answers=recorded".to_owned()));
-    let code = fields.peek("filter").and_then(text);
-    if let Some(most) = code.and_then(most_tokens) {
-        fields.take("filter");
-        options.push(format!("below-tokens={most}"));
-    }
-    let rule = "only a bound on 'max_tokens' is understood of code in Python: leave out what it filters out of the files, and it";
-    fields.refuse("filter", rule)?;
+    let tools = fields.choice("tool_choice_mode", &["force_recorded", "as_recorded"])?;
+    options.extend(tools.filter(|mode| *mode == "as_recorded").map(|_| "tools=free".to_owned()));
+    let has_room = fields.switch("override_tool_call_max_tokens")?;
+    options.extend(has_room.filter(|has_room| !has_room).map(|_| "tool-tokens=recorded".to_owned()));
     options.extend(models(&mut fields, flags)?);
     add(&options, &fields, flags);
     if fields.switch("inject_random_session_id")? == Some(true) {
@@ -38,10 +35,6 @@ pub fn otel(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(),
     }
     let notes = [
         ("bad_tool_call_handling", "no effect: calls of tools are sent as recorded"),
-        (
-            "override_tool_call_max_tokens",
-            "no effect: a call that was to be one of tools has room for 4096 tokens or more",
-        ),
         ("predecessor_wait_timeout_sec", WAITS),
         ("attribute_to_header_map", "no effect: attributes of spans are not read"),
         ("attribute_to_label_map", "no effect: attributes of spans are not read"),
@@ -52,6 +45,8 @@ pub fn otel(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(),
 
 /// What is said of a limit on how long a call waits for others.
 const WAITS: &str = "no effect: load.request_timeout limits the calls that are waited for";
+/// What is said of settings about calls of tools.
+const NO_TOOLS: &str = "no effect: these traces hold no calls of tools";
 
 /// Weka's traces.
 ///
@@ -74,7 +69,10 @@ pub fn weka(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(),
     );
     let notes = [
         ("include_errors", "no effect: these traces hold no failed calls"),
-        ("override_tool_call_max_tokens", "no effect: these traces hold no calls of tools"),
+        ("override_tool_call_max_tokens", NO_TOOLS),
+        ("tool_choice_mode", NO_TOOLS),
+        ("bad_tool_call_handling", NO_TOOLS),
+        ("datagen_workers", "no effect: this process rebuilds the prompts"),
         (
             "inject_random_session_id",
             "no effect: each session has texts of its own, and other ones with another load.base_seed",
@@ -140,6 +138,12 @@ fn shared_options(fields: &mut Fields<'_>) -> Result<Vec<String>, Fault> {
     all.extend(fields.whole("default_max_tokens", 1)?.map(|tokens| format!("default-tokens={tokens}")));
     all.extend(fields.switch("skip_invalid_files")?.map(|on| format!("skip-invalid={on}")));
     all.extend(fields.whole("duplicate_sessions_target", 1)?.map(|count| format!("sessions={count}")));
+    if let Some(most) = fields.peek("filter").and_then(text).and_then(most_tokens) {
+        fields.take("filter");
+        all.push(format!("below-tokens={most}"));
+    }
+    let rule = "only a bound on 'max_tokens' is understood of code in Python: leave out what it filters out of the files, and it";
+    fields.refuse("filter", rule)?;
     Ok(all)
 }
 

@@ -140,15 +140,22 @@ fn every_key_of_the_section_is_heeded_or_noted() {
         "trace_files: [{path:?}], use_static_model: false, model_mapping: {{opus: big, haiku: small}}, default_max_tokens: 7, \
          override_tool_call_max_tokens: true, inject_random_session_id: true, duplicate_sessions_target: 4, max_wait_ms: 900, \
          predecessor_wait_timeout_sec: 5.0, include_errors: true, skip_invalid_files: true, trace_idle_gap_cap_seconds: 1.5, \
-         ignore_trace_delays: false, use_think_time_only: true, default_block_size: 32, num_dataset_entries: 9"
+         ignore_trace_delays: false, use_think_time_only: true, default_block_size: 32, num_dataset_entries: 9, \
+         datagen_workers: 2, tool_choice_mode: as_recorded, bad_tool_call_handling: none, filter: \"lambda x: x['max_tokens'] < 500\""
     );
     let text = printed(Config::of(&file(&section)).and(&["-m", "m", "--print-config"]));
     assert!(text.contains(&format!("session-trace: weka:{path}")), "{text}");
-    let options = "max-wait=900ms,default-tokens=7,skip-invalid=true,sessions=4,think-time=true,idle-gap=1.5s,block-tokens=32,first=9,\
+    let options = "max-wait=900ms,default-tokens=7,skip-invalid=true,sessions=4,below-tokens=500,think-time=true,idle-gap=1.5s,block-tokens=32,first=9,\
         model.opus=big,model.haiku=small";
     assert!(text.contains(options), "{text}");
     let notes = Config::of(&file(&section)).plan(&["-m", "m"]).notes.join("\n");
-    for key in ["override_tool_call_max_tokens: true", "inject_random_session_id: true", "include_errors: true"] {
+    for key in [
+        "datagen_workers: 2",
+        "tool_choice_mode: as_recorded",
+        "override_tool_call_max_tokens: true",
+        "inject_random_session_id: true",
+        "include_errors: true",
+    ] {
         assert!(notes.contains(&format!("data.weka_trace_replay.{key}: no effect")), "{key}\n{notes}");
     }
     for note in [
@@ -184,8 +191,10 @@ fn what_a_section_lacks_or_names_elsewhere_is_said() {
             'data.weka_trace_replay.trace_files'";
         assert!(download.contains(wanted), "{download}");
     }
-    let unknown = error(&file("trace_files: [/], filter: x"));
-    assert!(unknown.contains("'data.weka_trace_replay.filter': this format has no such key"), "{unknown}");
+    let code = error(&file("trace_files: [/], filter: x"));
+    assert!(code.contains("'data.weka_trace_replay.filter: x' has no counterpart"), "{code}");
+    let unknown = error(&file("trace_files: [/], filters: x"));
+    assert!(unknown.contains("'data.weka_trace_replay.filters': this format has no such key"), "{unknown}");
     let name = error(&file("trace_files: [/], model_mapping: {opus: 'a,b'}"));
     assert!(name.contains("'data.weka_trace_replay.model_mapping.opus' takes the name of a model"), "{name}");
     for agents in ["data: {type: synthetic_agentic}", "data: {synthetic_agentic: {num_sessions: 1}}"] {
