@@ -97,13 +97,14 @@ fn answers_that_take_too_long_are_given_up() {
                 return;
             }
             for (flag, says) in [
-                ("--client-timeout-us 20ms", "4 x Deadline exceeded: no answer within 20000 us"),
-                ("--cancel-after-us 20ms", "Cancelled request count: 4"),
+                ("--client-timeout-us 100ms", "4 x Deadline exceeded: no answer within 100000 us"),
+                ("--cancel-after-us 100ms", "Cancelled request count: 4"),
             ] {
                 let finished = service.program(&format!("{load} {flag} --max-errors 100%")).run();
                 assert!(finished.stdout.contains(says), "{load} {flag}: {finished:#?}");
             }
-            assert_eq!(service.count(), 8);
+            // One that is given up before a busy server has read it is not counted there.
+            assert!((1..=8).contains(&service.count()), "{load}: {}", service.count());
         });
     }
 }
