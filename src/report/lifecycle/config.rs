@@ -1,30 +1,38 @@
-//! `config.yaml`: the load in inference-perf's own terms, as its runs leave it beside their reports.
+//! `config.yaml`: the load, the server and the model in inference-perf's own terms, as its runs leave them beside their reports.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::result::RunResult;
 use crate::result::summary::{LevelLoad, LevelSummary};
-use crate::terms::Flag;
 
-/// What was asked for, as far as inference-perf has a word for it; and the flags, which have all of it.
+/// What was asked for, as far as inference-perf has a word for it.
 pub fn config(result: &RunResult) -> Value {
     let setup = &result.setup;
     let flag = |name: &str| setup.flags.iter().find(|flag| flag.name == name);
     let value = |name: &str| flag(name).and_then(|flag| flag.values.first());
-    let api = value("endpoint").map(|endpoint| match endpoint.ends_with("chat/completions") {
-        true => "chat",
-        false => "completion",
+    let api = value("--endpoint").map(|endpoint| {
+        let kind = if endpoint.ends_with("chat/completions") { "chat" } else { "completion" };
+        json!({ "type": kind, "streaming": flag("--streaming").is_some() })
     });
-    json!({
-        "load": {
-            "type": kind(&result.levels, value("request-distribution").map(String::as_str)),
-            "stages": result.levels.iter().map(stage).collect::<Vec<_>>(),
-            "base_seed": setup.seed,
-        },
-        "api": {"type": api, "streaming": flag("streaming").is_some()},
-        "server": {"model_name": setup.models.first().map(|model| &model.name), "base_url": value("url")},
-        "flags": setup.flags.iter().filter(|flag| flag.given).map(words).collect::<Vec<_>>(),
-    })
+    let server = known([
+        ("model_name", setup.models.first().map(|model| json!(model.name))),
+        (
+            "base_url",
+            value("-u").map(|url| json!(if url.contains("://") { url.clone() } else { format!("http://{url}") })),
+        ),
+    ]);
+    let load = known([
+        ("type", Some(json!(kind(&result.levels, value("--request-distribution").map(String::as_str))))),
+        ("stages", Some(result.levels.iter().map(stage).collect())),
+        ("trace", value("--trace-replay").map(|file| json!({ "file": file }))),
+        ("base_seed", Some(json!(setup.seed))),
+    ]);
+    known([("load", Some(load)), ("api", api), ("server", Some(server))])
+}
+
+/// An object of what is known.
+fn known<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
+    members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect::<Map<_, _>>().into()
 }
 
 /// The type of a load is that of its first stage.
@@ -41,14 +49,10 @@ fn stage(level: &LevelSummary) -> Value {
     let sent = level.client.sent;
     match level.load {
         LevelLoad::RequestRate(rate) | LevelLoad::Schedule(rate) => {
-            json!({"rate": rate, "duration": (sent as f64 / rate).round().max(1.0)})
+            json!({ "rate": rate, "duration": (sent as f64 / rate).round().max(1.0) as u64 })
         }
         LevelLoad::Concurrency(number) | LevelLoad::Streams(number) => {
-            json!({"concurrency_level": number, "num_requests": sent})
+            json!({ "concurrency_level": number, "num_requests": sent })
         }
     }
-}
-
-fn words(flag: &Flag) -> String {
-    [vec![format!("--{}", flag.name)], flag.values.clone()].concat().join(" ")
 }

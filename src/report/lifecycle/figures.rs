@@ -195,7 +195,7 @@ impl Figures {
     }
 
     /// From the first send to the last answer, with the pauses between the parts.
-    fn seconds(&self) -> f64 {
+    pub fn seconds(&self) -> f64 {
         let mut spans = self.spans.clone();
         spans.sort_unstable();
         let (mut seconds, mut until) = (Duration::ZERO, spans.first().map_or(Stamp(0), |(begin, _)| *begin));
@@ -226,7 +226,7 @@ fn totalled(mut total: Value, distribution: &Value) -> Value {
 }
 
 /// Mean, extremes and percentiles of times, in seconds; `null` if there are none.
-fn seconds(distribution: &Distribution, percentiles: &[f64]) -> Value {
+pub fn seconds(distribution: &Distribution, percentiles: &[f64]) -> Value {
     summary(distribution, NS, percentiles)
 }
 

@@ -6,11 +6,14 @@
 
 mod config;
 mod figures;
+mod findings;
+mod partial;
 mod requests;
+mod sessions;
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -35,33 +38,69 @@ pub fn write(folder: &ReportFolder, interrupts: Interrupts, result: &RunResult) 
     fs::create_dir_all(&folder.path).map_err(|error| failed(&folder.path, &error))?;
     let asked = &result.setup.measurement.percentiles;
     let percentiles = if asked.is_empty() { PERCENTILES.as_slice() } else { asked };
-    let (levels, adapters) = (result.levels.as_slice(), adapters(result));
-    let put = |name: &str, value: Value| write_file(interrupts, &folder.file(name), &value);
-    if !folder.parts.is_empty() && !levels.is_empty() {
-        // JSON is YAML.
-        write_file(interrupts, &folder.file("config").with_extension("yaml"), &config::config(result))?;
+    let files = files(folder, result, percentiles);
+    for (path, value) in &files {
+        write_file(interrupts, path, value)?;
     }
-    if folder.has(ReportPart::Summary) && !levels.is_empty() {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stages: Vec<String> = (0..result.levels.len()).map(|stage| name(&folder.file(&stage_name(stage)))).collect();
+    let about = |file: String| {
+        let level = stages.iter().position(|stage| *stage == file).map(|stage| &result.levels[stage]);
+        (file, level)
+    };
+    let checked = files.iter().map(|(path, _)| about(name(path)));
+    write_file(interrupts, &folder.file("validation"), &findings::findings(checked))
+}
+
+/// The files that are asked for, with their contents.
+fn files(folder: &ReportFolder, result: &RunResult, percentiles: &[f64]) -> Vec<(PathBuf, Value)> {
+    let (levels, adapters) = (result.levels.as_slice(), adapters(result));
+    let mut files = Vec::new();
+    if levels.is_empty() || folder.parts.is_empty() {
+        return files;
+    }
+    let mut put = |name: &str, value: Value| files.push((folder.file(name), value));
+    if folder.has(ReportPart::Summary) {
         let all = Figures::sum(levels.iter().map(|level| &level.client));
-        put("summary_lifecycle_metrics", all.report(percentiles, None))?;
+        put("summary_lifecycle_metrics", all.report(percentiles, None));
+        let clients = levels.iter().map(|level| &level.client);
+        let sessions = sessions::report(clients, all.seconds(), percentiles);
+        sessions.into_iter().for_each(|report| put("summary_session_lifecycle_metrics", report));
     }
     for (stage, level) in levels.iter().enumerate().filter(|_| folder.has(ReportPart::Stages)) {
         let figures = Figures::sum([&level.client]);
-        put(&format!("stage_{stage}_lifecycle_metrics"), figures.report(percentiles, Some(level.load)))?;
+        put(&stage_name(stage), figures.report(percentiles, Some(level.load)));
+        let sessions = sessions::of_stage(stage, level, figures.seconds(), percentiles);
+        sessions.into_iter().for_each(|report| put(&format!("stage_{stage}_session_lifecycle_metrics"), report));
     }
     for (entry, adapter) in adapters.iter().enumerate() {
         let part_of = |level: &'_ LevelSummary| level.client.entries.get(entry).cloned();
         if folder.has(ReportPart::Adapters) {
             let parts: Vec<ClientSummary> = levels.iter().filter_map(part_of).collect();
-            put(&format!("adapter_{adapter}_lifecycle_metrics"), Figures::sum(&parts).report(percentiles, None))?;
+            put(&format!("adapter_{adapter}_lifecycle_metrics"), Figures::sum(&parts).report(percentiles, None));
         }
         for (stage, level) in levels.iter().enumerate().filter(|_| folder.has(ReportPart::AdapterStages)) {
             let Some(part) = part_of(level) else { continue };
             let name = format!("adapter_{adapter}_stage_{stage}_lifecycle_metrics");
-            put(&name, Figures::sum([&part]).report(percentiles, Some(adapter_load(level, &part))))?;
+            put(&name, Figures::sum([&part]).report(percentiles, Some(adapter_load(level, &part))));
         }
     }
-    Ok(())
+    // JSON is YAML, too.
+    let mut put_yaml = |name: &str, value: Value| files.push((folder.file(name).with_extension("yaml"), value));
+    for (stage, level) in levels.iter().enumerate().filter(|_| folder.has(ReportPart::Stages)) {
+        let figures = Figures::sum([&level.client]).report(&PERCENTILES, Some(level.load));
+        let name = format!("inference-perf.partial.stage_{stage}");
+        put_yaml(&name, partial::partial(&result.setup, stage, level, &figures));
+    }
+    put_yaml("config", config::config(result));
+    files
+}
+
+fn stage_name(stage: usize) -> String {
+    format!("stage_{stage}_lifecycle_metrics")
 }
 
 /// Checks, before anything is measured, that the folder can be written.

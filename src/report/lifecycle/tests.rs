@@ -6,7 +6,8 @@ use crate::backend::{ErrorCode, InferError};
 use crate::clock::Stamp;
 use crate::result::Setup;
 use crate::result::setup::sample as plans;
-use crate::result::summary::{EntrySummary, OpenLoopSummary, SendingTime, sample};
+use crate::result::summary::{EntrySummary, OpenLoopSummary, SendingTime, Sessions, sample};
+use crate::terms::Flag;
 
 static NEVER: AtomicUsize = AtomicUsize::new(0);
 
@@ -53,15 +54,44 @@ fn every_stage_and_their_sum_have_a_file() {
     first.client.sending = Some(SendingTime { first: ms(10), last: ms(990) });
     let mut closed = level(LevelLoad::Concurrency(8), 300, 40_000_000);
     closed.client.start = Stamp(1_500_000_000);
-    let result = plans::result(&plans::setup(), &[first, closed]);
+    let flag = |name: &str, value: &str| Flag {
+        name: name.to_owned(),
+        values: Some(value.to_owned()).filter(|value| !value.is_empty()).into_iter().collect(),
+        given: true,
+        file: false,
+    };
+    let flags = [flag("-u", "host:1"), flag("--endpoint", "v1/chat/completions"), flag("--streaming", "")];
+    let setup = Setup { flags: flags.into(), ..plans::setup() };
+    let result = plans::result(&setup, &[first, closed]);
     check(&folder).unwrap();
     write(&folder, &NEVER, &result).unwrap();
-    let metrics =
-        ["x-stage_0_lifecycle_metrics.json", "x-stage_1_lifecycle_metrics.json", "x-summary_lifecycle_metrics.json"];
-    assert_eq!(written(&folder), [["x-config.yaml"].as_slice(), &metrics].concat());
-    let config: Value = serde_json::from_slice(&fs::read(folder.path.join("x-config.yaml")).unwrap()).unwrap();
+    let names = [
+        "x-config.yaml",
+        "x-inference-perf.partial.stage_0.yaml",
+        "x-inference-perf.partial.stage_1.yaml",
+        "x-stage_0_lifecycle_metrics.json",
+        "x-stage_1_lifecycle_metrics.json",
+        "x-summary_lifecycle_metrics.json",
+        "x-validation.json",
+    ];
+    assert_eq!(written(&folder), names);
+    let yaml = |name: &str| -> Value {
+        serde_json::from_slice(&fs::read(folder.path.join(format!("x-{name}.yaml"))).unwrap()).unwrap()
+    };
+    let config = yaml("config");
     assert_eq!(config["load"]["type"], "constant");
-    assert_eq!(config["load"]["stages"][0], serde_json::json!({"rate": 100.0, "duration": 1.0}));
+    assert_eq!(config["server"]["base_url"], "http://host:1");
+    assert_eq!(config["api"], serde_json::json!({"type": "chat", "streaming": true}));
+    assert_eq!(config["load"]["stages"][0], serde_json::json!({"rate": 100.0, "duration": 1}));
+    let partial = yaml("inference-perf.partial.stage_0");
+    let aggregate = &partial["results"]["request_performance"]["aggregate"];
+    assert_eq!(aggregate["requests"], serde_json::json!({"total": 100, "failures": 3}), "no tokens, so no lengths");
+    assert_eq!(aggregate["latency"]["request_latency"]["units"], "s");
+    assert!((aggregate["latency"]["request_latency"]["p99p9"].as_f64().unwrap() - 0.02).abs() < 1e-4, "{aggregate}");
+    assert!(aggregate["latency"].get("time_to_first_token").is_none() && !partial.to_string().contains("null"));
+    let findings = read(&folder, "validation");
+    assert_eq!(findings["reports"].as_object().unwrap().len(), 6);
+    assert_eq!(findings["reports"]["x-stage_0_lifecycle_metrics.json"]["errors"], serde_json::json!([]));
     assert_eq!(config["load"]["stages"][1], serde_json::json!({"concurrency_level": 8, "num_requests": 300}));
     let stage = read(&folder, "stage_0_lifecycle_metrics");
     let load = &stage["load_summary"];
@@ -96,6 +126,28 @@ fn every_stage_and_their_sum_have_a_file() {
 }
 
 #[test]
+fn conversations_have_files_of_the_run_and_of_each_stage() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = folder(scratch.path(), &[ReportPart::Summary, ReportPart::Stages]);
+    let mut played = level(LevelLoad::Concurrency(2), 100, 20_000_000);
+    let duration = played.client.latency.clone();
+    let sessions = Sessions { waiting: duration.clone(), duration, turns: 250, broken: 7 };
+    played.client.sessions = Some(Box::new(sessions));
+    write(&folder, &NEVER, &plans::result(&plans::setup(), &[played])).unwrap();
+    let all = read(&folder, "summary_session_lifecycle_metrics");
+    assert_eq!(
+        (&all["num_sessions"], &all["num_sessions_failed"], &all["total_events"]),
+        (&100.into(), &7.into(), &250.into())
+    );
+    assert!((all["session_duration_sec"]["median"].as_f64().unwrap() - 0.02).abs() < 1e-4, "{all}");
+    let stage = read(&folder, "stage_0_session_lifecycle_metrics");
+    assert_eq!(
+        (&stage["stage_metadata"]["concurrent_sessions"], &stage["num_sessions_succeeded"]),
+        (&2.into(), &93.into())
+    );
+}
+
+#[test]
 fn adapters_have_files_of_harmless_names() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = folder(scratch.path(), &[ReportPart::Adapters, ReportPart::AdapterStages]);
@@ -105,7 +157,7 @@ fn adapters_have_files_of_harmless_names() {
     let setup = Setup { entries: entries.into(), ..plans::setup() };
     write(&folder, &NEVER, &plans::result(&setup, &[summary.clone(), summary])).unwrap();
     let names = written(&folder);
-    assert_eq!(names.len(), 7, "{names:?}");
+    assert_eq!(names.len(), 8, "{names:?}");
     assert!(names.contains(&"x-adapter_mo_vie_lifecycle_metrics.json".to_owned()), "{names:?}");
     assert_eq!(read(&folder, "adapter_mo_vie~2_lifecycle_metrics")["successes"]["count"], 140);
     let part = read(&folder, "adapter_mo_vie_stage_1_lifecycle_metrics");

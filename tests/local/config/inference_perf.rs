@@ -263,13 +263,13 @@ const COMPLETE: &str = "
 load: {type: constant, stages: [{rate: 5, duration: 3}], sweep: null, circuit_breakers: [slow]}
 api: {type: completion, streaming: true, slo_unit: ms, session_id_header_key: x-s}
 server: {type: vllm, model_name: m, base_url: 'http://h:1', ignore_eos: true}
-tokenizer: {pretrained_model_name_or_path: some/model, trust_remote_code: true, token: secret}
+tokenizer: {pretrained_model_name_or_path: some/model, trust_remote_code: true, token: secret, load_timeout: 60.5}
 data: {type: random, input_distribution: {min: 5, max: 9}, output_distribution: {min: 2, max: 3}}
 metrics: {type: prometheus, prometheus: {url: 'http://p:9090', scrape_interval: 15, google_managed: false, filters: [], token: t, headers: {a: b}}}
 report:
   request_lifecycle: {summary: true, per_stage: true, per_request: true, use_server_output_tokens: false, max_error_messages: 9}
   prometheus: {summary: true, per_stage: true}
-  session_lifecycle: {summary: true}
+  session_lifecycle: {summary: true, per_session: true}
   goodput: {constraints: {ttft: 0.5, tpot: 0.05, itl: 0.06, ntpot: 0.1, request_latency: 2}}
 storage:
   local_storage: {path: out}
@@ -294,6 +294,7 @@ fn what_does_not_change_the_load_is_noted() {
         "storage.google_cloud_storage: no effect",
         "storage.simple_storage_service: no effect",
         "the circuit breaker 'slow' has no effect",
+        "report.session_lifecycle.per_session: sessions have files of the whole run",
         "report.prometheus.summary: there is nothing to write",
         "max_error_messages: every reason is counted",
     ] {

@@ -204,7 +204,7 @@ pub fn tokenizer(node: Option<&Node>, is_asked: bool, flags: &mut Flags) -> Resu
     let Some(node) = node else { return Ok(()) };
     let mut fields = Fields::new("tokenizer", node)?;
     let name = fields.text("pretrained_model_name_or_path")?;
-    fields.pass_over(&["trust_remote_code", "token", "data"]);
+    fields.pass_over(&["trust_remote_code", "token", "load_timeout", "data"]);
     fields.finish()?;
     if !is_asked {
         return Ok(());

@@ -44,13 +44,14 @@ pub fn report(node: Option<&Node>, has_tokens: bool, flags: &mut Flags) -> Resul
         limits.finish()?;
         goodput.finish()?;
     }
-    let sessions = "figures of sessions are in the report and in --summary-file, not in files of their own";
-    for (section, why) in
-        [("prometheus", "there is nothing to write without a Prometheus server"), ("session_lifecycle", sessions)]
+    let sessions = "sessions have files of the whole run and of its stages, and none of each session";
+    let prometheus = "there is nothing to write without a Prometheus server";
+    for (section, lacking, why) in
+        [("prometheus", &["summary", "per_stage"][..], prometheus), ("session_lifecycle", &["per_session"], sessions)]
     {
         let Some(mut other) = report.section(section)? else { continue };
         for key in ["summary", "per_stage", "per_session"] {
-            if other.switch(key)? == Some(true) {
+            if other.switch(key)? == Some(true) && lacking.contains(&key) {
                 flags.note(format!("report.{section}.{key}: {why}"));
             }
         }

@@ -129,7 +129,9 @@ fn live_answers_are_sent_where_they_are_asked_for() {
         .args(&format!("--session-trace weka:{path} --session-trace-options answers=live,max-wait=0,think-time=true"));
     run.args("--session-concurrency 1 --on-disturbance mark -u").arg(server.url()).run().report_even_if_late();
     let log = log.lock().unwrap();
-    assert_eq!(said(&log[3])[2], ("assistant", "answer-0"));
+    // The calls that follow the first one leave at once, in whatever order.
+    let is_live = |call: &Came| said(call).get(2) == Some(&("assistant", "answer-0"));
+    assert!(log.iter().any(is_live), "{:?}", log.iter().map(said).collect::<Vec<_>>());
 }
 
 #[test]
