@@ -46,14 +46,15 @@ fn timed_variants_are_measured_in_turns_and_compared() {
 #[test]
 fn gates_hold_figures_against_bounds_and_baselines() {
     each_form(TWO_MS, |service| {
-        // Windows of requests: of a machine that stands still, windows of time hold too few to tell how well p50 is known.
+        // Windows of requests: of a machine that stands still, windows of time hold too few to tell how well p50 is known. And far
+        // bounds: a baseline of three windows, of which one met a stall, knows its figures to a factor of ten.
         let load = "--concurrency-range 2 --measurement-mode count_windows --measurement-request-count 40 -s 1000000";
         run(service, load);
         fs::rename(service.file("result.json"), service.file("baseline.json")).unwrap();
         let against = format!("{load} --baseline FOLDER/baseline.json --junit FOLDER/gate.xml --require");
-        run(service, &format!("{against} throughput>=-90% --require errors<10%@concurrency:2 --require p99>=1ms"));
+        run(service, &format!("{against} throughput>=-99% --require errors<10%@concurrency:2 --require p99>=1ms"));
         assert!(fs::read_to_string(service.file("gate.xml")).unwrap().contains("failures=\"0\""));
-        let fails = service.program(&in_folder(service, &format!("{against} p50<-90%"))).run();
+        let fails = service.program(&in_folder(service, &format!("{against} p50<-99%"))).run();
         assert_eq!(fails.code(), 6, "{fails:#?}");
     });
 }
