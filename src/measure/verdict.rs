@@ -24,8 +24,9 @@ pub const LITTLE_TOLERANCE: f64 = 0.05;
 /// slices of the kernel's scheduler, and as much as a new thread takes to start on a busy machine.
 const SCHEDULING: Duration = Duration::from_millis(20);
 
-/// On a machine that others use, this share of the requests may leave too late: their times count from when they were due, so no
-/// figure is better than it would be without the others, whose part the report says.
+/// On a machine that others use, this share of the requests may leave too late. Their times count from when they were due, so no
+/// figure is better than it would be without the others; with `--latency-from send` the report's share of delayed requests says
+/// what is not in them.
 const LATE_BESIDE_OTHERS: f64 = 0.25;
 
 /// What the judgement needs to know besides the summary.

@@ -138,7 +138,7 @@ impl Turns<'_> {
             let mut document = json!({ "model": model, "messages": messages, "max_tokens": tokens });
             if let Some(tools) = &call.tools {
                 document["tools"] = tools.clone();
-                // Whoever goes on after the call it was to make writes on behind it.
+                // A model that ignores the end of its answer writes on after a call of a tool, into the call's arguments.
                 document["ignore_eos"] = json!(false);
                 if options.forces_tools {
                     document["tool_choice"] = call.tool_choice();
