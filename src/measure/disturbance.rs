@@ -18,6 +18,9 @@ const SHORTEST_WINDOW: Duration = Duration::from_millis(50);
 /// sandboxes show zeros).
 const CLOCK_TOLERANCE: f64 = 0.5;
 
+/// Others that use so much of one processor are at work: a thread that wakes may find them on its own.
+const AT_WORK: f64 = 0.05;
+
 /// Looks at the machine at every edge of a window.
 pub(super) struct Sentry<'a> {
     host_monitor: Option<&'a dyn HostMonitor>,
@@ -50,6 +53,16 @@ impl<'a> Sentry<'a> {
         difference(&before?, self.last.as_ref()?, self.khz)
     }
 
+    /// Whether others were at work since the first edge, if only so much that a request may have left late for them.
+    pub(super) fn others_at_work(&self) -> bool {
+        let (Some(first), Some(last)) = (&self.first, &self.last) else { return false };
+        let found = shares(first, last, self.khz);
+        let share = |wanted| of_cause(&found, wanted).unwrap_or(0.0);
+        share(Cause::Others) * last.processors.len() as f64 >= AT_WORK
+            || share(Cause::Steal) >= AT_WORK
+            || Disturbance::judged(found, 0).is_some()
+    }
+
     /// What the client's and the server's processes have had since the first edge, where that is known.
     pub(super) fn usage(&self) -> (Option<Usage>, Option<Usage>) {
         let (Some(first), Some(last)) = (&self.first, &self.last) else { return (None, None) };
@@ -73,8 +86,12 @@ pub fn sample(host_monitor: &dyn HostMonitor, length: Duration) -> (f64, f64) {
     thread::sleep(length);
     let after = host_monitor.read();
     let found = shares(&before, &after, 0);
-    let share = |wanted| Cause::ALL.into_iter().zip(found).find_map(|(cause, share)| share.filter(|_| cause == wanted));
-    (share(Cause::Others).unwrap_or(0.0), share(Cause::Steal).unwrap_or(0.0))
+    (of_cause(&found, Cause::Others).unwrap_or(0.0), of_cause(&found, Cause::Steal).unwrap_or(0.0))
+}
+
+/// The share of one cause.
+fn of_cause(shares: &[Option<f64>; Cause::ALL.len()], wanted: Cause) -> Option<f64> {
+    Cause::ALL.into_iter().zip(shares).find_map(|(cause, share)| share.filter(|_| cause == wanted))
 }
 
 /// What others took between two readings; `highest_khz` is the frequency that the processors have shown before.

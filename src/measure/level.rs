@@ -79,7 +79,7 @@ fn measure_with(
     let ended = trials.until_ended();
     let ended = trials.read_to_the_end(ended);
     let (held_back, began, usage) = (running.report().held_back, running.started(), trials.sentry.usage());
-    let oddities = running.oddities();
+    let (oddities, beside_others) = (running.oddities(), trials.sentry.others_at_work());
     let Trials { history, log, boundaries, sampler, counters, mut cost, looks, .. } = trials;
     let stopped = edges::stop(measurement, running, ended.is_ok());
     // Its connections are gone by now, so that those of the next level are counted from none.
@@ -90,12 +90,7 @@ fn measure_with(
             .or(stopped.err())
             .unwrap_or_else(|| Error::server("the load ended before its first window")));
     };
-    let (ending, mut trouble) = match (ended, &stopped) {
-        (Ok(ending), Ok(_)) => (ending, None),
-        (Ok(_), Err(error)) => (Ending::Failed, Some(error.clone())),
-        (Err(error), _) if measurement.interrupts.load(Ordering::Relaxed) > 0 => (Ending::Interrupted, Some(error)),
-        (Err(error), _) => (Ending::Failed, Some(error)),
-    };
+    let (ending, mut trouble) = outcome(measurement, ended, stopped.as_ref().err());
     let mut evidence = Evidence {
         percentile: measurement.plan.percentile,
         precision: measurement.plan.precision,
@@ -105,6 +100,7 @@ fn measure_with(
         outstanding: sampler.outstanding(),
         held_back,
         still: pauses::total(result.client.start, boundaries.last().copied().unwrap_or(began)),
+        beside_others,
     };
     let (parts, intervals) = (result.ranks.clone(), result.intervals(measurement.plan));
     let limit = check_with(measurement.plan, &result.client, &intervals);
@@ -128,6 +124,16 @@ fn measure_with(
         trouble = trouble.or(finished.err());
     }
     Ok(MeasuredLevel { summary, requests, boundaries, trouble })
+}
+
+/// What a level ends with, and the error that ended it: that of its windows, or else of stopping its load.
+fn outcome(measurement: &Measurement<'_>, ended: Result<Ending>, stopped: Option<&Error>) -> (Ending, Option<Error>) {
+    match (ended, stopped) {
+        (Ok(ending), None) => (ending, None),
+        (Ok(_), Some(error)) => (Ending::Failed, Some(error.clone())),
+        (Err(error), _) if measurement.interrupts.load(Ordering::Relaxed) > 0 => (Ending::Interrupted, Some(error)),
+        (Err(error), _) => (Ending::Failed, Some(error)),
+    }
 }
 
 impl<'a> Trials<'a> {

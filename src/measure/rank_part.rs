@@ -4,6 +4,7 @@ use crate::blocks::Block;
 use crate::result::lateness::lateness_of;
 use crate::result::reasons::InvalidReason;
 use crate::result::summary::ClientSummary;
+use crate::verdict::Evidence;
 
 /// What one process has of some windows.
 #[derive(Clone, Debug)]
@@ -29,11 +30,12 @@ impl RankPart {
     }
 
     /// What the rank can be blamed for, where the sums of all may hide it.
-    pub(super) fn reason(&self, rank: usize) -> Option<InvalidReason> {
+    pub(super) fn reason(&self, rank: usize, evidence: &Evidence) -> Option<InvalidReason> {
         if self.block.requests == 0 {
             return Some(InvalidReason::RankWithout(rank));
         }
-        lateness_of(self.late, self.sent).map(|share| InvalidReason::RankLate(rank, share))
+        let share = lateness_of(self.late, self.sent).filter(|share| evidence.is_too_late(*share))?;
+        Some(InvalidReason::RankLate(rank, share))
     }
 }
 
@@ -47,12 +49,15 @@ mod tests {
         let part = |sent, delayed, requests| {
             RankPart::new(&ClientSummary { sent, delayed, ..sample::client(requests, 1_000_000) })
         };
-        assert_eq!(part(1_000, 5, 900).reason(1), None);
-        assert_eq!(part(1_000, 50, 900).reason(1), Some(InvalidReason::RankLate(1, 0.05)));
-        assert_eq!(part(15, 1, 15).reason(1), None);
-        assert_eq!(part(10, 0, 0).reason(2), Some(InvalidReason::RankWithout(2)));
+        let alone = Evidence::default();
+        assert_eq!(part(1_000, 5, 900).reason(1, &alone), None);
+        assert_eq!(part(1_000, 50, 900).reason(1, &alone), Some(InvalidReason::RankLate(1, 0.05)));
+        let beside_others = Evidence { beside_others: true, ..alone };
+        assert_eq!(part(1_000, 50, 900).reason(1, &beside_others), None);
+        assert_eq!(part(15, 1, 15).reason(1, &alone), None);
+        assert_eq!(part(10, 0, 0).reason(2, &alone), Some(InvalidReason::RankWithout(2)));
         let mut total = part(1_000, 0, 900);
         total.absorb(&part(1_000, 50, 900));
-        assert_eq!(total.reason(0), Some(InvalidReason::RankLate(0, 0.025)));
+        assert_eq!(total.reason(0, &alone), Some(InvalidReason::RankLate(0, 0.025)));
     }
 }

@@ -90,6 +90,7 @@ pub(super) fn joined(
 #[derive(Serialize, Deserialize)]
 pub(super) struct Closing {
     held_back: u64,
+    beside_others: bool,
     /// Mean number of requests under way, and the number of samples.
     outstanding: Option<(f64, u64)>,
     /// What its server counted, where no other process asked the same one.
@@ -105,6 +106,7 @@ impl Closing {
         let servers = level.server.iter().chain(&level.further_servers).filter(|_| owns_server).cloned();
         Self {
             held_back: evidence.held_back,
+            beside_others: evidence.beside_others,
             outstanding: evidence.outstanding,
             servers: servers.collect(),
             requests,
@@ -123,6 +125,7 @@ pub(super) fn close(
     parts: &[RankPart],
 ) -> LoadReport {
     evidence.held_back = closings.iter().map(|closing| closing.held_back).sum();
+    evidence.beside_others = closings.iter().any(|closing| closing.beside_others);
     let outstanding: Option<Vec<(f64, u64)>> = closings.iter().map(|closing| closing.outstanding).collect();
     evidence.outstanding = outstanding.and_then(|all| {
         let looks = all.iter().map(|(_, looks)| *looks).min()?;
@@ -136,13 +139,14 @@ pub(super) fn close(
     level.server_usage = closings.iter().filter_map(|closing| closing.server_usage).reduce(both);
     level.ranks = rows(ranks, closings, parts);
     level.verdict = judge(level, evidence);
-    blame(level, parts);
+    blame(level, evidence, parts);
     closings.iter().fold(LoadReport::default(), |all, closing| all.and(closing.requests))
 }
 
 /// Adds what single ranks can be blamed for, where that has not been said of all.
-fn blame(level: &mut LevelSummary, parts: &[RankPart]) {
-    let reasons: Vec<InvalidReason> = parts.iter().enumerate().filter_map(|(rank, part)| part.reason(rank)).collect();
+fn blame(level: &mut LevelSummary, evidence: &Evidence, parts: &[RankPart]) {
+    let blamed = parts.iter().enumerate().filter_map(|(rank, part)| part.reason(rank, evidence));
+    let reasons: Vec<InvalidReason> = blamed.collect();
     match &mut level.verdict {
         Verdict::Valid if !reasons.is_empty() => level.verdict = Verdict::Invalid(reasons),
         Verdict::Valid => {}

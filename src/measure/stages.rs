@@ -199,10 +199,22 @@ impl Play<'_> {
         stage.load.drain();
         let disturbance = self.sentry.edge();
         let (usage, readings) = (self.sentry.usage(), self.measurement.readings());
+        let beside_others = self.sentry.others_at_work();
         self.sentry.begin();
         // Where the next one runs, the counters were asked for as it began.
         let reading = if next.is_some() { CounterReading::Asked } else { CounterReading::Due };
-        let mut over = EndingStage { stage, stopped, end: None, ending, readings, disturbance, usage, next, reading };
+        let mut over = EndingStage {
+            stage,
+            stopped,
+            end: None,
+            ending,
+            readings,
+            disturbance,
+            usage,
+            beside_others,
+            next,
+            reading,
+        };
         if over.is_cut_short() {
             over.cut();
         }

@@ -24,7 +24,7 @@ pub const LITTLE_TOLERANCE: f64 = 0.05;
 /// slices of the kernel's scheduler, and as much as a new thread takes to start on a busy machine.
 const SCHEDULING: Duration = Duration::from_millis(20);
 
-/// On a machine that others use, this share of the requests may leave too late. Their times count from when they were due, so no
+/// Where others are at work, this share of the requests may leave too late. Their times count from when they were due, so no
 /// figure is better than it would be without the others; with `--latency-from send` the report's share of delayed requests says
 /// what is not in them.
 const LATE_BESIDE_OTHERS: f64 = 0.25;
@@ -49,6 +49,15 @@ pub struct Evidence {
     pub held_back: u64,
     /// How long the client's process stood still.
     pub still: Duration,
+    /// Others were at work meanwhile, if only a little.
+    pub beside_others: bool,
+}
+
+impl Evidence {
+    /// Whether this is too large a share of requests that left too late, 0 to 1. It is more than what is always granted.
+    pub(super) fn is_too_late(&self, share: f64) -> bool {
+        !self.beside_others || share > LATE_BESIDE_OTHERS
+    }
 }
 
 /// Judges a level.
@@ -67,11 +76,11 @@ pub fn judge(level: &LevelSummary, evidence: &Evidence) -> Verdict {
         rate(level, evidence.gap_variation).filter(|_| evidence.held_back == 0),
         overload(level, evidence.gap_variation),
         (evidence.held_back > 0).then_some(InvalidReason::HeldBack(evidence.held_back)),
-        lateness(level).filter(|_| evidence.held_back == 0),
+        lateness(level, evidence).filter(|_| evidence.held_back == 0),
         (level.ending == Ending::Unstable).then(|| instability(level, evidence)),
         (!evidence.still.is_zero()).then_some(InvalidReason::StoodStill(evidence.still.as_secs_f64())),
         samples(client, evidence.percentile),
-        littles_law(level, evidence.outstanding),
+        littles_law(level, evidence),
     ]
     .into_iter()
     .flatten()
@@ -135,10 +144,8 @@ fn rate(level: &LevelSummary, variation: f64) -> Option<InvalidReason> {
         .then_some(InvalidReason::RateNotReached(requested, open.achieved_rate))
 }
 
-fn lateness(level: &LevelSummary) -> Option<InvalidReason> {
-    let share = level.client.lateness()?;
-    let has_others = level.disturbances.disturbed > 0;
-    (!has_others || share > LATE_BESIDE_OTHERS).then_some(InvalidReason::IssuersLate(share))
+fn lateness(level: &LevelSummary, evidence: &Evidence) -> Option<InvalidReason> {
+    level.client.lateness().filter(|share| evidence.is_too_late(*share)).map(InvalidReason::IssuersLate)
 }
 
 fn overload(level: &LevelSummary, variation: f64) -> Option<InvalidReason> {
@@ -165,7 +172,7 @@ fn samples(client: &ClientSummary, percentile: Option<f64>) -> Option<InvalidRea
 /// Checks L = λW. Not for decoupled models, whose latency need not run to the end of the request, nor beside failures
 /// and cancelled requests, whose time under way is not in the latency. Nor for conversations: between turns, and once no
 /// conversation is left to begin, fewer requests are under way than there are places.
-fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<InvalidReason> {
+fn littles_law(level: &LevelSummary, evidence: &Evidence) -> Option<InvalidReason> {
     let client = &level.client;
     if client.decoupled.is_some() || client.sessions.is_some() || client.failed > 0 || client.cancelled > 0 {
         return None;
@@ -175,7 +182,8 @@ fn littles_law(level: &LevelSummary, looks: Option<(f64, u64)>) -> Option<Invali
             (f64::from(concurrency), client.latency.mean_ns() + client.turnaround_ns, 0.0)
         }
         (_, Some(open)) => {
-            let (mean, looks) = looks?;
+            // Who looks waits for a processor as the requests do, and comes when they are over.
+            let (mean, looks) = evidence.outstanding.filter(|_| !evidence.beside_others)?;
             // Each sample counts some requests; their total has the statistical error of a count of rare events.
             let chance = CHANCE_DEVIATIONS / (mean * looks as f64).sqrt();
             (mean, open.service_time.mean_ns(), chance)
@@ -299,11 +307,13 @@ mod tests {
         assert!(complains(|level, evidence| (level.client.failed, evidence.max_errors) = (80, 0.01)).is_empty());
         assert!(complains(|level, _| level.client.delayed = 80).is_empty());
         // Others take processors: a quarter of the requests may be late.
-        let beside_others = |level: &mut LevelSummary, delayed| {
-            (level.client.delayed, level.disturbances.disturbed) = (delayed, 1);
+        let beside_others = |level: &mut LevelSummary, evidence: &mut Evidence, delayed| {
+            (level.client.delayed, evidence.beside_others) = (delayed, true);
+            // Nor do looks at what is under way come as often as they should.
+            evidence.outstanding = Some((2.0, 5000));
         };
-        assert!(complains(|level, _| beside_others(level, 2_000)).is_empty());
-        assert_eq!(complains(|level, _| beside_others(level, 2_001)), ["issuers_late"]);
+        assert!(complains(|level, evidence| beside_others(level, evidence, 2_000)).is_empty());
+        assert_eq!(complains(|level, evidence| beside_others(level, evidence, 2_001)), ["issuers_late"]);
         // One request in thirty leaves 2 ms late, which matters to answers of 5 ms, and not to answers of 300.
         let late = |level: &mut LevelSummary, answer: u64| {
             level.client.delayed = 267;

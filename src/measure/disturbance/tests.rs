@@ -169,3 +169,18 @@ fn each_window_is_judged_by_its_own_edges() {
     assert_eq!(found, [false, false, true, false]);
     assert_eq!(Sentry::new(None).edge(), None);
 }
+
+#[test]
+fn others_are_at_work_before_they_disturb_a_window() {
+    let beside = |others, stolen| {
+        let script = Script(RefCell::new((Vec::new(), vec![Window { others, stolen, ..IDLE }; 3].into())));
+        let mut sentry = Sentry::new(Some(&script));
+        let disturbed = (0..4).filter(|_| sentry.edge().is_some()).count();
+        (disturbed, sentry.others_at_work())
+    };
+    assert_eq!(beside(10, 0), (0, false));
+    assert_eq!(beside(60, 0), (0, true));
+    assert_eq!(beside(10, 40), (0, true));
+    assert_eq!(beside(500, 0), (3, true));
+    assert!(!Sentry::new(None).others_at_work());
+}

@@ -35,6 +35,8 @@ pub(super) struct EndingStage {
     pub(super) readings: Option<MetricsFold>,
     pub(super) disturbance: Option<Disturbance>,
     pub(super) usage: (Option<Usage>, Option<Usage>),
+    /// Others were at work meanwhile.
+    pub(super) beside_others: bool,
     /// Number of the stage that has begun already.
     pub(super) next: Option<usize>,
     pub(super) reading: CounterReading,
@@ -187,6 +189,7 @@ impl EndingStage {
             outstanding: None,
             held_back: self.stage.load.report().held_back,
             still: pauses::total(self.stage.load.started(), self.end()),
+            beside_others: self.beside_others,
         }
     }
 }
