@@ -176,7 +176,7 @@ impl RunResult {
     /// Why the run does not have all that was asked for, if it was broken off.
     fn breaking_off(&self) -> Option<&'static str> {
         match (self.interrupted, self.server_gone && !self.is_whole()) {
-            (true, _) => Some("the run was interrupted before it had measured everything"),
+            (true, _) => Some("the run was broken off before it had measured everything"),
             (_, true) => Some("the server went away before everything was measured"),
             _ => None,
         }

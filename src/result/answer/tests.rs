@@ -135,7 +135,7 @@ fn a_run_that_was_broken_off_is_not_sure() {
     result.server_gone = true;
     assert!(result.answer().unwrap().missing.unwrap().problem.starts_with("the server went away"));
     result.interrupted = true;
-    assert!(result.answer().unwrap().missing.unwrap().problem.starts_with("the run was interrupted"));
+    assert!(result.answer().unwrap().missing.unwrap().problem.starts_with("the run was broken off"));
 }
 
 #[test]
