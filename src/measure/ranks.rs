@@ -90,6 +90,7 @@ pub(super) fn joined(
 #[derive(Serialize, Deserialize)]
 pub(super) struct Closing {
     held_back: u64,
+    /// Others were at work on its machine.
     beside_others: bool,
     /// Mean number of requests under way, and the number of samples.
     outstanding: Option<(f64, u64)>,

@@ -182,7 +182,7 @@ fn littles_law(level: &LevelSummary, evidence: &Evidence) -> Option<InvalidReaso
             (f64::from(concurrency), client.latency.mean_ns() + client.turnaround_ns, 0.0)
         }
         (_, Some(open)) => {
-            // Who looks waits for a processor as the requests do, and comes when they are over.
+            // The sampling thread waits for a processor as the requests do, and sees too few of them.
             let (mean, looks) = evidence.outstanding.filter(|_| !evidence.beside_others)?;
             // Each sample counts some requests; their total has the statistical error of a count of rare events.
             let chance = CHANCE_DEVIATIONS / (mean * looks as f64).sqrt();
