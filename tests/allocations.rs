@@ -198,8 +198,8 @@ fn across_the_border(script: &Value, payloads: usize) {
 #[test]
 fn nothing_is_allocated_between_submit_and_record() {
     let null = Target { backend: Arc::new(NullBackend), model: "null", inputs: Vec::new(), payloads: 3 };
-    allocates_nothing(&null, 100_000, false);
-    allocates_nothing(&null, 100_000, true);
+    allocates_nothing(&null, 30_000, false);
+    allocates_nothing(&null, 30_000, true);
     let orders = json!([{}, {"thread": "caller"}, {"order": "release_first"}, {"release_thread": "other"}]);
     across_the_border(&json!({ "requests": orders }), 3);
     // More than there may be objects for: each slot has one, which gets other inputs.

@@ -233,7 +233,7 @@ impl Rendering<'_> {
             out.push(b'}');
         } else {
             out.extend_from_slice(format!(",\"parameters\":{{\"binary_data_size\":{}}}}}", input.len).as_bytes());
-            template.tensors.push(host_tensor(tensor)?);
+            template.push(host_tensor(tensor)?);
         }
         Ok(())
     }

@@ -57,8 +57,10 @@ pub(super) struct Template {
     pub(super) tags_at: Vec<usize>,
     /// The rest of the JSON.
     pub(super) rest: Vec<u8>,
-    /// Binary tensors.
+    /// Binary tensors; [`Self::push`] adds one.
     pub(super) tensors: Vec<Tensor>,
+    /// Bytes of the tensors up to and including each.
+    ends: Vec<usize>,
     /// Compression for each send, because the body changes; unchanging bodies are compressed already.
     pub(super) compression: Compression,
     /// Size limit of the reply.
@@ -66,6 +68,12 @@ pub(super) struct Template {
 }
 
 impl Template {
+    /// Adds a binary tensor.
+    pub(super) fn push(&mut self, tensor: Tensor) {
+        self.ends.push(self.ends.last().unwrap_or(&0) + tensor.borrow().map_or(0, <[u8]>::len));
+        self.tensors.push(tensor);
+    }
+
     /// Whether it must be patched before it is sent.
     pub(super) fn changes(&self) -> bool {
         self.sequence_at.is_some() || !self.tags_at.is_empty()
@@ -95,24 +103,31 @@ impl Template {
         compress(self.compression, parts)
     }
 
-    /// The part at `index` of the request whose front is `front` (patched, if it changes).
-    fn part<'a>(&'a self, front: &'a [u8], index: usize) -> Option<&'a [u8]> {
-        match index {
-            0 => Some(front),
-            _ if self.compression != Compression::None => None,
-            1 => Some(&self.rest),
-            _ => self.tensors.get(index - 2).map(|tensor| tensor.borrow().unwrap_or_default()),
+    /// What is sent as it is: the rest of the JSON and tensors, unless the patched front has them, compressed.
+    fn unchanging(&self) -> (&[u8], &[Tensor]) {
+        match self.compression {
+            Compression::None => (&self.rest, &self.tensors),
+            _ => (&[], &[]),
         }
     }
 
-    /// Bytes of the whole request.
+    /// Bytes of the whole request whose front is `front` (patched, if it changes).
     pub(super) fn total(&self, front: &[u8]) -> usize {
-        (0..).map_while(|index| self.part(front, index)).map(<[u8]>::len).sum()
+        let (rest, tensors) = self.unchanging();
+        front.len() + rest.len() + if tensors.is_empty() { 0 } else { self.ends[tensors.len() - 1] }
     }
 
     /// Fills `slices` with what follows the first `skip` bytes, as far as there is room. Returns how many are used.
     pub(super) fn gather<'a>(&'a self, front: &'a [u8], skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
-        serial::gather((0..).map_while(|index| self.part(front, index)), skip, slices)
+        let (rest, tensors) = self.unchanging();
+        let json = front.len() + rest.len();
+        // A request of thousands of tensors is sent a few at a time: those that are sent are not gone through again.
+        let sent = self.ends[..tensors.len()].partition_point(|end| json + end <= skip);
+        let tensors = tensors[sent..].iter().map(|tensor| tensor.borrow().unwrap_or_default());
+        match sent.checked_sub(1) {
+            None => serial::gather([front, rest].into_iter().chain(tensors), skip, slices),
+            Some(last) => serial::gather(tensors, skip - json - self.ends[last], slices),
+        }
     }
 }
 
@@ -172,9 +187,10 @@ mod tests {
     #[test]
     fn gathering_resumes_anywhere() {
         let region = Arc::new(Region::filled(crate::shm::Placement::Pageable, b"0123456789").unwrap());
-        let tensors =
-            (0..20).map(|index| Tensor { region: region.clone(), offset: index % 5, len: index % 3 }).collect();
-        let template = Template { front: b"head".to_vec(), rest: b"rest".to_vec(), tensors, ..Template::default() };
+        let mut template = Template { front: b"head".to_vec(), rest: b"rest".to_vec(), ..Template::default() };
+        for index in 0..20 {
+            template.push(Tensor { region: region.clone(), offset: index % 5, len: index % 3 });
+        }
         let total = template.total(&template.front);
         let mut whole = Vec::new();
         while whole.len() < total {
