@@ -14,6 +14,8 @@ use crate::wait_for;
 const AFTER_INTERRUPT: Duration = Duration::from_millis(500);
 /// How often a wait checks for an interrupt.
 pub(super) const INTERRUPT_POLL: Duration = Duration::from_millis(20);
+/// How often one does that takes long: thousands that wait for a server should not wake all the time.
+const SLOWEST_POLL: Duration = Duration::from_millis(200);
 
 /// When an exchange with the server must be over: one moment for all its steps, and soon after an interrupt.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +80,9 @@ impl Deadline {
     /// # Errors
     /// Errors of the system, and whether the user has interrupted.
     pub(super) fn nap(self, socket: impl AsFd, flags: PollFlags) -> io::Result<bool> {
-        let until = self.end().min(Stamp::now().plus_duration(INTERRUPT_POLL));
+        let now = Stamp::now();
+        let pause = ((now - self.begun) / 4).clamp(INTERRUPT_POLL, SLOWEST_POLL);
+        let until = self.end().min(now.plus_duration(pause));
         let ready = wait_for(Some(socket.as_fd()), flags, until)?;
         match self.check() {
             Err(error) if error.kind() != ErrorKind::TimedOut => Err(error),

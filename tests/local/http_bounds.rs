@@ -291,6 +291,23 @@ fn timed_a_model_of_many_tensors_is_loaded_in_time_with_their_number() {
     assert!(run.wall < Duration::from_secs(15), "{:?}", run.wall);
 }
 
+/// Threads that wait for an answer mostly sleep: thousands that look ten or twenty times a second each take the processors from the
+/// server.
+#[test]
+fn threads_that_wait_long_wake_rarely() {
+    let late = |_: &Received| vec![Act::Wait(Duration::from_secs(3)), Act::Send(good_answer())];
+    let server = HttpServer::start(late);
+    let run = plain(&server).args("--sync --concurrency-range 600 --request-count 600").run();
+    assert_eq!(run.report().level().client_number("Request count"), 600.0);
+    // SAFETY: plain old data, for which zeros are valid, and which the call fills in.
+    let used = unsafe {
+        let mut used: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut used), 0);
+        used
+    };
+    assert!(used.ru_nvcsw < 30_000, "{}", used.ru_nvcsw);
+}
+
 #[test]
 fn timed_metrics_without_end_take_little_memory() {
     let server = HttpServer::start(good);

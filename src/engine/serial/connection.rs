@@ -1,5 +1,7 @@
 //! [`SerialConnection`]: a connection, and the progress of the request on it.
 
+mod drain;
+
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -49,6 +51,8 @@ pub(super) struct SerialConnection {
     total: usize,
     /// Whether an answer is complete.
     answered: bool,
+    /// Whether the last blocking read has ended without a byte.
+    silent: bool,
     /// Not all bytes of an answer have come that is over; they may until then.
     rest_until: Option<Stamp>,
 }
@@ -57,10 +61,20 @@ impl SerialConnection {
     /// One that is not made yet.
     pub(super) fn new(common: &Common, number: usize) -> Self {
         let tallied = TalliedConnection::new(&common.route.tally);
-        let (stream, attempt, link, rest_until) = (None, Attempt::default(), Link::Fresh, None);
-        let (sending, watches_writes, answered) = (false, false, false);
-        let (written, total) = (0, 0);
-        Self { number, stream, attempt, link, tallied, sending, watches_writes, written, total, answered, rest_until }
+        Self {
+            number,
+            stream: None,
+            attempt: Attempt::default(),
+            link: Link::Fresh,
+            tallied,
+            sending: false,
+            watches_writes: false,
+            written: 0,
+            total: 0,
+            answered: false,
+            silent: false,
+            rest_until: None,
+        }
     }
 
     pub(super) fn stream(&self) -> Option<&Stream> {
@@ -99,6 +113,11 @@ impl SerialConnection {
 
     pub(super) fn holds_bytes(&mut self) -> bool {
         self.stream.as_mut().is_some_and(Stream::holds_bytes)
+    }
+
+    /// Whether the server takes longer for the answer than a blocking read waits.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent
     }
 
     /// Connects before the load, unless that was done before or is done by each request, and waits for it.
@@ -170,7 +189,7 @@ impl SerialConnection {
         total: usize,
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
-        (self.written, self.total, self.answered) = (0, total, false);
+        (self.written, self.total, self.answered, self.silent) = (0, total, false, false);
         if self.is_dead(common) {
             let message = "the connection was lost before; --reconnect makes lost connections again";
             return Err(InferError::new(ConnectionFault::Lost, message));
@@ -282,10 +301,14 @@ impl SerialConnection {
             let count = match stream.read(buffer) {
                 Ok(0) => return self.end(dialogue, slot, exchanges),
                 Ok(count) => count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Step::Partly),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.silent = true;
+                    return Ok(Step::Partly);
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(self.lose(failure(&error))),
             };
+            self.silent = false;
             exchanges.now = Stamp::now();
             exchanges.response_begins(slot);
             match dialogue.receive(slot, &buffer[..count], exchanges) {
@@ -329,45 +352,6 @@ impl SerialConnection {
             _ => {
                 self.lose(closed("between two requests"));
             }
-        }
-    }
-
-    /// Whether a finished answer still has bytes to come.
-    #[inline]
-    pub(super) fn has_rest(&self) -> bool {
-        self.rest_until.is_some()
-    }
-
-    /// When the connection is closed because of that.
-    pub(super) fn rest_due(&self) -> Stamp {
-        self.rest_until.unwrap_or(Stamp::NEVER)
-    }
-
-    /// Whether another request can leave: the rest has arrived, or the connection was closed because of it.
-    pub(super) fn is_settled<D: Dialogue>(&mut self, dialogue: &mut D, buffer: &mut [u8]) -> bool {
-        let overdue = self.rest_due() <= Stamp::now();
-        if self.holds_bytes() || self.is_readable() {
-            self.pass_over(dialogue, buffer);
-        }
-        if self.has_rest() && overdue {
-            self.hang_up();
-        }
-        !self.has_rest()
-    }
-
-    /// Reads what has arrived of the rest. Bytes that do not belong to it close the connection, as its end does; the answer
-    /// stays good.
-    pub(super) fn pass_over<D: Dialogue>(&mut self, dialogue: &mut D, buffer: &mut [u8]) {
-        let Some(stream) = &mut self.stream else { return self.hang_up() };
-        let read = match stream.read(buffer) {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
-            Ok(count) if count > 0 => dialogue.receive_rest(self.number, &buffer[..count]).ok(),
-            _ => None,
-        };
-        match read {
-            Some(Step::Whole) => self.rest_until = None,
-            Some(_) if Stamp::now() < self.rest_due() => {}
-            _ => self.hang_up(),
         }
     }
 

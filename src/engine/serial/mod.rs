@@ -218,7 +218,9 @@ impl<D: Dialogue> Connections<D> {
         let Some(line) = self.lines.first_mut().filter(|_| waits || exchanges.is_outstanding(0)) else {
             return wait_for(None, PollFlags::empty(), until).map(drop);
         };
-        let may_block = !line.is_sending() && (!waits && until.from_now() >= TICK || line.holds_bytes());
+        // A second such read of an answer that takes long would wake the thread 20 times a second, as those of thousands of others.
+        let reads_now = !waits && !line.is_silent() && until.from_now() >= TICK;
+        let may_block = !line.is_sending() && (reads_now || line.holds_bytes());
         let ready = may_block || line.wait(until)?;
         if ready {
             self.advance(0, exchanges);

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
@@ -57,10 +56,11 @@ struct Answer {
 }
 
 impl Answer {
-    fn to_this_thread() -> Self {
+    /// To one of so many threads.
+    fn to_this_thread(workers: usize) -> Self {
         let zero = || AtomicU64::new(0);
         Self {
-            signal: Signal::for_this_thread(),
+            signal: Signal::for_this_thread(workers),
             failed: AtomicBool::new(false),
             traced: AtomicBool::new(false),
             responses: AtomicU32::new(0),
@@ -210,8 +210,6 @@ enum WakeupTimes {
 const WAKEUP_SAMPLE: u64 = 16;
 
 const SLOT: SlotId = SlotId(0);
-/// How often a worker that waits for a driven backend, or for a cancellation, checks whether it should go on.
-const WAIT_LIMIT: Duration = Duration::from_millis(100);
 
 /// The body of a worker's thread.
 pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &WorkerShare) -> Result<()> {
@@ -220,7 +218,7 @@ pub(super) fn work(context: &Arc<LoadContext>, control: &Control, share: &Worker
     let sink = Arc::new(SyncSink {
         request_stream,
         wait: context.wait,
-        answer: CachePadded::new(Answer::to_this_thread()),
+        answer: CachePadded::new(Answer::to_this_thread(share.workers)),
         error: Mutex::new(None),
         trace: Mutex::new(None),
         observer: context.observer.clone(),
@@ -335,10 +333,7 @@ impl Worker<'_> {
     #[inline]
     fn wait(&mut self, control: &Control) -> Result<bool> {
         if !self.driven && self.context.cancel_after.is_none() {
-            if self.sink.answer.signal.wait(self.context.wait, || control.has_given_up()) {
-                return Ok(true);
-            }
-            return Ok(false);
+            return Ok(self.sink.answer.signal.wait(self.context.wait, || control.has_given_up()));
         }
         self.drive(control)
     }
@@ -355,7 +350,8 @@ impl Worker<'_> {
                 self.client.cancel(SLOT, now);
                 cancel_at = None;
             }
-            let deadline = cancel_at.unwrap_or(Stamp::NEVER).min(now.plus_duration(WAIT_LIMIT));
+            let deadline =
+                cancel_at.unwrap_or(Stamp::NEVER).min(now.plus_duration(self.sink.answer.signal.check_interval()));
             if self.driven {
                 self.client.drive(deadline)?;
             } else {

@@ -14,19 +14,33 @@ use crate::plan::Wait;
 /// How long a hybrid wait spins before it sleeps.
 const SPIN_NS: u64 = 20_000;
 
-/// How often a sleeping waiter checks whether it should give up.
-const GIVE_UP_POLL: Duration = Duration::from_millis(100);
+/// How often a sleeping waiter checks whether it should give up; and how many of them check in a second at most, because thousands
+/// that check ten times a second each take the processors from the server.
+const CHECK: Duration = Duration::from_millis(100);
+const CHECKS_PER_SECOND: u32 = 4000;
+
+/// How often each of so many sleeping waiters checks whether it should give up.
+fn check_interval(waiters: usize) -> Duration {
+    CHECK.max(Duration::from_secs(1) * waiters as u32 / CHECKS_PER_SECOND)
+}
 
 /// A flag that one thread waits for and another raises.
 pub struct Signal {
     raised: AtomicBool,
     waiter: Thread,
+    check_interval: Duration,
 }
 
 impl Signal {
-    /// A signal that the calling thread will wait for.
-    pub fn for_this_thread() -> Self {
-        Self { raised: AtomicBool::new(false), waiter: thread::current() }
+    /// A signal that the calling thread will wait for, one of so many `waiters`.
+    pub fn for_this_thread(waiters: usize) -> Self {
+        let check_interval = check_interval(waiters);
+        Self { raised: AtomicBool::new(false), waiter: thread::current(), check_interval }
+    }
+
+    /// How often the waiter checks whether it should give up.
+    pub fn check_interval(&self) -> Duration {
+        self.check_interval
     }
 
     /// Raises it. Once the waiter may have gone on, touches nothing of the signal except its own thread handle.
@@ -59,7 +73,7 @@ impl Signal {
             if spinning {
                 self.spin();
             } else {
-                thread::park_timeout(GIVE_UP_POLL);
+                thread::park_timeout(self.check_interval);
             }
         }
         self.lower();
@@ -100,5 +114,16 @@ impl Signal {
                 return false;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_wait_the_less_often_each_checks() {
+        assert_eq!([1, 400].map(check_interval), [CHECK; 2]);
+        assert_eq!(check_interval(8000), Duration::from_secs(2));
     }
 }
