@@ -2,7 +2,7 @@
 
 use crate::clock::Stamp;
 use crate::data::OutputView;
-use crate::{Generation, InferError, Request, RequestTrace, SlotId};
+use crate::{Generation, InferError, Request, RequestTrace, SlotId, Uncounted};
 
 /// Called on whichever thread completes a request; see the module's contract.
 pub trait CompletionSink: Send + Sync {
@@ -11,9 +11,8 @@ pub trait CompletionSink: Send + Sync {
     fn response(&self, slot: SlotId, response: &Response<'_>);
 
     /// The slot's request has succeeded and brought generated text. Called before [`CompletionSink::complete`], by
-    /// services that generate text ([`Backend::generates`](crate::Backend::generates)). If its
-    /// tokens are still to be counted, `answer` contains them, in a form that the backend can read; else it is empty.
-    fn generated(&self, _slot: SlotId, _generation: &Generation, _answer: &[u8]) {}
+    /// services that generate text ([`Backend::generates`](crate::Backend::generates)), with what is still to be counted.
+    fn generated(&self, _slot: SlotId, _generation: &Generation, _uncounted: Uncounted<'_>) {}
 
     /// The first input of the slot's request was this text and not its payload's. Called before
     /// [`CompletionSink::complete`], if the client was opened with `watch_responses`.

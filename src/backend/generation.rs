@@ -26,7 +26,7 @@ pub struct Generation {
     pub tokens: Option<u64>,
     /// It was a tokenizer: the server says nothing of them.
     pub by_tokenizer: bool,
-    /// Tokens of the input, as far as the server counts them.
+    /// Tokens of the input, as the server counts them, or a tokenizer.
     pub input: InputTokens,
     /// Bytes of the request's body.
     pub request_bytes: u64,
@@ -38,20 +38,31 @@ pub struct Generation {
     pub unended: bool,
 }
 
-/// Tokens of a request's input, as its server counts them.
+/// Tokens of a request's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputTokens {
     /// All.
     pub all: Option<u64>,
-    /// Those that came from a cache.
+    /// Those that came from the server's cache.
     pub cached: Option<u64>,
+    /// A tokenizer counted them: the server says nothing of them.
+    pub by_tokenizer: bool,
+}
+
+/// What a tokenizer is to count, in a form that the backend can read: empty where the server counts, or nobody does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uncounted<'a> {
+    /// What was asked.
+    pub request: &'a [u8],
+    /// What was answered.
+    pub answer: &'a [u8],
 }
 
 impl InputTokens {
     /// These, or `earlier` ones where they do not tell.
     #[must_use]
     pub fn or(self, earlier: Self) -> Self {
-        Self { all: self.all.or(earlier.all), cached: self.cached.or(earlier.cached) }
+        Self { all: self.all.or(earlier.all), cached: self.cached.or(earlier.cached), ..self }
     }
 }
 

@@ -48,7 +48,7 @@ use std::time::Duration;
 
 pub use completion::{Completion, CompletionSink, Next, Outputs, Response};
 pub use failure::{ConnectionFault, ErrorCode, InferError};
-pub use generation::{Generation, InputTokens};
+pub use generation::{Generation, InputTokens, Uncounted};
 pub use network::{Awaited, Network};
 pub use oddities::{Oddities, Oddity, OddityKind};
 pub use reply::{Misfit, ReplyChecks, ReplyForm, ReplyRule, ReplySource, reply_limit};

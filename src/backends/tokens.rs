@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::backend::{
     Awaited, Backend, Capabilities, Client, ClientSpec, Completion, CompletionSink, Generation, IndexEntry,
-    ModelControl, Network, Next, OutputView, Request, RequestTrace, Response, ServerIdentity, SlotId,
+    ModelControl, Network, Next, OutputView, Request, RequestTrace, Response, ServerIdentity, SlotId, Uncounted,
 };
 use crate::chunks::Chunks;
 use crate::clock::Stamp;
@@ -133,7 +133,7 @@ impl CompletionSink for Counter {
         self.sink.response(slot, response);
     }
 
-    fn generated(&self, _: SlotId, _: &Generation, _: &[u8]) {}
+    fn generated(&self, _: SlotId, _: &Generation, _: Uncounted<'_>) {}
 
     fn traced(&self, slot: SlotId, trace: &RequestTrace) {
         self.sink.traced(slot, trace);
@@ -147,7 +147,7 @@ impl CompletionSink for Counter {
         let brought = std::mem::take(&mut *self.slots.get(slot.index()).lock());
         if completion.error.is_none() {
             let whole = Generation { sent: completion.sent, end: completion.last_response, ..brought };
-            self.sink.generated(slot, &whole, &[]);
+            self.sink.generated(slot, &whole, Uncounted::default());
         }
         self.sink.complete(slot, completion)
     }

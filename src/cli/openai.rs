@@ -46,7 +46,7 @@ pub struct OpenAiArgs {
     #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = length)]
     output_tokens: Option<TokenLength>,
 
-    /// A model's tokenizer.json, used to count the tokens of generated payloads, and of answers for which the server
+    /// A model's tokenizer.json, used to count the tokens of generated payloads, and of prompts and answers for which the server
     /// reports no usage. Default: none; each word of a payload, and each chunk of a stream, counts as one token
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,

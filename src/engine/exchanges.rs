@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{CompletionSink, Generation, InferError, Next, OutputView, Outputs, Request, Response, SlotId};
+use crate::backend::{
+    CompletionSink, Generation, InferError, Next, OutputView, Outputs, Request, Response, SlotId, Uncounted,
+};
 use crate::clock::Stamp;
 use crate::exchange::{Exchange, Phase};
 
@@ -208,11 +210,11 @@ impl Exchanges {
     }
 
     /// Reports the generated text of the slot's request, once all of it has arrived; its times are taken from the
-    /// exchange. If its tokens are still to be counted, `answer` contains them.
-    pub fn generated(&self, slot: usize, generation: Generation, answer: &[u8]) {
+    /// exchange. What is still to be counted comes with it.
+    pub fn generated(&self, slot: usize, generation: Generation, uncounted: Uncounted<'_>) {
         let (sent, last) = self.slots[slot].times();
         let whole = Generation { sent, end: last.unwrap_or(self.now), ..generation };
-        self.sink.generated(SlotId(slot as u32), &whole, answer);
+        self.sink.generated(SlotId(slot as u32), &whole, uncounted);
     }
 
     /// The slot's request has carried this text in place of its payload's first input.

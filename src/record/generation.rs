@@ -76,6 +76,7 @@ pub(super) struct GenerationBank {
     reads: AtomicU64,
     input: AtomicU64,
     inputs: AtomicU64,
+    inputs_by_tokenizer: AtomicU64,
     cacheable: AtomicU64,
     cached: AtomicU64,
 }
@@ -104,6 +105,7 @@ impl GenerationBank {
             reads: zero(),
             input: zero(),
             inputs: zero(),
+            inputs_by_tokenizer: zero(),
             cacheable: zero(),
             cached: zero(),
         }
@@ -128,7 +130,8 @@ impl GenerationBank {
             self.request_bytes.record(generation.request_bytes);
         }
         add(&self.inputs, u64::from(generation.input.all.is_some()));
-        if let InputTokens { all: Some(all), cached: Some(cached) } = generation.input {
+        add(&self.inputs_by_tokenizer, u64::from(generation.input.by_tokenizer));
+        if let InputTokens { all: Some(all), cached: Some(cached), .. } = generation.input {
             add(&self.cacheable, all);
             add(&self.cached, cached.min(all));
         }
@@ -192,6 +195,7 @@ impl GenerationBank {
             (&self.reads, &mut generated.reads),
             (&self.input, &mut generated.input_tokens),
             (&self.inputs, &mut generated.inputs),
+            (&self.inputs_by_tokenizer, &mut generated.inputs_by_tokenizer),
             (&self.cacheable, &mut generated.cacheable_tokens),
             (&self.cached, &mut generated.cached_tokens),
         ];
@@ -250,13 +254,16 @@ pub struct Generated {
     pub events: u64,
     /// Reads from the network that events ended in.
     pub reads: u64,
-    /// Tokens of all inputs whose tokens the server counted.
+    /// Tokens of all inputs whose tokens were counted.
     #[cfg_attr(not(loom), serde(default))]
     pub input_tokens: u64,
-    /// Requests whose input tokens it counted.
+    /// Number of these inputs.
     #[cfg_attr(not(loom), serde(default))]
     pub inputs: u64,
-    /// Tokens of the inputs of which it said how many came from a cache.
+    /// Those of them that were counted with `--tokenizer`, because the server does not report their tokens.
+    #[cfg_attr(not(loom), serde(default))]
+    pub inputs_by_tokenizer: u64,
+    /// Tokens of the inputs of which the server said how many came from a cache.
     #[cfg_attr(not(loom), serde(default))]
     pub cacheable_tokens: u64,
     /// Those that did.
@@ -289,6 +296,7 @@ impl Generated {
             reads: 0,
             input_tokens: 0,
             inputs: 0,
+            inputs_by_tokenizer: 0,
             cacheable_tokens: 0,
             cached_tokens: 0,
         }
@@ -335,6 +343,7 @@ impl Generated {
             (&mut self.reads, other.reads),
             (&mut self.input_tokens, other.input_tokens),
             (&mut self.inputs, other.inputs),
+            (&mut self.inputs_by_tokenizer, other.inputs_by_tokenizer),
             (&mut self.cacheable_tokens, other.cacheable_tokens),
             (&mut self.cached_tokens, other.cached_tokens),
         ];
@@ -405,7 +414,8 @@ mod tests {
 
     #[test]
     fn inputs_count_where_the_server_counts_them() {
-        let inputs = |all, cached| Generation { input: InputTokens { all, cached }, ..stream(3, Some(3)) };
+        let inputs =
+            |all, cached| Generation { input: InputTokens { all, cached, by_tokenizer: false }, ..stream(3, Some(3)) };
         let all = generated(&[
             inputs(Some(100), Some(60)),
             inputs(Some(50), None),

@@ -47,5 +47,5 @@ pub use sample::{RecorderSpec, Sample};
 pub use sequences::{SequenceTimes, WholeSequence};
 pub use sessions::{Played, Sessions};
 pub use tally::{Completed, Tally};
-pub use texts::{CountTokens, Origin, TextLog};
+pub use texts::{CountTokens, Counted, Origin, TextLog};
 pub use traces::{KeptTrace, TraceLog, TracedRequest};

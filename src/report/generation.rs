@@ -49,7 +49,7 @@ fn line(row: &Figure) -> String {
     capitalised(row.title) + suffix
 }
 
-/// What the server says of the inputs' tokens; perf_analyzer's callers do not know these lines.
+/// The inputs' tokens; perf_analyzer's callers do not know these lines.
 pub fn inputs(client: &ClientSummary) -> String {
     let Some((generated, rate)) = client.generated.as_ref().zip(client.input_throughput()) else {
         return String::new();
@@ -57,7 +57,13 @@ pub fn inputs(client: &ClientSummary) -> String {
     let total = significant(rate + client.token_throughput());
     let length = significant(generated.input_tokens as f64 / generated.inputs as f64);
     let rate = significant(rate);
-    let mut text = format!("    Input token throughput: {rate} tokens/sec ({length} tokens each; in all {total})\n");
+    let counted = match generated.inputs_by_tokenizer {
+        0 => "",
+        count if count == generated.inputs => ", counted by the tokenizer",
+        _ => ", some counted by the tokenizer",
+    };
+    let mut text =
+        format!("    Input token throughput: {rate} tokens/sec ({length} tokens each{counted}; in all {total})\n");
     if generated.cacheable_tokens > 0 {
         let share = generated.cached_tokens as f64 / generated.cacheable_tokens as f64;
         let _ = writeln!(text, "    Cache hit rate: {} of input tokens", percent(share));

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::backend::{
     ClientSpec, Completion, CompletionSink, Generation, MAX_TRACED, ModelTrace, Next, RequestTrace, Response, SlotId,
+    Uncounted,
 };
 use crate::kserve::regions::{TAG_WIDTH, TAGS, slot_tag};
 
@@ -62,8 +63,8 @@ impl CompletionSink for RequestReporter {
         self.sink.response(slot, response);
     }
 
-    fn generated(&self, slot: SlotId, generation: &Generation, answer: &[u8]) {
-        self.sink.generated(slot, generation, answer);
+    fn generated(&self, slot: SlotId, generation: &Generation, uncounted: Uncounted<'_>) {
+        self.sink.generated(slot, generation, uncounted);
     }
 
     fn complete(&self, slot: SlotId, completion: &Completion<'_>) -> Next {

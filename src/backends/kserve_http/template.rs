@@ -113,20 +113,20 @@ impl Template {
 
     /// Bytes of the whole request whose front is `front` (patched, if it changes).
     pub(super) fn total(&self, front: &[u8]) -> usize {
-        let (rest, tensors) = self.unchanging();
-        front.len() + rest.len() + if tensors.is_empty() { 0 } else { self.ends[tensors.len() - 1] }
+        let (json, tensors) = self.unchanging();
+        front.len() + json.len() + if tensors.is_empty() { 0 } else { self.ends[tensors.len() - 1] }
     }
 
     /// Fills `slices` with what follows the first `skip` bytes, as far as there is room. Returns how many are used.
     pub(super) fn gather<'a>(&'a self, front: &'a [u8], skip: usize, slices: &mut [IoSlice<'a>; SLICES]) -> usize {
-        let (rest, tensors) = self.unchanging();
-        let json = front.len() + rest.len();
+        let (json, tensors) = self.unchanging();
+        let before = front.len() + json.len();
         // A request of thousands of tensors is sent a few at a time: those that are sent are not gone through again.
-        let sent = self.ends[..tensors.len()].partition_point(|end| json + end <= skip);
+        let sent = self.ends[..tensors.len()].partition_point(|end| before + end <= skip);
         let tensors = tensors[sent..].iter().map(|tensor| tensor.borrow().unwrap_or_default());
         match sent.checked_sub(1) {
-            None => serial::gather([front, rest].into_iter().chain(tensors), skip, slices),
-            Some(last) => serial::gather(tensors, skip - json - self.ends[last], slices),
+            None => serial::gather([front, json].into_iter().chain(tensors), skip, slices),
+            Some(last) => serial::gather(tensors, skip - before - self.ends[last], slices),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::backend::{Generation, InferError, OutputView, Outputs};
+use crate::backend::{Generation, InferError, OutputView, Outputs, Uncounted};
 use crate::clock::Stamp;
 use crate::data::pack_element;
 use crate::engine::http1::{KEPT_OF_REFUSAL, check_length, keep, unpacked, unpacked_refusal};
@@ -26,15 +26,13 @@ pub(super) struct Wanted {
     pub(super) event: usize,
     /// The assistant's message, for the turns that follow.
     pub(super) message: bool,
-    /// The text with its tokens, if the server does not report how many there are.
+    /// What has tokens, if the server does not report how many there are.
     pub(super) content: bool,
 }
 
 /// The answer to one request of a slot.
 pub(super) struct Answer {
     wanted: Wanted,
-    /// Bytes of the body that it answers.
-    request_bytes: u64,
     events: EventReader,
     /// The body, if it is not a stream; for a refusal only as much as is worth keeping.
     kept: Held,
@@ -87,7 +85,6 @@ impl Answer {
     pub(super) fn new(wanted: Wanted) -> Self {
         Self {
             wanted,
-            request_bytes: 0,
             events: EventReader::new(wanted.event),
             kept: Held::default(),
             stream: Stream::default(),
@@ -98,9 +95,8 @@ impl Answer {
         }
     }
 
-    /// Forgets everything, for the next request, whose body has so many bytes.
-    pub(super) fn reset(&mut self, request_bytes: usize) {
-        self.request_bytes = request_bytes as u64;
+    /// Forgets everything, for the next request.
+    pub(super) fn reset(&mut self) {
         self.events.reset();
         self.kept.clear();
         self.text.clear();
@@ -164,20 +160,28 @@ impl Answer {
         self.stream.done || self.stream.finished
     }
 
-    /// All of it has arrived.
+    /// All of the answer to `request` has arrived.
     ///
     /// # Errors
     /// Why the request failed.
-    pub(super) fn complete(&mut self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<(), InferError> {
+    pub(super) fn complete(
+        &mut self,
+        head: &Head,
+        request: &[u8],
+        slot: usize,
+        exchanges: &mut Exchanges,
+    ) -> Result<(), InferError> {
         if !is_success(head) {
             return Err(refusal::of_status(head.status, &head.location, &unpacked_refusal(head, &self.kept)));
         }
         let generation =
             if head.events { self.end_stream(slot, exchanges)? } else { self.body(head, slot, exchanges)? };
         if let Some(generation) = generation {
-            let content = if generation.tokens.is_none() { &self.content[..] } else { &[] };
-            let generation = Generation { request_bytes: self.request_bytes, ..generation };
-            exchanges.generated(slot, generation, content);
+            let answer = if generation.tokens.is_none() { &self.content[..] } else { &[] };
+            let is_counted = !self.wanted.content || generation.input.all.is_some();
+            let uncounted = Uncounted { request: if is_counted { &[] } else { request }, answer };
+            let generation = Generation { request_bytes: request.len() as u64, ..generation };
+            exchanges.generated(slot, generation, uncounted);
         }
         Ok(())
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::backend::{ClientSpec, Completion, CompletionSink, Generation, InferError, Next, Request, Response, SlotId};
+use crate::backend::{
+    ClientSpec, Completion, CompletionSink, Generation, InferError, Next, Request, Response, SlotId, Uncounted,
+};
 use crate::data::{InputTensor, Payload, PayloadId};
 use crate::engine::Exchanges;
 use crate::engine::http1::{Headers, Http};
@@ -66,9 +68,10 @@ impl CompletionSink for Log {
         self.0.lock().responses.push((kind, text));
     }
 
-    fn generated(&self, _: SlotId, generation: &Generation, answer: &[u8]) {
+    fn generated(&self, _: SlotId, generation: &Generation, uncounted: Uncounted<'_>) {
         let mut outcome = self.0.lock();
-        (outcome.generation, outcome.content) = (Some(*generation), String::from_utf8_lossy(answer).into_owned());
+        (outcome.generation, outcome.content) =
+            (Some(*generation), String::from_utf8_lossy(uncounted.answer).into_owned());
     }
 
     fn complete(&self, _: SlotId, _: &Completion<'_>) -> Next {

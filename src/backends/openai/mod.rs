@@ -8,7 +8,7 @@
 //! service         a client's slots: requests as bytes
 //! answer          what comes back for one request: a body, or events
 //! parsed_answer   what one JSON document of an answer says
-//! texts           what an answer says, for whoever counts its tokens
+//! texts           what a request asks and an answer says, for whoever counts their tokens
 //! refusal         errors in the service's words
 //! ```
 
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-pub use self::texts::texts;
+pub use self::texts::{prompt, texts};
 
 use self::answer::Wanted;
 use self::bodies::Bodies;

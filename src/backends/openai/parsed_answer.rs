@@ -217,6 +217,7 @@ impl Usage<'_> {
         InputTokens {
             all: self.prompt_tokens.or(self.input_tokens).and_then(number),
             cached: details.and_then(|details| details.cached_tokens),
+            by_tokenizer: false,
         }
     }
 }
@@ -436,7 +437,7 @@ mod tests {
             r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":7,"total_tokens":10}}"#,
             r#"{"choices":null,"usage":{"completion_tokens":7}}"#,
         ] {
-            let input = InputTokens { all: text.contains("prompt").then_some(3), cached: None };
+            let input = InputTokens { all: text.contains("prompt").then_some(3), ..InputTokens::default() };
             let expected =
                 ParsedAnswer { choices: true, usage: true, tokens: Some(7), input, ..ParsedAnswer::default() };
             assert_eq!(parsed(text), expected, "{text}");
@@ -446,7 +447,7 @@ mod tests {
             parsed(&format!(r#"{{"choices":[],"usage":{{"prompt_tokens":9,"prompt_tokens_details":{details}}}}}"#))
                 .input
         };
-        let counts = |cached| InputTokens { all: Some(9), cached };
+        let counts = |cached| InputTokens { all: Some(9), cached, by_tokenizer: false };
         assert_eq!(cached(r#"{"audio_tokens":1,"cached_tokens":4}"#), counts(Some(4)));
         assert_eq!([cached("null"), cached("7"), cached(r#"{"cached_tokens":"4"}"#)], [counts(None); 3]);
         let beside = parsed(r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":0}}"#);
@@ -472,7 +473,7 @@ mod tests {
                     finished: true,
                     usage: true,
                     tokens: Some(2),
-                    input: InputTokens { all: Some(9), cached: None },
+                    input: InputTokens { all: Some(9), ..InputTokens::default() },
                     ..ParsedAnswer::default()
                 },
             ),

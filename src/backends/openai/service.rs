@@ -60,7 +60,7 @@ impl HttpService for OpenAi {
         let slot = &mut self.slots[slot];
         slot.payload = request.payload.0 as usize;
         if !self.bodies.are_turns() {
-            slot.answer.reset(self.bodies.text(slot.payload).len());
+            slot.answer.reset();
             return Ok(self.bodies.total(slot.payload));
         }
         let position = request.sequence.unwrap_or(SequencePosition { id: 0, start: true, end: true });
@@ -73,7 +73,7 @@ impl HttpService for OpenAi {
         let named = self.bodies.session_header(position.id);
         let (payload, whole) = (self.bodies.text(slot.payload), self.bodies.is_whole(slot.payload));
         let total = slot.turn.write(&[self.bodies.head(), &named], payload, whole, history)?;
-        slot.answer.reset(slot.turn.body().len());
+        slot.answer.reset();
         Ok(total)
     }
 
@@ -109,7 +109,8 @@ impl HttpService for OpenAi {
 
     fn complete(&mut self, slot: usize, head: &Head, _: u64, exchanges: &mut Exchanges) -> Result<(), InferError> {
         let Slot { answer, turn, session, payload, .. } = &mut self.slots[slot];
-        let completed = answer.complete(head, slot, exchanges);
+        let request = if self.bodies.are_turns() { turn.body() } else { self.bodies.text(*payload) };
+        let completed = answer.complete(head, request, slot, exchanges);
         if !self.bodies.are_turns() {
             return completed;
         }

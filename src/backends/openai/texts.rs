@@ -1,4 +1,4 @@
-//! The texts of an answer, for whoever counts their tokens.
+//! The texts of a request and of an answer, for whoever counts their tokens.
 
 use std::collections::BTreeMap;
 
@@ -28,6 +28,51 @@ pub fn texts(answer: &[u8]) -> Vec<String> {
         }
     }
     texts.into_values().filter(|text| !text.is_empty()).collect()
+}
+
+/// What a request asks, as text and as tokens.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Prompt {
+    /// Texts, of messages and their parts.
+    pub texts: Vec<String>,
+    /// Tokens that the request has as numbers.
+    pub tokens: u64,
+}
+
+/// The members of a request that hold its prompt, in the services that have them: system and user messages, a text or several, or the
+/// tokens themselves.
+const PROMPTS: [&str; 7] = ["system", "instructions", "messages", "prompt", "input", "inputs", "text_input"];
+
+/// What a request asks; none if nothing of that kind is in it.
+pub fn prompt(request: &[u8]) -> Option<Prompt> {
+    let document: Value = serde_json::from_slice(request).ok()?;
+    let mut prompt = Prompt::default();
+    PROMPTS.iter().for_each(|member| prompt.add(&document[member]));
+    (prompt != Prompt::default()).then_some(prompt)
+}
+
+impl Prompt {
+    /// Adds a text, a list of texts or tokens, a message or a part of one. What a model is given besides, an image or the marks of a
+    /// chat template, is not known here.
+    fn add(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => self.texts.push(text.clone()),
+            Value::Number(_) => self.tokens += 1,
+            Value::Array(items) => items.iter().for_each(|item| self.add(item)),
+            Value::Object(part) => {
+                ["text", "thinking", "content", "output"]
+                    .into_iter()
+                    .filter_map(|name| part.get(name))
+                    .for_each(|text| self.add(text));
+                for call in part.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+                    [&call["function"]["name"], &call["function"]["arguments"]]
+                        .into_iter()
+                        .for_each(|text| self.add(text));
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -129,6 +174,32 @@ mod tests {
             r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}"#,
         );
         assert_eq!(texts(events.as_bytes()), ["hm he\u{e9}llof{}", "b"]);
+    }
+
+    #[test]
+    fn prompts_are_texts_and_tokens() {
+        let of = |request: &str| prompt(request.as_bytes()).map(|prompt| (prompt.texts.join("|"), prompt.tokens));
+        let found = |texts: &str, tokens| Some((texts.to_owned(), tokens));
+        let chat = r#"{"model":"m","messages":[{"role":"system","content":"a"},{"role":"user","content":[
+            {"type":"text","text":"b"},{"type":"image_url","image_url":{"url":"data:x"}}]},
+            {"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}],"content":null}]}"#;
+        assert_eq!(of(chat), found("a|b|f|{}", 0));
+        assert_eq!(of(r#"{"prompt":"x y","max_tokens":3}"#), found("x y", 0));
+        assert_eq!(of(r#"{"prompt":["x","y"]}"#), found("x|y", 0));
+        assert_eq!(of(r#"{"prompt":[1,2,3]}"#), found("", 3));
+        assert_eq!(of(r#"{"input":[[1,2],[3]]}"#), found("", 3));
+        assert_eq!(
+            of(r#"{"instructions":"i","input":[{"role":"user","content":[{"type":"input_text","text":"t"}]}]}"#),
+            found("i|t", 0)
+        );
+        assert_eq!(
+            of(r#"{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":"u"}]}"#),
+            found("s|u", 0)
+        );
+        assert_eq!(of(r#"{"text_input":"t","parameters":{"stream":true}}"#), found("t", 0));
+        for none in [r#"{"model":"m"}"#, "{", "", "[1]"] {
+            assert_eq!(of(none), None);
+        }
     }
 
     #[test]

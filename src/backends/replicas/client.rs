@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::backend::{
     Client, ClientSpec, Completion, CompletionSink, Generation, Next, Request, RequestTrace, Response, SlotId,
+    Uncounted,
 };
 use crate::chunks::Chunks;
 use crate::clock::Stamp;
@@ -59,8 +60,8 @@ impl CompletionSink for BranchSink {
         self.shared.sink.response(self.slot(slot), response);
     }
 
-    fn generated(&self, slot: SlotId, generation: &Generation, answer: &[u8]) {
-        self.shared.sink.generated(self.slot(slot), generation, answer);
+    fn generated(&self, slot: SlotId, generation: &Generation, uncounted: Uncounted<'_>) {
+        self.shared.sink.generated(self.slot(slot), generation, uncounted);
     }
 
     fn carried(&self, slot: SlotId, text: &[u8]) {

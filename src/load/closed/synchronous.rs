@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::backend::{
     Client, Completion, CompletionSink, Generation, InferError, Next, Request, RequestTrace, Response, SlotId,
-    Threading,
+    Threading, Uncounted,
 };
 use crate::clock::Stamp;
 use crate::closed::wait::Signal;
@@ -103,9 +103,9 @@ impl CompletionSink for SyncSink {
         self.answer.traced.store(true, Ordering::Relaxed);
     }
 
-    fn generated(&self, _slot: SlotId, generation: &Generation, answer: &[u8]) {
+    fn generated(&self, _slot: SlotId, generation: &Generation, uncounted: Uncounted<'_>) {
         let origin = Origin { source: self.source(), start: generation.sent };
-        TextLog::record(self.texts.as_ref(), &self.recorder, origin, generation, answer);
+        TextLog::record(self.texts.as_ref(), &self.recorder, origin, generation, uncounted);
     }
 
     fn placed(&self, _slot: SlotId, server: usize) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
 
 use crate::backend::{
-    Completion, CompletionSink, Generation, Next, Request, RequestTrace, Response, SequencePosition, SlotId,
+    Completion, CompletionSink, Generation, Next, Request, RequestTrace, Response, SequencePosition, SlotId, Uncounted,
 };
 use crate::clock::Stamp;
 use crate::context::{Carried, LoadContext};
@@ -184,12 +184,12 @@ impl<P: Policy> CompletionSink for InFlight<P> {
         self.context.keep_trace(trace, intended, None);
     }
 
-    fn generated(&self, slot: SlotId, generation: &Generation, answer: &[u8]) {
+    fn generated(&self, slot: SlotId, generation: &Generation, uncounted: Uncounted<'_>) {
         let state = self.slots.get(slot);
         let source = self.source(slot, state);
         let start = if P::SCHEDULED { state.intended() } else { generation.sent };
         let LoadContext { recorder, texts, .. } = &*self.context;
-        TextLog::record(texts.as_ref(), recorder, Origin { source, start }, generation, answer);
+        TextLog::record(texts.as_ref(), recorder, Origin { source, start }, generation, uncounted);
     }
 
     fn placed(&self, slot: SlotId, server: usize) {

@@ -240,13 +240,16 @@ fn generated_prompts_have_the_tokens_that_the_models_tokenizer_counts() {
     write_tokenizer(&file);
     let received = Arc::default();
     let server = HttpServer::start(recording(&received));
+    let summary = folder.path().join("r.json");
     let run = bare(&server.url())
         .args("--prompt-tokens uniform:7:40 --request-count 30 --num-prompts 30 --tokenizer")
-        .arg(&file);
+        .arg(&file)
+        .args("--summary-file")
+        .arg(&summary);
     let run = run.run();
     run.report();
     assert!(!run.stderr.contains("--prompt-tokens"), "{}", run.stderr);
-    let lengths: HashSet<usize> = received
+    let lengths: Vec<usize> = received
         .lock()
         .unwrap()
         .iter()
@@ -255,7 +258,14 @@ fn generated_prompts_have_the_tokens_that_the_models_tokenizer_counts() {
             body["messages"][0]["content"].as_str().unwrap().len()
         })
         .collect();
-    assert!(lengths.len() > 10 && lengths.iter().all(|length| (7..=40).contains(length)), "{lengths:?}");
+    assert!(lengths.iter().collect::<HashSet<_>>().len() > 10, "{lengths:?}");
+    assert!(lengths.iter().all(|length| (7..=40).contains(length)), "{lengths:?}");
+    // The server says nothing of its prompts: the same tokenizer counts them.
+    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(&summary).unwrap()).unwrap();
+    let generated = &result["levels"][0]["client"]["generated"];
+    assert_eq!(generated["input_tokens"], lengths.iter().sum::<usize>(), "{generated}");
+    assert_eq!((&generated["inputs"], &generated["inputs_by_tokenizer"]), (&30.into(), &30.into()));
+    assert!(run.stdout.contains("tokens each, counted by the tokenizer; in all"), "{}", run.stdout);
     let none = bare(&server.url()).args("--prompt-tokens 5 --tokenizer /dev/zero").run();
     none.failure_after_notes(&["--tokenizer /dev/zero", "it is not a tokenizer file"]);
 }
