@@ -1,5 +1,7 @@
 //! What to change so that a level becomes believable, in numbers: chance shrinks with the root of what is measured.
 
+use std::fmt;
+
 use crate::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::terms::{MeasurementPlan, Precision};
 
@@ -16,11 +18,31 @@ pub fn slower(completed: f64) -> String {
     format!("lower the rate, to {rate} or less: the server's queue grows for as long as the level lasts")
 }
 
+/// A flag of the measurement, and a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The flag.
+    pub flag: &'static str,
+    /// The value, a whole number.
+    pub value: u64,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.flag, self.value)
+    }
+}
+
+/// What makes windows agree that differ too much, if they differ by chance.
+pub fn length(plan: &MeasurementPlan, apart: &Disagreement) -> Option<Setting> {
+    let factor = MARGIN * (apart.spread() / apart.allowed).powi(2);
+    (apart.low > 0.0 && factor <= MOST).then(|| longer(plan, factor))
+}
+
 /// For windows that differ too much.
 pub fn steadier(plan: &MeasurementPlan, apart: &Disagreement) -> String {
-    let factor = MARGIN * (apart.spread() / apart.allowed).powi(2);
-    if apart.low > 0.0 && factor <= MOST {
-        return format!("{} would do, or a higher --max-trials", longer(plan, factor));
+    if let Some(setting) = length(plan, apart) {
+        return format!("{setting} would do, or a higher --max-trials");
     }
     if apart.low > 0.0 {
         return "that is not chance: see with -v how the windows differ, and check what else runs on this machine or \
@@ -30,38 +52,49 @@ pub fn steadier(plan: &MeasurementPlan, apart: &Disagreement) -> String {
     format!("a window had no request; {} may do", longer(plan, 10.0))
 }
 
+/// Windows enough for a level, which can agree.
+pub const USUAL_WINDOWS: Setting = Setting { flag: "--max-trials", value: 10 };
+
 /// For levels of so few windows that they cannot agree.
 pub fn more_windows() -> String {
-    format!("give --max-trials {STABLE_WINDOWS} at least, better 10")
+    format!("give --max-trials {STABLE_WINDOWS} at least, better {}", USUAL_WINDOWS.value)
+}
+
+/// As many windows as make a figure precise that is known to within the share `half_width`.
+pub fn windows(plan: &MeasurementPlan, wanted: Precision, half_width: Option<f64>) -> Option<Setting> {
+    let most = plan.most_windows() as f64;
+    let windows = most * (half_width? / wanted.share).powi(2);
+    (windows <= MOST * most).then(|| Setting { flag: "--max-trials", value: two_digits_up(windows) })
 }
 
 /// For a figure that is known to within the share `half_width`.
 pub fn more_precise(plan: &MeasurementPlan, wanted: Precision, half_width: Option<f64>) -> String {
-    let windows = half_width.map(|half_width| plan.most_windows() as f64 * (half_width / wanted.share).powi(2));
-    match windows {
-        Some(windows) if windows <= MOST * plan.most_windows() as f64 => {
-            format!("--max-trials {} would do, or ask for less", two_digits_up(windows))
-        }
-        _ => "raise --max-trials or --measurement-interval, or ask for less".to_owned(),
+    match windows(plan, wanted, half_width) {
+        Some(setting) => format!("{setting} would do, or ask for less"),
+        None => "raise --max-trials or --measurement-interval, or ask for less".to_owned(),
+    }
+}
+
+/// What brings `needed` samples where there were `count`.
+pub fn samples(plan: &MeasurementPlan, count: u64, needed: u64) -> Setting {
+    match plan.request_count {
+        Some(_) => Setting { flag: "--request-count", value: two_digits_up(needed as f64) },
+        None => longer(plan, needed as f64 / count.max(1) as f64),
     }
 }
 
 /// For `count` samples where `needed` are.
 pub fn more_samples(plan: &MeasurementPlan, count: u64, needed: u64) -> String {
-    if plan.request_count.is_some() {
-        return format!("--request-count {} would do, or ask for a lower percentile", two_digits_up(needed as f64));
-    }
-    let factor = needed as f64 / count.max(1) as f64;
-    format!("{} would do, or ask for a lower percentile", longer(plan, factor))
+    format!("{} would do, or ask for a lower percentile", samples(plan, count, needed))
 }
 
-/// The flag that makes a level's windows `factor` times as long, with its value.
-fn longer(plan: &MeasurementPlan, factor: f64) -> String {
+/// The flag that makes a level's windows `factor` times as long.
+fn longer(plan: &MeasurementPlan, factor: f64) -> Setting {
     let (flag, size) = match plan.request_count {
         Some(requests) => ("--request-count", requests as f64),
         None => (plan.window.short_flag(), plan.window.size()),
     };
-    format!("{flag} {}", two_digits_up(size * factor))
+    Setting { flag, value: two_digits_up(size * factor) }
 }
 
 /// A whole number of two digits and zeros, not below `value`.

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::advice;
+use crate::advice::{self, Setting};
 use crate::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::terms::{MeasurementPlan, Precision, Statistic};
 
@@ -83,6 +83,19 @@ impl InvalidReason {
             Self::TooFewSamples(..) => "too_few_samples",
             Self::StoodStill(_) => "stood_still",
             Self::LittlesLaw(_) => "littles_law",
+        }
+    }
+
+    /// The flag of the measurement that would probably do, if one would.
+    pub fn setting(&self, plan: &MeasurementPlan) -> Option<Setting> {
+        match *self {
+            Self::Unstable(Some(apart)) => advice::length(plan, &apart),
+            Self::Unstable(None) => Some(advice::USUAL_WINDOWS),
+            Self::Unsettled(wanted, half_width) | Self::Imprecise(wanted, half_width) => {
+                advice::windows(plan, wanted, half_width)
+            }
+            Self::TooFewSamples(_, count, needed) => Some(advice::samples(plan, count, needed)),
+            _ => None,
         }
     }
 

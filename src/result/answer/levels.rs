@@ -1,5 +1,6 @@
 //! Answers from levels: what one comes to, the most within a limit, the knee of a range, the saturation of a sweep.
 
+use crate::advice::Setting;
 use crate::answer::command::{beyond, command};
 use crate::answer::knee::{Knee, knee};
 use crate::answer::{Answer, Missing, Question, ReportedFigure, Sureness, at, reported};
@@ -45,7 +46,7 @@ pub(super) fn answer(result: &RunResult) -> Option<Answer> {
         (_, measured) if result.setup.mode.pace().is_some() => Some(streams(result, measured)),
         (_, measured) if measured.iter().all(|named| named.level.client.good.is_some()) => Some(good(result, measured)),
         (_, measured) if result.setup.mode.is_range() => Some(range(result, measured)),
-        (_, measured) => Some(slowest(result, measured)),
+        (all, measured) => Some(slowest(&result.setup, all, measured)),
     }
 }
 
@@ -69,21 +70,24 @@ fn single(named: &Named<'_>, setup: &Setup) -> Answer {
     unless_wrong(Answer::sure(Question::Level, words, figures(named, setup)), named, setup)
 }
 
-/// The slowest of loads that follow each other.
-fn slowest(result: &RunResult, all: &[Named<'_>]) -> Answer {
-    let setup = &result.setup;
+/// The slowest of loads that follow each other, of which `measured` had requests.
+fn slowest(setup: &Setup, all: &[Named<'_>], measured: &[Named<'_>]) -> Answer {
     let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
-    let slowest = all.iter().max_by(|left, right| latency(left).total_cmp(&latency(right))).unwrap_or(&all[0]);
-    let valid = result.levels.iter().filter(|level| Outcome::new(level).is_valid()).count();
+    let by_latency = |left: &&Named<'_>, right: &&Named<'_>| latency(left).total_cmp(&latency(right));
+    let slowest = measured.iter().max_by(by_latency).unwrap_or(&measured[0]);
+    let invalid = |named: &&Named<'_>| !Outcome::new(named.level).is_valid();
+    let worst = all.iter().find(invalid);
+    let exception = worst.map(|worst| format!(" ({}: {})", worst.name, Outcome::new(worst.level).name()));
     let words = format!(
-        "{valid} of {} loads are valid; the slowest is {}: {} {}",
-        result.levels.len(),
+        "{} of {} loads are valid{}; the slowest is {}: {} {}",
+        all.len() - all.iter().filter(invalid).count(),
+        all.len(),
+        exception.unwrap_or_default(),
         slowest.name,
         title(setup),
         with_interval(key(setup), slowest.level)
     );
-    let worst = all.iter().find(|named| !Outcome::new(named.level).is_valid()).unwrap_or(slowest);
-    unless_wrong(Answer::sure(Question::Level, words, figures(slowest, setup)), worst, setup)
+    unless_wrong(Answer::sure(Question::Level, words, figures(slowest, setup)), worst.unwrap_or(slowest), setup)
 }
 
 /// Where a range bends, and its least latency.
@@ -352,7 +356,12 @@ fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
     let first = reasons.iter().find(|reason| Outcome::of_reason(reason) == outcome).or(reasons.first())?;
     let remedy = first.remedy(&setup.measurement, named.level.disturbances.disturbed > 0);
     let text = format!("{} is {outcome}: {first}; {remedy}", named.name);
-    Some(Missing { problem: text, command: None, seconds: None })
+    let settles = |setting: Setting| {
+        let load = (setup.mode.flag(), plain(named.level.load.number()));
+        let load = Some(load).filter(|_| setup.mode.is_range()).into_iter();
+        command(setup, &load.chain([(setting.flag, setting.value.to_string())]).collect::<Vec<_>>())
+    };
+    Some(Missing { problem: text, command: first.setting(&setup.measurement).map(settles), seconds: None })
 }
 
 /// The answer, unless the limit is within the interval of the latency: then with how long would settle it.

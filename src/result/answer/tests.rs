@@ -10,7 +10,7 @@ use crate::rounds::{Round, Unit as Turn, Value};
 use crate::setup::sample as plans;
 use crate::summary::{Ending, LevelSummary, LimitCheck, StatisticEstimate, sample};
 use crate::sweep::SweepResult;
-use crate::terms::{Flag, GapDistribution, LoadMode, Order, Range, Rounds, Spacing, Statistic};
+use crate::terms::{Flag, GapDistribution, LoadMode, Order, Precision, Range, Rounds, Spacing, Statistic};
 use crate::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::{RunResult, Setup};
 
@@ -232,6 +232,25 @@ fn a_range_without_one_is_answered_by_its_knee_and_one_level_by_its_figures() {
 }
 
 #[test]
+fn of_loads_that_follow_each_other_the_one_that_is_not_valid_is_named() {
+    let mut setup = setup(false, 1);
+    setup.mode = LoadMode::FixedSchedule;
+    let rate = |rate: u64, ms| LevelSummary {
+        load: LevelLoad::RequestRate(rate as f64),
+        limit: None,
+        ending: Ending::Stable,
+        ..level(1, rate, ms)
+    };
+    let found = answer(&setup, &[rate(100, 20), rate(150, 41)]);
+    assert_eq!(found.words, "2 of 2 loads are valid; the slowest is 150 requests/s: p99 41 ms (36.9 to 45.1 ms)");
+    let mut late = rate(300, 560);
+    late.verdict = Verdict::Invalid(vec![InvalidReason::Overloaded(300.0, 200.0)]);
+    let found = answer(&setup, &[rate(100, 20), late]);
+    let expected = "1 of 2 loads are valid (300 requests/s: overloaded); the slowest is 300 requests/s: p99 560 ms";
+    assert!(found.words.starts_with(expected), "{}", found.words);
+}
+
+#[test]
 fn what_is_wrong_with_a_level_is_the_reason_of_its_outcome() {
     let mut level = level(4, 300, 60);
     level.ending = Ending::Unstable;
@@ -243,6 +262,23 @@ fn what_is_wrong_with_a_level_is_the_reason_of_its_outcome() {
         "{}",
         missing.problem
     );
+    assert_eq!(missing.command, None, "nothing is known to end a drift");
+}
+
+#[test]
+fn what_a_longer_measurement_would_settle_has_the_command_for_it() {
+    let command = |reason| {
+        let mut level = level(4, 300, 60);
+        (level.ending, level.limit) = (Ending::Unstable, None);
+        level.verdict = Verdict::Invalid(vec![reason]);
+        answer(&setup(false, 1), &[level]).missing.unwrap().command.unwrap_or_default()
+    };
+    let wanted = Precision { statistic: Statistic::Throughput, share: 0.02 };
+    let windows = command(InvalidReason::Unsettled(wanted, Some(0.05)));
+    assert!(windows.ends_with("--concurrency-range 4 --max-trials 63"), "{windows}");
+    assert!(command(InvalidReason::TooFewSamples(99.0, 100, 662)).ends_with("--concurrency-range 4 -p 34000"));
+    assert!(command(InvalidReason::Unstable(None)).ends_with("--max-trials 10"));
+    assert_eq!(command(InvalidReason::Overloaded(300.0, 200.0)), "", "no measurement makes the server faster");
 }
 
 #[test]
