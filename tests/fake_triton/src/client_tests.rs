@@ -115,6 +115,10 @@ struct Session {
     skip: usize,
 }
 
+extern "C" fn remove_folder() {
+    let _ = std::fs::remove_dir_all(folder());
+}
+
 fn folder() -> &'static std::path::Path {
     static FOLDER: OnceLock<std::path::PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -124,6 +128,8 @@ fn folder() -> &'static std::path::Path {
         unsafe {
             std::env::set_var("FAKE_TRITON_SCRIPT", folder.join("script"));
             std::env::set_var("FAKE_TRITON_LOG", folder.join("log"));
+            // The library keeps its files open until the process ends.
+            libc::atexit(remove_folder);
         }
         folder
     })
