@@ -23,10 +23,10 @@ use crate::log::Log;
 use crate::machine::pauses;
 use crate::measurement::Measurement;
 use crate::result::disturbance::Disturbance;
-use crate::result::summary::{ClientSummary, Distribution, Ending};
+use crate::result::summary::{ClientSummary, Distribution, Ending, LevelLoad};
 use crate::slicer::Slicer;
 use crate::stdio::note;
-use crate::verdict::{Evidence, judge};
+use crate::verdict::{Evidence, closed_loop_gap, judge};
 use crate::waiting::{Sample, Sampled, Sampler};
 use crate::window::summarize;
 use crate::windows::Windows;
@@ -158,6 +158,9 @@ impl<'a> Trials<'a> {
     /// What the level ends with; `None` if it needs another window, for itself or for what is to be decided of it.
     fn decide(&mut self) -> Option<Ending> {
         let ending = self.history.decide(self.measurement.plan)?;
+        if ending == Ending::Stable && self.waits_unseen() {
+            return None;
+        }
         if !matches!(ending, Ending::Stable | Ending::Unstable) {
             return Some(ending);
         }
@@ -171,6 +174,15 @@ impl<'a> Trials<'a> {
             note!("{text} is undecided: the level is measured on, for {most:?} at most (--gate-time)");
         }
         None
+    }
+
+    /// Whether requests have been under way for so long that the latencies so far lack their time, and windows are left that may
+    /// have it: of a server that stands still, the last answers before it did say nothing.
+    fn waits_unseen(&self) -> bool {
+        let plan = self.measurement.plan;
+        let LevelLoad::Concurrency(concurrency) = self.run.load else { return false };
+        let gap = || closed_loop_gap(concurrency, &self.history.result()?.client);
+        plan.settles_by_interval() && self.history.has_windows_left(plan) && gap().is_some_and(|gap| gap < 0.0)
     }
 
     /// The first window begins at `start`, where what the load did before it was closed.

@@ -174,31 +174,35 @@ fn samples(client: &ClientSummary, percentile: Option<f64>) -> Option<InvalidRea
 /// conversation is left to begin, fewer requests are under way than there are places.
 fn littles_law(level: &LevelSummary, evidence: &Evidence) -> Option<InvalidReason> {
     let client = &level.client;
-    if client.decoupled.is_some() || client.sessions.is_some() || client.failed > 0 || client.cancelled > 0 {
-        return None;
-    }
-    let (outstanding, latency_ns, chance) = match (level.load, &client.open_loop) {
-        (LevelLoad::Concurrency(concurrency), _) => {
-            (f64::from(concurrency), client.latency.mean_ns() + client.turnaround_ns, 0.0)
-        }
+    let gap = match (level.load, &client.open_loop) {
+        (LevelLoad::Concurrency(concurrency), _) => closed_loop_gap(concurrency, client)?,
         (_, Some(open)) => {
             // The sampling thread waits for a processor as the requests do, and sees too few of them.
             let (mean, looks) = evidence.outstanding.filter(|_| !evidence.beside_others)?;
             // Each sample counts some requests; their total has the statistical error of a count of rare events.
             let chance = CHANCE_DEVIATIONS / (mean * looks as f64).sqrt();
-            (mean, open.service_time.mean_ns(), chance)
+            gap(mean, client, open.service_time.mean_ns(), chance)?
         }
         _ => return None,
     };
-    let rate = client.request_rate();
-    let gap = littles_law_gap(outstanding, rate, latency_ns / 1e9)?;
-    if gap < 0.0 && drains(level, gap) {
+    (gap >= 0.0 || !drains(level, gap)).then_some(InvalidReason::LittlesLaw(gap))
+}
+
+/// By which share (signed) rate times latency is off the `concurrency` of a closed loop, if by more than its ends explain.
+pub(super) fn closed_loop_gap(concurrency: u32, client: &ClientSummary) -> Option<f64> {
+    gap(f64::from(concurrency), client, client.latency.mean_ns() + client.turnaround_ns, 0.0)
+}
+
+/// The same of any load, with `chance` granted besides.
+fn gap(outstanding: f64, client: &ClientSummary, latency_ns: f64, chance: f64) -> Option<f64> {
+    if client.decoupled.is_some() || client.sessions.is_some() || client.failed > 0 || client.cancelled > 0 {
         return None;
     }
+    let gap = littles_law_gap(outstanding, client.request_rate(), latency_ns / 1e9)?;
     // The ends of the window cut at most `outstanding` requests, and a thread may have had no processor for a moment: both matter
     // in short windows.
     let ends = outstanding / client.requests as f64 + SCHEDULING.as_secs_f64() / client.duration.as_secs_f64();
-    (gap.abs() > LITTLE_TOLERANCE + ends + chance).then_some(InvalidReason::LittlesLaw(gap))
+    Some(gap).filter(|gap| gap.abs() > LITTLE_TOLERANCE + ends + chance)
 }
 
 /// Whether so few requests were under way because nothing was sent any more: the last answers of a closed loop that is measured

@@ -112,6 +112,11 @@ impl Windows {
         wanted && passes && left > 0 && left + calm >= STABLE_WINDOWS
     }
 
+    /// Whether there may be more windows.
+    pub(super) fn has_windows_left(&self, plan: &MeasurementPlan) -> bool {
+        self.all.windows_left(plan) > 0
+    }
+
     /// How many windows there were.
     pub(super) fn closed(&self) -> usize {
         self.all.closed()

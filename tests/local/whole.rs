@@ -52,6 +52,19 @@ fn assert_level(value: &Value, requests: u64, mean: f64, label: &str) {
     assert!((took / mean - 1.0).abs() < 0.08, "{label}: {took} ms instead of {mean} ms");
 }
 
+/// What was answered before a server stands still says nothing of it: the level goes on until the requests have come that waited.
+#[test]
+fn timed_a_server_that_stands_still_is_waited_for() {
+    let stands = |request: &Received| answer_after(if (240..244).contains(&request.ordinal) { 2_500 } else { 20 });
+    let (server, folder) = (HttpServer::start(stands), folder());
+    let (finished, result) = run(&server, folder.path(), "--concurrency-range 4 -p 500 --max-trials 10");
+    let level = &result["levels"][0];
+    let latency = &level["client"]["latency"];
+    assert_ne!(level["outcome"], "inconsistent", "{}", finished.stdout);
+    assert!(latency["max_ns"].as_f64().unwrap() >= 2.5e9, "{}", finished.stdout);
+    assert!(level["windows"].as_array().unwrap().len() > 5, "{}", finished.stdout);
+}
+
 #[test]
 fn timed_a_stage_has_all_that_it_sent_wherever_that_ends() {
     let stages = "--stage rate:20:1500ms --stage rate:10:1200ms --stage rate:20:900ms";
