@@ -3,7 +3,6 @@
 use std::io::{self, IsTerminal, Stderr};
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -49,8 +48,8 @@ struct Shared {
     terminal: Mutex<Option<Terminal<CrosstermBackend<Stderr>>>>,
     /// The terminal's earlier modes, if keys are read.
     before: Option<Termios>,
-    /// Whether it is closed.
-    left: AtomicBool,
+    /// Whether it is closed. Who closes it holds the lock until the terminal is as it was: whoever ends the process meanwhile waits for that.
+    left: Mutex<bool>,
     /// Output held back since it was opened; `None` once it is closed.
     kept: Mutex<Option<Kept>>,
 }
@@ -78,7 +77,7 @@ impl Dashboard {
             board: Mutex::new(Board::new(&stdio::shown(&title))),
             terminal: Mutex::new(Some(terminal)),
             before: take_keys(),
-            left: AtomicBool::new(false),
+            left: Mutex::new(false),
             kept: Mutex::new(Some(Kept::default())),
         });
         stdio::draw_beside(Some(shared.clone()));
@@ -150,7 +149,7 @@ impl Shared {
             // The measuring thread does not wait for a slow terminal.
             let board = self.board.lock().clone();
             let mut terminal = self.terminal.lock();
-            if self.left.load(Ordering::SeqCst) {
+            if *self.left.lock() {
                 // It took too long to draw, and the terminal has been restored without it.
                 mem::forget(terminal.take());
                 return;
@@ -181,12 +180,16 @@ impl Shared {
         // A stuck drawing thread holds the terminal's lock; then no other thread may use the terminal, and that
         // thread draws no more.
         let terminal = self.terminal.try_lock_for(PATIENCE).and_then(|mut terminal| terminal.take());
-        if !self.left.swap(true, Ordering::SeqCst) {
+        let left = self.left.try_lock_for(PATIENCE);
+        // Without the lock, another thread is stuck there, on a terminal that takes nothing but its modes.
+        let is_first = left.as_ref().is_none_or(|left| !**left);
+        if left.is_some() && is_first {
             let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
-            if let Some(before) = &self.before {
-                let _ = tcsetattr(io::stdin(), OptionalActions::Flush, before);
-            }
         }
+        if let Some(before) = self.before.as_ref().filter(|_| is_first) {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Flush, before);
+        }
+        left.into_iter().for_each(|mut left| *left = true);
         if let Some(mut terminal) = terminal {
             // Dropping it on a terminal that has hung up would panic.
             if terminal.show_cursor().is_err() {
