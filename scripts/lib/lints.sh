@@ -6,7 +6,8 @@
 # the build.
 lint_while_building() {
     RUSTC_WORKSPACE_WRAPPER=$(rustc --print sysroot)/bin/clippy-driver
-    [[ -x $RUSTC_WORKSPACE_WRAPPER ]] || die 'clippy is missing; install it with: rustup component add clippy'
+    [[ -x $RUSTC_WORKSPACE_WRAPPER ]] || RUSTC_WORKSPACE_WRAPPER=$(command -v clippy-driver) ||
+        die 'clippy is missing; install it with: rustup component add clippy'
     export RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS=-Dwarnings
 }
 
