@@ -4,7 +4,6 @@
 //! If the bounds leave both sides open, or a percentile has too few samples, further windows are added.
 
 use crate::history::{History, WindowSet, drifts};
-use crate::precision::interval;
 use crate::result::disagreement::STABLE_WINDOWS;
 use crate::result::reasons::InvalidReason;
 use crate::result::statistic::value;
@@ -63,8 +62,8 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
     };
     let mut imprecise =
         [Statistic::Throughput, plan.key_latency()].into_iter().filter(is_open).filter_map(|statistic| {
-            let half_width = interval(statistic, blocks, client)
-                .map(|interval| interval.relative_half_width(value(statistic, client)));
+            let interval = kept.estimate(statistic).interval;
+            let half_width = interval.map(|interval| interval.relative_half_width(value(statistic, client)));
             let is_known = half_width.unwrap_or(UNKNOWN) <= plan.stability;
             (!is_known).then_some(InvalidReason::Unsettled(Precision { statistic, share: plan.stability }, half_width))
         });

@@ -5,11 +5,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::blocks::{Block, Blocks};
-use crate::bounds::{estimate, figures};
+use crate::bounds::{estimate, figures, is_precise};
 use crate::counters::Counted;
 use crate::drift::drift;
 use crate::metrics::MetricsFold;
-use crate::precision::is_precise;
 use crate::rank_part::RankPart;
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::result::reasons::Verdict;

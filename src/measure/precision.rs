@@ -1,5 +1,4 @@
-//! How well a level's figures are known: their confidence intervals, and `--precision p99:2%`, which measures until an
-//! interval is narrow enough.
+//! How well a level's figures are known: their confidence intervals.
 //!
 //! The blocks of a level differ, by chance and because neighbouring requests meet the same queue. How much the slow
 //! waves in a figure vary from block to block gives the variance of the whole. For a percentile the figure is the
@@ -16,8 +15,8 @@ use crate::blocks::{Block, Blocks};
 use crate::result::statistic::{CONFIDENCE, value};
 use crate::result::summary::ClientSummary;
 use crate::stats::{AIM, EffectiveSize, Interval, MIN_TERMS, batch_means, percentile_interval};
-use crate::terms::{Precision, Statistic};
-use crate::worth::{RARER_SIDE_OF_MEAN, Ratio, Worth, half_of, worth_below, worth_for_mean};
+use crate::terms::Statistic;
+use crate::worth::{RARER_SIDE_OF_MEAN, Ratio, Worth, half_of, is_closed_loop, worth_below, worth_for_mean};
 
 /// An interval that is wider than half of its value to either side says nothing.
 const WIDEST: f64 = 0.5;
@@ -60,10 +59,9 @@ fn of_blocks(statistic: Statistic, blocks: &Blocks, all: &ClientSummary) -> Opti
 /// Half the interval of the throughput of few requests in a closed loop, as a share. There it is the number of places over the
 /// time that each request has one, so it is known as well as their latency is, but for what the ends cut off.
 fn of_closed_loop(blocks: &Blocks, all: &ClientSummary) -> Option<f64> {
-    let is_full = all.open_loop.is_none() && all.sessions.is_none() && all.decoupled.is_none();
     let (mean, turnaround) = (all.latency.mean_ns(), all.turnaround_ns);
     let in_a_row = all.duration.as_nanos() as f64 / (mean + turnaround);
-    if !is_full || all.failed > 0 || all.cancelled > 0 || in_a_row > FEW_IN_A_ROW {
+    if !is_closed_loop(all) || all.failed > 0 || all.cancelled > 0 || in_a_row > FEW_IN_A_ROW {
         return None;
     }
     let half_width = of_mean_by_itself(blocks, all)?.relative_half_width(mean);
@@ -113,7 +111,7 @@ fn of_mean_by_throughput(blocks: &Blocks, all: &ClientSummary) -> Option<Interva
 fn of_mean_by_itself(blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
     let (mean, share) = (all.latency.mean_ns(), half_of(&Ratio::latency(blocks)));
     let worth = Worth::new(worth_for_mean(blocks, all), all.latency.count(), RARER_SIDE_OF_MEAN);
-    let further = share * worth.reach();
+    let further = share * worth.reach(all);
     let is_known = further <= WIDEST && (worth.is_enough() || further <= NARROW);
     // In a closed loop a mean latency is one over a throughput, in a queue it is one over spare capacity: of these
     // the interval is symmetric.
@@ -127,15 +125,9 @@ fn of_percentile(percentile: f64, blocks: &Blocks, all: &ClientSummary) -> Optio
     let worth = Worth::new(below.min(worth_for_mean(blocks, all)), all.latency.count(), rarer);
     // Few that are rare make a skewed figure.
     let certain = below - 1.0 / rarer;
-    let effective = EffectiveSize { low: certain, high: certain / worth.reach().powi(2) };
+    let effective = EffectiveSize { low: certain, high: certain / worth.reach(all).powi(2) };
     let interval = percentile_interval(&all.latency.histogram, percentile, effective, AIM)?;
     (worth.is_enough() || interval.relative_half_width(value as f64) <= NARROW).then_some(interval)
-}
-
-/// Whether a figure is known as well as `wanted`.
-pub fn is_precise(wanted: Precision, blocks: &Blocks, all: &ClientSummary) -> bool {
-    let value = value(wanted.statistic, all);
-    interval(wanted.statistic, blocks, all).is_some_and(|interval| interval.relative_half_width(value) <= wanted.share)
 }
 
 #[cfg(test)]

@@ -231,12 +231,8 @@ mod tests {
         let mut level = closed();
         level.load = LevelLoad::RequestRate(800.0);
         level.client.open_loop = Some(OpenLoopSummary {
-            response_time: times(8000, 5_000_000),
-            service_time: times(8000, 5_000_000),
             schedule_delay: times(8000, 1_000),
-            requested_rate: 800.0,
-            achieved_rate: 800.0,
-            completed_rate: 800.0,
+            ..sample::open_loop(800.0, &times(8000, 5_000_000))
         });
         level
     }

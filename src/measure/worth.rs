@@ -51,11 +51,20 @@ impl Worth {
         self.beyond >= MIN_BEYOND * (1.0 + MORE_WHERE_ALIKE * self.alike)
     }
 
-    /// How many times as long as the lower side of its interval the upper one is.
-    pub(super) fn reach(&self) -> f64 {
+    /// How many times as long as the lower side of its interval the upper one is. In a closed loop no more requests wait for the
+    /// server than there are places, and no queue grows in bursts that few runs see.
+    pub(super) fn reach(&self, all: &ClientSummary) -> f64 {
+        if is_closed_loop(all) {
+            return 1.0;
+        }
         let enough = MIN_BEYOND * (1.0 + MORE_WHERE_ALIKE);
         1.0 + FURTHER_UP * self.alike * (enough / self.beyond).min(1.0).powi(2)
     }
+}
+
+/// Whether as many requests are under way all the time, each until its latency ends.
+pub(super) fn is_closed_loop(all: &ClientSummary) -> bool {
+    all.open_loop.is_none() && all.sessions.is_none() && all.decoupled.is_none()
 }
 
 /// A figure that is the sum of one thing over the sum of another, block by block.

@@ -557,6 +557,18 @@ pub mod sample {
         distribution
     }
 
+    /// An open loop of so many requests a second that all leave in time, with these latencies.
+    pub fn open_loop(rate: f64, latency: &Distribution) -> OpenLoopSummary {
+        OpenLoopSummary {
+            response_time: latency.clone(),
+            service_time: latency.clone(),
+            schedule_delay: Distribution::empty(),
+            requested_rate: rate,
+            achieved_rate: rate,
+            completed_rate: rate,
+        }
+    }
+
     /// One second in which `requests` succeeded, each in `latency_ns`.
     pub fn client(requests: u64, latency_ns: u64) -> ClientSummary {
         ClientSummary {

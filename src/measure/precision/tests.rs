@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::bounds::{estimate, figures};
+use crate::bounds::{estimate, figures, is_precise};
 use crate::record::Distribution;
 use crate::result::summary::{StatisticEstimate, sample};
+use crate::terms::Precision;
 use crate::window;
 
 mod coverage;
