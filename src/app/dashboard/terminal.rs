@@ -189,7 +189,9 @@ impl Shared {
         if let Some(before) = self.before.as_ref().filter(|_| is_first) {
             let _ = tcsetattr(io::stdin(), OptionalActions::Flush, before);
         }
-        left.into_iter().for_each(|mut left| *left = true);
+        if let Some(mut left) = left {
+            *left = true;
+        }
         if let Some(mut terminal) = terminal {
             // Dropping it on a terminal that has hung up would panic.
             if terminal.show_cursor().is_err() {

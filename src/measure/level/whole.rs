@@ -7,11 +7,14 @@ use crate::backlog::{BacklogTrend, settle};
 use crate::clock::{Stamp, TimeSpan};
 use crate::cost::CostMeter;
 use crate::error::Result;
-use crate::level::{COUNT_POLL, Trials};
+use crate::level::{COUNT_POLL, Trials, WINDOW_POLL};
 use crate::result::summary::{ClientSummary, Distribution, Ending};
 use crate::slicer::Slicer;
 use crate::stall::{LONGEST_SILENCE, say_given_up};
 use crate::waiting::{GRACE, Sampled, Sampler, try_wait};
+
+/// After the whole time so far over this a load is looked at again.
+const LOOKS: u32 = 64;
 
 impl Trials<'_> {
     /// One window over the whole load, which ends by itself.
@@ -39,7 +42,9 @@ impl Trials<'_> {
                 self.running.give_up();
                 return Ok(ControlFlow::Break(()));
             }
-            Ok(ControlFlow::Continue(self.sampler.pause(COUNT_POLL)))
+            // When it ended is known whenever that is seen: the longer it takes, the less it matters to see it at once.
+            let about = (Stamp::now() - start) / LOOKS;
+            Ok(ControlFlow::Continue(self.sampler.pause(about.clamp(COUNT_POLL, WINDOW_POLL))))
         })?;
         self.running.settle_if_stranded();
         // What was recorded after the open block's end belongs to the load, too.
