@@ -146,8 +146,8 @@ fn search<T: LevelValue>(
     if measures { settle(runner, result, unsettled, job) } else { Ok(()) }
 }
 
-/// Measures levels whose windows did not agree once more, because the disturbance may be over. perf_analyzer gives up
-/// at such a level.
+/// Measures levels whose windows did not agree once more, because the disturbance may be over; with more patience where the limit
+/// is still open, which decides what the range is asked. perf_analyzer gives up at such a level.
 fn settle<T: LevelValue>(
     runner: &Runner<'_>,
     result: &mut RunResult,
@@ -162,7 +162,10 @@ fn settle<T: LevelValue>(
             break;
         }
         note!("{}: its windows did not agree; measured once more", name(&result.levels[..=index]));
-        runner.again(&job(value)?, &mut result.levels[index])?;
+        let measurement = &runner.plan().measurement;
+        let is_open = result.levels[index].limit.is_some_and(|check| !check.certain);
+        let measurement = if is_open { &measurement.more_patient() } else { measurement };
+        runner.again(&job(value)?, measurement, &mut result.levels[index])?;
         runner.save(result);
     }
     Ok(())
@@ -179,7 +182,7 @@ fn confirm(runner: &Runner<'_>, job: &Job, result: &mut RunResult) -> Result<()>
     };
     if !runner.must_stop() {
         note!("{name}: within the latency threshold this time; a third measurement decides");
-        runner.again(job, last)?;
+        runner.again(job, &runner.plan().measurement, last)?;
         runner.save(result);
     }
     Ok(())

@@ -118,13 +118,13 @@ impl<'a> Runner<'a> {
         pages::save(self.plan(), self.context.interrupts, result);
     }
 
-    /// Measures `level` again, and prints it; the new result counts.
+    /// Measures `level` again by a measurement plan, and prints it; the new result counts.
     ///
     /// # Errors
     /// As [`Runner::level`].
-    pub fn again(&self, job: &Job, level: &mut LevelSummary) -> Result<()> {
+    pub fn again(&self, job: &Job, measurement: &MeasurementPlan, level: &mut LevelSummary) -> Result<()> {
         self.context.screen.again();
-        self.show_measured(job, &self.plan().measurement, |repeated| {
+        self.show_measured(job, measurement, |repeated| {
             // A repetition that the user broke off, or without an answer, says less than the first measurement.
             if repeated.ending != Ending::Interrupted && repeated.client.requests > 0 {
                 *level = repeated;

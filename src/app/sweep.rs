@@ -40,7 +40,7 @@ pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, 
             (SweepStep::Again(index, rate), None) => {
                 note!("sweep: {} requests/sec: contradicts the other rates; measured once more", significant(rate));
                 let level = &mut result.levels[index];
-                runner.again(&Job::rate(runner.session, rate, distribution)?, level)?;
+                runner.again(&Job::rate(runner.session, rate, distribution)?, &runner.plan().measurement, level)?;
                 observe(level, runner)
             }
             (SweepStep::Burst, None) => match first_guess(runner, result)? {

@@ -8,7 +8,9 @@ mod command;
 mod knee;
 mod levels;
 mod periodic;
+mod phrases;
 mod study;
+mod within;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +25,8 @@ use crate::{Checked, Distinction, RunResult, TuneResult, Unit};
 
 pub use changes::compared;
 pub use knee::{Knee, knee};
-pub use levels::{most_within, speech};
+pub use phrases::speech;
+pub use within::most_within;
 
 /// How many times longer an undecided gate should be measured, and how long it is if nobody says so, in seconds.
 const LONGER_GATE: u64 = 4;

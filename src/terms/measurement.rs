@@ -93,6 +93,17 @@ impl MeasurementPlan {
         self.window.length().map_or(self.max_trials, |length| self.windows_left(0, Duration::ZERO, length))
     }
 
+    /// With twice the time for a level that does not settle, unless the user said how much it has.
+    #[must_use]
+    pub fn more_patient(&self) -> Self {
+        let times = if self.give_up_after.is_some_and(|time| !time.is_zero()) { 2 } else { 1 };
+        Self {
+            max_trials: times * self.max_trials,
+            give_up_after: self.give_up_after.map(|time| time * times as u32),
+            ..self.clone()
+        }
+    }
+
     /// A single window, which nothing but its length ends.
     #[must_use]
     pub fn once(self) -> Self {

@@ -72,6 +72,15 @@ fn a_range_with_a_limit_is_answered_by_the_most_load_within_it() {
 }
 
 #[test]
+fn a_latency_is_shown_with_the_bound_that_is_below_the_limit() {
+    let mut close = level(2, 228, 47);
+    close.intervals[2].bounds = Bounds { low: None, high: Some(49e6) };
+    let found = answer(&setup(true, 4), &[close, level(4, 242, 76)]);
+    let expected = "Most load within p99 < 50 ms: 228 infer/s at concurrency 2 (p99 47 ms, at most 49 ms)";
+    assert_eq!((found.words.as_str(), found.sure), (expected, Sureness::Sure));
+}
+
+#[test]
 fn what_is_not_sure_says_what_would_settle_it() {
     let mut close = level(2, 228, 49);
     close.limit = close.limit.map(|check| LimitCheck { certain: false, ..check });
@@ -211,6 +220,22 @@ fn what_did_not_settle_is_not_called_over_the_limit() {
     let missing = found.missing.unwrap();
     assert_eq!(found.sure, Sureness::Undecided);
     assert!(missing.problem.starts_with("concurrency 2 is unstable"), "{}", missing.problem);
+}
+
+#[test]
+fn a_load_above_that_did_not_settle_may_be_within_the_limit_too() {
+    let mut wandering = level(3, 240, 45);
+    wandering.ending = Ending::Unstable;
+    wandering.limit = wandering.limit.map(|check| LimitCheck { certain: false, ..check });
+    wandering.verdict = Verdict::Invalid(vec![InvalidReason::Unstable(None)]);
+    let found = answer(&setup(true, 4), &[level(2, 228, 41), wandering.clone(), level(4, 242, 76)]);
+    assert!(found.words.starts_with("Most load within p99 < 50 ms: 228 infer/s at concurrency 2"), "{}", found.words);
+    let missing = found.missing.unwrap();
+    assert!(missing.problem.starts_with("concurrency 3 is unstable"), "{}", missing.problem);
+    assert!(missing.command.unwrap().contains("--concurrency-range 3 "));
+    let found = answer(&setup(true, 3), &[level(2, 228, 41), wandering]);
+    assert!(found.words.starts_with("At least 228 infer/s within p99 < 50 ms, at concurrency 2"), "{}", found.words);
+    assert!(found.missing.unwrap().problem.starts_with("concurrency 3 is unstable"));
 }
 
 #[test]

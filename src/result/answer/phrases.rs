@@ -1,0 +1,107 @@
+//! What an answer says of one level: its name, its figures, what is wrong with it.
+
+use crate::Setup;
+use crate::advice::Setting;
+use crate::answer::command::command;
+use crate::answer::{Answer, Missing, ReportedFigure, reported};
+use crate::figures::{FigureAt, Value};
+use crate::number::plain;
+use crate::outcome::Outcome;
+use crate::reasons::Verdict;
+use crate::summary::LevelSummary;
+use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
+
+/// A level, and its name in a sentence.
+#[derive(Clone)]
+pub(super) struct Named<'a> {
+    pub(super) level: &'a LevelSummary,
+    pub(super) name: String,
+}
+
+/// Whether the load was sent, and the server kept up with it.
+pub(super) fn kept_up(level: &LevelSummary) -> bool {
+    !matches!(Outcome::new(level), Outcome::Undelivered | Outcome::Overloaded | Outcome::Failed)
+}
+
+/// What is said of language models: the times to the first token and between tokens, and how much of it is good.
+pub fn speech(level: &LevelSummary, plan: &MeasurementPlan) -> Option<String> {
+    let parts = speech_figures(plan).into_iter().filter_map(|figure| {
+        let value = figure.value(level)?.value;
+        let shown = figure.figure.unit.show(value);
+        Some(match figure.figure.key {
+            "goodput_share" => format!("{shown} good"),
+            "output_token_throughput" => shown,
+            _ => format!("{} {shown}", figure.short()),
+        })
+    });
+    level.client.generated.as_ref().filter(|generated| generated.with_tokens() > 0)?;
+    Some(parts.collect::<Vec<_>>().join(", "))
+}
+
+fn speech_figures(plan: &MeasurementPlan) -> Vec<FigureAt> {
+    let point = Some(Point::Percentile(plan.tail()));
+    let figure_at = |key, point| FigureAt::new(FigureName { key, point });
+    vec![
+        figure_at("ttft", point),
+        figure_at("itl", point),
+        figure_at("output_token_throughput", None),
+        figure_at("goodput_share", None),
+    ]
+}
+
+/// The figures of a level in an answer.
+pub(super) fn figures(named: &Named<'_>, setup: &Setup) -> Vec<ReportedFigure> {
+    let all = [FigureAt::of_statistic(Statistic::Throughput), key(setup)].into_iter();
+    let further = speech_figures(&setup.measurement);
+    let found = |figure: FigureAt| {
+        let Value { value, interval, .. } = figure.value(named.level)?;
+        Some(reported(named.name.clone(), figure, value, interval))
+    };
+    all.chain(further).filter_map(found).collect()
+}
+
+/// The latency that the run is judged by.
+pub(super) fn key(setup: &Setup) -> FigureAt {
+    FigureAt::of_statistic(setup.measurement.key_latency())
+}
+
+/// Its name in a sentence.
+pub(super) fn title(setup: &Setup) -> String {
+    setup.measurement.percentile.map_or_else(|| "mean latency".to_owned(), |percentile| format!("p{percentile}"))
+}
+
+pub(super) fn shown(figure: FigureAt, level: &LevelSummary) -> String {
+    figure.value(level).map_or_else(|| "nothing".to_owned(), |found| figure.figure.unit.show(found.value))
+}
+
+/// `41 ms (39 to 44 ms)`.
+pub(super) fn with_interval(figure: FigureAt, level: &LevelSummary) -> String {
+    let unit = figure.figure.unit;
+    let interval = figure.value(level).and_then(|found| found.interval);
+    let interval = interval.map(|interval| format!(" ({})", unit.show_between(interval.low.max(0.0), interval.high)));
+    shown(figure, level) + &interval.unwrap_or_default()
+}
+
+/// The answer, with what is wrong with the level that it stands on.
+pub(super) fn unless_wrong(answer: Answer, named: &Named<'_>, setup: &Setup) -> Answer {
+    match reason(named, setup) {
+        Some(missing) => answer.lacks(missing),
+        None => answer,
+    }
+}
+
+/// What is wrong with a level, what would settle it, and the command for that.
+pub(super) fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
+    let Verdict::Invalid(reasons) = &named.level.verdict else { return None };
+    let outcome = Outcome::new(named.level);
+    // What made the outcome what it is, whatever else there is.
+    let first = reasons.iter().find(|reason| Outcome::of_reason(reason) == outcome).or(reasons.first())?;
+    let remedy = first.remedy(&setup.measurement, named.level.disturbances.disturbed > 0);
+    let text = format!("{} is {outcome}: {first}; {remedy}", named.name);
+    let settles = |setting: Setting| {
+        let load = (setup.mode.flag(), plain(named.level.load.number()));
+        let load = Some(load).filter(|_| setup.mode.is_range()).into_iter();
+        command(setup, &load.chain([(setting.flag, setting.value.to_string())]).collect::<Vec<_>>())
+    };
+    Some(Missing { problem: text, command: first.setting(&setup.measurement).map(settles), seconds: None })
+}
