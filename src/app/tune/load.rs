@@ -6,10 +6,22 @@
 
 /// Maximum number of tries in one trial.
 pub const TRIES: usize = 5;
-/// What is left of the limit, as latencies are not the same each time.
-const GUARD: f64 = 0.9;
-/// A latency this near the limit, as a logarithm, would miss it in a part of the trials that confirm it.
-const NEAR: f64 = 0.05;
+/// How far a latency stays below its limit.
+struct Distance {
+    /// What is left of the limit, as latencies are not the same each time.
+    guard: f64,
+    /// A latency this near the limit, as a logarithm, would miss it in a part of the trials that confirm it.
+    near: f64,
+}
+
+/// On a quiet machine, and where others disturb, whose tails differ more from trial to trial.
+const QUIET: Distance = Distance { guard: 0.9, near: 0.05 };
+const DISTURBED: Distance = Distance { guard: 0.75, near: 0.25 };
+
+fn distance(is_disturbed: bool) -> Distance {
+    if is_disturbed { DISTURBED } else { QUIET }
+}
+
 /// A candidate gets more requests if its latency is below the limit by this much, as a logarithm.
 const HEADROOM: f64 = 0.25;
 /// At most this many times as many.
@@ -35,15 +47,18 @@ pub struct Loaded {
     pub missed: Option<u32>,
     /// How it came out.
     pub violation: f64,
+    /// Whether others disturbed it.
+    pub is_disturbed: bool,
     /// Whether it is one of the confirmation, whose figures are those of one load: two in a row must miss a constraint
     /// before there are fewer, and there are never more.
     pub confirms: bool,
 }
 
 /// Whether and how a trial goes on after a try with `load` that came to this `violation`: with this many requests.
-pub fn fewer(load: u32, violation: f64) -> Option<u32> {
-    let fitting = f64::from(load) * (-violation).exp() * GUARD;
-    (violation > -NEAR && load > 1).then(|| (fitting as u32).clamp(1, load - 1))
+pub fn fewer(load: u32, violation: f64, is_disturbed: bool) -> Option<u32> {
+    let Distance { guard, near } = distance(is_disturbed);
+    let fitting = f64::from(load) * (-violation).exp() * guard;
+    (violation > -near && load > 1).then(|| (fitting as u32).clamp(1, load - 1))
 }
 
 impl KnownLoad {
@@ -54,15 +69,15 @@ impl KnownLoad {
 
     /// After a trial, where `before` was known.
     pub fn after(before: Option<Self>, trial: Loaded) -> Self {
-        let Loaded { load, violation, .. } = trial;
+        let Loaded { load, violation, is_disturbed, .. } = trial;
         let missed = [before.and_then(|known_load| known_load.missed), trial.missed].into_iter().flatten().min();
         if trial.confirms {
             let misses = violation > 0.0;
             let has_missed = before.is_some_and(|known_load| known_load.has_missed);
-            let next = if misses && has_missed { fewer(load, violation).unwrap_or(load) } else { load };
+            let next = if misses && has_missed { fewer(load, violation, is_disturbed).unwrap_or(load) } else { load };
             return Self { next, missed, has_missed: misses && next == load };
         }
-        let factor = ((-violation).exp() * GUARD).min(GROWTH);
+        let factor = ((-violation).exp() * distance(is_disturbed).guard).min(GROWTH);
         let grown = (f64::from(load) * factor) as u32;
         let next = match violation < -HEADROOM {
             true => grown.min(missed.map_or(u32::MAX, |missed| missed - 1)).max(load),
@@ -82,11 +97,12 @@ mod tests {
         for _ in 0..6 {
             let mut load = known_load.map_or(most, |known_load| known_load.next.min(most));
             let (mut missed, mut count) = (None, 1);
-            while let Some(next) = fewer(load, law(load).ln()).filter(|_| count < TRIES) {
+            while let Some(next) = fewer(load, law(load).ln(), false).filter(|_| count < TRIES) {
                 (missed, load, count) = (Some(load), next, count + 1);
             }
             let violation = law(load).ln();
-            known_load = Some(KnownLoad::after(known_load, Loaded { load, missed, violation, confirms: false }));
+            let trial = Loaded { load, missed, violation, is_disturbed: false, confirms: false };
+            known_load = Some(KnownLoad::after(known_load, trial));
             tries.push(count);
         }
         (known_load.unwrap().next.min(most), tries)
@@ -106,7 +122,8 @@ mod tests {
 
     #[test]
     fn the_load_of_the_confirmation_stays_unless_it_misses_twice() {
-        let trial = |load: u32, violation: f64| Loaded { load, missed: None, violation, confirms: true };
+        let trial =
+            |load: u32, violation: f64| Loaded { load, missed: None, violation, is_disturbed: false, confirms: true };
         let good = KnownLoad::after(None, trial(8, -1.0));
         assert_eq!(good.next, 8, "it does not grow");
         let once = KnownLoad::after(Some(good), trial(8, 0.2));
@@ -116,5 +133,14 @@ mod tests {
         assert_eq!(twice.next, 5);
         let missed = Loaded { missed: Some(8), confirms: false, ..trial(6, -0.5) };
         assert_eq!(KnownLoad::after(Some(good), missed).next, 7, "8 missed it");
+    }
+
+    #[test]
+    fn where_others_disturb_a_load_stays_farther_below_the_limit() {
+        let just_below = (0.9_f64).ln();
+        assert_eq!((fewer(60, just_below, false), fewer(60, just_below, true)), (None, Some(50)));
+        assert_eq!(fewer(50, (0.75_f64).ln(), true), None);
+        let trial = Loaded { load: 50, missed: None, violation: -0.28, is_disturbed: true, confirms: false };
+        assert_eq!(KnownLoad::after(None, trial).next, 50, "it does not grow back");
     }
 }

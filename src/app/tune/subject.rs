@@ -205,7 +205,8 @@ impl<'a> Subject<'a> {
             let before = self.loads.get(&trial.candidate).copied();
             let missed = measured.missed.filter(|_| measured.disturbance.is_none());
             let confirms = trial.phase == Phase::Confirmation;
-            let known_load = KnownLoad::after(before, Loaded { load, missed, violation, confirms });
+            let is_disturbed = measured.disturbance.is_some();
+            let known_load = KnownLoad::after(before, Loaded { load, missed, violation, is_disturbed, confirms });
             self.loads.insert(trial.candidate, known_load);
         }
     }
@@ -335,7 +336,8 @@ fn within(
     for tries in 1.. {
         let found = look(load)?;
         let violation = goal::found(plan, &found.figures).violation;
-        match load.and_then(|load| load::fewer(load, violation)).filter(|_| tries < load::TRIES) {
+        let is_disturbed = found.disturbance.is_some();
+        match load.and_then(|load| load::fewer(load, violation, is_disturbed)).filter(|_| tries < load::TRIES) {
             Some(fewer) => (missed, load) = (load, Some(fewer)),
             None => return Ok(TrialFigures { missed, ..found }),
         }
