@@ -89,7 +89,7 @@ pub fn more_samples(plan: &MeasurementPlan, count: u64, needed: u64) -> String {
 }
 
 /// The flag that makes a level's windows `factor` times as long.
-fn longer(plan: &MeasurementPlan, factor: f64) -> Setting {
+pub fn longer(plan: &MeasurementPlan, factor: f64) -> Setting {
     let (flag, size) = match plan.request_count {
         Some(requests) => ("--request-count", requests as f64),
         None => (plan.window.short_flag(), plan.window.size()),

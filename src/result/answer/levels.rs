@@ -1,8 +1,11 @@
 //! Answers from levels: what one comes to, the knee of a range, the saturation of a sweep; the most within a limit is beside it.
 
+use crate::advice::longer;
 use crate::answer::command::beyond;
 use crate::answer::knee::{Knee, knee};
-use crate::answer::phrases::{Named, figures, kept_up, key, reason, shown, speech, title, unless_wrong, with_interval};
+use crate::answer::phrases::{
+    LONGER, MARGIN, Named, figures, kept_up, key, reason, shown, speech, title, unless_wrong, with, with_interval,
+};
 use crate::answer::within::within;
 use crate::answer::{Answer, Missing, Question, Sureness, at, reported};
 use crate::figures::FigureAt;
@@ -133,7 +136,32 @@ fn good(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let goodput = goodput.map(|found| reported(best.name.clone(), figure("goodput"), found.value, found.interval));
     let figures = goodput.into_iter().chain(figures(best, setup)).collect();
     let answer = unless_wrong(Answer::sure(Question::MostLoad, words, figures), best, setup);
-    if are_all_good { answer.lacks(beyond(setup)) } else { answer }
+    let decides = |named: &&Named<'_>| named.name == best.name || value("goodput", named) > value("goodput", best);
+    let open = all.iter().filter(decides).find_map(|named| hardly_good(named, setup));
+    match (open, are_all_good) {
+        (Some(open), _) if answer.missing.is_none() => answer.lacks(open),
+        (_, true) => answer.lacks(beyond(setup)),
+        _ => answer,
+    }
+}
+
+/// What is missing where too few requests tell whether a load that was kept up with is good.
+fn hardly_good(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
+    let share = FigureAt::new(FigureName { key: "goodput_share", point: None });
+    let found = share.value(named.level).filter(|_| kept_up(named.level))?;
+    let interval = found.interval.filter(|interval| interval.low < MOSTLY && MOSTLY <= interval.high)?;
+    let times = (interval.high - interval.low) / 2.0 / (found.value - MOSTLY).abs().max(f64::EPSILON);
+    let setting = longer(&setup.measurement, (MARGIN * times.powi(2)).clamp(LONGER.0, LONGER.1));
+    Some(Missing {
+        problem: format!(
+            "it is not known whether {:.0} % are good at {}: {}",
+            MOSTLY * 100.0,
+            named.name,
+            with_interval(share, named.level)
+        ),
+        command: Some(with(setting, named, setup)),
+        seconds: None,
+    })
 }
 
 /// The most streams that the server kept up with: how much load they are follows from their number.

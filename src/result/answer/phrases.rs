@@ -11,6 +11,11 @@ use crate::reasons::Verdict;
 use crate::summary::LevelSummary;
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 
+/// Measured longer, an interval is narrower by the root of it: with this much more it probably excludes a limit.
+pub(super) const MARGIN: f64 = 1.3;
+/// Fewest and most times longer that a command asks for.
+pub(super) const LONGER: (f64, f64) = (2.0, 20.0);
+
 /// A level, and its name in a sentence.
 #[derive(Clone)]
 pub(super) struct Named<'a> {
@@ -98,10 +103,19 @@ pub(super) fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
     let first = reasons.iter().find(|reason| Outcome::of_reason(reason) == outcome).or(reasons.first())?;
     let remedy = first.remedy(&setup.measurement, named.level.disturbances.disturbed > 0);
     let text = format!("{} is {outcome}: {first}; {remedy}", named.name);
-    let settles = |setting: Setting| {
-        let load = (setup.mode.flag(), plain(named.level.load.number()));
-        let load = Some(load).filter(|_| setup.mode.is_range()).into_iter();
-        command(setup, &load.chain([(setting.flag, setting.value.to_string())]).collect::<Vec<_>>())
-    };
-    Some(Missing { problem: text, command: first.setting(&setup.measurement).map(settles), seconds: None })
+    Some(Missing {
+        problem: text,
+        command: first.setting(&setup.measurement).map(|setting| with(setting, named, setup)),
+        seconds: None,
+    })
+}
+
+/// The command that measures the load again with another setting.
+pub(super) fn with(setting: Setting, named: &Named<'_>, setup: &Setup) -> String {
+    let load = (setup.mode.flag(), plain(named.level.load.number()));
+    let load = Some(load).filter(|_| setup.mode.is_range()).into_iter();
+    // The run's own flags have their long names, and this one takes the place of one of them.
+    let window = setup.measurement.window;
+    let flag = if setting.flag == window.short_flag() { window.flag() } else { setting.flag };
+    command(setup, &load.chain([(flag, setting.value.to_string())]).collect::<Vec<_>>())
 }

@@ -169,6 +169,26 @@ fn with_limits_of_requests_the_answer_is_the_most_good_load() {
 }
 
 #[test]
+fn whether_a_load_is_good_takes_requests_enough() {
+    let good = |concurrency, requests: u64, good| {
+        let mut level = level(concurrency, requests, 20);
+        level.client.good = Some(good);
+        level
+    };
+    let mut setup = setup(false, 4);
+    setup.command_line = ["-m", "m", "--measurement-interval", "123"].map(str::to_owned).to_vec();
+    for (second, open) in [(good(2, 200, 192), "concurrency 2: 96 % ("), (good(2, 200, 188), "concurrency 2: 94 % (")] {
+        let found = answer(&setup, &[good(1, 100, 100), second, good(4, 300, 200)]);
+        let missing = found.missing.unwrap_or_else(|| panic!("{}", found.words));
+        assert!(missing.problem.contains(open), "{}", missing.problem);
+        let command = missing.command.unwrap();
+        assert!(command.contains(" 2 --measurement-interval ") && !command.contains("123"), "{command}");
+    }
+    let sure = answer(&setup, &[good(1, 100, 100), good(2, 2000, 1960), good(4, 300, 200)]);
+    assert_eq!(sure.missing, None, "{}", sure.words);
+}
+
+#[test]
 fn among_batch_sizes_the_most_load_is_what_is_inferred() {
     let batched = |concurrency, rate, ms, batch_size| {
         let mut level = level(concurrency, rate, ms);
@@ -301,7 +321,10 @@ fn what_a_longer_measurement_would_settle_has_the_command_for_it() {
     let wanted = Precision { statistic: Statistic::Throughput, share: 0.02 };
     let windows = command(InvalidReason::Unsettled(wanted, Some(0.05)));
     assert!(windows.ends_with("--concurrency-range 4 --max-trials 63"), "{windows}");
-    assert!(command(InvalidReason::TooFewSamples(99.0, 100, 662)).ends_with("--concurrency-range 4 -p 34000"));
+    assert!(
+        command(InvalidReason::TooFewSamples(99.0, 100, 662))
+            .ends_with("--concurrency-range 4 --measurement-interval 34000")
+    );
     assert!(command(InvalidReason::Unstable(None)).ends_with("--max-trials 10"));
     assert_eq!(command(InvalidReason::Overloaded(300.0, 200.0)), "", "no measurement makes the server faster");
 }

@@ -1,18 +1,15 @@
 //! The answer of a run with a limit: the most load within it.
 
 use crate::answer::command::{beyond, command};
-use crate::answer::phrases::{Named, figures, kept_up, key, shown, speech, title, unless_wrong, with_interval};
+use crate::answer::phrases::{
+    LONGER, MARGIN, Named, figures, kept_up, key, shown, speech, title, unless_wrong, with_interval,
+};
 use crate::answer::{Answer, Missing, Question};
 use crate::figures::FigureAt;
 use crate::number::{plain, time};
 use crate::summary::{Ending, LevelLoad, LevelSummary, LimitCheck};
 use crate::terms::Statistic;
 use crate::{RunResult, Setup};
-
-/// Measured longer, an interval is narrower by the root of it: with this much more it probably excludes a limit.
-const MARGIN: f64 = 1.3;
-/// Fewest and most times longer that a command asks for.
-const LONGER: (f64, f64) = (2.0, 20.0);
 
 /// The most load within a limit.
 pub(super) fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
