@@ -163,7 +163,8 @@ fn settle<T: LevelValue>(
         }
         note!("{}: its windows did not agree; measured once more", name(&result.levels[..=index]));
         let measurement = &runner.plan().measurement;
-        let is_open = result.levels[index].limit.is_some_and(|check| !check.certain);
+        // Processes that measure together have the same number of windows.
+        let is_open = runner.context.ranks.is_none() && result.levels[index].limit.is_some_and(|check| !check.certain);
         let measurement = if is_open { &measurement.more_patient() } else { measurement };
         runner.again(&job(value)?, measurement, &mut result.levels[index])?;
         runner.save(result);
