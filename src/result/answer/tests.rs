@@ -253,6 +253,9 @@ fn a_load_above_that_did_not_settle_may_be_within_the_limit_too() {
     let missing = found.missing.unwrap();
     assert!(missing.problem.starts_with("concurrency 3 is unstable"), "{}", missing.problem);
     assert!(missing.command.unwrap().contains("--concurrency-range 3 "));
+    let above = LevelSummary { load: LevelLoad::Concurrency(8), ..wandering.clone() };
+    let found = answer(&setup(true, 8), &[level(2, 228, 41), level(4, 242, 76), above]);
+    assert_eq!(found.sure, Sureness::Sure, "more than what is too much is too much: {:?}", found.missing);
     let found = answer(&setup(true, 3), &[level(2, 228, 41), wandering]);
     assert!(found.words.starts_with("At least 228 infer/s within p99 < 50 ms, at concurrency 2"), "{}", found.words);
     assert!(found.missing.unwrap().problem.starts_with("concurrency 3 is unstable"));

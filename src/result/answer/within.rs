@@ -25,7 +25,9 @@ pub(super) fn within(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let is_most = !over.is_empty() || setup.mode.separate_levels() == Some(1);
     let answer = Answer::sure(Question::MostLoad, words(best, setup, &asked, is_most), figures(best, setup));
     let answer = if is_most { unless_certain(answer, best, result) } else { answer };
-    match open.first() {
+    // What is above a load that is too much is too much as well.
+    let undecided = open.into_iter().filter(|named| !over.iter().any(|other| is_more(named.level, other.level)));
+    match undecided.min_by(|left, right| left.level.load.number().total_cmp(&right.level.load.number())) {
         Some(open) if answer.missing.is_none() => unless_wrong(answer, open, setup),
         None if !is_most => answer.lacks(beyond(setup)),
         _ => answer,
