@@ -47,8 +47,6 @@ pub enum ConnectionFault {
     Closed,
     /// Nothing came in time.
     TimedOut,
-    /// It was lost before, and is not made again.
-    Lost,
     /// Anything else.
     Failed,
 }
@@ -89,7 +87,6 @@ impl fmt::Display for ErrorCode {
             Self::Connection(ConnectionFault::Reset) => "Connection reset",
             Self::Connection(ConnectionFault::Closed) => "Connection closed",
             Self::Connection(ConnectionFault::TimedOut) => "Connection timed out",
-            Self::Connection(ConnectionFault::Lost) => "Connection lost",
             Self::Connection(ConnectionFault::Failed) => "Connection failed",
             Self::Tls => "TLS error",
             Self::Http(status) => return write!(f, "HTTP {status}"),

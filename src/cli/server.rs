@@ -80,7 +80,7 @@ pub struct ServerArgs {
         value_parser = connections)]
     connections: bool,
 
-    /// Reconnects after a lost connection instead of ending the level. Default: off
+    /// Goes on while no connection can be made, until one can, instead of ending the level. Default: off
     #[arg(long)]
     reconnect: bool,
 

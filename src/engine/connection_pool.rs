@@ -21,8 +21,8 @@ pub struct SharedPool {
     lines: Vec<Option<usize>>,
     /// Each connection's slot.
     slots: Vec<Option<usize>>,
-    /// Free connections, the one that has been idle longest in front.
-    free: VecDeque<usize>,
+    /// Free connections, the one that was used last at the end: it is the next.
+    free: Vec<usize>,
     waiting: VecDeque<ExchangeId>,
 }
 
@@ -94,7 +94,7 @@ impl SharedPool {
     }
 
     fn take(&mut self, slot: usize, exchanges: &Exchanges) -> Option<usize> {
-        let line = if self.waiting.is_empty() { self.free.pop_front() } else { None };
+        let line = if self.waiting.is_empty() { self.free.pop() } else { None };
         match line {
             Some(line) => self.give(slot, line),
             None => self.waiting.push_back(exchanges.id(slot)),
@@ -107,8 +107,8 @@ impl SharedPool {
         while self.waiting.front().is_some_and(|id| !exchanges.is_current(*id)) {
             self.waiting.pop_front();
         }
-        let line = *self.free.front().filter(|_| !self.waiting.is_empty())?;
-        self.free.pop_front();
+        let line = *self.free.last().filter(|_| !self.waiting.is_empty())?;
+        self.free.pop();
         let slot = self.waiting.pop_front()?.slot();
         self.give(slot, line);
         Some((slot, line))
@@ -121,7 +121,7 @@ impl SharedPool {
     fn leave(&mut self, slot: usize) -> Option<usize> {
         let line = self.lines[slot].take()?;
         self.slots[line] = None;
-        self.free.push_back(line);
+        self.free.push(line);
         Some(line)
     }
 }
@@ -154,14 +154,16 @@ mod tests {
             exchanges.begin(slot, Request { payload: PayloadId(0), sequence: None });
         }
         let taken: Vec<Option<usize>> = (0..4).map(|slot| pool.take(slot, &exchanges)).collect();
-        assert_eq!(taken, [Some(0), Some(1), None, None]);
-        assert_eq!((pool.line(1), pool.slot(1), pool.next(&exchanges)), (Some(1), Some(1), None));
-        assert_eq!((pool.leave(1), pool.leave(1)), (Some(1), None));
+        assert_eq!(taken, [Some(1), Some(0), None, None]);
+        assert_eq!((pool.line(1), pool.slot(1), pool.next(&exchanges)), (Some(0), Some(0), None));
+        assert_eq!((pool.leave(1), pool.leave(1)), (Some(0), None));
         assert_eq!(pool.take(4, &exchanges), None, "two were there before");
         exchanges.fail(2, InferError::new("No", "given up"));
-        assert_eq!(pool.next(&exchanges), Some((3, 1)));
+        assert_eq!(pool.next(&exchanges), Some((3, 0)));
         assert_eq!(pool.next(&exchanges), None);
         pool.leave(0);
-        assert_eq!((pool.next(&exchanges), pool.line(4)), (Some((4, 0)), Some(0)));
+        assert_eq!((pool.next(&exchanges), pool.line(4)), (Some((4, 1)), Some(1)));
+        assert_eq!((pool.leave(4), pool.leave(3)), (Some(1), Some(0)));
+        assert_eq!(pool.take(2, &exchanges), Some(0), "the one that was used last");
     }
 }

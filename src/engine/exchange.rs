@@ -78,6 +78,11 @@ impl Exchange {
         self.send_end.get_or_insert(now);
     }
 
+    /// It is back with its transport, to be sent again.
+    pub(super) fn returns(&mut self) {
+        (self.phase, self.send_end) = (Phase::Queued, None);
+    }
+
     /// Whether its last byte has left.
     #[inline]
     pub(super) fn has_departed(&self) -> bool {

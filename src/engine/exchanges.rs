@@ -165,6 +165,11 @@ impl Exchanges {
         self.is_sent(slot);
     }
 
+    /// The transport has the slot's request back: nobody has looked at it, and it is to be sent again.
+    pub fn returns(&mut self, slot: usize) {
+        self.slots[slot].returns();
+    }
+
     /// The last byte of the slot's request has left.
     #[inline]
     pub fn departed(&mut self, slot: usize, now: Stamp) {
@@ -268,10 +273,10 @@ impl Exchanges {
         self.failing.push(Failing { slot, due: Stamp::now().plus_duration(pause), error });
     }
 
-    /// Ends all requests under way with an error.
-    pub fn fail_all(&mut self, error: &InferError) {
+    /// Ends all requests that are with the server, with an error.
+    pub fn fail_outstanding(&mut self, error: &InferError) {
         for slot in 0..self.slots.len() {
-            if self.slots[slot].is_pending() {
+            if self.is_outstanding(slot) {
                 self.fail(slot, error.clone());
             }
         }
@@ -381,7 +386,7 @@ mod tests {
         exchanges.fail_later(0, InferError::new("No", "not yet"), Duration::from_secs(3600));
         exchanges.fail_later(1, InferError::new("No", "at once"), Duration::ZERO);
         assert!(!exchanges.is_pending(0) && !exchanges.is_pending(1));
-        exchanges.fail_all(&InferError::new("No", "twice"));
+        exchanges.fail_outstanding(&InferError::new("No", "twice"));
         assert!(!exchanges.any_over(), "each ends once");
         exchanges.end_failing();
         assert_eq!(exchanges.take_over(Vec::new()), [1]);

@@ -1,14 +1,19 @@
-//! Counts a backend's connections, and the lost ones: when all are lost, the server is gone.
+//! Counts a backend's connections, to know when its server is gone: none is open, and none can be made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The connections that a backend's requests use. Changed only when one is made or lost.
+/// How many connections in a row may be made and end without an answer before a server that holds no other is gone: something in
+/// front of it takes connections that it cannot pass on.
+const FRUITLESS: usize = 3;
+
+/// The connections that a backend's requests use. Changed only when one is made or ends.
 #[derive(Debug, Default)]
 pub struct ConnectionTally {
     lines: AtomicUsize,
-    lost: AtomicUsize,
+    open: AtomicUsize,
     most: AtomicUsize,
+    fruitless: AtomicUsize,
     gone: AtomicBool,
 }
 
@@ -18,9 +23,15 @@ impl ConnectionTally {
         self.most.swap(self.lines.load(Ordering::Acquire), Ordering::AcqRel)
     }
 
-    /// Whether all connections have been lost, and none has been made since.
-    pub fn all_lost(&self) -> bool {
+    /// Whether no connection is open, and none could be made when one was needed.
+    pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
+    }
+
+    fn note_gone_unless_open(&self) {
+        if self.open.load(Ordering::Acquire) == 0 {
+            self.gone.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -30,19 +41,20 @@ impl ConnectionTally {
 pub struct TalliedConnection {
     tally: Arc<ConnectionTally>,
     state: State,
+    has_answered: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Unused,
-    There,
-    Lost,
+    Open,
+    Closed,
 }
 
 impl TalliedConnection {
     /// An entry that does not count yet.
     pub fn new(tally: &Arc<ConnectionTally>) -> Self {
-        Self { tally: Arc::clone(tally), state: State::Unused }
+        Self { tally: Arc::clone(tally), state: State::Unused, has_answered: false }
     }
 
     /// A request is about to use the connection. Returns whether it is the first.
@@ -53,40 +65,64 @@ impl TalliedConnection {
         }
         let lines = self.tally.lines.fetch_add(1, Ordering::AcqRel) + 1;
         self.tally.most.fetch_max(lines, Ordering::AcqRel);
+        self.tally.open.fetch_add(1, Ordering::AcqRel);
         self.tally.gone.store(false, Ordering::Release);
-        self.state = State::There;
+        self.state = State::Open;
         true
     }
 
-    /// The server or the network has ended the connection.
-    pub fn lose(&mut self) {
-        if self.state != State::There {
-            return;
-        }
-        self.state = State::Lost;
-        let lost = self.tally.lost.fetch_add(1, Ordering::AcqRel) + 1;
-        if lost >= self.tally.lines.load(Ordering::Acquire) {
-            self.tally.gone.store(true, Ordering::Release);
+    /// A request has been answered on it.
+    #[inline]
+    pub fn answers(&mut self) {
+        if !self.has_answered {
+            self.has_answered = true;
+            self.tally.fruitless.store(0, Ordering::Release);
+            self.tally.gone.store(false, Ordering::Release);
         }
     }
 
-    /// The connection has been remade.
-    pub fn find(&mut self) {
-        if self.state == State::Lost {
-            self.state = State::There;
-            self.tally.lost.fetch_sub(1, Ordering::AcqRel);
-            self.tally.gone.store(false, Ordering::Release);
+    /// The server or the network has ended it. The next request makes another.
+    pub fn end(&mut self) {
+        let was_open = self.close();
+        let has_answered = std::mem::take(&mut self.has_answered);
+        if was_open && !has_answered && self.tally.fruitless.fetch_add(1, Ordering::AcqRel) + 1 >= FRUITLESS {
+            self.tally.note_gone_unless_open();
         }
+    }
+
+    /// It could not be made.
+    pub fn refuse(&mut self) {
+        self.close();
+        self.tally.note_gone_unless_open();
+    }
+
+    /// It has been made again.
+    pub fn open(&mut self) {
+        if self.state == State::Closed {
+            self.state = State::Open;
+            self.tally.open.fetch_add(1, Ordering::AcqRel);
+            if self.tally.fruitless.load(Ordering::Acquire) == 0 {
+                self.tally.gone.store(false, Ordering::Release);
+            }
+        }
+    }
+
+    /// Returns whether it was open.
+    fn close(&mut self) -> bool {
+        let was_open = self.state == State::Open;
+        if was_open {
+            self.state = State::Closed;
+            self.tally.open.fetch_sub(1, Ordering::AcqRel);
+        }
+        was_open
     }
 }
 
 impl Drop for TalliedConnection {
     fn drop(&mut self) {
+        self.close();
         if self.state != State::Unused {
             self.tally.lines.fetch_sub(1, Ordering::AcqRel);
-        }
-        if self.state == State::Lost {
-            self.tally.lost.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
@@ -102,24 +138,49 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_gone_when_its_last_connection_is_lost_and_until_one_is_made() {
+    fn a_server_is_gone_when_none_is_open_and_none_can_be_made() {
         let tally = Arc::new(ConnectionTally::default());
         let (mut first, mut second) = (used(&tally), used(&tally));
         let mut waiting = TalliedConnection::new(&tally);
-        first.lose();
-        first.lose();
-        waiting.lose();
-        assert!(!tally.all_lost());
-        second.lose();
-        assert!(tally.all_lost(), "one that waits does not count");
-        first.find();
-        assert!(!tally.all_lost());
-        first.lose();
+        first.answers();
+        first.end();
+        first.refuse();
+        assert!(!tally.is_gone(), "another is open");
+        second.answers();
+        second.end();
+        assert!(!tally.is_gone(), "another may be made");
+        second.refuse();
+        assert!(tally.is_gone(), "one that waits does not count");
+        first.open();
+        assert!(!tally.is_gone());
+        first.answers();
+        first.end();
+        first.refuse();
         drop((first, second));
-        assert!(tally.all_lost(), "a load that has ended leaves the server as it was");
-        assert!(waiting.enter() && !tally.all_lost());
+        assert!(tally.is_gone(), "a load that has ended leaves the server as it was");
+        assert!(waiting.enter() && !tally.is_gone());
         drop(waiting);
-        assert!(!tally.all_lost(), "a connection that we ended was not lost");
+        assert!(!tally.is_gone(), "a connection that we ended was not refused");
         assert_eq!((tally.take_most(), tally.take_most()), (2, 0));
+    }
+
+    #[test]
+    fn a_server_that_hangs_up_without_an_answer_is_gone_after_some_connections() {
+        let tally = Arc::new(ConnectionTally::default());
+        let mut line = used(&tally);
+        for fruitless in 1..=FRUITLESS {
+            line.end();
+            assert_eq!(tally.is_gone(), fruitless == FRUITLESS);
+            line.open();
+        }
+        assert!(tally.is_gone(), "to connect is not enough");
+        line.answers();
+        assert!(!tally.is_gone());
+        (0..10).for_each(|_| {
+            line.end();
+            line.open();
+            line.answers();
+        });
+        assert!(!tally.is_gone(), "it answers on each");
     }
 }

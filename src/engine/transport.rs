@@ -15,7 +15,7 @@ use crate::{ConnectionTally, Connector, Endpoint, Exchanges};
 pub struct Route {
     /// Makes them.
     pub connector: Arc<Connector>,
-    /// Whether lost connections are remade.
+    /// Whether to go on when no connection can be made, until one can.
     pub reconnect: bool,
     /// Whether each exchange makes a connection of its own.
     pub renew: bool,
@@ -37,7 +37,7 @@ impl Route {
         let tls = endpoint.secure.then(|| TlsClient::new(&connection.tls, protocols)).transpose()?;
         Ok(Self {
             connector: Arc::new(Connector::new(endpoint, tls)),
-            // One that is lost is no worse than one that is over.
+            // Each has its own, so one that cannot be made says nothing of the next.
             reconnect: connection.reconnect || connection.renew,
             renew: connection.renew,
             limit: connection.client_timeout,
@@ -53,7 +53,7 @@ impl Route {
 
 impl Network for Route {
     fn is_gone(&self) -> bool {
-        !self.reconnect && self.tally.all_lost()
+        !self.reconnect && self.tally.is_gone()
     }
 
     fn connections(&self) -> usize {

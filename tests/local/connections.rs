@@ -1,4 +1,5 @@
-//! `--connections new`: each request makes a connection of its own, and its latency includes that.
+//! Connections that end: those of `--connections new`, which each request makes for itself, and those that a server closes
+//! when it likes.
 
 use std::time::Duration;
 
@@ -65,4 +66,32 @@ fn it_is_refused_where_it_has_no_meaning() {
     let run = |line: &str| Program::new().args("-m m").args(line).run();
     run("--service-kind triton_c_api --model-repository /nowhere --connections new").refusal(&["--connections"]);
     run("--connections sometimes").refusal(&["--connections", "new", "keep"]);
+}
+
+/// Servers close connections that have been idle for a while, and some after a number of requests, without a word before.
+#[test]
+fn one_that_a_server_closes_between_requests_costs_none() {
+    let closes = |_: &Received| vec![Act::Send(good_answer()), Act::Wait(Duration::from_millis(15)), Act::Close];
+    let loads =
+        ["", "--max-threads 1", "--sync", "--max-connections 2"].map(|more| format!("--request-rate-range 20 {more}"));
+    for load in loads.iter().map(String::as_str).chain(["--stage rate:20:2s"]) {
+        let server = HttpServer::start(closes);
+        let count = if load.starts_with("--stage") { "" } else { "--request-count 40" };
+        let program = Program::new().args("-m m --on-disturbance ignore").args(count).args("-u").arg(server.url());
+        let report = program.args(load).run().report_even_if_late();
+        assert_eq!(report.level().client_number("Request count"), 40.0, "{load}: {}", report.text);
+        assert!(!report.text.contains("Failed"), "{load}: {}", report.text);
+        assert!(server.connections() >= 40, "{load}: {}", server.connections());
+    }
+}
+
+/// At a low rate few connections are used, however many slots there are: others would be idle for so long that servers close them.
+#[test]
+fn the_connection_that_was_used_last_is_used_next() {
+    let server = HttpServer::start(|_: &Received| vec![Act::Send(good_answer())]);
+    server.close_idle_after(Duration::from_millis(200));
+    let program = Program::new().args("-m m --on-disturbance ignore --request-count 40 --request-rate-range 20");
+    let report = program.args("--max-threads 1 -u").arg(server.url()).run().report_even_if_late();
+    assert_eq!(report.level().client_number("Request count"), 40.0, "{}", report.text);
+    assert!(server.connections() < 25, "{}", server.connections());
 }

@@ -196,6 +196,6 @@ fn timed_a_server_killed_under_load_leaves_a_report() {
         assert!(backend.statistics(&ModelId::latest("identity")).is_err());
         assert!(killed.elapsed() < Duration::from_secs(2));
         assert!(run.counter.succeeded() > 0);
-        assert!(run.counter.codes().contains_key("Connection lost"), "{}", run.counter.texts());
+        assert!(run.counter.codes().contains_key("Connection refused"), "{}", run.counter.texts());
     }
 }

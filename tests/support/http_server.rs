@@ -66,6 +66,8 @@ struct Shared {
     trickling: AtomicUsize,
     /// What each handshake waits for.
     delay: Mutex<Duration>,
+    /// Connections are closed that have been idle for so long.
+    patience: Mutex<Option<Duration>>,
     /// Until then nothing is accepted and nothing answered.
     still: Mutex<Option<Instant>>,
     open: Mutex<Vec<TcpStream>>,
@@ -114,6 +116,7 @@ impl HttpServer {
             trickles: AtomicBool::new(false),
             trickling: AtomicUsize::new(0),
             delay: Mutex::default(),
+            patience: Mutex::default(),
             still: Mutex::default(),
             open: Mutex::default(),
             tls,
@@ -172,6 +175,11 @@ impl HttpServer {
         *self.shared.delay.lock().unwrap() = delay;
     }
 
+    /// Closes every further connection once it has been idle for so long.
+    pub fn close_idle_after(&self, time: Duration) {
+        *self.shared.patience.lock().unwrap() = Some(time);
+    }
+
     /// Accepts and answers nothing for so long.
     pub fn stand_still(&self, time: Duration) {
         *self.shared.still.lock().unwrap() = Some(Instant::now() + time);
@@ -228,6 +236,7 @@ fn trickle(mut stream: &TcpStream, kind: u8, pause: Duration, bytes: usize) {
 
 fn serve(stream: TcpStream, shared: &Shared) {
     let _ = stream.set_nodelay(true);
+    stream.set_read_timeout(*shared.patience.lock().unwrap()).unwrap();
     if shared.trickles.load(Ordering::SeqCst) {
         shared.trickling.fetch_add(1, Ordering::SeqCst);
         return trickle(&stream, 0x16, Duration::from_millis(50), usize::MAX);

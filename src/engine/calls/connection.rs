@@ -77,12 +77,7 @@ impl<M: Method> MultiplexedConnection<M> {
             return Ok(());
         }
         let Some(stream) = self.stream_for(slot, exchanges) else {
-            match self.line.as_ref().and_then(|line| line.h2.goaway()) {
-                Some(goaway) if !self.plan.route.reconnect => {
-                    exchanges.fail_later(slot, status::of_goaway(goaway), DEAD_PAUSE);
-                }
-                _ => self.queued.push_back(exchanges.id(slot)),
-            }
+            self.queued.push_back(exchanges.id(slot));
             return Ok(());
         };
         let exchange = exchanges.id(slot);
@@ -143,9 +138,9 @@ impl<M: Method> MultiplexedConnection<M> {
         Ok(())
     }
 
-    /// Begins to replace a lost connection, if that was asked for.
+    /// Begins to replace a connection that has ended.
     fn connect_again(&mut self, exchanges: &mut Exchanges) {
-        if self.line.is_none() && self.opening.is_none() && self.plan.route.reconnect && Stamp::now() >= self.retry_at {
+        if self.line.is_none() && self.opening.is_none() && Stamp::now() >= self.retry_at {
             self.begin_opening(exchanges);
         }
     }
@@ -169,7 +164,8 @@ impl<M: Method> MultiplexedConnection<M> {
     fn opened(&mut self, line: Http2Socket) {
         self.headers = Encoder::new(&self.plan.fields);
         self.line = Some(line);
-        self.tallied.find();
+        self.calls.answered = false;
+        self.tallied.open();
     }
 
     /// Connecting has failed, and so do the requests that have waited for it.
@@ -181,20 +177,30 @@ impl<M: Method> MultiplexedConnection<M> {
             }
         }
         self.lost = error;
-        self.tallied.lose();
+        self.tallied.refuse();
         self.retry_at = Stamp::now().plus_duration(RETRY_PAUSE);
     }
 
-    /// The connection is gone: nothing on it will be answered.
+    /// The connection is gone: nothing on it will be answered. What is queued waits for the next.
     fn lose(&mut self, error: InferError, exchanges: &mut Exchanges) {
         exchanges.now = Stamp::now();
-        exchanges.fail_all(&error);
+        exchanges.fail_outstanding(&error);
         self.calls.streams.close_all();
-        self.queued.clear();
         self.lost = error;
-        self.tallied.lose();
+        self.tallied.end();
         if let Some(mut line) = self.line.take() {
             line.shutdown();
+        }
+        if self.any_queued(exchanges) {
+            self.connect_again(exchanges);
+        }
+    }
+
+    /// Queues what the server has not looked at before it went away: it is sent on the next connection.
+    fn queue_returned(&mut self, exchanges: &mut Exchanges) {
+        while let Some(slot) = self.calls.returned.pop() {
+            exchanges.returns(slot);
+            self.queued.push_back(exchanges.id(slot));
         }
     }
 
@@ -227,6 +233,10 @@ impl<M: Method> MultiplexedConnection<M> {
         while let Some(stream) = self.calls.broken.pop() {
             line.h2.reset(stream, ErrorCode::CANCEL);
         }
+        if self.calls.answered {
+            self.tallied.answers();
+        }
+        self.queue_returned(exchanges);
         if let Err(error) = outcome {
             self.lose(error, exchanges);
         }
@@ -261,11 +271,7 @@ impl<M: Method> MultiplexedConnection<M> {
         if let Some(mut line) = self.line.take() {
             line.shutdown();
         }
-        if exhausted || self.plan.route.reconnect {
-            self.begin_opening(exchanges);
-        } else {
-            self.tallied.lose();
-        }
+        self.begin_opening(exchanges);
     }
 }
 

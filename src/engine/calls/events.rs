@@ -7,7 +7,7 @@ use crate::calls::streams::{InferStreams, SequenceKey, stream_of};
 use crate::plan::Compression;
 use crate::wire::coding;
 use crate::wire::grpc::{Arrived, MessageReader, Wish};
-use crate::wire::h2::{Events, HeaderList, Reset, Token};
+use crate::wire::h2::{ErrorCode, Events, HeaderList, Reset, Token};
 use crate::{ExchangeId, Exchanges};
 
 /// The state of a slot's call.
@@ -46,13 +46,18 @@ pub struct CallTable {
     pub streams: InferStreams,
     /// Streams of the connection that are broken and must be reset.
     pub(super) broken: Vec<u32>,
+    /// Slots whose requests the server has not looked at, as it says.
+    pub(super) returned: Vec<usize>,
+    /// Whether any call of the connection has been answered.
+    pub(super) answered: bool,
     late: Option<InferError>,
 }
 
 impl CallTable {
     /// No calls yet. `late` is the error of calls that miss their deadline, whichever side notices first.
     pub fn new(late: Option<InferError>) -> Self {
-        Self { slots: Vec::new(), streams: InferStreams::default(), broken: Vec::new(), late }
+        let (broken, returned) = (Vec::new(), Vec::new());
+        Self { slots: Vec::new(), streams: InferStreams::default(), broken, returned, answered: false, late }
     }
 
     /// Makes room for `slots` slots.
@@ -96,6 +101,19 @@ impl<M: Method> CallEvents<'_, M> {
             }
         }
         self.calls.streams.close(stream)
+    }
+
+    /// The server leaves in peace, and has not looked at a call or at a stream's requests (RFC 9113, 6.8): they go to the next
+    /// connection.
+    fn give_back(&mut self, token: Token) {
+        let Some(stream) = stream_of(token) else {
+            self.calls.returned.extend(self.slot(token));
+            return;
+        };
+        let slots = (0..self.exchanges.slots()).filter(|slot| self.calls.is_on(*slot, stream, self.exchanges));
+        let slots: Vec<usize> = slots.collect();
+        self.calls.returned.extend(slots);
+        self.calls.streams.close(stream);
     }
 
     /// Body of a request's own call.
@@ -237,6 +255,7 @@ fn is_informational(headers: &HeaderList) -> bool {
 
 impl<M: Method> Events for CallEvents<'_, M> {
     fn headers(&mut self, token: Token, headers: &HeaderList, end: bool) {
+        self.calls.answered = true;
         if is_informational(headers) && !end {
             return;
         }
@@ -298,6 +317,9 @@ impl<M: Method> Events for CallEvents<'_, M> {
     }
 
     fn reset(&mut self, token: Token, why: Reset<'_>) {
+        if matches!(why, Reset::GoAway(goaway) if goaway.code == ErrorCode::NO_ERROR) {
+            return self.give_back(token);
+        }
         if let Some(stream) = stream_of(token) {
             self.end_stream(stream, Some(status::of_reset(why)));
             return;

@@ -86,10 +86,7 @@ pub fn of_http(status: &[u8]) -> InferError {
 /// The error of requests on a connection on which the server accepts no more.
 pub fn of_goaway(goaway: &GoAway) -> InferError {
     let text = if goaway.text.is_empty() { "no reason given" } else { &goaway.text };
-    let message = format!(
-        "the server takes no further requests on this connection: GOAWAY {}, {text}; --reconnect makes another",
-        goaway.code
-    );
+    let message = format!("the server takes no further requests on this connection: GOAWAY {}, {text}", goaway.code);
     error(UNAVAILABLE, message)
 }
 

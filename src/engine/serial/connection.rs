@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::event::PollFlags;
 
-use crate::backend::{ConnectionFault, InferError};
+use crate::backend::InferError;
 use crate::clock::Stamp;
 use crate::serial::attempt::Attempt;
 use crate::serial::common::Common;
@@ -24,15 +24,6 @@ const REST: Duration = Duration::from_millis(20);
 /// connections and from deadlines.
 const MAX_READS: u32 = 16;
 
-/// How the next request gets a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    /// Open, or closed by us, or closed by the server as announced: made when needed.
-    Fresh,
-    /// The server or the network ended it.
-    Lost,
-}
-
 /// A connection, and the progress of the request on it.
 pub(super) struct SerialConnection {
     /// Its number among the client's.
@@ -40,7 +31,6 @@ pub(super) struct SerialConnection {
     stream: Option<Stream>,
     /// The next one, while it is being made.
     attempt: Attempt,
-    link: Link,
     tallied: TalliedConnection,
     /// Whether the request is not fully sent yet.
     sending: bool,
@@ -65,7 +55,6 @@ impl SerialConnection {
             number,
             stream: None,
             attempt: Attempt::default(),
-            link: Link::Fresh,
             tallied,
             sending: false,
             watches_writes: false,
@@ -106,6 +95,17 @@ impl SerialConnection {
         }
     }
 
+    /// Waits without a request until something arrives or the connection ends, at most until `until`; returns whether it did.
+    ///
+    /// # Errors
+    /// As the system answers.
+    pub(super) fn wait_idle(&self, until: Stamp) -> io::Result<bool> {
+        match &self.stream {
+            Some(stream) => wait_for(Some(stream.as_fd()), PollFlags::IN, until),
+            None => wait_for(None, PollFlags::empty(), until),
+        }
+    }
+
     /// Whether something has arrived, or the connection has ended.
     pub(super) fn is_readable(&self) -> bool {
         wait_for(self.stream.as_ref().map(AsFd::as_fd), PollFlags::IN, Stamp(0)).unwrap_or(false)
@@ -135,8 +135,7 @@ impl SerialConnection {
 
     fn connected(&mut self, common: &Common, stream: Stream) -> io::Result<()> {
         self.stream = Some(stream);
-        self.link = Link::Fresh;
-        self.tallied.find();
+        self.tallied.open();
         self.attach(common.poller.as_ref())
     }
 
@@ -163,11 +162,6 @@ impl SerialConnection {
         Ok(())
     }
 
-    /// Whether a request must fail at once, because its connection was lost and will not be remade.
-    fn is_dead(&self, common: &Common) -> bool {
-        self.stream.is_none() && self.link == Link::Lost && !common.route.reconnect
-    }
-
     /// A request is about to begin.
     #[inline]
     pub(super) fn enter(&mut self) {
@@ -190,13 +184,9 @@ impl SerialConnection {
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
         (self.written, self.total, self.answered, self.silent) = (0, total, false, false);
-        if self.is_dead(common) {
-            let message = "the connection was lost before; --reconnect makes lost connections again";
-            return Err(InferError::new(ConnectionFault::Lost, message));
-        }
         if self.stream.is_none() {
-            // Should that fail, the next request tries again: a connection that was never there was not lost.
-            self.attempt.begin(common).inspect_err(|_| self.tallied.lose())?;
+            // Should that fail, the next request tries again.
+            self.attempt.begin(common).inspect_err(|_| self.tallied.refuse())?;
         }
         self.sending = true;
         self.send(common, dialogue, slot, exchanges)
@@ -219,7 +209,7 @@ impl SerialConnection {
         slot: usize,
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
-        match self.attempt.proceed(common, self.number).inspect_err(|_| self.tallied.lose())? {
+        match self.attempt.proceed(common, self.number).inspect_err(|_| self.tallied.refuse())? {
             None => Ok(()),
             Some(stream) => {
                 self.connected(common, stream).map_err(|error| self.lose(failure(&error)))?;
@@ -358,6 +348,9 @@ impl SerialConnection {
     /// Frees the slot; the connection stays if the server keeps it open after a complete answer, and the request was
     /// fully sent.
     pub(super) fn release(&mut self, keeps_open: bool) {
+        if self.answered {
+            self.tallied.answers();
+        }
         if !self.answered || !keeps_open || self.sending {
             self.hang_up();
         }
@@ -375,8 +368,7 @@ impl SerialConnection {
 
     fn lose(&mut self, error: InferError) -> InferError {
         (self.stream, self.rest_until) = (None, None);
-        self.link = Link::Lost;
-        self.tallied.lose();
+        self.tallied.end();
         error
     }
 }

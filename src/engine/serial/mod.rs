@@ -3,12 +3,10 @@
 //! With one slot its socket blocks: a request costs one `writev` and one `read`. With more, one epoll watches all
 //! sockets.
 //!
-//! When a connection breaks, its request completes with an error that says how. A connection that the *server or the
-//! network* ended is remade only with `--reconnect`; without it, every later request in that slot completes with
-//! `Connection lost`, each after a short pause, so that a load whose server is gone neither spins nor hangs. A
-//! connection that *we* ended (after a cancelled request or a malformed answer), or whose end the server announced, is
-//! remade for the next request. Nothing waits for a connection that is being made but the request that needs it, whose latency
-//! includes that.
+//! When a connection breaks, its request completes with an error that says how. A connection that has ended, under a request or
+//! idle, by our will or the server's, is made again for the next request. Nothing waits for a connection that is being made but
+//! the request that needs it, whose latency includes that. Where none can be made, requests fail, each after a short pause, so
+//! that a load whose server is gone neither spins nor hangs; without `--reconnect` it then ends (`engine::tally`).
 //!
 //! Giving up a request means closing its connection: there is no other way.
 //!
@@ -215,9 +213,15 @@ impl<D: Dialogue> Connections<D> {
     /// One blocking step of the only slot.
     fn turn_one(&mut self, until: Stamp, exchanges: &mut Exchanges) -> std::io::Result<()> {
         let waits = !self.pending_drains.is_empty();
-        let Some(line) = self.lines.first_mut().filter(|_| waits || exchanges.is_outstanding(0)) else {
+        let Some(line) = self.lines.first_mut() else {
             return wait_for(None, PollFlags::empty(), until).map(drop);
         };
+        if !waits && !exchanges.is_outstanding(0) {
+            if line.wait_idle(until)? {
+                self.advance(0, exchanges);
+            }
+            return Ok(());
+        }
         // A second such read of an answer that takes long would wake the thread 20 times a second, as those of thousands of others.
         let reads_now = !waits && !line.is_silent() && until.from_now() >= TICK;
         let may_block = !line.is_sending() && (reads_now || line.holds_bytes());

@@ -116,9 +116,14 @@ impl<P: Policy> Issuer<P> {
         self.submit(slot, request, request_stream, now)
     }
 
-    /// Takes a free slot.
+    /// Takes a free slot. Over a network it is the one that was used last, as clients do with connections: servers close those that
+    /// are idle for long.
     #[inline]
     pub(crate) fn take_free(&mut self) -> Option<SlotId> {
+        if self.driven {
+            self.flight.slots.take_freed(&mut self.free);
+            return self.free.pop_back();
+        }
         if self.free.is_empty() {
             self.flight.slots.take_freed(&mut self.free);
         }

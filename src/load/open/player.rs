@@ -85,7 +85,7 @@ impl Player<'_> {
     fn wait_until(&mut self, moment: Stamp) -> Result<Wake> {
         loop {
             let next = moment.min(self.issuer.next_look());
-            let wake = if self.issuer.driven && !self.issuer.is_idle() {
+            let wake = if self.issuer.driven {
                 self.drive_until(next)?
             } else {
                 let control = &self.issuer.flight.control;
@@ -98,7 +98,8 @@ impl Player<'_> {
         }
     }
 
-    /// Drives the backend at least once, and until a moment or until there is nothing left to drive.
+    /// Drives the backend at least once, and until a moment, or shortly before it if nothing is under way then. Connections that end
+    /// meanwhile are noticed before a request depends on them.
     fn drive_until(&mut self, moment: Stamp) -> Result<Wake> {
         let nap_end = self.pacer.nap_end(moment);
         loop {
@@ -108,7 +109,7 @@ impl Player<'_> {
             if Stamp::now() >= moment {
                 return Ok(Wake::Due);
             }
-            if self.issuer.is_idle() {
+            if Stamp::now() >= nap_end && self.issuer.is_idle() {
                 let control = &self.issuer.flight.control;
                 return Ok(self.pacer.wait(moment, || control.is_over()));
             }

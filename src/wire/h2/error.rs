@@ -25,6 +25,8 @@ const NAMES: [&str; 14] = [
 ];
 
 impl ErrorCode {
+    /// Nothing is wrong: the peer ends the connection in peace.
+    pub const NO_ERROR: Self = Self(0);
     /// The peer broke the protocol.
     pub const PROTOCOL_ERROR: Self = Self(1);
     /// The peer sent more than its window allowed.
