@@ -60,6 +60,12 @@ impl Counted {
         Self { other_span: None, off: Duration::ZERO, ..self }
     }
 
+    /// Of windows that lasted this long together, where others lie between them that were measured again.
+    pub(super) fn of_windows(self, measured: Duration, first_to_last: Duration) -> Self {
+        let is_other = first_to_last.as_secs_f64() > (1.0 + SPAN_TOLERANCE) * measured.as_secs_f64();
+        Self { other_span: self.other_span.or(is_other.then_some(first_to_last)), ..self }
+    }
+
     /// What there is to say if the server's count, of which `server` is the load's only model, cannot be of the client's
     /// requests. Its readings are not of the windows' edges. Decoupled models count otherwise.
     pub(super) fn remark(&self, client: &ClientSummary, server: &ServerSummary) -> Option<Remark> {
@@ -296,6 +302,13 @@ mod tests {
         let times: Vec<u64> = (0..1000).map(|number| number * 10).collect();
         assert_eq!(counted(&times, 0, 9_990), Some((9_990, None)));
         assert_eq!(read_at(&times).recent.len(), RECENT);
+    }
+
+    #[test]
+    fn windows_with_others_between_them_are_not_counted_alone() {
+        let counted = || Counted { delta: StatisticsSnapshot::default(), other_span: None, off: Duration::ZERO };
+        let of = |seconds| counted().of_windows(Duration::from_secs(2), Duration::from_secs(seconds)).other_span;
+        assert_eq!([of(2), of(5)], [None, Some(Duration::from_secs(5))]);
     }
 
     fn contradicts(client: &ClientSummary, success: u64, fail: u64, off_ms: u64) -> bool {

@@ -21,6 +21,7 @@ use crate::server::Models;
 use crate::stability::{disagreement, is_stable, is_throughput_stable};
 use crate::stats::Bounds;
 use crate::terms::{MeasurementPlan, Statistic};
+use crate::verdict::Flow;
 use crate::window::merge;
 
 /// A window, or several that abut, as one.
@@ -272,6 +273,13 @@ impl History {
     /// The windows that make the result as one, where there are several for sure.
     pub(super) fn kept(&self) -> Option<&WindowSet> {
         self.kept.as_ref()
+    }
+
+    /// What was sent and completed in the last windows, without the first of the level.
+    pub(super) fn late(&self) -> Option<Flow> {
+        let first = usize::from(self.closed == self.last.len());
+        let last: Vec<_> = self.last.iter().skip(first).map(|window| &window.client).collect();
+        Flow::of(&last)
     }
 
     /// Whether the last windows agree at least in what the server completed.

@@ -97,6 +97,7 @@ fn measure_with(
         disagreement: history.unsettled(measurement.plan),
         max_errors: measurement.plan.max_errors,
         gap_variation: run.gap_variation,
+        late: history.late(),
         outstanding: sampler.outstanding(),
         held_back,
         still: pauses::total(result.client.start, boundaries.last().copied().unwrap_or(began)),
@@ -105,10 +106,11 @@ fn measure_with(
     let (parts, intervals) = (result.ranks.clone(), result.intervals(measurement.plan));
     let limit = check_with(measurement.plan, &result.client, &intervals);
     let ending = if ending == Ending::Complete { complete(limit) } else { ending };
-    let mut counted = boundaries.last().and_then(|end| counters.difference(result.client.start, *end));
-    if run.finite {
-        counted = counted.map(Counted::of_whole_load);
-    }
+    let counted = boundaries.last().and_then(|end| {
+        let counted = counters.difference(result.client.start, *end)?;
+        let of_windows = |counted: Counted| counted.of_windows(result.client.duration, *end - result.client.start);
+        Some(if run.finite { counted.of_whole_load() } else { of_windows(counted) })
+    });
     let mut summary = result.summarize(&measurement.models, run.load, counted, Conclusion { ending, limit, intervals });
     let end = boundaries.last().copied().unwrap_or(Stamp::NEVER);
     run.tracing.fill(&mut summary, end, &run.facts, *run.recorder.spec());

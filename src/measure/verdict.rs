@@ -29,6 +29,36 @@ const SCHEDULING: Duration = Duration::from_millis(20);
 /// what is not in them.
 const LATE_BESIDE_OTHERS: f64 = 0.25;
 
+/// What an open loop sent in a part of a level, and what the server completed meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Flow {
+    /// Requests sent a second.
+    pub sent: f64,
+    /// Requests that ended, a second.
+    pub completed: f64,
+    /// How long it was.
+    pub length: Duration,
+}
+
+impl Flow {
+    /// That of windows, one after the other; `None` if they are of no open loop.
+    pub fn of(windows: &[&ClientSummary]) -> Option<Self> {
+        let length: Duration = windows.iter().map(|window| window.duration).sum();
+        let mut all = Self { length, ..Self::default() };
+        for window in windows {
+            let (open, share) = (window.open_loop.as_ref()?, window.duration.div_duration_f64(length));
+            all.sent += open.achieved_rate * share;
+            all.completed += open.completed_rate * share;
+        }
+        (!length.is_zero()).then_some(all)
+    }
+
+    /// Whether the server falls behind by more than the tolerance and `granted` requests.
+    fn falls_behind(&self, granted: impl Fn(&Self) -> f64) -> bool {
+        missed(self.sent, self.completed, self.length, granted(self))
+    }
+}
+
 /// What the judgement needs to know besides the summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evidence {
@@ -43,6 +73,9 @@ pub struct Evidence {
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean: 0 for constant rates, 1 for
     /// Poisson, `1 / sqrt(shape)` for gamma.
     pub gap_variation: f64,
+    /// The last windows of an open loop that goes on, without the first: there, answers to what is sent are still to come that take
+    /// longer than the first ones, whether the server keeps up or not.
+    pub late: Option<Flow>,
     /// Mean number of requests under way, and the number of independent samples; needed for Little's law in open loops.
     pub outstanding: Option<(f64, u64)>,
     /// Requests that left late because `--max-outstanding` were under way.
@@ -74,7 +107,7 @@ pub fn judge(level: &LevelSummary, evidence: &Evidence) -> Verdict {
         (level.ending == Ending::Interrupted).then_some(InvalidReason::Interrupted),
         // Whatever is held back is late, and missing from the rate.
         rate(level, evidence.gap_variation).filter(|_| evidence.held_back == 0),
-        overload(level, evidence.gap_variation),
+        overload(level, evidence),
         (evidence.held_back > 0).then_some(InvalidReason::HeldBack(evidence.held_back)),
         lateness(level, evidence).filter(|_| evidence.held_back == 0),
         (level.ending == Ending::Unstable).then(|| instability(level, evidence)),
@@ -140,7 +173,8 @@ fn rate(level: &LevelSummary, variation: f64) -> Option<InvalidReason> {
         LevelLoad::Streams(_) => open.requested_rate,
         LevelLoad::Concurrency(_) | LevelLoad::Schedule(_) => return None,
     };
-    missed(requested, open.achieved_rate, level.client.sending_length(), variation)
+    let length = level.client.sending_length();
+    missed(requested, open.achieved_rate, length, chance(requested, length, variation))
         .then_some(InvalidReason::RateNotReached(requested, open.achieved_rate))
 }
 
@@ -148,18 +182,28 @@ fn lateness(level: &LevelSummary, evidence: &Evidence) -> Option<InvalidReason> 
     level.client.lateness().filter(|share| evidence.is_too_late(*share)).map(InvalidReason::IssuersLate)
 }
 
-fn overload(level: &LevelSummary, variation: f64) -> Option<InvalidReason> {
+/// Whether the server falls behind: over all windows, and still in the last ones. Beside others, what is under way at the end may be
+/// more than usual by as much as slow requests take longer than others; a queue that grows with the level does so by twice that.
+fn overload(level: &LevelSummary, evidence: &Evidence) -> Option<InvalidReason> {
     let open = level.client.open_loop.as_ref()?;
-    let (sent, completed) = (open.achieved_rate, open.completed_rate);
-    missed(sent, completed, level.client.sending_length(), variation)
-        .then_some(InvalidReason::Overloaded(sent, completed))
+    let slow = |share: f64| open.service_time.percentile_ns(share) as f64 / 1e9;
+    let longer = if evidence.beside_others { slow(99.0) - slow(50.0) } else { 0.0 };
+    let granted = |flow: &Flow| chance(flow.sent, flow.length, evidence.gap_variation) + flow.sent * longer;
+    let length = level.client.sending_length();
+    let all = Flow { sent: open.achieved_rate, completed: open.completed_rate, length };
+    let falls_behind = all.falls_behind(granted) && evidence.late.is_none_or(|late| late.falls_behind(granted));
+    falls_behind.then_some(InvalidReason::Overloaded(all.sent, all.completed))
 }
 
-/// Whether `actual` events a second fall short of `expected` by more than the tolerance, chance and one event explain.
-fn missed(expected: f64, actual: f64, duration: Duration, variation: f64) -> bool {
-    let count = expected * duration.as_secs_f64();
-    let chance = CHANCE_DEVIATIONS * variation * count.sqrt();
-    (expected - actual) * duration.as_secs_f64() > RATE_TOLERANCE * count + chance + 1.0
+/// By how many requests chance may change the number of those that are sent in that time.
+fn chance(rate: f64, duration: Duration, variation: f64) -> f64 {
+    CHANCE_DEVIATIONS * variation * (rate * duration.as_secs_f64()).sqrt()
+}
+
+/// Whether `actual` events a second fall short of `expected` by more than the tolerance, one event, and those `granted`.
+fn missed(expected: f64, actual: f64, duration: Duration, granted: f64) -> bool {
+    let seconds = duration.as_secs_f64();
+    (expected - actual) * seconds > RATE_TOLERANCE * expected * seconds + granted + 1.0
 }
 
 fn samples(client: &ClientSummary, percentile: Option<f64>) -> Option<InvalidReason> {
@@ -380,6 +424,49 @@ mod tests {
         assert_eq!(reason_names(&level, &Evidence::default()), ["littles_law"]);
         level.client.sessions = Some(Box::new(Sessions::empty()));
         assert_eq!(judge(&level, &Evidence::default()), Verdict::Valid);
+    }
+
+    #[test]
+    fn a_server_that_falls_behind_at_first_only_is_not_overloaded() {
+        // Answers of a second: as many requests as a second brings are under way, and were not when the first window began.
+        let window = |sent, completed| {
+            let mut client = open().client;
+            client.duration = Duration::from_secs(5);
+            let open = client.open_loop.as_mut().unwrap();
+            (open.achieved_rate, open.completed_rate) = (sent, completed);
+            client
+        };
+        let judged = |windows: &[ClientSummary]| {
+            let all = Flow::of(&windows.iter().collect::<Vec<_>>()).unwrap();
+            let late = Flow::of(&windows[1..].iter().collect::<Vec<_>>());
+            complains(|level, evidence| {
+                let open = level.client.open_loop.as_mut().unwrap();
+                (open.achieved_rate, open.completed_rate, level.client.duration) =
+                    (all.sent, all.completed, all.length);
+                (level.load, evidence.late) = (LevelLoad::RequestRate(100.0), late);
+            })
+        };
+        let [first, steady, behind] = [window(100.0, 80.0), window(100.0, 100.0), window(100.0, 95.0)];
+        assert!(judged(&[first.clone(), steady.clone(), steady.clone()]).is_empty());
+        assert_eq!(judged(&[first, behind.clone(), behind.clone()]), ["overloaded"]);
+        assert!(judged(&[behind, steady.clone(), steady]).is_empty());
+        assert_eq!(Flow::of(&[]), None);
+    }
+
+    #[test]
+    fn beside_others_more_may_be_under_way_at_the_end_as_slow_requests_are() {
+        let judged = |missing: f64, slowest: u64| {
+            complains(|level, evidence| {
+                evidence.beside_others = true;
+                let open = level.client.open_loop.as_mut().unwrap();
+                open.completed_rate = 800.0 - missing / 10.0;
+                open.service_time.merge(&times(200, slowest));
+            })
+        };
+        // 80 requests are the tolerance. Beyond it, one in forty that takes 30 ms instead of 5 explains 20 of 800 a second.
+        assert!(judged(95.0, 30_000_000).is_empty());
+        assert_eq!(judged(95.0, 6_000_000), ["overloaded"]);
+        assert_eq!(judged(110.0, 30_000_000), ["overloaded"]);
     }
 
     #[test]

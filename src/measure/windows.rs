@@ -10,6 +10,7 @@ use crate::result::reasons::InvalidReason;
 use crate::result::summary::{ClientSummary, Disturbances, Ending};
 use crate::stdio::note;
 use crate::terms::{MeasurementPlan, OnDisturbance, Statistic};
+use crate::verdict::Flow;
 
 /// If this many windows were disturbed and no other was seen, the disturbance will not pass.
 const PATIENCE: usize = 2 * STABLE_WINDOWS;
@@ -130,6 +131,11 @@ impl Windows {
     /// The window that ended last.
     pub(super) fn latest(&self) -> Option<&ClientSummary> {
         self.all.latest()
+    }
+
+    /// What was sent and completed in the last windows, without the first of the level.
+    pub(super) fn late(&self) -> Option<Flow> {
+        self.all.late()
     }
 
     /// The windows that make the result, as one; `None` if there was none.

@@ -212,3 +212,17 @@ fn timed_a_ramp_sends_more_and_more() {
     assert!(by(1_500).abs_diff(90) < 12, "{}", by(1_500));
     assert!(by(4_500).abs_diff(510) < 12, "{}", by(4_500));
 }
+
+/// A third of what is sent in the first window is answered after it, and the server never queues.
+#[test]
+fn timed_a_rate_whose_answers_take_long_is_kept_up_with() {
+    for (ms, rate) in [(300, 15), (1_500, 4)] {
+        let (server, folder) = (HttpServer::start(move |_: &Received| answer_after(ms)), folder());
+        let load = format!("--request-rate-range {rate} -p 1000");
+        let (finished, result) = run(&server, folder.path(), &load);
+        let level = &result["levels"][0];
+        assert!(matches!(level["outcome"].as_str().unwrap(), "valid" | "load not delivered"), "{}", finished.stdout);
+        let completed = level["client"]["open_loop"]["completed_rate"].as_f64().unwrap();
+        assert!((completed / f64::from(rate) - 1.0).abs() < 0.07, "{completed} of {rate}: {}", finished.stdout);
+    }
+}

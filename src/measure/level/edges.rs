@@ -25,6 +25,8 @@ use crate::window::summarize;
 const INTERRUPTED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// The start of a load is left out for at most this long, or a tenth of a window.
 const RAMP_LIMIT: Duration = Duration::from_millis(500);
+/// Where its first answers take longer, for at most this long, or a window: they would be missing from the first one.
+const SLOW_RAMP_LIMIT: Duration = Duration::from_secs(5);
 
 /// How much of the start of a load is left out at most.
 pub(super) fn ramp_limit(plan: &MeasurementPlan) -> Duration {
@@ -81,14 +83,17 @@ impl Trials<'_> {
     /// If the user interrupts while it warms up: nothing of it was to be measured.
     pub(super) fn leave_out_start(&self) -> Result<Stamp> {
         let started = Stamp::now();
-        let warmup = self.measurement.plan.warmup;
-        let limit = ramp_limit(self.measurement.plan);
+        let plan = self.measurement.plan;
+        let (warmup, usual) = (plan.warmup, ramp_limit(plan));
+        let slow =
+            plan.window.length().filter(|_| plan.settles_by_interval()).map(|length| length.min(SLOW_RAMP_LIMIT));
+        let limit = slow.map_or(usual, |slow| slow.max(usual));
         let over = |length: Duration| Stamp::now() - started >= length;
         wait(|| {
             let ramped = self.run.recorder.completed().all() >= self.run.ramp || over(warmup + limit);
             match self.is_interrupted() || self.running.is_finished() || (over(warmup) && ramped) {
                 true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(COUNT_POLL.min(limit)),
+                false => ControlFlow::Continue(COUNT_POLL.min(usual)),
             }
         });
         match self.measurement.interrupts.load(Ordering::Relaxed) > 0 && !over(warmup) {

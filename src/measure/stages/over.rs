@@ -186,6 +186,7 @@ impl EndingStage {
             precision: measurement.plan.precision,
             max_errors: measurement.plan.max_errors,
             gap_variation: self.stage.level.gap_variation,
+            late: None,
             outstanding: None,
             held_back: self.stage.load.report().held_back,
             still: pauses::total(self.stage.load.started(), self.end()),
