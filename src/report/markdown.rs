@@ -14,12 +14,12 @@ use crate::result::outcome::Outcome;
 use crate::result::statistic::value;
 use crate::result::summary::{LevelSummary, StatisticEstimate};
 use crate::result::variants::{FigureChange, VariantsResult};
-use crate::result::{Checked, RunResult, Unit};
+use crate::result::{Checked, PeriodicResult, RunResult, Unit};
 use crate::stats::Interval;
 use crate::stdio::shown;
 use crate::terms::Statistic;
 use crate::variants::{latency_word, longer, ways};
-use crate::{Interrupts, console, headline, html, percentiles, restarts};
+use crate::{Interrupts, console, headline, html, percentiles, periodic, restarts};
 
 /// Writes it to a file, which appears when it is complete.
 ///
@@ -48,7 +48,11 @@ pub fn text(results: &[Shown<'_>]) -> String {
             let _ = writeln!(text, "{}\n", html::INTERRUPTED);
         }
         text += &run.result.answer().map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
-        text += &run.result.variants.as_ref().map_or_else(|| levels(run), variants);
+        text += &match (&run.result.variants, &run.result.periodic) {
+            (Some(found), _) => variants(found),
+            (None, Some(found)) => batches(found),
+            (None, None) => levels(run),
+        };
         text.push('\n');
         text += &requirements(&run.result.requirements);
     }
@@ -58,6 +62,19 @@ pub fn text(results: &[Shown<'_>]) -> String {
         text += &comparison(first, other);
     }
     text
+}
+
+/// The batches of a periodic load, and what became of its requests.
+fn batches(result: &PeriodicResult) -> String {
+    let mut text = String::new();
+    for (number, row) in periodic::rows(&result.batches).iter().enumerate() {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+        if number == 0 {
+            let _ = writeln!(text, "|{}", "---:|".repeat(row.len()));
+        }
+    }
+    let lines = periodic::ending(result).into_iter().chain(periodic::failures(result).map(|line| inert(&line)));
+    text + "\nTimes in microseconds.\n\n" + &lines.map(|line| format!("- {line}\n")).collect::<String>()
 }
 
 fn levels(run: &Shown<'_>) -> String {

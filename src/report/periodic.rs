@@ -52,6 +52,12 @@ pub fn text(result: &PeriodicResult) -> String {
     };
     line(FIGURES.map(|(heading, ..)| heading.to_owned()));
     result.batches.iter().for_each(|batch| line(FIGURES.map(|(.., figure)| figure(batch).show())));
+    ending(result).iter().for_each(|line| text += &format!("{line}\n"));
+    text
+}
+
+/// What became of all requests, and whether the load can be believed: a line each.
+pub fn ending(result: &PeriodicResult) -> [String; 2] {
     let LoadReport { sent, completed, failed, outstanding, .. } = result.requests;
     let cancelled = match sent.saturating_sub(completed + failed + outstanding) {
         0 => String::new(),
@@ -63,9 +69,7 @@ pub fn text(result: &PeriodicResult) -> String {
         Outcome::Interrupted => "invalid: interrupted".to_owned(),
         other => other.to_string(),
     };
-    let _ =
-        writeln!(text, "Requests: {sent} sent, {completed} completed, {failed} failed{cancelled}\nVerdict: {verdict}");
-    text
+    [format!("Requests: {sent} sent, {completed} completed, {failed} failed{cancelled}"), format!("Verdict: {verdict}")]
 }
 
 /// Why requests failed, a line for each reason.

@@ -5,6 +5,7 @@ mod facts;
 mod headline;
 mod levels;
 mod parts;
+mod periodic;
 mod shares;
 mod stages;
 mod study;
@@ -144,6 +145,9 @@ impl Page<'_> {
         html! {
             (comparison(self.results))
             @for run in self.results { (variants::section(run)) }
+            @for (number, run) in self.results.iter().enumerate() {
+                @if run.result.periodic.is_some() { (whose(self.results, number)) (periodic::section(run.result)) }
+            }
             @if has_levels(self.results) { (self.levels()) }
             @else { @for run in self.results { (facts::requirements(run.result)) } }
             (facts::environments(self.results))
@@ -195,9 +199,10 @@ impl Page<'_> {
     }
 }
 
-/// Whether there is more to show than variants, which have no levels.
+/// Whether there is more to show than variants and periodic loads, which have no levels.
 fn has_levels(results: &[Shown<'_>]) -> bool {
-    results.iter().any(|run| !run.result.levels.is_empty() || run.result.variants.is_none())
+    let has_other = |result: &RunResult| result.variants.is_some() || result.periodic.is_some();
+    results.iter().any(|run| !run.result.levels.is_empty() || !has_other(run.result))
 }
 
 /// The requested models, as far as they fit into a heading.
@@ -244,6 +249,7 @@ fn contents(body: &Markup) -> Markup {
     let all = [
         ("comparison", "Comparison"),
         ("variants", "Variants"),
+        ("batches", "Batches"),
         ("levels", "Levels"),
         ("throughput", "Throughput"),
         ("tokens", "Tokens"),
