@@ -15,7 +15,7 @@ impl RunResult {
         let failed = self.periodic.as_ref().is_some_and(|periodic| periodic.outcome == Outcome::Failed);
         let broken = self.variants.as_ref().is_some_and(VariantsResult::has_failures);
         if (self.server_gone && !self.is_whole()) || failed || broken {
-            return exit::NO_VALID_REQUESTS;
+            return of_failure(codes, &self.levels);
         }
         if codes == Codes::Own && self.interrupted && self.has_nothing() {
             return exit::INTERRUPTED;
@@ -82,9 +82,7 @@ fn of_levels(mode: &LoadMode, binary: bool, codes: Codes, levels: &[LevelSummary
         Codes::PerfAnalyzers => is_unstable_upstream(mode, binary, levels),
     };
     if outcomes.contains(&Outcome::Failed) {
-        // perf_analyzer has this code for windows without an answer alone; a failed request ends it like any other error.
-        let has_failed = levels.iter().any(|level| level.ending == Ending::Failed && level.client.failed > 0);
-        if codes == Codes::PerfAnalyzers && has_failed { exit::FAILED } else { exit::NO_VALID_REQUESTS }
+        of_failure(codes, levels)
     } else if codes == Codes::Own && measured_nothing(levels) {
         exit::INTERRUPTED
     } else if is_unstable {
@@ -96,6 +94,12 @@ fn of_levels(mode: &LoadMode, binary: bool, codes: Codes, levels: &[LevelSummary
     } else {
         exit::OK
     }
+}
+
+/// perf_analyzer has a code of its own for windows without an answer alone; a failed request ends it like any other error.
+fn of_failure(codes: Codes, levels: &[LevelSummary]) -> u8 {
+    let has_failed = levels.iter().any(|level| level.ending == Ending::Failed && level.client.failed > 0);
+    if codes == Codes::PerfAnalyzers && has_failed { exit::FAILED } else { exit::NO_VALID_REQUESTS }
 }
 
 /// Whether the run was interrupted when its load had begun, but had no figure yet.
@@ -162,6 +166,10 @@ mod tests {
         assert_eq!(code(&[whole(), whole()]), exit::OK);
         let lacking = [vec![], vec![whole()], vec![whole(), level(Ending::Interrupted, &[InvalidReason::Interrupted])]];
         lacking.iter().for_each(|levels| assert_eq!(code(levels), exit::NO_VALID_REQUESTS, "{}", levels.len()));
+        let mut failed = level(Ending::Failed, &[InvalidReason::BrokenOff]);
+        failed.client.failed = 1;
+        let gone = RunResult { server_gone: true, ..plans::result(&setup, &[failed]) };
+        assert_eq!([Codes::Own, Codes::PerfAnalyzers].map(|codes| gone.exit_code(codes)), [3, 99]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub struct Event<'a> {
     pub data: &'a [u8],
 }
 
-/// Assembles events. Fields for browsers that reconnect (`id`, `retry`) and comments are ignored.
+/// Assembles events. Fields for browsers that reconnect (`id`, `retry`) are ignored, and comments but those of errors.
 #[derive(Debug)]
 pub struct EventReader {
     /// Limit on one event in bytes, including an unfinished line.
@@ -121,6 +121,11 @@ impl EventReader {
                 self.name.clear();
                 self.name.extend_from_slice(value);
             }
+            // Some servers say what went wrong in a comment.
+            b"" if !ends && self.name == b"error" => {
+                self.data.extend(value)?;
+                self.data.extend(b"\n")?;
+            }
             _ => {}
         }
         self.line.clear();
@@ -189,6 +194,12 @@ mod tests {
             [pair("", "a"), pair("", "b"), pair("", "c")]
         );
         assert_eq!(events("data: \u{feff}x\nretry: 10\nunknown: y\ndata : z\n\n"), [pair("", "\u{feff}x")]);
+    }
+
+    #[test]
+    fn a_comment_is_what_an_error_says() {
+        assert_eq!(events("event: error\n: no image\n\n"), [pair("error", "no image")]);
+        assert_eq!(events(": ping\n\nevent: other\n: note\ndata: x\n\n"), [pair("other", "x")]);
     }
 
     #[test]

@@ -169,9 +169,10 @@ impl<'a> Fields<'a> {
     /// Ends the section.
     ///
     /// # Errors
-    /// If keys are left, which the other program does not know either.
+    /// If keys are left, which the other program does not know either. One without a value is as good as absent: programs print all
+    /// that they know.
     pub fn finish(self) -> Result<(), Fault> {
-        match self.entries.first() {
+        match self.entries.iter().find(|(_, node)| node.value != Value::Null) {
             Some((key, _)) => {
                 let rule = "this format has no such key, and takes no triton-bench flags: give those on the command \
                     line";

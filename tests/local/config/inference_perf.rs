@@ -164,6 +164,19 @@ fn the_other_sections_mean_flags_too() {
     assert!(mock.contains("service-kind: \"null\"") && !mock.contains("prompt-tokens"), "{mock}");
 }
 
+/// As inference-perf prints a configuration of its own.
+#[test]
+fn keys_without_a_value_are_as_good_as_absent() {
+    for data in ["{type: mock", "{type: shared_prefix, shared_prefix: {num_groups: 2}"] {
+        let nulls = "input_distribution: null, output_distribution: null, trace: null, otel_trace_replay: null";
+        let [plain, with_nulls] = ["}".to_owned(), format!(", {nulls}}}")].map(|end| {
+            let text = format!("load: {{stages: [{{rate: 5, duration: 1}}]}}\ndata: {data}{end}");
+            printed(Config::of(&text).and(&["-m", "m", "--print-config"]))
+        });
+        assert_eq!(plain, with_nulls);
+    }
+}
+
 #[test]
 fn what_has_no_counterpart_says_what_would_do() {
     let faults = [
@@ -199,6 +212,7 @@ fn what_has_no_counterpart_says_what_would_do() {
             "FILE:1:15: 'load.sweep' finds the rates itself",
         ),
         ("load: {speed: 3}", "FILE:1:8: 'load.speed': this format has no such key"),
+        ("data: {speed: 3, trace: null}", "FILE:1:8: 'data.speed': this format has no such key"),
         (
             "load: {request_retries: 2}",
             "FILE:1:25: 'load.request_retries: 2' has no counterpart: a request that fails counts",
