@@ -17,7 +17,11 @@ pub(super) fn beyond(setup: &Setup) -> Missing {
     }
 }
 
-/// The loads of a range above its last, as far apart as they were: a list goes on with the factor of its last two.
+/// Loads double where steps are this small a part of the last: a server may carry hundreds of them.
+const SMALL_STEP: f64 = 0.25;
+
+/// The loads of a range above its last, as far apart as they were if that is not too close: a list goes on with the factor of its
+/// last two.
 fn higher(mode: &LoadMode) -> String {
     fn of<T: LevelValue + Into<f64>>(range: &Range<T>) -> String {
         let last: f64 = range.end.unwrap_or(range.start).into();
@@ -29,6 +33,7 @@ fn higher(mode: &LoadMode) -> String {
                     |value: f64| plain(if before.fract() + last.fract() == 0.0 { value.round() } else { value });
                 format!("{}:{}:*{}", rounded(last * factor), rounded(last * factor.powi(FURTHER)), plain(factor))
             }
+            _ if range.step.into() <= SMALL_STEP * last => format!("{}:0:*2", plain(2.0 * last)),
             _ => format!("{}:0:{}", plain(last + range.step.into()), plain(range.step.into())),
         }
     }

@@ -60,7 +60,7 @@ fn paced_streams_are_counted() {
     assert_eq!(found.words, "Most streams kept in time: 8 (p99 41 ms (36.9 to 45.1 ms))");
     let found = answer(&setup, &[streams(4, 20), streams(8, 41)]);
     assert!(found.words.starts_with("At least 8 streams kept in time ("), "{}", found.words);
-    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 13:0:1"));
+    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 24:0:*2"));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_is_not_sure_says_what_would_settle_it() {
     assert!(command.contains("--concurrency-range 2 --max-trials 60") && missing.seconds == Some(20), "{command}");
     let found = answer(&setup(true, 4), &[level(1, 130, 20), level(2, 228, 41)]);
     assert!(found.words.starts_with("At least 228 infer/s within p99 < 50 ms, at concurrency 2 ("), "{}", found.words);
-    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 5:0:1"));
+    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 8:0:*2"));
     let mut listed = setup(true, 4);
     listed.mode = LoadMode::Concurrency(Range { listed: vec![1, 2, 4], ..Range::with_step(1, Some(4), 1) });
     let found = answer(&listed, &[level(1, 130, 20), level(4, 228, 41)]);
@@ -114,7 +114,7 @@ fn a_command_that_goes_on_leaves_the_files_of_the_run_alone() {
     let (name, values) = ("-f".to_owned(), vec!["levels.csv".to_owned()]);
     setup.flags = vec![Flag { name, values, given: true, file: true }];
     let command = answer(&setup, &[level(1, 130, 20)]).missing.unwrap().command.unwrap();
-    assert!(command.ends_with("-m m --concurrency-range 5:0:1"), "{command}");
+    assert!(command.ends_with("-m m --concurrency-range 8:0:*2"), "{command}");
 }
 
 #[test]
