@@ -68,6 +68,20 @@ profile_models:
   bert:
 ";
 
+/// As `model-analyzer profile --profile-models m -f FILE` reads it.
+#[test]
+fn a_file_may_leave_its_model_to_the_command_line() {
+    for text in [
+        "model_repository: /models\nexport_path: /results\nobjectives: [perf_latency_p99]",
+        "run_config_search_max_instance_count: 3\nmodel_repository: /models",
+        "perf_analyzer_flags: {percentile: 95}\nmodel_repository: /models",
+    ] {
+        let plan = tune(text, &["-m", "resnet"]);
+        assert_eq!(plan.run.target.model.name, "resnet", "{text}");
+        assert!(error(text, &[]).contains("-m"), "{text}: {}", error(text, &[]));
+    }
+}
+
 #[test]
 fn a_file_becomes_a_search_of_each_model() {
     let plan = tune(WHOLE, &["--run", "resnet", "--budget", "90s"]);

@@ -135,9 +135,16 @@ fn merged(over: Option<&Node>, below: Option<&Node>) -> Result<Option<Node>, Fau
     Ok(Some(Node { at: over.at, value: Value::Map(entries.iter().chain(others).cloned().collect()) }))
 }
 
+/// Keys that tell a file of theirs which leaves its models to the command line.
+const TELLING: &[&str] =
+    &[MODELS, "model_repository", "perf_analyzer_flags", "triton_launch_mode", "triton_server_flags"];
+/// How further such keys begin.
+const SEARCH: &str = "run_config_search_";
+
 /// Whether a file is in Model Analyzer's format.
 pub fn is_meant(root: &Node) -> bool {
-    matches!(&root.value, Value::Map(entries) if entries.iter().any(|(key, _)| key.name == MODELS))
+    let tells = |key: &Key| TELLING.contains(&key.name.as_str()) || key.name.starts_with(SEARCH);
+    matches!(&root.value, Value::Map(entries) if entries.iter().any(|(key, _)| tells(key)))
 }
 
 /// The flags that a file means.
@@ -161,6 +168,7 @@ pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault>
     let mut top = Fields::new("", root)?;
     let mut common = Flags::default();
     let is_remote = server(&mut top, &mut common)?;
+    let names_models = top.peek(MODELS).is_some();
     let models = top.take(MODELS);
     let usual = Usual {
         goals: Goals::take(&mut top)?,
@@ -179,6 +187,12 @@ pub fn searches(command: &clap::Command, root: &Node) -> Result<Searches, Fault>
     note_without_effect(&mut top, &mut common);
     top.finish()?;
     common.check(command)?;
+    if !names_models {
+        let flags = model(command, &usual, Key { name: String::new(), at: root.at }, None)?;
+        common.settings.extend(flags.settings);
+        common.notes.extend(flags.notes);
+        return Ok(Searches { common, models: Vec::new() });
+    }
     let models = models.map(listed).transpose()?.unwrap_or_default();
     if models.is_empty() {
         return Err(Fault::new(root.at, format!("'{MODELS}' names no model")));
@@ -258,14 +272,17 @@ fn listed(node: &Node) -> Result<Vec<(Key, Option<&Node>)>, Fault> {
     }
 }
 
-/// A model's own flags.
+/// A model's own flags. One without a name is the command line's.
 fn model(command: &clap::Command, usual: &Usual<'_>, key: Key, node: Option<&Node>) -> Result<Flags, Fault> {
     let empty = Node { at: key.at, value: Value::Null };
     let mut fields = Fields::new(format!("{MODELS}.{}", key.name), node.unwrap_or(&empty))?;
     let mut flags = Flags::default();
-    flags.at(key.at).add("model", &key.name);
+    if !key.name.is_empty() {
+        flags.at(key.at).add("model", &key.name);
+    }
     if let Some(folder) = usual.folder {
-        flags.add("output", Path::new(folder).join(format!("tune-{}", key.name)).display());
+        let name = format!("tune-{}", key.name);
+        flags.add("output", Path::new(folder).join(name.trim_end_matches('-')).display());
     }
     let mut loads = usual.loads;
     if let Some(mut parameters) = fields.section("parameters")? {
