@@ -4,7 +4,8 @@ use crate::advice::longer;
 use crate::answer::command::beyond;
 use crate::answer::knee::{Knee, knee};
 use crate::answer::phrases::{
-    LONGER, MARGIN, Named, figures, kept_up, key, reason, shown, speech, title, unless_wrong, with, with_interval,
+    LONGER, MARGIN, Named, failure, figures, kept_up, key, reason, shown, speech, title, unless_wrong, with,
+    with_interval,
 };
 use crate::answer::within::within;
 use crate::answer::{Answer, Missing, Question, Sureness, at, reported};
@@ -43,22 +44,29 @@ pub(super) fn answer(result: &RunResult) -> Option<Answer> {
 
 /// Nothing succeeded.
 fn nothing(first: &Named<'_>, setup: &Setup) -> Answer {
-    let words = format!("Nothing was measured: no request succeeded at {}", first.name);
+    let why = failure(first.level).map(|why| format!(" ({why})")).unwrap_or_default();
+    let words = format!("Nothing was measured: no request succeeded at {}{why}", first.name);
     let missing = reason(first, setup);
     Answer { sure: Sureness::NotMeasured, missing, ..Answer::sure(Question::Level, words, Vec::new()) }
 }
 
 /// What one load comes to.
 fn single(named: &Named<'_>, setup: &Setup) -> Answer {
-    let words = match speech(named.level, &setup.measurement) {
+    let words = what_it_comes_to(named, setup);
+    let failure = failure(named.level).filter(|_| Outcome::new(named.level) == Outcome::Failed);
+    let words = failure.map(|why| format!("Failed: {why}; before, {words}")).unwrap_or(words);
+    unless_wrong(Answer::sure(Question::Level, words, figures(named, setup)), named, setup)
+}
+
+fn what_it_comes_to(named: &Named<'_>, setup: &Setup) -> String {
+    match speech(named.level, &setup.measurement) {
         Some(speech) => format!("At {}: {speech}", named.name),
         None => {
             let throughput = with_interval(FigureAt::of_statistic(Statistic::Throughput), named.level);
             let latency = with_interval(key(setup), named.level);
             format!("{throughput} at {}, {} {latency}", named.name, title(setup))
         }
-    };
-    unless_wrong(Answer::sure(Question::Level, words, figures(named, setup)), named, setup)
+    }
 }
 
 /// The slowest of loads that follow each other, of which `measured` had requests.

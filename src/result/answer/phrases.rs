@@ -95,6 +95,15 @@ pub(super) fn unless_wrong(answer: Answer, named: &Named<'_>, setup: &Setup) -> 
     }
 }
 
+/// Why most requests of a level failed that did, as the server says; none where none did.
+pub(super) fn failure(level: &LevelSummary) -> Option<String> {
+    const KEPT: usize = 120;
+    let (error, _) = level.client.errors.iter().max_by_key(|(_, count)| *count)?;
+    let text = error.to_string();
+    let short: String = text.chars().take(KEPT).collect();
+    Some(if short.len() < text.len() { short + "…" } else { short })
+}
+
 /// What is wrong with a level, what would settle it, and the command for that.
 pub(super) fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
     let Verdict::Invalid(reasons) = &named.level.verdict else { return None };
@@ -102,7 +111,10 @@ pub(super) fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
     // What made the outcome what it is, whatever else there is.
     let first = reasons.iter().find(|reason| Outcome::of_reason(reason) == outcome).or(reasons.first())?;
     let remedy = first.remedy(&setup.measurement, named.level.disturbances.disturbed > 0);
-    let text = format!("{} is {outcome}: {first}; {remedy}", named.name);
+    let text = match outcome {
+        Outcome::Failed => format!("{} failed: {first}; {remedy}", named.name),
+        _ => format!("{} is {outcome}: {first}; {remedy}", named.name),
+    };
     Some(Missing {
         problem: text,
         command: first.setting(&setup.measurement).map(|setting| with(setting, named, setup)),

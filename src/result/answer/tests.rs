@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::backend::InferError;
 use crate::compare::changes;
 use crate::reasons::{InvalidReason, Verdict};
 use crate::record::Generated;
@@ -452,4 +453,23 @@ fn a_gate_says_the_one_condition_that_decided() {
     assert_eq!(words(&result), "Undecided: p99<18ms at concurrency 4: 20 ms (18 to 22 ms)");
     result.requirements.push(condition("p99<10ms", false, Judgement::Failed));
     assert_eq!(words(&result), "Failed: p99<10ms at concurrency 4: 20 ms (18 to 22 ms)");
+}
+
+#[test]
+fn a_level_that_failed_says_why() {
+    let mut failed = LevelSummary { ending: Ending::Failed, ..level(1, 100, 20) };
+    failed.verdict = Verdict::Invalid(vec![InvalidReason::Errors(1, 101)]);
+    failed.client.failed = 1;
+    failed.client.errors = vec![(InferError::new("Internal", "no weights for this tenant"), 1)];
+    let found = answer(&setup(false, 1), std::slice::from_ref(&failed));
+    assert!(
+        found.words.starts_with("Failed: Internal: no weights for this tenant; before, 100 infer/s"),
+        "{}",
+        found.words
+    );
+    assert!(found.missing.unwrap().problem.starts_with("concurrency 1 failed: 1 of 101"));
+    failed.client.requests = 0;
+    let found = answer(&setup(false, 1), &[failed]);
+    let words = "Nothing was measured: no request succeeded at concurrency 1 (Internal: no weights for this tenant)";
+    assert_eq!(found.words, words);
 }
