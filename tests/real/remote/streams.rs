@@ -11,7 +11,7 @@ fn sequences_that_wait_for_each_other_all_end() {
     let loads = [
         "-a --concurrency-range 2 --request-count 60",
         "-a --concurrency-range 5 --request-count 60",
-        "--request-rate-range 300 --num-of-sequences 4 --request-count 300",
+        "--request-rate-range 100 --num-of-sequences 4 --request-count 100",
     ];
     for load in loads {
         let program = server.program("grpc", "sums").args("--streaming --max-threads 1 --sequence-length 5").args(load);
