@@ -158,6 +158,9 @@ impl BatchBook {
     fn batch(&self, from: usize, to: usize, concurrency: usize) -> Option<PeriodicBatch> {
         let sent: Vec<_> =
             self.requests[from..to].iter().filter(|n| n.submitted.load(Ordering::Acquire) != 0).collect();
+        if sent.is_empty() {
+            return None;
+        }
         let (mut first_response, mut gap) = (Distribution::empty(), Distribution::empty());
         if let Some(gaps) = self.gaps.get(from).and_then(OnceLock::get) {
             gaps.copy_into(&mut gap);
@@ -175,7 +178,7 @@ impl BatchBook {
             gap_max_ns = gap_max_ns.max(notes.gap_max.load(Ordering::Acquire));
         }
         let requests = sent.len() as u64;
-        (requests > 0).then_some(PeriodicBatch { concurrency, requests, responses, first_response, gap, gap_max_ns })
+        Some(PeriodicBatch { concurrency, requests, responses, first_response, gap, gap_max_ns })
     }
 }
 
