@@ -37,7 +37,7 @@ pub fn price(ns: u64) -> Finding {
         0..=FAST_NS => Finding::good(text),
         _ => Finding::warning(
             text,
-            "a request takes two readings or more, which limits the rate and adds to every latency",
+            "a request takes two readings or more, which limits the rate and adds to every latency; use a machine whose clock source is tsc",
         ),
     }
 }
