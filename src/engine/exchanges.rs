@@ -273,13 +273,11 @@ impl Exchanges {
         self.failing.push(Failing { slot, due: Stamp::now().plus_duration(pause), error });
     }
 
-    /// Ends all requests that are with the server, with an error.
-    pub fn fail_outstanding(&mut self, error: &InferError) {
-        for slot in 0..self.slots.len() {
-            if self.is_outstanding(slot) {
-                self.fail(slot, error.clone());
-            }
-        }
+    /// Ends all requests that are with the server, with an error; returns how many there were.
+    pub fn fail_outstanding(&mut self, error: &InferError) -> usize {
+        let outstanding: Vec<usize> = (0..self.slots.len()).filter(|slot| self.is_outstanding(*slot)).collect();
+        outstanding.iter().for_each(|slot| self.fail(*slot, error.clone()));
+        outstanding.len()
     }
 
     /// When the next pause ends; [`Stamp::NEVER`] if there is none.

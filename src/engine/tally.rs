@@ -81,13 +81,26 @@ impl TalliedConnection {
         }
     }
 
-    /// The server or the network has ended it. The next request makes another.
+    /// The server or the network has ended it under a request. The next one makes another.
     pub fn end(&mut self) {
-        let was_open = self.close();
-        let has_answered = std::mem::take(&mut self.has_answered);
-        if was_open && !has_answered && self.tally.fruitless.fetch_add(1, Ordering::AcqRel) + 1 >= FRUITLESS {
+        let has_answered = self.has_answered;
+        if self.end_idle() && !has_answered && self.tally.fruitless.fetch_add(1, Ordering::AcqRel) + 1 >= FRUITLESS {
             self.tally.note_gone_unless_open();
         }
+    }
+
+    /// The same with so many requests under way.
+    pub fn end_after(&mut self, requests: usize) {
+        match requests {
+            0 => drop(self.end_idle()),
+            _ => self.end(),
+        }
+    }
+
+    /// The same without a request, which says nothing of the server. Returns whether it was open.
+    pub fn end_idle(&mut self) -> bool {
+        self.has_answered = false;
+        self.close()
     }
 
     /// It could not be made.
@@ -162,6 +175,18 @@ mod tests {
         drop(waiting);
         assert!(!tally.is_gone(), "a connection that we ended was not refused");
         assert_eq!((tally.take_most(), tally.take_most()), (2, 0));
+    }
+
+    #[test]
+    fn connections_that_end_before_their_first_request_say_nothing() {
+        let tally = Arc::new(ConnectionTally::default());
+        for _ in 0..=FRUITLESS {
+            let mut line = used(&tally);
+            assert!(line.end_idle() && !line.end_idle());
+            line.open();
+            line.end_idle();
+        }
+        assert!(!tally.is_gone());
     }
 
     #[test]

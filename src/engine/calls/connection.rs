@@ -184,10 +184,9 @@ impl<M: Method> MultiplexedConnection<M> {
     /// The connection is gone: nothing on it will be answered. What is queued waits for the next.
     fn lose(&mut self, error: InferError, exchanges: &mut Exchanges) {
         exchanges.now = Stamp::now();
-        exchanges.fail_outstanding(&error);
+        self.tallied.end_after(exchanges.fail_outstanding(&error));
         self.calls.streams.close_all();
         self.lost = error;
-        self.tallied.end();
         if let Some(mut line) = self.line.take() {
             line.shutdown();
         }

@@ -340,7 +340,8 @@ impl SerialConnection {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Ok(count) if count > 0 => self.hang_up(),
             _ => {
-                self.lose(closed("between two requests"));
+                (self.stream, self.rest_until) = (None, None);
+                self.tallied.end_idle();
             }
         }
     }
