@@ -155,11 +155,13 @@ impl RunResult {
     pub fn answer(&self) -> Option<Answer> {
         let answer = match (&self.variants, &self.sweep, &self.periodic) {
             (Some(variants), ..) if variants.matrix.is_some() => study::winners(variants),
-            (Some(variants), ..) => changes::of_variants(variants, &self.setup).map(|answer| Answer {
-                // What a gate was asked it has answered.
-                missing: answer.missing.filter(|_| !self.is_decided()),
-                ..answer
-            }),
+            (Some(variants), ..) => {
+                changes::of_variants(variants, &self.setup, !self.requirements.is_empty()).map(|answer| Answer {
+                    // What a gate was asked it has answered.
+                    missing: answer.missing.filter(|_| !self.is_decided()),
+                    ..answer
+                })
+            }
             (None, Some(found), _) => Some(levels::saturation(self, found)),
             (None, None, Some(periodic)) => periodic::answer(periodic),
             (None, None, None) => levels::answer(self),

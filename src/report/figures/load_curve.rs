@@ -73,7 +73,14 @@ pub fn draw(shown: &[Shown<'_>]) -> Option<Markup> {
 }
 
 fn curves<'a>(shown: &[Shown<'a>]) -> Vec<Curve<'a>> {
-    let levels = |result: &'a RunResult| with_requests(result).into_iter().map(|(_, level)| level).collect::<Vec<_>>();
+    let levels = |result: &'a RunResult| {
+        let mut all: Vec<&LevelSummary> = with_requests(result).into_iter().map(|(_, level)| level).collect();
+        if result.setup.measurement.binary_search {
+            // In the order of loads, not in that of the search.
+            all.sort_by(|left, right| left.load.number().total_cmp(&right.load.number()));
+        }
+        all
+    };
     let joined = |run: &Shown<'_>| run.result.setup.mode.stages().is_empty();
     if let [run] = shown {
         let asked = run.result.setup.measurement.percentile.filter(|percentile| *percentile != 50.0);

@@ -11,6 +11,9 @@ use crate::terms::Statistic;
 use crate::variants::{Cell, Comparison, FigureChange, VariantsResult};
 use crate::{Setup, Unit};
 
+/// A gate gets this many times the time that its rounds take.
+const GATE_SPARE: u64 = 3;
+
 /// What is compared, in a sentence.
 struct Pair<'a> {
     /// Which of the two changed, and what it is compared with.
@@ -29,8 +32,8 @@ struct Changed {
     verdict: Direction,
 }
 
-/// How every variant differs from the first in the main figure.
-pub(super) fn of_variants(result: &VariantsResult, setup: &Setup) -> Option<Answer> {
+/// How every variant differs from the first in the main figure; `gated` if conditions are held against the changes.
+pub(super) fn of_variants(result: &VariantsResult, setup: &Setup, gated: bool) -> Option<Answer> {
     let several = result.cells.len() > 1;
     let all: Vec<(&Cell, Comparison)> = result
         .cells
@@ -56,7 +59,7 @@ pub(super) fn of_variants(result: &VariantsResult, setup: &Setup) -> Option<Answ
     let words = joined(sentences)?;
     let answer = Answer::sure(Question::Change, words, figures);
     Some(match open.first() {
-        Some(change) => answer.lacks(rounds(result, change, setup)),
+        Some(change) => answer.lacks(rounds(result, change, setup, gated)),
         None => answer,
     })
 }
@@ -70,19 +73,30 @@ fn changed(change: &FigureChange) -> Changed {
     Changed { figure_at: FigureAt::of_statistic(statistic), ratio, interval, verdict }
 }
 
-/// How many rounds would decide, and how long they would take.
-fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup) -> Missing {
-    let Some(rounds) = change.rounds_to_decide.map(|rounds| rounds.max(MIN_PAIRS)) else {
-        let text = format!("the change is at the margin of {} %", plain(100.0 * result.rounds.margin));
-        return Missing { problem: text, command: None, seconds: None };
+/// How many rounds would decide, and how long they would take. To a gate `--rounds` is a limit, and its time decides.
+fn rounds(result: &VariantsResult, change: &FigureChange, setup: &Setup, gated: bool) -> Missing {
+    let counted = |cell: &Cell| cell.rounds.iter().filter(|round| !round.set_aside).count();
+    let done = result.cells.iter().map(counted).min().unwrap_or(0);
+    let rounds = match change.rounds_to_decide.map(|rounds| rounds.max(MIN_PAIRS)) {
+        Some(rounds) => rounds,
+        None if done < MIN_PAIRS => MIN_PAIRS,
+        None => {
+            let text = format!("the change is at the margin of {} %", plain(100.0 * result.rounds.margin));
+            return Missing { problem: text, command: None, seconds: None };
+        }
     };
     let flag = if result.starts > 1 { "--restarts" } else { "--rounds" };
     let window_s = setup.measurement.window.length().unwrap_or_default().as_secs_f64();
     let turns = rounds * result.variants.len() * result.cells.len();
     let seconds = (window_s > 0.0 && result.starts < 2).then(|| (window_s * turns as f64).ceil() as u64);
+    let changed = match seconds.filter(|_| gated) {
+        // Some of the rounds will be disturbed.
+        Some(seconds) => ("--gate-time", format!("{}s", GATE_SPARE * seconds.max(1))),
+        None => (flag, rounds.to_string()),
+    };
     Missing {
         problem: format!("{rounds} {} would probably decide", flag.trim_start_matches('-')),
-        command: Some(command(setup, &[(flag, rounds.to_string())])),
+        command: Some(command(setup, &[changed])),
         seconds,
     }
 }

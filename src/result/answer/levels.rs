@@ -37,6 +37,7 @@ pub(super) fn answer(result: &RunResult) -> Option<Answer> {
         ([_], [named]) => Some(single(named, &result.setup)),
         (_, measured) if result.setup.mode.pace().is_some() => Some(streams(result, measured)),
         (_, measured) if measured.iter().all(|named| named.level.client.good.is_some()) => Some(good(result, measured)),
+        (_, measured) if result.setup.mode.rate().is_some() => Some(rates(result, measured)),
         (_, measured) if result.setup.mode.is_range() => Some(range(result, measured)),
         (all, measured) => Some(slowest(&result.setup, all, measured)),
     }
@@ -99,8 +100,7 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let named = |level: &LevelSummary| among.iter().find(|named| std::ptr::eq(named.level, level));
     let by_rate = |named: &&Named<'_>| named.level.client.throughput();
     let most = among.iter().max_by(|left, right| by_rate(left).total_cmp(&by_rate(right))).unwrap_or(&among[0]);
-    let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
-    let least = among.iter().min_by(|left, right| latency(left).total_cmp(&latency(right))).unwrap_or(&among[0]);
+    let least = least_latency(among.iter(), setup).unwrap_or(&among[0]);
     let best = found.as_ref().and_then(|knee| named(knee.level)).unwrap_or(most);
     let label = if found.is_some() { "Knee" } else { "Most throughput" };
     let rate = FigureAt::of_statistic(Statistic::Throughput);
@@ -118,6 +118,41 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
         figures.extend(self::figures(least, setup));
     }
     unless_wrong(Answer::sure(Question::Knee, words, figures), best, setup)
+}
+
+/// The highest of several rates that the server kept up with, and the least latency.
+fn rates(result: &RunResult, all: &[Named<'_>]) -> Answer {
+    let setup = &result.setup;
+    let number = |named: &&Named<'_>| named.level.load.number();
+    let by_rate = |left: &&Named<'_>, right: &&Named<'_>| number(left).total_cmp(&number(right));
+    let kept = || all.iter().filter(|named| kept_up(named.level));
+    let best = kept().max_by(by_rate).unwrap_or(&all[0]);
+    let above = all.iter().filter(|named| !kept_up(named.level) && number(named) > number(&best)).min_by(by_rate);
+    let beside = speech(best.level, &setup.measurement)
+        .unwrap_or_else(|| format!("{} {}", title(setup), with_interval(key(setup), best.level)));
+    let mut words = match (kept().count(), above) {
+        (0, _) => format!("No rate was kept up with, not even {} ({beside})", best.name),
+        (_, Some(above)) => {
+            let outcome = Outcome::new(above.level);
+            format!("Highest rate kept up with: {} ({beside}); {}: {outcome}", best.name, above.name)
+        }
+        (_, None) => format!("Every rate was kept up with, up to {} ({beside})", best.name),
+    };
+    let mut figures = figures(best, setup);
+    if let Some(least) = least_latency(kept(), setup).filter(|least| least.name != best.name) {
+        words += &format!("; least {}: {} at {}", title(setup), shown(key(setup), least.level), least.name);
+        figures.extend(self::figures(least, setup));
+    }
+    unless_wrong(Answer::sure(Question::MostLoad, words, figures), best, setup)
+}
+
+/// The load with the least of the latencies that the run is judged by.
+fn least_latency<'a, 'l>(all: impl Iterator<Item = &'l Named<'a>>, setup: &Setup) -> Option<&'l Named<'a>>
+where
+    'a: 'l,
+{
+    let latency = |named: &&Named<'_>| named.level.client.key_latency_ns(setup.measurement.percentile);
+    all.min_by(|left, right| latency(left).total_cmp(&latency(right)))
 }
 
 /// The most load of which nearly every request is within its limits (`--goodput`).

@@ -473,3 +473,26 @@ fn a_level_that_failed_says_why() {
     let words = "Nothing was measured: no request succeeded at concurrency 1 (Internal: no weights for this tenant)";
     assert_eq!(found.words, words);
 }
+
+#[test]
+fn several_rates_are_answered_by_the_highest_that_was_kept_up_with() {
+    let mut setup = setup(false, 1);
+    let (distribution, range) = (GapDistribution::Constant, Range::with_step(100.0, Some(300.0), 100.0));
+    setup.mode = LoadMode::RequestRate { range, distribution };
+    let rate = |rate: u64, ms| LevelSummary { load: LevelLoad::RequestRate(rate as f64), ..level(1, rate, ms) };
+    let behind = |rate: f64, ms| {
+        let mut level = LevelSummary { load: LevelLoad::RequestRate(rate), ..level(1, 240, ms) };
+        level.verdict = Verdict::Invalid(vec![InvalidReason::Overloaded(rate, 240.0)]);
+        (level.limit, level.ending) = (None, Ending::Stable);
+        level
+    };
+    let found = answer(&setup, &[rate(100, 20), rate(200, 25), behind(300.0, 400)]);
+    let words = "Highest rate kept up with: 200 requests/s (p99 25 ms (22.5 to 27.5 ms)); 300 requests/s: overloaded; \
+        least p99: 20 ms at 100 requests/s";
+    assert_eq!(found.words, words);
+    let found = answer(&setup, &[rate(100, 20), rate(200, 25)]);
+    assert!(found.words.starts_with("Every rate was kept up with, up to 200 requests/s (p99 25 ms"), "{}", found.words);
+    let found = answer(&setup, &[behind(250.0, 300), behind(300.0, 400)]);
+    let words = "No rate was kept up with, not even 250 requests/s (p99 ";
+    assert!(found.words.starts_with(words) && found.missing.is_some(), "{}", found.words);
+}
