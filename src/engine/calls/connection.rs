@@ -40,6 +40,8 @@ pub(super) struct MultiplexedConnection<M> {
     /// The next one, while it is being made; requests are queued until it is.
     opening: Option<Opening>,
     tallied: TalliedConnection,
+    /// Whether the last connection ended without an answer.
+    unanswered: bool,
     /// Why there is no connection.
     lost: InferError,
     retry_at: Stamp,
@@ -58,6 +60,7 @@ impl<M: Method> MultiplexedConnection<M> {
             line: None,
             opening: None,
             tallied: TalliedConnection::new(&plan.route.tally),
+            unanswered: false,
             lost: status::error(UNAVAILABLE, "there is no connection"),
             retry_at: Stamp::default(),
             queued: VecDeque::new(),
@@ -187,19 +190,19 @@ impl<M: Method> MultiplexedConnection<M> {
         self.tallied.end_after(exchanges.fail_outstanding(&error));
         self.calls.streams.close_all();
         self.lost = error;
-        if let Some(mut line) = self.line.take() {
-            line.shutdown();
-        }
-        if self.any_queued(exchanges) {
-            self.connect_again(exchanges);
-        }
+        self.replace_line(exchanges);
     }
 
-    /// Queues what the server has not looked at before it went away: it is sent on the next connection.
-    fn queue_returned(&mut self, exchanges: &mut Exchanges) {
-        while let Some(slot) = self.calls.returned.pop() {
-            exchanges.returns(slot);
-            self.queued.push_back(exchanges.id(slot));
+    /// Closes the connection. What is queued gets another, unless two in a row end without an answer: a server that takes no
+    /// requests would be asked without end.
+    fn replace_line(&mut self, exchanges: &mut Exchanges) {
+        self.line.take().iter_mut().for_each(Http2Socket::shutdown);
+        if !self.any_queued(exchanges) {
+            self.tallied.end_idle();
+        } else if std::mem::replace(&mut self.unanswered, !self.calls.answered) && self.unanswered {
+            self.unreachable(self.lost.clone(), exchanges);
+        } else {
+            self.begin_opening(exchanges);
         }
     }
 
@@ -235,7 +238,7 @@ impl<M: Method> MultiplexedConnection<M> {
         if self.calls.answered {
             self.tallied.answers();
         }
-        self.queue_returned(exchanges);
+        self.queued.extend(self.calls.returned.drain(..).map(|slot| exchanges.id(slot)));
         if let Err(error) = outcome {
             self.lose(error, exchanges);
         }
@@ -267,10 +270,7 @@ impl<M: Method> MultiplexedConnection<M> {
         if let Some(goaway) = line.h2.goaway() {
             self.lost = status::of_goaway(goaway);
         }
-        if let Some(mut line) = self.line.take() {
-            line.shutdown();
-        }
-        self.begin_opening(exchanges);
+        self.replace_line(exchanges);
     }
 }
 

@@ -11,8 +11,7 @@ use crate::backend::{self, Awaited, ConnectionFault, InferError};
 use crate::calls::connection::{DEAD_PAUSE, MAX_READS, RECONNECT_LIMIT, RETRY_PAUSE};
 use crate::calls::events::{CallEvents, CallTable};
 use crate::calls::socket::{CONNECT_LIMIT, Http2Socket, Opening};
-use crate::calls::status::{self, UNAVAILABLE};
-use crate::calls::{CallPlan, Method};
+use crate::calls::{CallPlan, Method, status};
 use crate::clock::Stamp;
 use crate::connection_pool::ConnectionPool;
 use crate::error::{Error, Result};
@@ -189,9 +188,8 @@ impl<M: Method> ConnectionPerCall<M> {
             socket.process(&mut CallEvents { calls, method, exchanges })?;
             // The connection ends with its call, so a broken stream is not reset.
             self.calls.broken.clear();
-            if self.calls.returned.pop().is_some() {
-                let goaway = socket.h2.goaway().map(status::of_goaway);
-                return Err(goaway.unwrap_or_else(|| status::error(UNAVAILABLE, "the server takes no requests")));
+            if let (Some(slot), Some(goaway)) = (self.calls.returned.pop(), socket.h2.goaway()) {
+                fail(slot, status::of_goaway(goaway), exchanges);
             }
             let is_over = !exchanges.is_outstanding(slot);
             if is_over || !socket.may_hold_more() || (reads >= MAX_READS && !socket.holds_bytes()) {

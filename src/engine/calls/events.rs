@@ -46,7 +46,7 @@ pub struct CallTable {
     pub streams: InferStreams,
     /// Streams of the connection that are broken and must be reset.
     pub(super) broken: Vec<u32>,
-    /// Slots whose requests the server has not looked at, as it says.
+    /// Slots whose requests the server has not looked at, as it says; they are no longer with it.
     pub(super) returned: Vec<usize>,
     /// Whether any call of the connection has been answered.
     pub(super) answered: bool,
@@ -107,13 +107,19 @@ impl<M: Method> CallEvents<'_, M> {
     /// connection.
     fn give_back(&mut self, token: Token) {
         let Some(stream) = stream_of(token) else {
-            self.calls.returned.extend(self.slot(token));
-            return;
+            return self.slot(token).into_iter().for_each(|slot| self.return_slot(slot));
         };
-        let slots = (0..self.exchanges.slots()).filter(|slot| self.calls.is_on(*slot, stream, self.exchanges));
-        let slots: Vec<usize> = slots.collect();
-        self.calls.returned.extend(slots);
+        for slot in 0..self.exchanges.slots() {
+            if self.calls.is_on(slot, stream, self.exchanges) {
+                self.return_slot(slot);
+            }
+        }
         self.calls.streams.close(stream);
+    }
+
+    fn return_slot(&mut self, slot: usize) {
+        self.exchanges.returns(slot);
+        self.calls.returned.push(slot);
     }
 
     /// Body of a request's own call.

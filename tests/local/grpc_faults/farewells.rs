@@ -1,6 +1,6 @@
 //! Servers that announce the end of a connection, under loads that issue again whatever becomes of a request.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -10,7 +10,7 @@ use triton_bench::backend::{Backend, Completion, CompletionSink, Next, Response,
 use triton_bench::backends::kserve_grpc::GrpcBackend;
 use triton_bench::clock::Stamp;
 
-use super::peer::{Peer, WIDE, answer, fitting, goaway, serve};
+use super::peer::{Peer, WIDE, answer, be_ready, fitting, goaway, serve, serve_all};
 use super::{ACK, Bench, Log, PATIENCE, PLAIN, REQUEST, SETTINGS, Setup, backend, spec};
 
 /// Issues again until it is stopped.
@@ -114,6 +114,46 @@ fn parted(setup: Setup) -> (GrpcBackend, Bench) {
 fn a_goaway_before_the_first_request_costs_none() {
     let (_backend, mut bench) = parted(PLAIN);
     assert_eq!(bench.infer(), Ok(1));
+}
+
+/// Servers that take no request on any connection: by a GOAWAY that covers none, before and after the first, and by allowing no stream
+/// until they hang up.
+#[test]
+fn a_server_that_takes_no_requests_is_not_asked_without_end() {
+    const MAX_STREAMS: u16 = 3;
+    let scripts: [fn(&mut Peer); 3] = [
+        |peer| {
+            peer.shake_hands(WIDE);
+            peer.request();
+            peer.say(&goaway(0, 0, "full"));
+            peer.linger();
+        },
+        |peer| {
+            peer.shake_hands(WIDE);
+            peer.say(&goaway(0, 0, "full"));
+            peer.linger();
+        },
+        |peer| {
+            peer.shake_hands(&[(MAX_STREAMS, 0)]);
+            thread::sleep(Duration::from_millis(100));
+        },
+    ];
+    for script in scripts {
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
+        let address = serve_all(move |number, mut peer| {
+            if number == 0 {
+                return be_ready(peer);
+            }
+            counted.fetch_add(1, Ordering::Relaxed);
+            script(&mut peer);
+        });
+        let backend = backend(&address, PLAIN);
+        let mut bench = Bench::through(&backend, PLAIN);
+        assert!(bench.infer().is_err());
+        assert!(backend.network().unwrap().is_gone());
+        assert!((2..=4).contains(&connections.load(Ordering::Relaxed)), "{connections:?}");
+    }
 }
 
 #[test]
