@@ -281,8 +281,8 @@ fn model(command: &clap::Command, usual: &Usual<'_>, key: Key, node: Option<&Nod
         flags.at(key.at).add("model", &key.name);
     }
     if let Some(folder) = usual.folder {
-        let name = format!("tune-{}", key.name);
-        flags.add("output", Path::new(folder).join(name.trim_end_matches('-')).display());
+        let name = if key.name.is_empty() { "tune".to_owned() } else { format!("tune-{}", key.name) };
+        flags.add("output", Path::new(folder).join(name).display());
     }
     let mut loads = usual.loads;
     if let Some(mut parameters) = fields.section("parameters")? {
