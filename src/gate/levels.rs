@@ -2,14 +2,13 @@
 
 use crate::plan::{Bound, Decision, Figure, GatePlan, Requirement};
 use crate::result::checked::{Checked, Judgement};
-use crate::result::figures::{FigureAt, Value};
+use crate::result::figures::FigureAt;
 use crate::result::outcome::{Outcome, is_comparable, stood_still_alone};
-use crate::result::ratio::{Estimate, Figures, ratio};
+use crate::result::ratio::Figures;
 use crate::result::summary::{LevelLoad, LevelSummary};
 use crate::result::{Distinction, RunResult, Unit};
 use crate::stats::Bounds;
-use crate::terms::FigureName;
-use crate::{Found, is_about};
+use crate::{Found, find, is_about, is_taken_as_it_is};
 
 /// Checks the levels against the plan's requirements, and against `baseline` where these need one. Each requirement
 /// is judged on every level that it is about. Nothing holds for what an interrupted run did not measure.
@@ -101,12 +100,7 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
         (Bound::Change(_), Err(note)) => return unjudged(requirement, Some(level.load), note),
         (_, reference) => reference.ok(),
     };
-    let found = match requirement.figure {
-        Figure::Named(name) => find(requirement, name, level, baseline),
-        Figure::Statistic(_) | Figure::Errors => {
-            crate::find(Figures::new(level), requirement, baseline.map(Figures::new))
-        }
-    };
+    let found = find(Figures::new(level), requirement, baseline.map(Figures::new));
     let as_it_is = "judged by its value: nothing tells how well it is known";
     let note = match requirement.figure {
         Figure::Named(name) if is_taken_as_it_is(name) => Some(as_it_is.to_owned()),
@@ -162,41 +156,6 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
         open,
         note,
     }
-}
-
-/// A figure of the catalogue that levels are not measured by, as a requirement is about it; or why there is none.
-fn find(
-    requirement: &Requirement,
-    name: FigureName,
-    level: &LevelSummary,
-    baseline: Option<&LevelSummary>,
-) -> Result<Found, &'static str> {
-    let figure = FigureAt::new(name);
-    let none = "the level does not have this figure";
-    let Value { value, interval, mut bounds } = figure.value(level).ok_or(none)?;
-    if is_taken_as_it_is(name) {
-        bounds = Bounds { low: Some(value), high: Some(value) };
-    }
-    let unit = figure.figure.unit;
-    let change = match requirement.bound {
-        Bound::Value(bound) => return Ok(Found { unit, value, interval, bounds, bound }),
-        Bound::Change(change) => change,
-    };
-    let their_none = "the baseline's level does not have this figure";
-    let reference = baseline.ok_or("there is no baseline")?;
-    let theirs = figure.value(reference).ok_or(their_none)?;
-    if theirs.value <= 0.0 {
-        return Ok(Found { unit, value, interval, bounds, bound: theirs.value * (1.0 + change) });
-    }
-    let (interval, change) = (ratio(Estimate { value, interval }, theirs.estimate()), 1.0 + change);
-    let ratio = value / theirs.value;
-    let bounds = if is_taken_as_it_is(name) { Bounds { low: Some(ratio), high: Some(ratio) } } else { interval.into() };
-    Ok(Found { unit: Unit::Ratio, value: ratio, interval, bounds, bound: change })
-}
-
-/// Whether nothing tells how well a figure is known, as of rates of tokens: it is judged by its value.
-fn is_taken_as_it_is(name: FigureName) -> bool {
-    FigureAt::new(name).figure.is_a_value()
 }
 
 #[cfg(test)]

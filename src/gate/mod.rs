@@ -23,11 +23,12 @@ use base::exit;
 use crate::plan::{Bound, Figure, LevelName, Requirement};
 use crate::result::Unit;
 use crate::result::checked::Judgement;
-use crate::result::ratio::{Figures, Side, bounds_of_ratio};
+use crate::result::figures::{FigureAt, Value};
+use crate::result::ratio::{Estimate, Figures, Side, bounds_of_ratio, ratio};
 use crate::result::statistic::{CONFIDENCE, value};
 use crate::result::summary::{LevelLoad, StatisticEstimate};
 use crate::stats::{Bounds, Interval, Proportion, share_difference, share_interval, student_t_quantile};
-use crate::terms::Statistic;
+use crate::terms::{FigureName, Statistic};
 
 pub use baseline::{Finding, Lack, Planned, lacks};
 pub use levels::judge;
@@ -108,7 +109,7 @@ pub fn find(
     let statistic = match requirement.figure {
         Figure::Statistic(statistic) => Some(statistic),
         Figure::Errors => None,
-        Figure::Named(_) => return Err("it is known once the level is over"),
+        Figure::Named(name) => return Ok(named(figures, name, requirement, baseline)?.wider(wider(figures.looks))),
     };
     let (unit, wider) = (statistic.map_or(Unit::Share, Unit::new), wider(figures.looks));
     let change = match requirement.bound {
@@ -140,6 +141,41 @@ fn by_value(figures: Figures<'_>, statistic: Option<Statistic>, unit: Unit, boun
             Found { unit, value: figures.client.failed_share(), interval, bounds: interval.into(), bound }
         }
     }
+}
+
+/// A figure of the catalogue that levels are not measured by; or why there is none.
+fn named(
+    figures: Figures<'_>,
+    name: FigureName,
+    requirement: &Requirement,
+    baseline: Option<Figures<'_>>,
+) -> Result<Found, &'static str> {
+    let figure = FigureAt::new(name);
+    let none = "the level does not have this figure";
+    let Value { value, interval, mut bounds } = figure.value_in(figures.client).ok_or(none)?;
+    if is_taken_as_it_is(name) {
+        bounds = Bounds { low: Some(value), high: Some(value) };
+    }
+    let unit = figure.figure.unit;
+    let change = match requirement.bound {
+        Bound::Value(bound) => return Ok(Found { unit, value, interval, bounds, bound }),
+        Bound::Change(change) => change,
+    };
+    let their_none = "the baseline's level does not have this figure";
+    let baseline = baseline.ok_or("there is no baseline")?;
+    let theirs = figure.value_in(baseline.client).ok_or(their_none)?;
+    if theirs.value <= 0.0 {
+        return Ok(Found { unit, value, interval, bounds, bound: theirs.value * (1.0 + change) });
+    }
+    let (interval, change) = (ratio(Estimate { value, interval }, theirs.estimate()), 1.0 + change);
+    let ratio = value / theirs.value;
+    let bounds = if is_taken_as_it_is(name) { Bounds { low: Some(ratio), high: Some(ratio) } } else { interval.into() };
+    Ok(Found { unit: Unit::Ratio, value: ratio, interval, bounds, bound: change })
+}
+
+/// Whether nothing tells how well a figure is known, as of rates of tokens: it is judged by its value.
+fn is_taken_as_it_is(name: FigureName) -> bool {
+    FigureAt::new(name).figure.is_a_value()
 }
 
 /// Whether a requirement is about levels with this load.

@@ -21,7 +21,7 @@ use crate::number::{binary, plain};
 use crate::stats::{Bounds, Interval};
 use crate::summary::LevelLoad;
 use crate::tune::{CandidateResult, CandidateStatus};
-use crate::{Checked, Distinction, RunResult, TuneResult, Unit};
+use crate::{Checked, Distinction, RunResult, Setup, TuneResult, Unit};
 
 pub use changes::compared;
 pub use knee::{Knee, knee};
@@ -189,16 +189,23 @@ impl RunResult {
 
     /// What an undecided gate lacks: more of the same.
     fn longer_gate(&self) -> Missing {
-        let measurement = &self.setup.measurement;
-        let (flag, value) = match measurement.request_count {
-            Some(count) => ("--request-count", (LONGER_GATE * count).to_string()),
+        let Setup { measurement, mode, .. } = &*self.setup;
+        let is_joint = self.levels.iter().any(|level| level.ranks.len() > 1);
+        let flag = match measurement.request_count {
+            Some(count) => Some(("--request-count", (LONGER_GATE * count).to_string())),
+            None if measurement.restarts > 1 => {
+                Some(("--restarts", (LONGER_GATE * u64::from(measurement.restarts)).to_string()))
+            }
+            // Such loads are not measured on for a condition.
+            None if self.variants.is_none() && (is_joint || !mode.has_windows()) => None,
             None => {
                 let spent = self.requirements.iter().filter_map(|checked| checked.measured_s).fold(0.0, f64::max);
-                ("--gate-time", format!("{}s", (LONGER_GATE as f64 * spent.max(USUAL_GATE_S)).ceil()))
+                Some(("--gate-time", format!("{}s", (LONGER_GATE as f64 * spent.max(USUAL_GATE_S)).ceil())))
             }
         };
         let problem = "a condition is neither met nor missed for sure; measured longer, it may be".to_owned();
-        Missing { problem, command: Some(command::command(&self.setup, &[(flag, value)])), seconds: None }
+        let command = flag.map(|changed| command::command(&self.setup, &[changed]));
+        Missing { problem, command, seconds: None }
     }
 
     /// Whether there are requirements, and each is certainly met or missed.

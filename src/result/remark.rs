@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Oddities, Oddity, OddityKind};
+use crate::record::Generated;
 
 /// A remark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +36,8 @@ pub enum RemarkKind {
     ServerCounts,
     /// Milliseconds for which the client's process stood still outside of the windows that count.
     StoodStill,
+    /// Successful answers were all empty.
+    EmptyAnswers,
 }
 
 impl Remark {
@@ -72,6 +75,19 @@ impl Remark {
             ),
         };
         Self { kind, count, total, text }
+    }
+
+    /// Every answer of a service that generates text is a success without content.
+    pub fn of_answers(generated: Option<&Generated>, completed: u64) -> Option<Self> {
+        let empty = generated.map_or(0, |generated| generated.empty);
+        if empty == 0 || empty < completed {
+            return None;
+        }
+        let text = format!(
+            "all {empty} answers are successes without any content: their times are not those of generated text; look at \
+             one, and at the endpoint and the model's name"
+        );
+        Some(Self { kind: RemarkKind::EmptyAnswers, count: empty, total: Some(completed), text })
     }
 
     /// How long this process stood still meanwhile.

@@ -16,6 +16,8 @@ use crate::wire::sse::{Event, EventReader};
 
 /// What ends a stream.
 const DONE: &[u8] = b"[DONE]";
+/// Bodies without anything in them.
+const EMPTY: [&[u8]; 5] = [b"", b"{}", b"[]", b"null", b"\"\""];
 
 /// What is kept of answers.
 #[derive(Clone, Copy, Debug)]
@@ -216,7 +218,7 @@ impl Answer {
     /// A body that is not a stream.
     fn body(&mut self, head: &Head, slot: usize, exchanges: &mut Exchanges) -> Result<Option<Generation>, InferError> {
         let body = &*unpacked(head, &self.kept, self.wanted.limit)?;
-        let is_empty = body.iter().all(u8::is_ascii_whitespace);
+        let is_empty = EMPTY.contains(&body.trim_ascii());
         let parsed = if is_empty { Ok(ParsedAnswer::default()) } else { ParsedAnswer::read(body) };
         let parsed = parsed.map_err(|error| malformed(format!("its body is not JSON: {error}")))?;
         if parsed.error {

@@ -61,7 +61,8 @@ pub(super) fn remark(
         summary.remarks.clear();
     }
     let further = pauses::total(level.start, level.end).saturating_sub(still);
-    summary.remarks.extend(Remark::of_replies(oddities).chain(Remark::of_pauses(further)));
+    let answers = Remark::of_answers(summary.client.generated.as_deref(), summary.client.requests);
+    summary.remarks.extend(Remark::of_replies(oddities).chain(Remark::of_pauses(further)).chain(answers));
 }
 
 impl Trials<'_> {

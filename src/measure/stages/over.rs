@@ -172,7 +172,8 @@ impl EndingStage {
         (summary.client_usage, summary.server_usage) = self.usage;
         (summary.threads, summary.connections) = (Some(facts.issuers), measurement.backend.connections());
         // The server's counts of a stage have requests of its neighbours in them.
-        summary.remarks = Remark::of_replies(&stage.load.oddities()).collect();
+        let answers = Remark::of_answers(summary.client.generated.as_deref(), summary.client.requests);
+        summary.remarks = Remark::of_replies(&stage.load.oddities()).chain(answers).collect();
         let evidence = self.evidence(measurement);
         summary.verdict = judge(&summary, &evidence);
         (summary, evidence)

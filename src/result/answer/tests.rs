@@ -1,5 +1,6 @@
 //! Each kind of run and the sentence that answers it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
@@ -11,7 +12,7 @@ use crate::rounds::{Round, Unit as Turn, Value};
 use crate::setup::sample as plans;
 use crate::summary::{Ending, LevelSummary, LimitCheck, StatisticEstimate, sample};
 use crate::sweep::SweepResult;
-use crate::terms::{Flag, GapDistribution, LoadMode, Order, Precision, Range, Rounds, Spacing, Statistic};
+use crate::terms::{Flag, GapDistribution, LoadMode, Order, Precision, Range, Rounds, Spacing, StageEdges, Statistic};
 use crate::variants::{Cell, VariantIdentity, VariantsResult};
 use crate::{RunResult, Setup};
 
@@ -135,6 +136,19 @@ fn an_undecided_gate_is_not_failed_and_says_its_bound() {
     let answer = result.answer().unwrap();
     assert_eq!(answer.sure, Sureness::Undecided);
     assert!(answer.missing.unwrap().command.unwrap().contains("--gate-time 240s"));
+    let mut changed = setup(false, 1);
+    changed.measurement.restarts = 3;
+    result.setup = Arc::new(changed.clone());
+    assert!(result.answer().unwrap().missing.unwrap().command.unwrap().contains("--restarts 12"));
+    changed.measurement.restarts = 1;
+    changed.mode = LoadMode::Stages {
+        stages: Vec::new(),
+        distribution: GapDistribution::Constant,
+        edges: StageEdges::default(),
+        trace: None,
+    };
+    result.setup = Arc::new(changed);
+    assert_eq!(result.answer().unwrap().missing.unwrap().command, None, "stages are not measured on");
 }
 
 #[test]

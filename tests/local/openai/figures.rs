@@ -71,6 +71,20 @@ fn odd_streams_are_listed() {
     );
 }
 
+#[test]
+fn answers_without_anything_in_them_are_said_to_be_empty() {
+    let payloads = Payloads::of(&[CHAT]);
+    for (body, is_empty) in [("{}", true), ("", true), (" null\n", true), (r#"{"content": "llama"}"#, false)] {
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+        let server = HttpServer::start(move |_: &Received| vec![Act::Send((head.clone() + body).into_bytes())]);
+        let run = payloads.on(&server).args("--async --request-count 20").run();
+        run.report();
+        let remark = "[WARNING] all 20 answers are successes without any content";
+        assert_eq!(run.stdout.contains(remark), is_empty, "{body:?}: {}", run.stdout);
+    }
+}
+
 /// A stream that begins after `first` milliseconds, and whose events each come that many milliseconds after the one before.
 fn later(first: u64, events: &[(u64, String)]) -> Vec<Act> {
     let wait = |ms| Act::Wait(Duration::from_millis(ms));
