@@ -160,6 +160,7 @@ impl OpenAiArgs {
         let path = self.endpoint.as_deref().unwrap_or_default().split('?').next().unwrap_or_default();
         match path.rsplit('/').next().unwrap_or_default() {
             "embeddings" => PromptForm::Input,
+            "messages" => PromptForm::AnthropicMessages,
             "completions" if !path.ends_with("chat/completions") => PromptForm::Prompt,
             _ => PromptForm::Messages,
         }

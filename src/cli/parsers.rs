@@ -59,6 +59,10 @@ pub fn shape(text: &str) -> Result<(String, Vec<i64>), String> {
     if name.is_empty() {
         return Err(rule.to_owned());
     }
+    let inputs: Vec<&str> = text.split_whitespace().collect();
+    if inputs.len() > 1 && inputs.iter().all(|input| input.contains(':')) {
+        return Err(format!("it names several inputs: repeat the flag, --shape {}", inputs.join(" --shape ")));
+    }
     let dims = dims.split(',').map(|dim| integer::<i64>(dim, 1, i64::MAX as u64).map_err(|_| rule.to_owned()));
     Ok((name.to_owned(), dims.collect::<Result<_, _>>()?))
 }
@@ -320,6 +324,7 @@ mod tests {
     fn shapes_split_at_the_last_colon() {
         assert_eq!(shape("IN:1,16"), Ok(("IN".into(), vec![1, 16])));
         assert_eq!(shape("in:0:3"), Ok(("in:0".into(), vec![3])));
+        assert_eq!(shape("a:1 b:2").unwrap_err(), "it names several inputs: repeat the flag, --shape a:1 --shape b:2");
         assert!(["IN", "IN:", "IN:0", "IN:-1", "IN:1,,2", ":1", "IN:1x"].iter().all(|text| shape(text).is_err()));
         assert_eq!(random_range("ids:0:-1.5").unwrap_err(), "0 is above -1.5");
         assert_eq!(random_range("a:b:0:30522").unwrap().to_string(), "a:b:0:30522");

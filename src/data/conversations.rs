@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::dataset::with_system;
 use crate::documents::{Documents, TurnOf};
 use crate::error::Result;
 use crate::lengths::{ConversationSpec, ConversationTurns};
@@ -54,8 +55,9 @@ fn write(
             inexact += u32::from(!is_exact);
             let repeats = is_endless && writer.spec.form == PromptForm::Prompt;
             let text = if repeats { repeated(&system, &question) } else { question };
-            // A question that repeats it has it already.
-            let system = if turn == 0 && !repeats { system.as_str() } else { "" };
+            // A question that repeats it has it already; beside messages it is no part of what was said before.
+            let is_needed = (turn == 0 && !repeats) || writer.spec.form == PromptForm::AnthropicMessages;
+            let system = if is_needed { system.as_str() } else { "" };
             let delay_ms = conversations.delay.map_or(0, |delay| delay.draw(draws.seed, 4 + 2 * turn) * 1000);
             let turn_of = TurnOf { session: &session, delay_ms, after: None };
             out.add(&fields(writer.spec.form, system, &text), output, Some(&turn_of))?;
@@ -88,6 +90,7 @@ fn fields(form: PromptForm, system: &str, text: &str) -> String {
     let messages = |all: &[Value]| format!("\"messages\":{}", Value::from(all));
     let user = json!({ "role": "user", "content": text });
     match (form, system) {
+        (PromptForm::AnthropicMessages, system) => with_system(system, messages(&[user])),
         (PromptForm::Messages, "") => messages(&[user]),
         (PromptForm::Messages, system) => messages(&[json!({ "role": "system", "content": system }), user]),
         (PromptForm::Prompt, "") => format!("\"prompt\":{}", Value::from(text)),

@@ -53,12 +53,25 @@ impl Prompt {
     pub fn fields(self, form: PromptForm) -> String {
         let messages = |messages: Vec<Value>| format!("\"messages\":{}", Value::from(messages));
         match (self, form) {
+            (Self::Messages(all), PromptForm::AnthropicMessages) => {
+                let is_system = |message: &Value| message["role"] == "system";
+                let (system, turns): (Vec<Value>, Vec<Value>) = all.into_iter().partition(is_system);
+                let texts: Vec<&str> = system.iter().filter_map(|message| message["content"].as_str()).collect();
+                with_system(&texts.join("\n\n"), messages(turns))
+            }
             (Self::Messages(all), _) => messages(all),
-            (Self::Text(text), PromptForm::Messages) => messages(vec![json!({"role": "user", "content": text})]),
+            (Self::Text(text), PromptForm::Messages | PromptForm::AnthropicMessages) => {
+                messages(vec![json!({"role": "user", "content": text})])
+            }
             (Self::Text(text), PromptForm::Prompt) => format!("\"prompt\":{}", Value::from(text)),
             (Self::Text(text), PromptForm::Input) => format!("\"input\":{}", Value::from(text)),
         }
     }
+}
+
+/// The fields of a payload of Anthropic's messages: what the system says is no message there.
+pub fn with_system(system: &str, fields: String) -> String {
+    if system.is_empty() { fields } else { format!("\"system\":{},{fields}", Value::from(system)) }
 }
 
 /// The entries of a data set, in its order.
@@ -106,7 +119,7 @@ impl Wanted<'_> {
         if turns.len() < 2 {
             return None;
         }
-        if self.form == PromptForm::Messages {
+        if matches!(self.form, PromptForm::Messages | PromptForm::AnthropicMessages) {
             let message = |(role, content): &(&str, String)| json!({"role": role, "content": content});
             return Some(Entry { prompt: Prompt::Messages(turns.iter().map(message).collect()), output: None });
         }

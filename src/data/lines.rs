@@ -35,7 +35,9 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> 
             }
             let value = serde_json::from_slice(line).map_err(|error| refuse(number, &format!("no JSON: {error}")))?;
             match entry(value) {
-                Some(Entry::Prompt(text)) => payloads.add(&Prompt::Text(text).fields(form), None, None)?,
+                Some(Entry::Prompt(text)) => {
+                    payloads.add(&Prompt::Text(text).fields(form), form.least_output(), None)?
+                }
                 Some(Entry::Body(body)) => payloads.add_body(body)?,
                 None => return Err(refuse(number, "it is no prompt")),
             }

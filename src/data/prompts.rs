@@ -50,6 +50,7 @@ pub(crate) fn load(
         for (number, entry) in dataset::read(&wanted)?.into_iter().enumerate() {
             let draws = Draws::new(target.spec.seed, Purpose::Prompts, number as u64);
             let output = spec.output.map(|length| length.draw(draws.seed, 2)).or(entry.output);
+            let output = output.or(spec.form.least_output());
             payloads.add(&entry.prompt.fields(spec.form), output, None)?;
         }
         return Ok(payloads.loaded(Vec::new()));
@@ -242,7 +243,8 @@ impl Draws {
             }
         };
         let recorded = row.map(|row| row.generated.clamp(1, most));
-        (prompt, spec.output.map(|length| length.draw(self.seed, 2)).or(recorded))
+        let output = spec.output.map(|length| length.draw(self.seed, 2)).or(recorded);
+        (prompt, output.or(spec.form.least_output()))
     }
 
     /// A text of that many tokens, and whether it has exactly that many; words without a tokenizer.

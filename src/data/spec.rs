@@ -102,11 +102,24 @@ impl OptionalInputs {
 pub enum PromptForm {
     /// `messages`, for chat completions.
     Messages,
+    /// `messages`, and what the system says beside them, for Anthropic's messages.
+    AnthropicMessages,
     /// `prompt`, for completions.
     Prompt,
     /// `input`, for embeddings.
     Input,
 }
+
+impl PromptForm {
+    /// The limit on output tokens where a payload needs one and nothing says which.
+    pub fn least_output(self) -> Option<u64> {
+        (self == Self::AnthropicMessages).then_some(ANTHROPIC_OUTPUT_TOKENS)
+    }
+}
+
+/// Anthropic's messages need a limit; it is the one of its documentation's examples
+/// (<https://docs.anthropic.com/en/api/messages>).
+const ANTHROPIC_OUTPUT_TOKENS: u64 = 1024;
 
 /// How many different prompts are generated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

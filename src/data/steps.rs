@@ -170,7 +170,7 @@ impl<'a> Target<'a> {
             true => Ok(shape),
             false => {
                 let asked_input = TensorSpec { shape: self.shapes.inputs[index].to_vec(), ..input.clone() };
-                Err(shapes::incompatible(&asked_input, &shape))
+                Err(shapes::incompatible(&asked_input, &shape) + "; --shape has set that one: leave it out")
             }
         }
     }

@@ -2,9 +2,28 @@
 
 use std::fmt::Write as _;
 
-use crate::result::answer::Answer;
+use crate::figures::{MARGIN, Shown};
+use crate::result::answer::{Answer, compared};
+use crate::result::compare::changes;
 use crate::stdio::shown;
 use crate::variants::wrapped;
+
+/// How the other results differ from the first.
+pub fn comparisons(results: &[Shown<'_>]) -> Vec<Answer> {
+    let Some((first, others)) = results.split_first() else { return Vec::new() };
+    let differ = |run: &Shown<'_>| {
+        let changes = changes(first.result, run.result, MARGIN);
+        compared(&changes, [&first.name, &run.name], &run.result.setup)
+    };
+    others.iter().filter_map(differ).collect()
+}
+
+/// What a result says by itself; of several results, the sentence names it.
+pub fn answer_of(run: &Shown<'_>, results: &[Shown<'_>]) -> Option<Answer> {
+    let answer = run.result.answer()?;
+    let words = if results.len() > 1 { format!("{}: {}", run.name, answer.words) } else { answer.words };
+    Some(Answer { words, ..answer })
+}
 
 /// The lines, after an empty one: gate, answer, and what is missing with the command that would settle it. The table of a
 /// gate's requirements ends with an empty line.

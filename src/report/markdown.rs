@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::figures::{MARGIN, Shown, full_name, load, rate, short, time};
 use crate::number::bandwidth;
 use crate::requirements::{cells, notes, verdict_name};
-use crate::result::answer::compared;
 use crate::result::compare::{Direction, changes, reach};
 use crate::result::figures::{FigureAt, further};
 use crate::result::outcome::Outcome;
@@ -31,14 +30,11 @@ pub fn write(path: &Path, interrupts: Interrupts, results: &[Shown<'_>]) -> Resu
 
 /// A table for each result, and one of the changes from the first to the others.
 pub fn text(results: &[Shown<'_>]) -> String {
-    let mut text = String::new();
-    if let Some((first, others)) = results.split_first() {
-        for other in others {
-            let changes = changes(first.result, other.result, MARGIN);
-            let answer = compared(&changes, [&first.name, &other.name], &other.result.setup);
-            text += &answer.map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
-        }
-    }
+    let answers = results.iter().filter_map(|run| headline::answer_of(run, results));
+    // Below, a single result has its answer where it begins.
+    let gates = answers.filter(|answer| answer.gate.is_some() && results.len() > 1);
+    let opening: Vec<_> = gates.chain(headline::comparisons(results)).collect();
+    let mut text: String = opening.iter().map(|answer| headline::markdown(answer, inert)).collect();
     for run in results {
         let models: Vec<String> = run.result.setup.models.iter().map(|model| inert(&model.name)).collect();
         let heading =
@@ -47,7 +43,8 @@ pub fn text(results: &[Shown<'_>]) -> String {
         if run.result.interrupted {
             let _ = writeln!(text, "{}\n", html::INTERRUPTED);
         }
-        text += &run.result.answer().map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
+        let answer = run.result.answer().filter(|answer| answer.gate.is_none() || results.len() == 1);
+        text += &answer.map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
         text += &match (&run.result.variants, &run.result.periodic) {
             (Some(found), _) => variants(found),
             (None, Some(found)) => batches(found),

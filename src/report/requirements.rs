@@ -97,6 +97,8 @@ pub fn cells(checked: &Checked) -> (String, String) {
     let value = checked.value.map(|value| show(value) + &unit(checked));
     let interval = match (checked.interval, checked.bounds) {
         (Some(interval), _) => format!("{} to {}", show(interval.low), show(interval.high)),
+        // Judged by its value.
+        (None, Bounds { low: Some(low), high: Some(high) }) if low == high => "not known".to_owned(),
         (None, Bounds { high: Some(high), .. }) => format!("< {}", show(high)),
         (None, Bounds { low: Some(low), .. }) => format!("> {}", show(low)),
         (None, _) => "not known".to_owned(),
@@ -240,8 +242,8 @@ fn properties(checked: &Checked) -> Vec<(&'static str, String)> {
     let numbers = [
         ("value", checked.value),
         ("bound", checked.bound),
-        ("low", checked.bounds.low.or(checked.interval.map(|interval| interval.low))),
-        ("high", checked.bounds.high.or(checked.interval.map(|interval| interval.high))),
+        ("low", checked.interval.map(|interval| interval.low).or(checked.bounds.low)),
+        ("high", checked.interval.map(|interval| interval.high).or(checked.bounds.high)),
         ("seconds", checked.measured_s),
     ];
     let numbers = numbers.into_iter().filter_map(|(name, value)| Some((name, value?.to_string())));
@@ -300,6 +302,8 @@ mod tests {
             ..checked()
         };
         let one_sided = Checked { interval: None, bounds: Bounds { low: None, high: Some(14.2e6) }, ..checked() };
+        let as_it_is = Bounds { low: Some(1e6), high: Some(1e6) };
+        let as_it_is = Checked { value: Some(1e6), interval: None, bounds: as_it_is, ..checked() };
         let ratio = Checked { unit: Unit::Ratio, value: Some(1.25), interval: None, ..checked() };
         let expected = "\
 Requirements:
@@ -309,10 +313,11 @@ Requirements:
   errors<1%    no level       none                     not known       does not hold
   p99<20ms     concurrency 4  12345.7 usec             < 14200         holds
   p99<20ms     concurrency 4  1.250 of the baseline's  not known       holds
+  p99<20ms     concurrency 4  1000 usec                not known       holds
   so that
 
 ";
-        assert_eq!(text(&[checked(), open, none, one_sided, ratio]), expected);
+        assert_eq!(text(&[checked(), open, none, one_sided, ratio, as_it_is]), expected);
         assert_eq!(text(&[]), "");
     }
 

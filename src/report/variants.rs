@@ -27,6 +27,11 @@ const NAME: usize = 24;
 /// Columns of a row's name in the table of a matrix.
 const WAY: usize = 11;
 
+/// `1 round`, `6 rounds`.
+fn rounds_of(count: usize) -> String {
+    if count == 1 { "1 round".to_owned() } else { format!("{count} rounds") }
+}
+
 /// What is compared, and how; ends with an empty line.
 pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
     let length = plan.request_count.map_or_else(|| plan.window.to_string(), |count| format!("{count} requests"));
@@ -38,7 +43,7 @@ pub fn heading(result: &VariantsResult, plan: &MeasurementPlan) -> String {
     let (count, margin) = (result.rounds.count, percent(result.rounds.margin));
     let rounds = match result.rounds.until_decided {
         Some(most) => format!("Rounds of {length} each until the requirements are decided, for {most:?} at most"),
-        None => format!("{count} rounds of {length} each"),
+        None => format!("{} of {length} each", rounds_of(count)),
     };
     let mut text = wrapped(&format!("  {rounds}, {order}{starts}; changes up to {margin} count as no change"));
     if count < MIN_PAIRS && result.starts < 2 {
@@ -74,10 +79,10 @@ fn block(result: &VariantsResult, cell: &Cell, comparison: &Comparison) -> Strin
         || format!("nothing to compare: {variant} and {reference} share no round"),
         |figure| {
             format!(
-                "{variant} is {} ({}, {} rounds{})",
+                "{variant} is {} ({}, {}{})",
                 sentence(figure, &reference),
                 title(figure.figure),
-                comparison.rounds,
+                rounds_of(comparison.rounds),
                 starts(cell)
             )
         },
@@ -159,10 +164,10 @@ fn sentence(figure: &FigureChange, reference: &str) -> String {
 fn table(result: &VariantsResult, cell: &Cell) -> String {
     let latency = latency_word(result);
     let size = cell.size.map(|bytes| format!(", inputs of {}", binary(bytes))).unwrap_or_default();
-    let rounds = cell.rounds.iter().filter(|round| !round.set_aside).count();
+    let rounds = rounds_of(cell.rounds.iter().filter(|round| !round.set_aside).count());
     let (level, first) = (levels(cell, 0), name(result, 0));
     let mut text = wrapped(&format!(
-        "{level}{size}: {rounds} rounds; {latency} latency in usec and its ratio to {first}'s; MB of inputs and of \
+        "{level}{size}: {rounds}; {latency} latency in usec and its ratio to {first}'s; MB of inputs and of \
             outputs a second"
     ));
     let _ = writeln!(
@@ -215,8 +220,8 @@ fn remarks(result: &VariantsResult, cell: &Cell) -> String {
         }
         let mut remarks = units.filter_map(|(_, unit)| unit.remark.as_ref());
         if let Some(first) = remarks.next() {
-            text +=
-                &wrapped(&format!("  {name}: not as asked for in {} rounds: {}", remarks.count() + 1, shown(first)));
+            let rounds = rounds_of(remarks.count() + 1);
+            text += &wrapped(&format!("  {name}: not as asked for in {rounds}: {}", shown(first)));
         }
     }
     let disturbed = |aside: bool| {

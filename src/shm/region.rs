@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use crate::cuda::{self, DeviceMemory, PinnedMemory};
@@ -260,7 +261,11 @@ pub fn map_text(path: &Path) -> Result<MappedText> {
 pub fn open_regular(path: &Path) -> Result<(File, usize)> {
     let metadata = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
     if !metadata.is_file() {
-        let kind = if metadata.is_dir() { "a directory" } else { "not a regular file" };
+        let kind = match metadata.file_type() {
+            kind if kind.is_dir() => "a directory",
+            kind if kind.is_fifo() => "a pipe, and files are mapped into memory: write what it brings to a file first",
+            _ => "not a regular file",
+        };
         return Err(Error::input(format!("failed to open file '{}': it is {kind}", path.display())));
     }
     let file = File::open(path).map_err(|e| unreadable(path, &e))?;

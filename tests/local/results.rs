@@ -372,9 +372,17 @@ fn what_is_required_decides_the_exit_code() {
     assert!(broken.stdout.contains("\n  there is no such level\n"), "{}", broken.stdout);
     assert!(fs::read_to_string(&xml).unwrap().contains("tests=\"2\" failures=\"2\""));
     assert_eq!(counted(flags).arg(&xml).named_perf_analyzer().run().code(), 0, "a code that its callers do not know");
-    let compared = counted("--require p50<+100000% --baseline").arg(&result).run();
+    let (page, text) = (folder.path().join("gate.html"), folder.path().join("gate.md"));
+    let compared = counted("--require p50<+100000% --baseline").arg(&result);
+    let compared = compared.arg("--report").arg(&page).arg("--markdown").arg(&text).run();
     assert_eq!(compared.code(), 0, "{}{}", compared.stdout, compared.stderr);
     assert!(compared.stdout.contains(" of the baseline's"), "{}", compared.stdout);
+    let (page, text) = (fs::read_to_string(page).unwrap(), fs::read_to_string(text).unwrap());
+    assert!(
+        page.find("<p class=\"gate\">").unwrap() < page.find("<p class=\"answer\">").unwrap(),
+        "the gate was asked"
+    );
+    assert!(text.starts_with("**Passed: p50&lt;+100000%") && text.matches("**Passed: ").count() == 1, "{text}");
     counted("--require p50<+5%").run().refusal(&["--require p50<+5%", "--baseline"]);
     counted("--require p50<5").run().refusal(&["--require 'p50<5'", "20ms"]);
     counted("--require p50<+5% --baseline").arg(&xml).run().refusal(&["gate.xml", "no result", "--summary-file"]);
@@ -740,7 +748,7 @@ fn timed_the_most_paced_streams_within_a_limit_are_the_answer() {
         levels(&server).args(flags).run().stdout
     });
     // Where a busy machine keeps the client from sending in time, that says nothing about the server.
-    let is_delivered = |stdout: &String| !stdout.contains(" 2 streams is load not delivered");
+    let is_delivered = |stdout: &String| !stdout.contains("the load of 2 streams was not delivered");
     let stdout = runs.find(is_delivered).expect("two streams are sent in time");
     assert!(stdout.contains("\nMost streams within p50 < 90 ms: 2 (p50 "), "{stdout}");
 }

@@ -17,6 +17,8 @@ use crate::openai::{AFTER, PAYLOAD};
 use crate::plan::OpenAiPlan;
 use crate::shm::Region;
 
+/// The version of Anthropic's messages that a request must name (<https://docs.anthropic.com/en/api/versioning>).
+const ANTHROPIC_VERSION: &str = "2023-06-01";
 /// Bytes of the length prefix of packed documents.
 const LENGTH: usize = 4;
 
@@ -166,8 +168,16 @@ fn head(endpoint: &Endpoint, headers: &Headers, path: &str) -> Vec<u8> {
     let mut out = headers.begin("POST", &format!("{}/{path}", endpoint.prefix), endpoint);
     headers.write_own(&mut out, "Accept", "*/*");
     headers.write_own(&mut out, "Content-Type", "application/json");
+    if is_messages(path) {
+        headers.write_own(&mut out, "anthropic-version", ANTHROPIC_VERSION);
+    }
     headers.write_given(&mut out);
     out
+}
+
+/// Whether an endpoint is that of Anthropic's messages.
+fn is_messages(endpoint: &str) -> bool {
+    endpoint.split('?').next().unwrap_or_default().trim_end_matches('/').ends_with("messages")
 }
 
 fn body(plan: &OpenAiPlan, model: Option<String>, options: &RequestOptions, payload: &Payload) -> Result<Body> {
@@ -209,8 +219,7 @@ fn document(
     if plan.streaming {
         fields.add("stream", &Value::from(true));
         // Anthropic's messages report usage unasked, and refuse the field.
-        let is_messages = plan.endpoint.trim_end_matches('/').ends_with("messages");
-        if fields.has_true("stream") && !is_messages {
+        if fields.has_true("stream") && !is_messages(&plan.endpoint) {
             fields.add("stream_options", &serde_json::json!({ "include_usage": true }));
         }
     }

@@ -64,6 +64,17 @@ impl Flags {
         self.settings[index].meant_at.push(self.at);
     }
 
+    /// Removes the words that begin so, such as `--name=`.
+    pub fn remove(&mut self, beginning: &str) {
+        for setting in &mut self.settings {
+            let places = std::mem::take(&mut setting.meant_at);
+            let words = std::mem::take(&mut setting.arguments).into_iter().zip(places);
+            let is_kept = |word: &OsString| !word.as_bytes().starts_with(beginning.as_bytes());
+            (setting.arguments, setting.meant_at) = words.filter(|(word, _)| is_kept(word)).unzip();
+        }
+        self.settings.retain(|setting| !setting.arguments.is_empty());
+    }
+
     /// Finds out that the flags take what the file means by them.
     ///
     /// # Errors

@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 
-use crate::figures::{MARGIN, Shown, rate};
+use crate::figures::rate;
+use crate::headline;
 use crate::html::Page;
 use crate::html::parts::percent;
-use crate::result::answer::{Answer, GateAnswer, ReportedFigure, Sureness, compared};
+use crate::result::answer::{Answer, GateAnswer, ReportedFigure, Sureness};
 use crate::result::checked::Judgement;
-use crate::result::compare::changes;
 use crate::result::figures::FigureAt;
 use crate::result::outcome::Outcome;
 use crate::result::{RunResult, Unit};
@@ -16,20 +16,12 @@ use crate::stdio::shown;
 /// Most figures that are tiles.
 const MOST: usize = 6;
 
-/// The answers that a page gives: how results differ, before what each of them says.
+/// The answers that a page gives: what a gate came to, how results differ, and what each of those says that the page is about.
 pub fn answers(page: &Page<'_>) -> Vec<Answer> {
-    let Some((first, others)) = page.results.split_first() else { return Vec::new() };
-    let differ = |run: &Shown<'_>| {
-        let changes = changes(first.result, run.result, MARGIN);
-        compared(&changes, [&first.name, &run.name], &run.result.setup)
-    };
-    let answer = page.results.get(page.main).and_then(|run| {
-        let answer = run.result.answer()?;
-        // Of several results, the sentence says whose it is.
-        let words = if others.is_empty() { answer.words } else { format!("{}: {}", run.name, answer.words) };
-        Some(Answer { words, ..answer })
-    });
-    others.iter().filter_map(differ).chain(answer).collect()
+    let results = page.results;
+    let each = results.iter().skip(page.main).filter_map(|run| headline::answer_of(run, results));
+    let (gates, others): (Vec<Answer>, Vec<Answer>) = each.partition(|answer| answer.gate.is_some());
+    gates.into_iter().chain(headline::comparisons(results)).chain(others).collect()
 }
 
 /// The sentence, and what is missing.

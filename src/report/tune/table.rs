@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::headline;
 use crate::result::{CandidateResult, CandidateStatus, TuneFigures, TuneResult};
 use crate::significant;
 use crate::terms::asked;
@@ -17,12 +18,11 @@ const NARROW: usize = 4;
 /// Maximum number of dropped candidates shown; files have all.
 const MAX_SHOWN: usize = 12;
 
-/// The table, the verdict and the reasons.
+/// The table, the reasons, and the answer as the last line.
 pub fn table(result: &TuneResult) -> String {
     let mut text = format!("Candidates of {}, best first\n", result.model);
     text += &rows(result);
     text.push('\n');
-    text += &wrapped(&result.verdict.sentence, 0);
     for reason in &result.why {
         text += &wrapped(&format!("- {reason}"), 2);
     }
@@ -32,7 +32,7 @@ pub fn table(result: &TuneResult) -> String {
     }
     let interrupted = if result.interrupted { ", interrupted" } else { "" };
     let _ = writeln!(text, "  Searched for {:.0} of {:.0} s{interrupted}", result.spent_s, result.budget_s);
-    text
+    text + &headline::text(&result.answer())
 }
 
 fn rows(result: &TuneResult) -> String {
@@ -320,10 +320,13 @@ Candidates of m, best first
        no such thing
      1 were ruled out by what was measured of others; result.json names them
 
-Better than yours: throughput +3100.0 % [+3090.0, +3110.0]
   - batches of 7.8 of 8 were executed; 2.0 ms in the queue, 5.0 ms of computing
   - a load of the model took 4.0 ms
   Searched for 41 of 60 s
+
+Take instance_group[].count 3: better than yours: throughput +3100.0 % [+3090.0,
+    +3110.0]; batches of 7.8 of 8 were executed; 2.0 ms in the queue, 5.0 ms of
+    computing
 ";
         assert_eq!(text, expected);
     }

@@ -7,7 +7,7 @@ use crate::answer::phrases::{
     LONGER, MARGIN, Named, failure, figures, kept_up, key, reason, shown, speech, title, unless_wrong, with,
     with_interval,
 };
-use crate::answer::within::within;
+use crate::answer::within::{standing, unless_certain, within};
 use crate::answer::{Answer, Missing, Question, Sureness, at, reported};
 use crate::figures::FigureAt;
 use crate::number::plain;
@@ -34,7 +34,7 @@ pub(super) fn answer(result: &RunResult) -> Option<Answer> {
         ([], _) => None,
         ([first, ..], []) => Some(nothing(first, &result.setup)),
         (_, measured) if is_limited => Some(within(result, measured)),
-        ([_], [named]) => Some(single(named, &result.setup)),
+        ([_], [named]) => Some(single(named, result)),
         (_, measured) if result.setup.mode.pace().is_some() => Some(streams(result, measured)),
         (_, measured) if measured.iter().all(|named| named.level.client.good.is_some()) => Some(good(result, measured)),
         (_, measured) if result.setup.mode.rate().is_some() => Some(rates(result, measured)),
@@ -51,12 +51,18 @@ fn nothing(first: &Named<'_>, setup: &Setup) -> Answer {
     Answer { sure: Sureness::NotMeasured, missing, ..Answer::sure(Question::Level, words, Vec::new()) }
 }
 
-/// What one load comes to.
-fn single(named: &Named<'_>, setup: &Setup) -> Answer {
+/// What one load comes to, and how that stands to a limit.
+fn single(named: &Named<'_>, result: &RunResult) -> Answer {
+    let setup = &result.setup;
     let words = what_it_comes_to(named, setup);
     let failure = failure(named.level).filter(|_| Outcome::new(named.level) == Outcome::Failed);
-    let words = failure.map(|why| format!("Failed: {why}; before, {words}")).unwrap_or(words);
-    unless_wrong(Answer::sure(Question::Level, words, figures(named, setup)), named, setup)
+    let limit = named.level.limit.filter(|_| setup.measurement.latency_threshold.is_some());
+    let words = match (failure, limit) {
+        (Some(why), _) => format!("Failed: {why}; before, {words}"),
+        (None, Some(check)) => format!("{words}: {} {}", title(setup), standing(check)),
+        (None, None) => words,
+    };
+    unless_certain(Answer::sure(Question::Level, words, figures(named, setup)), named, result)
 }
 
 fn what_it_comes_to(named: &Named<'_>, setup: &Setup) -> String {

@@ -113,6 +113,7 @@ pub(super) fn reason(named: &Named<'_>, setup: &Setup) -> Option<Missing> {
     let remedy = first.remedy(&setup.measurement, named.level.disturbances.disturbed > 0);
     let text = match outcome {
         Outcome::Failed => format!("{} failed: {first}; {remedy}", named.name),
+        Outcome::Undelivered => format!("the load of {} was not delivered: {first}; {remedy}", named.name),
         _ => format!("{} is {outcome}: {first}; {remedy}", named.name),
     };
     Some(Missing {

@@ -83,6 +83,28 @@ fn a_latency_is_shown_with_the_bound_that_is_below_the_limit() {
 }
 
 #[test]
+fn one_load_says_how_it_stands_to_the_limit() {
+    let one = |level: LevelSummary| answer(&setup(true, 1), &[level]);
+    let found = one(level(1, 130, 20));
+    assert!(
+        found.words.ends_with(": p99 is within the limit of 50 ms") && found.sure == Sureness::Sure,
+        "{}",
+        found.words
+    );
+    let found = one(level(1, 130, 76));
+    assert!(
+        found.words.ends_with(": p99 is over the limit of 50 ms") && found.sure == Sureness::Sure,
+        "{}",
+        found.words
+    );
+    let mut close = level(1, 130, 49);
+    close.limit = close.limit.map(|check| LimitCheck { certain: false, ..check });
+    let found = one(close);
+    assert!(found.words.contains("not surely within") && found.sure == Sureness::Undecided, "{}", found.words);
+    assert!(found.missing.unwrap().command.unwrap().contains("--max-trials"));
+}
+
+#[test]
 fn what_is_not_sure_says_what_would_settle_it() {
     let mut close = level(2, 228, 49);
     close.limit = close.limit.map(|check| LimitCheck { certain: false, ..check });

@@ -109,8 +109,18 @@ pub fn most_within(result: &RunResult) -> Option<&LevelSummary> {
     held.max_by(|left, right| load(left).total_cmp(&load(right)))
 }
 
+/// How a level stands to a limit.
+pub(super) fn standing(check: LimitCheck) -> String {
+    let limit = time(check.limit.as_nanos() as f64);
+    match (check.certain, check.over) {
+        (true, false) => format!("is within the limit of {limit}"),
+        (true, true) => format!("is over the limit of {limit}"),
+        (false, _) => format!("is not surely within the limit of {limit}, nor over it"),
+    }
+}
+
 /// The answer, unless the limit is within the interval of the latency: then with how long would settle it.
-fn unless_certain(answer: Answer, named: &Named<'_>, result: &RunResult) -> Answer {
+pub(super) fn unless_certain(answer: Answer, named: &Named<'_>, result: &RunResult) -> Answer {
     let setup = &result.setup;
     let found = key(setup).value(named.level);
     let contains = |limit: f64| {

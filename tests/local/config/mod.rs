@@ -1,5 +1,6 @@
 //! `--config`: files of flags, tested from outside.
 
+mod apis;
 mod conversations;
 mod files;
 mod hostile;

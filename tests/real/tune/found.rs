@@ -92,4 +92,9 @@ impl Found {
     pub fn text(&self) -> String {
         format!("{}\n{}", self.finished.stdout, self.finished.stderr)
     }
+
+    /// What it prints, as one line: the table's sentences are wrapped.
+    pub fn words(&self) -> String {
+        self.finished.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
 }

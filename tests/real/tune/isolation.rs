@@ -56,11 +56,7 @@ fn the_present_configuration_is_isolated_too() {
     let model = Model::python("m", KILLS).parameter("kills", "1");
     let found = search(model, "--search parameters.kills=1,0 --isolate --budget 16s");
     assert_eq!((found.name(), found.values_of_winner()), ("meets", vec!["0".to_owned()]), "{}", found.text());
-    assert!(
-        found.finished.stdout.contains("#1 works; yours could not be measured: its process crashed"),
-        "{}",
-        found.text()
-    );
+    assert!(found.words().contains("#1 works; yours could not be measured: its process crashed"), "{}", found.text());
     let model = Model::sleeping("m", 5).instances(3).parameter("crash_if", "count>2");
     let finished = tune(&Repository::of(&[model]), "--search instances=1:3 --isolate --budget 25s").run();
     finished.failure_after_notes(&["configuration in force cannot be read", "crashed (signal 6)"]);

@@ -4,9 +4,16 @@ use serde_json::{Value as Json, json};
 
 use crate::config::fields::{Fields, text};
 use crate::config::flags::Flags;
-use crate::config::yaml::{Fault, Node};
+use crate::config::yaml::{Fault, Node, Value};
 
 const COMPLETIONS: &str = "v1/completions";
+/// The types, and the endpoint of each.
+const TYPES: [(&str, &str); 4] = [
+    ("completion", COMPLETIONS),
+    ("chat", "v1/chat/completions"),
+    ("anthropic_messages", "v1/messages"),
+    ("embeddings", "v1/embeddings"),
+];
 
 /// Reads the section.
 ///
@@ -18,14 +25,24 @@ pub fn api(node: Option<&Node>, flags: &mut Flags) -> Result<(), Fault> {
         return Ok(());
     };
     let mut api = Fields::new("api", node)?;
-    if api.peek("type").and_then(text) == Some("anthropic_messages") {
-        api.refuse(
-            "type",
-            "no service kind speaks Anthropic's messages; servers that offer them offer OpenAI's chat, too: use type chat",
-        )?;
+    let names: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
+    let kind = api.choice("type", &names)?.unwrap_or("completion");
+    let endpoint = TYPES.iter().find(|(name, _)| *name == kind).map_or(COMPLETIONS, |(_, endpoint)| endpoint);
+    flags.at_key(&api, "type").add("endpoint", endpoint);
+    let has = |name: &str| flags.settings.iter().any(|setting| setting.name == name);
+    if kind == "anthropic_messages" && has("session-trace") {
+        api.refuse("type", "recorded calls are sent as OpenAI's chats: use type chat")?;
     }
-    let kind = api.choice("type", &["completion", "chat"])?.unwrap_or("completion");
-    flags.at_key(&api, "type").add("endpoint", if kind == "chat" { "v1/chat/completions" } else { COMPLETIONS });
+    if kind == "embeddings" && api.peek("streaming").is_some_and(|node| node.value == Value::Bool(true)) {
+        api.refuse("streaming", "an embedding arrives whole: leave it out")?;
+    }
+    // There, such requests do not have them either.
+    if matches!(kind, "anthropic_messages" | "embeddings") {
+        flags.remove("--request-parameter=ignore_eos:");
+    }
+    if kind == "embeddings" {
+        flags.remove("--output-tokens=");
+    }
     if api.switch("streaming")? == Some(true) {
         flags.at_key(&api, "streaming").switch("streaming");
     }

@@ -111,9 +111,12 @@ fn lacks_limit(flags: &Flags) -> bool {
         let setting = flags.settings.iter().find(|setting| setting.name == name)?;
         setting.arguments.last().map(|word| value_of(word).to_string_lossy())
     };
-    let is_chat = value("endpoint").is_some_and(|path| path.ends_with("chat/completions"));
+    let endpoint = value("endpoint").unwrap_or_default();
+    let is_chat = endpoint.ends_with("chat/completions") || endpoint.ends_with("messages");
     let has_none = |prompts: &str| prompts == data::MOCK.to_string() || (is_chat && prompts.starts_with("dataset:"));
-    value("output-tokens").is_none() && value("prompt-tokens").is_some_and(|prompts| has_none(&prompts))
+    value("output-tokens").is_none()
+        && !endpoint.ends_with("embeddings")
+        && value("prompt-tokens").is_some_and(|prompts| has_none(&prompts))
 }
 
 /// The section `data`; in a file that has it a level too deep, that of `tokenizer`, which knows no such key.
