@@ -21,6 +21,8 @@ pub mod limits;
 pub mod machine;
 pub mod seconds;
 pub mod signals;
+#[allow(unsafe_code)]
+pub mod socket;
 pub mod stdio;
 pub mod sync;
 

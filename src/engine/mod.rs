@@ -35,7 +35,7 @@ mod transport;
 mod url;
 
 use ::{backend, data, plan, shm, wire};
-use base::{clock, error, held, interrupt, limits, stdio};
+use base::{clock, error, held, interrupt, limits, socket, stdio};
 
 pub use client::NetworkClient;
 pub use connecting::{Connecting, Progress, connect};

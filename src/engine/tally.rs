@@ -81,6 +81,11 @@ impl TalliedConnection {
         }
     }
 
+    /// Whether requests have been answered on it since it was made.
+    pub fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
     /// The server or the network has ended it under a request. The next one makes another.
     pub fn end(&mut self) {
         let has_answered = self.has_answered;

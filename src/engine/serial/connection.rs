@@ -1,5 +1,6 @@
 //! [`SerialConnection`]: a connection, and the progress of the request on it.
 
+mod crossing;
 mod drain;
 
 use std::io::{self, ErrorKind, Read};
@@ -39,6 +40,8 @@ pub(super) struct SerialConnection {
     /// Bytes of it that the connection has taken, and the total.
     written: usize,
     total: usize,
+    /// Whether a byte of its answer has come.
+    heard: bool,
     /// Whether an answer is complete.
     answered: bool,
     /// Whether the last blocking read has ended without a byte.
@@ -60,6 +63,7 @@ impl SerialConnection {
             watches_writes: false,
             written: 0,
             total: 0,
+            heard: false,
             answered: false,
             silent: false,
             rest_until: None,
@@ -183,7 +187,8 @@ impl SerialConnection {
         total: usize,
         exchanges: &mut Exchanges,
     ) -> Result<(), InferError> {
-        (self.written, self.total, self.answered, self.silent) = (0, total, false, false);
+        (self.written, self.total) = (0, total);
+        (self.heard, self.answered, self.silent) = (false, false, false);
         if self.stream.is_none() {
             // Should that fail, the next request tries again.
             self.attempt.begin(common).inspect_err(|_| self.tallied.refuse())?;
@@ -236,6 +241,9 @@ impl SerialConnection {
                 self.sending = false;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == ErrorKind::BrokenPipe && self.has_crossed() => {
+                return self.send_again(common, dialogue, slot, exchanges);
+            }
             Err(error) => return self.receive_early(dialogue, slot, &error, exchanges),
         }
         match &common.poller {
@@ -289,6 +297,9 @@ impl SerialConnection {
             let Some(stream) = &mut self.stream else { return Err(closed("before the reply")) };
             let again = stream.is_tls() && common.poller.is_some();
             let count = match stream.read(buffer) {
+                Ok(0) if self.has_crossed() => {
+                    return self.send_again(common, dialogue, slot, exchanges).map(|()| Step::Partly);
+                }
                 Ok(0) => return self.end(dialogue, slot, exchanges),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -298,7 +309,7 @@ impl SerialConnection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(self.lose(failure(&error))),
             };
-            self.silent = false;
+            (self.silent, self.heard) = (false, true);
             exchanges.now = Stamp::now();
             exchanges.response_begins(slot);
             match dialogue.receive(slot, &buffer[..count], exchanges) {
@@ -376,7 +387,7 @@ impl SerialConnection {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{IoSlice, Write};
+    use std::io::{IoSlice, Read, Write};
     use std::net::TcpListener;
     use std::sync::Arc;
     use std::thread;
@@ -504,6 +515,45 @@ mod tests {
             }
             assert!(!line.is_connecting() && line.stream().is_some());
         }
+    }
+
+    /// The first request of `line` has been answered; the second is sent after `peer` did what it does.
+    fn ask_twice(common: &Common, line: &mut SerialConnection, exchanges: &mut Exchanges, peer: impl FnOnce()) -> Step {
+        line.answered = true;
+        line.release(true);
+        line.begin(common, &mut Same(b"four"), 0, 4, exchanges).unwrap();
+        peer();
+        // What the other side has done arrives.
+        thread::sleep(Duration::from_millis(20));
+        line.receive(common, &mut Same(b"four"), 0, &mut [0; 64], exchanges).unwrap()
+    }
+
+    #[test]
+    fn a_request_that_crosses_the_end_of_its_connection_leaves_on_another() {
+        for poller in [None, Some(Poller::new().unwrap())] {
+            let (listener, common, mut line, mut exchanges) = connected(poller);
+            drop(listener.accept().unwrap());
+            thread::sleep(Duration::from_millis(20));
+            assert_eq!(ask_twice(&common, &mut line, &mut exchanges, || ()), Step::Partly);
+            while line.is_sending() {
+                line.send(&common, &mut Same(b"four"), 0, &mut exchanges).unwrap();
+            }
+            let (mut peer, mut request) = (listener.accept().unwrap().0, [0; 4]);
+            peer.read_exact(&mut request).unwrap();
+            assert_eq!(&request, b"four");
+        }
+    }
+
+    #[test]
+    fn a_request_that_the_server_has_read_is_not_sent_again() {
+        let (listener, common, mut line, mut exchanges) = watched();
+        let (mut peer, _) = listener.accept().unwrap();
+        let read = move || peer.read_exact(&mut [0; 4]).unwrap();
+        assert_eq!(
+            ask_twice(&common, &mut line, &mut exchanges, read),
+            Step::Whole,
+            "the connection's end is the answer's"
+        );
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! sockets.
 //!
 //! When a connection breaks, its request completes with an error that says how. A connection that has ended, under a request or
-//! idle, by our will or the server's, is made again for the next request. Nothing waits for a connection that is being made but
+//! idle, by our will or the server's, is made again for the next request. So is one that the server closed before a request had
+//! reached it, for that request: the server has never seen it. Nothing waits for a connection that is being made but
 //! the request that needs it, whose latency includes that. Where none can be made, requests fail, each after a short pause, so
 //! that a load whose server is gone neither spins nor hangs; without `--reconnect` it then ends (`engine::tally`).
 //!
@@ -178,7 +179,7 @@ impl<D: Dialogue> Connections<D> {
 
     /// Makes progress on a connection whose socket is ready.
     fn advance(&mut self, number: usize, exchanges: &mut Exchanges) {
-        let Self { common, lines, buffer, dialogue, pool, .. } = self;
+        let Self { common, lines, buffer, dialogue, pool, connecting_due, .. } = self;
         let line = &mut lines[number];
         let Some(slot) = pool.slot(number).filter(|slot| exchanges.is_outstanding(*slot)) else {
             match line.has_rest() {
@@ -193,7 +194,11 @@ impl<D: Dialogue> Connections<D> {
                     exchanges.now = Stamp::now();
                     return exchanges.fail(slot, error);
                 }
-                Ok(()) if !exchanges.is_outstanding(slot) || line.is_connecting() => return,
+                Ok(()) if line.is_connecting() => {
+                    *connecting_due = line.connecting_due().min(*connecting_due);
+                    return;
+                }
+                Ok(()) if !exchanges.is_outstanding(slot) => return,
                 Ok(()) => {}
             }
             if line.is_sending() && common.poller.is_none() && !line.is_readable() {
@@ -201,6 +206,8 @@ impl<D: Dialogue> Connections<D> {
             }
         }
         match line.receive(common, dialogue, slot, buffer, exchanges) {
+            // The request may wait for another connection now.
+            Ok(Step::Partly) if line.is_connecting() => *connecting_due = line.connecting_due().min(*connecting_due),
             Ok(Step::Partly) => {}
             Ok(Step::Whole | Step::Enough) => exchanges.end(slot),
             Err(error) => {
@@ -241,9 +248,7 @@ impl<D: Dialogue> Connections<D> {
         }
         Ok(())
     }
-}
 
-impl<D: Dialogue> Connections<D> {
     /// Sends a slot's request on a connection. If it `waited` for one, its time has started already.
     fn begin(&mut self, slot: usize, number: usize, waited: bool, exchanges: &mut Exchanges) {
         let Self { common, lines, pending_drains, buffer, dialogue, .. } = self;

@@ -1,0 +1,34 @@
+//! A request that leaves while the server closes its idle connection.
+
+use std::os::fd::AsFd;
+
+use super::SerialConnection;
+use crate::Exchanges;
+use crate::backend::InferError;
+use crate::serial::Dialogue;
+use crate::serial::common::Common;
+use crate::socket::unacknowledged;
+
+impl SerialConnection {
+    /// Whether the server, which has answered on this connection, had closed it before the request reached it: its kernel has
+    /// taken none of the request's bytes.
+    #[cold]
+    pub(super) fn has_crossed(&self) -> bool {
+        let unread = self.stream.as_ref().and_then(|stream| unacknowledged(stream.as_fd()));
+        !self.heard && self.tallied.has_answered() && self.written > 0 && unread >= Some(self.written)
+    }
+
+    /// Sends a request that the server has never seen on a new connection.
+    #[cold]
+    pub(super) fn send_again<D: Dialogue>(
+        &mut self,
+        common: &Common,
+        dialogue: &mut D,
+        slot: usize,
+        exchanges: &mut Exchanges,
+    ) -> Result<(), InferError> {
+        (self.stream, self.rest_until) = (None, None);
+        self.tallied.end_idle();
+        self.begin(common, dialogue, slot, self.total, exchanges)
+    }
+}
