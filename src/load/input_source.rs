@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::mix::Mix;
 use crate::ranks::Part;
 use crate::request_streams::LocalRequestStreams;
-use crate::sequence::{SequenceSpec, SequenceStep, Sequences};
+use crate::sequence::{DealtStream, SequenceSpec, SequenceStep, Sequences};
 
 /// Where the payloads of one model are in the payload table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,9 @@ pub struct InputSource {
     mix: Mix,
     /// Number of request streams in all processes together.
     all_request_streams: u64,
+    /// By model, after how many sequences each request stream would get the streams of data again that it has had, if some are
+    /// not among them.
+    rounds: Box<[Option<u64>]>,
     order: Order,
 }
 
@@ -123,7 +126,8 @@ impl InputSource {
             orders: models.iter().zip(passes).map(|model| order(model, request_stream)).collect(),
         };
         let order = Order::Cycle(request_streams.numbers().map(request_stream).collect());
-        Ok(Self { models: models.into(), mix, all_request_streams: request_streams.all as u64, order })
+        let all_request_streams = request_streams.all as u64;
+        Ok(Self { models: models.into(), mix, all_request_streams, rounds: Box::default(), order })
     }
 
     /// Requests in sequences, one active sequence per request stream. A sequence goes to one model of the mix.
@@ -141,7 +145,9 @@ impl InputSource {
             !index.streams.is_empty() && index.streams.iter().all(|stream| !stream.is_empty())
         })?;
         let order = Order::Sequences(Sequences::new(spec, request_streams)?);
-        Ok(Self { models: models.into(), mix, all_request_streams: request_streams.all as u64, order })
+        let all_request_streams = request_streams.all as u64;
+        let rounds = models.iter().map(|index| round(all_request_streams, index.streams.len() as u64)).collect();
+        Ok(Self { models: models.into(), mix, all_request_streams, rounds, order })
     }
 
     /// Number of request streams.
@@ -160,9 +166,7 @@ impl InputSource {
                 let model = if orders.len() == 1 { 0 } else { self.draw(draw) };
                 Request { payload: self.models[model].cycle[orders[model].next()], sequence: None }
             }
-            Order::Sequences(sequences) => {
-                self.request(sequences.next(request_stream, |ordinal, turn| self.stream(ordinal, turn).len() as u64))
-            }
+            Order::Sequences(sequences) => self.request(sequences.next(request_stream, |ordinal| self.deal(ordinal))),
         }
     }
 
@@ -206,15 +210,31 @@ impl InputSource {
         if let Order::Sequences(sequences) = &self.order { sequences.begun(request_stream) } else { None }
     }
 
-    fn stream(&self, ordinal: u64, turn: u64) -> &[PayloadId] {
-        let streams = &self.models[self.mix.pick(ordinal)].streams;
-        &streams[(turn % streams.len() as u64) as usize]
+    /// The stream of data for a sequence: each gets the next. Where a request stream would get the same few again and again, all
+    /// go one further after each round.
+    fn deal(&self, ordinal: u64) -> DealtStream {
+        let model = self.mix.pick(ordinal);
+        let streams = &self.models[model].streams;
+        let further = self.rounds[model].map_or(0, |round| ordinal / round);
+        let number = (ordinal.wrapping_add(further) % streams.len() as u64) as usize;
+        DealtStream { number, steps: streams[number].len() as u64 }
     }
 
     fn request(&self, step: SequenceStep) -> Request {
-        let stream = self.stream(step.ordinal, step.turn);
+        let stream = &self.models[self.mix.pick(step.ordinal)].streams[step.stream];
         Request { payload: stream[(step.step % stream.len() as u64) as usize], sequence: Some(step.position) }
     }
+}
+
+/// The sequences after which all `request_streams` would get the same of so many streams of data again; `None` if each gets all
+/// of them.
+fn round(request_streams: u64, streams: u64) -> Option<u64> {
+    let common = common_divisor(request_streams, streams);
+    (common > 1).then(|| request_streams / common * streams)
+}
+
+fn common_divisor(left: u64, right: u64) -> u64 {
+    if right == 0 { left } else { common_divisor(right, left % right) }
 }
 
 fn check(models: &[PayloadIndex], mix: &Mix, usable: impl Fn(&PayloadIndex) -> bool) -> Result<()> {
@@ -330,6 +350,29 @@ mod tests {
         let end = longer.close(0).unwrap();
         assert_eq!((end.payload, end.sequence.unwrap().end), (PayloadId(12), true));
         assert_eq!(longer.close(0), None);
+    }
+
+    #[test]
+    fn streams_of_data_are_dealt_round_robin_to_sequences_of_all_request_streams() {
+        for (request_streams, streams) in [(1, 3), (16, 100), (8, 8), (16, 8), (3, 7), (4, 6)] {
+            let index = PayloadIndex { cycle: Vec::new(), streams: (0..streams).map(|id| ids(id..id + 1)).collect() };
+            let spec = SequenceSpec { first_id: 1, ids: 1000, length: SequenceLength::Stream, seed: 0 };
+            let source = InputSource::sequences(vec![index], Mix::single(), spec, request_streams).unwrap();
+            let mut of_each = vec![std::collections::BTreeSet::new(); request_streams];
+            let mut played = Vec::new();
+            for number in 0..40 * streams as usize * request_streams {
+                let payload = source.next(number % request_streams).payload.0;
+                of_each[number % request_streams].insert(payload);
+                played.push(payload);
+            }
+            assert_eq!(played[..streams as usize], (0..streams).collect::<Vec<_>>(), "in the order of the data first");
+            for pass in played.chunks(streams as usize) {
+                let mut pass = pass.to_vec();
+                pass.sort_unstable();
+                assert_eq!(pass, (0..streams).collect::<Vec<_>>(), "each once: {request_streams}, {streams}");
+            }
+            assert!(of_each.iter().all(|streams_played| streams_played.len() == streams as usize), "{of_each:?}");
+        }
     }
 
     #[test]

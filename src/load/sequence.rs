@@ -6,12 +6,12 @@
 //!
 //! * its id: request stream `l` of `L` owns the ids `first + l, first + l + L, …` of the range and takes them in turn, so two
 //!   active sequences cannot have the same id;
-//! * its stream: number `(l + n) mod streams`, so every request stream plays all streams in turn;
+//! * its stream: the next of all, in the order of `n · L + l` (`load::input_source` deals them);
 //! * its length: the flag's, or the stream's, varied by a draw that belongs to `n · L + l`.
 //!
 //! Calls for one request stream must not overlap, those for different request streams may; nothing blocks or allocates.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam::utils::CachePadded;
 
@@ -76,8 +76,19 @@ struct RequestStreamState {
     made: AtomicU64,
     /// Length of the open sequence; 0 if none is open.
     length: AtomicU64,
+    /// The number of its stream.
+    stream: AtomicUsize,
     /// When the first request of the latest sequence was due; 0 if that one is ended early.
     first_due: AtomicU64,
+}
+
+/// The stream of data that a sequence plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DealtStream {
+    /// Its number.
+    pub number: usize,
+    /// How many steps it has.
+    pub steps: u64,
 }
 
 /// One request of a sequence, before it has a payload.
@@ -85,8 +96,8 @@ struct RequestStreamState {
 pub struct SequenceStep {
     /// Number of its sequence in the level, the same on every run.
     pub ordinal: u64,
-    /// Number of its sequence in the cycle through the streams: take it modulo their number.
-    pub turn: u64,
+    /// The number of its stream.
+    pub stream: usize,
     /// Its number in the sequence, counted from 0.
     pub step: u64,
     /// Id and flags.
@@ -127,7 +138,8 @@ impl Sequences {
         let lengths_seed = seed::derive(seed, Purpose::SequenceLengths);
         let request_stream = |number: usize| {
             let (begun, made, length, first_due) = Default::default();
-            CachePadded::new(RequestStreamState { number: number as u64, begun, made, length, first_due })
+            let stream = AtomicUsize::default();
+            CachePadded::new(RequestStreamState { number: number as u64, begun, made, length, stream, first_due })
         };
         let local_request_streams = request_streams.numbers().map(request_stream).collect();
         Ok(Self {
@@ -143,23 +155,21 @@ impl Sequences {
         self.request_streams.len()
     }
 
-    /// The next request of a request stream. Where a new sequence begins, `stream_length` tells for `(ordinal, turn)` how
-    /// many steps its stream has.
+    /// The next request of a request stream. Where a new sequence begins, `deal` tells for its ordinal which stream it plays.
     // Not inlined into the input source's own `next`, which would slow down requests without sequences.
     #[inline(never)]
-    pub fn next(&self, request_stream: usize, stream_length: impl FnOnce(u64, u64) -> u64) -> SequenceStep {
+    pub fn next(&self, request_stream: usize, deal: impl FnOnce(u64) -> DealtStream) -> SequenceStep {
         let state = &self.request_streams[request_stream];
         let mut length = state.length.load(Ordering::Relaxed);
         let start = length == 0;
         if start {
             let number = state.begun.fetch_add(1, Ordering::Relaxed);
+            let ordinal = self.ordinal(request_stream, number);
+            let stream = deal(ordinal);
+            state.stream.store(stream.number, Ordering::Relaxed);
             length = match self.spec.length {
-                SequenceLength::Stream => {
-                    stream_length(self.ordinal(request_stream, number), state.number + number).max(1)
-                }
-                SequenceLength::About(length, percent) => {
-                    self.varied(length, percent, self.ordinal(request_stream, number))
-                }
+                SequenceLength::Stream => stream.steps.max(1),
+                SequenceLength::About(length, percent) => self.varied(length, percent, ordinal),
             };
             state.length.store(length, Ordering::Relaxed);
             state.made.store(0, Ordering::Relaxed);
@@ -204,10 +214,11 @@ impl Sequences {
     }
 
     fn step(&self, request_stream: usize, step: u64, start: bool, end: bool) -> SequenceStep {
-        let number = self.request_streams[request_stream].begun.load(Ordering::Relaxed) - 1;
+        let state = &self.request_streams[request_stream];
+        let number = state.begun.load(Ordering::Relaxed) - 1;
         SequenceStep {
             ordinal: self.ordinal(request_stream, number),
-            turn: self.request_streams[request_stream].number + number,
+            stream: state.stream.load(Ordering::Relaxed),
             step,
             position: SequencePosition { id: self.id(request_stream, number), start, end },
         }
@@ -244,11 +255,16 @@ mod tests {
         Sequences::new(spec(ids, length), request_streams).unwrap()
     }
 
+    /// A stream of so many steps, which is its number, too.
+    fn dealt(steps: u64) -> DealtStream {
+        DealtStream { number: steps as usize, steps }
+    }
+
     /// One whole sequence of a request stream.
     fn play(sequences: &Sequences, request_stream: usize) -> Vec<SequenceStep> {
         let mut steps = Vec::new();
         loop {
-            let step = sequences.next(request_stream, |_, turn| 1 + turn % 3);
+            let step = sequences.next(request_stream, |ordinal| dealt(1 + ordinal % 3));
             steps.push(step);
             if step.position.end {
                 return steps;
@@ -269,17 +285,20 @@ mod tests {
     #[test]
     fn a_sequence_of_one_carries_both_flags() {
         let sequences = sequences(1, 5, SequenceLength::About(1, 0.0));
-        let step = sequences.next(0, |_, _| 9);
+        let step = sequences.next(0, |_| dealt(9));
         assert!(step.position.start && step.position.end);
         assert_eq!(sequences.close(0), None);
     }
 
     #[test]
-    fn streams_give_lengths_and_are_assigned_in_turn() {
+    fn streams_give_lengths_and_are_dealt_in_the_order_of_sequences() {
         let sequences = sequences(2, 10, SequenceLength::Stream);
-        let lengths = |request_stream| (0..4).map(|_| play(&sequences, request_stream).len()).collect::<Vec<_>>();
-        assert_eq!(lengths(0), [1, 2, 3, 1]);
-        assert_eq!(lengths(1), [2, 3, 1, 2]);
+        let streams = |request_stream| {
+            let all = (0..4).map(|_| play(&sequences, request_stream));
+            all.map(|steps| (steps.len(), steps.last().unwrap().stream)).collect::<Vec<_>>()
+        };
+        assert_eq!(streams(0), [(1, 1), (3, 3), (2, 2), (1, 1)]);
+        assert_eq!(streams(1), [(2, 2), (1, 1), (3, 3), (2, 2)]);
     }
 
     #[test]
@@ -290,7 +309,7 @@ mod tests {
             let mut used_ids = std::collections::BTreeSet::new();
             for turn in 0..5000_u64 {
                 let request_stream = (seed::hash(1, turn) % request_streams as u64) as usize;
-                let step = sequences.next(request_stream, |_, _| 1);
+                let step = sequences.next(request_stream, |_| dealt(1));
                 let id = step.position.id;
                 assert!((100..100 + ids).contains(&id));
                 assert!(
@@ -330,30 +349,30 @@ mod tests {
     fn open_sequences_are_closed_once_and_the_next_starts_afresh() {
         let sequences = sequences(1, 10, SequenceLength::About(4, 0.0));
         assert_eq!(sequences.close(0), None);
-        sequences.next(0, |_, _| 1);
+        sequences.next(0, |_| dealt(1));
         let end = sequences.close(0).unwrap();
         assert_eq!(end.position, SequencePosition { id: 100, start: false, end: true });
         assert_eq!(end.step, 1);
         assert_eq!(sequences.close(0), None);
-        let next = sequences.next(0, |_, _| 1).position;
+        let next = sequences.next(0, |_| dealt(1)).position;
         assert_eq!(next, SequencePosition { id: 101, start: true, end: false });
         sequences.cut_short(0);
-        let end = sequences.next(0, |_, _| 1).position;
+        let end = sequences.next(0, |_| dealt(1)).position;
         assert_eq!(end, SequencePosition { id: 101, start: false, end: true });
         sequences.cut_short(0);
         assert_eq!(sequences.close(0), None);
-        assert!(sequences.next(0, |_, _| 1).position.start);
+        assert!(sequences.next(0, |_| dealt(1)).position.start);
     }
 
     #[test]
     fn only_whole_sequences_have_a_beginning() {
         let sequences = sequences(2, 10, SequenceLength::About(2, 0.0));
         let begin = |at| {
-            sequences.next(0, |_, _| 1);
+            sequences.next(0, |_| dealt(1));
             sequences.begin(0, Stamp(at));
         };
         begin(7);
-        sequences.next(0, |_, _| 1);
+        sequences.next(0, |_| dealt(1));
         assert_eq!((sequences.begun(0), sequences.begun(1)), (Some(Stamp(7)), None));
         assert_eq!(sequences.close(0), None);
         assert_eq!(sequences.begun(0), Some(Stamp(7)), "its end has been sent");
@@ -362,7 +381,7 @@ mod tests {
         assert_eq!(sequences.begun(0), None);
         begin(11);
         sequences.cut_short(0);
-        sequences.next(0, |_, _| 1);
+        sequences.next(0, |_| dealt(1));
         assert_eq!(sequences.begun(0), None);
     }
 
