@@ -16,6 +16,9 @@ use crate::stdio::note;
 use crate::terms::LevelValue;
 use crate::terms::{LoadMode, Range};
 
+/// Why a run over a network ends early.
+const GONE: &str = "the run ends here, because the server is gone: no connection to it can be made, or several in a row ended without \
+    any answer; with --reconnect it goes on, and what fails meanwhile counts as failed";
 /// Limit on the levels of a range that are measured once more at its end.
 const MAX_REPEATED: usize = 4;
 
@@ -31,6 +34,9 @@ pub fn run(runner: &Runner<'_>, result: &mut RunResult) -> Result<()> {
         Ok(()) => {
             let is_periodic = result.periodic.is_some();
             result.server_gone = !is_periodic && runner.session.backend.is_gone();
+            if result.server_gone && !result.is_whole() && runner.session.backend.network().is_some() {
+                note!("{GONE}");
+            }
             Ok(())
         }
         // If an interrupt kept a level from starting, that does not invalidate the others.

@@ -63,7 +63,7 @@ pub fn save(plan: &Plan, interrupts: Interrupts, result: &RunResult) {
 
 fn write(pages: &Pages, flag: &str, interrupts: Interrupts, page: &Page<'_>) -> Result<()> {
     let html = pages.html.as_ref().map(|path| html::write(flag, path, interrupts, page));
-    let markdown = pages.markdown.as_ref().map(|path| markdown::write(path, interrupts, page.results));
+    let markdown = pages.markdown.as_ref().map(|path| markdown::write(path, interrupts, page));
     let figures = pages.figures.iter().map(|file| html::write_figure(file, interrupts, page));
     html.into_iter().chain(markdown).chain(figures).fold(Ok(()), Error::both)
 }

@@ -5,7 +5,7 @@ use crate::result::checked::{Checked, Judgement};
 use crate::result::figures::FigureAt;
 use crate::result::outcome::{Outcome, is_comparable, stood_still_alone};
 use crate::result::ratio::Figures;
-use crate::result::summary::{LevelLoad, LevelSummary};
+use crate::result::summary::{Ending, LevelLoad, LevelSummary};
 use crate::result::{Distinction, RunResult, Unit};
 use crate::stats::Bounds;
 use crate::{Found, find, is_about, is_taken_as_it_is};
@@ -17,7 +17,7 @@ pub fn judge(result: &mut RunResult, plan: &GatePlan, baseline: Option<&RunResul
         let mut judged = check_all(result, plan, requirement, baseline);
         let is_incomplete = result.interrupted && (requirement.level.is_none() || judged.is_empty());
         if is_incomplete && judged.iter().all(|checked| checked.passes) {
-            judged.push(unmeasured(requirement));
+            judged.push(unmeasured(plan, requirement));
         } else if judged.is_empty() {
             judged.push(unjudged(requirement, None, "there is no such level"));
         }
@@ -74,8 +74,14 @@ pub(super) fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note
 }
 
 /// A requirement that was not judged everywhere, because the run was broken off.
-pub(super) fn unmeasured(requirement: &Requirement) -> Checked {
-    unjudged(requirement, None, "the run was interrupted before all was measured")
+pub(super) fn unmeasured(plan: &GatePlan, requirement: &Requirement) -> Checked {
+    broken_off(plan, unjudged(requirement, None, "the run was interrupted before all was measured"))
+}
+
+/// An interrupt says nothing for or against a requirement, which does not hold for it.
+fn broken_off(plan: &GatePlan, unjudged: Checked) -> Checked {
+    let open = plan.undecided != Some(Decision::Fail);
+    Checked { outcome: Judgement::Undecided, passes: false, open, ..unjudged }
 }
 
 /// The baseline's level; or why there is none.
@@ -91,6 +97,10 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
     if stood_still_alone(level) {
         let note = "this process stood still while it was measured";
         return undecided(plan, unjudged(requirement, Some(level.load), note));
+    }
+    if level.ending == Ending::Interrupted {
+        let note = "the run was interrupted while it was measured";
+        return broken_off(plan, unjudged(requirement, Some(level.load), note));
     }
     if !is_comparable(level) {
         let outcome = Outcome::new(level);

@@ -15,7 +15,7 @@ use crate::{Found, errors_against, is_about};
 /// `broken_off`.
 pub fn judge_variants(result: &mut RunResult, plan: &GatePlan, broken_off: bool) {
     let Some(variants) = &result.variants else { return };
-    let missing = |requirement| broken_off.then(|| unmeasured(requirement));
+    let missing = |requirement| broken_off.then(|| unmeasured(plan, requirement));
     let judged = plan
         .requirements
         .iter()

@@ -67,7 +67,8 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
             let is_known = half_width.unwrap_or(UNKNOWN) <= plan.stability;
             (!is_known).then_some(InvalidReason::Unsettled(Precision { statistic, share: plan.stability }, half_width))
         });
-    let drifting = drifts(plan, blocks).map(|(statistic, by)| InvalidReason::Drifting(statistic, by));
+    let drifting = drifts(plan, blocks).or_else(|| kept.goes_on_drifting(plan));
+    let drifting = drifting.map(|(statistic, by)| InvalidReason::Drifting(statistic, by));
     imprecise.next_back().or(drifting)
 }
 
@@ -275,6 +276,23 @@ mod tests {
             history.push(WindowSet::sample(requests, 1_000_000), &plan);
         }
         assert!(history.in_result() < 7, "{}", history.in_result());
+    }
+
+    #[test]
+    fn what_changes_without_end_never_settles() {
+        let plan = by_interval();
+        let mut history = History::new(&plan);
+        let mut settled = Vec::new();
+        for number in 0..40 {
+            history.push(WindowSet::sample(1_600, 10_000_000 + 3_300_000 * number), &plan);
+            settled.push(is_settled(&history, &plan));
+        }
+        assert!(settled[3..].iter().all(|settled| !settled), "{settled:?}");
+        let reason = unsettled(&history, &plan).unwrap();
+        assert!(matches!(reason, InvalidReason::Drifting(Statistic::MeanLatency, share) if share > 0.5), "{reason:?}");
+        // It comes to rest.
+        (0..12).for_each(|_| history.push(WindowSet::sample(1_600, 140_000_000), &plan));
+        assert!(is_settled(&history, &plan));
     }
 
     #[test]

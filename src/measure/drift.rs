@@ -8,6 +8,8 @@ use crate::terms::Statistic;
 const STRETCHES: usize = 12;
 /// Fewer have no order that chance would not bring about.
 const FEWEST: usize = 6;
+/// What changes this much less in the last windows than over the whole level has come to rest, or nearly.
+const STILL: f64 = 1.0 / 3.0;
 /// The order of stretches without drift is this many standard deviations from none in one case of a thousand. It is looked
 /// at after every window, and what others take of the machine makes neighbouring stretches alike.
 const BY_CHANCE: f64 = 3.291;
@@ -15,20 +17,48 @@ const BY_CHANCE: f64 = 3.291;
 /// By how much a figure rose from the first third of a level to the last, as a share of it (below 0 where it fell), if that
 /// is more than `allowed` and the order of all its stretches says that it is no chance (Mann, 1945).
 pub(super) fn drift(statistic: Statistic, blocks: &Blocks, allowed: f64) -> Option<f64> {
+    let figures = figures(statistic, blocks);
+    if figures.len() < FEWEST || !is_ordered(&figures) {
+        return None;
+    }
+    let Ends { first, last } = Ends::of(&figures);
+    let apart = if first > 0.0 { last / first - 1.0 } else { f64::INFINITY };
+    (apart > allowed || apart < -allowed / (1.0 + allowed)).then_some(apart)
+}
+
+/// The same of a whole level whose last windows alone show too little of it, if the figure goes on to change in these: what changes
+/// evenly without end changes by an ever smaller share of itself.
+pub(super) fn goes_on(statistic: Statistic, level: &Blocks, last: &Blocks, allowed: f64) -> Option<f64> {
+    let slope = |blocks: &Blocks| {
+        let (figures, seconds) = (figures(statistic, blocks), blocks.each().iter().map(|block| block.seconds));
+        let Ends { first, last } = Ends::of(&figures);
+        (last - first) / seconds.sum::<f64>()
+    };
+    drift(statistic, level, allowed).filter(|_| slope(last) / slope(level) > STILL)
+}
+
+/// The figure of each stretch.
+fn figures(statistic: Statistic, blocks: &Blocks) -> Vec<f64> {
     let figure = |stretch: &Block| match statistic {
         Statistic::Throughput => (stretch.seconds > 0.0).then(|| stretch.requests as f64 / stretch.seconds),
         Statistic::MeanLatency => stretch.latency_ns(None),
         Statistic::Percentile(percentile) => stretch.latency_ns(Some(percentile)),
     };
-    let figures: Vec<f64> = blocks.stretches(STRETCHES).iter().filter_map(figure).collect();
-    if figures.len() < FEWEST || !is_ordered(&figures) {
-        return None;
+    blocks.stretches(STRETCHES).iter().filter_map(figure).collect()
+}
+
+/// The means of the first third of some figures, and of the last.
+struct Ends {
+    first: f64,
+    last: f64,
+}
+
+impl Ends {
+    fn of(figures: &[f64]) -> Self {
+        let third = figures.len() / 3;
+        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+        Self { first: mean(&figures[..third]), last: mean(&figures[figures.len() - third..]) }
     }
-    let third = figures.len() / 3;
-    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-    let (first, last) = (mean(&figures[..third]), mean(&figures[figures.len() - third..]));
-    let apart = if first > 0.0 { last / first - 1.0 } else { f64::INFINITY };
-    (apart > allowed || apart < -allowed / (1.0 + allowed)).then_some(apart)
 }
 
 /// Whether values rise, or fall, more often than chance lets them.
@@ -61,6 +91,25 @@ mod tests {
         assert_eq!(drift(Statistic::Throughput, &blocks(|number| 1_000 + number), 0.1), None, "little");
         assert_eq!(drift(Statistic::Throughput, &blocks(|number| 1_000 + 500 * (number / 8 % 2)), 0.1), None);
         assert_eq!(drift(Statistic::MeanLatency, &blocks(|number| 1_000 + 10 * number), 0.1), None);
+    }
+
+    #[test]
+    fn what_changes_evenly_goes_on_and_what_comes_to_rest_does_not() {
+        let level = |latency_ms: &dyn Fn(u64) -> u64| {
+            let each = (0..80).map(|number| Block::new(&sample::client(100, 1_000_000 * latency_ms(number))));
+            let (mut whole, mut last) = (Blocks::default(), Blocks::default());
+            each.enumerate().for_each(|(number, block)| {
+                if number >= 68 {
+                    last.push(block.clone());
+                }
+                whole.push(block);
+            });
+            (drift(Statistic::MeanLatency, &last, 0.1), goes_on(Statistic::MeanLatency, &whole, &last, 0.1))
+        };
+        let (in_last, even) = level(&|number| 150 + 10 * number);
+        assert!(in_last.is_none() && even.is_some_and(|share| share > 1.0), "{in_last:?} {even:?}");
+        assert_eq!(level(&|number| 150 + 10 * number.min(60)).1, None, "it has come to rest");
+        assert_eq!(level(&|_| 100).1, None);
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::time::Duration;
 use crate::blocks::{Block, Blocks};
 use crate::bounds::{estimate, figures, is_precise};
 use crate::counters::Counted;
-use crate::drift::drift;
+use crate::drift::{drift, goes_on};
 use crate::metrics::MetricsFold;
 use crate::rank_part::RankPart;
+use crate::record::Completed;
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::result::reasons::Verdict;
 use crate::result::statistic::value;
@@ -156,6 +157,8 @@ pub(super) struct History {
     closed: usize,
     /// How long all windows lasted.
     measured: Duration,
+    /// The requests of all windows.
+    over: Completed,
     last: VecDeque<WindowSet>,
     /// The windows that make the result as one: those since three agreed, or all where intervals decide, less those before
     /// a figure drifted. Without it, the last three do.
@@ -196,6 +199,14 @@ impl WindowSet {
         StatisticEstimate { bounds: Bounds { low, high }, ..base }
     }
 
+    /// Which figure goes on to change after windows were left out for that, and by how much over the whole level.
+    pub(super) fn goes_on_drifting(&self, plan: &MeasurementPlan) -> Option<(Statistic, f64)> {
+        let Stretch { blocks, .. } = self.since_start.as_deref()?;
+        let figures = [Statistic::Throughput, plan.key_latency()];
+        let change = |statistic| goes_on(statistic, blocks, &self.blocks, plan.stability);
+        figures.into_iter().find_map(|statistic| Some((statistic, change(statistic)?)))
+    }
+
     /// What is left of a stretch that drifts: its last windows, which are the first of what comes after it.
     fn after_drift(self, last: Option<Self>) -> Option<Self> {
         let Self { client, blocks, since_start, .. } = self;
@@ -208,13 +219,16 @@ impl History {
     /// No window yet.
     pub(super) fn new(plan: &MeasurementPlan) -> Self {
         let whole = plan.precision.is_some() || plan.settles_by_interval();
-        Self { closed: 0, measured: Duration::ZERO, last: VecDeque::new(), kept: None, kept_windows: 0, whole }
+        let (over, measured) = (Completed::default(), Duration::ZERO);
+        Self { closed: 0, measured, over, last: VecDeque::new(), kept: None, kept_windows: 0, whole }
     }
 
     /// Adds the window that has just ended.
     pub(super) fn push(&mut self, window: WindowSet, plan: &MeasurementPlan) {
         self.closed += 1;
         self.measured += window.client.duration;
+        let ClientSummary { requests, failed, cancelled, .. } = window.client;
+        self.over = self.over.plus(Completed { succeeded: requests, failed, cancelled });
         if self.last.len() == STABLE_WINDOWS {
             self.last.pop_front();
         }
@@ -245,6 +259,11 @@ impl History {
     /// How long they lasted.
     pub(super) fn measured(&self) -> Duration {
         self.measured
+    }
+
+    /// The requests of all windows.
+    pub(super) fn over(&self) -> Completed {
+        self.over
     }
 
     /// How many more windows like the last one the level may have.

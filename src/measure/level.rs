@@ -24,6 +24,7 @@ use crate::machine::pauses;
 use crate::measurement::Measurement;
 use crate::result::disturbance::Disturbance;
 use crate::result::summary::{ClientSummary, Distribution, Ending, LevelLoad};
+use crate::silence::Silence;
 use crate::slicer::Slicer;
 use crate::stdio::note;
 use crate::verdict::{Evidence, closed_loop_gap, judge};
@@ -52,6 +53,8 @@ struct Trials<'a> {
     times: u32,
     /// Looks at the load while a window is open.
     sampler: Sampler,
+    /// How long nothing has succeeded.
+    silence: Silence,
     /// The looks at what is to be decided of it.
     looks: Looks,
     /// Holds until other processes, if there are any, have what they need.
@@ -97,6 +100,7 @@ fn measure_with(
         disagreement: history.unsettled(measurement.plan),
         max_errors: measurement.plan.max_errors,
         gap_variation: run.gap_variation,
+        over: history.over(),
         late: history.late(),
         outstanding: sampler.outstanding(),
         held_back,
@@ -152,6 +156,7 @@ impl<'a> Trials<'a> {
             boundaries: Vec::new(),
             times: 1,
             sampler: Sampler::of_windows(Slicer::new(Stamp::now(), Stamp::NEVER)),
+            silence: Silence::new(Stamp::now()),
             looks: Looks::default(),
             barrier: EndBarrier::for_level(measurement),
         }
@@ -271,6 +276,14 @@ impl<'a> Trials<'a> {
         self.barrier.is_over() || self.measurement.interrupts.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether too many requests have failed with the window that has just been closed.
+    fn fails_with(&self, window: &ClientSummary) -> bool {
+        match self.run.finite {
+            true => self.measurement.exceeds_errors(window.requests, window.failed),
+            false => self.has_failed(),
+        }
+    }
+
     /// Why the level ends with the window that has just been closed, whatever its numbers are.
     fn early_ending(&self) -> Option<Ending> {
         let window = self.history.latest()?;
@@ -280,10 +293,7 @@ impl<'a> Trials<'a> {
         };
         if self.measurement.interrupts.load(Ordering::Relaxed) > 0 {
             Some(Ending::Interrupted)
-        } else if self.measurement.exceeds_errors(window.requests, window.failed)
-            || self.measurement.breaker.is_open()
-            || unasked
-        {
+        } else if self.fails_with(window) || self.measurement.breaker.is_open() || unasked {
             Some(Ending::Failed)
         } else {
             None

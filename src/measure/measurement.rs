@@ -79,6 +79,33 @@ pub struct Moment {
     pub under_way: u64,
 }
 
+/// What else belongs to the requests by which it is judged whether too many fail.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outlook {
+    /// How many there are in all, where that is known.
+    pub(super) planned: Option<u64>,
+    /// Those of earlier windows.
+    pub(super) earlier: Completed,
+    /// How long those windows were.
+    pub(super) measured: Duration,
+    /// How much longer it may go on, where that is known.
+    pub(super) left: Option<Duration>,
+}
+
+impl Outlook {
+    /// So many requests in all, where that is known.
+    pub(super) fn planned(planned: Option<u64>) -> Self {
+        Self { planned, ..Self::default() }
+    }
+
+    /// How many requests there will be in all: if not known, as many in the time that is left as in what has passed.
+    fn all(self, over: Completed, spent: Duration) -> Option<u64> {
+        let passed = (self.measured + spent).as_secs_f64().max(1e-9);
+        let expected = |left: Duration| (over.all() as f64 * (1.0 + left.as_secs_f64() / passed)).ceil() as u64;
+        self.planned.or_else(|| self.left.map(expected))
+    }
+}
+
 impl Measurement<'_> {
     /// The other processes, where all share one load.
     pub(super) fn joint(&self) -> Option<&Ranks> {
@@ -90,12 +117,18 @@ impl Measurement<'_> {
         self.metrics.map(Collector::advance)
     }
 
-    /// Whether what was begun at `start` need not be waited for: too many of its requests failed, of which there are to be
-    /// `planned`, where that is known.
-    pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp, planned: Option<u64>) -> bool {
+    /// Whether what was begun at `start` need not be waited for: too many of its requests failed, whatever becomes of those that
+    /// are still to come.
+    pub(super) fn fails_too_often(&self, recorder: &Recorder, start: Stamp, outlook: Outlook) -> bool {
         let (completed, now) = (recorder.completed(), Stamp::now());
         self.breaker.poll(now, completed, recorder.failed_in_a_row())
-            || (now - start > ERROR_PATIENCE && will_exceed_errors(self.plan.max_errors, completed, planned))
+            || (now - start > ERROR_PATIENCE && self.will_fail(completed, now - start, outlook))
+    }
+
+    /// The same of requests that are over after `spent`.
+    pub(super) fn will_fail(&self, completed: Completed, spent: Duration, outlook: Outlook) -> bool {
+        let over = completed.plus(outlook.earlier);
+        will_exceed_errors(self.plan.max_errors, over, outlook.all(over, spent))
     }
 
     /// Whether too many requests failed of what was begun at `start` and is over now.

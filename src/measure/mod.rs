@@ -33,6 +33,7 @@ mod ranks;
 pub mod rounds;
 pub mod sending;
 pub mod server;
+mod silence;
 mod slicer;
 pub mod stability;
 pub mod stages;

@@ -22,6 +22,8 @@ use crate::worth::{RARER_SIDE_OF_MEAN, Ratio, Worth, half_of, is_closed_loop, wo
 const WIDEST: f64 = 0.5;
 /// An interval as narrow as this is reported however few they are: if latencies are so similar, there is nothing rare.
 const NARROW: f64 = 0.05;
+/// The mean of fewer is not known: they may be alike by chance.
+const FEWEST_REQUESTS: u64 = 5;
 /// With this many requests on the rarer side of a figure, it is not for too few of them that it is not known: then the
 /// differences between stretches of the level tell, however wide the interval becomes.
 const MANY_BEYOND: f64 = 5_000.0;
@@ -93,6 +95,9 @@ fn of_stretches(statistic: Statistic, blocks: &Blocks, all: &ClientSummary) -> O
 
 /// By itself, or by the throughput: the narrower one.
 fn of_mean(blocks: &Blocks, all: &ClientSummary) -> Option<Interval> {
+    if all.latency.count() < FEWEST_REQUESTS {
+        return None;
+    }
     let width = |interval: &Interval| interval.high - interval.low;
     let intervals = [of_mean_by_itself(blocks, all), of_mean_by_throughput(blocks, all)].into_iter().flatten();
     intervals.min_by(|left, right| width(left).total_cmp(&width(right)))

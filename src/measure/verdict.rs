@@ -73,6 +73,8 @@ pub struct Evidence {
     /// Standard deviation of the gaps between intended sends, as a multiple of their mean: 0 for constant rates, 1 for
     /// Poisson, `1 / sqrt(shape)` for gamma.
     pub gap_variation: f64,
+    /// The requests of the whole level, where more windows were measured than make the result.
+    pub over: Completed,
     /// The last windows of an open loop that goes on, without the first: there, answers to what is sent are still to come that take
     /// longer than the first ones, whether the server keeps up or not.
     pub late: Option<Flow>,
@@ -99,7 +101,7 @@ pub fn judge(level: &LevelSummary, evidence: &Evidence) -> Verdict {
     if client.requests == 0 {
         return Verdict::Invalid(vec![nothing(level)]);
     }
-    let errors = errors(client, evidence.max_errors);
+    let errors = errors(level, evidence);
     let broken_off = level.ending == Ending::Failed && errors.is_none();
     let reasons: Vec<InvalidReason> = [
         errors,
@@ -143,9 +145,16 @@ fn nothing(level: &LevelSummary) -> InvalidReason {
     }
 }
 
-fn errors(client: &ClientSummary, allowed: f64) -> Option<InvalidReason> {
-    exceeds_errors(allowed, client.requests, client.failed)
-        .then_some(InvalidReason::Errors(client.failed, client.requests + client.failed))
+/// Too many requests failed, of those in the result, or of all where that has ended the level.
+fn errors(level: &LevelSummary, evidence: &Evidence) -> Option<InvalidReason> {
+    let ClientSummary { requests, failed, .. } = level.client;
+    let Completed { succeeded: all_succeeded, failed: all_failed, .. } = evidence.over;
+    let exceeds = |succeeded, failed| {
+        let exceeds = exceeds_errors(evidence.max_errors, succeeded, failed);
+        exceeds.then_some(InvalidReason::Errors(failed, succeeded + failed))
+    };
+    let of_all = || (level.ending == Ending::Failed).then(|| exceeds(all_succeeded, all_failed)).flatten();
+    exceeds(requests, failed).or_else(of_all)
 }
 
 /// Whether more requests failed than the share `allowed`, 0 to 1, of those that succeeded or failed. Cancelled ones do neither.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::decision::{decide, is_hopeless, is_settled, unsettled};
 use crate::history::{History, WindowSet};
+use crate::record::Completed;
 use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::result::disturbance::Disturbance;
 use crate::result::reasons::InvalidReason;
@@ -126,6 +127,11 @@ impl Windows {
     /// How long they lasted.
     pub(super) fn measured(&self) -> Duration {
         self.all.measured()
+    }
+
+    /// The requests of all windows.
+    pub(super) fn over(&self) -> Completed {
+        self.all.over()
     }
 
     /// The window that ended last.

@@ -24,18 +24,20 @@ use crate::{Interrupts, console, headline, html, percentiles, periodic, restarts
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn write(path: &Path, interrupts: Interrupts, results: &[Shown<'_>]) -> Result<()> {
-    html::put(path, interrupts, text(results).as_bytes()).map_err(|error| html::refused("--markdown", path, &error))
+pub fn write(path: &Path, interrupts: Interrupts, page: &html::Page<'_>) -> Result<()> {
+    html::put(path, interrupts, text(page.results, page.main).as_bytes())
+        .map_err(|error| html::refused("--markdown", path, &error))
 }
 
-/// A table for each result, and one of the changes from the first to the others.
-pub fn text(results: &[Shown<'_>]) -> String {
-    let answers = results.iter().filter_map(|run| headline::answer_of(run, results));
+/// A table for each result, and one of the changes from the first to the others; what the gates of result `main` and of those after
+/// it came to is said first.
+pub fn text(results: &[Shown<'_>], main: usize) -> String {
+    let answers = results.iter().skip(main).filter_map(|run| headline::answer_of(run, results));
     // Below, a single result has its answer where it begins.
     let gates = answers.filter(|answer| answer.gate.is_some() && results.len() > 1);
     let opening: Vec<_> = gates.chain(headline::comparisons(results)).collect();
     let mut text: String = opening.iter().map(|answer| headline::markdown(answer, inert)).collect();
-    for run in results {
+    for (number, run) in results.iter().enumerate() {
         let models: Vec<String> = run.result.setup.models.iter().map(|model| inert(&model.name)).collect();
         let heading =
             if results.len() > 1 { format!("{}: {}", inert(&run.name), models.join(", ")) } else { models.join(", ") };
@@ -43,7 +45,8 @@ pub fn text(results: &[Shown<'_>]) -> String {
         if run.result.interrupted {
             let _ = writeln!(text, "{}\n", html::INTERRUPTED);
         }
-        let answer = run.result.answer().filter(|answer| answer.gate.is_none() || results.len() == 1);
+        let is_said = number >= main && results.len() > 1;
+        let answer = run.result.answer().filter(|answer| answer.gate.is_none() || !is_said);
         text += &answer.map(|answer| headline::markdown(&answer, inert)).unwrap_or_default();
         text += &match (&run.result.variants, &run.result.periodic) {
             (Some(found), _) => variants(found),
@@ -270,7 +273,7 @@ mod tests {
         setup.models = vec![ModelIdentity { name: "<script>|[x](y)\u{202e}".to_owned(), ..ModelIdentity::default() }];
         let result = plans::result(&setup, &[sample::level(LevelLoad::Concurrency(4), 1_000, 2_000_000)]);
         let shown = Shown::new("a", &result);
-        let text = text(&[shown]);
+        let text = text(&[shown], 0);
         assert!(text.starts_with("### &lt;script&gt;\\|\\[x\\]\\(y\\)\\\\u{202e}\n"), "{text}");
         let row = "| c 4 | 1\u{202f}000 | 2 ms | 2 ms | 2 ms | 2 ms | 2 ms | 0 % | valid |";
         assert!(
@@ -287,7 +290,7 @@ mod tests {
             level.client.good = good;
             level
         };
-        let text = text(&[Shown::new("a", &plans::result(&plans::setup(), &[level(1, None), level(2, Some(250))]))]);
+        let text = text(&[Shown::new("a", &plans::result(&plans::setup(), &[level(1, None), level(2, Some(250))]))], 0);
         let heading = "| load | inferences/s | mean | p50 | p90 | p95 | p99 | goodput | good | failed | outcome |\n";
         assert!(text.contains(heading) && text.contains(" 2 ms | – | – | 0 % | valid |"), "{text}");
         assert!(text.contains(" 2 ms | 250 requests/s | 25 % (22.4 to 27.8 %) | 0 % | valid |"), "{text}");
@@ -298,7 +301,7 @@ mod tests {
         let setup = plans::setup();
         let result = |ns| plans::result(&setup, &[sample::level(LevelLoad::Concurrency(4), 1_000, ns)]);
         let (old, new) = (result(2_000_000), result(3_000_000));
-        let text = text(&[Shown::new("old", &old), Shown::new("new", &new)]);
+        let text = text(&[Shown::new("old", &old), Shown::new("new", &new)], 0);
         assert!(
             text.contains("### new against old") && text.contains("| c 4 | p99 | +49.9 % | not known | undecided |"),
             "{text}"

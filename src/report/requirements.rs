@@ -99,6 +99,8 @@ pub fn cells(checked: &Checked) -> (String, String) {
         (Some(interval), _) => format!("{} to {}", show(interval.low), show(interval.high)),
         // Judged by its value.
         (None, Bounds { low: Some(low), high: Some(high) }) if low == high => "not known".to_owned(),
+        // What is above the bound is shown to be by its lower end.
+        (None, Bounds { low: Some(low), .. }) if checked.value > checked.bound => format!("> {}", show(low)),
         (None, Bounds { high: Some(high), .. }) => format!("< {}", show(high)),
         (None, Bounds { low: Some(low), .. }) => format!("> {}", show(low)),
         (None, _) => "not known".to_owned(),

@@ -269,8 +269,11 @@ fn gate(all: &[Checked]) -> Option<GateAnswer> {
     let variant = decided.variant.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
     let unit = decided.unit;
     let value = decided.value.map(|value| {
+        // What is above the bound is shown to be by its lower end.
+        let is_above = decided.bound.is_some_and(|bound| value > bound);
         let range = match (decided.interval, decided.bounds) {
             (Some(interval), _) => format!(" ({})", unit.show_between(interval.low, interval.high)),
+            (None, Bounds { low: Some(low), .. }) if is_above => format!(" (at least {})", unit.show(low)),
             (None, Bounds { high: Some(high), .. }) => format!(" (at most {})", unit.show(high)),
             (None, Bounds { low: Some(low), .. }) => format!(" (at least {})", unit.show(low)),
             (None, Bounds { .. }) => String::new(),

@@ -31,7 +31,7 @@ impl RunResult {
 
     /// Whether its load came to its end: a server that is gone by then has cost it nothing. A sweep may have no level to show for one
     /// that went before.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         let mode = &self.setup.mode;
         let has_ended = |level: &LevelSummary| !matches!(level.ending, Ending::Interrupted | Ending::Failed);
         let has_all = match mode.sweep() {

@@ -122,10 +122,15 @@ impl InvalidReason {
             Self::HeldBack(_) => {
                 "raise --max-outstanding (with --serial-sequences: --num-of-sequences) or lower the rate"
             }
-            Self::BrokenOff => "see standard error and the server's log",
+            Self::BrokenOff => {
+                "see the errors, standard error and the server's log; over a network --reconnect goes on"
+            }
             Self::Unstable(Some(apart)) => return advice::steadier(plan, &apart),
             Self::Unstable(None) => return advice::more_windows(),
-            Self::Drifting(..) => "warm up longer (--warmup-duration); if it stays, see with -v how the windows differ",
+            Self::Drifting(..) => {
+                "warm up longer (--warmup-duration); if it stays, the server slows down, or does not quite keep up with a \
+                 rate: -v shows how windows differ"
+            }
             Self::Unsettled(wanted, half_width) | Self::Imprecise(wanted, half_width) => {
                 return advice::more_precise(plan, wanted, half_width);
             }

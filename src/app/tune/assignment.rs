@@ -111,14 +111,18 @@ fn holds(found: &Value, asked: &Value) -> bool {
     }
 }
 
-/// Makes a changed configuration consistent: forming batches needs a batcher, and its preferred sizes may not exceed
+/// Whether a model has something that forms its batches, or must not have it.
+pub fn has_scheduler(configuration: &Value) -> bool {
+    let schedulers = ["dynamic_batching", "sequence_batching", "ensemble_scheduling"];
+    schedulers.iter().any(|name| configuration.get(name).is_some_and(|scheduler| !scheduler.is_null()))
+}
+
+/// Makes a changed configuration consistent: forming larger batches needs a batcher, and its preferred sizes may not exceed
 /// the largest.
 fn complete(configuration: &mut Value, base: &Value) {
     let largest = configuration["max_batch_size"].as_u64().unwrap_or(0);
     let was = base["max_batch_size"].as_u64().unwrap_or(0);
-    let scheduled = ["dynamic_batching", "sequence_batching", "ensemble_scheduling"];
-    if largest > 1 && largest != was && scheduled.iter().all(|name| configuration.get(name).is_none_or(Value::is_null))
-    {
+    if largest > was.max(1) && !has_scheduler(configuration) {
         configuration["dynamic_batching"] = json!({});
     }
     if largest == 0
@@ -157,6 +161,13 @@ mod tests {
         let base = json!({"max_batch_size": 1, "instance_group": [{"count": 1}]});
         let larger = assignment(&[("max_batch_size", json!(8)), ("instances", json!(2))]).configure(None, &base);
         assert_eq!(larger, json!({"max_batch_size": 8, "dynamic_batching": {}, "instance_group": [{"count": 2}]}));
+        let smaller = json!({"max_batch_size": 8});
+        let smaller = assignment(&[("max_batch_size", json!(4))]).configure(None, &smaller);
+        assert_eq!(
+            smaller,
+            json!({"max_batch_size": 4}),
+            "what is gained by a batcher is not gained by smaller batches"
+        );
         let same = assignment(&[("instances", json!(2))]).configure(None, &base);
         assert_eq!(same.get("dynamic_batching"), None, "what is not asked for stays");
         let preferred = json!({"max_batch_size": 8, "dynamic_batching": {"preferred_batch_size": [4, 8]}});

@@ -107,6 +107,7 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
         return Ok(exit::INTERRUPTED);
     }
     let search = settings(plan, &subject)?;
+    note_batcher(&search, &subject);
     let means = Means { subject, isolated, interrupts };
     let mut search_run = RunningSearch::begin(plan, &search, means)?;
     screen.print(&description::settings(plan, &search, search_run.planner.space().size()))?;
@@ -126,6 +127,23 @@ fn search(plan: &TunePlan, connect: Connect, interrupts: Interrupts) -> Result<u
     match outcome::obstacle(search_run.planner.candidates()).filter(|_| !result.interrupted) {
         Some(obstacle) => Err(Error::server(format!("tune: {obstacle}"))),
         None => Ok(outcome::exit_code(&answer, result.interrupted)),
+    }
+}
+
+/// Says that candidates with larger batches get what forms them: it may be that, and not the size, which pays.
+fn note_batcher(search: &[Searched], subject: &Subject<'_>) {
+    for Searched { setting, values } in search {
+        let Setting::Model(model, path) = setting else { continue };
+        let Some(base) = subject.base(model.as_deref()).filter(|base| !assignment::has_scheduler(base)) else {
+            continue;
+        };
+        let largest = base["max_batch_size"].as_u64().unwrap_or(0).max(1);
+        let is_larger = |value: &Value| value.as_u64().is_some_and(|size| size > largest);
+        if path.to_string() == "max_batch_size" && values.iter().any(is_larger) {
+            note!(
+                "{setting}: candidates above {largest} get dynamic_batching {{}}, too, without which no batch would form"
+            );
+        }
     }
 }
 

@@ -380,6 +380,10 @@ impl SerialConnection {
 
     fn lose(&mut self, error: InferError) -> InferError {
         (self.stream, self.rest_until) = (None, None);
+        if self.heard {
+            // Half an answer is one as far as the connection goes: the server can be reached.
+            self.tallied.answers();
+        }
         self.tallied.end();
         error
     }

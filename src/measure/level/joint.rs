@@ -15,6 +15,7 @@ use crate::heartbeat::{Heartbeat, Progress, check_terminated};
 use crate::history::WindowSet;
 use crate::interrupt;
 use crate::level::Trials;
+use crate::measurement::Outlook;
 use crate::metrics::MetricsFold;
 use crate::rank_part::RankPart;
 use crate::ranks::{Closing, EarlyEnd, Span, WindowReport, close, joined};
@@ -124,7 +125,8 @@ impl Trials<'_> {
     /// if it does.
     pub(super) fn exchange(&mut self, joint: &mut JointWindows<'_>, start: Stamp) -> Result<Option<Ending>> {
         // Its result is sent with the progress.
-        self.measurement.fails_too_often(&self.run.recorder, self.running.started(), self.run.requests);
+        let outlook = Outlook::planned(self.run.requests);
+        self.measurement.fails_too_often(&self.run.recorder, self.running.started(), outlook);
         let over = joint.over;
         let progress = || Progress {
             over,
@@ -153,8 +155,8 @@ impl Trials<'_> {
         let broken = all.iter().any(|report| report.broken);
         let span = if self.run.finite { Span::Whole } else { Span::Window };
         let (window, disturbance) = joined(ranks, all, readings, span)?;
-        let failed = self.measurement.exceeds_errors(window.client.requests, window.client.failed);
         self.keep(window, disturbance);
+        let failed = self.history.latest().is_some_and(|window| self.fails_with(window));
         if interrupted {
             self.measurement.interrupts.fetch_max(1, Ordering::Relaxed);
             return Some(Ending::Interrupted);

@@ -8,6 +8,7 @@ use crate::clock::{Stamp, TimeSpan};
 use crate::cost::CostMeter;
 use crate::error::Result;
 use crate::level::{COUNT_POLL, Trials, WINDOW_POLL};
+use crate::measurement::Outlook;
 use crate::result::summary::{ClientSummary, Distribution, Ending};
 use crate::slicer::Slicer;
 use crate::stall::{LONGEST_SILENCE, say_given_up};
@@ -34,7 +35,8 @@ impl Trials<'_> {
             // In this order: the last requests may all have failed.
             let is_over = self.running.is_finished() || self.is_interrupted();
             let sample = self.look(start)?;
-            if self.measurement.fails_too_often(&self.run.recorder, start, self.run.requests) || is_over {
+            let outlook = Outlook::planned(self.run.requests);
+            if self.measurement.fails_too_often(&self.run.recorder, start, outlook) || is_over {
                 return Ok(ControlFlow::Break(()));
             }
             if sample.silence >= LONGEST_SILENCE {

@@ -11,6 +11,8 @@ use crate::error::Result;
 use crate::level::edges::ramp_limit;
 use crate::level::joint::JointWindows;
 use crate::level::{COUNT_POLL, Trials, WINDOW_POLL};
+use crate::measurement::Outlook;
+use crate::record::Completed;
 use crate::result::summary::Ending;
 use crate::waiting::{GRACE, try_wait};
 
@@ -95,6 +97,7 @@ impl Trials<'_> {
         let is_counted = self.measurement.plan.window.requests().is_some();
         try_wait(|| {
             let sample = self.look(start)?;
+            self.silence.note(self.history.over().plus(self.run.recorder.completed()), Stamp::now());
             let mut is_exchanging = false;
             if let Some(joint) = joint.as_deref_mut() {
                 if let Some(ending) = self.exchange(joint, start)? {
@@ -115,10 +118,36 @@ impl Trials<'_> {
 
     /// Whether the open window of a load of this process alone ends before its planned end.
     fn ends_early(&self, start: Stamp) -> bool {
-        self.measurement.fails_too_often(&self.run.recorder, start, self.run.requests)
+        let outlook = self.outlook(Stamp::now() - start);
+        self.measurement.fails_too_often(&self.run.recorder, start, outlook)
+            || self.is_silent(outlook)
             || self.is_full(start)
             || self.is_interrupted()
             || self.running.is_finished()
+    }
+
+    /// What the level's requests are, besides those of the window that has been open for so long.
+    pub(super) fn outlook(&self, open: Duration) -> Outlook {
+        let (plan, history) = (self.measurement.plan, &self.history);
+        let latest = history.latest().map_or(COUNT_WINDOW_LEAST, |window| window.duration);
+        let length = plan.window.length().map_or(latest, |length| length * self.times);
+        let windows = plan.windows_left(history.closed(), history.measured(), length);
+        let left = length.saturating_mul(u32::try_from(windows).unwrap_or(u32::MAX)).saturating_sub(open);
+        let (earlier, measured) = (history.over(), history.measured());
+        Outlook { planned: self.run.requests, earlier, measured, left: Some(left) }
+    }
+
+    /// Whether the level has failed with the windows that are over, whatever becomes of further requests.
+    pub(super) fn has_failed(&self) -> bool {
+        let outlook = self.outlook(Duration::ZERO);
+        self.measurement.will_fail(Completed::default(), Duration::ZERO, outlook) || self.is_silent(outlook)
+    }
+
+    /// Whether the server answers nothing any more, and too many requests will have failed if it goes on like this.
+    fn is_silent(&self, outlook: Outlook) -> bool {
+        let left = outlook.left.filter(|_| outlook.planned.is_none());
+        let outcome = left.and_then(|left| self.silence.outcome(Stamp::now(), left));
+        outcome.is_some_and(|over| self.measurement.exceeds_errors(over.succeeded, over.failed))
     }
 
     /// Whether the open window, which began at `start`, has what its rule asks for.

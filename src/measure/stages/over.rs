@@ -13,6 +13,7 @@ use crate::machine::pauses;
 use crate::machine::usage::Usage;
 use crate::measurement::{Measurement, Unwatched};
 use crate::metrics::MetricsFold;
+use crate::record::Completed;
 use crate::result::disturbance::Disturbance;
 use crate::result::remark::Remark;
 use crate::result::summary::{Disturbances, Ending, LevelSummary};
@@ -187,6 +188,7 @@ impl EndingStage {
             precision: measurement.plan.precision,
             max_errors: measurement.plan.max_errors,
             gap_variation: self.stage.level.gap_variation,
+            over: Completed::default(),
             late: None,
             outstanding: None,
             held_back: self.stage.load.report().held_back,

@@ -8,7 +8,7 @@ use crate::clock::Stamp;
 use crate::error::Error;
 use crate::level_run::{LevelRun, MeasuredLevel};
 use crate::load::RunningLoad;
-use crate::measurement::{Measurement, Watcher};
+use crate::measurement::{Measurement, Outlook, Watcher};
 use crate::record::LoadReport;
 use crate::result::summary::{Ending, LevelSummary};
 use crate::sending::Sending;
@@ -96,7 +96,9 @@ impl RunningStage {
 
     fn fails_too_often(&self, measurement: &Measurement<'_>) -> bool {
         let LevelRun { recorder, requests, .. } = &self.level;
-        measurement.fails_too_often(recorder, self.load.started(), *requests)
+        let left = (self.planned_end != Stamp::NEVER).then(|| self.planned_end.from_now());
+        let outlook = Outlook { left, ..Outlook::planned(*requests) };
+        measurement.fails_too_often(recorder, self.load.started(), outlook)
     }
 
     /// Opens the next block when one is over, and counts the requests under way. Returns for how long no request has ended.

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::figures::{Shown, draw, no_failures};
 use crate::html::parts::{change_class, whose};
 use crate::result::RunResult;
-use crate::stdio::shown;
+use crate::stdio::{note, shown};
 use crate::terms::{Picture, PictureFile};
 use crate::{Interrupts, SafeFile, loads, raster};
 
@@ -66,7 +66,12 @@ pub fn write_figure(file: &PictureFile, interrupts: Interrupts, page: &Page<'_>)
             Picture::Rounds => "has nothing to show: it takes a result of --variant or --matrix",
             _ => "has nothing to show: no level of the result has what it draws",
         };
-        return Err(Error::output(format!("{flag}{}: the figure {why}", path.display())));
+        let error = Error::output(format!("{flag}{}: the figure {why}", path.display()));
+        if page.results.get(page.main).is_some_and(|run| run.result.interrupted) {
+            note!("{error}");
+            return Ok(());
+        }
+        return Err(error);
     };
     let alone = style::alone(&drawn.into_string());
     let bytes = match raster::is_png(path) {

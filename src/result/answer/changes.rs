@@ -51,10 +51,18 @@ pub(super) fn of_variants(result: &VariantsResult, setup: &Setup, gated: bool) -
         if change.verdict == Direction::Undecided {
             open.push(change);
         }
-        sentences.push((change.verdict, sentence(&pair, changed)));
-        figures.extend(
-            [values(&pair, changed.figure_at, [change.reference, change.value]), vec![ratio(&pair, changed)]].concat(),
-        );
+        let throughput = throughput_alone(comparison, change);
+        let beside = throughput.map(|throughput| throughput_words(self::changed(throughput))).unwrap_or_default();
+        sentences.push(Sentence {
+            verdict: throughput.unwrap_or(change).verdict,
+            subject: comparison.variant,
+            words: sentence(&pair, changed) + &beside,
+        });
+        for change in [Some(change), throughput].into_iter().flatten() {
+            let changed = self::changed(change);
+            figures.extend(values(&pair, changed.figure_at, [change.reference, change.value]));
+            figures.push(ratio(&pair, changed));
+        }
     }
     let words = joined(sentences)?;
     let answer = Answer::sure(Question::Change, words, figures);
@@ -62,6 +70,25 @@ pub(super) fn of_variants(result: &VariantsResult, setup: &Setup, gated: bool) -
         Some(change) => answer.lacks(rounds(result, change, setup, gated)),
         None => answer,
     })
+}
+
+/// The throughput, where that changed although the main figure did not: larger batches take as long, and bring more.
+fn throughput_alone<'a>(comparison: &'a Comparison, main: &FigureChange) -> Option<&'a FigureChange> {
+    let is_decided = |change: &FigureChange| matches!(change.verdict, Direction::Better | Direction::Worse);
+    let throughput = Figure::Client(Statistic::Throughput);
+    comparison.figures.iter().find(|change| change.figure == throughput && is_decided(change) && !is_decided(main))
+}
+
+/// `, with 302 % more throughput (295 to 310 %)`.
+fn throughput_words(change: Changed) -> String {
+    let word = if change.ratio > 1.0 { "more" } else { "less" };
+    let size = |ratio: f64| plain(100.0 * (ratio - 1.0).abs());
+    let range = change.interval.map(|interval| {
+        let ends = if change.ratio > 1.0 { [interval.low, interval.high] } else { [interval.high, interval.low] };
+        let [from, to] = ends.map(size);
+        format!(" ({from} to {to} %)")
+    });
+    format!(", with {} % {word} throughput{}", size(change.ratio), range.unwrap_or_default())
 }
 
 fn changed(change: &FigureChange) -> Changed {
@@ -114,7 +141,7 @@ pub fn compared(changes: &[LevelChange], [reference, other]: [&str; 2], setup: &
         let changed =
             Changed { figure_at: key, ratio: change.ratio, interval: change.interval, verdict: change.verdict };
         open |= change.verdict == Direction::Undecided;
-        sentences.push((change.verdict, sentence(&pair, changed)));
+        sentences.push(Sentence { verdict: change.verdict, subject: 0, words: sentence(&pair, changed) });
         figures.extend([values(&pair, key, change.values), vec![ratio(&pair, changed)]].concat());
     }
     let Some(words) = joined(sentences) else {
@@ -130,16 +157,29 @@ pub fn compared(changes: &[LevelChange], [reference, other]: [&str; 2], setup: &
     Some(answer.lacks(Missing { problem: text, command: None, seconds: None }))
 }
 
-/// The gravest first; those that are alike in the verdict are counted.
-fn joined(mut sentences: Vec<(Direction, String)>) -> Option<String> {
+/// What a comparison came to.
+struct Sentence {
+    verdict: Direction,
+    /// The number of what was compared with the first.
+    subject: usize,
+    words: String,
+}
+
+/// The gravest first, one of each subject before any has two; those that are too many are counted.
+fn joined(mut sentences: Vec<Sentence>) -> Option<String> {
     let weight = |verdict: Direction| match verdict {
         Direction::Worse => 0,
         Direction::Better => 1,
         Direction::Undecided => 2,
         Direction::Same => 3,
     };
-    sentences.sort_by_key(|(verdict, _)| weight(*verdict));
-    let shown: Vec<&str> = sentences.iter().take(MOST).map(|(_, words)| words.as_str()).collect();
+    sentences.sort_by_key(|sentence| weight(sentence.verdict));
+    let is_first = |(number, sentence): &(usize, &Sentence)| {
+        sentences[..*number].iter().all(|earlier| earlier.subject != sentence.subject)
+    };
+    let (firsts, others): (Vec<_>, Vec<_>) = sentences.iter().enumerate().partition(is_first);
+    let shown: Vec<&str> =
+        firsts.iter().chain(&others).take(MOST).map(|(_, sentence)| sentence.words.as_str()).collect();
     let remaining = sentences.len().saturating_sub(MOST);
     let more = if remaining > 0 { format!("; and {remaining} more comparisons") } else { String::new() };
     (!shown.is_empty()).then(|| shown.join("; ") + &more)

@@ -33,7 +33,9 @@ fn higher(mode: &LoadMode) -> String {
                     |value: f64| plain(if before.fract() + last.fract() == 0.0 { value.round() } else { value });
                 format!("{}:{}:*{}", rounded(last * factor), rounded(last * factor.powi(FURTHER)), plain(factor))
             }
-            _ if range.step.into() <= SMALL_STEP * last => format!("{}:0:*2", plain(2.0 * last)),
+            _ if range.step.into() <= SMALL_STEP * last => {
+                format!("{}:{}:*2", plain(2.0 * last), plain(2.0 * last * 2.0_f64.powi(FURTHER)))
+            }
             _ => format!("{}:0:{}", plain(last + range.step.into()), plain(range.step.into())),
         }
     }

@@ -56,13 +56,16 @@ fn single(named: &Named<'_>, result: &RunResult) -> Answer {
     let setup = &result.setup;
     let words = what_it_comes_to(named, setup);
     let failure = failure(named.level).filter(|_| Outcome::new(named.level) == Outcome::Failed);
-    let limit = named.level.limit.filter(|_| setup.measurement.latency_threshold.is_some());
+    // A load that was not what was asked for says nothing about the limit.
+    let is_asked = setup.measurement.latency_threshold.is_some() && kept_up(named.level);
+    let limit = named.level.limit.filter(|_| is_asked);
     let words = match (failure, limit) {
         (Some(why), _) => format!("Failed: {why}; before, {words}"),
         (None, Some(check)) => format!("{words}: {} {}", title(setup), standing(check)),
         (None, None) => words,
     };
-    unless_certain(Answer::sure(Question::Level, words, figures(named, setup)), named, result)
+    let answer = Answer::sure(Question::Level, words, figures(named, setup));
+    if limit.is_some() { unless_certain(answer, named, result) } else { unless_wrong(answer, named, setup) }
 }
 
 fn what_it_comes_to(named: &Named<'_>, setup: &Setup) -> String {
@@ -71,7 +74,9 @@ fn what_it_comes_to(named: &Named<'_>, setup: &Setup) -> String {
         None => {
             let throughput = with_interval(FigureAt::of_statistic(Statistic::Throughput), named.level);
             let latency = with_interval(key(setup), named.level);
-            format!("{throughput} at {}, {} {latency}", named.name, title(setup))
+            let good = FigureAt::new(FigureName { key: "goodput_share", point: None });
+            let good = good.value(named.level).map(|found| format!(", {} good", good.figure.unit.show(found.value)));
+            format!("{throughput} at {}, {} {latency}{}", named.name, title(setup), good.unwrap_or_default())
         }
     }
 }
@@ -108,7 +113,14 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
     let most = among.iter().max_by(|left, right| by_rate(left).total_cmp(&by_rate(right))).unwrap_or(&among[0]);
     let least = least_latency(among.iter(), setup).unwrap_or(&among[0]);
     let best = found.as_ref().and_then(|knee| named(knee.level)).unwrap_or(most);
-    let label = if found.is_some() { "Knee" } else { "Most throughput" };
+    let load = |level: &LevelSummary| level.load.number();
+    // Throughput and latency are as good at the end as anywhere: more load would tell where they bend.
+    let is_beyond = found.as_ref().is_some_and(|knee| all.iter().all(|named| load(named.level) <= load(knee.level)));
+    let label = match found {
+        Some(_) if is_beyond => "No knee yet",
+        Some(_) => "Knee",
+        None => "Most throughput",
+    };
     let rate = FigureAt::of_statistic(Statistic::Throughput);
     let beside = speech(best.level, &setup.measurement)
         .unwrap_or_else(|| format!("{} {}", title(setup), with_interval(key(setup), best.level)));
@@ -123,7 +135,10 @@ fn range(result: &RunResult, all: &[Named<'_>]) -> Answer {
         words += &format!("; least {}: {value} at {}", title(setup), least.name);
         figures.extend(self::figures(least, setup));
     }
-    unless_wrong(Answer::sure(Question::Knee, words, figures), best, setup)
+    match unless_wrong(Answer::sure(Question::Knee, words, figures), best, setup) {
+        answer if is_beyond && answer.missing.is_none() => answer.lacks(beyond(setup)),
+        answer => answer,
+    }
 }
 
 /// The highest of several rates that the server kept up with, and the least latency.

@@ -7,8 +7,8 @@ use crate::answer::{Answer, Missing, ReportedFigure, reported};
 use crate::figures::{FigureAt, Value};
 use crate::number::plain;
 use crate::outcome::Outcome;
-use crate::reasons::Verdict;
-use crate::summary::LevelSummary;
+use crate::reasons::{InvalidReason, Verdict};
+use crate::summary::{LevelLoad, LevelSummary, Restarts};
 use crate::terms::{FigureName, MeasurementPlan, Point, Statistic};
 
 /// Measured longer, an interval is narrower by the root of it: with this much more it probably excludes a limit.
@@ -23,9 +23,13 @@ pub(super) struct Named<'a> {
     pub(super) name: String,
 }
 
-/// Whether the load was sent, and the server kept up with it.
+/// Whether the load was sent, and the server kept up with it. Where requests arrive on a schedule, a latency that goes on to rise
+/// is a queue that grows.
 pub(super) fn kept_up(level: &LevelSummary) -> bool {
-    !matches!(Outcome::new(level), Outcome::Undelivered | Outcome::Overloaded | Outcome::Failed)
+    let grows = |reason: &InvalidReason| matches!(reason, InvalidReason::Drifting(statistic, share) if *statistic != Statistic::Throughput && *share > 0.0);
+    let is_scheduled = !matches!(level.load, LevelLoad::Concurrency(_));
+    let falls_behind = matches!(&level.verdict, Verdict::Invalid(reasons) if reasons.iter().any(grows)) && is_scheduled;
+    !falls_behind && !matches!(Outcome::new(level), Outcome::Undelivered | Outcome::Overloaded | Outcome::Failed)
 }
 
 /// What is said of language models: the times to the first token and between tokens, and how much of it is good.
@@ -59,7 +63,7 @@ pub(super) fn figures(named: &Named<'_>, setup: &Setup) -> Vec<ReportedFigure> {
     let all = [FigureAt::of_statistic(Statistic::Throughput), key(setup)].into_iter();
     let further = speech_figures(&setup.measurement);
     let found = |figure: FigureAt| {
-        let Value { value, interval, .. } = figure.value(named.level)?;
+        let Value { value, interval, .. } = found(figure, named.level)?;
         Some(reported(named.name.clone(), figure, value, interval))
     };
     all.chain(further).filter_map(found).collect()
@@ -75,15 +79,26 @@ pub(super) fn title(setup: &Setup) -> String {
     setup.measurement.percentile.map_or_else(|| "mean latency".to_owned(), |percentile| format!("p{percentile}"))
 }
 
+/// A figure of a level; over all starts of the server, if there were several: what one of them was is not what another will be.
+fn found(figure: FigureAt, level: &LevelSummary) -> Option<Value> {
+    let of_all = |all: &Restarts| {
+        let across = all.figures.iter().find(|across| Some(across.statistic) == figure.statistic())?;
+        Some(Value { value: across.mean, interval: across.interval, bounds: across.interval.into() })
+    };
+    level.restarts.as_ref().and_then(of_all).or_else(|| figure.value(level))
+}
+
 pub(super) fn shown(figure: FigureAt, level: &LevelSummary) -> String {
-    figure.value(level).map_or_else(|| "nothing".to_owned(), |found| figure.figure.unit.show(found.value))
+    found(figure, level).map_or_else(|| "nothing".to_owned(), |found| figure.figure.unit.show(found.value))
 }
 
 /// `41 ms (39 to 44 ms)`.
 pub(super) fn with_interval(figure: FigureAt, level: &LevelSummary) -> String {
     let unit = figure.figure.unit;
-    let interval = figure.value(level).and_then(|found| found.interval);
-    let interval = interval.map(|interval| format!(" ({})", unit.show_between(interval.low.max(0.0), interval.high)));
+    let interval = found(figure, level).and_then(|found| found.interval);
+    let starts = level.restarts.as_ref().map(|all| format!(" over {} starts", all.starts)).unwrap_or_default();
+    let interval =
+        interval.map(|interval| format!(" ({}{starts})", unit.show_between(interval.low.max(0.0), interval.high)));
     shown(figure, level) + &interval.unwrap_or_default()
 }
 

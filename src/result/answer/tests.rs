@@ -62,7 +62,7 @@ fn paced_streams_are_counted() {
     assert_eq!(found.words, "Most streams kept in time: 8 (p99 41 ms (36.9 to 45.1 ms))");
     let found = answer(&setup, &[streams(4, 20), streams(8, 41)]);
     assert!(found.words.starts_with("At least 8 streams kept in time ("), "{}", found.words);
-    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 24:0:*2"));
+    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 24:1536:*2"));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn what_is_not_sure_says_what_would_settle_it() {
     assert!(command.contains("--concurrency-range 2 --max-trials 60") && missing.seconds == Some(20), "{command}");
     let found = answer(&setup(true, 4), &[level(1, 130, 20), level(2, 228, 41)]);
     assert!(found.words.starts_with("At least 228 infer/s within p99 < 50 ms, at concurrency 2 ("), "{}", found.words);
-    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 8:0:*2"));
+    assert!(found.missing.unwrap().command.unwrap().contains("--concurrency-range 8:512:*2"));
     let mut listed = setup(true, 4);
     listed.mode = LoadMode::Concurrency(Range { listed: vec![1, 2, 4], ..Range::with_step(1, Some(4), 1) });
     let found = answer(&listed, &[level(1, 130, 20), level(4, 228, 41)]);
@@ -138,7 +138,7 @@ fn a_command_that_goes_on_leaves_the_files_of_the_run_alone() {
     let (name, values) = ("-f".to_owned(), vec!["levels.csv".to_owned()]);
     setup.flags = vec![Flag { name, values, given: true, file: true }];
     let command = answer(&setup, &[level(1, 130, 20)]).missing.unwrap().command.unwrap();
-    assert!(command.ends_with("-m m --concurrency-range 8:0:*2"), "{command}");
+    assert!(command.ends_with("-m m --concurrency-range 8:512:*2"), "{command}");
 }
 
 #[test]
@@ -441,6 +441,37 @@ fn variants_are_answered_by_the_change_and_studies_by_the_fastest() {
     let found = answered(study);
     assert_eq!(found.words, "Fastest: old at 64 B (mean latency 1 ms); new from 1 KiB to 1 MiB");
     assert_eq!((found.question, found.sure), (Question::Study, Sureness::Sure));
+}
+
+#[test]
+fn a_throughput_that_changed_alone_is_told_beside_the_latency() {
+    let mut found = variants(&[0], |_, _| 10.0);
+    let figure = crate::rounds::Figure::Client(Statistic::Throughput);
+    for round in &mut found.cells[0].rounds {
+        for (variant, turn) in round.units.iter_mut().flatten().enumerate() {
+            turn.values.push(Value { figure, value: if variant == 0 { 200.0 } else { 800.0 } });
+        }
+    }
+    let words = answered(found).words;
+    assert!(
+        words.starts_with("new is as fast as old (mean latency ") && words.contains("with 300 % more throughput"),
+        "{words}"
+    );
+}
+
+#[test]
+fn every_variant_is_named_before_one_is_named_twice() {
+    let mut found = variants(&[64, 128, 256], |_, variant| 10.0 + variant as f64);
+    found.variants.push(VariantIdentity { name: "third".to_owned(), flags: String::new(), problem: None });
+    for cell in &mut found.cells {
+        cell.loads.push(LevelLoad::Concurrency(1));
+        for round in &mut cell.rounds {
+            round.order.push(2);
+            round.units.push(round.units[1].clone());
+        }
+    }
+    let words = answered(found).words;
+    assert!(words.contains("third is ") && words.contains("; and 3 more comparisons"), "{words}");
 }
 
 /// A requirement at concurrency 4 that came to 18 to 22 ms.
