@@ -6,7 +6,7 @@ use crate::app::job::Job;
 use crate::app::runner::Runner;
 use crate::error::{Error, Result};
 use crate::measure::sweep::{Replay, Sweep, SweepPlan};
-use crate::report::{console, significant};
+use crate::report::{console, level_name, significant};
 use crate::result::RunResult;
 use crate::result::reasons::{InvalidReason, Verdict};
 use crate::result::summary::{Ending, LevelSummary};
@@ -24,6 +24,8 @@ const SEARCH_WINDOW: (Duration, Duration) = (Duration::from_millis(500), Duratio
 pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, result: &mut RunResult) -> Result<()> {
     let mut sweep = Sweep::new(plan);
     let mut replay = Replay::new(runner.earlier.sweep_steps());
+    // The last level of the search, which says what limited it if no rate was sustained.
+    let mut searched = None;
     runner.context.screen.at("search", None);
     let may_go_on = || !runner.is_interrupted() && !runner.session.backend.is_gone();
     while let Some(step) = sweep.next() {
@@ -44,10 +46,10 @@ pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, 
                 observe(level, runner)
             }
             (SweepStep::Burst, None) => match first_guess(runner, result)? {
-                Some(observed) => observed,
+                Some(level) => observe(searched.insert(level), runner),
                 None => return Ok(()),
             },
-            (SweepStep::Confirm(rate), None) => confirm(runner, rate)?,
+            (SweepStep::Confirm(rate), None) => observe(searched.insert(confirm(runner, rate)?), runner),
         };
         // A step that was broken off is repeated.
         let counts = answer.is_some() || may_go_on();
@@ -64,27 +66,29 @@ pub fn run(runner: &Runner<'_>, plan: SweepPlan, distribution: GapDistribution, 
             runner.save(result);
         }
     }
-    conclude(runner, sweep.result(), result)
+    match sweep.result() {
+        None if may_go_on() => explain(runner, sweep.searched(), searched, result),
+        found => conclude(runner, found, result),
+    }
 }
 
-/// The throughput of many requests at once; `None` if they fail, which is reported and in the result.
-fn first_guess(runner: &Runner<'_>, result: &mut RunResult) -> Result<Option<SweepObservation>> {
+/// Many requests at once; `None` if they fail, which is reported and in the result.
+fn first_guess(runner: &Runner<'_>, result: &mut RunResult) -> Result<Option<LevelSummary>> {
     let level = runner.measure_quietly(&burst(runner), &search_plan(&runner.plan().measurement))?;
     if level.ending != Ending::Failed {
-        return Ok(Some(observe(&level, runner)));
+        return Ok(Some(level));
     }
     say_no_rate(runner, Some(&level));
     result.levels.push(level);
     runner.show(&result.levels).map(|()| None)
 }
 
-/// Whether a rate of the search is sustained.
-fn confirm(runner: &Runner<'_>, rate: f64) -> Result<SweepObservation> {
+/// A rate of the search.
+fn confirm(runner: &Runner<'_>, rate: f64) -> Result<LevelSummary> {
     // Even gaps: random ones would bring a short window more or fewer requests than the rate, and the search would take
     // that for the server's capacity.
     let job = Job::rate(runner.session, rate, GapDistribution::Constant)?;
-    let level = runner.measure_quietly(&job, &search_plan(&runner.plan().measurement))?;
-    Ok(observe(&level, runner))
+    runner.measure_quietly(&job, &search_plan(&runner.plan().measurement))
 }
 
 fn say_confirmed(rate: f64, observed: SweepObservation, before: bool) {
@@ -93,24 +97,68 @@ fn say_confirmed(rate: f64, observed: SweepObservation, before: bool) {
     note!("sweep: {} requests/sec: {word}{when}", significant(rate));
 }
 
-/// Reports what was found, or why nothing was.
+/// Reports what was found, or what ended the search before.
 fn conclude(runner: &Runner<'_>, found: Option<SweepResult>, result: &mut RunResult) -> Result<()> {
     match found.filter(|_| !runner.is_interrupted()) {
         Some(found) => {
             let found = result.sweep.insert(found);
             runner.context.screen.print(&console::sweep(found))
         }
-        None if runner.is_interrupted() => {
-            note!("--sweep: interrupted before the saturation rate was known");
+        None => {
+            if runner.is_interrupted() {
+                note!("--sweep: interrupted before the saturation rate was known");
+            } else {
+                say_no_rate(runner, None);
+            }
             Ok(())
         }
-        None if runner.session.backend.is_gone() => {
-            say_no_rate(runner, None);
-            Ok(())
+    }
+}
+
+/// Reports what kept every rate from being sustained. The levels of the result decide about the exit code: they are those that were
+/// measured after the search had sustained `rate`, else the last one of the search.
+fn explain(
+    runner: &Runner<'_>,
+    rate: Option<f64>,
+    searched: Option<LevelSummary>,
+    result: &mut RunResult,
+) -> Result<()> {
+    if let Some(rate) = rate {
+        let lowest = result.levels.iter().find(|level| !observe(level, runner).sustained);
+        let limited = lowest.map(|level| format!(", {} was not: {}", level_name(level.load), limit(level, runner)));
+        note!(
+            "--sweep: {} requests/sec were sustained in the search, but measured longer{}",
+            significant(rate),
+            limited.as_deref().unwrap_or(", they were not")
+        );
+        return Ok(());
+    }
+    // Where an earlier run has searched (--resume), its result has that level.
+    let Some(level) = searched.or_else(|| runner.earlier.levels().last().cloned()) else {
+        return Err(Error::server(
+            "--sweep: no rate that was tried was sustained; see the server's log, or name rates with --request-rate-range",
+        ));
+    };
+    note!(
+        "--sweep: no rate that was tried was sustained, the last of them {}: {}; or name rates with --request-rate-range",
+        level_name(level.load),
+        limit(&level, runner)
+    );
+    result.levels.push(level);
+    runner.show(&result.levels)
+}
+
+/// What kept a level from being sustained, and what to do about it.
+fn limit(level: &LevelSummary, runner: &Runner<'_>) -> String {
+    let reasons = if let Verdict::Invalid(reasons) = &level.verdict { &reasons[..] } else { &[] };
+    // What the client holds back is missing from what the server completes, too.
+    let held_back = reasons.iter().find(|reason| matches!(reason, InvalidReason::HeldBack(_)));
+    match held_back.or_else(|| reasons.iter().find(|reason| is_lost(reason))) {
+        Some(reason) => format!("{reason}; {}", reason.remedy(&runner.plan().measurement, false)),
+        None if level.ending == Ending::OverThreshold => {
+            "it is above the latency threshold; raise --latency-threshold".to_owned()
         }
-        None => Err(Error::server(
-            "--sweep: the server sustained no rate that was tried; see its log, or name rates with --request-rate-range",
-        )),
+        None => "see the errors and the server's log".to_owned(),
     }
 }
 
@@ -140,21 +188,23 @@ fn burst(runner: &Runner<'_>) -> Job {
 fn observe(level: &LevelSummary, runner: &Runner<'_>) -> SweepObservation {
     let client = &level.client;
     let completed_rate = client.request_rate();
-    let lost = |reason: &InvalidReason| {
-        matches!(
-            reason,
-            InvalidReason::Nothing
-                | InvalidReason::NoneEnded
-                | InvalidReason::AllCancelled(_)
-                | InvalidReason::Errors(..)
-                | InvalidReason::RateNotReached(..)
-                | InvalidReason::Overloaded(..)
-                | InvalidReason::HeldBack(_)
-        )
-    };
-    let refused = matches!(&level.verdict, Verdict::Invalid(reasons) if reasons.iter().any(lost));
+    let refused = matches!(&level.verdict, Verdict::Invalid(reasons) if reasons.iter().any(is_lost));
     let over = matches!(level.ending, Ending::OverThreshold | Ending::Failed | Ending::Interrupted);
     let latency_ns = client.key_latency_ns(runner.plan().measurement.percentile);
     let settled = level.ending != Ending::Unstable;
     SweepObservation { completed_rate, sustained: !refused && !over, settled, latency_ns }
+}
+
+/// Whether a reason against a level is one against its rate.
+fn is_lost(reason: &InvalidReason) -> bool {
+    matches!(
+        reason,
+        InvalidReason::Nothing
+            | InvalidReason::NoneEnded
+            | InvalidReason::AllCancelled(_)
+            | InvalidReason::Errors(..)
+            | InvalidReason::RateNotReached(..)
+            | InvalidReason::Overloaded(..)
+            | InvalidReason::HeldBack(_)
+    )
 }

@@ -1,6 +1,6 @@
 //! `--media`: pictures, videos and sounds of generated prompts.
 
-use crate::lengths::seconds;
+use crate::lengths::count;
 use crate::values::{decimal, integer};
 use ::data::{Coding, Frame, LengthShape, MediaKind, MediaSpec, TokenLength, VideoCoding};
 
@@ -39,7 +39,7 @@ pub fn media(text: &str) -> Result<MediaSpec, String> {
         _ => return Err("it must begin with image:, video: or audio:".to_owned()),
     };
     let single = TokenLength::unbounded(LengthShape::Normal(1.0, 0.0));
-    let count = options.take("count").map_or(Ok(single), seconds)?;
+    let count = options.take("count").map_or(Ok(single), count)?;
     let at = match options.take("at") {
         None | Some("random") => None,
         Some(position) => Some(decimal(position, 0.0, 1.0)?),

@@ -362,7 +362,7 @@ impl Flags {
         let metrics = self.server.metrics();
         let service = if in_process { ServiceKind::TritonCApi } else { self.model.service() };
         let dynamic_grpc = self.dynamic_grpc.plan();
-        let mut connections = self.server.connections(service, codes);
+        let mut connections = self.server.connections(service, codes)?;
         if self.rounds.matrix().is_some() {
             // Those of one server, for its two protocols.
             connections.truncate(1);

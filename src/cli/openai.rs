@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::lengths::{length, prompt_length, seconds, turns};
+use crate::lengths::{delay, length, prompt_length, turns};
 use crate::media::media;
 use crate::parsers::header;
 use crate::plan::{MAX_CONCURRENCY, OpenAiPlan};
 use crate::values::{boolean, integer, time, whole};
 use ::data::{
-    ConversationSpec, ConversationTurns, MAX_TOKENS, MediaSpec, ModelName, PromptCount, PromptForm, PromptLength,
-    PromptSpec, SessionTrace, SharedPrefix, TokenLength, TraceFormat, TraceOptions, TraceSource,
+    ConversationSpec, ConversationTurns, Delay, MAX_TOKENS, MediaSpec, ModelName, PromptCount, PromptForm,
+    PromptLength, PromptSpec, SessionTrace, SharedPrefix, TokenLength, TraceFormat, TraceOptions, TraceSource,
 };
 
 /// What is asked of services of the OpenAI kind.
@@ -82,10 +82,10 @@ pub struct OpenAiArgs {
     #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = length)]
     system_tokens: Option<TokenLength>,
 
-    /// Pauses a generated conversation after each answer for this many seconds, as for a tool or a user who thinks; takes the
-    /// same distributions. Default: no pause
-    #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = seconds)]
-    turn_delay: Option<TokenLength>,
+    /// Pauses a generated conversation after each answer for this many seconds, such as 0.15, as for a tool or a user who
+    /// thinks; takes the same distributions, drawn in milliseconds, after `whole:` (and poisson) in whole seconds. Default: no pause
+    #[arg(long, value_name = "MEAN[:STDDEV]", value_parser = delay)]
+    turn_delay: Option<Delay>,
 
     /// Replays recorded sessions, in a file or a folder of JSON or JSON lines; repeat it for further ones. `otel:PATH` are
     /// OpenTelemetry spans of calls of language models: each call sends what the calls before it are answered now. `weka:PATH`
@@ -139,8 +139,13 @@ impl OpenAiArgs {
         (!trace.sources.is_empty()).then_some(trace)
     }
 
-    /// A note on generated payloads.
-    pub fn note(&self) -> Option<String> {
+    /// Notes on generated payloads.
+    pub fn note(&self) -> impl Iterator<Item = String> {
+        self.length_note().into_iter().chain(self.form_note())
+    }
+
+    /// Says that tokens are the server's, and words are generated.
+    fn length_note(&self) -> Option<String> {
         let length = match self.prompt_tokens.as_ref()? {
             PromptLength::Drawn(length) => length.to_string(),
             PromptLength::Recorded(_) => "as many words as recorded tokens".to_owned(),
@@ -155,20 +160,39 @@ impl OpenAiArgs {
         ))
     }
 
+    /// Says that prompts are sent as chats where nobody knows whether the endpoint takes these.
+    fn form_note(&self) -> Option<String> {
+        let endpoint = self.endpoint.as_deref().filter(|_| self.prompt_tokens.is_some())?;
+        (self.form() == PromptForm::Unknown).then(|| {
+            format!(
+                "--prompt-tokens: prompts are sent to '{endpoint}' as chats (`messages`), because its form is not known; \
+                 --input-data takes whole payloads of another form"
+            )
+        })
+    }
+
     /// Where in the payload prompts are.
     pub fn form(&self) -> PromptForm {
         let path = self.endpoint.as_deref().unwrap_or_default().split('?').next().unwrap_or_default();
+        let path = path.trim_end_matches('/');
         match path.rsplit('/').next().unwrap_or_default() {
             "embeddings" => PromptForm::Input,
             "messages" => PromptForm::AnthropicMessages,
-            "completions" if !path.ends_with("chat/completions") => PromptForm::Prompt,
-            _ => PromptForm::Messages,
+            "responses" => PromptForm::Responses,
+            "completions" if path.ends_with("chat/completions") => PromptForm::Messages,
+            // llama.cpp's own is in the singular.
+            "completions" | "completion" => PromptForm::Prompt,
+            _ => PromptForm::Unknown,
         }
     }
 
     /// The payloads to generate, if any.
     pub fn prompts(&self) -> Option<PromptSpec> {
-        let form = self.form();
+        let form = match self.form() {
+            // A guess that a note tells; media are only possible in chats.
+            PromptForm::Unknown => PromptForm::Messages,
+            form => form,
+        };
         self.prompt_tokens.clone().map(|prompt| PromptSpec {
             prompt,
             prefix: self.prefix_tokens.map(|length| SharedPrefix { length, count: self.num_prefixes }),
@@ -309,6 +333,39 @@ mod tests {
     fn endpoints_are_paths() {
         assert_eq!(endpoint("/v1/completions?api-version=1").as_deref(), Ok("v1/completions?api-version=1"));
         assert!(["", "/", "a b", "a\r\nX: y", "http://h/v1", "é", "a#b"].iter().all(|text| endpoint(text).is_err()));
+    }
+
+    fn arguments(flags: &str) -> OpenAiArgs {
+        #[derive(clap::Parser)]
+        struct Program {
+            #[command(flatten)]
+            openai: OpenAiArgs,
+        }
+        let words = std::iter::once("p").chain(flags.split(' ').filter(|word| !word.is_empty()));
+        <Program as clap::Parser>::try_parse_from(words).map(|program| program.openai).unwrap()
+    }
+
+    #[test]
+    fn the_last_part_of_the_path_is_the_form() {
+        for (endpoint, form) in [
+            ("v1/chat/completions", PromptForm::Messages),
+            ("openai/v1/completions?api-version=1", PromptForm::Prompt),
+            ("completion", PromptForm::Prompt),
+            ("v1/responses/", PromptForm::Responses),
+            ("v1/messages", PromptForm::AnthropicMessages),
+            ("v1/embeddings", PromptForm::Input),
+            ("v1/rerank", PromptForm::Unknown),
+            ("generate_stream", PromptForm::Unknown),
+        ] {
+            let plain = arguments(&format!("--endpoint {endpoint}"));
+            assert_eq!(plain.form(), form, "{endpoint}");
+            assert_eq!(plain.note().count(), 0, "no prompt is generated");
+            let generated = arguments(&format!("--endpoint {endpoint} --prompt-tokens 5"));
+            let has_note = generated.note().any(|note| note.contains(&format!("'{endpoint}' as chats")));
+            assert_eq!(has_note, form == PromptForm::Unknown, "{endpoint}");
+            let sent = if form == PromptForm::Unknown { PromptForm::Messages } else { form };
+            assert_eq!(generated.prompts().map(|prompts| prompts.form), Some(sent));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
+use crate::error::{Error, Result};
 use crate::exit::Codes;
 use crate::parsers::header;
 use crate::plan::{
@@ -39,7 +40,7 @@ pub struct ServerArgs {
         value_parser = one_of(SPREADS))]
     spread: Spread,
 
-    /// Protocol. Default: http, with tfserving grpc
+    /// Protocol. Default: http; grpc with tfserving, and with Triton where -u is grpc://HOST
     #[arg(short = 'i', long, value_name = "http|grpc",
         value_parser = one_of(&[("http", Wire::Http), ("grpc", Wire::Grpc)]))]
     protocol: Option<Wire>,
@@ -146,22 +147,58 @@ enum Wire {
 
 impl ServerArgs {
     /// How each server of that kind is reached, at least one.
-    pub fn connections(&self, service: ServiceKind, codes: Codes) -> Vec<ConnectionPlan> {
+    ///
+    /// # Errors
+    /// If the addresses are of another protocol than the one that is asked for, or of several.
+    pub fn connections(&self, service: ServiceKind, codes: Codes) -> Result<Vec<ConnectionPlan>> {
         let urls: Vec<&str> = match codes {
             Codes::Own => self.url.iter().flat_map(|urls| urls.split(',')).collect(),
             // Of several, its last one counts.
             Codes::PerfAnalyzers => self.url.last().into_iter().map(String::as_str).collect(),
         };
+        let wire = self.wire(service, &urls)?;
         let connections: Vec<_> = match urls[..] {
-            [] => vec![self.connection(service, None)],
-            _ => urls.into_iter().map(|url| self.connection(service, Some(url))).collect(),
+            [] => vec![self.connection(service, wire, None)],
+            _ => urls.into_iter().map(|url| self.connection(service, wire, Some(url))).collect(),
         };
         let pages = match codes {
             Codes::Own => &self.metrics_url[..],
             Codes::PerfAnalyzers => self.metrics_url.last().map_or(&[][..], std::slice::from_ref),
         };
         let pages = pages.iter().cloned().map(Some).chain(std::iter::repeat(None));
-        connections.into_iter().zip(pages).map(|(plan, metrics_url)| ConnectionPlan { metrics_url, ..plan }).collect()
+        Ok(connections
+            .into_iter()
+            .zip(pages)
+            .map(|(plan, metrics_url)| ConnectionPlan { metrics_url, ..plan })
+            .collect())
+    }
+
+    /// The protocol of all servers: that of -i, else what Triton's addresses say, else the usual one.
+    fn wire(&self, service: ServiceKind, urls: &[&str]) -> Result<Wire> {
+        match service {
+            ServiceKind::DynamicGrpc => return Ok(Wire::Grpc),
+            ServiceKind::TfServing => return Ok(self.protocol.unwrap_or(Wire::Grpc)),
+            ServiceKind::Triton => {}
+            _ => return Ok(self.protocol.unwrap_or(Wire::Http)),
+        }
+        let of_schemes = |schemes: &[&str]| {
+            let is_meant = |url: &&&str| {
+                let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+                schemes.iter().any(|name| name.eq_ignore_ascii_case(scheme))
+            };
+            urls.iter().find(is_meant).map(|url| without_secrets(url))
+        };
+        let Some(grpc) = of_schemes(&["grpc", "grpcs"]) else { return Ok(self.protocol.unwrap_or(Wire::Http)) };
+        match (self.protocol, of_schemes(&["http", "https"])) {
+            (Some(Wire::Http), _) => Err(Error::usage(format!(
+                "-u '{grpc}' is an address for gRPC, but -i http asks for HTTP: leave out -i, or give the server's HTTP address"
+            ))),
+            (None, Some(http)) => Err(Error::usage(format!(
+                "-u '{grpc}' is an address for gRPC and -u '{http}' one for HTTP, but all servers are reached over one protocol: give \
+                    addresses of the same, or name it with -i"
+            ))),
+            _ => Ok(Wire::Grpc),
+        }
     }
 
     /// How requests are spread over several servers.
@@ -169,10 +206,8 @@ impl ServerArgs {
         self.spread
     }
 
-    /// How a server of that kind is reached at that address, or at the usual one.
-    fn connection(&self, service: ServiceKind, url: Option<&str>) -> ConnectionPlan {
-        let usual = if service == ServiceKind::TfServing { Wire::Grpc } else { Wire::Http };
-        let wire = if service == ServiceKind::DynamicGrpc { Wire::Grpc } else { self.protocol.unwrap_or(usual) };
+    /// How a server of that kind is reached over that protocol at that address, or at the usual one.
+    fn connection(&self, service: ServiceKind, wire: Wire, url: Option<&str>) -> ConnectionPlan {
         let protocol = match wire {
             Wire::Http => Protocol::Http {
                 inputs: self.input_tensor_format.unwrap_or_default(),
@@ -253,6 +288,15 @@ impl ServerArgs {
     }
 }
 
+/// An address as it may be shown: without credentials and without a query, which may hold some.
+fn without_secrets(url: &str) -> String {
+    let address = url.split(['?', '#']).next().unwrap_or_default();
+    match (address.split_once("://"), address.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://...@{host}"),
+        _ => address.to_owned(),
+    }
+}
+
 /// Whether each request makes a connection; other programs have a flag of this name for a number.
 fn connections(text: &str) -> Result<bool, String> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -273,4 +317,50 @@ fn seconds(text: &str) -> Result<Duration, String> {
 fn trace_count(text: &str) -> Result<i64, String> {
     let rule = |_| "it must be a whole number of at least 0, or -1 for no bound".to_owned();
     if text == "-1" { Ok(-1) } else { integer(text, 0, i64::MAX as u64).map_err(rule) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        server: ServerArgs,
+    }
+
+    /// The protocols of the servers, as words of -i.
+    fn protocols(service: ServiceKind, line: &str) -> Result<Vec<&'static str>, String> {
+        let words = ["x"].into_iter().chain(line.split_whitespace());
+        let line = <Line as clap::Parser>::try_parse_from(words).unwrap();
+        let all = line.server.connections(service, Codes::Own).map_err(|error| error.to_string())?;
+        let word = |plan: ConnectionPlan| if let Protocol::Grpc { .. } = plan.protocol { "grpc" } else { "http" };
+        Ok(all.into_iter().map(word).collect())
+    }
+
+    #[test]
+    fn addresses_of_triton_say_the_protocol() {
+        let triton = |line| protocols(ServiceKind::Triton, line);
+        for line in ["-u grpc://h:8001", "-u GRPCS://h", "-i grpc -u grpc://h", "-i grpc -u http://h", "-i grpc"] {
+            assert_eq!(triton(line), Ok(vec!["grpc"]), "{line}");
+        }
+        for line in ["", "-u h:8000", "-u https://h", "-i http -u h"] {
+            assert_eq!(triton(line), Ok(vec!["http"]), "{line}");
+        }
+        assert_eq!(triton("-u grpc://h:1,i:2"), Ok(vec!["grpc", "grpc"]));
+        for (line, parts) in [
+            ("-i http -u grpc://h:8001", ["-u 'grpc://h:8001'", "-i http"]),
+            ("-u grpc://h:1 -u http://i:2", ["-u 'grpc://h:1'", "-u 'http://i:2'"]),
+            ("-i http -u grpc://me:secret@h:1?x=y", ["-u 'grpc://...@h:1'", "-i http"]),
+        ] {
+            let error = triton(line).unwrap_err();
+            assert!(parts.iter().all(|part| error.contains(part)), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_others_do_not_say_the_protocol() {
+        assert_eq!(protocols(ServiceKind::OpenAi, "-u grpc://h"), Ok(vec!["http"]));
+        assert_eq!(protocols(ServiceKind::TfServing, "-i http -u grpc://h"), Ok(vec!["http"]));
+    }
 }

@@ -17,7 +17,7 @@ use crate::{PromptForm, PromptSpec};
 /// # Errors
 /// If the model's requests are not JSON documents, memory is lacking, or the tokenizer cannot be read.
 pub(crate) fn load(target: &Target<'_>, spec: &PromptSpec, conversations: &ConversationSpec) -> Result<Loaded> {
-    let mut out = Documents::new(target)?;
+    let mut out = Documents::of_form(target, spec.form)?;
     let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
     let writer = Writer { spec, seed: target.spec.seed, tokenizer: tokenizer.as_ref(), rows: &[], blocks: None };
     let stages = if conversations.turns == ConversationTurns::Endless { 1 } else { target.spec.stages };
@@ -58,7 +58,7 @@ fn write(
             // A question that repeats it has it already; beside messages it is no part of what was said before.
             let is_needed = (turn == 0 && !repeats) || writer.spec.form == PromptForm::AnthropicMessages;
             let system = if is_needed { system.as_str() } else { "" };
-            let delay_ms = conversations.delay.map_or(0, |delay| delay.draw(draws.seed, 4 + 2 * turn) * 1000);
+            let delay_ms = conversations.delay.map_or(0, |delay| delay.draw_ms(draws.seed, 4 + 2 * turn));
             let turn_of = TurnOf { session: &session, delay_ms, after: None };
             out.add(&fields(writer.spec.form, system, &text), output, Some(&turn_of))?;
             // An endless conversation asks the same again and again.
@@ -87,14 +87,31 @@ fn repeated(system: &str, question: &str) -> String {
 }
 
 fn fields(form: PromptForm, system: &str, text: &str) -> String {
-    let messages = |all: &[Value]| format!("\"messages\":{}", Value::from(all));
+    let field = if form == PromptForm::Responses { "input" } else { "messages" };
+    let messages = |all: &[Value]| format!("\"{field}\":{}", Value::from(all));
     let user = json!({ "role": "user", "content": text });
     match (form, system) {
         (PromptForm::AnthropicMessages, system) => with_system(system, messages(&[user])),
-        (PromptForm::Messages, "") => messages(&[user]),
-        (PromptForm::Messages, system) => messages(&[json!({ "role": "system", "content": system }), user]),
         (PromptForm::Prompt, "") => format!("\"prompt\":{}", Value::from(text)),
         (PromptForm::Prompt, system) => format!("\"prompt\":{}", Value::from(format!("{system} {text}"))),
         (PromptForm::Input, _) => format!("\"input\":{}", Value::from(text)),
+        (PromptForm::Messages | PromptForm::Responses | PromptForm::Unknown, "") => messages(&[user]),
+        (PromptForm::Messages | PromptForm::Responses | PromptForm::Unknown, system) => {
+            messages(&[json!({ "role": "system", "content": system }), user])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_of_the_responses_api_are_messages_of_its_input() {
+        let turn = fields(PromptForm::Responses, "be brief", "hi");
+        let expected = r#""input":[{"content":"be brief","role":"system"},{"content":"hi","role":"user"}]"#;
+        assert_eq!(turn, expected);
+        assert_eq!(fields(PromptForm::Responses, "", "hi"), r#""input":[{"content":"hi","role":"user"}]"#);
+        assert_eq!(fields(PromptForm::Messages, "", "hi"), r#""messages":[{"content":"hi","role":"user"}]"#);
     }
 }

@@ -51,7 +51,8 @@ pub enum Prompt {
 impl Prompt {
     /// The fields of a payload, without braces.
     pub fn fields(self, form: PromptForm) -> String {
-        let messages = |messages: Vec<Value>| format!("\"messages\":{}", Value::from(messages));
+        let field = if form == PromptForm::Responses { "input" } else { "messages" };
+        let messages = |messages: Vec<Value>| format!("\"{field}\":{}", Value::from(messages));
         match (self, form) {
             (Self::Messages(all), PromptForm::AnthropicMessages) => {
                 let is_system = |message: &Value| message["role"] == "system";
@@ -60,11 +61,13 @@ impl Prompt {
                 with_system(&texts.join("\n\n"), messages(turns))
             }
             (Self::Messages(all), _) => messages(all),
-            (Self::Text(text), PromptForm::Messages | PromptForm::AnthropicMessages) => {
+            (Self::Text(text), PromptForm::Messages | PromptForm::AnthropicMessages | PromptForm::Unknown) => {
                 messages(vec![json!({"role": "user", "content": text})])
             }
             (Self::Text(text), PromptForm::Prompt) => format!("\"prompt\":{}", Value::from(text)),
-            (Self::Text(text), PromptForm::Input) => format!("\"input\":{}", Value::from(text)),
+            (Self::Text(text), PromptForm::Input | PromptForm::Responses) => {
+                format!("\"input\":{}", Value::from(text))
+            }
         }
     }
 }
@@ -119,7 +122,7 @@ impl Wanted<'_> {
         if turns.len() < 2 {
             return None;
         }
-        if matches!(self.form, PromptForm::Messages | PromptForm::AnthropicMessages) {
+        if self.form.holds_messages() {
             let message = |(role, content): &(&str, String)| json!({"role": role, "content": content});
             return Some(Entry { prompt: Prompt::Messages(turns.iter().map(message).collect()), output: None });
         }
@@ -217,6 +220,10 @@ mod tests {
             "{}",
             chats[0].0
         );
+        let inputs = entries(TALK, PromptForm::Responses, None).unwrap();
+        assert_eq!(inputs[0].0, chats[0].0.replacen("messages", "input", 1), "the Responses API takes messages, too");
+        let pair = entries("{\"prompt\": \"say it\"}", PromptForm::Responses, None).unwrap();
+        assert_eq!(pair[0].0, r#""input":"say it""#);
     }
 
     #[test]

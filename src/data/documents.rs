@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
+use crate::PromptForm;
 use crate::error::{Error, Result};
 use crate::model::DataType;
 use crate::shm::RegionBuilder;
@@ -26,27 +27,37 @@ pub(super) struct Documents<'a, 'b> {
     target: &'a Target<'b>,
     memory: RegionBuilder,
     stream: Stream,
+    /// The field with the limit on output tokens.
+    limit: &'static str,
     /// The shape of whatever has one element.
     one: Arc<[i64]>,
 }
 
 impl<'a, 'b> Documents<'a, 'b> {
-    /// None yet.
+    /// None yet, of chats.
     ///
     /// # Errors
     /// If the model's requests are not JSON documents, or memory is lacking.
     pub(super) fn new(target: &'a Target<'b>) -> Result<Self> {
+        Self::of_form(target, PromptForm::Messages)
+    }
+
+    /// None yet, of a form.
+    ///
+    /// # Errors
+    /// As [`Documents::new`].
+    pub(super) fn of_form(target: &'a Target<'b>, form: PromptForm) -> Result<Self> {
         if target.model.inputs.first().is_none_or(|input| input.datatype != DataType::Json) {
             return Err(Error::input("prompts are payloads for language models, and this model takes tensors"));
         }
         let memory = RegionBuilder::within(target.spec.memory)?;
-        Ok(Self { target, memory, stream: Stream::default(), one: [1].into() })
+        Ok(Self { target, memory, stream: Stream::default(), limit: form.limit(), one: [1].into() })
     }
 
     /// Adds a payload with the prompt in its `fields`.
     pub(super) fn add(&mut self, fields: &str, output: Option<u64>, turn: Option<&TurnOf<'_>>) -> Result<()> {
         let mut text = Vec::new();
-        document(&mut text, &self.target.model.id.name, fields, output);
+        document(&mut text, &self.target.model.id.name, fields, self.limit, output);
         self.add_document(&text, turn)
     }
 
@@ -107,14 +118,14 @@ impl<'a, 'b> Documents<'a, 'b> {
     }
 }
 
-/// The payload around the fields with the prompt.
-pub(super) fn document(out: &mut Vec<u8>, model: &str, fields: &str, output: Option<u64>) {
+/// The payload around the fields with the prompt; `limit` is the field with the limit on output tokens.
+pub(super) fn document(out: &mut Vec<u8>, model: &str, fields: &str, limit: &str, output: Option<u64>) {
     out.extend_from_slice(b"{\"model\":");
     serde_json::to_writer(&mut *out, model).expect("writing to memory cannot fail");
     out.push(b',');
     out.extend_from_slice(fields.as_bytes());
     if let Some(output) = output {
-        out.extend_from_slice(format!(",\"max_tokens\":{output}").as_bytes());
+        out.extend_from_slice(format!(",\"{limit}\":{output}").as_bytes());
     }
     out.push(b'}');
 }

@@ -13,6 +13,9 @@ use crate::seed;
 /// Maximum number of tokens of a prompt or an output.
 pub const MAX_TOKENS: u32 = 10_000_000;
 
+/// Longest pause of a generated conversation, in seconds.
+pub const MAX_DELAY_SECONDS: u32 = 1_000_000;
+
 /// A distribution of token counts. Draws beyond its bounds become the bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenLength {
@@ -55,7 +58,8 @@ impl TokenLength {
         let drawn = match self.shape {
             LengthShape::Normal(mean, deviation) => mean + normal * deviation,
             LengthShape::LogNormal(mean, deviation) => {
-                let above = (mean - least).max(1.0);
+                // Where nothing of the mean is left, any number above the smallest would do.
+                let above = if mean > least { mean - least } else { 1.0 };
                 let variance = (1.0 + (deviation / above).powi(2)).ln();
                 least + (above.ln() - variance / 2.0 + normal * variance.sqrt()).exp()
             }
@@ -82,6 +86,22 @@ impl fmt::Display for TokenLength {
             }
             LengthShape::SkewNormal(..) | LengthShape::Uniform => write!(f, "{} to {} words", self.least, self.most),
         }
+    }
+}
+
+/// A distribution of pauses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delay {
+    /// Their lengths in units, of which whole ones are drawn.
+    pub units: TokenLength,
+    /// Milliseconds of a unit.
+    pub unit_ms: u64,
+}
+
+impl Delay {
+    /// The pause in milliseconds from draws `first` and `first + 1` of the stream with this seed.
+    pub(super) fn draw_ms(&self, stream: u64, first: u64) -> u64 {
+        self.units.draw(stream, first) * self.unit_ms
     }
 }
 
@@ -125,8 +145,8 @@ pub struct ConversationSpec {
     pub turns: ConversationTurns,
     /// Length of the part of a system prompt that is a conversation's own, in tokens.
     pub own_system: Option<TokenLength>,
-    /// How long it pauses after a turn, in seconds.
-    pub delay: Option<TokenLength>,
+    /// How long it pauses after a turn.
+    pub delay: Option<Delay>,
 }
 
 /// How many turns a conversation has.
@@ -197,5 +217,24 @@ mod tests {
             assert!(all.iter().all(|length| (20.0..=80.0).contains(length)), "{shape:?}");
             assert!(all.contains(&80.0), "{shape:?}");
         }
+    }
+
+    fn pauses(shape: LengthShape, bounds: [u32; 2], unit_ms: u64) -> Vec<f64> {
+        let delay = Delay { units: TokenLength { shape, least: bounds[0], most: bounds[1] }, unit_ms };
+        (0..20_000).map(|number| delay.draw_ms(seed::hash(5, number), 0) as f64).collect()
+    }
+
+    #[test]
+    fn pauses_have_milliseconds_unless_they_are_of_whole_seconds() {
+        near(moments(&pauses(LengthShape::Normal(400.0, 100.0), [0, 1000], 1)), (400.0, 100.0));
+        assert!(pauses(LengthShape::Normal(0.0, 0.0), [0, 1000], 1).iter().all(|pause| *pause == 0.0));
+        assert!(pauses(LengthShape::Normal(0.15, 0.01), [0, 1], 1000).iter().all(|pause| *pause == 0.0));
+        let whole = pauses(LengthShape::Uniform, [0, 2], 1000);
+        assert!([0.0, 1000.0, 2000.0].iter().all(|pause| whole.contains(pause)));
+        assert!(whole.iter().all(|pause| pause % 1000.0 == 0.0));
+        assert!(pauses(LengthShape::Poisson(0.0), [0, 9], 1000).iter().all(|pause| *pause == 0.0));
+        // A mean within a unit of the smallest pause.
+        let brief = pauses(LengthShape::LogNormal(0.15, 0.01), [0, 9], 1000);
+        assert!(brief.iter().all(|pause| *pause == 0.0));
     }
 }

@@ -1,16 +1,32 @@
-//! Prompts from JSON Lines: one object or string a line. An object with `messages`, `prompt` or `input` is a request's
-//! body, one with `text` alone and a string are prompts.
+//! Prompts from JSON Lines: one object or string a line. A string, and an object with a `text` or a `prompt` alone, become
+//! what the endpoint takes; an object that is a request's body is sent as it is.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
 
 use crate::PromptForm;
 use crate::dataset::Prompt;
 use crate::documents::Documents;
 use crate::error::{Error, Result};
+use crate::media::text_part;
 use crate::shm::map_text;
 use crate::steps::{Loaded, Target};
+
+/// What some editors begin a file of UTF-8 with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Members that limit the output tokens of a prompt, as different tools write them.
+const LIMITS: [&str; 5] =
+    ["max_tokens", "max_completion_tokens", "max_output_tokens", "output_tokens", "output_length"];
+/// Those of them that are no field of any endpoint: an object that has one is no body yet.
+const RECORDED_LIMITS: [&str; 2] = ["output_tokens", "output_length"];
+/// Members that tell a line from others, or when it was sent: servers refuse them.
+const NO_FIELDS: [&str; 4] = ["id", "session_id", "timestamp", "delay"];
+/// What a line is, for messages.
+const NO_PROMPT: &str = "it is no prompt; each line is a JSON string or an object with messages, prompt, input or text";
 
 /// Whether a file is one of lines, by its name.
 pub fn is_lines(path: &Path) -> bool {
@@ -22,24 +38,21 @@ pub fn is_lines(path: &Path) -> bool {
 /// # Errors
 /// If the model's requests are not JSON documents, or a line is no prompt; the message names file, line and rule.
 pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> Result<Loaded> {
-    let mut payloads = Documents::new(target)?;
+    let mut payloads = Documents::of_form(target, form)?;
+    let mut lines = Lines::new(form);
     for path in files {
         let text = map_text(path)?;
-        let refuse = |number: usize, rule: &str| {
-            let remedy = "each line is a JSON string or an object with messages, prompt, input or text";
-            Error::input(format!("{}, line {}: {rule}; {remedy}", path.display(), number + 1))
-        };
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
+        let refuse =
+            |number: usize, rule: &str| Error::input(format!("{}, line {}: {rule}", path.display(), number + 1));
         for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
             let value = serde_json::from_slice(line).map_err(|error| refuse(number, &format!("no JSON: {error}")))?;
-            match entry(value) {
-                Some(Entry::Prompt(text)) => {
-                    payloads.add(&Prompt::Text(text).fields(form), form.least_output(), None)?
-                }
-                Some(Entry::Body(body)) => payloads.add_body(body)?,
-                None => return Err(refuse(number, "it is no prompt")),
+            match lines.entry(value).map_err(|rule| refuse(number, &rule))? {
+                Entry::Prompt(text) => payloads.add(&Prompt::Text(text).fields(form), form.least_output(), None)?,
+                Entry::Body(body) => payloads.add_body(body)?,
             }
         }
     }
@@ -47,7 +60,7 @@ pub(crate) fn load(target: &Target<'_>, files: &[PathBuf], form: PromptForm) -> 
         let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
         return Err(Error::input(format!("{}: there is no prompt; write one a line", names.join(", "))));
     }
-    Ok(payloads.loaded(Vec::new()))
+    Ok(payloads.loaded(lines.warnings()))
 }
 
 /// What a line is.
@@ -57,31 +70,312 @@ enum Entry {
     Body(Map<String, Value>),
 }
 
-fn entry(value: Value) -> Option<Entry> {
-    match value {
-        Value::String(text) => Some(Entry::Prompt(text)),
-        Value::Object(body) if ["messages", "prompt", "input"].iter().any(|key| body.contains_key(*key)) => {
-            Some(Entry::Body(body))
-        }
-        Value::Object(body) => body.get("text").and_then(Value::as_str).map(|text| Entry::Prompt(text.to_owned())),
-        _ => None,
+/// Reads lines, for an endpoint that takes prompts in a form.
+struct Lines {
+    form: PromptForm,
+    /// A line was a prompt, and not a body.
+    has_prompts: bool,
+    /// Members that are not sent.
+    left_out: BTreeSet<&'static str>,
+}
+
+impl Lines {
+    fn new(form: PromptForm) -> Self {
+        Self { form, has_prompts: false, left_out: BTreeSet::new() }
     }
+
+    /// What a line is.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    fn entry(&mut self, value: Value) -> Result<Entry, String> {
+        match value {
+            Value::String(text) => {
+                self.has_prompts = true;
+                Ok(Entry::Prompt(text))
+            }
+            Value::Object(body) if self.is_whole(&body) => Ok(Entry::Body(body)),
+            Value::Object(line) => self.body(line).map(Entry::Body),
+            _ => Err(NO_PROMPT.to_owned()),
+        }
+    }
+
+    /// Whether an object is a body of the endpoint, as far as can be told.
+    fn is_whole(&self, line: &Map<String, Value>) -> bool {
+        if line.contains_key("messages") || line.contains_key("input") {
+            return true;
+        }
+        match (line.get("prompt"), self.form) {
+            (None, _) => false,
+            (Some(Value::String(_)), PromptForm::Prompt) => {
+                !RECORDED_LIMITS.iter().any(|name| line.contains_key(*name))
+            }
+            // Tokens, or several prompts, are of no other form; what an unknown endpoint takes is not ours to change.
+            (Some(prompt), form) => !prompt.is_string() || form == PromptForm::Unknown,
+        }
+    }
+
+    /// The body of an object whose prompt is a text: all other members are fields of it.
+    fn body(&mut self, mut line: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        let member = if line.contains_key("prompt") { "prompt" } else { "text" };
+        let Some(Value::String(text)) = line.remove(member) else { return Err(NO_PROMPT.to_owned()) };
+        let limit = self.limit(&mut line)?;
+        let content = self.content(text, line.remove("image"))?;
+        self.left_out.extend(NO_FIELDS.into_iter().filter(|name| line.remove(*name).is_some()));
+        self.has_prompts = true;
+        match self.form {
+            PromptForm::Messages | PromptForm::AnthropicMessages | PromptForm::Unknown => {
+                line.insert("messages".to_owned(), json!([{ "role": "user", "content": content }]));
+            }
+            PromptForm::Prompt => drop(line.insert("prompt".to_owned(), content)),
+            PromptForm::Input | PromptForm::Responses => drop(line.insert("input".to_owned(), content)),
+        }
+        line.extend(limit.map(|Limit { field, tokens }| (field.to_owned(), tokens.into())));
+        Ok(line)
+    }
+
+    /// The limit on output tokens, taken out of a line.
+    fn limit(&self, line: &mut Map<String, Value>) -> Result<Option<Limit>, String> {
+        let mut found: Option<(&'static str, u64)> = None;
+        for name in LIMITS {
+            let Some(value) = line.remove(name).filter(|value| !value.is_null()) else { continue };
+            let tokens = whole(&value).ok_or_else(|| {
+                format!("its {name} is {value}, and a limit on output tokens is a whole number: write one, or none")
+            })?;
+            match found {
+                Some((earlier, limit)) if limit != tokens => {
+                    return Err(format!(
+                        "its {earlier} is {limit} and its {name} {tokens}, but a request has one limit: keep one"
+                    ));
+                }
+                _ => found = found.or(Some((name, tokens))),
+            }
+        }
+        let is_chat = matches!(self.form, PromptForm::Messages | PromptForm::Unknown);
+        let field = |name: &'static str| {
+            // Of chats it is a field itself, and some of OpenAI's models take no other.
+            if is_chat && name == "max_completion_tokens" { name } else { self.form.limit() }
+        };
+        let found = found.map(|(name, tokens)| Limit { field: field(name), tokens });
+        let least = || self.form.least_output().map(|tokens| Limit { field: self.form.limit(), tokens });
+        Ok(found.or_else(least))
+    }
+
+    /// What the prompt says: a text, or with pictures a list of parts.
+    fn content(&self, text: String, image: Option<Value>) -> Result<Value, String> {
+        let Some(image) = image.filter(|image| !image.is_null()) else { return Ok(text.into()) };
+        if !matches!(self.form, PromptForm::Messages | PromptForm::Unknown) {
+            let remedy = "use --endpoint v1/chat/completions, or write whole bodies";
+            return Err(format!("it has an image, and only the messages of chats hold pictures: {remedy}"));
+        }
+        let images = if let Value::Array(images) = image { images } else { vec![image] };
+        let mut parts = vec![text_part(&text)];
+        for image in images {
+            let name = image.as_str().ok_or_else(|| {
+                format!("its image is {image}: write a URL or the path of a file as a string, or a list of these")
+            })?;
+            parts.push(json!({ "type": "image_url", "image_url": { "url": image_url(name)? } }));
+        }
+        Ok(parts.into())
+    }
+
+    /// What is to be said of the lines.
+    fn warnings(self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.left_out.is_empty() {
+            let names: Vec<&str> = self.left_out.into_iter().collect();
+            warnings.push(format!(
+                "--input-data: members of lines that are no fields of a request are not sent: {}",
+                names.join(", ")
+            ));
+        }
+        if self.has_prompts && self.form == PromptForm::Unknown {
+            warnings.push(
+                "--input-data: prompts of lines are sent as chats (`messages`), because the form of --endpoint is not \
+                 known; a JSON file holds whole payloads of another form (docs/services.md)"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+/// The limit on output tokens, and the field that holds it.
+struct Limit {
+    field: &'static str,
+    tokens: u64,
+}
+
+/// A whole number, perhaps written as a floating-point one, as table tools do.
+fn whole(value: &Value) -> Option<u64> {
+    let written = |number: &f64| *number >= 0.0 && number.fract() == 0.0;
+    value.as_u64().or_else(|| value.as_f64().filter(written).map(|number| number as u64))
+}
+
+/// A picture's URL: as it is written, or of a file with its content.
+fn image_url(name: &str) -> Result<String, String> {
+    if ["http://", "https://", "data:"].iter().any(|scheme| name.starts_with(scheme)) {
+        return Ok(name.to_owned());
+    }
+    let bytes = std::fs::read(name).map_err(|error| {
+        format!("its image '{name}' cannot be read: {error}; write a URL, a data URL or the path of a file")
+    })?;
+    let kind = match bytes.as_slice() {
+        [0x89, b'P', b'N', b'G', ..] => "png",
+        [0xff, 0xd8, 0xff, ..] => "jpeg",
+        [b'G', b'I', b'F', b'8', ..] => "gif",
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "webp",
+        _ => return Err(format!("its image '{name}' is no PNG, JPEG, GIF or WebP: convert it, or write a data URL")),
+    };
+    Ok(format!("data:image/{kind};base64,{}", STANDARD.encode(bytes)))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::model::{DataType, ModelId, ModelSpec, TensorSpec};
+    use crate::shm::Allowance;
+    use crate::{Corpus, CorpusSpec, DataSource, OptionalInputs};
+
+    /// How many payloads a file has, for the Responses API.
+    fn load_file(bytes: &[u8]) -> crate::error::Result<usize> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.jsonl");
+        std::fs::write(&path, bytes).unwrap();
+        let payload = vec![TensorSpec::plain("payload", DataType::Json, vec![1])];
+        let model = ModelSpec::plain(&ModelId::latest("m"), payload, Vec::new());
+        let spec = CorpusSpec {
+            source: &DataSource::Lines(vec![path], PromptForm::Responses),
+            shapes: &[],
+            optional: &OptionalInputs::None,
+            string_length: 0,
+            string_data: None,
+            random_ranges: &[],
+            lengths: &[],
+            blocks: None,
+            requests: None,
+            stages: 1,
+            seed: 1,
+            memory: &Allowance::unbounded(),
+        };
+        Corpus::load(&spec, &model).map(|corpus| corpus.stream_lengths()[0])
+    }
+
+    #[test]
+    fn a_byte_order_mark_begins_a_file_and_nothing_else() {
+        assert_eq!(load_file(b"\xef\xbb\xbf\"one\"\r\n\n{\"text\":\"two\"}").unwrap(), 2);
+        let error = load_file(b"\"one\"\n\xef\xbb\xbf\"two\"").unwrap_err().to_string();
+        assert!(error.contains("p.jsonl, line 2: no JSON"), "{error}");
+    }
+
+    fn read(form: PromptForm, value: Value) -> Result<Entry, String> {
+        Lines::new(form).entry(value)
+    }
+
+    /// The body that a line becomes.
+    fn body(form: PromptForm, value: Value) -> Value {
+        match read(form, value).unwrap() {
+            Entry::Body(body) => Value::Object(body),
+            Entry::Prompt(text) => panic!("a text: {text}"),
+        }
+    }
 
     #[test]
     fn a_line_is_a_prompt_or_a_body() {
-        assert_eq!(entry(json!("hi")), Some(Entry::Prompt("hi".to_owned())));
-        assert_eq!(entry(json!({"text": "hi", "id": 3})), Some(Entry::Prompt("hi".to_owned())));
-        let body = json!({"messages": [], "max_tokens": 5});
-        assert_eq!(entry(body.clone()), body.as_object().cloned().map(Entry::Body));
-        for other in [json!(5), json!(["hi"]), json!({"text": 5}), json!({})] {
-            assert_eq!(entry(other), None);
+        let form = PromptForm::Messages;
+        assert_eq!(read(form, json!("hi")), Ok(Entry::Prompt("hi".to_owned())));
+        let chat = json!({"messages": [{"role": "user", "content": "hi"}]});
+        assert_eq!(body(form, json!({"text": "hi", "id": 3})), chat);
+        for whole in [
+            json!({"messages": [], "max_tokens": 5, "output_length": 7, "id": 1}),
+            json!({"input": "x", "text": "y"}),
+            json!({"prompt": [1, 2]}),
+        ] {
+            assert_eq!(body(form, whole.clone()), whole, "as it is");
         }
+        for other in [json!(5), json!(["hi"]), json!({"text": 5}), json!({})] {
+            assert!(read(form, other).unwrap_err().contains("messages, prompt, input or text"));
+        }
+    }
+
+    #[test]
+    fn prompts_become_what_the_endpoint_takes() {
+        let line = || json!({"prompt": "hi", "output_length": 7, "temperature": 0.5});
+        let user = json!([{"role": "user", "content": "hi"}]);
+        for (form, expected) in [
+            (PromptForm::Messages, json!({"messages": user, "max_tokens": 7, "temperature": 0.5})),
+            (PromptForm::AnthropicMessages, json!({"messages": user, "max_tokens": 7, "temperature": 0.5})),
+            (PromptForm::Responses, json!({"input": "hi", "max_output_tokens": 7, "temperature": 0.5})),
+            (PromptForm::Input, json!({"input": "hi", "max_tokens": 7, "temperature": 0.5})),
+            (PromptForm::Prompt, json!({"prompt": "hi", "max_tokens": 7, "temperature": 0.5})),
+            (PromptForm::Unknown, line()),
+        ] {
+            assert_eq!(body(form, line()), expected, "{form:?}");
+        }
+        let whole = json!({"prompt": "hi", "id": 3, "max_completion_tokens": 4});
+        assert_eq!(body(PromptForm::Prompt, whole.clone()), whole, "a body of completions");
+        let least = body(PromptForm::AnthropicMessages, json!({"text": "hi"}));
+        assert_eq!(least["max_tokens"], 1024);
+    }
+
+    #[test]
+    fn limits_are_of_every_name_and_contradict_each_other_never() {
+        let limited = |form, name: &str, value: Value| body(form, json!({"text": "hi", name: value}));
+        for name in LIMITS.into_iter().filter(|name| *name != "max_completion_tokens") {
+            assert_eq!(limited(PromptForm::Messages, name, json!(9))["max_tokens"], 9, "{name}");
+            assert_eq!(limited(PromptForm::Responses, name, json!(9.0))["max_output_tokens"], 9, "{name}");
+        }
+        let chat = limited(PromptForm::Messages, "max_completion_tokens", json!(9));
+        assert_eq!((&chat["max_completion_tokens"], &chat["max_tokens"]), (&json!(9), &Value::Null));
+        assert_eq!(limited(PromptForm::Prompt, "max_completion_tokens", json!(9))["max_tokens"], 9);
+        let same = body(PromptForm::Prompt, json!({"text": "hi", "max_tokens": 9, "output_length": 9}));
+        assert_eq!(same, json!({"prompt": "hi", "max_tokens": 9}));
+        let two = read(PromptForm::Prompt, json!({"text": "hi", "max_tokens": 9, "output_length": 8})).unwrap_err();
+        assert!(two.contains("its max_tokens is 9 and its output_length 8"), "{two}");
+        let text = read(PromptForm::Prompt, json!({"text": "hi", "output_tokens": "many"})).unwrap_err();
+        assert!(text.contains("its output_tokens is \"many\""), "{text}");
+    }
+
+    #[test]
+    fn pictures_are_parts_of_a_chats_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.png");
+        std::fs::write(&path, b"\x89PNG").unwrap();
+        let part = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+        let line = json!({"text": "what?", "image": ["https://h/a.png", path]});
+        let content =
+            json!([{"type": "text", "text": "what?"}, part("https://h/a.png"), part("data:image/png;base64,iVBORw==")]);
+        assert_eq!(body(PromptForm::Messages, line)["messages"][0]["content"], content);
+        let one = body(PromptForm::Messages, json!({"text": "what?", "image": "data:image/png;base64,AA=="}));
+        assert_eq!(one["messages"][0]["content"][1], part("data:image/png;base64,AA=="));
+        assert_eq!(one.get("image"), None);
+        std::fs::write(&path, b"text").unwrap();
+        for (form, image, rule) in [
+            (PromptForm::Prompt, json!("https://h/a.png"), "only the messages of chats hold pictures"),
+            (PromptForm::Messages, json!(5), "its image is 5"),
+            (PromptForm::Messages, json!("/none/a.png"), "'/none/a.png' cannot be read"),
+            (PromptForm::Messages, json!(path), "is no PNG, JPEG, GIF or WebP"),
+        ] {
+            let error = read(form, json!({"text": "hi", "image": image})).unwrap_err();
+            assert!(error.contains(rule), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_sent_is_named() {
+        let mut lines = Lines::new(PromptForm::Messages);
+        lines.entry(json!({"text": "a", "timestamp": 5, "user": "u"})).unwrap();
+        lines.entry(json!({"text": "b", "id": 1, "delay": 2, "session_id": "s"})).unwrap();
+        let warnings = lines.warnings();
+        assert!(
+            warnings.len() == 1 && warnings[0].ends_with("not sent: delay, id, session_id, timestamp"),
+            "{warnings:?}"
+        );
+        let mut lines = Lines::new(PromptForm::Unknown);
+        lines.entry(json!({"prompt": "whole"})).unwrap();
+        assert_eq!(lines.warnings(), Vec::<String>::new(), "bodies are sent as they are");
+        let mut lines = Lines::new(PromptForm::Unknown);
+        lines.entry(json!("a")).unwrap();
+        assert!(lines.warnings()[0].contains("sent as chats (`messages`)"));
     }
 }

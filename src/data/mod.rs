@@ -48,8 +48,8 @@ use base::error;
 pub use corpus::Corpus;
 pub use json::timestamps;
 pub use lengths::{
-    Blocks, ConversationSpec, ConversationTurns, Dataset, LengthShape, MAX_TOKENS, PromptLength, SharedPrefix,
-    TokenCounts, TokenLength,
+    Blocks, ConversationSpec, ConversationTurns, Dataset, Delay, LengthShape, MAX_DELAY_SECONDS, MAX_TOKENS,
+    PromptLength, SharedPrefix, TokenCounts, TokenLength,
 };
 pub use lines::is_lines;
 pub use media::{Coding, Frame, MediaKind, MediaSpec, VideoCoding};

@@ -42,7 +42,7 @@ pub(crate) fn load(
     rows: &[TokenCounts],
     blocks: Option<&Blocks>,
 ) -> Result<Loaded> {
-    let mut payloads = Documents::new(target)?;
+    let mut payloads = Documents::of_form(target, spec.form)?;
     let tokenizer = spec.tokenizer.as_deref().map(Tokenizer::read).transpose()?;
     if let PromptLength::Dataset(dataset) = &spec.prompt {
         let wanted =
@@ -280,7 +280,7 @@ mod tests {
                 let draws = Draws { seed: seed::hash(7, number) };
                 let (words, output) = draws.lengths(spec, None);
                 let prompt = dataset::Prompt::Text(draws.drawn_words(words)).fields(spec.form);
-                document(&mut out, "m\"", &prompt, output);
+                document(&mut out, "m\"", &prompt, spec.form.limit(), output);
                 serde_json::from_slice(&out).unwrap()
             })
             .collect()
@@ -308,6 +308,9 @@ mod tests {
         assert!(generated(&plain, 1)[0]["prompt"].is_string() && generated(&plain, 1)[0]["max_tokens"].is_null());
         let embedding = PromptSpec { form: PromptForm::Input, ..plain.clone() };
         assert!(generated(&embedding, 1)[0]["input"].is_string());
+        let responses = PromptSpec { form: PromptForm::Responses, ..spec.clone() };
+        let body = &generated(&responses, 1)[0];
+        assert!(body["input"].is_string() && body["max_output_tokens"] == 5 && body["max_tokens"].is_null(), "{body}");
     }
 
     #[test]

@@ -108,9 +108,23 @@ pub enum PromptForm {
     Prompt,
     /// `input`, for embeddings.
     Input,
+    /// `input`, a text or messages, for OpenAI's Responses API.
+    Responses,
+    /// `messages`, because nothing is known of the endpoint: bodies of any other form may be right there.
+    Unknown,
 }
 
 impl PromptForm {
+    /// The field with the limit on output tokens.
+    pub fn limit(self) -> &'static str {
+        if self == Self::Responses { "max_output_tokens" } else { "max_tokens" }
+    }
+
+    /// Whether payloads hold the messages of a chat.
+    pub fn holds_messages(self) -> bool {
+        !matches!(self, Self::Prompt | Self::Input)
+    }
+
     /// The limit on output tokens where a payload needs one and nothing says which.
     pub fn least_output(self) -> Option<u64> {
         (self == Self::AnthropicMessages).then_some(ANTHROPIC_OUTPUT_TOKENS)

@@ -71,7 +71,11 @@ pub struct Sweep {
 enum Phase {
     Burst,
     Confirm(Bracket),
-    CounterCheck { saturation: f64 },
+    /// Between the highest rate that was sustained and the lowest that was not.
+    CounterCheck {
+        saturation: f64,
+        unsustained: f64,
+    },
     Measure(Measuring),
     Failed,
 }
@@ -116,7 +120,7 @@ impl Sweep {
         match &self.phase {
             Phase::Burst => Some(SweepStep::Burst),
             Phase::Confirm(bracket) => Some(SweepStep::Confirm(bracket.rate)),
-            Phase::CounterCheck { saturation } => Some(SweepStep::Confirm(saturation * COUNTER_CHECK)),
+            Phase::CounterCheck { saturation, .. } => Some(SweepStep::Confirm(saturation * COUNTER_CHECK)),
             Phase::Measure(measuring) => match &measuring.again {
                 None => measuring.rates.get(self.points.len()).copied().map(SweepStep::Measure),
                 Some(again) => again.last().map(|&index| SweepStep::Again(index, self.points[index].rate)),
@@ -137,19 +141,20 @@ impl Sweep {
                     self.phase = match saturation {
                         0.0 => Phase::Failed,
                         _ if bracket.unsustained.is_infinite() => self.measure(saturation, None),
-                        _ => Phase::CounterCheck { saturation },
+                        _ => Phase::CounterCheck { saturation, unsustained: bracket.unsustained },
                     };
                 }
             }
-            Phase::CounterCheck { saturation } => {
-                let (saturation, above) = (*saturation, *saturation * COUNTER_CHECK);
+            Phase::CounterCheck { saturation, unsustained } => {
+                let (saturation, unsustained, above) = (*saturation, *unsustained, *saturation * COUNTER_CHECK);
                 self.phase = match observed.sustained {
                     true if self.resumptions < MAX_RESUMPTIONS => {
                         self.resumptions += 1;
                         Phase::Confirm(Bracket::above(above, above * STRETCH))
                     }
                     true => self.measure(above, None),
-                    false => self.measure(saturation, Some(above)),
+                    // The check lies above what the search has found, unless that ran out of steps.
+                    false => self.measure(saturation, Some(unsustained.min(above))),
                 };
             }
             Phase::Measure(measuring) => measuring.observe(&mut self.points, observed),
@@ -159,6 +164,11 @@ impl Sweep {
 
     fn measure(&self, sustained: f64, unsustained: Option<f64>) -> Phase {
         Phase::Measure(Measuring { sustained, unsustained, rates: rates(self.plan, sustained), again: None })
+    }
+
+    /// The highest rate that the search has sustained, once it has ended.
+    pub fn searched(&self) -> Option<f64> {
+        if let Phase::Measure(measuring) = &self.phase { Some(measuring.sustained) } else { None }
     }
 
     /// What was found so far; `None` if the server sustained no rate, or the search has not ended.
@@ -376,6 +386,38 @@ mod tests {
             sweep.observe(observation(measuring || confirmed));
         }
         assert_eq!(sweep.result().unwrap().saturation, sweep.points[4].rate);
+    }
+
+    #[test]
+    fn the_lowest_rate_that_was_not_sustained_is_named() {
+        for capacity in [200.0, 730.0, 48_000.0] {
+            let lowest = std::cell::Cell::new(f64::INFINITY);
+            let behind = server(capacity);
+            let sweep = run(LINEAR, |step| {
+                let observed = behind(step);
+                if let SweepStep::Confirm(rate) = step
+                    && !observed.sustained
+                {
+                    lowest.set(lowest.get().min(rate));
+                }
+                observed
+            });
+            let found = sweep.result().unwrap();
+            assert_eq!(found.unsustained, Some(lowest.get()), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_sustained_in_the_search_is_no_result() {
+        let behind = server(1000.0);
+        let sweep = run(LINEAR, |step| match step {
+            SweepStep::Measure(_) | SweepStep::Again(..) => SweepObservation { sustained: false, ..behind(step) },
+            step => behind(step),
+        });
+        assert_eq!((sweep.result(), sweep.next()), (None, None));
+        assert!(sweep.searched().is_some_and(|rate| (950.0..=1000.0).contains(&rate)), "{:?}", sweep.searched());
+        let lame = SweepObservation { completed_rate: 5.0, sustained: false, settled: true, latency_ns: 1.0 };
+        assert_eq!(run(LINEAR, |_| lame).searched(), None);
     }
 
     /// Goes through a sweep of which `earlier` steps were taken before. All steps, and how many were taken now.

@@ -33,6 +33,7 @@ mod sequences;
 mod shell;
 #[path = "../support/mod.rs"]
 mod support;
+mod sweep;
 mod test_runs;
 mod tfserving;
 mod torchserve;

@@ -303,10 +303,19 @@ fn exchange(mut stream: impl Read + Write, socket: &TcpStream, shared: &Shared) 
 
 /// Whether a request is an inference: of KServe, OpenAI's kind, TorchServe or TensorFlow Serving.
 fn is_inference(head: &str) -> bool {
-    let paths =
-        ["/infer HTTP", "/completions HTTP", "/messages HTTP", "/embeddings HTTP", "/predictions/", ":predict HTTP"];
+    let parts = [
+        "/infer HTTP",
+        "/completion",
+        "/messages",
+        "/embeddings",
+        "/responses",
+        "/generate",
+        "/rerank",
+        "/predictions/",
+        ":predict HTTP",
+    ];
     let line = head.lines().next().unwrap_or_default();
-    line.starts_with("POST ") && paths.iter().any(|path| line.contains(path))
+    line.starts_with("POST ") && parts.iter().any(|part| line.contains(part))
 }
 
 fn receive(stream: &mut (impl Read + Write), early: impl Fn(&str) -> Vec<Act>) -> Option<Received> {

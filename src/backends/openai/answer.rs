@@ -41,6 +41,8 @@ pub(super) struct Answer {
     stream: Stream,
     /// The text of a stream, for the turns that follow.
     text: Held,
+    /// Events of it with calls of tools, for them.
+    calls: Held,
     /// The message of a body, for them.
     message: Option<Vec<u8>>,
     /// Documents with content.
@@ -78,6 +80,8 @@ struct Stream {
 struct Kept<'a> {
     /// The text of its message.
     text: &'a mut Held,
+    /// Its events with calls of tools.
+    calls: &'a mut Held,
     /// The content that tokens are counted in.
     content: &'a mut Held,
 }
@@ -91,6 +95,7 @@ impl Answer {
             kept: Held::default(),
             stream: Stream::default(),
             text: Held::default(),
+            calls: Held::default(),
             message: None,
             content: Held::default(),
             shown: RefCell::default(),
@@ -102,6 +107,7 @@ impl Answer {
         self.events.reset();
         self.kept.clear();
         self.text.clear();
+        self.calls.clear();
         self.message = None;
         self.content.clear();
         self.stream = Stream::default();
@@ -131,9 +137,9 @@ impl Answer {
         while !self.stream.done {
             let event = self.events.next(&mut remaining).map_err(malformed)?;
             let Some(event) = event else { break };
-            let Self { wanted, stream, text, content, shown, .. } = self;
+            let Self { wanted, stream, text, calls, content, shown, .. } = self;
             stream.take(event, shown, slot, exchanges)?;
-            stream.keep(event.data, *wanted, Kept { text, content })?;
+            stream.keep(event.data, *wanted, Kept { text, calls, content })?;
         }
         Ok(())
     }
@@ -146,7 +152,9 @@ impl Answer {
     /// The assistant's message, of a complete and successful answer.
     pub(super) fn message(&self) -> Option<Vec<u8>> {
         match self.wanted.message && !self.stream.failed {
-            true if self.stream.generation.events > 0 => Some(turns::message(&String::from_utf8_lossy(&self.text))),
+            true if self.stream.generation.events > 0 => {
+                Some(turns::streamed_message(&String::from_utf8_lossy(&self.text), &self.calls))
+            }
             true => self.message.clone(),
             false => None,
         }
@@ -193,9 +201,9 @@ impl Answer {
         if !self.stream.done
             && let Some(event) = self.events.finish()
         {
-            let Self { wanted, stream, text, content, shown, .. } = self;
+            let Self { wanted, stream, text, calls, content, shown, .. } = self;
             stream.take(event, shown, slot, exchanges)?;
-            stream.keep(event.data, *wanted, Kept { text, content })?;
+            stream.keep(event.data, *wanted, Kept { text, calls, content })?;
         }
         let Stream { generation, choices, others, ends, first_tokens, finished, done, failed, .. } = self.stream;
         if failed {
@@ -220,7 +228,7 @@ impl Answer {
         let body = &*unpacked(head, &self.kept, self.wanted.limit)?;
         let is_empty = EMPTY.contains(&body.trim_ascii());
         let parsed = if is_empty { Ok(ParsedAnswer::default()) } else { ParsedAnswer::read(body) };
-        let parsed = parsed.map_err(|error| malformed(format!("its body is not JSON: {error}")))?;
+        let parsed = parsed.map_err(|error| refusal::no_json(body, &error))?;
         if parsed.error {
             return Err(refusal::of_document(body));
         }
@@ -243,9 +251,12 @@ impl Stream {
     /// If all answers together take too much memory.
     #[inline]
     fn keep(&mut self, data: &[u8], wanted: Wanted, kept: Kept<'_>) -> Result<(), InferError> {
-        let Kept { text, content } = kept;
+        let Kept { text, calls, content } = kept;
         if wanted.message {
             text.extend(turns::delta(data).as_bytes()).map_err(malformed)?;
+            if turns::has_call(data) {
+                calls.extend(data).map_err(malformed)?;
+            }
         }
         let is_wanted = wanted.content && self.last_has_content && self.generation.tokens.unwrap_or(0) == 0;
         if !is_wanted || self.too_long {

@@ -13,6 +13,7 @@ use crate::engine::serial::{self, SLICES};
 use crate::error::{Error, Result};
 use crate::model::ModelSpec;
 use crate::openai::fields::Fields;
+use crate::openai::turns::conversation;
 use crate::openai::{AFTER, PAYLOAD};
 use crate::plan::OpenAiPlan;
 use crate::shm::Region;
@@ -154,12 +155,14 @@ fn has_whole(payload: &Payload) -> bool {
     payload.inputs.iter().any(|input| &*input.name == AFTER)
 }
 
-/// A turn of a conversation has messages, or a prompt.
+/// A turn of a conversation has messages, under either name, or a prompt.
 fn check_turn(body: &Body) -> Result<()> {
     let fields = Fields::new(body.document.text())?;
-    match fields.list("messages").is_some() || fields.string("prompt").is_some() {
+    match conversation(&fields).is_some() || fields.string("prompt").is_some() {
         true => Ok(()),
-        false => Err(Error::input("a turn of a session has a list of `messages`, or a text as its `prompt`")),
+        false => Err(Error::input(
+            "a turn of a session has a list of `messages` (of the Responses API its `input`), or a text as its `prompt`",
+        )),
     }
 }
 
@@ -177,7 +180,17 @@ fn head(endpoint: &Endpoint, headers: &Headers, path: &str) -> Vec<u8> {
 
 /// Whether an endpoint is that of Anthropic's messages.
 fn is_messages(endpoint: &str) -> bool {
-    endpoint.split('?').next().unwrap_or_default().trim_end_matches('/').ends_with("messages")
+    path_of(endpoint).ends_with("messages")
+}
+
+/// Whether an endpoint takes `stream_options`: Anthropic's messages and OpenAI's Responses API report usage unasked, and refuse the
+/// field.
+fn takes_stream_options(endpoint: &str) -> bool {
+    !is_messages(endpoint) && !path_of(endpoint).ends_with("responses")
+}
+
+fn path_of(endpoint: &str) -> &str {
+    endpoint.split('?').next().unwrap_or_default().trim_end_matches('/')
 }
 
 fn body(plan: &OpenAiPlan, model: Option<String>, options: &RequestOptions, payload: &Payload) -> Result<Body> {
@@ -218,8 +231,7 @@ fn document(
     }
     if plan.streaming {
         fields.add("stream", &Value::from(true));
-        // Anthropic's messages report usage unasked, and refuse the field.
-        if fields.has_true("stream") && !is_messages(&plan.endpoint) {
+        if fields.has_true("stream") && takes_stream_options(&plan.endpoint) {
             fields.add("stream_options", &serde_json::json!({ "include_usage": true }));
         }
     }

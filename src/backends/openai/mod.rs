@@ -9,6 +9,7 @@
 //! answer          what comes back for one request: a body, or events
 //! parsed_answer   what one JSON document of an answer says
 //! texts           what a request asks and an answer says, for whoever counts their tokens
+//! usage           how many tokens a server counts
 //! refusal         errors in the service's words
 //! ```
 
@@ -22,6 +23,7 @@ mod refusal;
 mod service;
 mod texts;
 mod turns;
+mod usage;
 
 use std::sync::Arc;
 

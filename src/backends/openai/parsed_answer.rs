@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::backend::InputTokens;
+use crate::openai::usage::{Usage, generated_by_details, number};
 
 /// What a document says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,8 +69,29 @@ struct Document<'a> {
     kind: Option<&'a RawValue>,
     #[serde(default, borrow)]
     delta: Option<&'a RawValue>,
+    /// Also the text of some services of other forms.
     #[serde(default, borrow)]
     response: Option<&'a RawValue>,
+    /// The beginning of Anthropic's messages.
+    #[serde(default, borrow)]
+    message: Option<&'a RawValue>,
+    /// Texts of other forms: llama.cpp's, Triton's, SGLang's and TGI's.
+    #[serde(default, borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    text_output: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    generated_text: Option<&'a RawValue>,
+    /// llama.cpp's counts of tokens.
+    #[serde(default, borrow)]
+    tokens_predicted: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    tokens_evaluated: Option<&'a RawValue>,
+    /// TGI's.
+    #[serde(default, borrow)]
+    details: Option<&'a RawValue>,
 }
 
 impl Document<'_> {
@@ -98,8 +120,27 @@ impl Document<'_> {
                 let size = if error { 0 } else { *size };
                 ParsedAnswer { choices: true, content: size > 0, size, finished: *finished, ..parsed }
             }
-            Member::Absent => ParsedAnswer { content: !error, size: if error { 0 } else { length }, ..parsed },
+            Member::Absent => {
+                let size = if error || self.has_empty_text() { 0 } else { length };
+                let input = InputTokens { all: self.tokens_evaluated.and_then(number), ..InputTokens::default() };
+                let tokens = parsed.tokens.or_else(|| self.other_tokens());
+                ParsedAnswer { content: size > 0, size, tokens, input: parsed.input.or(input), ..parsed }
+            }
         }
+    }
+
+    /// Whether the document has texts of which none says anything, as closing events of llama.cpp and Triton do. A document of
+    /// another form without any text may hold anything.
+    fn has_empty_text(&self) -> bool {
+        let texts = [self.content, self.text_output, self.text, self.response, self.generated_text];
+        let is_empty = |text: &RawValue| text.get() == "\"\"";
+        texts.iter().any(Option::is_some) && texts.into_iter().flatten().all(is_empty)
+    }
+
+    /// Output tokens under the names of llama.cpp and TGI.
+    fn other_tokens(&self) -> Option<u64> {
+        let predicted = self.tokens_predicted.and_then(number);
+        predicted.or_else(|| self.details.and_then(generated_by_details))
     }
 
     /// An event of Anthropic's messages: only deltas of content blocks carry output.
@@ -116,10 +157,14 @@ impl Document<'_> {
             "message_delta" => {
                 parsed.finished = size(delta.stop_reason) > 0;
                 (parsed.usage, parsed.tokens) = (self.usage.is_some(), self.usage.and_then(Usage::generated));
-                parsed.input = self.usage.map(Usage::input).unwrap_or_default();
+                parsed.input = self.usage.and_then(Usage::known_input).unwrap_or_default();
+            }
+            // What it says of the output, is before all of it.
+            "message_start" => {
+                let message = self.message.and_then(|message| serde_json::from_str::<Response<'_>>(message.get()).ok());
+                parsed.input = message.and_then(|message| message.usage?.known_input()).unwrap_or_default();
             }
             "message_stop" => parsed.finished = true,
-            // The usage of a beginning says nothing of what is still to come.
             _ => {}
         }
         parsed
@@ -144,7 +189,7 @@ impl Document<'_> {
     }
 }
 
-/// The state of a response that an event tells.
+/// The state of a response that an event tells, or of a message of Anthropic's.
 #[derive(Deserialize)]
 struct Response<'a> {
     #[serde(default, borrow)]
@@ -176,49 +221,6 @@ enum Member<T> {
 impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Member<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Option::<T>::deserialize(deserializer).map(|value| Self::There(value.unwrap_or_default()))
-    }
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-struct Usage<'a> {
-    #[serde(default)]
-    completion_tokens: Option<u64>,
-    /// The Responses API's name for them.
-    #[serde(default)]
-    output_tokens: Option<u64>,
-    /// Those of the input, under both names. As text: whatever else a server writes here does not make another document of
-    /// its answer.
-    #[serde(default, borrow)]
-    prompt_tokens: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    input_tokens: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    prompt_tokens_details: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    input_tokens_details: Option<&'a RawValue>,
-}
-
-/// Of the tokens of an input.
-#[derive(Deserialize)]
-struct Details {
-    #[serde(default)]
-    cached_tokens: Option<u64>,
-}
-
-impl Usage<'_> {
-    fn generated(self) -> Option<u64> {
-        self.completion_tokens.or(self.output_tokens)
-    }
-
-    fn input(self) -> InputTokens {
-        let number = |text: &RawValue| text.get().parse().ok();
-        let details = self.prompt_tokens_details.or(self.input_tokens_details);
-        let details = details.and_then(|details| serde_json::from_str::<Details>(details.get()).ok());
-        InputTokens {
-            all: self.prompt_tokens.or(self.input_tokens).and_then(number),
-            cached: details.and_then(|details| details.cached_tokens),
-            by_tokenizer: false,
-        }
     }
 }
 
@@ -382,7 +384,7 @@ mod tests {
     fn of_messages_only_deltas_of_blocks_are_content() {
         let parsed = |event: &str| parsed(&format!("{{{event}}}"));
         for (event, content) in [
-            (r#""type":"message_start","message":{"content":[],"usage":{"input_tokens":9,"output_tokens":1}}"#, false),
+            (r#""type":"message_start","message":{"content":[],"usage":{"input_tokens":0,"output_tokens":1}}"#, false),
             (r#""type":"ping""#, false),
             (r#""type":"content_block_start","content_block":{"type":"text","text":""}"#, false),
             (r#""type":"content_block_delta","delta":{"type":"text_delta","text":"Hi"}"#, true),
@@ -399,10 +401,54 @@ mod tests {
         let expected =
             ParsedAnswer { finished: true, usage: true, tokens: Some(15), ends: true, ..ParsedAnswer::default() };
         assert_eq!(last, expected);
+        let none = r#""type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":0,"cache_read_input_tokens":0,"output_tokens":15}"#;
+        assert_eq!(parsed(none), expected, "which leaves the beginning's");
         assert!(parsed(r#""type":"message_stop""#).finished);
         assert!(parsed(r#""type":"error","error":{"type":"overloaded_error","message":"later"}"#).error);
         let body = parsed(r#""type":"message","content":[{"type":"text","text":"Hi"}],"usage":{"output_tokens":5}"#);
         assert_eq!((body.content, body.tokens, body.error), (true, Some(5), false));
+    }
+
+    #[test]
+    fn input_tokens_of_messages_are_with_those_of_the_cache() {
+        let counts = |all, cached| InputTokens { all: Some(all), cached, by_tokenizer: false };
+        let start = |usage: &str| {
+            parsed(&format!(r#"{{"type":"message_start","message":{{"content":[],"usage":{usage}}}}}"#)).input
+        };
+        assert_eq!(start(r#"{"input_tokens":9,"output_tokens":1}"#), counts(9, None));
+        let cached =
+            r#"{"input_tokens":9,"cache_read_input_tokens":30,"cache_creation_input_tokens":4,"output_tokens":1}"#;
+        assert_eq!(start(cached), counts(43, Some(30)));
+        assert_eq!(start(&cached.replace("30", "null").replace('4', "null")), counts(9, None));
+        assert_eq!(parsed(r#"{"type":"message_start","message":"x"}"#).input, InputTokens::default());
+        let body = format!(r#"{{"type":"message","content":[{{"type":"text","text":"Hi"}}],"usage":{cached}}}"#);
+        assert_eq!((parsed(&body).input, parsed(&body).tokens), (counts(43, Some(30)), Some(1)));
+        // As proxies write it, with OpenAI's count of all beside Anthropic's.
+        let proxy = parsed(r#"{"choices":[],"usage":{"prompt_tokens":43,"cache_read_input_tokens":30}}"#);
+        assert_eq!(proxy.input, counts(43, Some(30)));
+    }
+
+    #[test]
+    fn other_forms_have_content_unless_all_of_their_texts_are_empty() {
+        for (text, content, tokens, input) in [
+            (r#"{"content":"a","stop":false}"#, true, None, None),
+            (r#"{"content":"","stop":true,"tokens_predicted":5,"tokens_evaluated":9}"#, false, Some(5), Some(9)),
+            (r#"{"text_output":"a","model_name":"m"}"#, true, None, None),
+            (r#"{"text_output":"","model_name":"m"}"#, false, None, None),
+            (r#"{"text":"","meta_info":{}}"#, false, None, None),
+            (r#"{"response":"","done":true}"#, false, None, None),
+            (r#"{"token":{"text":"a"},"generated_text":null,"details":null}"#, true, None, None),
+            (r#"{"token":{"text":"b"},"generated_text":"ab","details":{"generated_tokens":2}}"#, true, Some(2), None),
+            (r#"{"generated_text":"","details":{"generated_tokens":"2"}}"#, false, None, None),
+            (r#"{"content":"","text":"a"}"#, true, None, None),
+            (r#"{"content":[],"details":"none"}"#, true, None, None),
+            (r#"{"content":{"parts":[]},"tokens_predicted":-1}"#, true, None, None),
+        ] {
+            let input = InputTokens { all: input, ..InputTokens::default() };
+            assert_eq!(parsed(text), ParsedAnswer { content, tokens, input, ..ParsedAnswer::default() }, "{text}");
+        }
+        let chat = parsed(r#"{"choices":[{"delta":{"content":"a"}}],"content":"","tokens_predicted":7}"#);
+        assert_eq!((chat.content, chat.tokens), (true, None), "what the choices say is what counts");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Error answers of a service.
 
-use serde_json::Value;
+use serde::de::IgnoredAny;
+use serde_json::{Deserializer, Value};
 
 use crate::backend::{ErrorCode, InferError};
-use crate::engine::http1;
+use crate::engine::{http1, malformed};
 
 /// Maximum bytes of a server's text to keep.
 const KEPT: usize = 1024;
@@ -21,6 +22,17 @@ pub(super) fn of_status(status: u16, location: &str, body: &[u8]) -> InferError 
 pub(super) fn of_document(document: &[u8]) -> InferError {
     let reason = serde_json::from_slice::<Value>(document).ok().and_then(|document| text(&document));
     InferError::new("Error response", reason.unwrap_or_else(|| shortened(&String::from_utf8_lossy(document))))
+}
+
+/// A body that is not JSON.
+pub(super) fn no_json(body: &[u8], error: &serde_json::Error) -> InferError {
+    let documents = Deserializer::from_slice(body).into_iter::<IgnoredAny>().map_while(Result::ok).take(2);
+    let are_lines = documents.count() == 2 && body.trim_ascii_start().starts_with(b"{");
+    let advice = match are_lines {
+        true => "; it is JSON lines, as of Ollama's own API: its /v1/chat/completions streams as OpenAI does",
+        false => "",
+    };
+    malformed(format!("its body is not JSON: {error}{advice}"))
 }
 
 /// `type: message` of a document that reports an error, in any of the forms in use.
@@ -46,6 +58,20 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_lines_are_told_from_other_bodies() {
+        let told = |body: &str| {
+            let error = serde_json::from_str::<IgnoredAny>(body).unwrap_err();
+            no_json(body.as_bytes(), &error).message
+        };
+        let lines = "{\"message\":{\"content\":\"a\"},\"done\":false}\n{\"done\":true}\n";
+        assert!(told(lines).ends_with("its /v1/chat/completions streams as OpenAI does"), "{}", told(lines));
+        assert!(told(lines).contains("its body is not JSON: trailing characters"), "{}", told(lines));
+        for other in ["hello", "{\"a\":1} x", "1 2", "{\"a\":"] {
+            assert!(!told(other).contains("Ollama"), "{other}");
+        }
+    }
 
     #[test]
     fn errors_are_told_by_type_and_message() {

@@ -134,8 +134,26 @@ fn streams_without_end_or_content_are_successes_of_their_own_kind() {
     let zero = USAGE.replace('5', "0");
     let lied = read(&chunked(&format!("{}{STOP}{zero}{DONE}", delta("a"))), false).generation.unwrap();
     assert_eq!((lied.chunks, lied.tokens), (1, None), "a usage of 0 beside text is none");
+    // As llama.cpp and Triton end theirs.
+    for (text, tokens) in [("content", Some(2)), ("text_output", None)] {
+        let event = |said: &str, members: &str| format!("data: {{\"{text}\":\"{said}\"{members}}}\n\n");
+        let count = if tokens.is_some() { ",\"tokens_predicted\":2" } else { "" };
+        let stream = [event("a", ""), event("b", ""), event("", count)].concat();
+        let generation = read(&chunked(&stream), false).generation.unwrap();
+        assert_eq!((generation.chunks, generation.events, generation.tokens), (2, 3, tokens), "{text}");
+    }
     let other = read(&chunked("event: tick\ndata: {\"type\":\"tick\"}\n\n"), false).generation.unwrap();
     assert!(!other.unended && other.chunks == 1, "streams of another form end where they end");
+}
+
+#[test]
+fn input_tokens_of_messages_come_at_the_beginning_and_stay() {
+    let start = r#"{"type":"message_start","message":{"usage":{"input_tokens":9,"cache_read_input_tokens":30}}}"#;
+    let block = r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"a"}}"#;
+    let end = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}"#;
+    let stream = [start, block, end, r#"{"type":"message_stop"}"#].map(|data| format!("data: {data}\n\n")).concat();
+    let generation = outcome(std::iter::once(chunked(&stream).as_bytes()), false, 10_000).generation.unwrap();
+    assert_eq!((generation.input.all, generation.input.cached, generation.tokens), (Some(39), Some(30), Some(2)));
 }
 
 fn plain(status: &str, body: &str) -> String {
@@ -160,6 +178,7 @@ fn bodies_are_answers_or_errors() {
             "Error response: NotFound: no such model",
         ),
         ("200 OK", "hello", "Malformed reply: its body is not JSON"),
+        ("200 OK", "{\"done\":false}\n{\"done\":true}\n", "Malformed reply: its body is not JSON: trailing"),
         ("404 Not Found", r#"{"error":{"message":"m","type":"t"}}"#, "HTTP 404: t: m"),
         ("302 Found", "", "HTTP 302"),
         ("500 Oops", "<html>", "HTTP 500: <html>"),
@@ -226,6 +245,10 @@ fn payloads_are_sent_as_they_are_unless_fields_are_to_be_set() {
         r#"{"stream":true,"stream_options":null}"#
     );
     assert_eq!(body(sent(r#"{"stream":false}"#, &streaming, false, Vec::new())), r#"{"stream":false}"#);
+    for endpoint in ["v1/responses", "v1/responses/?a=b", "v1/messages"] {
+        let plan = OpenAiPlan { endpoint: endpoint.to_owned(), ..streaming.clone() };
+        assert_eq!(body(sent("{}", &plan, false, Vec::new())), r#"{"stream":true}"#, "{endpoint} takes no options");
+    }
     let parameters = vec![
         Parameter { name: "max_tokens".to_owned(), value: ParameterValue::Int(7) },
         Parameter { name: "user".to_owned(), value: ParameterValue::Text("a\"b".to_owned()) },

@@ -10,10 +10,8 @@ pub fn config(result: &RunResult) -> Value {
     let setup = &result.setup;
     let flag = |name: &str| setup.flags.iter().find(|flag| flag.name == name);
     let value = |name: &str| flag(name).and_then(|flag| flag.values.first());
-    let api = value("--endpoint").map(|endpoint| {
-        let kind = if endpoint.ends_with("chat/completions") { "chat" } else { "completion" };
-        json!({ "type": kind, "streaming": flag("--streaming").is_some() })
-    });
+    let api = value("--endpoint")
+        .map(|endpoint| json!({ "type": api_type(endpoint), "streaming": flag("--streaming").is_some() }));
     let server = known([
         ("model_name", setup.models.first().map(|model| json!(model.name))),
         (
@@ -28,6 +26,17 @@ pub fn config(result: &RunResult) -> Value {
         ("base_seed", Some(json!(setup.seed))),
     ]);
     known([("load", Some(load)), ("api", api), ("server", Some(server))])
+}
+
+/// The type of the API that an endpoint is of; a query is no part of its path.
+fn api_type(endpoint: &str) -> &'static str {
+    let path = endpoint.split('?').next().unwrap_or_default().trim_end_matches('/');
+    match path.rsplit('/').next().unwrap_or_default() {
+        "embeddings" => "embeddings",
+        "messages" => "anthropic_messages",
+        "completions" if path.ends_with("chat/completions") => "chat",
+        _ => "completion",
+    }
 }
 
 /// An object of what is known.

@@ -126,6 +126,22 @@ fn every_stage_and_their_sum_have_a_file() {
 }
 
 #[test]
+fn the_configuration_names_the_api_of_the_endpoint() {
+    for (endpoint, kind) in [
+        ("v1/completions", "completion"),
+        ("v1/chat/completions", "chat"),
+        ("proxy/v1/messages", "anthropic_messages"),
+        ("v1/messages?beta=true", "anthropic_messages"),
+        ("v1/embeddings", "embeddings"),
+    ] {
+        let flag = Flag { name: "--endpoint".to_owned(), values: vec![endpoint.to_owned()], given: true, file: false };
+        let setup = Setup { flags: [flag].into(), ..plans::setup() };
+        let result = plans::result(&setup, &[level(LevelLoad::Concurrency(1), 1, 1000)]);
+        assert_eq!(config::config(&result)["api"]["type"], kind, "{endpoint}");
+    }
+}
+
+#[test]
 fn conversations_have_files_of_the_run_and_of_each_stage() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = folder(scratch.path(), &[ReportPart::Summary, ReportPart::Stages]);

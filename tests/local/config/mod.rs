@@ -2,6 +2,7 @@
 
 mod apis;
 mod conversations;
+mod distributions;
 mod files;
 mod hostile;
 mod inference_perf;

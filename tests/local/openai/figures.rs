@@ -85,6 +85,20 @@ fn answers_without_anything_in_them_are_said_to_be_empty() {
     }
 }
 
+#[test]
+fn closing_events_of_other_forms_are_no_tokens() {
+    let payloads = Payloads::of(&[CHAT]);
+    let server = HttpServer::start(|_: &Received| {
+        let event = |text: &str, members: &str| format!("data: {{\"content\":\"{text}\"{members}}}\n\n");
+        let last = event("", ",\"stop\":true,\"tokens_predicted\":3,\"tokens_evaluated\":9");
+        vec![Act::Send(stream(&[event("a", ""), event("b", ""), last]))]
+    });
+    let run = payloads.on(&server).args("--endpoint completion --request-count 20").run();
+    run.report();
+    assert!(run.stdout.contains("tokens/sec (60 tokens, counted by the server)"), "{}", run.stdout);
+    assert!(run.stdout.contains("(9 tokens each; in all "), "{}", run.stdout);
+}
+
 /// A stream that begins after `first` milliseconds, and whose events each come that many milliseconds after the one before.
 fn later(first: u64, events: &[(u64, String)]) -> Vec<Act> {
     let wait = |ms| Act::Wait(Duration::from_millis(ms));

@@ -71,12 +71,15 @@ fn lines_are_prompts_and_what_the_server_counts_of_them_is_reported() {
     });
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    let body = r#"{"prompt":"whole","max_tokens":3}"#;
-    std::fs::write(file("p.jsonl"), format!("\"one\"\n\n{{\"text\":\"two\",\"id\":9}}\r\n{body}\n")).unwrap();
+    let body = r#"{"messages":[],"output_length":3}"#;
+    let limited = r#"{"prompt":"three","output_length":3,"temperature":0.5}"#;
+    let lines = format!("\u{feff}\"one\"\n\n{{\"text\":\"two\",\"id\":9}}\r\n{body}\n{limited}\n");
+    std::fs::write(file("p.jsonl"), lines).unwrap();
     let run = bare(&server.url()).args("--request-count 30 --summary-file").arg(file("r.json"));
     let run = run.args("--report-dir").arg(file("reports"));
     let run = run.args("--require cache_hit_rate<26% --input-data").arg(file("p.jsonl")).run();
     run.report();
+    assert!(run.stderr.contains("no fields of a request are not sent: id\n"), "{}", run.stderr);
     assert!(
         run.stdout.contains("(120 tokens each; in all ") && run.stdout.contains("Cache hit rate: 25.00%"),
         "{}",
@@ -86,9 +89,10 @@ fn lines_are_prompts_and_what_the_server_counts_of_them_is_reported() {
     let bodies: HashSet<String> =
         received.lock().unwrap().iter().map(|request| String::from_utf8(request.body.clone()).unwrap()).collect();
     let chat = |text: &str| format!(r#"{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}"#);
-    let whole = r#"{"max_tokens":3,"model":"m","prompt":"whole"}"#.to_owned();
+    let whole = r#"{"messages":[],"model":"m","output_length":3}"#.to_owned();
+    let limited = chat("three").replacen('{', r#"{"max_tokens":3,"temperature":0.5,"#, 1);
     let alike = |text: &String| serde_json::from_str::<serde_json::Value>(text).unwrap().to_string();
-    let expected = [chat("one"), chat("two"), whole];
+    let expected = [chat("one"), chat("two"), whole, limited];
     assert_eq!(bodies.iter().map(alike).collect::<HashSet<_>>(), expected.iter().map(alike).collect());
     let result: serde_json::Value = serde_json::from_slice(&std::fs::read(file("r.json")).unwrap()).unwrap();
     let figures = &result["levels"][0]["figures"];
@@ -292,6 +296,33 @@ fn payloads_are_generated_if_asked_the_same_for_the_same_seed() {
     }
     assert_eq!(three, bodies("--output-tokens 7 --num-prompts 3"));
     assert_ne!(three, bodies("--output-tokens 7 --num-prompts 3 --seed 2"));
+}
+
+#[test]
+fn prompts_are_inputs_of_the_responses_api_and_chats_where_the_endpoint_is_not_known() {
+    let bodies = |endpoint: &str| {
+        let received = Arc::default();
+        let server = HttpServer::start(recording(&received));
+        let run = bare(&server.url()).args("--prompt-tokens 5 --output-tokens 7 --streaming --request-count 4");
+        let run = run.args("--endpoint").arg(endpoint).run();
+        run.report();
+        let received = received.lock().unwrap();
+        let bodies: Vec<serde_json::Value> =
+            received.iter().map(|request| serde_json::from_slice(&request.body).unwrap()).collect();
+        (bodies, run.stderr)
+    };
+    let (inputs, stderr) = bodies("v1/responses");
+    assert!(!inputs.is_empty() && !stderr.contains("as chats"), "{stderr}");
+    for body in inputs {
+        assert!(body["input"].is_string() && body["max_output_tokens"] == 7, "{body}");
+        let absent = ["messages", "max_tokens", "stream_options"].map(|name| body.get(name));
+        assert_eq!(absent, [None; 3], "{body}");
+    }
+    let (prompts, stderr) = bodies("completion");
+    assert!(prompts.iter().all(|body| body["prompt"].is_string()) && !stderr.contains("as chats"), "{stderr}");
+    let (chats, stderr) = bodies("generate_stream");
+    assert!(chats.iter().all(|body| body["messages"].is_array()), "{chats:?}");
+    assert!(stderr.contains("prompts are sent to 'generate_stream' as chats (`messages`)"), "{stderr}");
 }
 
 #[test]

@@ -92,6 +92,41 @@ fn every_turn_sends_what_was_said_before() {
     }
 }
 
+/// The bodies of turns of one generated conversation over the Responses API.
+fn inputs(streamed: bool) -> Vec<Value> {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::clone(&bodies);
+    let server = HttpServer::start(move |request: &Received| {
+        received.lock().unwrap().push(serde_json::from_slice(&request.body).unwrap());
+        if streamed {
+            let delta = "data: {\"type\":\"response.output_text.delta\",\"delta\":\"so\"}\n\n".to_owned();
+            let end = "data: {\"type\":\"response.completed\",\"response\":{}}\n\n".to_owned();
+            return vec![Act::Send(stream(&[delta, end]))];
+        }
+        let message = json!({ "type": "message", "content": [{ "type": "output_text", "text": "so" }] });
+        let body = json!({ "object": "response", "output": [message] }).to_string();
+        vec![Act::Send(http_server::reply("200 OK", "Content-Type: application/json\r\n", body.as_bytes()))]
+    });
+    let flags = "--conversations 1 --turns 3 --system-tokens 4 --prompt-tokens 3 --output-tokens 5 --request-count 6";
+    bare(&server.url()).args("--endpoint v1/responses").args(flags).run().report();
+    let bodies = bodies.lock().unwrap();
+    bodies.clone()
+}
+
+#[test]
+fn conversations_go_on_in_the_input_of_the_responses_api() {
+    for streamed in [false, true] {
+        let bodies = inputs(streamed);
+        for body in &bodies[..3] {
+            assert_eq!((&body["max_output_tokens"], &body["max_tokens"]), (&json!(5), &Value::Null), "{body}");
+        }
+        let roles: Vec<&str> =
+            bodies[2]["input"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+        assert_eq!(roles, ["system", "user", "assistant", "user", "assistant", "user"]);
+        assert_eq!(bodies[2]["input"][2]["content"], "so", "{}", bodies[2]);
+    }
+}
+
 #[test]
 fn the_export_has_what_each_turn_has_sent() {
     for streamed in [false, true] {

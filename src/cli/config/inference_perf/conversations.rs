@@ -1,9 +1,9 @@
 //! `data.conversation_replay`: conversations that are generated.
 
-use crate::config::fields::{Fields, text};
+use crate::config::fields::Fields;
 use crate::config::flags::Flags;
-use crate::config::inference_perf::distribution::length;
-use crate::config::yaml::{Fault, Node, Value};
+use crate::config::inference_perf::distribution::Distribution;
+use crate::config::yaml::{Fault, Node};
 
 /// Tokens of the system prompt that all conversations share.
 const SHARED: u64 = 8359;
@@ -28,15 +28,20 @@ pub fn replay(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(
         ("input_tokens_per_turn", Some("512"), "prompt-tokens"),
         ("output_tokens_per_turn", Some("256"), "output-tokens"),
     ] {
-        match fields.take(key) {
-            Some(node) => flags.at(node.at).add(flag, length(&fields.name(key), node)?),
-            None => usual.into_iter().for_each(|usual| flags.at_key(&fields, key).add(flag, usual)),
+        let Some(node) = fields.take(key) else {
+            usual.into_iter().for_each(|usual| flags.at_key(&fields, key).add(flag, usual));
+            continue;
+        };
+        let distribution = Distribution::read(&fields.name(key), node)?;
+        // A system prompt is all that may be absent.
+        if flag != "system-tokens" || !distribution.is_nothing() {
+            let length = distribution.length(flags)?;
+            flags.at(node.at).add(flag, length);
         }
     }
-    if let Some(node) = fields.take("tool_call_latency_sec")
-        && !is_nothing(node)
-    {
-        flags.at(node.at).add("turn-delay", length(&fields.name("tool_call_latency_sec"), node)?);
+    if let Some(node) = fields.take("tool_call_latency_sec") {
+        let pause = Distribution::read(&fields.name("tool_call_latency_sec"), node)?.pause()?;
+        pause.into_iter().for_each(|pause| flags.at(node.at).add("turn-delay", pause));
     }
     let uncut = "no effect: a conversation is sent whole, and one that is too long for the model fails";
     flags.notes.extend(fields.no_effect("max_model_len", uncut));
@@ -45,11 +50,4 @@ pub fn replay(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Result<(
         flags.at_key(&fields, "seed").add("seed", seed);
     }
     fields.finish()
-}
-
-/// Whether a distribution has no other value than 0.
-fn is_nothing(node: &Node) -> bool {
-    let Value::Map(entries) = &node.value else { return false };
-    let value_of = |name: &str| entries.iter().find(|(key, _)| key.name == name).and_then(|(_, node)| text(node));
-    value_of("max").is_some_and(|most| most.parse() == Ok(0.0))
 }

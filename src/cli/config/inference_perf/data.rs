@@ -115,8 +115,10 @@ fn generated(data: &mut Fields<'_>, kind: &str, node: &Node, flags: &mut Flags) 
     let (input, output) = (data.take("input_distribution"), data.take("output_distribution"));
     let input = input.ok_or_else(|| missing("input_distribution"))?;
     let output = output.ok_or_else(|| missing("output_distribution"))?;
-    flags.at(input.at).add("prompt-tokens", length("data.input_distribution", input)?);
-    flags.at(output.at).add("output-tokens", length("data.output_distribution", output)?);
+    let prompt = length("data.input_distribution", input, flags)?;
+    flags.at(input.at).add("prompt-tokens", prompt);
+    let answer = length("data.output_distribution", output, flags)?;
+    flags.at(output.at).add("output-tokens", answer);
     // No request of inference-perf repeats another's words, whatever its `total_count`.
     flags.at(input.at).add("num-prompts", "unique");
     Ok(())
@@ -137,7 +139,7 @@ fn shared_prefix(data: &mut Fields<'_>, node: &Node, flags: &mut Flags) -> Resul
         let at = if fields.peek(older).is_some() { fields.place(older) } else { fields.place(key) };
         let (newer, older) = (fields.take(key), fields.take(older));
         let length = match older.or(newer) {
-            Some(node) if matches!(node.value, Value::Map(_)) => length(&fields.name(key), node)?,
+            Some(node) if matches!(node.value, Value::Map(_)) => length(&fields.name(key), node, flags)?,
             Some(node) => text(node)
                 .and_then(|text| text.parse::<u32>().ok())
                 .ok_or_else(|| {

@@ -2,7 +2,7 @@
 
 use crate::config::fields::{Fields, text};
 use crate::config::flags::Flags;
-use crate::config::inference_perf::distribution::length;
+use crate::config::inference_perf::distribution::Distribution;
 use crate::config::yaml::{Fault, Node, Place, Value};
 
 /// Names of sizes.
@@ -39,7 +39,8 @@ pub fn media(name: &str, node: &Node, flag: &str, flags: &mut Flags) -> Result<(
 fn kind_of(name: &str, node: &Node, kind: &str, list: &str, is_misplaced: bool) -> Result<Option<String>, Fault> {
     let mut fields = Fields::new(name, node)?;
     let mut settings = Vec::new();
-    let count = fields.take("count").map(|count| length(&fields.name("count"), count)).transpose()?;
+    let count =
+        fields.take("count").map(|node| Distribution::read(&fields.name("count"), node)?.count()).transpose()?;
     if let Some(point) = fields.take("insertion_point") {
         let number = text(point).and_then(|text| text.parse::<f64>().ok()).filter(|at| (0.0..=1.0).contains(at));
         let rule = "takes a number from 0 to 1; without it, places are drawn, which is what to do for a distribution";

@@ -1,0 +1,85 @@
+//! [`Usage`]: how many tokens a server counts, in the forms in use.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::backend::InputTokens;
+
+/// Counts of tokens.
+#[derive(Clone, Copy, Default, Deserialize)]
+pub(super) struct Usage<'a> {
+    #[serde(default)]
+    completion_tokens: Option<u64>,
+    /// The Responses API's name for them.
+    #[serde(default)]
+    output_tokens: Option<u64>,
+    /// Those of the input, under both names. As text: whatever else a server writes here does not make another document of
+    /// its answer.
+    #[serde(default, borrow)]
+    prompt_tokens: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    input_tokens: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    prompt_tokens_details: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    input_tokens_details: Option<&'a RawValue>,
+    /// Of Anthropic's messages: what came from the cache, and what was put into it.
+    #[serde(default, borrow)]
+    cache_read_input_tokens: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    cache_creation_input_tokens: Option<&'a RawValue>,
+}
+
+/// Of the tokens of an input.
+#[derive(Deserialize)]
+struct Details {
+    #[serde(default)]
+    cached_tokens: Option<u64>,
+}
+
+impl Usage<'_> {
+    /// Output tokens.
+    pub(super) fn generated(self) -> Option<u64> {
+        self.completion_tokens.or(self.output_tokens)
+    }
+
+    /// Input tokens.
+    pub(super) fn input(self) -> InputTokens {
+        let [read, written] =
+            [self.cache_read_input_tokens, self.cache_creation_input_tokens].map(|text| text.and_then(number));
+        // Anthropic's input_tokens are those alone that were neither read from the cache nor written into it
+        // (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching); others count all under either name.
+        let whole = |tokens: u64| tokens.saturating_add(read.unwrap_or(0)).saturating_add(written.unwrap_or(0));
+        let details = self.prompt_tokens_details.or(self.input_tokens_details);
+        let details = details.and_then(|details| serde_json::from_str::<Details>(details.get()).ok());
+        InputTokens {
+            all: match self.prompt_tokens {
+                Some(tokens) => number(tokens),
+                None => self.input_tokens.and_then(number).map(whole),
+            },
+            cached: details.and_then(|details| details.cached_tokens).or(read),
+            by_tokenizer: false,
+        }
+    }
+
+    /// Input tokens of an event of Anthropic's messages, if it tells: some servers write 0 into the beginning or into the end,
+    /// and have the number in the other.
+    pub(super) fn known_input(self) -> Option<InputTokens> {
+        Some(self.input()).filter(|input| input.all.is_some_and(|all| all > 0))
+    }
+}
+
+/// Output tokens in TGI's `details` of an answer.
+pub(super) fn generated_by_details(details: &RawValue) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Details<'a> {
+        #[serde(default, borrow)]
+        generated_tokens: Option<&'a RawValue>,
+    }
+    serde_json::from_str::<Details<'_>>(details.get()).ok()?.generated_tokens.and_then(number)
+}
+
+/// A whole number; none if a server writes something else there.
+pub(super) fn number(text: &RawValue) -> Option<u64> {
+    text.get().parse().ok()
+}
