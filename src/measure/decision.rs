@@ -50,10 +50,12 @@ pub(super) fn is_settled(history: &History, plan: &MeasurementPlan) -> bool {
 
 /// Why they are not, where that is known.
 pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<InvalidReason> {
-    let kept = history.kept().filter(|kept| plan.settles_by_interval() && kept.blocks.each().len() >= MIN_TERMS);
+    let kept = history.kept().filter(|_| plan.settles_by_interval());
+    let drifting = kept.and_then(|kept| drifts(plan, &kept.blocks).or_else(|| kept.goes_on_drifting(plan)));
+    let drifting = drifting.map(|(statistic, by)| InvalidReason::Drifting(statistic, by));
     // Fewer blocks tell nothing of what neighbours have in common.
-    let Some(kept @ WindowSet { client, blocks, .. }) = kept else {
-        return history.disagreement(plan).map(|apart| InvalidReason::Unstable(Some(apart)));
+    let Some(kept @ WindowSet { client, .. }) = kept.filter(|kept| kept.blocks.each().len() >= MIN_TERMS) else {
+        return history.disagreement(plan).map(|apart| InvalidReason::Unstable(Some(apart))).or(drifting);
     };
     let is_open = |statistic: &Statistic| {
         // On which side of a limit a latency is has been asked for, and not how large it is.
@@ -67,8 +69,6 @@ pub(super) fn unsettled(history: &History, plan: &MeasurementPlan) -> Option<Inv
             let is_known = half_width.unwrap_or(UNKNOWN) <= plan.stability;
             (!is_known).then_some(InvalidReason::Unsettled(Precision { statistic, share: plan.stability }, half_width))
         });
-    let drifting = drifts(plan, blocks).or_else(|| kept.goes_on_drifting(plan));
-    let drifting = drifting.map(|(statistic, by)| InvalidReason::Drifting(statistic, by));
     imprecise.next_back().or(drifting)
 }
 
@@ -293,6 +293,21 @@ mod tests {
         // It comes to rest.
         (0..12).for_each(|_| history.push(WindowSet::sample(1_600, 140_000_000), &plan));
         assert!(is_settled(&history, &plan));
+    }
+
+    #[test]
+    fn short_windows_that_agree_settle_no_level_that_goes_on_to_drift() {
+        let plan = by_interval();
+        let mut history = History::new(&plan);
+        let mut settled = Vec::new();
+        for number in 0..30 {
+            let client = sample::client(60, 5_000_000 + 1_500_000 * number);
+            let mut blocks = Blocks::default();
+            (0..2).for_each(|_| blocks.push(Block::new(&sample::client(30, 5_000_000 + 1_500_000 * number))));
+            history.push(WindowSet::new(client, None, blocks), &plan);
+            settled.push(is_settled(&history, &plan));
+        }
+        assert!(!settled.contains(&true), "{settled:?}");
     }
 
     #[test]
