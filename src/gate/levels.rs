@@ -69,6 +69,7 @@ pub(super) fn unjudged(requirement: &Requirement, level: Option<LevelLoad>, note
         measured_s: None,
         passes: false,
         open: false,
+        vague_baseline: false,
         note: Some(note.to_owned()),
     }
 }
@@ -118,7 +119,13 @@ fn check(plan: &GatePlan, requirement: &Requirement, level: &LevelSummary, refer
     };
     match found {
         Ok(found) if note.is_some() => Checked { note, ..judged(plan, requirement, level.load, &found) },
-        Ok(found) => judged(plan, requirement, level.load, &found),
+        Ok(found) => {
+            let checked = judged(plan, requirement, level.load, &found);
+            match baseline {
+                Some(baseline) => held_against(checked, requirement, level, baseline),
+                None => checked,
+            }
+        }
         Err(note) => unjudged(requirement, Some(level.load), note),
     }
 }
@@ -164,8 +171,24 @@ pub(super) fn judged(plan: &GatePlan, requirement: &Requirement, load: LevelLoad
         measured_s: None,
         passes,
         open,
+        vague_baseline: false,
         note,
     }
+}
+
+/// The same, with a remark where the baseline knows the figure less well than this level: to measure that longer is no help.
+fn held_against(checked: Checked, requirement: &Requirement, level: &LevelSummary, baseline: &LevelSummary) -> Checked {
+    let Figure::Statistic(statistic) = requirement.figure else { return checked };
+    let width = |level: &LevelSummary| {
+        let side = Figures::new(level).side(statistic).filter(|side| side.starts.is_none())?;
+        Some((side.bounds.high? / side.bounds.low?).ln())
+    };
+    let is_vaguer = width(baseline).zip(width(level)).is_some_and(|(theirs, ours)| theirs > ours);
+    if !checked.open || !is_vaguer || !matches!(requirement.bound, Bound::Change(_)) {
+        return checked;
+    }
+    let note = "undecided: the baseline knows the figure less well than this run; make it anew, measured longer, or with --restarts";
+    Checked { vague_baseline: true, note: Some(note.to_owned()), ..checked }
 }
 
 #[cfg(test)]

@@ -287,6 +287,7 @@ mod tests {
             measured_s: Some(12.5),
             passes: true,
             open: false,
+            vague_baseline: false,
             note: None,
         }
     }

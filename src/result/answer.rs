@@ -120,6 +120,9 @@ pub struct GateAnswer {
     pub words: String,
 }
 
+/// What stands for a secret in a command.
+const HIDDEN: char = '…';
+
 impl Answer {
     /// One that is sure.
     fn sure(question: Question, words: String, figures: Vec<ReportedFigure>) -> Self {
@@ -127,7 +130,10 @@ impl Answer {
     }
 
     /// The same as far as it goes, with what is missing.
-    fn lacks(self, missing: Missing) -> Self {
+    fn lacks(self, mut missing: Missing) -> Self {
+        if missing.command.as_ref().is_some_and(|command| command.contains(HIDDEN)) {
+            missing.problem += " (fill in what … hides)";
+        }
         Self { sure: Sureness::Undecided, missing: Some(missing), ..self }
     }
 
@@ -189,6 +195,11 @@ impl RunResult {
 
     /// What an undecided gate lacks: more of the same.
     fn longer_gate(&self) -> Missing {
+        if self.requirements.iter().filter(|checked| checked.open).all(|checked| checked.vague_baseline) {
+            let problem =
+                "the baseline knows too little of the figure: make it anew, measured longer, or with --restarts";
+            return Missing { problem: problem.to_owned(), command: None, seconds: None };
+        }
         let Setup { measurement, mode, .. } = &*self.setup;
         let is_joint = self.levels.iter().any(|level| level.ranks.len() > 1);
         let flag = match measurement.request_count {

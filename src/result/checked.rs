@@ -55,6 +55,9 @@ pub struct Checked {
     /// Whether it is left undecided, neither passed nor missed.
     #[serde(default)]
     pub open: bool,
+    /// Whether it is the baseline of which too little is known for a decision.
+    #[serde(default)]
+    pub vague_baseline: bool,
     /// Further remarks.
     pub note: Option<String>,
 }

@@ -4,6 +4,7 @@ use crate::exit::{self, Codes};
 use crate::outcome::{Outcome, is_comparable};
 use crate::summary::{Ending, LevelSummary};
 use crate::terms::LoadMode;
+use crate::variants::Cell;
 use crate::{RunResult, VariantsResult};
 
 impl RunResult {
@@ -43,7 +44,9 @@ impl RunResult {
 
     /// Whether no part of it was measured.
     fn has_nothing(&self) -> bool {
-        self.levels.is_empty() && self.sweep.is_none() && self.periodic.is_none() && self.variants.is_none()
+        let is_compared = |variants: &VariantsResult| variants.cells.iter().any(Cell::has_whole_round);
+        let has_variants = self.variants.as_ref().is_some_and(is_compared);
+        self.levels.is_empty() && self.sweep.is_none() && self.periodic.is_none() && !has_variants
     }
 
     fn code_of_gate(&self) -> u8 {

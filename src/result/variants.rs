@@ -229,6 +229,11 @@ impl VariantsResult {
 }
 
 impl Cell {
+    /// Whether all variants were measured in one of its rounds.
+    pub fn has_whole_round(&self) -> bool {
+        self.rounds.iter().any(|round| round.units.iter().all(Option::is_some))
+    }
+
     /// A variant's results in the rounds that count.
     pub fn units(&self, variant: usize) -> impl Iterator<Item = &Unit> {
         self.rounds.iter().filter_map(move |round| round.counted(variant))

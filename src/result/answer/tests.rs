@@ -158,6 +158,10 @@ fn an_undecided_gate_is_not_failed_and_says_its_bound() {
     let answer = result.answer().unwrap();
     assert_eq!(answer.sure, Sureness::Undecided);
     assert!(answer.missing.unwrap().command.unwrap().contains("--gate-time 240s"));
+    result.requirements[0].vague_baseline = true;
+    let missing = result.answer().unwrap().missing.unwrap();
+    assert!(missing.command.is_none() && missing.problem.starts_with("the baseline "), "{missing:?}");
+    result.requirements[0].vague_baseline = false;
     let mut changed = setup(false, 1);
     changed.measurement.restarts = 3;
     result.setup = Arc::new(changed.clone());
@@ -490,6 +494,7 @@ fn checked(text: &str, passes: bool, outcome: Judgement) -> Checked {
         measured_s: None,
         passes,
         open: false,
+        vague_baseline: false,
         note: None,
     }
 }
