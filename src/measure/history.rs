@@ -15,7 +15,7 @@ use crate::result::disagreement::{Disagreement, STABLE_WINDOWS};
 use crate::result::reasons::Verdict;
 use crate::result::statistic::value;
 use crate::result::summary::{
-    ClientSummary, Disturbances, Ending, LevelLoad, LevelSummary, LimitCheck, OpenLoopSummary, StatisticEstimate,
+    ClientSummary, Disturbances, Ending, LevelLoad, LevelSummary, LimitCheck, StatisticEstimate,
 };
 use crate::result::timeline::Timeline;
 use crate::server::Models;
@@ -150,33 +150,6 @@ pub(super) struct Conclusion {
     pub(super) intervals: Vec<StatisticEstimate>,
 }
 
-/// For so long, and in so many windows, a server that does not keep up may yet begin to: a cache fills, a model is compiled.
-const SWAMPED: Duration = Duration::from_secs(5);
-/// The windows.
-const SWAMPED_WINDOWS: usize = 5;
-/// A server that completes less of what is sent falls far behind.
-const FAR_BEHIND: f64 = 0.95;
-
-/// Windows in which the server fell far behind.
-#[derive(Clone, Copy, Debug, Default)]
-struct Behind {
-    windows: usize,
-    time: Duration,
-    /// There was one in which it did not.
-    is_broken: bool,
-}
-
-impl Behind {
-    fn push(&mut self, window: &ClientSummary) {
-        let is_behind = |open: &OpenLoopSummary| open.completed_rate < FAR_BEHIND * open.achieved_rate;
-        self.is_broken |= !window.open_loop.as_ref().is_some_and(is_behind);
-        *self = match self.is_broken {
-            true => Self { is_broken: true, ..Self::default() },
-            false => Self { windows: self.windows + 1, time: self.time + window.duration, is_broken: false },
-        };
-    }
-}
-
 /// The windows of a level so far. Whole distributions stay of the last three, and of all that make the result together; of
 /// these by themselves blocks of time, whose number does not grow.
 #[derive(Clone)]
@@ -186,8 +159,6 @@ pub(super) struct History {
     measured: Duration,
     /// The requests of all windows.
     over: Completed,
-    /// The windows without the first in which the server fell far behind what was sent, as long as there was no other.
-    behind: Behind,
     last: VecDeque<WindowSet>,
     /// The windows that make the result as one: those since three agreed, or all where intervals decide, less those before
     /// a figure drifted. Without it, the last three do.
@@ -249,8 +220,7 @@ impl History {
     pub(super) fn new(plan: &MeasurementPlan) -> Self {
         let whole = plan.precision.is_some() || plan.settles_by_interval();
         let (over, measured) = (Completed::default(), Duration::ZERO);
-        let (behind, last) = (Behind::default(), VecDeque::new());
-        Self { closed: 0, measured, over, behind, last, kept: None, kept_windows: 0, whole }
+        Self { closed: 0, measured, over, last: VecDeque::new(), kept: None, kept_windows: 0, whole }
     }
 
     /// Adds the window that has just ended.
@@ -259,9 +229,6 @@ impl History {
         self.measured += window.client.duration;
         let ClientSummary { requests, failed, cancelled, .. } = window.client;
         self.over = self.over.plus(Completed { succeeded: requests, failed, cancelled });
-        if self.closed > 1 {
-            self.behind.push(&window.client);
-        }
         if self.last.len() == STABLE_WINDOWS {
             self.last.pop_front();
         }
@@ -297,11 +264,6 @@ impl History {
     /// The requests of all windows.
     pub(super) fn over(&self) -> Completed {
         self.over
-    }
-
-    /// Whether the server has fallen so far behind what is sent for so long that further windows would only make its queue longer.
-    pub(super) fn is_swamped(&self) -> bool {
-        self.behind.windows >= SWAMPED_WINDOWS && self.behind.time >= SWAMPED
     }
 
     /// How many more windows like the last one the level may have.

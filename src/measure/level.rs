@@ -168,7 +168,7 @@ impl<'a> Trials<'a> {
         if ending == Ending::Stable && self.waits_unseen() {
             return None;
         }
-        if !matches!(ending, Ending::Stable | Ending::Unstable) || self.history.is_swamped() {
+        if !matches!(ending, Ending::Stable | Ending::Unstable) {
             return Some(ending);
         }
         let (questions, first) = (&self.run.questions, self.looks.count == 0);

@@ -88,8 +88,7 @@ impl Windows {
         }
         let usual = usual?;
         self.was_stable |= usual == Ending::Stable;
-        let is_lost = self.is_swamped() || self.all.latest().is_some_and(|window| is_hopeless(window, plan));
-        if !is_lost && self.may_be_replaced(plan) {
+        if !self.all.latest().is_some_and(|window| is_hopeless(window, plan)) && self.may_be_replaced(plan) {
             return None;
         }
         // What would have done without further windows does with them.
@@ -128,11 +127,6 @@ impl Windows {
     /// How long they lasted.
     pub(super) fn measured(&self) -> Duration {
         self.all.measured()
-    }
-
-    /// Whether further windows would only make the server's queue longer.
-    pub(super) fn is_swamped(&self) -> bool {
-        self.all.is_swamped()
     }
 
     /// The requests of all windows.
