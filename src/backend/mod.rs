@@ -175,6 +175,9 @@ pub trait Backend: Send + Sync {
     fn open_client(&self, spec: ClientSpec, sink: Arc<dyn CompletionSink>) -> Result<Box<dyn Client>>;
 }
 
+/// How long a model may take to load: one that is compiled first, or read from afar, takes minutes.
+pub const LOAD_LIMIT: Duration = Duration::from_secs(600);
+
 /// A server that can load models with configurations other than their files', while no client is open.
 pub trait ModelControl: Send + Sync {
     /// The configuration of a loaded model, in protobuf's JSON, completed by the server.
@@ -183,11 +186,12 @@ pub trait ModelControl: Send + Sync {
     /// If the model is unknown or not ready, with the server's reason.
     fn configuration(&self, id: &ModelId) -> Result<Value>;
 
-    /// Loads a model with this configuration, or with its file's. If that fails, the model serves as before.
+    /// Loads a model with this configuration, or with its file's. If that fails, the model serves as before. A server over
+    /// the network has `limit` to answer.
     ///
     /// # Errors
-    /// The server's reason.
-    fn load(&self, model: &str, configuration: Option<&Value>) -> Result<()>;
+    /// The server's reason, or that it has not answered.
+    fn load(&self, model: &str, configuration: Option<&Value>, limit: Duration) -> Result<()>;
 }
 
 /// A model, or a version of it, in the index of a server's repositories, as KServe's repository extension defines it.

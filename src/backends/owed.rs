@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, LOAD_LIMIT};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 
@@ -40,7 +40,7 @@ impl Owed {
 
     fn pay(&self) -> Result<()> {
         let control = self.server.control().ok_or_else(|| Error::server("it loads no models on request"))?;
-        control.load(&self.model, Some(&self.configuration))
+        control.load(&self.model, Some(&self.configuration), LOAD_LIMIT)
     }
 }
 

@@ -8,6 +8,7 @@ mod figures;
 mod goal;
 mod isolated;
 mod load;
+mod loading;
 mod means;
 mod members;
 mod outcome;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ use crate::app::tune::assignment::Assignment;
 use crate::app::tune::figures::trial_figures;
 use crate::app::tune::load::{self, KnownLoad, Loaded};
 use crate::app::tune::trial_runner::{TrialRunner, patience};
-use crate::app::tune::{goal, outstanding, space};
+use crate::app::tune::{goal, loading, outstanding, space};
 use crate::backend::{Backend, ModelControl};
 use crate::backends::{Connected, owed};
 use crate::clock::Stamp;
@@ -49,6 +50,8 @@ pub struct Subject<'a> {
     rates: BTreeMap<usize, f64>,
     /// With how many requests outstanding they meet the constraints, where that is searched.
     loads: BTreeMap<usize, KnownLoad>,
+    /// The longest that a candidate took to load.
+    slowest: Duration,
 }
 
 impl<'a> Subject<'a> {
@@ -70,7 +73,7 @@ impl<'a> Subject<'a> {
     /// The same with known configurations. No server is contacted and no model loaded before a trial needs it.
     pub fn with(plan: &'a TunePlan, context: RunContext<'a>, bases: Vec<(ModelId, Value)>) -> Self {
         let (rates, loads) = (BTreeMap::new(), BTreeMap::new());
-        Self { plan, context, servers: HashMap::new(), bases, rates, loads }
+        Self { plan, context, servers: HashMap::new(), bases, rates, loads, slowest: Duration::ZERO }
     }
 
     /// The server of the plan, and its present configurations.
@@ -85,7 +88,7 @@ impl<'a> Subject<'a> {
         if plan.run.target.service.is_remote() {
             // A server that does not load models on request should say so now, not for each candidate.
             owed::owe(&backend, &id.name, &base);
-            control.load(&id.name, Some(&base))?;
+            loading::candidate(control, &id.name, &base)?;
         }
         let mut bases = vec![(id.clone(), base)];
         for part in spec.composing.iter().chain(&plan.run.target.bls_composing) {
@@ -200,6 +203,8 @@ impl<'a> Subject<'a> {
     /// Notes what a trial came to, measured here, in its own process, or by an earlier search.
     pub fn reached(&mut self, trial: &Trial, measured: &TrialFigures, violation: f64) {
         let figures = &measured.figures;
+        let took = Duration::try_from_secs_f64(measured.load_s.unwrap_or(0.0)).unwrap_or_default();
+        self.slowest = self.slowest.max(took);
         self.rates.insert(trial.candidate, figures.throughput / figures.batch_size.max(1) as f64);
         if let Some(load) = figures.concurrency.filter(|_| self.plan.searches_load()) {
             let before = self.loads.get(&trial.candidate).copied();
@@ -216,6 +221,7 @@ impl<'a> Subject<'a> {
     /// # Errors
     /// The server's reason.
     pub fn restore(&mut self) -> Result<()> {
+        let slowest = self.slowest;
         let servers = self.servers.values_mut();
         let restored = servers.map(|server| {
             server.sessions.clear();
@@ -225,13 +231,13 @@ impl<'a> Subject<'a> {
             }
             let control = control(server.backend.as_ref())?;
             let load = |name: &String| {
-                control.load(name, None)?;
+                loading::own(control, name, None, slowest)?;
                 // The configuration in force may have differed from the file.
                 let found = self.bases.iter().find(|(id, _)| id.name == *name);
                 if let Some((id, base)) = found
                     && control.configuration(id)? != *base
                 {
-                    control.load(name, Some(base))?;
+                    loading::own(control, name, Some(base), slowest)?;
                 }
                 owed::settle(&server.backend, name);
                 Ok(())
@@ -258,7 +264,7 @@ impl ServerState {
             let control = control(self.backend.as_ref())?;
             in_place &= present.is_some_and(|present| differ_in_instances_alone(present, &wanted));
             let started = Stamp::now();
-            control.load(&id.name, Some(&wanted))?;
+            loading::candidate(control, &id.name, &wanted)?;
             *seconds.get_or_insert(0.0) += Stamp::now().since(started) as f64 / 1e9;
             self.loaded.insert(id.name.clone(), wanted);
             if let Some(difference) = assignment.differs(model, &control.configuration(id)?) {

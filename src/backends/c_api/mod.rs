@@ -353,7 +353,7 @@ impl ModelControl for TritonInProcess {
         self.server.model_config(id)
     }
 
-    fn load(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
+    fn load(&self, model: &str, configuration: Option<&Value>, _limit: Duration) -> Result<()> {
         let loaded = self.server.load_as(model, configuration);
         watch_exits();
         loaded?;

@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::backend::{Backend, IndexEntry, InferError, ModelControl};
+use crate::backend::{Backend, IndexEntry, InferError, LOAD_LIMIT, ModelControl};
 use crate::clock::Stamp;
 use crate::error::{Error, Result};
 use crate::kserve::refusals::Refusal;
 use crate::model::{ConfigMark, ModelId};
 
-/// How long a model may take to load.
-pub const LOAD_LIMIT: Duration = Duration::from_secs(600);
 /// How long a server may keep a model that it was asked to unload: it waits for the requests of others.
 const UNLOAD_LIMIT: Duration = Duration::from_secs(60);
 /// How often the model's state is polled meanwhile.
@@ -68,9 +66,13 @@ pub fn reload(server: &impl Repository, models: &[ModelId]) -> Result<bool> {
 
 /// Loads a model from its files; where it was loaded with another configuration than theirs, with that one.
 fn load_again(server: &impl Repository, id: &ModelId, before: Option<&Value>) -> Result<()> {
-    server.load(&id.name, None)?;
+    server.load(&id.name, None, LOAD_LIMIT)?;
     let (Some(before), Some(after)) = (before, server.configuration_of(id)?) else { return Ok(()) };
-    if ConfigMark::new(before) == ConfigMark::new(&after) { Ok(()) } else { server.load(&id.name, Some(before)) }
+    if ConfigMark::new(before) == ConfigMark::new(&after) {
+        Ok(())
+    } else {
+        server.load(&id.name, Some(before), LOAD_LIMIT)
+    }
 }
 
 fn await_unloaded(server: &impl Repository, model: &str) -> Result<()> {

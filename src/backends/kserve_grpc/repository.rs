@@ -1,14 +1,15 @@
 //! Loading and unloading models, through the repository extension of a server that does so on request.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::backend::{InferError, ModelControl};
+use crate::backend::{InferError, LOAD_LIMIT, ModelControl};
 use crate::engine::is_unanswered;
 use crate::error::{Error, Result};
 use crate::kserve::refusals::is_unsupported;
-use crate::kserve::reload::{LOAD_LIMIT, Repository, not_loaded};
+use crate::kserve::reload::{Repository, not_loaded};
 use crate::kserve_grpc::proto::WholeConfig;
 use crate::kserve_grpc::proto::control::{Choice, Empty, RepositoryParameter, RepositoryRequest};
 use crate::kserve_grpc::{GrpcBackend, named};
@@ -20,11 +21,17 @@ impl GrpcBackend {
     }
 
     /// Asks the repository to do something with a model.
-    fn ask(&self, method: &str, model: &str, parameter: Option<(&str, Choice)>) -> Result<(), InferError> {
+    fn ask(
+        &self,
+        method: &str,
+        model: &str,
+        parameter: Option<(&str, Choice)>,
+        limit: Duration,
+    ) -> Result<(), InferError> {
         let parameter = parameter.map(|(name, choice)| (name.to_owned(), RepositoryParameter { choice: Some(choice) }));
         let parameters: HashMap<String, RepositoryParameter> = parameter.into_iter().collect();
         let request = RepositoryRequest { model_name: model.to_owned(), parameters };
-        self.control.call::<_, Empty>(method, &request, LOAD_LIMIT).map(drop)
+        self.control.call::<_, Empty>(method, &request, limit).map(drop)
     }
 }
 
@@ -38,9 +45,9 @@ impl ModelControl for GrpcBackend {
         whole.ok_or_else(unknown)
     }
 
-    fn load(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
+    fn load(&self, model: &str, configuration: Option<&Value>, limit: Duration) -> Result<()> {
         let parameter = configuration.map(|configuration| ("config", Choice::Text(configuration.to_string())));
-        self.ask("RepositoryModelLoad", model, parameter).map_err(|error| match is_unanswered(&error) {
+        self.ask("RepositoryModelLoad", model, parameter, limit).map_err(|error| match is_unanswered(&error) {
             true => self.failed(&format!("loading model '{model}'"), &error),
             false => not_loaded(error),
         })
@@ -57,7 +64,7 @@ impl Repository for GrpcBackend {
     }
 
     fn unload(&self, model: &str) -> Result<bool> {
-        match self.ask("RepositoryModelUnload", model, Some(("unload_dependents", Choice::Flag(true)))) {
+        match self.ask("RepositoryModelUnload", model, Some(("unload_dependents", Choice::Flag(true))), LOAD_LIMIT) {
             Ok(()) => Ok(true),
             Err(error) if is_unsupported(&error) => Ok(false),
             Err(error) => Err(self.failed(&format!("unloading model '{model}'"), &error)),

@@ -2,21 +2,23 @@
 
 use serde_json::{Value, json};
 
-use crate::backend::{InferError, ModelControl};
+use std::time::Duration;
+
+use crate::backend::{InferError, LOAD_LIMIT, ModelControl};
 use crate::engine::http1::Patience;
 use crate::error::Result;
 use crate::kserve::refusals::is_unsupported;
-use crate::kserve::reload::{LOAD_LIMIT, Repository, not_loaded};
+use crate::kserve::reload::{Repository, not_loaded};
 use crate::kserve_http::HttpBackend;
 use crate::kserve_http::render::model_path;
 use crate::model::ModelId;
 
 impl HttpBackend {
     /// Asks the repository to `act` on a model, such as `load`. Returns why it refuses, where it does.
-    fn ask(&self, model: &str, act: &str, body: &Value) -> Result<Option<InferError>> {
+    fn ask(&self, model: &str, act: &str, body: &Value, limit: Duration) -> Result<Option<InferError>> {
         let path = model_path(&self.format.endpoint, &ModelId::latest(model), &format!("/{act}"));
         let path = path.replacen("/v2/models/", "/v2/repository/models/", 1);
-        let answer = self.control.post(&path, &body.to_string(), Patience::Within(LOAD_LIMIT));
+        let answer = self.control.post(&path, &body.to_string(), Patience::Within(limit));
         let answer = answer.map_err(|error| self.control.error(&format!("{act} of model '{model}'"), &error))?;
         Ok(answer.refusal())
     }
@@ -28,12 +30,12 @@ impl ModelControl for HttpBackend {
         self.control.get_json(&path, &format!("configuration of model '{id}'"), Patience::Setup)
     }
 
-    fn load(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
+    fn load(&self, model: &str, configuration: Option<&Value>, limit: Duration) -> Result<()> {
         let body = match configuration {
             Some(configuration) => json!({ "parameters": { "config": configuration.to_string() } }),
             None => json!({}),
         };
-        self.ask(model, "load", &body)?.map_or(Ok(()), |refusal| Err(not_loaded(refusal)))
+        self.ask(model, "load", &body, limit)?.map_or(Ok(()), |refusal| Err(not_loaded(refusal)))
     }
 }
 
@@ -46,7 +48,7 @@ impl Repository for HttpBackend {
     }
 
     fn unload(&self, model: &str) -> Result<bool> {
-        match self.ask(model, "unload", &json!({ "parameters": { "unload_dependents": true } }))? {
+        match self.ask(model, "unload", &json!({ "parameters": { "unload_dependents": true } }), LOAD_LIMIT)? {
             None => Ok(true),
             Some(refusal) if is_unsupported(&refusal) => Ok(false),
             Some(refusal) => Err(self.control.error(&format!("unload of model '{model}'"), &refusal)),

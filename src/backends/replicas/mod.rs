@@ -11,6 +11,7 @@ mod places;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -164,8 +165,8 @@ impl ModelControl for Replicas {
         self.first().control().ok_or_else(uncontrolled)?.configuration(id)
     }
 
-    fn load(&self, model: &str, configuration: Option<&Value>) -> Result<()> {
-        self.ask(|server| server.control().ok_or_else(uncontrolled)?.load(model, configuration)).map(drop)
+    fn load(&self, model: &str, configuration: Option<&Value>, limit: Duration) -> Result<()> {
+        self.ask(|server| server.control().ok_or_else(uncontrolled)?.load(model, configuration, limit)).map(drop)
     }
 }
 
