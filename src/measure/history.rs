@@ -159,6 +159,8 @@ pub(super) struct History {
     measured: Duration,
     /// The requests of all windows.
     over: Completed,
+    /// What each window of an open loop sent and completed.
+    flows: Vec<Flow>,
     last: VecDeque<WindowSet>,
     /// The windows that make the result as one: those since three agreed, or all where intervals decide, less those before
     /// a figure drifted. Without it, the last three do.
@@ -220,7 +222,8 @@ impl History {
     pub(super) fn new(plan: &MeasurementPlan) -> Self {
         let whole = plan.precision.is_some() || plan.settles_by_interval();
         let (over, measured) = (Completed::default(), Duration::ZERO);
-        Self { closed: 0, measured, over, last: VecDeque::new(), kept: None, kept_windows: 0, whole }
+        let (flows, last) = (Vec::new(), VecDeque::new());
+        Self { closed: 0, measured, over, flows, last, kept: None, kept_windows: 0, whole }
     }
 
     /// Adds the window that has just ended.
@@ -229,6 +232,7 @@ impl History {
         self.measured += window.client.duration;
         let ClientSummary { requests, failed, cancelled, .. } = window.client;
         self.over = self.over.plus(Completed { succeeded: requests, failed, cancelled });
+        self.flows.extend(Flow::of(&window.client));
         if self.last.len() == STABLE_WINDOWS {
             self.last.pop_front();
         }
@@ -294,11 +298,10 @@ impl History {
         self.kept.as_ref()
     }
 
-    /// What was sent and completed in the last windows, without the first of the level.
+    /// What was sent and completed in the last two thirds of the windows. Fewer of them would not tell a queue that grows from one
+    /// that is longer by chance, where answers take longer than a window.
     pub(super) fn late(&self) -> Option<Flow> {
-        let first = usize::from(self.closed == self.last.len());
-        let last: Vec<_> = self.last.iter().skip(first).map(|window| &window.client).collect();
-        Flow::of(&last)
+        Flow::together(&self.flows[self.flows.len().div_ceil(3)..])
     }
 
     /// Whether the last windows agree at least in what the server completed.
